@@ -1,0 +1,8 @@
+/** The whole JSON contract: the OpenAPI document and the typed client are made from it. */
+import { HttpApi, OpenApi } from "effect/http-api"
+import { EnrollmentApi } from "./enrollment/Api.ts"
+
+export class Api extends HttpApi.make("service")
+  .add(EnrollmentApi)
+  .annotate(OpenApi.Title, "Bridge Service")
+  .annotate(OpenApi.Version, "1") {}

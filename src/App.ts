@@ -1,0 +1,29 @@
+/** The one layer graph. `services` is what commands and tests use; `server` adds HTTP on top. */
+import { Layer } from "effect"
+import { Audit } from "./audit/Audit.ts"
+import { Settings } from "./Config.ts"
+import { Ed25519 } from "./crypto/Ed25519.ts"
+import { DatabaseClock } from "./database/Clock.ts"
+import { Database, migrateUntilDone } from "./database/Database.ts"
+import { Credentials } from "./enrollment/Credentials.ts"
+import { Enrollment } from "./enrollment/Enrollment.ts"
+import { http } from "./Http.ts"
+import { Projects } from "./projects/Projects.ts"
+
+/** Every domain, over any database and clock. */
+export const domains = Layer.mergeAll(Enrollment.layer, Credentials.layer, Projects.layer).pipe(
+  Layer.provideMerge(Audit.layer),
+  Layer.provide(Ed25519.layerNode)
+)
+
+export const services = domains.pipe(
+  Layer.provideMerge(DatabaseClock.layer),
+  Layer.provideMerge(Database.layer),
+  Layer.provideMerge(Settings.layer)
+)
+
+/** Listens first, migrates then: until that is done every route that needs the database answers 503. */
+export const server = Layer.effectDiscard(migrateUntilDone).pipe(
+  Layer.provideMerge(http),
+  Layer.provide(services)
+)

@@ -1,0 +1,117 @@
+/**
+ * Every setting of the service: its environment name, unit, default and bounds, in one place.
+ *
+ * Durations are whole seconds in the environment and `Duration` inside. Secrets are `Redacted` from here on.
+ * Without DATABASE_URL the settings that are still missing are taken from SERVICE_DATA_DIR/secrets.env (see Secrets.ts).
+ */
+import { Config, ConfigProvider, Context, Data, Duration, Effect, Layer, Option, Redacted } from "effect"
+import { generatedSecrets } from "./Secrets.ts"
+
+/** One line that names the setting and what it should be. The process ends with exit code 78. */
+export class ConfigurationError extends Data.TaggedError("ConfigurationError")<{ readonly message: string }> {}
+
+const invalid = (message: string) => Effect.fail(new Config.ConfigError(new ConfigProvider.SourceError({ message })))
+
+const seconds = (name: string, byDefault: number, most = 315_360_000) =>
+  Config.Int(name).pipe(
+    Config.withDefault(byDefault),
+    Config.mapEffect((value) =>
+      value >= 1 && value <= most
+        ? Effect.succeed(Duration.seconds(value))
+        : invalid(`${name} is a whole number of seconds from 1 to ${most}.`)
+    )
+  )
+
+const optionalText = (name: string) => Config.option(Config.NonEmptyString(name)).pipe(Config.map(Option.getOrUndefined))
+const optionalSecret = (name: string) => Config.option(secret(name)).pipe(Config.map(Option.getOrUndefined))
+const onOff = (name: string, byDefault: "on" | "off") =>
+  Config.Literals(["on", "off"], name).pipe(
+    Config.withDefault(byDefault),
+    Config.map((value) => value === "on")
+  )
+
+const secret = (name: string) =>
+  Config.Redacted(name).pipe(
+    Config.mapEffect((value: Redacted.Redacted<string>) =>
+      Buffer.byteLength(Redacted.value(value)) >= 32 ? Effect.succeed(value) : invalid(`${name} needs at least 32 bytes.`)
+    )
+  )
+
+const http = Config.all({
+  host: Config.NonEmptyString("SERVICE_HOST").pipe(Config.withDefault("127.0.0.1")),
+  port: Config.Port("SERVICE_PORT").pipe(Config.withDefault(8787)),
+  baseUrl: optionalText("SERVICE_BASE_URL"),
+  trustedProxies: Config.String("SERVICE_TRUSTED_PROXIES").pipe(
+    Config.withDefault(""),
+    Config.map((cidrs) => cidrs.split(",").map((cidr) => cidr.trim()).filter((cidr) => cidr !== ""))
+  ),
+  rateLimits: onOff("SERVICE_RATE_LIMITS", "on"),
+  logLevel: Config.LogLevel("SERVICE_LOG_LEVEL").pipe(Config.withDefault("Info" as const))
+})
+
+const database = Config.all({
+  url: Config.option(Config.Redacted("DATABASE_URL")).pipe(Config.map(Option.getOrUndefined)),
+  dataDir: Config.NonEmptyString("SERVICE_DATA_DIR").pipe(Config.withDefault("./data")),
+  poolSize: Config.Int("SERVICE_DATABASE_POOL").pipe(Config.withDefault(10))
+})
+
+const bridge = Config.all({
+  enrollmentSecret: secret("SERVICE_BRIDGE_ENROLLMENT_SECRET"),
+  enrollmentSecretPrevious: optionalSecret("SERVICE_BRIDGE_ENROLLMENT_SECRET_PREVIOUS"),
+  tokenSecret: secret("SERVICE_BRIDGE_TOKEN_SECRET"),
+  tokenSecretPrevious: optionalSecret("SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS"),
+  challengeTtl: seconds("SERVICE_BRIDGE_CHALLENGE_TTL_SECONDS", 600),
+  tokenTtl: seconds("SERVICE_BRIDGE_TOKEN_TTL_SECONDS", 86_400),
+  rotationTtl: seconds("SERVICE_BRIDGE_ROTATION_TTL_SECONDS", 300, 86_400),
+  proofReplay: seconds("SERVICE_BRIDGE_PROOF_REPLAY_SECONDS", 86_400)
+})
+
+const all = Config.all({ http, database, bridge })
+type Read = Config.Success<typeof all>
+
+export class Settings extends Context.Service<Settings, Read & { readonly baseUrl: URL }>()("service/Settings") {
+  static readonly layer = Layer.effect(
+    Settings,
+    Effect.gen(function* () {
+      const provider = yield* ConfigProvider.ConfigProvider
+      const { url, dataDir } = yield* database
+      const complete =
+        url === undefined ? ConfigProvider.orElse(provider, yield* generatedSecrets(dataDir)) : provider
+      const read = yield* Effect.provideService(all, ConfigProvider.ConfigProvider, complete)
+      return { ...read, baseUrl: yield* check(read) }
+    }).pipe(
+      // The library's own messages run over several lines; a secret's value is in none of them.
+      Effect.catchTag("ConfigError", ({ cause }) =>
+        Effect.fail(new ConfigurationError({ message: cause.message.replaceAll(/\s+/g, " ") }))
+      )
+    )
+  )
+}
+
+/** Refuses combinations that would be unsafe, and settles the base URL: an origin, https unless loopback. */
+const check = Effect.fnUntraced(function* ({ http, bridge }: Read) {
+  if (Redacted.value(bridge.enrollmentSecret) === Redacted.value(bridge.tokenSecret)) {
+    return yield* invalid("SERVICE_BRIDGE_ENROLLMENT_SECRET and SERVICE_BRIDGE_TOKEN_SECRET must differ.")
+  }
+  const wildcard = http.host === "0.0.0.0" || http.host === "::"
+  if (http.baseUrl === undefined && wildcard) {
+    return yield* invalid("SERVICE_BASE_URL is required when SERVICE_HOST is a wildcard address.")
+  }
+  const host = http.host.includes(":") ? `[${http.host}]` : http.host
+  return yield* origin("SERVICE_BASE_URL", http.baseUrl ?? `http://${host}:${http.port}`)
+})
+
+const origin = Effect.fnUntraced(function* (name: string, text: string) {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url === undefined || url.href !== `${url.origin}/`) {
+    return yield* invalid(`${name} is an origin such as https://bridge.example.com, without path or query.`)
+  }
+  if (url.protocol !== "https:" && !isLoopback(url)) {
+    return yield* invalid(`${name} must use https unless it is a loopback address.`)
+  }
+  return url
+})
+
+export const isLoopback = (url: URL): boolean =>
+  url.hostname === "localhost" || url.hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(url.hostname)
+

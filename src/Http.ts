@@ -1,0 +1,71 @@
+/** Mounts every domain's routes behind the edge and listens. */
+import { NodeHttpServer } from "@effect/platform-node"
+import { ByteSize, Effect, Layer } from "effect"
+import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import { SqlClient } from "effect/sql"
+import { createServer } from "node:http"
+import { Api } from "./Api.ts"
+import { Settings } from "./Config.ts"
+import { pending } from "./database/Migrations.ts"
+import { Addresses } from "./edge/Addresses.ts"
+import { boundary } from "./edge/Boundary.ts"
+import { onlyDeclaredMethods, onlyMethods } from "./edge/Methods.ts"
+import { RateLimit } from "./edge/RateLimit.ts"
+import { requirements } from "./edge/Requirements.ts"
+import { EnrollmentHttp } from "./enrollment/Http.ts"
+import { refuse } from "./wire/Errors.ts"
+import { answer } from "./wire/Refusal.ts"
+
+const ok = HttpServerResponse.jsonUnsafe({ status: "ok" })
+
+/** Shallow liveness (spec 4.9): the process answers; the database is not asked. */
+const healthz = HttpRouter.add("GET", "/healthz", Effect.succeed(ok))
+
+/** Whether this process can serve: the database answers and has every migration. */
+const readyz = HttpRouter.use((router) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const ready = pending().pipe(
+      Effect.provideService(SqlClient.SqlClient, sql),
+      Effect.map((missing) => missing.length === 0),
+      Effect.timeout("2 seconds"),
+      Effect.catchCause(() => Effect.succeed(false))
+    )
+    yield* router.add(
+      "GET",
+      "/readyz",
+      Effect.map(ready, (is) => (is ? ok : answer(refuse("bridge_persistence_error", 1))))
+    )
+  })
+)
+
+const routes = Layer.mergeAll(
+  HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
+    Layer.provide(EnrollmentHttp),
+    Layer.provide(requirements)
+  ),
+  onlyDeclaredMethods(Api),
+  healthz,
+  readyz,
+  ...["/healthz", "/readyz", "/openapi.json"].map((path) => onlyMethods(path as HttpRouter.PathInput, ["GET"])),
+  boundary
+).pipe(Layer.provide([Addresses.layer, RateLimit.layer]))
+
+/** Case-sensitive and strict about slashes, so that one resource has one address. */
+const routerConfig = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false }
+
+/** Slow clients are cut off: 10 s for the headers, 30 s for a whole request. */
+const server = () =>
+  createServer({ headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 2_000, keepAliveTimeout: 65_000 })
+
+const listener = Layer.unwrap(
+  Effect.map(Settings, ({ http }) =>
+    NodeHttpServer.layer(server, { host: http.host, port: http.port, gracefulShutdownTimeout: "10 seconds" })
+  )
+)
+
+export const http = HttpRouter.serve(routes, { disableListenLog: true, disableLogger: true, routerConfig }).pipe(
+  Layer.provide(Layer.succeed(HttpServerRequest.MaxBodySize, ByteSize.fromInputUnsafe(16 * 1024))),
+  Layer.provideMerge(listener)
+)

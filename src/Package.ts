@@ -1,0 +1,9 @@
+/** Where this package lies and which version it is; the same whether it runs from src/ or bundled from dist/. */
+import { existsSync, readFileSync } from "node:fs"
+import { dirname, join } from "node:path"
+
+const above = (folder: string): string => (existsSync(join(folder, "package.json")) ? folder : above(dirname(folder)))
+
+export const packageRoot = above(import.meta.dirname)
+
+export const version: string = JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")).version

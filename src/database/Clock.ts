@@ -1,0 +1,76 @@
+/**
+ * The time of the database, so that replicas with wrong clocks agree on what has expired.
+ *
+ * Effect's clock corrected by an offset to `clock_timestamp()`: measured at start, every minute, and at once when wall
+ * and monotonic time part by more than a second (a clock that was set, a machine that slept). Each operation takes one
+ * instant when it starts and passes it to every statement; no statement calls `now()`.
+ */
+import { Clock, Context, Effect, Layer, Ref, Schedule, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { firstRow } from "../wire/Rows.ts"
+import { persistence } from "./Persistence.ts"
+import type { SharedRefusal } from "../wire/Errors.ts"
+
+interface Measurement {
+  /** Milliseconds to add to the local wall clock. */
+  readonly offset: number
+  /** Wall clock minus monotonic clock when it was measured, in milliseconds. */
+  readonly drift: number
+}
+
+export class DatabaseClock extends Context.Service<
+  DatabaseClock,
+  {
+    readonly now: Effect.Effect<Date, SharedRefusal<"bridge_persistence_error">>
+    /** Milliseconds that the database is ahead of this process. */
+    readonly offset: Effect.Effect<number, SharedRefusal<"bridge_persistence_error">>
+  }
+>()("service/database/DatabaseClock") {
+  static readonly layer = Layer.effect(
+    DatabaseClock,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const latest = yield* Ref.make<Measurement | undefined>(undefined)
+
+      const measure = Effect.gen(function* () {
+        const sent = yield* Clock.currentTimeMillis
+        const at = yield* readClock(sql)
+        const received = yield* Clock.currentTimeMillis
+        const measured = { offset: at.getTime() - (sent + received) / 2, drift: yield* driftOf(received) }
+        yield* Ref.set(latest, measured)
+        return measured
+      }).pipe(persistence)
+
+      const current = Effect.gen(function* () {
+        const wall = yield* Clock.currentTimeMillis
+        const known = yield* Ref.get(latest)
+        const holds = known !== undefined && Math.abs((yield* driftOf(wall)) - known.drift) <= 1000
+        return holds ? known : yield* measure
+      })
+
+      const offset = Effect.map(current, (measured) => measured.offset)
+      const now = Effect.gen(function* () {
+        const ahead = yield* offset
+        return new Date(Math.round((yield* Clock.currentTimeMillis) + ahead))
+      })
+
+      yield* measure.pipe(Effect.ignore, Effect.repeat(Schedule.spaced("1 minute")), Effect.forkScoped)
+      return { now, offset }
+    })
+  )
+
+  /** Effect's clock as it is, so that TestClock decides what has expired. */
+  static readonly layerLocal = Layer.succeed(DatabaseClock, {
+    now: Effect.map(Clock.currentTimeMillis, (millis) => new Date(millis)),
+    offset: Effect.succeed(0)
+  })
+}
+
+const driftOf = (wall: number) => Effect.map(Clock.currentTimeNanos, (nanos) => wall - Number(nanos / 1_000_000n))
+
+const readClock = (sql: SqlClient.SqlClient) =>
+  firstRow(Schema.Struct({ at: Schema.Date }))(sql`select clock_timestamp() as at`).pipe(
+    Effect.flatMap(Effect.fromOption),
+    Effect.orDie,
+    Effect.map((row) => row.at)
+  )

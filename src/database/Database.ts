@@ -1,0 +1,93 @@
+/**
+ * The connection to PostgreSQL: DATABASE_URL, or the managed PostgreSQL in SERVICE_DATA_DIR (contract section 1).
+ *
+ * Requests use a pool with timeouts; migrations, backup, import and sweeps take a connection of their own without them.
+ */
+import { PgClient } from "@effect/sql-pg"
+import { Context, Effect, Layer, Schedule, Schema } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { Settings } from "../Config.ts"
+import { rows } from "../wire/Rows.ts"
+import { managedPostgres } from "./ManagedPostgres.ts"
+import { migrate, MigrationError } from "./Migrations.ts"
+import { describe } from "./Persistence.ts"
+
+export class Database extends Context.Service<
+  Database,
+  {
+    /** Runs an effect on a connection without timeouts, for at most ten minutes. */
+    readonly dedicated: <A, E, R>(
+      work: Effect.Effect<A, E, R>
+    ) => Effect.Effect<A, E | SqlError.SqlError, Exclude<R, SqlClient.SqlClient>>
+    /** Folder of the managed PostgreSQL, absent with DATABASE_URL. */
+    readonly managed: string | undefined
+  }
+>()("service/database/Database") {
+  static readonly layer = Layer.unwrap(
+    Effect.gen(function* () {
+      const { database } = yield* Settings
+      const server =
+        database.url === undefined ? yield* managedPostgres(database.dataDir) : { url: database.url, directory: undefined }
+      const { directory, ...address } = { directory: undefined, ...server }
+      return connected(address, database.poolSize, directory)
+    })
+  )
+}
+
+type Address = Pick<PgClient.PgClientConfig, "url" | "host" | "port" | "username" | "database">
+
+/** The pool of one database and the way to connections beside it. */
+export const connected = (address: Address, poolSize: number, managed?: string) => {
+  const pool = PgClient.layer({
+    ...address,
+    applicationName: "bridge-service",
+    maxConnections: poolSize,
+    connectTimeout: "5 seconds",
+    connectionTTL: "10 minutes",
+    startupParameters: {
+      statement_timeout: "5s",
+      lock_timeout: "2s",
+      idle_in_transaction_session_timeout: "10s",
+      timezone: "UTC"
+    }
+  })
+  const single = PgClient.layer({
+    ...address,
+    applicationName: "bridge-service maintenance",
+    maxConnections: 1,
+    connectTimeout: "5 seconds",
+    startupParameters: { timezone: "UTC" }
+  })
+  const dedicated = <A, E, R>(work: Effect.Effect<A, E, R>) =>
+    work.pipe(Effect.provide(single, { local: true }), Effect.timeout("10 minutes"), Effect.catchTag("TimeoutError", Effect.die))
+  return Layer.merge(pool, Layer.succeed(Database, Database.of({ dedicated, managed } as never)))
+}
+
+/** Migrates as soon as the database lets it, then warns about settings that would lose acknowledged writes. */
+export const migrateUntilDone = Effect.gen(function* () {
+  const { dedicated } = yield* Database
+  yield* dedicated(Effect.andThen(migrate(), warnIfNotDurable)).pipe(
+    Effect.tapErrorTag("SqlError", (error) =>
+      Effect.logWarning("Waiting for the database").pipe(Effect.annotateLogs(describe(error)))
+    ),
+    Effect.retry({
+      while: (error) => !(error instanceof MigrationError),
+      schedule: Schedule.min([Schedule.exponential("200 millis"), Schedule.spaced("5 seconds")])
+    })
+  )
+})
+
+/** Settings of PostgreSQL without which a power cut can undo an acknowledged revocation. */
+export const durability = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  return yield* rows(Schema.Struct({ name: Schema.String, setting: Schema.String }))(
+    sql`select name, setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit')`
+  )
+})
+
+const warnIfNotDurable = Effect.gen(function* () {
+  const off = (yield* durability).filter(({ setting }) => setting === "off").map(({ name }) => name)
+  if (off.length > 0) {
+    yield* Effect.logError(`PostgreSQL runs with ${off.join(", ")} off: a power cut can undo revocations. Turn it on.`)
+  }
+})

@@ -1,0 +1,20 @@
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../Api.ts"
+import { Bearer, replayable } from "../wire/Headers.ts"
+import { Enrollment } from "./Enrollment.ts"
+
+export const EnrollmentHttp = HttpApiBuilder.group(
+  Api,
+  "enrollment",
+  Effect.fn(function* (handlers) {
+    const enrollment = yield* Enrollment
+    return handlers.handleAll({
+      createChallenge: ({ headers, payload }) =>
+        Effect.flatMap(Bearer, (credential) =>
+          replayable(enrollment.createChallenge(payload, headers["idempotency-key"], credential))
+        ),
+      prove: ({ headers, payload }) => replayable(enrollment.prove(payload, headers["idempotency-key"]))
+    })
+  })
+)

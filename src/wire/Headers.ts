@@ -1,0 +1,59 @@
+/**
+ * What an endpoint asks of a request before its handler runs. The classes belong to the contract; edge/ implements them.
+ *
+ * Order, outermost first: rate limit, credential present, Idempotency-Key present, media type, size, body (spec 4, 7).
+ */
+import { Context, Effect, type Redacted, Schema } from "effect"
+import { HttpApiMiddleware, HttpApiSchema, HttpApiSecurity } from "effect/http-api"
+import { IdempotencyKey } from "./Ids.ts"
+
+/** The raw bearer credential of the request, present but not yet looked at. */
+export class Bearer extends Context.Service<Bearer, Redacted.Redacted<string>>()("service/wire/Bearer") {}
+
+/** Refuses a request without bootstrap credential: `bridge_enrollment_credential_required`. */
+export class BootstrapCredential extends HttpApiMiddleware.Service<BootstrapCredential, { provides: Bearer }>()(
+  "service/wire/BootstrapCredential",
+  { security: { bootstrap_credential: HttpApiSecurity.bearer } }
+) {}
+
+/** Refuses a request without Bridge token: `bridge_token_invalid`. */
+export class BridgeToken extends HttpApiMiddleware.Service<BridgeToken, { provides: Bearer }>()(
+  "service/wire/BridgeToken",
+  { security: { bridge_token: HttpApiSecurity.bearer } }
+) {}
+
+/** Turns what the schemas refuse into `idempotency_key_required` or `invalid_request`. */
+export class WellFormed extends HttpApiMiddleware.Service<WellFormed>()("service/wire/WellFormed") {}
+
+/** `rate_limited` per client address. */
+export class LimitedByAddress extends HttpApiMiddleware.Service<LimitedByAddress>()("service/wire/LimitedByAddress") {}
+
+/** `rate_limited` per presented credential. */
+export class LimitedByCredential extends HttpApiMiddleware.Service<LimitedByCredential>()(
+  "service/wire/LimitedByCredential"
+) {}
+
+export const IdempotencyHeaders = { "idempotency-key": IdempotencyKey }
+
+/** `Idempotency-Replayed: true` marks the answer of an exact retry; its body is byte-identical to the first (spec 3.4). */
+export const ReplayHeaders = { "idempotency-replayed": Schema.optional(Schema.Literal("true")) }
+
+/** What a domain answers where an exact retry repeats the original answer. */
+export interface Replayable<A> {
+  readonly answer: A
+  readonly replayed: boolean
+}
+
+/** Who is calling, as far as the edge can tell; for audit rows and rate limits. */
+export class Caller extends Context.Reference<{ readonly address: string; readonly userAgent: string }>(
+  "service/wire/Caller",
+  { defaultValue: () => ({ address: "", userAgent: "" }) }
+) {}
+
+export const replayable = <A, E, R>(self: Effect.Effect<Replayable<A>, E, R>) =>
+  Effect.map(self, ({ answer, replayed }) =>
+    HttpApiSchema.withHeaders({
+      body: answer,
+      headers: replayed ? { "idempotency-replayed": "true" as const } : {}
+    })
+  )

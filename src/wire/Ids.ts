@@ -1,0 +1,43 @@
+/** The identifiers and encoded bytes that cross the wire (spec 2.2 to 2.6). */
+import { Effect, Schema, SchemaGetter, SchemaIssue, SchemaTransformation } from "effect"
+
+/** A UUID of any version; compared, stored and answered in lower case. */
+export const Uuid = Schema.String.check(Schema.isUUID()).pipe(
+  Schema.decode(SchemaTransformation.toLowerCase()),
+  Schema.annotate({ identifier: "Uuid" })
+)
+
+/** Chosen by the Bridge; unique within its project (spec 2.3). */
+export const BridgeId = Schema.String.check(Schema.isPattern(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/)).annotate({
+  identifier: "BridgeId"
+})
+
+/** `sha256:` and the SHA-256 of the raw 32-byte Ed25519 public key in lower-case hex (spec 2.3). */
+export const Fingerprint = Schema.String.check(Schema.isPattern(/^sha256:[0-9a-f]{64}$/)).annotate({
+  identifier: "Fingerprint"
+})
+
+/** 1 to 255 visible ASCII characters, compared as received (spec 3.4). */
+export const IdempotencyKey = Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,255}$/)).annotate({
+  identifier: "IdempotencyKey"
+})
+
+/** Bytes as text: base64url or standard base64 with or without padding in, base64url without padding out (RFC 4648). */
+export const Base64Bytes = Schema.String.check(Schema.isPattern(/^[A-Za-z0-9+/_-]+={0,2}$/), Schema.isMaxLength(1024)).pipe(
+  Schema.decodeTo(Schema.Uint8Array, {
+    decode: SchemaGetter.transformEffect((text: string) => {
+      const bytes = new Uint8Array(Buffer.from(text, "base64"))
+      const digits = text.replace(/=*={0,2}$/, "")
+      const padded = text.length === digits.length || text.length % 4 === 0
+      return padded && base64url(bytes) === digits.replaceAll("+", "-").replaceAll("/", "_")
+        ? Effect.succeed(bytes)
+        : Effect.fail(new SchemaIssue.InvalidValue({ message: "Expected base64" }))
+    }),
+    encode: SchemaGetter.transform(base64url)
+  }),
+  Schema.annotate({ identifier: "Base64Bytes" })
+)
+
+function base64url(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString("base64url")
+}

@@ -1,0 +1,81 @@
+/**
+ * A refusal is one documented error code: its HTTP status and the sentence shown to people.
+ *
+ * On the wire every refusal is `{ "error": { "code", "message" } }` with `Cache-Control: no-store` (spec 2.7, 7.1).
+ */
+import { Data, Schema } from "effect"
+import { HttpServerResponse } from "effect/http"
+import { HttpApiSchema } from "effect/http-api"
+
+/** The typed failure of one code; `_tag` is the code itself, so `Effect.catchTag("project_mismatch", …)` works. */
+export class Refusal<out Code extends string = string> extends Data.Error<{
+  readonly _tag: Code
+  readonly status: number
+  readonly message: string
+  /** Whole seconds after which the same request may succeed. */
+  readonly retryAfter?: number | undefined
+}> {}
+
+/** One row per code: the status, then the sentence. The key is the code on the wire. */
+export type RefusalTable = Readonly<Record<string, readonly [status: number, sentence: string]>>
+
+/** The union of refusals a table can raise. */
+export type RefusalOf<Table extends RefusalTable, Code extends keyof Table = keyof Table> = {
+  readonly [C in Code & string]: Refusal<C>
+}[Code & string]
+
+/** The two halves of an error table: `refuse` raises a code, `refusals` declares codes on an endpoint. */
+export const fromTable = <const Table extends RefusalTable>(table: Table) => {
+  type Code = keyof Table & string
+
+  const refuse = <C extends Code>(code: C, retryAfter?: number): RefusalOf<Table, C> => {
+    const [status, message] = table[code]!
+    return new Refusal({ _tag: code, status, message, retryAfter }) as RefusalOf<Table, C>
+  }
+
+  const refusals = <C extends Code>(
+    ...codes: ReadonlyArray<C>
+  ): ReadonlyArray<Schema.Codec<RefusalOf<Table, C>, unknown>> =>
+    Object.values(Object.groupBy(codes, (code) => table[code]![0])).map((sameStatus) => declared(sameStatus!))
+
+  // HttpApi allows one header-carrying response per status, so codes are declared status by status.
+  const declared = (codes: ReadonlyArray<Code>): Schema.Codec<any, unknown> =>
+    Schema.declare(
+      (u: unknown): u is Refusal<Code> => u instanceof Refusal && (codes as ReadonlyArray<string>).includes(u._tag)
+    ).pipe(
+        HttpApiSchema.encodeToWithHeaders(
+          {
+            body: Schema.Struct({
+              error: Schema.Struct({ code: Schema.Literals(codes), message: Schema.String })
+            }).annotate({ httpApiStatus: table[codes[0]!]![0] }),
+            headers: {
+              "cache-control": Schema.Literal("no-store"),
+              "www-authenticate": Schema.optional(Schema.String),
+              "retry-after": Schema.optional(Schema.String)
+            }
+          },
+          {
+            decode: ({ body, headers }) =>
+              refuse(body.error.code, headers["retry-after"] === undefined ? undefined : Number(headers["retry-after"])),
+            encode: (refusal: Refusal<Code>) => ({ body: wireBody(refusal), headers: wireHeaders(refusal) })
+          }
+        )
+      )
+
+  return { refuse, refusals, codes: Object.keys(table) as ReadonlyArray<Code> }
+}
+
+/** The answer to a refusal raised where no endpoint declares it: at the edge, or on a plain route. */
+export const answer = (refusal: Refusal, headers?: Readonly<Record<string, string>>) =>
+  HttpServerResponse.jsonUnsafe(wireBody(refusal), {
+    status: refusal.status,
+    headers: { ...wireHeaders(refusal), ...headers }
+  })
+
+const wireBody = <Code extends string>({ _tag, message }: Refusal<Code>) => ({ error: { code: _tag, message } })
+
+const wireHeaders = ({ status, retryAfter }: Refusal) => ({
+  "cache-control": "no-store" as const,
+  ...(status === 401 ? { "www-authenticate": "Bearer" } : undefined),
+  ...(retryAfter === undefined ? undefined : { "retry-after": String(retryAfter) })
+})

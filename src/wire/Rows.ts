@@ -1,0 +1,17 @@
+/** Decodes what a statement returns. A row that does not fit its schema is a defect: statement and migration disagree. */
+import { Effect, Option, Schema } from "effect"
+import type { SqlError, Statement } from "effect/sql"
+
+export const rows = <Row extends Schema.ConstraintDecoder<unknown>>(row: Row) => {
+  const decode = Schema.decodeUnknownEffect(Schema.Array(row))
+  return (statement: Statement.Statement<unknown>): Effect.Effect<ReadonlyArray<Row["Type"]>, SqlError.SqlError> =>
+    Effect.flatMap(statement, (found) => Effect.orDie(decode(found)))
+}
+
+export const firstRow = <Row extends Schema.ConstraintDecoder<unknown>>(row: Row) => {
+  const decode = Schema.decodeUnknownEffect(row)
+  return (statement: Statement.Statement<unknown>): Effect.Effect<Option.Option<Row["Type"]>, SqlError.SqlError> =>
+    Effect.flatMap(statement, (found) =>
+      found.length === 0 ? Effect.succeedNone : Effect.asSome(Effect.orDie(decode(found[0])))
+    )
+}
