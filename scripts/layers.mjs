@@ -72,7 +72,9 @@ const forbidden = (from, to) => {
   if (from === "/src/Http.ts") return undefined
   if (is(http)) return "An Http.ts is mounted by src/Http.ts and imported by nothing else."
   if (domain === undefined) {
-    return other === undefined ? undefined : "What is no domain stands below the domains and imports none of them."
+    return other === undefined || is(contract)
+      ? undefined
+      : "What is no domain stands below the domains: of theirs, only Api.ts and Errors.ts."
   }
   if (!http.test(from) && is(effectHttp, /^\/src\/Api\.ts$/))
     return "Only the Http.ts and Api.ts of a domain know HTTP."

@@ -96,6 +96,7 @@ const layers: ReadonlyArray<readonly [file: string, code: string, says?: string]
   ["src/enrollment/Http.ts", imports("../client/Client.ts"), "client/ is for whoever calls"],
   ["src/crypto/Tokens.ts", imports("node:crypto")],
   ["src/crypto/Tokens.ts", imports("../bridge/Bridge.ts"), "What is no domain"],
+  ["src/edge/Requirements.ts", imports("../bridge/Errors.ts")],
 
   ["src/main.ts", imports("./App.ts")],
   ["src/main.ts", imports("../cli/service-admin.ts"), nothing],
