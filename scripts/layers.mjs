@@ -78,15 +78,12 @@ const forbidden = (from, to) => {
   }
   if (!http.test(from) && is(effectHttp, /^\/src\/Api\.ts$/))
     return "Only the Http.ts and Api.ts of a domain know HTTP."
-  if (other === undefined || other === domain || is(leaf)) {
-    return leaf.test(from) && other !== undefined && other !== domain ? leaves : undefined
-  }
-  if (leaf.test(from)) return leaves
-  return domains[domain].includes(other)
+  if (other === undefined || other === domain) return undefined
+  if (leaf.test(from)) return "projects/, audit/ and push/Outbox.ts are leaves: they import no other domain."
+  return is(leaf) || domains[domain].includes(other)
     ? undefined
     : `${domain}/ does not stand above ${other}/: see the table in scripts/layers.mjs.`
 }
-const leaves = "projects/, audit/ and push/Outbox.ts are leaves: they import no other domain."
 
 const layers = {
   create: (context) => {
