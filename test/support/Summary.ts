@@ -1,0 +1,31 @@
+/**
+ * The last line of a run: `N passed, N failed`, with `, N skipped` only when something was.
+ *
+ * A file that does not load and an error outside every test count as failed. Skipped tests are listed with their
+ * reasons (`context.skip("needs git")`); where CI=true they fail the run, because there everything is installed.
+ */
+import { writeSync } from "node:fs"
+import type { Reporter, SerializedError, TestModule } from "vitest/node"
+
+export default class Summary implements Reporter {
+  onTestRunEnd(modules: ReadonlyArray<TestModule>, unhandled: ReadonlyArray<SerializedError>) {
+    const tests = modules.flatMap((module) => [...module.children.allTests()])
+    const count = (state: string) => tests.filter((test) => test.result().state === state).length
+    const broken = modules.filter((module) => module.state() === "failed" && module.errors().length > 0).length
+    const skipped = tests.flatMap((test) => {
+      const result = test.result()
+      return result.state === "skipped" ? [`skipped: ${test.fullName} (${result.note ?? "no reason given"})`] : []
+    })
+    const failed = count("failed") + broken + unhandled.length
+    const total = `${count("passed")} passed, ${failed} failed${skipped.length > 0 ? `, ${skipped.length} skipped` : ""}`
+
+    // At the exit, so that nothing which still stops can write after it.
+    process.once("exit", () => {
+      if (process.env["CI"] === "true" && skipped.length > 0) {
+        process.exitCode = 1
+        skipped.push("CI=true: a skipped test fails the run.")
+      }
+      writeSync(1, [...skipped, total, ""].join("\n"))
+    })
+  }
+}
