@@ -1,6 +1,7 @@
 /** The one layer graph. `services` is what commands and tests use; `server` adds HTTP on top. */
 import { Layer } from "effect"
 import { Audit } from "./audit/Audit.ts"
+import { Bridges } from "./bridge/Bridges.ts"
 import { Settings } from "./Config.ts"
 import { Ed25519 } from "./crypto/Ed25519.ts"
 import { DatabaseClock } from "./database/Clock.ts"
@@ -11,7 +12,7 @@ import { http } from "./Http.ts"
 import { Projects } from "./projects/Projects.ts"
 
 /** Every domain, over any database and clock. */
-export const domains = Layer.mergeAll(Enrollment.layer, Credentials.layer, Projects.layer).pipe(
+export const domains = Layer.mergeAll(Enrollment.layer, Credentials.layer, Bridges.layer, Projects.layer).pipe(
   Layer.provideMerge(Audit.layer),
   Layer.provide(Ed25519.layerNode)
 )
@@ -23,7 +24,4 @@ export const services = domains.pipe(
 )
 
 /** Listens first, migrates then: until that is done every route that needs the database answers 503. */
-export const server = Layer.effectDiscard(migrateUntilDone).pipe(
-  Layer.provideMerge(http),
-  Layer.provide(services)
-)
+export const server = Layer.effectDiscard(migrateUntilDone).pipe(Layer.provideMerge(http), Layer.provide(services))

@@ -22,7 +22,8 @@ const seconds = (name: string, byDefault: number, most = 315_360_000) =>
     )
   )
 
-const optionalText = (name: string) => Config.option(Config.NonEmptyString(name)).pipe(Config.map(Option.getOrUndefined))
+const optionalText = (name: string) =>
+  Config.option(Config.NonEmptyString(name)).pipe(Config.map(Option.getOrUndefined))
 const optionalSecret = (name: string) => Config.option(secret(name)).pipe(Config.map(Option.getOrUndefined))
 const onOff = (name: string, byDefault: "on" | "off") =>
   Config.Literals(["on", "off"], name).pipe(
@@ -33,7 +34,9 @@ const onOff = (name: string, byDefault: "on" | "off") =>
 const secret = (name: string) =>
   Config.Redacted(name).pipe(
     Config.mapEffect((value: Redacted.Redacted<string>) =>
-      Buffer.byteLength(Redacted.value(value)) >= 32 ? Effect.succeed(value) : invalid(`${name} needs at least 32 bytes.`)
+      Buffer.byteLength(Redacted.value(value)) >= 32
+        ? Effect.succeed(value)
+        : invalid(`${name} needs at least 32 bytes.`)
     )
   )
 
@@ -43,7 +46,12 @@ const http = Config.all({
   baseUrl: optionalText("SERVICE_BASE_URL"),
   trustedProxies: Config.String("SERVICE_TRUSTED_PROXIES").pipe(
     Config.withDefault(""),
-    Config.map((cidrs) => cidrs.split(",").map((cidr) => cidr.trim()).filter((cidr) => cidr !== ""))
+    Config.map((cidrs) =>
+      cidrs
+        .split(",")
+        .map((cidr) => cidr.trim())
+        .filter((cidr) => cidr !== "")
+    )
   ),
   rateLimits: onOff("SERVICE_RATE_LIMITS", "on"),
   logLevel: Config.LogLevel("SERVICE_LOG_LEVEL").pipe(Config.withDefault("Info" as const))
@@ -75,8 +83,7 @@ export class Settings extends Context.Service<Settings, Read & { readonly baseUr
     Effect.gen(function* () {
       const provider = yield* ConfigProvider.ConfigProvider
       const { url, dataDir } = yield* database
-      const complete =
-        url === undefined ? ConfigProvider.orElse(provider, yield* generatedSecrets(dataDir)) : provider
+      const complete = url === undefined ? ConfigProvider.orElse(provider, yield* generatedSecrets(dataDir)) : provider
       const read = yield* Effect.provideService(all, ConfigProvider.ConfigProvider, complete)
       return { ...read, baseUrl: yield* check(read) }
     }).pipe(
@@ -114,4 +121,3 @@ const origin = Effect.fnUntraced(function* (name: string, text: string) {
 
 export const isLoopback = (url: URL): boolean =>
   url.hostname === "localhost" || url.hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(url.hostname)
-

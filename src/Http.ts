@@ -57,7 +57,12 @@ const routerConfig = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDu
 
 /** Slow clients are cut off: 10 s for the headers, 30 s for a whole request. */
 const server = () =>
-  createServer({ headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 2_000, keepAliveTimeout: 65_000 })
+  createServer({
+    headersTimeout: 10_000,
+    requestTimeout: 30_000,
+    connectionsCheckingInterval: 2_000,
+    keepAliveTimeout: 65_000
+  })
 
 const listener = Layer.unwrap(
   Effect.map(Settings, ({ http }) =>

@@ -5,7 +5,17 @@
  */
 import { ConfigProvider, Data, Effect } from "effect"
 import { randomBytes } from "node:crypto"
-import { chmodSync, closeSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from "node:fs"
+import {
+  chmodSync,
+  closeSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeSync
+} from "node:fs"
 import { join } from "node:path"
 
 /** secrets.env cannot be read or written; the message says which path and why. */

@@ -7,9 +7,16 @@
 import { Context, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { persistence } from "../database/Persistence.ts"
+import { uuidAt } from "../crypto/Random.ts"
+import type { Trace } from "../wire/AuditRow.ts"
+import { Caller } from "../wire/Headers.ts"
 import type { SharedRefusal } from "../wire/Errors.ts"
 import * as Store from "./Store.ts"
-import { traceAt } from "./Trace.ts"
+
+export const traceAt = Effect.fnUntraced(function* (at: Date) {
+  const { address, userAgent } = yield* Caller
+  return { event_id: yield* uuidAt(at), at, address, user_agent: userAgent } satisfies Trace
+})
 
 export class Audit extends Context.Service<
   Audit,
@@ -33,11 +40,15 @@ export class Audit extends Context.Service<
       const done = (at: Date, event: Store.Event) =>
         Effect.flatMap(traceAt(at), (trace) => store.insertDone(event, trace)).pipe(Effect.asVoid)
 
-      const refused = Effect.fn("Audit.refused")(function* (at: Date, event: Store.Event & { readonly code: string }) {
-        const minute = Math.floor(at.getTime() / 60_000)
-        const key = [minute, event.action, event.code, JSON.stringify(event.subject)].join(" ")
-        yield* store.countRefused(event, key, yield* traceAt(at))
-      }, persistence, (written) => Effect.ignore(written))
+      const refused = Effect.fn("Audit.refused")(
+        function* (at: Date, event: Store.Event & { readonly code: string }) {
+          const minute = Math.floor(at.getTime() / 60_000)
+          const key = [minute, event.action, event.code, JSON.stringify(event.subject)].join(" ")
+          yield* store.countRefused(event, key, yield* traceAt(at))
+        },
+        persistence,
+        (written) => Effect.ignore(written)
+      )
 
       const list = Effect.fn("Audit.list")(store.list, persistence)
 

@@ -1,8 +1,8 @@
 /** The statements of the audit log. Rows are only ever added; refusals of one minute count up in one row. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import type { Trace } from "../wire/AuditRow.ts"
 import { rows } from "../wire/Rows.ts"
-import type { Trace } from "./Trace.ts"
 
 export const AuditEvent = Schema.Struct({
   at: Schema.Date,

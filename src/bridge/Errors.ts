@@ -1,4 +1,8 @@
-/** Codes about an identity and its tokens, shown only to a caller who holds them (spec 7.2 Identity, Token). */
+/**
+ * Codes about an identity and its tokens, shown only to a caller who holds them (spec 7.2 Identity, Token), and what the
+ * operator's commands about Bridges refuse.
+ */
+import { projectTable } from "../projects/Errors.ts"
 import { sharedTable } from "../wire/Errors.ts"
 import { fromTable, type RefusalOf } from "../wire/Refusal.ts"
 
@@ -23,3 +27,15 @@ export type BridgeRefusal<Code extends keyof typeof bridgeTable = keyof typeof b
   Code
 >
 export const { refuse, refusals } = fromTable(bridgeTable)
+
+export const operatorTable = {
+  ...projectTable,
+  bridge_not_found: [404, "The project has no such Bridge; see list-bridges."],
+  bridge_revoked: bridgeTable.bridge_revoked
+} as const
+
+export type OperatorRefusal<Code extends keyof typeof operatorTable = keyof typeof operatorTable> = RefusalOf<
+  typeof operatorTable,
+  Code
+>
+export const { refuse: refuseOperator } = fromTable(operatorTable)

@@ -68,7 +68,7 @@ const isStrict = (point: Uint8Array) => {
   return y < p && !smallOrder.has(y)
 }
 
-const littleEndian = (bytes: Uint8Array) => BigInt(`0x${Buffer.from(bytes).reverse().toString("hex")}`)
+const littleEndian = (bytes: Uint8Array) => BigInt(`0x${Buffer.from(bytes.toReversed()).toString("hex")}`)
 
 /** RFC 8037 2. */
 const jwk = (publicKey: Uint8Array) => ({

@@ -27,7 +27,9 @@ export class Database extends Context.Service<
     Effect.gen(function* () {
       const { database } = yield* Settings
       const server =
-        database.url === undefined ? yield* managedPostgres(database.dataDir) : { url: database.url, directory: undefined }
+        database.url === undefined
+          ? yield* managedPostgres(database.dataDir)
+          : { url: database.url, directory: undefined }
       const { directory, ...address } = { directory: undefined, ...server }
       return connected(address, database.poolSize, directory)
     })
@@ -59,7 +61,11 @@ export const connected = (address: Address, poolSize: number, managed?: string) 
     startupParameters: { timezone: "UTC" }
   })
   const dedicated = <A, E, R>(work: Effect.Effect<A, E, R>) =>
-    work.pipe(Effect.provide(single, { local: true }), Effect.timeout("10 minutes"), Effect.catchTag("TimeoutError", Effect.die))
+    Layer.build(single).pipe(
+      Effect.flatMap((connection) => Effect.provideContext(work, connection)),
+      Effect.scoped,
+      Effect.timeoutOrElse({ duration: "10 minutes", orElse: () => Effect.die("Ten minutes were not enough.") })
+    )
   return Layer.merge(pool, Layer.succeed(Database, Database.of({ dedicated, managed } as never)))
 }
 

@@ -28,7 +28,7 @@ const folder = join(packageRoot, "migrations")
 /** The migrations of this release, ascending. */
 export const shipped: ReadonlyArray<Migration> = readdirSync(folder)
   .filter((name) => /^\d{4}_\w+\.sql$/.test(name))
-  .sort()
+  .toSorted()
   .map((name) => {
     const text = readFileSync(join(folder, name), "utf8")
     return {

@@ -24,8 +24,9 @@ export const persistence = <A, E, R>(
 ): Effect.Effect<A, Exclude<E, SqlError.SqlError> | SharedRefusal<"bridge_persistence_error">, R> =>
   self.pipe(
     Effect.retry({ while: (error: E) => SqlError.isSqlError(error) && isConflict(error), times: 2 }),
-    Effect.catch((error): Effect.Effect<never, Exclude<E, SqlError.SqlError> | SharedRefusal<"bridge_persistence_error">> =>
-      SqlError.isSqlError(error) ? answered(error) : Effect.fail(error as Exclude<E, SqlError.SqlError>)
+    Effect.catch(
+      (error): Effect.Effect<never, Exclude<E, SqlError.SqlError> | SharedRefusal<"bridge_persistence_error">> =>
+        SqlError.isSqlError(error) ? answered(error) : Effect.fail(error as Exclude<E, SqlError.SqlError>)
     )
   )
 

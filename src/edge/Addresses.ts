@@ -21,7 +21,9 @@ export class Addresses extends Context.Service<
           const peer = plain(Option.getOrElse(request.remoteAddress, () => ""))
           const forwarded = request.headers["x-forwarded-for"]?.split(",").map((address) => plain(address.trim())) ?? []
           // From the nearest hop outwards: the first address that no trusted proxy vouches past.
-          return [peer, ...forwarded.reverse()].find((address, hop, hops) => !trusts(trusted, address) || hop === hops.length - 1)!
+          return [peer, ...forwarded.toReversed()].find(
+            (address, hop, hops) => !trusts(trusted, address) || hop === hops.length - 1
+          )!
         }
       }
     })
@@ -42,7 +44,9 @@ const networks = Effect.fnUntraced(function* (cidrs: ReadonlyArray<string>) {
     const version = isIP(address)
     const prefix = bits === undefined ? (version === 4 ? 32 : 128) : Number(bits)
     if (version === 0 || !Number.isInteger(prefix) || prefix < 0 || prefix > (version === 4 ? 32 : 128)) {
-      return yield* new ConfigurationError({ message: `SERVICE_TRUSTED_PROXIES: ${cidr} is not a network such as 10.0.0.0/8.` })
+      return yield* new ConfigurationError({
+        message: `SERVICE_TRUSTED_PROXIES: ${cidr} is not a network such as 10.0.0.0/8.`
+      })
     }
     list.addSubnet(address, prefix, version === 4 ? "ipv4" : "ipv6")
   }

@@ -14,14 +14,20 @@ import { answer } from "../wire/Refusal.ts"
 import { Addresses } from "./Addresses.ts"
 
 // The router wants to see the failures of others pass through the type; here they end.
-type Handled = Effect.fn.Return<HttpServerResponse.HttpServerResponse, Types.unhandled, HttpServerRequest.HttpServerRequest>
+type Handled = Effect.fn.Return<
+  HttpServerResponse.HttpServerResponse,
+  Types.unhandled,
+  HttpServerRequest.HttpServerRequest
+>
 
 const deadline = Duration.seconds(5)
 
 export const boundary = HttpRouter.middleware(
   Effect.gen(function* () {
     const addresses = yield* Addresses
-    return Effect.fnUntraced(function* (handled: Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled>): Handled {
+    return Effect.fnUntraced(function* (
+      handled: Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled>
+    ): Handled {
       const request = yield* HttpServerRequest.HttpServerRequest
       const requestId = yield* uuid
       const caller = { address: addresses.of(request), userAgent: request.headers["user-agent"]?.slice(0, 200) ?? "" }
@@ -80,7 +86,14 @@ const withoutValues = (cause: Cause.Cause<unknown>) => {
   const defect = Cause.squash(cause)
   if (defect instanceof StatementDefect) return { ...defect }
   if (!(defect instanceof Error)) return { defect: typeof defect }
-  return { defect: defect.name, at: defect.stack?.split("\n").filter((line) => /^\s+at /.test(line)).join("\n") ?? "" }
+  return {
+    defect: defect.name,
+    at:
+      defect.stack
+        ?.split("\n")
+        .filter((line) => /^\s+at /.test(line))
+        .join("\n") ?? ""
+  }
 }
 
 const record = (request: HttpServerRequest.HttpServerRequest, response: HttpServerResponse.HttpServerResponse) => {

@@ -18,7 +18,9 @@ export const onlyMethods = (path: HttpRouter.PathInput, served: ReadonlyArray<st
 }
 
 /** For every path of an API. */
-export const onlyDeclaredMethods = <Id extends string, Groups extends HttpApiGroup.Constraint>(api: HttpApi.HttpApi<Id, Groups>) => {
+export const onlyDeclaredMethods = <Id extends string, Groups extends HttpApiGroup.Constraint>(
+  api: HttpApi.HttpApi<Id, Groups>
+) => {
   const served = new Map<string, Array<string>>()
   HttpApi.reflect(api, {
     onGroup: () => undefined,

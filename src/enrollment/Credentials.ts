@@ -54,13 +54,18 @@ export class Credentials extends Context.Service<
           | "bridge_not_active"
         >
     >
-    readonly list: (project_id: string) => Effect.Effect<ReadonlyArray<Credential>, Lost | CredentialRefusal<"project_not_found">>
+    readonly list: (
+      project_id: string
+    ) => Effect.Effect<ReadonlyArray<Credential>, Lost | CredentialRefusal<"project_not_found">>
     /** Also expires its open challenge. May be repeated; a token that was minted from it lives on. */
     readonly revoke: (
       credential_id: string
     ) => Effect.Effect<{ readonly revoked_at: Date }, Lost | CredentialRefusal<"credential_not_found">>
     /** A fresh credential and its id, not yet known to the database. */
-    readonly mint: Effect.Effect<{ readonly credential_id: string; readonly credential: Redacted.Redacted<string> }, Lost>
+    readonly mint: Effect.Effect<
+      { readonly credential_id: string; readonly credential: Redacted.Redacted<string> },
+      Lost
+    >
   }
 >()("service/enrollment/Credentials") {
   static readonly layer = Layer.effect(

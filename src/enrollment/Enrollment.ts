@@ -11,8 +11,7 @@
  */
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { Audit } from "../audit/Audit.ts"
-import { traceAt } from "../audit/Trace.ts"
+import { Audit, traceAt } from "../audit/Audit.ts"
 import { Settings } from "../Config.ts"
 import { KeyRing } from "../crypto/Derivation.ts"
 import { Ed25519 } from "../crypto/Ed25519.ts"
@@ -294,10 +293,17 @@ const refusalOf = (credential: Store.CredentialState, asked: CreateChallenge, no
   if (credential.identity_status === "revoked") return refuse("bridge_revoked")
   if (credential.reenroll_bridge_id !== null) return undefined
   const sameKey = credential.identity_fingerprint === asked.public_key_fingerprint
-  if (credential.identity_status === "active") return refuse(sameKey ? "bridge_not_pending" : "bridge_identity_conflict")
+  if (credential.identity_status === "active")
+    return refuse(sameKey ? "bridge_not_pending" : "bridge_identity_conflict")
   const reserved = credential.identity_reserved_until !== null && !hasPassed(credential.identity_reserved_until, now)
-  return credential.identity_status === "pending" && !sameKey && reserved ? refuse("bridge_identity_conflict") : undefined
+  return credential.identity_status === "pending" && !sameKey && reserved
+    ? refuse("bridge_identity_conflict")
+    : undefined
 }
 
 const requestHash = (fields: ReadonlyArray<string | Uint8Array>) =>
-  sha256(JSON.stringify(fields.map((field) => (typeof field === "string" ? field : Buffer.from(field).toString("base64url")))))
+  sha256(
+    JSON.stringify(
+      fields.map((field) => (typeof field === "string" ? field : Buffer.from(field).toString("base64url")))
+    )
+  )

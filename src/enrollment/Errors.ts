@@ -1,6 +1,5 @@
 /** Codes of enrollment (spec 7.2 Bootstrap credential, Project, Challenge, Proof), and what the operator's commands refuse. */
-import { bridgeTable } from "../bridge/Errors.ts"
-import { projectTable } from "../projects/Errors.ts"
+import { bridgeTable, operatorTable as bridgeOperatorTable } from "../bridge/Errors.ts"
 import { fromTable, type RefusalOf } from "../wire/Refusal.ts"
 
 const table = {
@@ -34,13 +33,11 @@ export type EnrollmentRefusal<Code extends keyof typeof table = keyof typeof tab
 export const { refuse, refusals, codes } = fromTable(table)
 
 const operatorTable = {
-  ...projectTable,
+  ...bridgeOperatorTable,
   project_disabled: [409, "The project is disabled; enable it first."],
   credential_not_found: [404, "There is no such bootstrap credential; see list-bridge-enrollment-credentials."],
-  bridge_not_found: [404, "The project has no such Bridge; see list-bridges."],
   /** Re-enrollment is for Bridges that are enrolled. */
-  bridge_not_active: [409, "This Bridge has not enrolled yet; issue an ordinary credential."],
-  bridge_revoked: bridgeTable.bridge_revoked
+  bridge_not_active: [409, "This Bridge has not enrolled yet; issue an ordinary credential."]
 } as const
 
 export type CredentialRefusal<Code extends keyof typeof operatorTable = keyof typeof operatorTable> = RefusalOf<

@@ -6,7 +6,7 @@
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { auditRow, type Trace } from "../audit/Trace.ts"
+import { auditRow, type Trace } from "../wire/AuditRow.ts"
 import { firstRow } from "../wire/Rows.ts"
 
 const Bytes = Schema.Uint8Array

@@ -47,7 +47,10 @@ export class Projects extends Context.Service<
         audit.done(at, { action, project_id, actor: "operator", subject: { project_id, ...subject } })
 
       const existing = (project_id: string) =>
-        Effect.flatMap(store.find(project_id), Option.match({ onNone: () => refuse("project_not_found"), onSome: Effect.succeed }))
+        Effect.flatMap(
+          store.find(project_id),
+          Option.match({ onNone: () => refuse("project_not_found"), onSome: Effect.succeed })
+        )
 
       const create = Effect.fn("Projects.create")(
         function* (name: string) {

@@ -23,7 +23,10 @@ export const IdempotencyKey = Schema.String.check(Schema.isPattern(/^[\x21-\x7e]
 })
 
 /** Bytes as text: base64url or standard base64 with or without padding in, base64url without padding out (RFC 4648). */
-export const Base64Bytes = Schema.String.check(Schema.isPattern(/^[A-Za-z0-9+/_-]+={0,2}$/), Schema.isMaxLength(1024)).pipe(
+export const Base64Bytes = Schema.String.check(
+  Schema.isPattern(/^[A-Za-z0-9+/_-]+={0,2}$/),
+  Schema.isMaxLength(1024)
+).pipe(
   Schema.decodeTo(Schema.Uint8Array, {
     decode: SchemaGetter.transformEffect((text: string) => {
       const bytes = new Uint8Array(Buffer.from(text, "base64"))

@@ -43,24 +43,27 @@ export const fromTable = <const Table extends RefusalTable>(table: Table) => {
     Schema.declare(
       (u: unknown): u is Refusal<Code> => u instanceof Refusal && (codes as ReadonlyArray<string>).includes(u._tag)
     ).pipe(
-        HttpApiSchema.encodeToWithHeaders(
-          {
-            body: Schema.Struct({
-              error: Schema.Struct({ code: Schema.Literals(codes), message: Schema.String })
-            }).annotate({ httpApiStatus: table[codes[0]!]![0] }),
-            headers: {
-              "cache-control": Schema.Literal("no-store"),
-              "www-authenticate": Schema.optional(Schema.String),
-              "retry-after": Schema.optional(Schema.String)
-            }
-          },
-          {
-            decode: ({ body, headers }) =>
-              refuse(body.error.code, headers["retry-after"] === undefined ? undefined : Number(headers["retry-after"])),
-            encode: (refusal: Refusal<Code>) => ({ body: wireBody(refusal), headers: wireHeaders(refusal) })
+      HttpApiSchema.encodeToWithHeaders(
+        {
+          body: Schema.Struct({
+            error: Schema.Struct({ code: Schema.Literals(codes), message: Schema.String })
+          }).annotate({ httpApiStatus: table[codes[0]!]![0] }),
+          headers: {
+            "cache-control": Schema.Literal("no-store"),
+            "www-authenticate": Schema.optional(Schema.String),
+            "retry-after": Schema.optional(Schema.String)
           }
-        )
+        },
+        {
+          decode: ({ body, headers }) =>
+            refuse(body.error.code, headers["retry-after"] === undefined ? undefined : Number(headers["retry-after"])),
+          encode: (refusal) => ({
+            body: wireBody(refusal as Refusal<Code>),
+            headers: wireHeaders(refusal as Refusal)
+          })
+        }
       )
+    )
 
   return { refuse, refusals, codes: Object.keys(table) as ReadonlyArray<Code> }
 }

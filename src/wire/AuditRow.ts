@@ -1,9 +1,7 @@
-/** Who did something when: the part of an audit row that does not depend on what was done. */
-import { Effect } from "effect"
-import type { Statement, SqlClient } from "effect/sql"
-import { uuidAt } from "../crypto/Random.ts"
-import { Caller } from "../wire/Headers.ts"
+/** The audit row of a mutation, as one more clause of the statement that mutates (spec 1.5). */
+import type { SqlClient, Statement } from "effect/sql"
 
+/** Who did something when: the part of an audit row that does not depend on what was done. */
 export interface Trace {
   readonly event_id: string
   readonly at: Date
@@ -11,13 +9,8 @@ export interface Trace {
   readonly user_agent: string
 }
 
-export const traceAt = Effect.fnUntraced(function* (at: Date) {
-  const { address, userAgent } = yield* Caller
-  return { event_id: yield* uuidAt(at), at, address, user_agent: userAgent } satisfies Trace
-})
-
 /**
- * The audit row of a mutation as one more clause of its statement, so that neither exists without the other.
+ * Neither exists without the other: the row is inserted by the statement that it reports.
  *
  * `from` names the clause whose rows prove that the mutation happened; `actor`, `project` and `subject` are expressions
  * over it. Actors are `operator` or `kind:id`; a subject is a JSON object of ids.

@@ -1,0 +1,9 @@
+/** Log lines: JSON, or readable on a terminal. `Redacted` values print as `<redacted>` wherever they stand. */
+import { Effect, Layer, Logger, References } from "effect"
+import { Settings } from "./Config.ts"
+
+const level = Layer.unwrap(
+  Effect.map(Settings, ({ http }) => Layer.succeed(References.MinimumLogLevel, http.logLevel))
+)
+
+export const logging = Logger.layer([process.stdout.isTTY ? Logger.consolePretty() : Logger.consoleJson])
