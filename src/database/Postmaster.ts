@@ -1,0 +1,118 @@
+/**
+ * The server process of one database folder: launched, found again by its postmaster.pid, connected to, stopped.
+ *
+ * PostgreSQL itself keeps a second server out of the folder, by postmaster.pid and by the shared memory its processes
+ * hold. So a launch too many does no harm, and nothing here removes postmaster.pid.
+ */
+import { PgConnection } from "@effect/sql-pg"
+import { Data, Effect, Schedule } from "effect"
+import { execFileSync, spawn } from "node:child_process"
+import * as fs from "node:fs"
+import { join } from "node:path"
+import type { PostgresFiles } from "./PostgresFiles.ts"
+import { environment } from "./PostgresSetup.ts"
+
+export interface Postmaster {
+  readonly pid: number
+  /** The folder of its unix socket; `port` only names the socket in it. */
+  readonly host: string
+  readonly port: number
+  readonly username: string
+  readonly database: string
+  readonly directory: string
+}
+
+/** Nobody answers for the folder, or not yet. */
+class Absent extends Data.TaggedError("Absent") {}
+
+export const settings = (files: PostgresFiles): Record<string, string> => ({
+  listen_addresses: "",
+  port: "5432",
+  // A list, so a comma in the path has to be quoted.
+  unix_socket_directories: `"${files.sockets.replaceAll('"', '""')}"`,
+  unix_socket_permissions: "0700",
+  max_connections: "100",
+  shared_buffers: "128MB",
+  fsync: "on",
+  full_page_writes: "on",
+  synchronous_commit: "on",
+  // Errors of statements reach the client; in a file they would leave values behind.
+  log_min_messages: "log",
+  log_min_error_statement: "panic",
+  log_parameter_max_length_on_error: "0",
+  log_statement: "none",
+  log_checkpoints: "off"
+})
+
+/** Detached, it has a session of its own and outlives this process. */
+export const launch = (
+  files: PostgresFiles,
+  options: { readonly detached: boolean; readonly settings: Record<string, string> }
+) => {
+  const { O_WRONLY, O_CREAT, O_APPEND, O_NOFOLLOW } = fs.constants
+  const log = fs.openSync(files.log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0o600)
+  const [stale] = note(files.directory)
+  // PostgreSQL takes any process with the pid of a dead server for the server, unless it is told that this is a parent
+  // of its own; and the lock beside the socket only protects a folder that several databases share.
+  const env = stale === undefined ? environment : { ...environment, PG_GRANDPARENT_PID: stale }
+  fs.rmSync(join(files.sockets, ".s.PGSQL.5432.lock"), { force: true })
+  const flags = Object.entries(options.settings).flatMap(([name, value]) => ["-c", `${name}=${value}`])
+  const child = spawn(files.postgres, ["-D", files.directory, ...flags], {
+    ...files.account,
+    env,
+    cwd: "/",
+    detached: options.detached,
+    stdio: ["ignore", log, log]
+  })
+  fs.closeSync(log)
+  child.on("error", (error) => fs.appendFileSync(files.log, `${error.message}\n`))
+  child.unref()
+  return child
+}
+
+/** A session of the server that serves this very folder; its socket could be another's if the folder is a copy. */
+export const connect = Effect.fnUntraced(function* (directory: string) {
+  const [, , , port, host] = note(directory)
+  if (!host) return yield* new Absent()
+  const at = { host, port: Number(port), username: "postgres", database: "postgres" }
+  const session = yield* PgConnection.make({ ...at, applicationName: "bridge-service" })
+  const { rows } = yield* session.query("select current_setting('data_directory') = $1 as same", [directory])
+  if (rows[0]?.["same"] !== true) return yield* new Absent()
+  return { session, postmaster: { ...at, pid: Number(note(directory)[0]), directory } satisfies Postmaster }
+})
+
+export const patience = Schedule.min([Schedule.exponential("10 millis", 1.5), Schedule.spaced("500 millis")])
+
+/** Ends every session at once; what they committed is kept. */
+export const stop = Effect.fnUntraced(function* (directory: string) {
+  const [pid] = note(directory)
+  if (pid === undefined || !isRunning(directory)) return
+  yield* Effect.ignore(Effect.try(() => process.kill(Number(pid), "SIGINT")))
+  yield* Effect.sync(() => note(directory)[0] === pid).pipe(
+    Effect.repeat({ while: (there) => there, schedule: Schedule.upTo(patience, { duration: "30 seconds" }) })
+  )
+})
+
+/** A pid alone proves nothing: after a crash or a reboot another process may have it. */
+export const isRunning = (directory: string): boolean => {
+  const [pid] = note(directory)
+  if (pid === undefined) return false
+  const command = orNothing(() =>
+    process.platform === "linux"
+      ? fs.readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ")
+      : execFileSync("ps", ["-ww", "-o", "command=", "-p", pid], { encoding: "utf8" })
+  )
+  return command?.includes(` -D ${directory} `) ?? false
+}
+
+/** The lines of postmaster.pid: pid, folder, start, port, socket folder; the last ones come while it starts. */
+const note = (directory: string): ReadonlyArray<string> =>
+  orNothing(() => fs.readFileSync(join(directory, "postmaster.pid"), "utf8"))?.split("\n") ?? []
+
+const orNothing = <A>(read: () => A): A | undefined => {
+  try {
+    return read()
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,36 @@
+/** One throwaway PostgreSQL for a whole test run: nothing is synced to disk, and it ends with the run. */
+import { Effect, Exit, Scope } from "effect"
+import { chmodSync, mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { postgresFiles } from "../../src/database/PostgresFiles.ts"
+import { connect, launch, patience, settings, stop } from "../../src/database/Postmaster.ts"
+
+export const startCluster = async () => {
+  const scope = Scope.makeUnsafe()
+  const { host, port, username } = await Effect.runPromise(Scope.provide(cluster, scope))
+  return { host, port, username, stop: () => Effect.runPromise(Scope.close(scope, Exit.void)) }
+}
+
+const cluster = Effect.gen(function* () {
+  const data = yield* temporary(mkdtempSync(join(tmpdir(), "bridge-service-test-")))
+  chmodSync(data, 0o711)
+  const files = yield* postgresFiles(data, false)
+  yield* temporary(dirname(files.directory))
+  yield* Effect.acquireRelease(
+    Effect.sync(() => launch(files, { detached: false, settings: { ...settings(files), ...hasty } })),
+    () => stop(files.directory)
+  )
+  return yield* Effect.scoped(connect(files.directory)).pipe(
+    Effect.map(({ postmaster }) => postmaster),
+    Effect.retry(patience),
+    Effect.timeout("30 seconds")
+  )
+})
+
+const temporary = (folder: string) =>
+  Effect.acquireRelease(Effect.succeed(folder), () =>
+    Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
+  )
+
+const hasty = { fsync: "off", full_page_writes: "off", synchronous_commit: "off", max_connections: "200" }
