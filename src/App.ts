@@ -9,6 +9,7 @@ import { Database, migrateUntilDone } from "./database/Database.ts"
 import { Credentials } from "./enrollment/Credentials.ts"
 import { Enrollment } from "./enrollment/Enrollment.ts"
 import { http } from "./Http.ts"
+import { logLevel } from "./Logging.ts"
 import { Projects } from "./projects/Projects.ts"
 
 /** Every domain, over any database and clock. */
@@ -20,6 +21,7 @@ export const domains = Layer.mergeAll(Enrollment.layer, Credentials.layer, Bridg
 export const services = domains.pipe(
   Layer.provideMerge(DatabaseClock.layer),
   Layer.provideMerge(Database.layer),
+  Layer.provideMerge(logLevel),
   Layer.provideMerge(Settings.layer)
 )
 

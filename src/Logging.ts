@@ -2,7 +2,8 @@
 import { Effect, Layer, Logger, References } from "effect"
 import { Settings } from "./Config.ts"
 
-const level = Layer.unwrap(
+/** From SERVICE_LOG_LEVEL; until it is read, Info. */
+export const logLevel = Layer.unwrap(
   Effect.map(Settings, ({ http }) => Layer.succeed(References.MinimumLogLevel, http.logLevel))
 )
 

@@ -5,4 +5,7 @@ import { server } from "./App.ts"
 import { exitCode } from "./Exit.ts"
 import { logging } from "./Logging.ts"
 
-Layer.launch(server).pipe(Effect.provide(logging), NodeRuntime.runMain({ disableErrorReporting: true, teardown: exitCode }))
+Layer.launch(server).pipe(
+  Effect.provide(logging),
+  NodeRuntime.runMain({ disableErrorReporting: true, teardown: exitCode })
+)

@@ -14,7 +14,9 @@ type Lost = OperatorRefusal<"bridge_persistence_error">
 export class Bridges extends Context.Service<
   Bridges,
   {
-    readonly list: (project_id: string) => Effect.Effect<ReadonlyArray<Bridge>, Lost | OperatorRefusal<"project_not_found">>
+    readonly list: (
+      project_id: string
+    ) => Effect.Effect<ReadonlyArray<Bridge>, Lost | OperatorRefusal<"project_not_found">>
     /** With its last 20 tokens, newest first. */
     readonly show: (
       project_id: string,

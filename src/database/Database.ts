@@ -26,12 +26,9 @@ export class Database extends Context.Service<
   static readonly layer = Layer.unwrap(
     Effect.gen(function* () {
       const { database } = yield* Settings
-      const server =
-        database.url === undefined
-          ? yield* managedPostgres(database.dataDir)
-          : { url: database.url, directory: undefined }
-      const { directory, ...address } = { directory: undefined, ...server }
-      return connected(address, database.poolSize, directory)
+      if (database.url !== undefined) return connected({ url: database.url }, database.poolSize)
+      const { directory, host, port, username, database: name } = yield* managedPostgres(database.dataDir)
+      return connected({ host, port, username, database: name }, database.poolSize, directory)
     })
   )
 }
