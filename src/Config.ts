@@ -42,7 +42,13 @@ const secret = (name: string) =>
 
 const http = Config.all({
   host: Config.NonEmptyString("SERVICE_HOST").pipe(Config.withDefault("127.0.0.1")),
-  port: Config.Port("SERVICE_PORT").pipe(Config.withDefault(8787)),
+  // 0: any free port.
+  port: Config.Int("SERVICE_PORT").pipe(
+    Config.withDefault(8787),
+    Config.mapEffect((port) =>
+      port >= 0 && port <= 65_535 ? Effect.succeed(port) : invalid("SERVICE_PORT is a port from 0 to 65535.")
+    )
+  ),
   baseUrl: optionalText("SERVICE_BASE_URL"),
   trustedProxies: Config.String("SERVICE_TRUSTED_PROXIES").pipe(
     Config.withDefault(""),
