@@ -28,7 +28,7 @@ export const together = <E, R>(calls: ReadonlyArray<Effect.Effect<Answer, E, R>>
 
 /** A moment later, never the same one, so that over the rounds it falls before, between and after the calls. */
 export const sometime = <A, E, R>(self: Effect.Effect<A, E, R>) =>
-  SqlClient.SqlClient.use((sql) => sql`select pg_sleep(random() * 0.012)`).pipe(Effect.andThen(self))
+  SqlClient.SqlClient.use((sql) => sql`select pg_sleep(random() * 0.006)`).pipe(Effect.andThen(self))
 
 /** How often each outcome came: `{ "201": 1, "bridge_identity_conflict": 7 }`; a replay counts as `201 replayed`. */
 export const tally = (answers: ReadonlyArray<Answer>): Readonly<Record<string, number>> => {
