@@ -70,7 +70,6 @@ const driftOf = (wall: number) => Effect.map(Clock.monotonicTimeNanos, (nanos) =
 
 const readClock = (sql: SqlClient.SqlClient) =>
   firstRow(Schema.Struct({ at: Schema.Date }))(sql`select clock_timestamp() as at`).pipe(
-    Effect.flatMap(Effect.fromOption),
-    Effect.orDie,
-    Effect.map((row) => row.at)
+    Effect.flatMap((row) => Effect.orDie(Effect.fromOption(row))),
+    Effect.map(({ at }) => at)
   )
