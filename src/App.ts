@@ -10,13 +10,17 @@ import { Credentials } from "./enrollment/Credentials.ts"
 import { Enrollment } from "./enrollment/Enrollment.ts"
 import { http } from "./Http.ts"
 import { logLevel } from "./Logging.ts"
+import { Rotation } from "./rotation/Rotation.ts"
 import { Projects } from "./projects/Projects.ts"
 
 /** Every domain, over any database and clock. */
-export const domains = Layer.mergeAll(Enrollment.layer, Credentials.layer, Bridges.layer, Projects.layer).pipe(
-  Layer.provideMerge(Audit.layer),
-  Layer.provide(Ed25519.layerNode)
-)
+export const domains = Layer.mergeAll(
+  Enrollment.layer,
+  Credentials.layer,
+  Rotation.layer,
+  Bridges.layer,
+  Projects.layer
+).pipe(Layer.provideMerge(Audit.layer), Layer.provide(Ed25519.layerNode))
 
 export const services = domains.pipe(
   Layer.provideMerge(DatabaseClock.layer),
