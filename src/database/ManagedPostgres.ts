@@ -13,7 +13,7 @@ import type { ChildProcess } from "node:child_process"
 import * as fs from "node:fs"
 import { attempt, ManagedPostgresError } from "./ManagedPostgresError.ts"
 import { type PostgresFiles, postgresFiles } from "./PostgresFiles.ts"
-import { connect, isRunning, launch, patience, type Postmaster, settings, stop } from "./Postmaster.ts"
+import { connect, end, hasEnded, isRunning, launch, patience, type Postmaster, settings, stop } from "./Postmaster.ts"
 
 export { ManagedPostgresError }
 
@@ -49,8 +49,7 @@ const join = (files: PostgresFiles) => {
   })
   let child: ChildProcess | undefined
   const launchUnlessRunning = attempt(() => {
-    if (isRunning(files.directory) || (child !== undefined && child.exitCode === null && child.signalCode === null))
-      return
+    if (isRunning(files.directory) || (child !== undefined && !hasEnded(child))) return
     child = launch(files, { detached: true, settings: settings(files) })
   })
   return lock(files.directory).pipe(
@@ -58,7 +57,7 @@ const join = (files: PostgresFiles) => {
     Effect.mapError((error) => (error._tag === "ManagedPostgresError" ? error : late)),
     Effect.retry({ while: (error) => error === late, schedule: patience }),
     Effect.timeoutOrElse({ duration: "30 seconds", orElse: () => Effect.fail(late) }),
-    Effect.onInterrupt(() => Effect.sync(() => child?.kill("SIGINT")))
+    Effect.onInterrupt(() => (child === undefined ? Effect.void : end(child)))
   )
 }
 

@@ -6,7 +6,7 @@
  */
 import { PgConnection } from "@effect/sql-pg"
 import { Data, Effect, Schedule } from "effect"
-import { execFileSync, spawn } from "node:child_process"
+import { type ChildProcess, execFileSync, spawn } from "node:child_process"
 import * as fs from "node:fs"
 import { join } from "node:path"
 import type { PostgresFiles } from "./PostgresFiles.ts"
@@ -70,6 +70,17 @@ export const launch = (
   return child
 }
 
+export const hasEnded = (child: ChildProcess) => child.exitCode !== null || child.signalCode !== null
+
+/** Ends every session at once; what they committed is kept. */
+export const end = (child: ChildProcess) =>
+  Effect.callback<void>((resume) => {
+    if (hasEnded(child)) return resume(Effect.void)
+    child.ref()
+    child.once("exit", () => resume(Effect.void))
+    child.kill("SIGINT")
+  })
+
 /** A session of the server that serves this very folder; its socket could be another's if the folder is a copy. */
 export const connect = Effect.fnUntraced(function* (directory: string) {
   const [, , , port, host] = note(directory)
@@ -83,7 +94,7 @@ export const connect = Effect.fnUntraced(function* (directory: string) {
 
 export const patience = Schedule.min([Schedule.exponential("10 millis", 1.5), Schedule.spaced("500 millis")])
 
-/** Ends every session at once; what they committed is kept. */
+/** Like `end`, for a server that any process may have launched. */
 export const stop = Effect.fnUntraced(function* (directory: string) {
   const [pid] = note(directory)
   if (pid === undefined || !isRunning(directory)) return
