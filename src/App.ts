@@ -1,17 +1,21 @@
 /** The one layer graph. `services` is what commands and tests use; `server` adds HTTP on top. */
-import { Layer } from "effect"
+import { Effect, Layer } from "effect"
 import { Audit } from "./audit/Audit.ts"
+import { sweeps as auditSweeps } from "./audit/Sweeps.ts"
 import { Bridges } from "./bridge/Bridges.ts"
 import { Settings } from "./Config.ts"
 import { Ed25519 } from "./crypto/Ed25519.ts"
 import { DatabaseClock } from "./database/Clock.ts"
 import { Database, migrateUntilDone } from "./database/Database.ts"
+import { sweepForever } from "./database/Sweeper.ts"
 import { Credentials } from "./enrollment/Credentials.ts"
 import { Enrollment } from "./enrollment/Enrollment.ts"
+import { sweeps as enrollmentSweeps } from "./enrollment/Sweeps.ts"
 import { http } from "./Http.ts"
 import { logLevel } from "./Logging.ts"
-import { Rotation } from "./rotation/Rotation.ts"
 import { Projects } from "./projects/Projects.ts"
+import { Rotation } from "./rotation/Rotation.ts"
+import { sweeps as rotationSweeps } from "./rotation/Sweeps.ts"
 
 /** Every domain, over any database and clock. */
 export const domains = Layer.mergeAll(
@@ -29,5 +33,12 @@ export const services = domains.pipe(
   Layer.provideMerge(Settings.layer)
 )
 
+const sweeping = Effect.flatMap(Settings, ({ audit }) =>
+  sweepForever([...rotationSweeps, ...enrollmentSweeps, ...auditSweeps(audit.retention)])
+)
+
 /** Listens first, migrates then: until that is done every route that needs the database answers 503. */
-export const server = Layer.effectDiscard(migrateUntilDone).pipe(Layer.provideMerge(http), Layer.provide(services))
+export const server = Layer.effectDiscard(Effect.andThen(migrateUntilDone, Effect.forkScoped(sweeping))).pipe(
+  Layer.provideMerge(http),
+  Layer.provide(services)
+)
