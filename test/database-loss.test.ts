@@ -10,6 +10,7 @@ import { relay } from "./support/Relay.ts"
 import { instance, Service } from "./support/Service.ts"
 import { challenged, fresh } from "./support/Steps.ts"
 import { TestDatabase } from "./support/TestDatabase.ts"
+import { waitingForLock } from "./support/Waiting.ts"
 
 /** An instance whose line to the database can be cut. */
 const cuttable = Effect.gen(function* () {
@@ -127,15 +128,3 @@ layer(Service.layer)("a connection that is lost under a request", (it) => {
     })
   )
 })
-
-/** Asks until somebody waits for the lock of another. */
-const waitingForLock = Effect.repeat(
-  SqlClient.SqlClient.use(
-    (sql) => sql<{ waiting: number }>`
-    select count(*)::int as waiting
-      from pg_stat_activity
-     where datname = current_database()
-       and wait_event_type = 'Lock'`
-  ),
-  { until: ([row]) => row!.waiting > 0 }
-)
