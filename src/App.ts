@@ -1,9 +1,10 @@
 /** The one layer graph. `services` is what commands and tests use; `server` adds HTTP on top. */
-import { Layer } from "effect"
+import { Effect, Layer } from "effect"
 import { Audit } from "./audit/Audit.ts"
 import { Bridges } from "./bridge/Bridges.ts"
-import { Settings } from "./Config.ts"
+import { Settings, unusualLifetimes } from "./Config.ts"
 import { Ed25519 } from "./crypto/Ed25519.ts"
+import { Backup } from "./database/Backup.ts"
 import { DatabaseClock } from "./database/Clock.ts"
 import { Database, migrateUntilDone } from "./database/Database.ts"
 import { Credentials } from "./enrollment/Credentials.ts"
@@ -18,12 +19,19 @@ export const domains = Layer.mergeAll(Enrollment.layer, Credentials.layer, Bridg
   Layer.provide(Ed25519.layerNode)
 )
 
-export const services = domains.pipe(
+export const services = Layer.merge(domains, Backup.layer).pipe(
   Layer.provideMerge(DatabaseClock.layer),
   Layer.provideMerge(Database.layer),
-  Layer.provideMerge(logLevel),
   Layer.provideMerge(Settings.layer)
 )
 
+const warnOfLifetimes = Effect.gen(function* () {
+  for (const sentence of unusualLifetimes(yield* Settings)) yield* Effect.logWarning(sentence)
+})
+
 /** Listens first, migrates then: until that is done every route that needs the database answers 503. */
-export const server = Layer.effectDiscard(migrateUntilDone).pipe(Layer.provideMerge(http), Layer.provide(services))
+export const server = Layer.effectDiscard(Effect.andThen(warnOfLifetimes, migrateUntilDone)).pipe(
+  Layer.provideMerge(http),
+  Layer.provide(services),
+  Layer.provide(Layer.provide(logLevel, Settings.layer))
+)

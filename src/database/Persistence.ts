@@ -76,3 +76,18 @@ export const describe = ({ reason }: SqlError.SqlError) => ({
 
 const sqlstate = (cause: unknown) =>
   typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string" ? cause.code : ""
+
+/** Names and places only: a message may quote what was sent. */
+export const withoutValues = (cause: Cause.Cause<unknown>) => {
+  const defect = Cause.squash(cause)
+  if (defect instanceof StatementDefect) return { ...defect }
+  if (!(defect instanceof Error)) return { defect: typeof defect }
+  return {
+    defect: defect.name,
+    at:
+      defect.stack
+        ?.split("\n")
+        .filter((line) => /^\s+at /.test(line))
+        .join("\n") ?? ""
+  }
+}
