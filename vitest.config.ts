@@ -3,6 +3,7 @@ import { defineConfig } from "vitest/config"
 export default defineConfig({
   test: {
     environment: "node",
+    globalSetup: "./test/support/globalSetup.ts",
     include: ["test/**/*.test.ts"],
     pool: "forks",
     maxWorkers: 2,

@@ -42,7 +42,13 @@ const secret = (name: string) =>
 
 const http = Config.all({
   host: Config.NonEmptyString("SERVICE_HOST").pipe(Config.withDefault("127.0.0.1")),
-  port: Config.Port("SERVICE_PORT").pipe(Config.withDefault(8787)),
+  // 0: any free port.
+  port: Config.Int("SERVICE_PORT").pipe(
+    Config.withDefault(8787),
+    Config.mapEffect((port) =>
+      port >= 0 && port <= 65_535 ? Effect.succeed(port) : invalid("SERVICE_PORT is a port from 0 to 65535.")
+    )
+  ),
   baseUrl: optionalText("SERVICE_BASE_URL"),
   trustedProxies: Config.String("SERVICE_TRUSTED_PROXIES").pipe(
     Config.withDefault(""),
@@ -70,6 +76,17 @@ const database = Config.all({
   poolSize: Config.Int("SERVICE_DATABASE_POOL").pipe(Config.withDefault(10))
 })
 
+const audit = Config.all({
+  retention: Config.Int("SERVICE_AUDIT_RETENTION_DAYS").pipe(
+    Config.withDefault(400),
+    Config.mapEffect((days) =>
+      days >= 1 && days <= 3650
+        ? Effect.succeed(Duration.days(days))
+        : invalid("SERVICE_AUDIT_RETENTION_DAYS is a whole number of days from 1 to 3650.")
+    )
+  )
+})
+
 const bridge = Config.all({
   enrollmentSecret: secret("SERVICE_BRIDGE_ENROLLMENT_SECRET"),
   enrollmentSecretPrevious: optionalSecret("SERVICE_BRIDGE_ENROLLMENT_SECRET_PREVIOUS"),
@@ -94,7 +111,7 @@ const usual = [
   ["SERVICE_BRIDGE_ROTATION_TTL_SECONDS", "rotationTtl", 10, 3600]
 ] as const
 
-const all = Config.all({ http, database, bridge })
+const all = Config.all({ http, database, audit, bridge })
 type Read = Config.Success<typeof all>
 
 export class Settings extends Context.Service<Settings, Read & { readonly baseUrl: URL }>()("service/Settings") {

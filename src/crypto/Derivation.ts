@@ -22,7 +22,7 @@ export type Purpose =
 export type Field = string | Uint8Array | Redacted.Redacted<string>
 
 export interface DerivationKey {
-  /** 8 lowercase hex digits. Tells keys apart, and nothing of the key to whom cannot guess the secret. */
+  /** 8 lowercase hex digits. Says nothing of the key to anyone who cannot guess the secret. */
   readonly id: string
   /** 32 bytes. */
   readonly derive: (label: string, fields: ReadonlyArray<Field>) => Uint8Array

@@ -5,7 +5,7 @@ import { Effect, Redacted } from "effect"
 export interface KeyPair {
   /** 32 bytes, a compressed point. */
   readonly publicKey: Uint8Array
-  /** 32 bytes, the seed; whatever keeps it is the Bridge's own. */
+  /** 32 bytes, the seed. */
   readonly privateKey: Redacted.Redacted<Uint8Array>
 }
 

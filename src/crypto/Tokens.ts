@@ -83,5 +83,5 @@ const digits = (value: number, length: number) => {
 // In ASCII order, so that values of one length compare as text.
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 const eightDigits = 62n ** 8n
-/** 2^256 - 1: 43 digits can say 3 % more. */
+/** 2^256 - 1: 43 digits reach 2 % further. */
 const largest = base62(new Uint8Array(32).fill(0xff))

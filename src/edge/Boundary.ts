@@ -1,10 +1,10 @@
 /**
- * Around every request: a request id, one deadline, and one answer for everything that no handler answered.
+ * Around every request: a request id, and one answer for everything that no handler answered.
  *
  * Whatever ends a request (no route, a body too large, a lost database, a defect) leaves as the error object of spec
  * 2.7. A defect is logged under the request id and shown as a bare `internal_error`.
  */
-import { Cause, Duration, Effect, Option, type Types } from "effect"
+import { Cause, Effect, Option, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { uuid } from "../crypto/Random.ts"
 import { databaseLoss, withoutValues } from "../database/Persistence.ts"
@@ -20,8 +20,6 @@ type Handled = Effect.fn.Return<
   HttpServerRequest.HttpServerRequest
 >
 
-const deadline = Duration.seconds(5)
-
 export const boundary = HttpRouter.middleware(
   Effect.gen(function* () {
     const addresses = yield* Addresses
@@ -32,7 +30,6 @@ export const boundary = HttpRouter.middleware(
       const requestId = yield* uuid
       const caller = { address: addresses.of(request), userAgent: request.headers["user-agent"]?.slice(0, 200) ?? "" }
       return yield* handled.pipe(
-        Effect.timeout(deadline),
         Effect.catchCause(answerTo),
         Effect.map((response) =>
           HttpServerResponse.setHeaders(inErrorShape(response), { ...standing(request), "x-request-id": requestId })

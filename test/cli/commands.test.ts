@@ -72,8 +72,13 @@ describe("usage errors leave stdout empty and exit with 64", () => {
     "a name that is too long": ["create-project", "--name", "x".repeat(121)],
     "a reference that is too long": ["approve-account-reference", "--project", nobody, "--reference", "x".repeat(201)],
     "a label that is too long": [
-      ...["approve-account-reference", "--project", nobody, "--reference", "a"],
-      ...["--label", "x".repeat(121)]
+      "approve-account-reference",
+      "--project",
+      nobody,
+      "--reference",
+      "a",
+      "--label",
+      "x".repeat(121)
     ],
     "a project that is no UUID": ["list-bridges", "--project", "first"],
     "a bridge_id with a space": ["revoke-bridge", "--project", nobody, "--bridge", "a b"],
@@ -130,7 +135,9 @@ describe("projects and account references", () => {
   it("a reference is approved, listed and withdrawn", async () => {
     const reference = "github:acme"
     expect(result(await withReference("approve-account-reference", "--label", "Acme"))).toEqual({
-      ...{ project_id, reference, label: "Acme" }
+      project_id,
+      reference,
+      label: "Acme"
     })
     const withdrawn = { project_id, reference, revoked_credentials: [] }
     expect(result(await withReference("withdraw-account-reference"))).toEqual(withdrawn)

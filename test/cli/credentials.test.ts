@@ -12,7 +12,11 @@ let project_id: string
 
 const json = (...args: ReadonlyArray<string>) => service.on("postgres").run(...args, "--json")
 const create = (...args: ReadonlyArray<string>) => [
-  ...["create-bridge-enrollment-credential", "--project", project_id, "--account-reference", "github:acme"],
+  "create-bridge-enrollment-credential",
+  "--project",
+  project_id,
+  "--account-reference",
+  "github:acme",
   ...args
 ]
 const path = (name: string) => join(service.folder, name)
@@ -37,7 +41,9 @@ it("the file has mode 0600 and holds the credential and a newline; the row holds
   const file = path("one")
   const ended = await json(...create("--out", file, "--ttl", "30m"))
   expect(result(ended)).toEqual({
-    ...{ credential_id: expect.any(String), project_id, file },
+    credential_id: expect.any(String),
+    project_id,
+    file,
     expires_at: expect.stringMatching(/^\d{4}-.*Z$/)
   })
   expect(statSync(file).mode & 0o777).toBe(0o600)
@@ -84,11 +90,10 @@ it("a file that is there, a folder that is not, a refused reference or Bridge, a
     ]
     expect(ends.map(refusal)).toEqual([
       ...Array.from({ length: 3 }, () => [1, "file_error"]),
-      ...[
-        [1, "account_reference_not_approved"],
-        [1, "bridge_not_found"],
-        [1, "file_error"]
-      ]
+
+      [1, "account_reference_not_approved"],
+      [1, "bridge_not_found"],
+      [1, "file_error"]
     ])
   })
   expect(readFileSync(path("mine"), "utf8")).toBe("mine")
@@ -121,7 +126,8 @@ it("a withdrawn reference takes its unused credentials with it; a revoked one is
   const { items } = result(await json("list-bridge-enrollment-credentials", "--project", project_id))
   const credential = items.find(({ status }: { status: string }) => status === "unused").credential_id
   expect(result(await json("revoke-bridge-enrollment-credential", "--credential", credential))).toEqual({
-    ...{ credential_id: credential, revoked_at: expect.any(String) }
+    credential_id: credential,
+    revoked_at: expect.any(String)
   })
   const withdrawn = await json("withdraw-account-reference", "--project", project_id, "--reference", "github:acme")
   expect(result(withdrawn).revoked_credentials).toHaveLength(items.length - 1)

@@ -57,7 +57,10 @@ it("weak secrets, unusual lifetimes and edited migrations are found; the latter 
     service.on("postgres").run("list-projects", "--json")
   ])
   expect(examined(doctor!)).toEqual({
-    ...{ code: 1, stderr: "", ok: false, warn: ["lifetimes"] },
+    code: 1,
+    stderr: "",
+    ok: false,
+    warn: ["lifetimes"],
     fail: ["secrets", "durability", "migrations"]
   })
   expect(doctor!.stdout).not.toContain("xxx")

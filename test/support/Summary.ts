@@ -1,7 +1,7 @@
 /**
  * The last line of a run: `N passed, N failed`, with `, N skipped` only when something was.
  *
- * A file that does not load and an error outside every test count as failed. Skipped tests are listed with their
+ * A file or block that does not load and an error outside every test count as failed. Skipped tests are listed with their
  * reasons (`context.skip("needs git")`); where CI=true they fail the run, because there everything is installed.
  */
 import { writeSync } from "node:fs"
@@ -11,7 +11,9 @@ export default class Summary implements Reporter {
   onTestRunEnd(modules: ReadonlyArray<TestModule>, unhandled: ReadonlyArray<SerializedError>) {
     const tests = modules.flatMap((module) => [...module.children.allTests()])
     const count = (state: string) => tests.filter((test) => test.result().state === state).length
-    const broken = modules.filter((module) => module.state() === "failed" && module.errors().length > 0).length
+    const broken = modules
+      .flatMap((module) => [module, ...module.children.allSuites()])
+      .filter((suite) => suite.errors().length > 0).length
     const skipped = tests.flatMap((test) => {
       const result = test.result()
       return result.state === "skipped" ? [`skipped: ${test.fullName} (${result.note ?? "no reason given"})`] : []

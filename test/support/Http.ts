@@ -1,0 +1,43 @@
+/** Plain requests, as any client would send them. */
+import { Effect } from "effect"
+
+export interface Ask {
+  readonly method?: string
+  readonly bearer?: string | undefined
+  readonly key?: string | undefined
+  readonly headers?: Readonly<Record<string, string>>
+  /** An object is sent as JSON, text as it is. */
+  readonly body?: unknown
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  /** Undefined where the body is no JSON. */
+  readonly body: any
+  /** The error's code, where the body is an error object. */
+  readonly code: string | undefined
+}
+
+export const send = (
+  url: string,
+  { bearer, body, headers = {}, key, method = "POST" }: Ask = {}
+): Effect.Effect<Answer> =>
+  Effect.promise(async (signal) => {
+    const response = await fetch(url, {
+      method,
+      signal,
+      redirect: "manual",
+      headers: {
+        ...(bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }),
+        ...(key === undefined ? {} : { "idempotency-key": key }),
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...headers
+      },
+      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) })
+    })
+    const text = await response.text()
+    const parsed = response.headers.get("content-type")?.includes("json") ? JSON.parse(text) : undefined
+    return { status: response.status, headers: response.headers, text, body: parsed, code: parsed?.error?.code }
+  })

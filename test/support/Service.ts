@@ -1,0 +1,44 @@
+/** The whole service on a test database: real handlers, real PostgreSQL, real HTTP; TestClock decides what expires. */
+import { ConfigProvider, Context, Effect, Layer } from "effect"
+import { HttpServer } from "effect/http"
+import { domains } from "../../src/App.ts"
+import { Settings } from "../../src/Config.ts"
+import { DatabaseClock } from "../../src/database/Clock.ts"
+import { connected } from "../../src/database/Database.ts"
+import { http } from "../../src/Http.ts"
+import { logLevel } from "../../src/Logging.ts"
+import { TestDatabase } from "./TestDatabase.ts"
+
+export const environment = {
+  SERVICE_BRIDGE_ENROLLMENT_SECRET: "enrollment-secret-of-the-tests-0123456789",
+  SERVICE_BRIDGE_TOKEN_SECRET: "token-secret-of-the-tests-0123456789abcdef",
+  SERVICE_BASE_URL: "http://127.0.0.1:8787",
+  SERVICE_PORT: "0",
+  SERVICE_RATE_LIMITS: "off",
+  SERVICE_LOG_LEVEL: "Error",
+  DATABASE_URL: "postgres://unused"
+}
+
+/** One instance, listening on a free port. Several of them on one database are replicas. */
+export const instance = (settings: Readonly<Record<string, string>> = {}) =>
+  Effect.gen(function* () {
+    const address = yield* TestDatabase
+    const provider = ConfigProvider.fromUnknown({ ...environment, ...settings })
+    const layer = http.pipe(
+      Layer.provideMerge(domains),
+      Layer.provideMerge(DatabaseClock.layerLocal),
+      Layer.provideMerge(connected(address, 10)),
+      Layer.provideMerge(logLevel),
+      Layer.provideMerge(Settings.layer),
+      Layer.provide(ConfigProvider.layer(provider))
+    )
+    const services = yield* Layer.build(Layer.fresh(layer))
+    const { address: listening } = Context.get(services, HttpServer.HttpServer)
+    const port = listening._tag === "UnixPathAddress" ? 0 : listening.port
+    return { url: `http://127.0.0.1:${port}`, services }
+  })
+
+/** The service under test of a `layer(Service.layer)` block. */
+export class Service extends Context.Service<Service, Effect.Success<ReturnType<typeof instance>>>()("test/Service") {
+  static readonly layer = Layer.effect(Service, instance()).pipe(Layer.provideMerge(TestDatabase.sql))
+}

@@ -1,0 +1,26 @@
+/** One cluster per run, and one migrated database in it that every test database is cloned from. */
+import { PgClient } from "@effect/sql-pg"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import type { TestProject } from "vitest/node"
+import { migrate } from "../../src/database/Migrations.ts"
+import { startCluster } from "./Cluster.ts"
+
+declare module "vitest" {
+  export interface ProvidedContext {
+    cluster: { readonly host: string; readonly port: number; readonly username: string }
+  }
+}
+
+export default async (project: TestProject) => {
+  const { stop, ...cluster } = await startCluster()
+  const on = (database: string) => PgClient.layer({ ...cluster, database, maxConnections: 1 })
+  await Effect.runPromise(
+    SqlClient.SqlClient.use((sql) => sql.unsafe("create database template_migrated").unprepared).pipe(
+      Effect.provide(on("postgres"))
+    )
+  )
+  await Effect.runPromise(Effect.provide(migrate(), on("template_migrated")))
+  project.provide("cluster", cluster)
+  return stop
+}
