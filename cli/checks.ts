@@ -7,7 +7,7 @@ import { databasePlace, Settings, unusualLifetimes } from "../src/Config.ts"
 import { DatabaseClock } from "../src/database/Clock.ts"
 import { Database, durability, reachable } from "../src/database/Database.ts"
 import { review } from "../src/database/Migrations.ts"
-import { persistence } from "../src/database/Persistence.ts"
+import { longPersistence } from "../src/database/Persistence.ts"
 import { rows } from "../src/wire/Rows.ts"
 
 interface Check {
@@ -83,7 +83,7 @@ const ofDatabase = Effect.gen(function* () {
   const { dedicated } = yield* Database
   const clock = yield* DatabaseClock
   yield* reachable
-  const inside = yield* dedicated(Effect.all([serverVersion, durable, migrations])).pipe(persistence)
+  const inside = yield* dedicated(Effect.all([serverVersion, durable, migrations])).pipe(longPersistence)
   return [...inside, timeOf(yield* clock.offset)]
 })
 

@@ -16,7 +16,7 @@ const flags = {
   ttl: Flags.lifetime("How long it may be used (1h)").pipe(Flag.withDefault(Duration.hours(1))),
   reenroll: Flags.bridgeId("reenroll", "Replace key and tokens of this enrolled Bridge").pipe(Flag.optional),
   out: Flags.path("out", "The new file for the credential").pipe(Flag.optional),
-  count: Flags.count("count", 10_000, "How many credentials, with --out-dir").pipe(Flag.optional),
+  count: Flags.count("count", 1000, "How many credentials, with --out-dir").pipe(Flag.optional),
   outDir: Flags.path("out-dir", "Folder for one file <credential_id>.credential each").pipe(Flag.optional)
 }
 

@@ -15,7 +15,7 @@ import type { SharedRefusal } from "../wire/Errors.ts"
 import * as Catalog from "./BackupCatalog.ts"
 import { DatabaseClock } from "./Clock.ts"
 import { Database } from "./Database.ts"
-import { persistence } from "./Persistence.ts"
+import { longPersistence } from "./Persistence.ts"
 
 export class BackupDamaged extends Data.TaggedError("BackupDamaged") {
   override readonly message = "The file is no complete backup: it was truncated or altered. Nothing was restored."
@@ -53,12 +53,12 @@ export class Backup extends Context.Service<
 
       const save = Effect.fn("Backup.save")(function* <E>(write: (text: string) => Effect.Effect<void, E>) {
         const created_at = yield* clock.now
-        return yield* dedicated(snapshot(created_at, write)).pipe(persistence)
+        return yield* dedicated(snapshot(created_at, write)).pipe(longPersistence)
       })
 
       const restore = Effect.fn("Backup.restore")(function* <E>(file: Stream.Stream<Uint8Array, E>) {
         const { header, rows } = yield* verified(file)
-        yield* dedicated(load(header, file)).pipe(persistence)
+        yield* dedicated(load(header, file)).pipe(longPersistence)
         return { created_at: header.created_at, tables: header.tables.length, rows }
       })
 

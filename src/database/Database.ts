@@ -10,7 +10,7 @@ import { Settings } from "../Config.ts"
 import { rows } from "../wire/Rows.ts"
 import { managedPostgres } from "./ManagedPostgres.ts"
 import { migrate, MigrationError } from "./Migrations.ts"
-import { describe, persistence } from "./Persistence.ts"
+import { describe, longPersistence } from "./Persistence.ts"
 
 export class Database extends Context.Service<
   Database,
@@ -87,7 +87,7 @@ export class DatabaseUnreachable extends Data.TaggedError("DatabaseUnreachable")
 export const migrateSoon = Effect.gen(function* () {
   const { dedicated } = yield* Database
   yield* reachable
-  return yield* dedicated(migrate()).pipe(persistence)
+  return yield* dedicated(migrate()).pipe(longPersistence)
 })
 
 /** A first answer within ten seconds. */
