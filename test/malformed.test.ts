@@ -1,7 +1,7 @@
 /** Whatever is sent, the answer is a refusal in the one shape and never a 5xx (reliability R8; SEED repeats a run). */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import fc from "fast-check"
+import * as fc from "fast-check"
 import { assertRefusal } from "./support/Codes.ts"
 import { request } from "./support/Raw.ts"
 import { unchanged } from "./support/Rows.ts"

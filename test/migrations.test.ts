@@ -3,7 +3,7 @@ import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
-import { type Migration, migrate, MigrationError, pending, shipped, statementsOf } from "../src/database/Migrations.ts"
+import { type Migration, migrate, MigrationError, review, shipped, statementsOf } from "../src/database/Migrations.ts"
 import { TestDatabase } from "./support/TestDatabase.ts"
 
 describe("a migration file", () => {
@@ -34,7 +34,7 @@ describe("a migration file", () => {
     ]
   ]
   for (const [name, text, statements] of files) {
-    it(name, () => assert.deepStrictEqual(statementsOf(text), statements))
+    it(`${name}`, () => assert.deepStrictEqual(statementsOf(text), statements))
   }
 })
 
@@ -44,6 +44,8 @@ const file = (id: number, text: string): Migration => ({
   checksum: `checksum of ${text}`,
   statements: statementsOf(text)
 })
+
+const names = shipped.map(({ name }) => name)
 
 const tables = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -62,15 +64,9 @@ const inEmpty = <A, E>(self: Effect.Effect<A, E, SqlClient.SqlClient | TestDatab
 describe("migrations", () => {
   it.effect("run in order, and nothing is left to do", () =>
     Effect.gen(function* () {
-      assert.deepStrictEqual(
-        yield* pending(),
-        shipped.map(({ name }) => name)
-      )
-      assert.deepStrictEqual(
-        yield* migrate(),
-        shipped.map(({ name }) => name)
-      )
-      assert.deepStrictEqual(yield* pending(), [])
+      assert.deepStrictEqual(yield* review(), { pending: names, changed: [] })
+      assert.deepStrictEqual(yield* migrate(), names)
+      assert.deepStrictEqual(yield* review(), { pending: [], changed: [] })
       assert.deepStrictEqual(yield* migrate(), [])
     }).pipe(inEmpty)
   )
@@ -78,6 +74,10 @@ describe("migrations", () => {
   it.effect("stop at a file that was changed after it ran, and name it", () =>
     Effect.gen(function* () {
       yield* migrate([file(1, "create table one ()")])
+      assert.deepStrictEqual(yield* review([file(1, "create table other ()")]), {
+        pending: [],
+        changed: ["0001_test.sql"]
+      })
       const error = yield* Effect.flip(migrate([file(1, "create table other ()"), file(2, "create table two ()")]))
       assert.instanceOf(error, MigrationError)
       assert.match((error as MigrationError).message, /migrations\/0001_test\.sql/)
@@ -90,7 +90,7 @@ describe("migrations", () => {
       const [one, two] = [file(1, "create table one ()"), file(2, "create table two ()")]
       yield* migrate([one, two])
       assert.deepStrictEqual(yield* migrate([one]), [])
-      assert.deepStrictEqual(yield* pending([one]), [])
+      assert.deepStrictEqual(yield* review([one]), { pending: [], changed: [] })
     }).pipe(inEmpty)
   )
 
@@ -102,7 +102,7 @@ describe("migrations", () => {
         Array.from({ length: 6 }, () => starter),
         { concurrency: "unbounded" }
       )
-      assert.deepStrictEqual(ran.flat().toSorted(), shipped.map(({ name }) => name).toSorted())
+      assert.deepStrictEqual(ran.flat().toSorted(), names)
     }).pipe(inEmpty)
   )
 
