@@ -1,22 +1,31 @@
 /** The one layer graph. `services` is what commands and tests use; `server` adds HTTP on top. */
-import { Layer } from "effect"
+import { Effect, Layer } from "effect"
 import { Audit } from "./audit/Audit.ts"
+import { sweeps as auditSweeps } from "./audit/Sweeps.ts"
+import { announce } from "./Banner.ts"
 import { Bridges } from "./bridge/Bridges.ts"
 import { Settings } from "./Config.ts"
 import { Ed25519 } from "./crypto/Ed25519.ts"
 import { DatabaseClock } from "./database/Clock.ts"
 import { Database, migrateUntilDone } from "./database/Database.ts"
+import { sweepForever } from "./database/Sweeper.ts"
 import { Credentials } from "./enrollment/Credentials.ts"
 import { Enrollment } from "./enrollment/Enrollment.ts"
+import { sweeps as enrollmentSweeps } from "./enrollment/Sweeps.ts"
 import { http } from "./Http.ts"
 import { logLevel } from "./Logging.ts"
 import { Projects } from "./projects/Projects.ts"
+import { Rotation } from "./rotation/Rotation.ts"
+import { sweeps as rotationSweeps } from "./rotation/Sweeps.ts"
 
 /** Every domain, over any database and clock. */
-export const domains = Layer.mergeAll(Enrollment.layer, Credentials.layer, Bridges.layer, Projects.layer).pipe(
-  Layer.provideMerge(Audit.layer),
-  Layer.provide(Ed25519.layerNode)
-)
+export const domains = Layer.mergeAll(
+  Enrollment.layer,
+  Credentials.layer,
+  Rotation.layer,
+  Bridges.layer,
+  Projects.layer
+).pipe(Layer.provideMerge(Audit.layer), Layer.provide(Ed25519.layerNode))
 
 export const services = domains.pipe(
   Layer.provideMerge(DatabaseClock.layer),
@@ -25,5 +34,11 @@ export const services = domains.pipe(
   Layer.provideMerge(Settings.layer)
 )
 
+const sweeping = Effect.flatMap(Settings, ({ audit }) =>
+  sweepForever([...rotationSweeps, ...enrollmentSweeps, ...auditSweeps(audit.retention)])
+)
+
 /** Listens first, migrates then: until that is done every route that needs the database answers 503. */
-export const server = Layer.effectDiscard(migrateUntilDone).pipe(Layer.provideMerge(http), Layer.provide(services))
+export const server = Layer.effectDiscard(
+  Effect.all([migrateUntilDone, announce, Effect.forkScoped(sweeping)], { discard: true })
+).pipe(Layer.provideMerge(http), Layer.provide(services))

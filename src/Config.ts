@@ -69,6 +69,17 @@ const database = Config.all({
   poolSize: Config.Int("SERVICE_DATABASE_POOL").pipe(Config.withDefault(10))
 })
 
+const audit = Config.all({
+  retention: Config.Int("SERVICE_AUDIT_RETENTION_DAYS").pipe(
+    Config.withDefault(400),
+    Config.mapEffect((days) =>
+      days >= 1 && days <= 3650
+        ? Effect.succeed(Duration.days(days))
+        : invalid("SERVICE_AUDIT_RETENTION_DAYS is a whole number of days from 1 to 3650.")
+    )
+  )
+})
+
 const bridge = Config.all({
   enrollmentSecret: secret("SERVICE_BRIDGE_ENROLLMENT_SECRET"),
   enrollmentSecretPrevious: optionalSecret("SERVICE_BRIDGE_ENROLLMENT_SECRET_PREVIOUS"),
@@ -80,7 +91,7 @@ const bridge = Config.all({
   proofReplay: seconds("SERVICE_BRIDGE_PROOF_REPLAY_SECONDS", 86_400)
 })
 
-const all = Config.all({ http, database, bridge })
+const all = Config.all({ http, database, audit, bridge })
 type Read = Config.Success<typeof all>
 
 export class Settings extends Context.Service<Settings, Read & { readonly baseUrl: URL }>()("service/Settings") {

@@ -14,6 +14,7 @@ import { onlyDeclaredMethods, onlyMethods } from "./edge/Methods.ts"
 import { RateLimit } from "./edge/RateLimit.ts"
 import { requirements } from "./edge/Requirements.ts"
 import { EnrollmentHttp } from "./enrollment/Http.ts"
+import { RetiredHttp, RotationHttp } from "./rotation/Http.ts"
 import { refuse } from "./wire/Errors.ts"
 import { answer } from "./wire/Refusal.ts"
 
@@ -42,7 +43,7 @@ const readyz = HttpRouter.use((router) =>
 
 const routes = Layer.mergeAll(
   HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
-    Layer.provide(EnrollmentHttp),
+    Layer.provide([EnrollmentHttp, RotationHttp, RetiredHttp]),
     Layer.provide(requirements)
   ),
   onlyDeclaredMethods(Api),

@@ -27,7 +27,8 @@ export const generatedSecrets = Effect.fnUntraced(function* (dataDir: string) {
   const file = join(dataDir, "secrets.env")
   const contents = yield* Effect.try({
     try: () => {
-      mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+      // As root, PostgreSQL runs as another account and has to pass through; the secrets themselves are 0600.
+      mkdirSync(dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
       const created = createOnce(file)
       return { created, text: readFileSync(file, "utf8") }
     },
