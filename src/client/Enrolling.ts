@@ -79,7 +79,12 @@ export const make = (client: typeof Client.Service, journal: typeof Journal.Serv
         message: `The state folder belongs to ${known.identity.bridge_id} of project ${known.identity.project_id}: repeat its flags, or name another folder.`
       })
     }
-    if (known?.enrollment?.credential_hash === credential_hash && (open || known.token !== null)) return known as Begun
+    if (known?.enrollment?.credential_hash === credential_hash && (open || known.token !== null)) {
+      // The service may have moved.
+      const again = { ...(known as Begun), base_url }
+      if (base_url !== known.base_url) yield* journal.write(again)
+      return again
+    }
     const begun: Begun = {
       version: 1,
       base_url,

@@ -18,8 +18,13 @@ export interface Fate {
   readonly killAt?: number
   /** The service acts on the n-th request, and the answer never arrives. */
   readonly loseAt?: number
+  /** The clock of the service, where the process has another one. */
+  readonly service?: Clock.Clock
   readonly onWrite?: (state: State) => Effect.Effect<void>
 }
+
+/** Requests and writes under way, of all processes: while there are any, time had better stand still. */
+export const outside = { busy: 0 }
 
 /** What went over the wire, as it would be found in a file. */
 export const seen = { nonces: new Set<string>(), signatures: new Set<string>() }
@@ -47,7 +52,7 @@ export const process = Effect.fnUntraced(function* <A, E>(
   return yield* Effect.failCause(exit.cause)
 })
 
-const layer = (path: string, { killAt, loseAt, onWrite }: Fate) => {
+const layer = (path: string, { killAt, loseAt, onWrite, service }: Fate) => {
   let points = 0
   let requests = 0
   const point = Effect.suspend(() => (++points === killAt ? Effect.die(new Killed()) : Effect.void))
@@ -64,9 +69,9 @@ const layer = (path: string, { killAt, loseAt, onWrite }: Fate) => {
         )
       return {
         keys: Effect.tap(keys, point),
-        read,
+        read: counted(read),
         write: (state: State) =>
-          surrounded(write(state)).pipe(Effect.andThen(onWrite === undefined ? Effect.void : onWrite(state)))
+          surrounded(counted(write(state))).pipe(Effect.andThen(onWrite === undefined ? Effect.void : onWrite(state)))
       }
     })
   ).pipe(Layer.provide(Journal.layer(path)))
@@ -75,11 +80,11 @@ const layer = (path: string, { killAt, loseAt, onWrite }: Fate) => {
     HttpClient.HttpClient,
     Effect.map(
       HttpClient.HttpClient,
-      HttpClient.transform((exchange) => point.pipe(Effect.andThen(exchange), Effect.tap(point)))
+      HttpClient.transform((exchange) => point.pipe(Effect.andThen(counted(exchange)), Effect.tap(point)))
     )
   ).pipe(Layer.provide(FetchHttpClient.layer))
 
-  const wire = Layer.effect(
+  const network = Layer.effect(
     FetchHttpClient.Fetch,
     Effect.map(Clock.Clock, (clock) => async (input: string | URL | Request, init?: RequestInit) => {
       note(init?.body)
@@ -88,12 +93,19 @@ const layer = (path: string, { killAt, loseAt, onWrite }: Fate) => {
       if (++requests === loseAt) throw new Error("the connection was lost")
       // The server's process stamps real time, while its clock is the test's.
       const headers = new Headers(response.headers)
-      headers.set("date", new Date(clock.currentTimeMillisUnsafe()).toUTCString())
+      headers.set("date", new Date((service ?? clock).currentTimeMillisUnsafe()).toUTCString())
       return new Response(body, { status: response.status, headers })
     })
   )
-  return Bridge.layer.pipe(Layer.provide([Client.layer, journal]), Layer.provide(transport), Layer.provide(wire))
+  return Bridge.layer.pipe(Layer.provide([Client.layer, journal]), Layer.provide(transport), Layer.provide(network))
 }
+
+const counted = <A, E, R>(exchange: Effect.Effect<A, E, R>) =>
+  Effect.acquireUseRelease(
+    Effect.sync(() => void outside.busy++),
+    () => exchange,
+    () => Effect.sync(() => void outside.busy--)
+  )
 
 const note = (body: unknown) => {
   if (!(body instanceof Uint8Array)) return
