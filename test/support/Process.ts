@@ -1,5 +1,5 @@
 /** The reference Bridge in a process of its own: its own layers over a state folder, until it is done or killed. */
-import { Cause, Clock, Context, Effect, Exit, Layer, Redacted } from "effect"
+import { Cause, Clock, Context, Data, Effect, Exit, Layer, Redacted } from "effect"
 import { FetchHttpClient, HttpClient } from "effect/http"
 import { randomUUID } from "node:crypto"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
@@ -29,7 +29,7 @@ export const outside = { busy: 0 }
 /** What went over the wire, as it would be found in a file. */
 export const seen = { nonces: new Set<string>(), signatures: new Set<string>() }
 
-class Killed {}
+class Killed extends Data.TaggedError("Killed") {}
 
 export const folder = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "bridge-state-"))),
