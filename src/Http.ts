@@ -7,7 +7,7 @@ import { SqlClient } from "effect/sql"
 import { createServer } from "node:http"
 import { Api } from "./Api.ts"
 import { Settings } from "./Config.ts"
-import { pending } from "./database/Migrations.ts"
+import { review } from "./database/Migrations.ts"
 import { Addresses } from "./edge/Addresses.ts"
 import { boundary } from "./edge/Boundary.ts"
 import { onlyDeclaredMethods, onlyMethods } from "./edge/Methods.ts"
@@ -27,9 +27,9 @@ const healthz = HttpRouter.add("GET", "/healthz", Effect.succeed(ok))
 const readyz = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const ready = pending().pipe(
+    const ready = review().pipe(
       Effect.provideService(SqlClient.SqlClient, sql),
-      Effect.map((missing) => missing.length === 0),
+      Effect.map(({ pending }) => pending.length === 0),
       Effect.timeout("2 seconds"),
       Effect.catchCause(() => Effect.succeed(false))
     )
