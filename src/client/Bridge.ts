@@ -48,7 +48,16 @@ const make = Effect.gen(function* () {
     yield* journal.write({ ...state, token: null, rotation: null })
   }).pipe(Effect.withSpan("Bridge.revoke"))
 
-  return { enroll, token, status, rotate, abort, revoke, run: Running.make(client, rotating) }
+  return {
+    /** What the folder holds, if anything. */ known: journal.read,
+    enroll,
+    token,
+    status,
+    rotate,
+    abort,
+    revoke,
+    run: Running.make(client, rotating)
+  }
 })
 
 const ended = ["bridge_token_revoked", "bridge_token_expired"] as const
