@@ -49,7 +49,8 @@ const make = Effect.gen(function* () {
   }).pipe(Effect.withSpan("Bridge.revoke"))
 
   return {
-    /** What the folder holds, if anything. */ known: journal.read,
+    /** What the folder holds, if anything. */
+    known: journal.read,
     enroll,
     token,
     status,
