@@ -1,0 +1,100 @@
+/** README.md, typed by a newcomer: its commands exist, its walk enrolls a Bridge, its map is the tree. */
+import { assert, describe, it } from "@effect/vitest"
+import { execFile, spawn } from "node:child_process"
+import { once } from "node:events"
+import { readdirSync, readFileSync, symlinkSync } from "node:fs"
+import { type AddressInfo, createServer } from "node:net"
+import { join } from "node:path"
+import { setTimeout } from "node:timers/promises"
+import { promisify } from "node:util"
+import { Effect } from "effect"
+import { packageRoot } from "../src/Package.ts"
+import { blocks, read, rows } from "./support/Markdown.ts"
+import { dataFolder, end, place } from "./support/PostgresUser.ts"
+
+const text = read("README.md")
+const commands = blocks(text, "sh")
+const { dependencies, devDependencies, scripts } = JSON.parse(read("package.json"))
+
+describe("README.md", () => {
+  it.each(commands)("has commands that bash can read: %s", async (block) => {
+    await promisify(execFile)("bash", ["-n", "-c", block])
+  })
+
+  it("names scripts that exist", () => {
+    const named = [...text.matchAll(/\bnpm (?:run (?:-s )?)?(\w[\w-]*)/g)].map(([, name]) => name!)
+    assert.includeMembers(named, ["start", "test"])
+    for (const name of named) if (name !== "ci") assert.property(scripts, name)
+  })
+
+  it("names every folder and page, and no other", () => {
+    const folders = (of: string) =>
+      readdirSync(join(packageRoot, of), { withFileTypes: true }).filter((entry) => entry.isDirectory())
+    const shown = ["cli", "migrations", "scripts", "test", ...folders("src").map(({ name }) => `src/${name}`)]
+    assert.sameMembers(
+      rows(text).flatMap(({ Folder }) => (Folder === undefined ? [] : [Folder])),
+      shown
+    )
+    const pages = rows(text).flatMap(({ Page }) => (Page === undefined ? [] : [/\((.*)\)/.exec(Page)![1]!]))
+    assert.sameMembers(
+      pages,
+      readdirSync(join(packageRoot, "docs")).map((name) => `docs/${name}`)
+    )
+  })
+
+  it("names the versions that are installed", () => {
+    for (const { "Is, in this release": used = "" } of rows(text)) {
+      const [, name, version] = /^`(.*)` ([\d.]+)$/.exec(used) ?? []
+      if (name !== undefined) assert.strictEqual({ ...devDependencies, ...dependencies }[name], version, name)
+    }
+  })
+
+  it.live(
+    "enrolls a first Bridge",
+    () =>
+      Effect.gen(function* () {
+        const folder = yield* checkout
+        const port = yield* freePort
+        yield* running("npm", ["start"], { cwd: folder, env: { ...process.env, SERVICE_PORT: port } })
+        yield* Effect.promise(() => ready(`http://127.0.0.1:${port}/readyz`))
+        const walk = commands.filter((block) => block.includes("first-bridge")).join("\n")
+        const { stdout } = yield* Effect.promise(() =>
+          promisify(execFile)("bash", ["-euc", walk.replaceAll("8787", port)], { cwd: folder })
+        )
+        const self = JSON.parse(stdout.slice(stdout.lastIndexOf("{", stdout.lastIndexOf("project_id"))))
+        const { project_id } = JSON.parse(readFileSync(join(folder, "first-bridge/project.json"), "utf8"))
+        assert.deepInclude(self, { project_id, bridge_id: "first-bridge", account_references: ["github:me"] })
+      }),
+    60_000
+  )
+})
+
+/** This checkout once more, without data of its own: the walk writes where it stands. */
+const checkout = Effect.map(place, (folder) => {
+  for (const name of ["cli", "migrations", "src", "scripts", "node_modules", "package.json"]) {
+    symlinkSync(join(packageRoot, name), join(folder, name))
+  }
+  return folder
+}).pipe(Effect.tap((folder) => dataFolder(folder)))
+
+const freePort = Effect.promise(async () => {
+  const server = createServer().listen(0, "127.0.0.1")
+  await once(server, "listening")
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, "close")
+  return String(port)
+})
+
+const running = (...[program, args, options]: Parameters<typeof spawn>) =>
+  Effect.acquireRelease(
+    Effect.sync(() => spawn(program, args, { ...options, stdio: "ignore" })),
+    (process) => end(process, "SIGTERM")
+  )
+
+const ready = async (url: string): Promise<void> => {
+  const answer = await fetch(url).catch(() => undefined)
+  if (answer?.status === 200) return
+  await setTimeout(100)
+  return ready(url)
+}
