@@ -7,7 +7,8 @@
 import { Cause, Effect, Option, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { uuid } from "../crypto/Random.ts"
-import { databaseLoss, StatementDefect } from "../database/Persistence.ts"
+import { findToken } from "../crypto/Tokens.ts"
+import { databaseLoss, withoutValues } from "../database/Persistence.ts"
 import { refuse } from "../wire/Errors.ts"
 import { Caller } from "../wire/Headers.ts"
 import { answer } from "../wire/Refusal.ts"
@@ -28,7 +29,10 @@ export const boundary = HttpRouter.middleware(
     ): Handled {
       const request = yield* HttpServerRequest.HttpServerRequest
       const requestId = yield* uuid
-      const caller = { address: addresses.of(request), userAgent: request.headers["user-agent"]?.slice(0, 200) ?? "" }
+      const caller = {
+        address: addresses.of(request),
+        userAgent: withoutToken(request.headers["user-agent"] ?? "").slice(0, 200)
+      }
       return yield* handled.pipe(
         Effect.catchCause(answerTo),
         Effect.map((response) =>
@@ -36,7 +40,8 @@ export const boundary = HttpRouter.middleware(
         ),
         Effect.tap((response) => record(request, response)),
         Effect.provideService(Caller, caller),
-        Effect.annotateLogs("request_id", requestId)
+        Effect.annotateLogs("request_id", requestId),
+        Effect.withSpan("Http.request", { kind: "server", attributes: { request_id: requestId } })
       )
     })
   }),
@@ -78,23 +83,12 @@ const byStatus: Record<number, Parameters<typeof answer>[0]> = {
   503: refuse("bridge_persistence_error", 1)
 }
 
-/** Names and places only: a message may quote what was sent. */
-const withoutValues = (cause: Cause.Cause<unknown>) => {
-  const defect = Cause.squash(cause)
-  if (defect instanceof StatementDefect) return { ...defect }
-  if (!(defect instanceof Error)) return { defect: typeof defect }
-  return {
-    defect: defect.name,
-    at:
-      defect.stack
-        ?.split("\n")
-        .filter((line) => /^\s+at /.test(line))
-        .join("\n") ?? ""
-  }
+const record = (request: HttpServerRequest.HttpServerRequest, response: HttpServerResponse.HttpServerResponse) => {
+  const path = withoutToken(request.url.split("?")[0]!)
+  const facts = { method: request.method, path, status: response.status }
+  const log = response.status >= 400 ? Effect.logInfo : Effect.logDebug
+  return log("Answered").pipe(Effect.annotateLogs(facts), Effect.tap(Effect.annotateCurrentSpan(facts)))
 }
 
-const record = (request: HttpServerRequest.HttpServerRequest, response: HttpServerResponse.HttpServerResponse) => {
-  const facts = { method: request.method, path: request.url.split("?")[0]!, status: response.status }
-  const log = response.status >= 400 ? Effect.logInfo : Effect.logDebug
-  return log("Answered").pipe(Effect.annotateLogs(facts))
-}
+/** Somebody will put a token where none belongs; it is not kept there. */
+const withoutToken = (text: string) => (findToken(text) === undefined ? text : "<redacted>")
