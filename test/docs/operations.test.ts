@@ -1,12 +1,14 @@
 /** docs/operations.md says what there is to set, to type and to read: it is compared with the code. */
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Context, Effect, Layer } from "effect"
+import { execFile } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { Settings } from "../src/Config.ts"
-import { packageRoot } from "../src/Package.ts"
-import { read, rows, sections } from "./support/Markdown.ts"
-import { environment } from "./support/Service.ts"
+import { promisify } from "node:util"
+import { Settings } from "../../src/Config.ts"
+import { packageRoot } from "../../src/Package.ts"
+import { read, rows, sections } from "../support/Markdown.ts"
+import { environment } from "../support/Service.ts"
 
 const parts = sections(read("docs/operations.md"), 2)
 
@@ -68,12 +70,46 @@ describe("the settings of docs/operations.md", () => {
   )
 })
 
+/** The first words of the lines in one section of a command's help. */
+const help = async (section: string, ...args: ReadonlyArray<string>) => {
+  const command = join(packageRoot, "cli/service-admin.mjs")
+  const { stdout } = await promisify(execFile)(process.execPath, [command, ...args, "--help"])
+  const [, lines = ""] = new RegExp(`^${section}\\n([^]*?)(?:\\n\\n|$(?![^]))`, "m").exec(stdout) ?? []
+  return lines.split("\n").flatMap((line) => /^ {2}(\S+)/.exec(line)?.[1] ?? [])
+}
+
+describe("the commands of docs/operations.md", () => {
+  const documented = rows(parts.get("Commands")!)
+
+  it("are those that there are, in their order", async () => {
+    assert.deepStrictEqual(
+      documented.map(({ Command }) => Command),
+      await help("SUBCOMMANDS")
+    )
+  })
+
+  it.concurrent.each(documented)("$Command has the flags that it has", async ({ Command, Flags }) => {
+    const flags = Flags!.split(", ").flatMap((flag) => flag.replaceAll("`", "") || [])
+    assert.sameMembers(flags, await help("FLAGS", Command!))
+  })
+})
+
 const sources = readdirSync(join(packageRoot, "src"), { recursive: true, encoding: "utf8" })
   .filter((file) => file.endsWith(".ts") && !file.startsWith("client"))
   .map((file) => readFileSync(join(packageRoot, "src", file), "utf8"))
   .join("\n")
 
 describe("docs/operations.md", () => {
+  it("has every exit code, and no other", () => {
+    const special = readFileSync(join(packageRoot, "src/Exit.ts"), "utf8").matchAll(/^ {2}\w+: (\d+),?$/gm)
+    const everywhere = ["0", "1"]
+    const interrupted = ["130"]
+    assert.sameMembers(
+      rows(parts.get("Start and stop")!).map((row) => row["Exit code"]),
+      [...new Set([...everywhere, ...[...special].map(([, code]) => code), ...interrupted])]
+    )
+  })
+
   it("explains every log line, and no other", () => {
     const logged = [...sources.matchAll(/\blog(?:Info|Warning|Error|Fatal)?\(\s*["`](?=[A-Z])([^"`$]+)/g)].map(
       ([, said]) => said!.trim()

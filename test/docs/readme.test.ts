@@ -8,18 +8,21 @@ import { join } from "node:path"
 import { setTimeout } from "node:timers/promises"
 import { promisify } from "node:util"
 import { Effect } from "effect"
-import { packageRoot } from "../src/Package.ts"
-import { blocks, read, rows } from "./support/Markdown.ts"
-import { dataFolder, end, place } from "./support/PostgresUser.ts"
+import { packageRoot } from "../../src/Package.ts"
+import { blocks, read, rows } from "../support/Markdown.ts"
+import { dataFolder, end, place } from "../support/PostgresUser.ts"
 
 const text = read("README.md")
 const commands = blocks(text, "sh")
 const { dependencies, devDependencies, scripts } = JSON.parse(read("package.json"))
 
 describe("README.md", () => {
-  it.each(commands)("has commands that bash can read: %s", async (block) => {
-    await promisify(execFile)("bash", ["-n", "-c", block])
-  })
+  it.each(commands.map((block) => ({ block, first: block.split("\n")[0] })))(
+    "has commands that bash can read: $first",
+    async ({ block }) => {
+      await promisify(execFile)("bash", ["-nc", block])
+    }
+  )
 
   it("names scripts that exist", () => {
     const named = [...text.matchAll(/\bnpm (?:run (?:-s )?)?(\w[\w-]*)/g)].map(([, name]) => name!)

@@ -2,14 +2,15 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Duration, Effect, Redacted } from "effect"
 import { OpenApi } from "effect/http-api"
-import { Api } from "../src/Api.ts"
-import { sign } from "../src/crypto/KeyPair.ts"
-import { codes as enrollmentCodes, refuse as refuseEnrollment } from "../src/enrollment/Errors.ts"
-import { refuse as refuseRotation } from "../src/rotation/Errors.ts"
-import { b64, issueCredential, makeProject } from "./support/Bridge.ts"
-import { send } from "./support/Http.ts"
-import { blocks, read, rows, sections } from "./support/Markdown.ts"
-import { Service } from "./support/Service.ts"
+import { Api } from "../../src/Api.ts"
+import { sign } from "../../src/crypto/KeyPair.ts"
+import { codes as enrollmentCodes, refuse as refuseEnrollment } from "../../src/enrollment/Errors.ts"
+import { refuse as refuseRotation } from "../../src/rotation/Errors.ts"
+import { b64, issueCredential, makeProject } from "../support/Bridge.ts"
+import { codesIn } from "../support/Codes.ts"
+import { send } from "../support/Http.ts"
+import { blocks, read, rows, sections } from "../support/Markdown.ts"
+import { Service } from "../support/Service.ts"
 
 const text = read("docs/protocol.md")
 const endpoints = [...sections(text, 3)].filter(([heading]) => /^[A-Z]+ \//.test(heading))
@@ -144,11 +145,6 @@ const varies = [
   /^[\w-]{43}$/,
   /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 ]
-
-function codesIn(response: unknown): ReadonlyArray<string> {
-  const { code } = (response as any).content?.["application/json"]?.schema.properties?.error?.properties ?? {}
-  return code?.enum ?? code?.anyOf.flatMap((one: { readonly enum: ReadonlyArray<string> }) => one.enum) ?? []
-}
 
 const learn = (real: Map<string, string>, documented: unknown, actual: unknown): void => {
   if (typeof documented === "object" && documented !== null && typeof actual === "object" && actual !== null) {
