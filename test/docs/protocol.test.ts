@@ -87,8 +87,8 @@ layer(Service.layer)("the examples of docs/protocol.md", (it) => {
       ])
       const inThisRun = (said: string) => [...real].reduce((so, [name, value]) => so.replaceAll(name, value), said)
 
-      const pairs = Array.from({ length: examples.length / 2 }, (_, n) => examples.slice(2 * n, 2 * n + 2))
-      for (const [request, expected] of pairs as ReadonlyArray<[Example, Example]>) {
+      for (let next = 0; next < examples.length; next += 2) {
+        const [request, expected] = [examples[next]!, examples[next + 1]!]
         const [method, path] = request.first.split(" ")
         if (request.body.includes("signature_b64")) {
           const { nonce_b64, signature_b64 } = JSON.parse(request.body)
@@ -160,5 +160,9 @@ const learn = (real: Map<string, string>, documented: unknown, actual: unknown):
   real.set(documented, String(actual))
 }
 
-const sentenceOf = (code: string) =>
-  (enrollmentCodes.includes(code as never) ? refuseEnrollment(code as never) : refuseRotation(code as never)).message
+const sentenceOf = (code: string) => {
+  const refuse: (code: never) => { readonly message: string } = enrollmentCodes.includes(code as never)
+    ? refuseEnrollment
+    : refuseRotation
+  return refuse(code as never).message
+}

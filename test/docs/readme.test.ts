@@ -20,7 +20,8 @@ describe("README.md", () => {
   it.each(commands.map((block) => ({ block, first: block.split("\n")[0] })))(
     "has commands that bash can read: $first",
     async ({ block }) => {
-      await promisify(execFile)("bash", ["-nc", block])
+      const { stderr } = await promisify(execFile)("bash", ["-nc", block])
+      assert.strictEqual(stderr, "")
     }
   )
 
@@ -46,10 +47,12 @@ describe("README.md", () => {
   })
 
   it("names the versions that are installed", () => {
-    for (const { "Is, in this release": used = "" } of rows(text)) {
+    const named = rows(text).flatMap(({ "Is, in this release": used = "" }) => {
       const [, name, version] = /^`(.*)` ([\d.]+)$/.exec(used) ?? []
-      if (name !== undefined) assert.strictEqual({ ...devDependencies, ...dependencies }[name], version, name)
-    }
+      return name === undefined ? [] : [[name, version]]
+    })
+    assert.deepInclude({ ...devDependencies, ...dependencies }, Object.fromEntries(named))
+    assert.isAbove(named.length, 4)
   })
 
   it.live(
@@ -61,8 +64,10 @@ describe("README.md", () => {
         yield* running("npm", ["start"], { cwd: folder, env: { ...process.env, SERVICE_PORT: port } })
         yield* Effect.promise(() => ready(`http://127.0.0.1:${port}/readyz`))
         const walk = commands.filter((block) => block.includes("first-bridge")).join("\n")
+        // npx remembers each folder that it was called in; these go with the run.
+        const env = { ...process.env, npm_config_cache: join(folder, ".npm") }
         const { stdout } = yield* Effect.promise(() =>
-          promisify(execFile)("bash", ["-euc", walk.replaceAll("8787", port)], { cwd: folder })
+          promisify(execFile)("bash", ["-euc", walk.replaceAll("8787", port)], { cwd: folder, env })
         )
         const self = JSON.parse(stdout.slice(stdout.lastIndexOf("{", stdout.lastIndexOf("project_id"))))
         const { project_id } = JSON.parse(readFileSync(join(folder, "first-bridge/project.json"), "utf8"))
