@@ -5,7 +5,7 @@ import { TestClock } from "effect/testing"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { makeProject } from "../support/Bridge.ts"
-import { newcomer, process, seen, tokensOf } from "../support/Process.ts"
+import { newcomer, process, seen, tokensOf } from "../support/BridgeProcess.ts"
 import { Service } from "../support/Service.ts"
 
 /** For each point in turn: `prepare` a Bridge, kill it there. Ends with the first point that it does not reach. */

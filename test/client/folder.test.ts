@@ -7,7 +7,7 @@ import { chmodSync, readdirSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Journal } from "../../src/client/Journal.ts"
 import { makeProject } from "../support/Bridge.ts"
-import { folder, newcomer, process } from "../support/Process.ts"
+import { folder, newcomer, process } from "../support/BridgeProcess.ts"
 import { Service } from "../support/Service.ts"
 
 const opened = (path: string) => Layer.build(Layer.fresh(Journal.layer(path)))

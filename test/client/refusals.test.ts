@@ -8,7 +8,7 @@ import { Bridges } from "../../src/bridge/Bridges.ts"
 import { Patience } from "../../src/client/Client.ts"
 import { issueCredential, makeProject } from "../support/Bridge.ts"
 import { Credentials } from "../../src/enrollment/Credentials.ts"
-import { newcomer, process, tokensOf } from "../support/Process.ts"
+import { newcomer, process, tokensOf } from "../support/BridgeProcess.ts"
 import { send } from "../support/Http.ts"
 import { Service } from "../support/Service.ts"
 
