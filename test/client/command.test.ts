@@ -8,7 +8,7 @@ import { join } from "node:path"
 import { Bridges } from "../../src/bridge/Bridges.ts"
 import { findToken } from "../../src/crypto/Tokens.ts"
 import { issueCredential, makeProject } from "../support/Bridge.ts"
-import { folder, tokensOf } from "../support/Process.ts"
+import { folder, tokensOf } from "../support/BridgeProcess.ts"
 import { Service } from "../support/Service.ts"
 
 const program = join(import.meta.dirname, "../../cli/bridge.ts")
