@@ -6,7 +6,7 @@
  * without content. (A file with a pid in it would survive kill -9, and the next process may have that pid.)
  */
 import { Effect } from "effect"
-import { closeSync, openSync } from "node:fs"
+import { closeSync, existsSync, openSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import { FolderError, FolderInUse } from "./Errors.ts"
 
@@ -14,7 +14,8 @@ import { FolderError, FolderInUse } from "./Errors.ts"
 const busy = 5
 
 const open = (path: string) => {
-  closeSync(openSync(path, "a", 0o600))
+  // Only where it is not there yet: to close a file gives up the locks that this process has on it.
+  if (!existsSync(path)) closeSync(openSync(path, "a", 0o600))
   const database = new DatabaseSync(path, { timeout: 0 })
   try {
     // Without a journal there is no second file, and nothing to roll back.
