@@ -108,7 +108,7 @@ describe("README.md", () => {
   })
 })
 
-layer(Newcomer.layer, { timeout: "60 seconds" })("README.md, typed from top to bottom,", (it) => {
+layer(Newcomer.layer, { timeout: "3 minutes" })("README.md, typed from top to bottom,", (it) => {
   it.effect("enrolls a first Bridge", () =>
     Effect.gen(function* () {
       const { folder, printed } = yield* Newcomer
