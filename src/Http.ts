@@ -57,13 +57,20 @@ const routes = Layer.mergeAll(
 const routerConfig = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false }
 
 /** Slow clients are cut off: 10 s for the headers, 30 s for a whole request. */
-const server = () =>
-  createServer({
+const server = () => {
+  const server = createServer({
     headersTimeout: 10_000,
     requestTimeout: 30_000,
     connectionsCheckingInterval: 2_000,
     keepAliveTimeout: 65_000
   })
+  // A connection that falls idle while the server stops would hold it up for the rest of its keep-alive.
+  return server.on("request", (_, response) =>
+    response.once("finish", () => {
+      if (!server.listening) setImmediate(() => server.closeIdleConnections())
+    })
+  )
+}
 
 const listener = Layer.unwrap(
   Effect.map(Settings, ({ http }) =>
