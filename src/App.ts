@@ -1,5 +1,7 @@
 /** The one layer graph. `services` is what commands and tests use; `server` adds HTTP on top. */
 import { Layer } from "effect"
+import { Access } from "./access/Access.ts"
+import { ProjectTokens } from "./access/ProjectTokens.ts"
 import { Audit } from "./audit/Audit.ts"
 import { Bridges } from "./bridge/Bridges.ts"
 import { Settings } from "./Config.ts"
@@ -19,6 +21,8 @@ export const domains = Layer.mergeAll(
   Credentials.layer,
   Rotation.layer,
   Bridges.layer,
+  Access.layer,
+  ProjectTokens.layer,
   Projects.layer
 ).pipe(Layer.provideMerge(Audit.layer), Layer.provide(Ed25519.layerNode))
 

@@ -5,6 +5,7 @@ import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { SqlClient } from "effect/sql"
 import { createServer } from "node:http"
+import { AccessHttp } from "./access/Http.ts"
 import { Api } from "./Api.ts"
 import { Settings } from "./Config.ts"
 import { pending } from "./database/Migrations.ts"
@@ -44,7 +45,7 @@ const readyz = HttpRouter.use((router) =>
 const routes = Layer.mergeAll(
   HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
     Layer.provide([EnrollmentHttp, RotationHttp, RetiredHttp]),
-    Layer.provide(requirements)
+    Layer.provide([requirements, AccessHttp])
   ),
   onlyDeclaredMethods(Api),
   healthz,
