@@ -12,6 +12,11 @@ import { Credentials } from "./enrollment/Credentials.ts"
 import { Enrollment } from "./enrollment/Enrollment.ts"
 import { http } from "./Http.ts"
 import { logLevel } from "./Logging.ts"
+import { Authorize } from "./oauth/Authorize.ts"
+import { ClientDocuments } from "./oauth/ClientDocuments.ts"
+import { Clients } from "./oauth/Clients.ts"
+import { Consent } from "./oauth/Consent.ts"
+import { Grants } from "./oauth/Grants.ts"
 import { Rotation } from "./rotation/Rotation.ts"
 import { Projects } from "./projects/Projects.ts"
 
@@ -23,8 +28,16 @@ export const domains = Layer.mergeAll(
   Bridges.layer,
   Access.layer,
   ProjectTokens.layer,
+  Authorize.layer,
+  Consent.layer,
+  Grants.layer,
   Projects.layer
-).pipe(Layer.provideMerge(Audit.layer), Layer.provide(Ed25519.layerNode))
+).pipe(
+  Layer.provideMerge(Clients.layer),
+  Layer.provide(ClientDocuments.layer),
+  Layer.provideMerge(Audit.layer),
+  Layer.provide(Ed25519.layerNode)
+)
 
 export const services = domains.pipe(
   Layer.provideMerge(DatabaseClock.layer),

@@ -15,6 +15,8 @@ import { onlyDeclaredMethods, onlyMethods } from "./edge/Methods.ts"
 import { RateLimit } from "./edge/RateLimit.ts"
 import { requirements } from "./edge/Requirements.ts"
 import { EnrollmentHttp } from "./enrollment/Http.ts"
+import { ConsentHttp } from "./oauth/ConsentHttp.ts"
+import { OAuthHttp } from "./oauth/Http.ts"
 import { RetiredHttp, RotationHttp } from "./rotation/Http.ts"
 import { refuse } from "./wire/Errors.ts"
 import { answer } from "./wire/Refusal.ts"
@@ -48,6 +50,8 @@ const routes = Layer.mergeAll(
     Layer.provide([requirements, AccessHttp])
   ),
   onlyDeclaredMethods(Api),
+  OAuthHttp,
+  ConsentHttp,
   healthz,
   readyz,
   ...["/healthz", "/readyz", "/openapi.json"].map((path) => onlyMethods(path as HttpRouter.PathInput, ["GET"])),
