@@ -119,8 +119,9 @@ const askConsent = (name: string, view: ConsentPage, project: NonNullable<Consen
         </div>
       </form>
       <p class="soft small foot">
-        Access is only to this project at <code>${view.resource}</code> and ends by ${day(project.until)}, or a month
-        after its last use. Your operator can end it at any time with <code>service-admin revoke-oauth-grant</code>.
+        Access is only to this project at <code>${view.resource}</code> and ends by ${day(project.until)}, or
+        ${span(view.idle)} after its last use. Your operator can end it at any time with
+        <code>service-admin revoke-oauth-grant</code>.
         <a href="${again}">Use another token</a>
       </p>`
   )
