@@ -1,15 +1,20 @@
 /** The one layer graph. `services` is what commands and tests use; `server` adds HTTP on top. */
-import { Layer } from "effect"
+import { Effect, Layer } from "effect"
 import { Access } from "./access/Access.ts"
 import { ProjectTokens } from "./access/ProjectTokens.ts"
 import { Audit } from "./audit/Audit.ts"
+import { sweeps as auditSweeps } from "./audit/Sweeps.ts"
+import { announce } from "./Banner.ts"
 import { Bridges } from "./bridge/Bridges.ts"
-import { Settings } from "./Config.ts"
+import { Settings, unusualLifetimes } from "./Config.ts"
 import { Ed25519 } from "./crypto/Ed25519.ts"
+import { Backup } from "./database/Backup.ts"
 import { DatabaseClock } from "./database/Clock.ts"
 import { Database, migrateUntilDone } from "./database/Database.ts"
+import { sweepForever } from "./database/Sweeper.ts"
 import { Credentials } from "./enrollment/Credentials.ts"
 import { Enrollment } from "./enrollment/Enrollment.ts"
+import { sweeps as enrollmentSweeps } from "./enrollment/Sweeps.ts"
 import { http } from "./Http.ts"
 import { logLevel } from "./Logging.ts"
 import { Authorize } from "./oauth/Authorize.ts"
@@ -17,8 +22,10 @@ import { ClientDocuments } from "./oauth/ClientDocuments.ts"
 import { Clients } from "./oauth/Clients.ts"
 import { Consent } from "./oauth/Consent.ts"
 import { Grants } from "./oauth/Grants.ts"
-import { Rotation } from "./rotation/Rotation.ts"
+import { sweeps as oauthSweeps } from "./oauth/Sweeps.ts"
 import { Projects } from "./projects/Projects.ts"
+import { Rotation } from "./rotation/Rotation.ts"
+import { sweeps as rotationSweeps } from "./rotation/Sweeps.ts"
 
 /** Every domain, over any database and clock. */
 export const domains = Layer.mergeAll(
@@ -39,12 +46,21 @@ export const domains = Layer.mergeAll(
   Layer.provide(Ed25519.layerNode)
 )
 
-export const services = domains.pipe(
+export const services = Layer.merge(domains, Backup.layer).pipe(
   Layer.provideMerge(DatabaseClock.layer),
   Layer.provideMerge(Database.layer),
-  Layer.provideMerge(logLevel),
   Layer.provideMerge(Settings.layer)
 )
 
+const warnOfLifetimes = Effect.gen(function* () {
+  for (const sentence of unusualLifetimes(yield* Settings)) yield* Effect.logWarning(sentence)
+})
+
+const sweeping = Effect.flatMap(Settings, ({ audit }) =>
+  sweepForever([...rotationSweeps, ...enrollmentSweeps, ...oauthSweeps, ...auditSweeps(audit.retention)])
+)
+
 /** Listens first, migrates then: until that is done every route that needs the database answers 503. */
-export const server = Layer.effectDiscard(migrateUntilDone).pipe(Layer.provideMerge(http), Layer.provide(services))
+export const server = Layer.effectDiscard(
+  Effect.all([warnOfLifetimes, migrateUntilDone, announce, Effect.forkScoped(sweeping)], { discard: true })
+).pipe(Layer.provideMerge(http), Layer.provide(services), Layer.provide(Layer.provide(logLevel, Settings.layer)))

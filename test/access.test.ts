@@ -337,11 +337,10 @@ test("challenges are one Bearer with quoted values that parsers agree on", () =>
 test("a credential is what stands after Bearer, in any case of letters", () => {
   FastCheck.assert(
     FastCheck.property(FastCheck.string(), (text) => {
-      const found = credentialOf(`bEaReR ${text}`)
+      const found = Option.map(credentialOf(`bEaReR ${text}`), Redacted.value)
       const trimmed = text.trim()
-      return Option.isNone(found)
-        ? trimmed === "" || /[\n\r\u2028\u2029]/.test(trimmed)
-        : Redacted.value(found.value) === trimmed
+      const one = trimmed === "" || /[\n\r\u2028\u2029]/.test(trimmed) ? undefined : trimmed
+      assert.strictEqual(Option.getOrUndefined(found), one)
     })
   )
 })

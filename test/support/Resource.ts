@@ -27,7 +27,8 @@ export const withMcp = Effect.fnUntraced(function* (settings: Readonly<Record<st
   const server = createServer((asked, answered) => {
     if (asked.url === "/mcp") {
       const authorized = access.authorize(credentialOf(asked.headers.authorization))
-      void run(Effect.result(authorized)).then(async (actor) => {
+      void (async () => {
+        const actor = await run(Effect.result(authorized))
         if (actor._tag === "Failure") {
           const { challenge = "", status } = actor.failure
           answered.writeHead(status, { "www-authenticate": challenge }).end()
@@ -42,7 +43,7 @@ export const withMcp = Effect.fnUntraced(function* (settings: Readonly<Record<st
           })
         )
         answered.writeHead(response.status, Object.fromEntries(response.headers)).end(await response.text())
-      })
+      })().catch(() => answered.destroy())
       return
     }
     const { headers, method, url: path } = asked
