@@ -10,7 +10,7 @@ import { type ChildProcess, execFile, spawn } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
 import { connect, createServer, type AddressInfo, type Socket } from "node:net"
-import { tmpdir } from "node:os"
+import { loadavg, tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { promisify } from "node:util"
 import { Bridge } from "../../src/client/Bridge.ts"
@@ -262,7 +262,9 @@ export const chaos = (
       Effect.catch(({ _tag, message }) => Effect.succeed({ figures: {}, violations: [`${_tag}: ${message}`] })),
       Effect.map(({ figures, violations }) => {
         const seconds = Math.round(performance.now() - from) / 1000
-        process.stdout.write(`${JSON.stringify({ chaos: name, seed, seconds, ...figures, violations })}\n`)
+        // Of the last minute: what else the machine did has its share in every figure.
+        const load = loadavg()[0]!
+        process.stdout.write(`${JSON.stringify({ chaos: name, seed, seconds, load, ...figures, violations })}\n`)
         process.exitCode = violations.length === 0 ? 0 : 1
       })
     )
