@@ -245,9 +245,13 @@ export const ledger = (folder: string) =>
 export const percentile = (values: ReadonlyArray<number>, share: number) =>
   values.toSorted((left, right) => left - right)[Math.max(0, Math.ceil(values.length * share) - 1)] ?? 0
 
-/** Runs a script: its figures as one JSON line, exit code 1 when there are violations or it did not finish. */
+/**
+ * Runs a script: its figures as one JSON line, exit code 1 when there are violations or it did not finish; then the line
+ * says how far it came.
+ */
 export const chaos = (
   name: string,
+  progress: () => object,
   run: Effect.Effect<
     { readonly figures: object; readonly violations: ReadonlyArray<string> },
     { readonly _tag: string; readonly message: string },
@@ -259,7 +263,7 @@ export const chaos = (
     run.pipe(
       Effect.scoped,
       Effect.timeout("58 seconds"),
-      Effect.catch(({ _tag, message }) => Effect.succeed({ figures: {}, violations: [`${_tag}: ${message}`] })),
+      Effect.catch(({ _tag, message }) => Effect.succeed({ figures: progress(), violations: [`${_tag}: ${message}`] })),
       Effect.map(({ figures, violations }) => {
         const seconds = Math.round(performance.now() - from) / 1000
         // Of the last minute: what else the machine did has its share in every figure.
