@@ -4,7 +4,10 @@ import { approveAccountReference } from "./approve-account-reference.ts"
 import { backupDatabase } from "./backup-database.ts"
 import { Json } from "./command.ts"
 import { createBridgeEnrollmentCredential } from "./create-bridge-enrollment-credential.ts"
+import { createOauthClient } from "./create-oauth-client.ts"
+import { createProjectToken } from "./create-project-token.ts"
 import { createProject } from "./create-project.ts"
+import { disableOauthClient } from "./disable-oauth-client.ts"
 import { disableProject } from "./disable-project.ts"
 import { doctor } from "./doctor.ts"
 import { enableProject } from "./enable-project.ts"
@@ -12,11 +15,16 @@ import { listAccountReferences } from "./list-account-references.ts"
 import { listAuditEvents } from "./list-audit-events.ts"
 import { listBridgeEnrollmentCredentials } from "./list-bridge-enrollment-credentials.ts"
 import { listBridges } from "./list-bridges.ts"
+import { listOauthClients } from "./list-oauth-clients.ts"
+import { listOauthGrants } from "./list-oauth-grants.ts"
+import { listProjectTokens } from "./list-project-tokens.ts"
 import { listProjects } from "./list-projects.ts"
 import { migrate } from "./migrate.ts"
 import { restoreDatabase } from "./restore-database.ts"
-import { revokeBridge } from "./revoke-bridge.ts"
 import { revokeBridgeEnrollmentCredential } from "./revoke-bridge-enrollment-credential.ts"
+import { revokeBridge } from "./revoke-bridge.ts"
+import { revokeOauthGrant } from "./revoke-oauth-grant.ts"
+import { revokeProjectToken } from "./revoke-project-token.ts"
 import { run } from "./run.ts"
 import { showBridge } from "./show-bridge.ts"
 import { withdrawAccountReference } from "./withdraw-account-reference.ts"
@@ -43,6 +51,14 @@ Command.make("service-admin").pipe(
     listBridges,
     showBridge,
     revokeBridge,
+    createProjectToken,
+    listProjectTokens,
+    revokeProjectToken,
+    createOauthClient,
+    listOauthClients,
+    disableOauthClient,
+    listOauthGrants,
+    revokeOauthGrant,
     listAuditEvents
   ]),
   Command.withGlobalFlags([Json]),

@@ -1,12 +1,15 @@
 /** What commands work with: the services of the server, on a database whose schema is up to date. */
 import { Effect, Option } from "effect"
 import * as App from "../src/App.ts"
+import { ProjectTokens } from "../src/access/ProjectTokens.ts"
 import { Audit } from "../src/audit/Audit.ts"
 import { Bridges } from "../src/bridge/Bridges.ts"
 import { Backup } from "../src/database/Backup.ts"
 import { migrateSoon } from "../src/database/Database.ts"
 import { databaseLoss } from "../src/database/Persistence.ts"
 import { Credentials } from "../src/enrollment/Credentials.ts"
+import { Clients } from "../src/oauth/Clients.ts"
+import { Grants } from "../src/oauth/Grants.ts"
 import { Projects } from "../src/projects/Projects.ts"
 
 const services = Effect.gen(function* () {
@@ -17,7 +20,10 @@ const services = Effect.gen(function* () {
     backup: yield* Backup,
     bridges: yield* Bridges,
     credentials: yield* Credentials,
-    projects: yield* Projects
+    oauthClients: yield* Clients,
+    oauthGrants: yield* Grants,
+    projects: yield* Projects,
+    projectTokens: yield* ProjectTokens
   }
 })
 export type Services = Effect.Success<typeof services>

@@ -1,18 +1,6 @@
 /** Who a valid credential of a project makes the caller (contract section 3). */
-
-/** Writing implies reading of the same noun. `bridge:transport` is none of these: it never comes from OAuth. */
-export const scopes = [
-  "context:read",
-  "memory:read",
-  "memory:write",
-  "tasks:read",
-  "tasks:write",
-  "documents:read",
-  "mobile:devices"
-] as const
-export type Scope = (typeof scopes)[number]
-
-export type Role = "reader" | "contributor"
+import { Context } from "effect"
+import type { Role, Scope } from "./Scopes.ts"
 
 export interface Actor {
   readonly project_id: string
@@ -27,4 +15,9 @@ export interface Actor {
   /** The OAuth client and grant; null for a project token used directly. */
   readonly client_id: string | null
   readonly grant_id: string | null
+  /** The logical instance that answered: SERVICE_INSTANCE_ID, else the one made by the first migration. */
+  readonly instance_id: string
 }
+
+/** The actor of the request, where `ProjectCredential` guards the endpoint. */
+export class CurrentActor extends Context.Service<CurrentActor, Actor>()("service/wire/CurrentActor") {}
