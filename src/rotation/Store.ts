@@ -113,6 +113,12 @@ export const make = (sql: SqlClient.SqlClient) => {
            and t.expires_at > ${now}
            and i.status = 'active'
            and p.disabled_at is null
+           -- A key that has made a rotation makes no other, and touches nothing.
+           and not exists (
+             select 1
+               from bridge_rotation k
+              where k.identity_id = i.identity_id
+                and k.prepare_key_hash = ${prepare_key_hash})
            for no key update of i, t
       ), lapsed as (
         update bridge_rotation r
@@ -134,12 +140,8 @@ export const make = (sql: SqlClient.SqlClient) => {
           from bearer
           left join lapsed on true
           left join dropped on true
-         where (bearer.pending_rotation_id is null or lapsed.rotation_id is not null)
-           and not exists (
-             select 1
-               from bridge_rotation k
-              where k.identity_id = bearer.identity_id
-                and k.prepare_key_hash = ${prepare_key_hash})
+         where bearer.pending_rotation_id is null
+            or lapsed.rotation_id is not null
       ), successor as (
         insert into bridge_token (token_id, identity_id, token_hash, state, derivation_salt, key_id, created_at)
         select ${successor.token_id}::uuid, identity_id, ${successor.token_hash}::bytea, 'pending',
@@ -159,20 +161,12 @@ export const make = (sql: SqlClient.SqlClient) => {
       ), pointed as (
         update bridge_identity i
            set pending_rotation_id = rotation.rotation_id
-          from bearer
-          left join lapsed on true
-          left join rotation on true
+          from bearer, rotation
          where i.identity_id = bearer.identity_id
-           -- A lapsed rotation gives way even when its own key asked, and nothing new was made.
-           and (rotation.rotation_id is not null or lapsed.rotation_id is not null)
         returning i.project_id, i.bridge_id, rotation.rotation_id, bearer.token_id
-      ), prepared as (
-        select project_id, bridge_id, rotation_id, token_id
-          from pointed
-         where rotation_id is not null
       ), audited as (${auditRow(sql, trace, {
         action: "bridge.rotation_prepared",
-        from: "prepared",
+        from: "pointed",
         project: sql`project_id`,
         actor: sql`'bridge:' || bridge_id`,
         subject: sql`jsonb_build_object('bridge_id', bridge_id, 'rotation_id', rotation_id, 'token_id', token_id)`
