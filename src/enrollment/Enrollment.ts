@@ -222,7 +222,9 @@ export class Enrollment extends Context.Service<
           const challenge = yield* authenticate
           if (challenge.revoked) return yield* refuse("bridge_revoked")
           if (challenge.consumed_at !== null) return Option.some(yield* replay(challenge))
-          if (hasPassed(challenge.expires_at, now)) return yield* refuse("enrollment_challenge_expired")
+          if (challenge.credential_revoked || hasPassed(challenge.expires_at, now)) {
+            return yield* refuse("enrollment_challenge_expired")
+          }
           if (!challenge.enrollable) return yield* refuse("bridge_not_pending")
           if (challenge.key_used) return yield* refuse("idempotency_conflict")
 

@@ -47,6 +47,8 @@ export const ChallengeState = Schema.Struct({
   public_key_fingerprint: Schema.String,
   nonce_hash: Bytes,
   expires_at: At,
+  /** Not told by `expires_at` alone: who revoked it may have had a faster clock. */
+  credential_revoked: Schema.Boolean,
   revoked: Schema.Boolean,
   /** The identity can take this proof: pending, or active and the credential re-enrolls it. */
   enrollable: Schema.Boolean,
@@ -114,7 +116,7 @@ export const make = (sql: SqlClient.SqlClient) => {
              select 1
                from enrollment_challenge h
               where h.credential_id = c.credential_id
-                and h.idempotency_key_hash = ${ask.idempotency_key_hash})
+                and (h.idempotency_key_hash = ${ask.idempotency_key_hash} or h.consumed_at is not null))
            for no key update of c
       ), reserved as (
         insert into bridge_identity as i (
@@ -200,7 +202,8 @@ export const make = (sql: SqlClient.SqlClient) => {
   const findChallenge = (challenge_id: string, proof_key_hash: Uint8Array) =>
     firstRow(ChallengeState)(sql`
       select h.challenge_id, h.identity_id, i.project_id, i.bridge_id, h.public_key_fingerprint, h.nonce_hash,
-             h.expires_at, i.status = 'revoked' or p.disabled_at is not null as revoked,
+             h.expires_at, c.revoked_at is not null as credential_revoked,
+             i.status = 'revoked' or p.disabled_at is not null as revoked,
              i.status = 'pending'
                or (i.status = 'active' and c.reenroll_bridge_id is not null
                    and i.enrolled_credential_id is distinct from c.credential_id) as enrollable,
@@ -236,6 +239,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          where h.challenge_id = ${proof.challenge_id}::uuid
            and h.consumed_at is null
            and h.expires_at > ${now}
+           and c.revoked_at is null
            and p.disabled_at is null
            and (i.status = 'pending'
                 or (i.status = 'active' and c.reenroll_bridge_id is not null
