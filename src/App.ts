@@ -2,6 +2,7 @@
 import { Effect, Layer } from "effect"
 import { Audit } from "./audit/Audit.ts"
 import { sweeps as auditSweeps } from "./audit/Sweeps.ts"
+import { announce } from "./Banner.ts"
 import { Bridges } from "./bridge/Bridges.ts"
 import { Settings } from "./Config.ts"
 import { Ed25519 } from "./crypto/Ed25519.ts"
@@ -38,7 +39,6 @@ const sweeping = Effect.flatMap(Settings, ({ audit }) =>
 )
 
 /** Listens first, migrates then: until that is done every route that needs the database answers 503. */
-export const server = Layer.effectDiscard(Effect.andThen(migrateUntilDone, Effect.forkScoped(sweeping))).pipe(
-  Layer.provideMerge(http),
-  Layer.provide(services)
-)
+export const server = Layer.effectDiscard(
+  Effect.all([migrateUntilDone, announce, Effect.forkScoped(sweeping)], { discard: true })
+).pipe(Layer.provideMerge(http), Layer.provide(services))

@@ -18,17 +18,23 @@ export class StatementDefect extends Data.TaggedError("StatementDefect")<{
 
 const unavailable = refuse("bridge_persistence_error", 1)
 
+/** How long an operation may take, waiting for a connection included. */
+const deadline = "5 seconds"
+
 /** Put last on every method that touches the database. Deadlocks and serialization failures are tried again first. */
 export const persistence = <A, E, R>(
   self: Effect.Effect<A, E, R>
 ): Effect.Effect<A, Exclude<E, SqlError.SqlError> | SharedRefusal<"bridge_persistence_error">, R> =>
   self.pipe(
     Effect.retry({ while: (error: E) => SqlError.isSqlError(error) && isConflict(error), times: 2 }),
+    Effect.timeoutOrElse({ duration: deadline, orElse: () => late }),
     Effect.catch(
       (error): Effect.Effect<never, Exclude<E, SqlError.SqlError> | SharedRefusal<"bridge_persistence_error">> =>
         SqlError.isSqlError(error) ? answered(error) : Effect.fail(error as Exclude<E, SqlError.SqlError>)
     )
   )
+
+const late = Effect.andThen(Effect.logWarning("The database took too long"), unavailable)
 
 /**
  * For a statement that acts only when its conditions hold, followed by a read that explains why it did not act.
@@ -40,13 +46,12 @@ export const untilSettled = <A, E, R>(attempt: Effect.Effect<Option.Option<A>, E
     Effect.flatMap(Option.match({ onNone: () => Effect.fail(unavailable), onSome: Effect.succeed<A> }))
   )
 
-/** The refusal hidden in a cause, where a lost connection or a deadline ended the request as a defect. */
+/** The refusal hidden in a cause, where a connection lost inside a transaction ended the request as a defect. */
 export const databaseLoss = (cause: Cause.Cause<unknown>): Option.Option<SharedRefusal<"bridge_persistence_error">> =>
   cause.reasons.some(
     (reason) =>
       (reason._tag === "Die" && SqlError.isSqlError(reason.defect) && isPassing(reason.defect)) ||
-      (reason._tag === "Fail" && SqlError.isSqlError(reason.error) && isPassing(reason.error)) ||
-      (reason._tag === "Fail" && Cause.isTimeoutError(reason.error))
+      (reason._tag === "Fail" && SqlError.isSqlError(reason.error) && isPassing(reason.error))
   )
     ? Option.some(unavailable)
     : Option.none()

@@ -1,12 +1,13 @@
 /**
- * Around every request: a request id, one deadline, and one answer for everything that no handler answered.
+ * Around every request: a request id, and one answer for everything that no handler answered.
  *
  * Whatever ends a request (no route, a body too large, a lost database, a defect) leaves as the error object of spec
  * 2.7. A defect is logged under the request id and shown as a bare `internal_error`.
  */
-import { Cause, Duration, Effect, Option, type Types } from "effect"
+import { Cause, Effect, Option, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { uuid } from "../crypto/Random.ts"
+import { findToken } from "../crypto/Tokens.ts"
 import { databaseLoss, StatementDefect } from "../database/Persistence.ts"
 import { refuse } from "../wire/Errors.ts"
 import { Caller } from "../wire/Headers.ts"
@@ -20,8 +21,6 @@ type Handled = Effect.fn.Return<
   HttpServerRequest.HttpServerRequest
 >
 
-const deadline = Duration.seconds(5)
-
 export const boundary = HttpRouter.middleware(
   Effect.gen(function* () {
     const addresses = yield* Addresses
@@ -30,16 +29,19 @@ export const boundary = HttpRouter.middleware(
     ): Handled {
       const request = yield* HttpServerRequest.HttpServerRequest
       const requestId = yield* uuid
-      const caller = { address: addresses.of(request), userAgent: request.headers["user-agent"]?.slice(0, 200) ?? "" }
+      const caller = {
+        address: addresses.of(request),
+        userAgent: withoutToken(request.headers["user-agent"] ?? "").slice(0, 200)
+      }
       return yield* handled.pipe(
-        Effect.timeout(deadline),
         Effect.catchCause(answerTo),
         Effect.map((response) =>
           HttpServerResponse.setHeaders(inErrorShape(response), { ...standing(request), "x-request-id": requestId })
         ),
         Effect.tap((response) => record(request, response)),
         Effect.provideService(Caller, caller),
-        Effect.annotateLogs("request_id", requestId)
+        Effect.annotateLogs("request_id", requestId),
+        Effect.withSpan("Http.request", { kind: "server", attributes: { request_id: requestId } })
       )
     })
   }),
@@ -97,7 +99,11 @@ const withoutValues = (cause: Cause.Cause<unknown>) => {
 }
 
 const record = (request: HttpServerRequest.HttpServerRequest, response: HttpServerResponse.HttpServerResponse) => {
-  const facts = { method: request.method, path: request.url.split("?")[0]!, status: response.status }
+  const path = withoutToken(request.url.split("?")[0]!)
+  const facts = { method: request.method, path, status: response.status }
   const log = response.status >= 400 ? Effect.logInfo : Effect.logDebug
-  return log("Answered").pipe(Effect.annotateLogs(facts))
+  return log("Answered").pipe(Effect.annotateLogs(facts), Effect.tap(Effect.annotateCurrentSpan(facts)))
 }
+
+/** Somebody will put a token where none belongs; it is not kept there. */
+const withoutToken = (text: string) => (findToken(text) === undefined ? text : "<redacted>")

@@ -77,7 +77,8 @@ export const answer = (refusal: Refusal, headers?: Readonly<Record<string, strin
 
 const wireBody = <Code extends string>({ _tag, message }: Refusal<Code>) => ({ error: { code: _tag, message } })
 
-const wireHeaders = ({ status, retryAfter }: Refusal) => ({
+/** A client must always learn how to authenticate and when to come back (RFC 9110 11.6.1, 10.2.3). */
+const wireHeaders = ({ status, retryAfter = status === 503 ? 1 : undefined }: Refusal) => ({
   "cache-control": "no-store" as const,
   ...(status === 401 ? { "www-authenticate": "Bearer" } : undefined),
   ...(retryAfter === undefined ? undefined : { "retry-after": String(retryAfter) })
