@@ -1,12 +1,13 @@
 /**
- * A database that fails on cue: the n-th statement from now on, BEGIN and COMMIT included, in one of five ways.
- *
- * It stands between the service and its pool, so that what the service makes of a failure is the service's own.
+ * What stands between the service and its pool: it fails the n-th statement from now on, BEGIN and COMMIT included, in
+ * one of four ways, notes every error of PostgreSQL's own, and can send another text than the service wrote. What the
+ * service makes of all that is the service's own.
  */
 import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, type SqlConnection, SqlError } from "effect/sql"
+import { describe } from "../../src/database/Persistence.ts"
 
 export const faults = ["refused", "broken", "disconnected before", "disconnected after"] as const
 
@@ -18,7 +19,8 @@ export const faults = ["refused", "broken", "disconnected before", "disconnected
  */
 export type Fault = (typeof faults)[number]
 
-export const faultyDatabase = () => {
+export const faultyDatabase = (edited: (statement: string) => string = (statement) => statement) => {
+  const errors: Array<string> = []
   let fault: Fault | undefined
   let left = 0
 
@@ -27,7 +29,7 @@ export const faultyDatabase = () => {
     const dead = Effect.flatMap(to.executeRaw("select 1", []), () => Effect.die("The connection should be dead."))
     const may = <A>(statement: Effect.Effect<A, SqlError.SqlError>): Effect.Effect<A, SqlError.SqlError> =>
       Effect.suspend(() => {
-        if (fault === undefined || --left > 0) return statement
+        if (fault === undefined || --left > 0) return Effect.tapError(statement, note)
         const now = fault
         fault = undefined
         switch (now) {
@@ -41,13 +43,18 @@ export const faultyDatabase = () => {
             return statement.pipe(Effect.andThen(end), Effect.andThen(dead))
         }
       })
+    const note = (error: SqlError.SqlError) =>
+      Effect.sync(() => {
+        const { constraint, reason, sqlstate } = describe(error)
+        errors.push([reason, sqlstate, constraint].join(" ").trim())
+      })
     return {
-      execute: (...given) => may(to.execute(...given)),
-      executeRaw: (...given) => may(to.executeRaw(...given)),
-      executeValues: (...given) => may(to.executeValues(...given)),
-      executeValuesUnprepared: (...given) => may(to.executeValuesUnprepared(...given)),
-      executeUnprepared: (...given) => may(to.executeUnprepared(...given)),
-      executeStream: to.executeStream
+      execute: (sql, ...given) => may(to.execute(edited(sql), ...given)),
+      executeRaw: (sql, ...given) => may(to.executeRaw(edited(sql), ...given)),
+      executeValues: (sql, ...given) => may(to.executeValues(edited(sql), ...given)),
+      executeValuesUnprepared: (sql, ...given) => may(to.executeValuesUnprepared(edited(sql), ...given)),
+      executeUnprepared: (sql, ...given) => may(to.executeUnprepared(edited(sql), ...given)),
+      executeStream: (sql, ...given) => to.executeStream(edited(sql), ...given)
     }
   }
 
@@ -65,6 +72,8 @@ export const faultyDatabase = () => {
         })
       })
     ).pipe(Layer.provide(Reactivity.layer)),
+    /** Errors that PostgreSQL answered by itself, oldest first: `DeadlockError 40P01`, `UniqueViolation 23505 name`. */
+    errors,
     /** From now on the `nth` statement fails, and only that one. */
     fail: (how: Fault, nth: number) =>
       Effect.sync(() => {
