@@ -27,16 +27,19 @@ export const faultyDatabase = (edited: (statement: string) => string = (statemen
   const connection = (to: SqlConnection.Connection): SqlConnection.Connection => {
     const end = Effect.ignoreCause(to.executeRaw("select pg_terminate_backend(pg_backend_pid())", []))
     const dead = Effect.flatMap(to.executeRaw("select 1", []), () => Effect.die("The connection should be dead."))
-    const may = <A>(statement: Effect.Effect<A, SqlError.SqlError>): Effect.Effect<A, SqlError.SqlError> =>
-      Effect.suspend(() => {
-        if (fault === undefined || --left > 0) return Effect.tapError(statement, note)
+    const may = <A>(text: string, run: (text: string) => Effect.Effect<A, SqlError.SqlError>) =>
+      Effect.suspend((): Effect.Effect<A, SqlError.SqlError> => {
+        const statement = Effect.tapError(run(edited(text)), note)
+        if (fault === undefined || --left > 0) return statement
         const now = fault
         fault = undefined
+        // A COMMIT that PostgreSQL refuses ends the transaction all the same.
+        const undone = text === "COMMIT" ? Effect.ignoreCause(to.executeRaw("ROLLBACK", [])) : Effect.void
         switch (now) {
           case "refused":
-            return Effect.fail(refusal)
+            return Effect.andThen(undone, Effect.fail(refusal))
           case "broken":
-            return Effect.die(new Error("A planted defect"))
+            return Effect.andThen(undone, Effect.die(new Error("A planted defect")))
           case "disconnected before":
             return Effect.andThen(end, statement)
           case "disconnected after":
@@ -49,11 +52,11 @@ export const faultyDatabase = (edited: (statement: string) => string = (statemen
         errors.push([reason, sqlstate, constraint].join(" ").trim())
       })
     return {
-      execute: (sql, ...given) => may(to.execute(edited(sql), ...given)),
-      executeRaw: (sql, ...given) => may(to.executeRaw(edited(sql), ...given)),
-      executeValues: (sql, ...given) => may(to.executeValues(edited(sql), ...given)),
-      executeValuesUnprepared: (sql, ...given) => may(to.executeValuesUnprepared(edited(sql), ...given)),
-      executeUnprepared: (sql, ...given) => may(to.executeUnprepared(edited(sql), ...given)),
+      execute: (sql, ...given) => may(sql, (text) => to.execute(text, ...given)),
+      executeRaw: (sql, ...given) => may(sql, (text) => to.executeRaw(text, ...given)),
+      executeValues: (sql, ...given) => may(sql, (text) => to.executeValues(text, ...given)),
+      executeValuesUnprepared: (sql, ...given) => may(sql, (text) => to.executeValuesUnprepared(text, ...given)),
+      executeUnprepared: (sql, ...given) => may(sql, (text) => to.executeUnprepared(text, ...given)),
       executeStream: (sql, ...given) => to.executeStream(edited(sql), ...given)
     }
   }
