@@ -6,7 +6,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Scope } from "effect"
 import { SqlClient } from "effect/sql"
-import fc from "fast-check"
+import * as fc from "fast-check"
 import { type Fault, faults, faultyDatabase } from "../support/Faults.ts"
 import { invariants } from "../support/Invariants.ts"
 import { instance, Service } from "../support/Service.ts"

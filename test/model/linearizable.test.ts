@@ -5,7 +5,7 @@
 import { assert, it as plain, layer } from "@effect/vitest"
 import { Effect, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
-import fc from "fast-check"
+import * as fc from "fast-check"
 import { faultyDatabase } from "../support/Faults.ts"
 import { invariants } from "../support/Invariants.ts"
 import { type Call, linearizable } from "../support/Linearizability.ts"
