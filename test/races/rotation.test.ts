@@ -62,7 +62,7 @@ const sweep = Effect.gen(function* () {
   return "swept"
 })
 
-layer(Service.layer, { timeout: "120 seconds" })("prepares at once", (it) => {
+layer(Service.layer)("prepares at once", (it) => {
   it.effect("fifty with one key: one successor, and its replays", () =>
     rounds(
       Effect.fnUntraced(function* ({ on }) {
@@ -116,7 +116,7 @@ layer(Service.layer, { timeout: "120 seconds" })("prepares at once", (it) => {
   )
 })
 
-layer(Service.layer, { timeout: "120 seconds" })("confirms at once", (it) => {
+layer(Service.layer)("confirms at once", (it) => {
   it.effect("fifty with two keys: the first key wins, and its retries are told the same", () =>
     rounds(
       Effect.fnUntraced(function* ({ on }) {
@@ -259,7 +259,7 @@ layer(Service.layer, { timeout: "120 seconds" })("confirms at once", (it) => {
   )
 })
 
-layer(Service.layer, { timeout: "120 seconds" })("a prepare", (it) => {
+layer(Service.layer)("a prepare", (it) => {
   it.effect("beside a revoke of its predecessor leaves no orphan", () =>
     rounds(
       Effect.fnUntraced(function* ({ a, b }) {
@@ -323,7 +323,7 @@ layer(Service.layer, { timeout: "120 seconds" })("a prepare", (it) => {
   )
 })
 
-layer(Service.layer, { timeout: "120 seconds" })("a replica", (it) => {
+layer(Service.layer)("a replica", (it) => {
   it.effect("that dies between the commit and its answer: the other one answers the same successor", () =>
     Effect.gen(function* () {
       const { fail, heal, layer } = faultyDatabase()
