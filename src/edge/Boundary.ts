@@ -8,11 +8,12 @@ import { Cause, Effect, Option, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { uuid } from "../crypto/Random.ts"
 import { findToken } from "../crypto/Tokens.ts"
-import { databaseLoss, StatementDefect } from "../database/Persistence.ts"
+import { databaseLoss, withoutValues } from "../database/Persistence.ts"
 import { refuse } from "../wire/Errors.ts"
 import { Caller } from "../wire/Headers.ts"
 import { answer } from "../wire/Refusal.ts"
 import { Addresses } from "./Addresses.ts"
+import { strictUtf8 } from "./Utf8.ts"
 
 // The router wants to see the failures of others pass through the type; here they end.
 type Handled = Effect.fn.Return<
@@ -39,6 +40,7 @@ export const boundary = HttpRouter.middleware(
           HttpServerResponse.setHeaders(inErrorShape(response), { ...standing(request), "x-request-id": requestId })
         ),
         Effect.tap((response) => record(request, response)),
+        Effect.provideService(HttpServerRequest.HttpServerRequest, strictUtf8(request)),
         Effect.provideService(Caller, caller),
         Effect.annotateLogs("request_id", requestId),
         Effect.withSpan("Http.request", { kind: "server", attributes: { request_id: requestId } })
@@ -81,21 +83,6 @@ const byStatus: Record<number, Parameters<typeof answer>[0]> = {
   415: refuse("unsupported_media_type"),
   500: refuse("internal_error"),
   503: refuse("bridge_persistence_error", 1)
-}
-
-/** Names and places only: a message may quote what was sent. */
-const withoutValues = (cause: Cause.Cause<unknown>) => {
-  const defect = Cause.squash(cause)
-  if (defect instanceof StatementDefect) return { ...defect }
-  if (!(defect instanceof Error)) return { defect: typeof defect }
-  return {
-    defect: defect.name,
-    at:
-      defect.stack
-        ?.split("\n")
-        .filter((line) => /^\s+at /.test(line))
-        .join("\n") ?? ""
-  }
 }
 
 const record = (request: HttpServerRequest.HttpServerRequest, response: HttpServerResponse.HttpServerResponse) => {
