@@ -12,15 +12,18 @@ export class ConfigurationError extends Data.TaggedError("ConfigurationError")<{
 
 const invalid = (message: string) => Effect.fail(new Config.ConfigError(new ConfigProvider.SourceError({ message })))
 
-const seconds = (name: string, byDefault: number, { least = 1, most = 315_360_000 } = {}) =>
+const whole = (name: string, unit: string, byDefault: number, least: number, most: number) =>
   Config.Int(name).pipe(
     Config.withDefault(byDefault),
     Config.mapEffect((value) =>
       value >= least && value <= most
-        ? Effect.succeed(Duration.seconds(value))
-        : invalid(`${name} is a whole number of seconds from ${least} to ${most}.`)
+        ? Effect.succeed(value)
+        : invalid(`${name} is a whole number of ${unit} from ${least} to ${most}.`)
     )
   )
+
+const seconds = (name: string, byDefault: number, { least = 1, most = 315_360_000 } = {}) =>
+  whole(name, "seconds", byDefault, least, most).pipe(Config.map(Duration.seconds))
 
 const commaSeparated = (name: string, byDefault: string) =>
   Config.String(name).pipe(
@@ -76,18 +79,11 @@ const database = Config.all({
     )
   ),
   dataDir: Config.NonEmptyString("SERVICE_DATA_DIR").pipe(Config.withDefault("./data")),
-  poolSize: Config.Int("SERVICE_DATABASE_POOL").pipe(Config.withDefault(10))
+  poolSize: whole("SERVICE_DATABASE_POOL", "connections", 10, 1, 500)
 })
 
 const audit = Config.all({
-  retention: Config.Int("SERVICE_AUDIT_RETENTION_DAYS").pipe(
-    Config.withDefault(400),
-    Config.mapEffect((days) =>
-      days >= 1 && days <= 3650
-        ? Effect.succeed(Duration.days(days))
-        : invalid("SERVICE_AUDIT_RETENTION_DAYS is a whole number of days from 1 to 3650.")
-    )
-  )
+  retention: whole("SERVICE_AUDIT_RETENTION_DAYS", "days", 400, 1, 3650).pipe(Config.map(Duration.days))
 })
 
 const bridge = Config.all({

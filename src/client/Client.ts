@@ -5,7 +5,18 @@
  * after a pause that doubles and of which a random part is taken, so that a fleet does not return all at once. Every
  * other refusal is the caller's to handle.
  */
-import { type Cause, Context, Duration, Effect, Layer, Random, type Redacted, Schedule, type Schema } from "effect"
+import {
+  type Cause,
+  Clock,
+  Context,
+  Duration,
+  Effect,
+  Layer,
+  Random,
+  type Redacted,
+  Schedule,
+  type Schema
+} from "effect"
 import {
   FetchHttpClient,
   HttpClient,
@@ -91,10 +102,12 @@ const exchange = <A, E>(
   return Effect.flatMap(Patience, (patience) =>
     Effect.retry(once, { while: isPassing, schedule: pauses(patience) })
   ).pipe(
-    Effect.map(([body, { headers }]): Answered<A> => ({ body, at: new Date(headers["date"] ?? Number.NaN) })),
-    Effect.filterOrFail(
-      ({ at }) => !Number.isNaN(at.getTime()),
-      () => new ServiceUnreachable({ message: "The answer carries no Date; is a proxy removing it?", passing: false })
+    Effect.flatMap(([body, { headers }]) =>
+      // An answer without Date counts from when it arrived (RFC 9110 6.6.1).
+      Effect.map(Clock.currentTimeMillis, (arrived): Answered<A> => ({
+        body,
+        at: new Date(headers["date"] ?? arrived)
+      }))
     ),
     Effect.provideService(To, to),
     // A redirect could carry a credential elsewhere.

@@ -1,14 +1,14 @@
 /**
  * How a Bridge gets its first token, or a new one with a re-enrollment credential (spec 4.1, 4.2).
  *
- * | lost after                     | the next `enroll` with the same credential finds                                  |
- * |--------------------------------|-----------------------------------------------------------------------------------|
- * | key pair kept                  | the same key pair                                                                 |
- * | idempotency keys kept          | a first challenge, or the same one again if it was made                           |
- * | challenge made or answered     | the same challenge: the key is the same, so the nonce is                          |
- * | proof accepted or answered     | the same token: same nonce, same signature, same key, so an exact retry           |
- * | challenge expired before proof | `enrollment_challenge_expired`, hence new keys, and with them a new challenge      |
- * | token kept                     | that it is done, and asks nothing                                                 |
+ * | lost after                     | the next `enroll` with the same credential finds                             |
+ * |--------------------------------|------------------------------------------------------------------------------|
+ * | key pair kept                  | the same key pair                                                            |
+ * | idempotency keys kept          | a first challenge, or the one that was made                                  |
+ * | challenge made or answered     | the same challenge: same key, so the same nonce                              |
+ * | proof accepted or answered     | the same token: same nonce, so the same signature, and an exact retry        |
+ * | challenge expired before proof | `enrollment_challenge_expired`, hence new keys and with them a new challenge |
+ * | token kept                     | that it is done, and asks nothing                                            |
  */
 import { Effect, type Redacted } from "effect"
 import { CreateChallenge, Prove } from "../enrollment/Api.ts"

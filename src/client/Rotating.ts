@@ -5,17 +5,17 @@
  * 2. `stored` is written: both tokens, and the key of confirm.  confirm, with the successor as bearer
  * 3. `confirmed` is written: the successor is the token.
  *
- * | lost after               | `state.json` | what is done next                | which answers                             |
- * |--------------------------|--------------|----------------------------------|-------------------------------------------|
- * | nothing asked            | `prepared`   | prepare, same key                | a first successor                         |
- * | prepare done or answered | `prepared`   | prepare, same key                | the same successor                        |
- * | ... and its window over  | `prepared`   | prepare, same key, then a new one | `bridge_rotation_expired`, a new successor |
- * | successor kept           | `stored`     | confirm, same key                | confirmed                                 |
- * | confirm done or answered | `stored`     | confirm, same key                | the same answer                           |
- * | ... window over before   | `stored`     | confirm, then prepare anew       | `bridge_rotation_expired`; the token is good |
- * | ... aborted elsewhere    | `stored`     | confirm, then prepare anew       | `bridge_rotation_aborted`; the token is good |
- * | abort done or answered   | `stored`     | abort, same key                  | the same answer                           |
- * | `confirmed` written      | `confirmed`  | nothing                          |                                           |
+ * | lost after               | `state.json` | what is done next        | which answers                              |
+ * |--------------------------|--------------|--------------------------|--------------------------------------------|
+ * | nothing asked            | `prepared`   | prepare, same key        | a first successor                          |
+ * | prepare done or answered | `prepared`   | prepare, same key        | the same successor                         |
+ * | ... and its window over  | `prepared`   | the same, then a new key | `bridge_rotation_expired`, a new successor |
+ * | successor kept           | `stored`     | confirm, same key        | confirmed                                  |
+ * | confirm done or answered | `stored`     | confirm, same key        | the same answer                            |
+ * | ... window over before   | `stored`     | confirm, then prepare    | `bridge_rotation_expired`, a new successor |
+ * | ... aborted elsewhere    | `stored`     | confirm, then prepare    | `bridge_rotation_aborted`, a new successor |
+ * | abort done or answered   | `stored`     | abort, same key          | the same answer                            |
+ * | `confirmed` written      | `confirmed`  | nothing                  |                                            |
  *
  * So at every point the folder holds a token that is good, or the means to ask for it again without an operator.
  */

@@ -7,12 +7,12 @@
  * noticed; then the service is asked again.
  */
 import { Clock, Duration, Effect, Random } from "effect"
+import { Refusal } from "../wire/Refusal.ts"
 import { type Client, isPassing, pauses } from "./Client.ts"
 import { reactionTo } from "./Codes.ts"
 import { ServiceUnreachable } from "./Errors.ts"
 import type * as Rotating from "./Rotating.ts"
 import { type Holding, lifetimeOf } from "./State.ts"
-import { Refusal } from "../wire/Refusal.ts"
 
 /** Never returns; fails with what only a person can mend. */
 export const make = (client: typeof Client.Service, { recover, rotate }: ReturnType<typeof Rotating.make>) => {

@@ -12,6 +12,7 @@
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit, traceAt } from "../audit/Audit.ts"
+import { tokenAgain } from "../bridge/Derived.ts"
 import { isReuse, endedRefusal, refusalOf, type TokenState } from "../bridge/Guard.ts"
 import { Settings } from "../Config.ts"
 import { KeyRing } from "../crypto/Derivation.ts"
@@ -180,19 +181,10 @@ export class Rotation extends Context.Service<
           if (found.key_state === "aborted") return yield* refuse("bridge_rotation_aborted")
           const until = found.key_confirmation_expires_at!
           if (found.key_state !== "pending" || hasPassed(until, now)) return yield* refuse("bridge_rotation_expired")
-          const successor = Option.map(
-            tokens.derive(found.key_key_id!, "rotate", [
-              found.key_successor_id!,
-              found.key_rotation_id!,
-              found.key_salt!,
-              bearer
-            ]),
-            (bytes) => Tokens.format("sbt", bytes)
-          )
-          if (Option.isNone(successor) || !equal(Tokens.hash(successor.value), found.key_token_hash!)) {
-            return yield* refuse("bridge_persistence_error")
-          }
-          return { answer: answerOf(found.key_rotation_id!, successor.value, until), replayed: true }
+          const stored = { hash: found.key_token_hash!, key_id: found.key_key_id! }
+          const fields = [found.key_successor_id!, found.key_rotation_id!, found.key_salt!, bearer]
+          const successor = yield* tokenAgain(tokens, stored, "rotate", fields)
+          return { answer: answerOf(found.key_rotation_id!, successor, until), replayed: true }
         })
 
         return yield* untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => explain))
@@ -296,15 +288,22 @@ const rotationRefusal = (found: Store.EndState, state: "confirmed" | "aborted", 
     case "aborted":
       return state === "aborted" ? undefined : refuse("bridge_rotation_aborted")
     case "cancelled":
-      return refuse("bridge_rotation_predecessor_revoked")
+      return state === "confirmed" && predecessorExpired(found, now)
+        ? refuse("bridge_rotation_predecessor_expired")
+        : refuse("bridge_rotation_predecessor_revoked")
     case "pending":
-    case "expired": {
-      const until = found.rotation_expires_at!
-      const predecessorFirst = found.predecessor_expires_at!.getTime() <= until.getTime()
-      if (state === "confirmed" && predecessorFirst && hasPassed(found.predecessor_expires_at!, now)) {
-        return refuse("bridge_rotation_predecessor_expired")
-      }
-      return hasPassed(until, now) ? refuse("bridge_rotation_expired") : undefined
-    }
+    case "expired":
+      if (state === "confirmed" && predecessorExpired(found, now)) return refuse("bridge_rotation_predecessor_expired")
+      // Not told by the time alone: who settled it may have had a faster clock.
+      return found.rotation_state === "expired" || hasPassed(found.rotation_expires_at!, now)
+        ? refuse("bridge_rotation_expired")
+        : undefined
   }
+}
+
+/** The predecessor's own end came, and before the window's. */
+const predecessorExpired = (found: Store.EndState, now: Date) => {
+  const expiry = found.predecessor_expires_at!
+  const over = found.predecessor_state === "expired" || (found.predecessor_state === "active" && hasPassed(expiry, now))
+  return over && hasPassed(expiry, found.rotation_expires_at!)
 }
