@@ -14,6 +14,8 @@ export class Refusal<out Code extends string = string> extends Data.Error<{
   readonly message: string
   /** Whole seconds after which the same request may succeed. */
   readonly retryAfter?: number | undefined
+  /** Facts that a tool's answer adds to code and message; over HTTP they are not shown. */
+  readonly details?: Readonly<Record<string, unknown>> | undefined
 }> {}
 
 /** One row per code: the status, then the sentence. The key is the code on the wire. */
@@ -67,6 +69,10 @@ export const fromTable = <const Table extends RefusalTable>(table: Table) => {
 
   return { refuse, refusals, codes: Object.keys(table) as ReadonlyArray<Code> }
 }
+
+/** The same refusal with the facts that a caller needs to act on it. */
+export const withDetails = <R extends Refusal>(refusal: R, details: Readonly<Record<string, unknown>>): R =>
+  Object.assign(refusal, { details })
 
 /** The answer to a refusal raised where no endpoint declares it: at the edge, or on a plain route. */
 export const answer = (refusal: Refusal, headers?: Readonly<Record<string, string>>) =>
