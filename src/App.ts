@@ -1,5 +1,7 @@
 /** The one layer graph. `services` is what commands and tests use; `server` adds HTTP on top. */
 import { Layer } from "effect"
+import { Access } from "./access/Access.ts"
+import { ProjectTokens } from "./access/ProjectTokens.ts"
 import { Audit } from "./audit/Audit.ts"
 import { Bridges } from "./bridge/Bridges.ts"
 import { Settings } from "./Config.ts"
@@ -10,13 +12,19 @@ import { Credentials } from "./enrollment/Credentials.ts"
 import { Enrollment } from "./enrollment/Enrollment.ts"
 import { http } from "./Http.ts"
 import { logLevel } from "./Logging.ts"
+import { Rotation } from "./rotation/Rotation.ts"
 import { Projects } from "./projects/Projects.ts"
 
 /** Every domain, over any database and clock. */
-export const domains = Layer.mergeAll(Enrollment.layer, Credentials.layer, Bridges.layer, Projects.layer).pipe(
-  Layer.provideMerge(Audit.layer),
-  Layer.provide(Ed25519.layerNode)
-)
+export const domains = Layer.mergeAll(
+  Enrollment.layer,
+  Credentials.layer,
+  Rotation.layer,
+  Bridges.layer,
+  Access.layer,
+  ProjectTokens.layer,
+  Projects.layer
+).pipe(Layer.provideMerge(Audit.layer), Layer.provide(Ed25519.layerNode))
 
 export const services = domains.pipe(
   Layer.provideMerge(DatabaseClock.layer),

@@ -73,7 +73,8 @@ export const make = (sql: SqlClient.SqlClient) => {
   const endEverything = (identity_id: string, now: Date) => sql`
     with rotations as (
       update bridge_rotation
-         set state = 'cancelled', ended_at = ${now}
+         set state = case when confirmation_expires_at <= ${now} then 'expired' else 'cancelled' end,
+             ended_at = least(confirmation_expires_at, ${now})
        where identity_id = ${identity_id}::uuid
          and state = 'pending'
     ), challenges as (

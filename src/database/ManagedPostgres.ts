@@ -10,25 +10,31 @@
 import type { PgConnection } from "@effect/sql-pg"
 import { Deferred, Effect, Queue, Schedule } from "effect"
 import type { ChildProcess } from "node:child_process"
-import * as fs from "node:fs"
 import { attempt, ManagedPostgresError } from "./ManagedPostgresError.ts"
 import { type PostgresFiles, postgresFiles } from "./PostgresFiles.ts"
-import { connect, isRunning, launch, patience, type Postmaster, settings, stop } from "./Postmaster.ts"
+import { connect, end, hasEnded, launch, patience, type Postmaster, stop, trim } from "./Postmaster.ts"
 
 export { ManagedPostgresError }
 
 /** Joins or starts the PostgreSQL of `dataDir`, until the scope closes. */
 export const managedPostgres = Effect.fn("ManagedPostgres.join")(function* (dataDir: string) {
-  const files = yield* postgresFiles(dataDir)
+  const late = new ManagedPostgresError({ message: `The database in ${dataDir} could not be made within 30 seconds.` })
+  const files = yield* postgresFiles(dataDir).pipe(inTime(late))
   const joined = yield* Deferred.make<Postmaster, ManagedPostgresError>()
   yield* stay(files, joined).pipe(
     Effect.forever,
+    Effect.tapError((error) => Effect.when(Effect.logError(error.message), Deferred.isDone(joined))),
     Effect.retry({ while: () => Deferred.isDone(joined) }),
     Effect.onExit((exit) => Deferred.done(joined, exit)),
     Effect.forkScoped
   )
   return yield* Deferred.await(joined)
 })
+
+const inTime =
+  (late: ManagedPostgresError) =>
+  <A, E, R>(self: Effect.Effect<A, E, R>) =>
+    Effect.timeoutOrElse(self, { duration: "30 seconds", orElse: () => Effect.fail(late) })
 
 /** Ends when the session is lost; the socket keeps its place, so every pool heals once the server is back. */
 const stay = Effect.fnUntraced(function* (
@@ -37,7 +43,7 @@ const stay = Effect.fnUntraced(function* (
 ) {
   const { postmaster, session } = yield* join(files)
   yield* Deferred.succeed(joined, postmaster)
-  yield* Effect.forkScoped(Effect.repeat(trim(files.log), Schedule.spaced("1 hour")))
+  yield* Effect.forkScoped(Effect.repeat(Effect.ignore(attempt(() => trim(files.log))), Schedule.spaced("1 hour")))
   yield* session.listen("bridge_service").pipe(Effect.flatMap(Queue.take), Effect.scoped, Effect.ignore)
   yield* Effect.logWarning("The connection to the embedded PostgreSQL was lost; joining it again.")
 }, Effect.scoped)
@@ -48,17 +54,15 @@ const join = (files: PostgresFiles) => {
     message: `PostgreSQL did not answer within 30 seconds: ${files.log} says why.`
   })
   let child: ChildProcess | undefined
-  const launchUnlessRunning = attempt(() => {
-    if (isRunning(files.directory) || (child !== undefined && child.exitCode === null && child.signalCode === null))
-      return
-    child = launch(files, { detached: true, settings: settings(files) })
+  const launched = attempt(() => {
+    if (child === undefined || hasEnded(child)) child = launch(files, { detached: true })
   })
   return lock(files.directory).pipe(
-    Effect.tapError(() => launchUnlessRunning),
+    Effect.tapError(() => launched),
     Effect.mapError((error) => (error._tag === "ManagedPostgresError" ? error : late)),
     Effect.retry({ while: (error) => error === late, schedule: patience }),
-    Effect.timeoutOrElse({ duration: "30 seconds", orElse: () => Effect.fail(late) }),
-    Effect.onInterrupt(() => Effect.sync(() => child?.kill("SIGINT")))
+    inTime(late),
+    Effect.onInterrupt(() => (child === undefined ? Effect.void : end(child)))
   )
 }
 
@@ -82,11 +86,3 @@ const leave = Effect.fnUntraced(
   },
   (leaving) => Effect.ignore(leaving)
 )
-
-/** PostgreSQL appends to it, so it can be cut while open; at this level a day is a handful of lines. */
-const trim = (log: string) =>
-  Effect.ignore(
-    attempt(() => {
-      if (fs.statSync(log).size > 1_048_576) fs.truncateSync(log)
-    })
-  )

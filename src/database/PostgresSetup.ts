@@ -27,8 +27,10 @@ export const installedBinaries = Effect.tryPromise({
 
 /** Named by the version, so that an upgrade brings its own. */
 export const copyBinaries = Effect.fnUntraced(function* (binaries: string, into: string) {
-  const manifest = yield* attempt(() => fs.readFileSync(join(dirname(binaries), "package.json"), "utf8"))
-  const { version }: { readonly version: string } = JSON.parse(manifest)
+  const manifest = join(dirname(binaries), "package.json")
+  const { version } = yield* attempt(
+    () => JSON.parse(fs.readFileSync(manifest, "utf8")) as { readonly version: string }
+  )
   const copy = join(into, `binaries-${version}`)
   yield* once(copy, "bin/postgres", async (draft) => {
     await fs.promises.cp(binaries, draft, { recursive: true, verbatimSymlinks: true })

@@ -6,7 +6,7 @@
  */
 import { PgConnection } from "@effect/sql-pg"
 import { Data, Effect, Schedule } from "effect"
-import { execFileSync, spawn } from "node:child_process"
+import { type ChildProcess, execFileSync, spawn } from "node:child_process"
 import * as fs from "node:fs"
 import { join } from "node:path"
 import type { PostgresFiles } from "./PostgresFiles.ts"
@@ -25,7 +25,7 @@ export interface Postmaster {
 /** Nobody answers for the folder, or not yet. */
 class Absent extends Data.TaggedError("Absent") {}
 
-export const settings = (files: PostgresFiles): Record<string, string> => ({
+const settings = (files: PostgresFiles): Record<string, string> => ({
   listen_addresses: "",
   port: "5432",
   // A list, so a comma in the path has to be quoted.
@@ -44,19 +44,20 @@ export const settings = (files: PostgresFiles): Record<string, string> => ({
   log_checkpoints: "off"
 })
 
-/** Detached, it has a session of its own and outlives this process. */
-export const launch = (
-  files: PostgresFiles,
-  options: { readonly detached: boolean; readonly settings: Record<string, string> }
-) => {
-  const { O_WRONLY, O_CREAT, O_APPEND, O_NOFOLLOW } = fs.constants
-  const log = fs.openSync(files.log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0o600)
+/** Does nothing if one runs already. Detached, it has a session of its own and outlives this process. */
+export const launch = (files: PostgresFiles, options: { readonly detached: boolean; readonly settings?: object }) => {
   const [stale] = note(files.directory)
+  if (isPostmaster(stale, files.directory)) return undefined
+  trim(files.log)
+  const log = fs.openSync(files.log, "a", 0o600)
   // PostgreSQL takes any process with the pid of a dead server for the server, unless it is told that this is a parent
   // of its own; and the lock beside the socket only protects a folder that several databases share.
   const env = stale === undefined ? environment : { ...environment, PG_GRANDPARENT_PID: stale }
   fs.rmSync(join(files.sockets, ".s.PGSQL.5432.lock"), { force: true })
-  const flags = Object.entries(options.settings).flatMap(([name, value]) => ["-c", `${name}=${value}`])
+  const flags = Object.entries({ ...settings(files), ...options.settings }).flatMap(([name, value]) => [
+    "-c",
+    `${name}=${value}`
+  ])
   const child = spawn(files.postgres, ["-D", files.directory, ...flags], {
     ...files.account,
     env,
@@ -69,6 +70,23 @@ export const launch = (
   child.unref()
   return child
 }
+
+/** PostgreSQL appends to it, so it can be cut while open; at its level of detail a day is a handful of lines. */
+export const trim = (log: string) => {
+  const size = fs.statSync(log, { throwIfNoEntry: false })?.size ?? 0
+  if (size > 1_048_576) fs.truncateSync(log)
+}
+
+export const hasEnded = (child: ChildProcess) => child.exitCode !== null || child.signalCode !== null
+
+/** Ends every session at once; what they committed is kept. */
+export const end = (child: ChildProcess) =>
+  Effect.callback<void>((resume) => {
+    if (hasEnded(child)) return resume(Effect.void)
+    child.ref()
+    child.once("exit", () => resume(Effect.void))
+    child.kill("SIGINT")
+  })
 
 /** A session of the server that serves this very folder; its socket could be another's if the folder is a copy. */
 export const connect = Effect.fnUntraced(function* (directory: string) {
@@ -83,10 +101,10 @@ export const connect = Effect.fnUntraced(function* (directory: string) {
 
 export const patience = Schedule.min([Schedule.exponential("10 millis", 1.5), Schedule.spaced("500 millis")])
 
-/** Ends every session at once; what they committed is kept. */
+/** Like `end`, for a server that any process may have launched. */
 export const stop = Effect.fnUntraced(function* (directory: string) {
   const [pid] = note(directory)
-  if (pid === undefined || !isRunning(directory)) return
+  if (!isPostmaster(pid, directory)) return
   yield* Effect.ignore(Effect.try(() => process.kill(Number(pid), "SIGINT")))
   yield* Effect.sync(() => note(directory)[0] === pid).pipe(
     Effect.repeat({ while: (there) => there, schedule: Schedule.upTo(patience, { duration: "30 seconds" }) })
@@ -94,8 +112,7 @@ export const stop = Effect.fnUntraced(function* (directory: string) {
 })
 
 /** A pid alone proves nothing: after a crash or a reboot another process may have it. */
-export const isRunning = (directory: string): boolean => {
-  const [pid] = note(directory)
+const isPostmaster = (pid: string | undefined, directory: string) => {
   if (pid === undefined) return false
   const command = orNothing(() =>
     process.platform === "linux"

@@ -249,7 +249,8 @@ export const make = (sql: SqlClient.SqlClient) => {
             or exists (select 1 from bridge_rotation r where r.rotation_id = locked.pending_rotation_id)
       ), cancelled as (
         update bridge_rotation r
-           set state = 'cancelled', ended_at = ${now}
+           set state = case when r.confirmation_expires_at <= ${now} then 'expired' else 'cancelled' end,
+               ended_at = least(r.confirmation_expires_at, ${now})
           from cleared
          where r.rotation_id = cleared.pending_rotation_id
            and r.state = 'pending'

@@ -14,6 +14,8 @@ export class Refusal<out Code extends string = string> extends Data.Error<{
   readonly message: string
   /** Whole seconds after which the same request may succeed. */
   readonly retryAfter?: number | undefined
+  /** The value of WWW-Authenticate, where it says more than `Bearer` (RFC 6750 3). */
+  readonly challenge?: string | undefined
   /** Facts that a tool's answer adds to code and message; over HTTP they are not shown. */
   readonly details?: Readonly<Record<string, unknown>> | undefined
 }> {}
@@ -83,8 +85,8 @@ export const answer = (refusal: Refusal, headers?: Readonly<Record<string, strin
 
 const wireBody = <Code extends string>({ _tag, message }: Refusal<Code>) => ({ error: { code: _tag, message } })
 
-const wireHeaders = ({ status, retryAfter }: Refusal) => ({
+const wireHeaders = ({ challenge, retryAfter, status }: Refusal) => ({
   "cache-control": "no-store" as const,
-  ...(status === 401 ? { "www-authenticate": "Bearer" } : undefined),
+  ...(status === 401 || challenge !== undefined ? { "www-authenticate": challenge ?? "Bearer" } : undefined),
   ...(retryAfter === undefined ? undefined : { "retry-after": String(retryAfter) })
 })

@@ -16,7 +16,7 @@ const bytes = (hex: string) => Uint8Array.from(Buffer.from(hex, "hex"))
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString("hex")
 const join = (...parts: ReadonlyArray<Uint8Array>) => Uint8Array.from(Buffer.concat(parts))
 /** 32 bytes, little endian. */
-const encode = (value: bigint) => bytes(value.toString(16).padStart(64, "0")).reverse()
+const encode = (value: bigint) => bytes(value.toString(16).padStart(64, "0")).toReversed()
 const decode = (bytes: Uint8Array) => BigInt(`0x${hex(bytes.toReversed())}`)
 const count = (length: number) => Array.from({ length }, (_, i) => i)
 

@@ -4,7 +4,7 @@ import { chmodSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { postgresFiles } from "../../src/database/PostgresFiles.ts"
-import { connect, launch, patience, settings, stop } from "../../src/database/Postmaster.ts"
+import { connect, end, launch, patience } from "../../src/database/Postmaster.ts"
 
 export const startCluster = async () => {
   const scope = Scope.makeUnsafe()
@@ -18,8 +18,8 @@ const cluster = Effect.gen(function* () {
   const files = yield* postgresFiles(data, false)
   yield* temporary(dirname(files.directory))
   yield* Effect.acquireRelease(
-    Effect.sync(() => launch(files, { detached: false, settings: { ...settings(files), ...hasty } })),
-    () => stop(files.directory)
+    Effect.sync(() => launch(files, { detached: false, settings: hasty })),
+    (server) => (server === undefined ? Effect.void : end(server))
   )
   return yield* Effect.scoped(connect(files.directory)).pipe(
     Effect.map(({ postmaster }) => postmaster),
