@@ -260,7 +260,7 @@ export const ContextReceipt = Schema.Struct({
 })
 export type ContextReceipt = typeof ContextReceipt.Type
 
-const ContextMemory = Schema.Struct({
+export const ContextMemory = Schema.Struct({
   id: Schema.String,
   kind: Kind,
   title: Schema.String,

@@ -13,6 +13,13 @@ const Place = Schema.Struct({
   f: Schema.String
 })
 
+/** Sort keys as text that PostgreSQL can cast. */
+export const Time = Schema.String.check(
+  Schema.isPattern(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+  Schema.makeFilter((time: string) => !Number.isNaN(Date.parse(time)))
+)
+export const Id = Schema.String.check(Schema.isUUID())
+
 export const write = (keys: ReadonlyArray<string | number>, filters: unknown): string =>
   Buffer.from(JSON.stringify({ v: 1, k: keys, f: fingerprint(filters) })).toString("base64url")
 

@@ -3,7 +3,7 @@
  */
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
-import { type Actor, actorName } from "../access/Actor.ts"
+import { type Actor, actorName } from "../wire/Actor.ts"
 import { Audit, traceAt } from "../audit/Audit.ts"
 import { uuidAt } from "../crypto/Random.ts"
 import { DatabaseClock } from "../database/Clock.ts"
@@ -155,7 +155,7 @@ export class Memory extends Context.Service<
   )
 }
 
-const After = Schema.Tuple([Schema.DateFromString, Schema.String.check(Schema.isUUID())]).pipe(Schema.toEncoded)
+const After = Schema.Tuple([Cursor.Time, Cursor.Id])
 
 /** A title taken from the body stands in the text once. */
 export const textOf = ({ body, tags, title }: Pick<Store.Entry, "body" | "tags" | "title">) =>

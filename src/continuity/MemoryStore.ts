@@ -3,7 +3,6 @@ import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../wire/AuditRow.ts"
 import { firstRow, rows } from "../wire/Rows.ts"
-import type { Searchable } from "./Search.ts"
 
 const Kind = Schema.Literals(["note", "decision"])
 
@@ -36,6 +35,14 @@ const Hit = Schema.Struct({
 })
 export type Hit = typeof Hit.Type
 const RankedHit = Schema.Struct({ ...Hit.fields, score: Schema.Finite })
+
+/** What Search.ts makes of a text: `words` and `parts` for to_tsvector, `grams` as lexemes with their `counts`. */
+export interface Searchable {
+  readonly words: string
+  readonly parts: string
+  readonly grams: ReadonlyArray<string>
+  readonly counts: ReadonlyArray<number>
+}
 
 export interface Filter {
   readonly kind?: string | undefined
@@ -227,5 +234,11 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by e.created_at desc, e.id desc
        limit ${limit + 1}`)
 
-  return { insert, forget, archive, find, findTask, countLexemes, ranked, recent }
+  const countActive = (project_id: string) =>
+    firstRow(Schema.Struct({ count: Schema.Int }))(sql`
+      select coalesce(sum(active), 0)::int as count
+        from memory_count
+       where project_id = ${project_id}::uuid`)
+
+  return { insert, forget, archive, find, findTask, countLexemes, ranked, recent, countActive }
 }

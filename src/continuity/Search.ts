@@ -6,13 +6,7 @@
  *     grams   of scripts written without spaces every 1 to 3 characters, because to_tsvector sees one word in a sentence
  */
 
-export interface Searchable {
-  readonly words: string
-  readonly parts: string
-  readonly grams: ReadonlyArray<string>
-  /** How often each gram stands in the text. */
-  readonly counts: ReadonlyArray<number>
-}
+import type { Searchable } from "./MemoryStore.ts"
 
 const unspaced =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}ー々]+/gu
