@@ -114,7 +114,12 @@ const oauth = Config.all({
   )
 })
 
-const all = Config.all({ http, database, bridge, access, oauth })
+/** Where programs of the machine are looked for: git, when documents are pinned. */
+const programs = Config.all({
+  searchPath: Config.NonEmptyString("PATH").pipe(Config.withDefault("/usr/local/bin:/usr/bin:/bin"))
+})
+
+const all = Config.all({ http, database, bridge, access, oauth, programs })
 type Read = Config.Success<typeof all>
 
 /** What follows from several settings at once. */

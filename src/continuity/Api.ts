@@ -3,28 +3,18 @@
  *
  * Sizes are bytes of UTF-8 after NFC normalisation. Times are instants with offset. Ids are UUIDs of version 7.
  */
-import { Schema, SchemaTransformation } from "effect"
-import { IdempotencyKey } from "../wire/Ids.ts"
+import { Schema } from "effect"
+import { Id, IdempotencyKey } from "../wire/Ids.ts"
 import { Instant } from "../wire/Instant.ts"
 import { line, optionalProse, prose } from "../wire/Text.ts"
 
-const isUuid = Schema.is(Schema.String.check(Schema.isUUID()))
 const between = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 const atMost = <S extends Schema.Constraint>(item: S, most: number) =>
   Schema.Array(item).check(Schema.isMaxLength(most))
 
-/** What is no UUID is answered like a UUID that does not exist. */
-export const Id = Schema.String.pipe(
-  Schema.decode(SchemaTransformation.transform({ decode: existing, encode: (id: string) => id }))
-)
-
 const Tag = Schema.String.check(Schema.isPattern(/^[a-z0-9][a-z0-9._:/-]{0,63}$/))
 const Tags = atMost(Tag, 16)
 const Cursor = Schema.String.check(Schema.isMaxLength(1024))
-
-function existing(id: string) {
-  return isUuid(id) ? id.toLowerCase() : "00000000-0000-0000-0000-000000000000"
-}
 
 export const Kind = Schema.Literals(["note", "decision"])
 export const Status = Schema.Literals(["open", "in_progress", "blocked", "done", "cancelled"])
@@ -33,7 +23,11 @@ export const BlockedKind = Schema.Literals(["decision", "external", "other"])
 export const Outcome = Schema.Literals(["progress", "handoff", "completed", "blocked"])
 
 /** Only compared, never trusted: the credential decides which project is written (spec 4.11). */
-export const WriteContext = Schema.Struct({ resource: Schema.String, instance_id: Schema.String, project_id: Schema.String })
+export const WriteContext = Schema.Struct({
+  resource: Schema.String,
+  instance_id: Schema.String,
+  project_id: Schema.String
+})
 
 export const MemoryEntry = Schema.Struct({
   id: Schema.String,
@@ -212,7 +206,10 @@ export const TaskList = Schema.Struct({
   order: Schema.optionalKey(Schema.Literals(["priority", "updated"]))
 })
 export type TaskList = typeof TaskList.Type
-export const TaskPage = Schema.Struct({ tasks: Schema.Array(TaskSummary), next_cursor: Schema.optionalKey(Schema.String) })
+export const TaskPage = Schema.Struct({
+  tasks: Schema.Array(TaskSummary),
+  next_cursor: Schema.optionalKey(Schema.String)
+})
 export type TaskPage = typeof TaskPage.Type
 
 export const TaskUpdate = Schema.Struct({

@@ -40,4 +40,6 @@ export const read = <Keys>(
 const decodePlace = Schema.decodeUnknownOption(Schema.fromJsonString(Place))
 
 const fingerprint = (filters: unknown) =>
-  Buffer.from(sha256(JSON.stringify(filters))).toString("hex").slice(0, 16)
+  Buffer.from(sha256(JSON.stringify(filters)))
+    .toString("hex")
+    .slice(0, 16)

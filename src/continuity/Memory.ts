@@ -28,15 +28,10 @@ export class Memory extends Context.Service<
     ) => Effect.Effect<
       Replayable<MemoryEntry>,
       | Lost
-      | ContinuityRefusal<
-          "memory_not_found" | "memory_already_superseded" | "task_not_found" | "idempotency_conflict"
-        >
+      | ContinuityRefusal<"memory_not_found" | "memory_already_superseded" | "task_not_found" | "idempotency_conflict">
     >
     /** Also of an entry that is no longer active. */
-    readonly get: (
-      actor: Actor,
-      id: string
-    ) => Effect.Effect<MemoryEntry, Lost | ContinuityRefusal<"memory_not_found">>
+    readonly get: (actor: Actor, id: string) => Effect.Effect<MemoryEntry, Lost | ContinuityRefusal<"memory_not_found">>
     readonly search: (
       actor: Actor,
       asked: MemorySearch
@@ -117,7 +112,10 @@ export class Memory extends Context.Service<
         if (Option.isSome(lexemes) && lexemes.value.count > 0) {
           if (cursor !== undefined) return yield* refuse("cursor_invalid")
           const hits = yield* store.ranked(project_id, wanted, filter, limit)
-          return { entries: hits.map((hit) => ({ ...hitOf(hit), score: rounded(hit.score) })), matched: "ranked" as const }
+          return {
+            entries: hits.map((hit) => ({ ...hitOf(hit), score: rounded(hit.score) })),
+            matched: "ranked" as const
+          }
         }
         const filters = ["memory_search", kind ?? null, tags ?? []]
         const after = yield* Cursor.read(cursor, After, filters)

@@ -18,9 +18,15 @@ const identifier = /[\p{L}\p{N}]+(?:[_./:@#\\-]+[\p{L}\p{N}]+)+|\p{L}*\p{Ll}\p{L
 export const searchable = (text: string): Searchable => {
   const counted = new Map<string, number>()
   const words = spaced(text.normalize("NFC"), (run) => {
-    for (const length of [1, 2, 3]) for (const gram of gramsOf(run, length)) counted.set(gram, (counted.get(gram) ?? 0) + 1)
+    for (const length of [1, 2, 3])
+      for (const gram of gramsOf(run, length)) counted.set(gram, (counted.get(gram) ?? 0) + 1)
   })
-  return { words: words.toLowerCase(), parts: partsOf(words), grams: [...counted.keys()], counts: [...counted.values()] }
+  return {
+    words: words.toLowerCase(),
+    parts: partsOf(words),
+    grams: [...counted.keys()],
+    counts: [...counted.values()]
+  }
 }
 
 /** Of a query: of a run of three characters and more the single ones would find too much. */

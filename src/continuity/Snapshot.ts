@@ -127,7 +127,8 @@ const withItself = (rest: number): number => {
   return rest + digits
 }
 
-const countOf = (row: Option.Option<{ readonly count: number }>) => Option.match(row, { onNone: () => 0, onSome: ({ count }) => count })
+const countOf = (row: Option.Option<{ readonly count: number }>) =>
+  Option.match(row, { onNone: () => 0, onSome: ({ count }) => count })
 
 const taskOf = ({ body, ...task }: TaskStore.OpenTask, now: Date): ContextTask => ({
   ...task,

@@ -85,7 +85,10 @@ export interface Filter {
 }
 
 export type After =
-  | { readonly order: "priority"; readonly keys: readonly [priority: number, created_at: string, id: string] | undefined }
+  | {
+      readonly order: "priority"
+      readonly keys: readonly [priority: number, created_at: string, id: string] | undefined
+    }
   | { readonly order: "updated"; readonly keys: readonly [updated_at: string, id: string] | undefined }
 
 export const make = (sql: SqlClient.SqlClient) => {
@@ -198,7 +201,14 @@ export const make = (sql: SqlClient.SqlClient) => {
         on conflict do nothing`
 
   /** Writes the next version and the receipt; `receipt_id` is null when the session has one already. */
-  const update = (project_id: string, task: Task, receipt: Receipt | undefined, actor: string, now: Date, trace: Trace) =>
+  const update = (
+    project_id: string,
+    task: Task,
+    receipt: Receipt | undefined,
+    actor: string,
+    now: Date,
+    trace: Trace
+  ) =>
     firstRow(Schema.Struct({ receipt_id: Schema.NullOr(Schema.String) }))(sql`
       with updated as (
         update task

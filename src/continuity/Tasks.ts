@@ -70,7 +70,10 @@ export class Tasks extends Context.Service<
     >
     /** With its last 5 receipts, what it waits for, and up to 10 tasks that wait for it. */
     readonly get: (actor: Actor, id: string) => Effect.Effect<TaskFound, Lost | ContinuityRefusal<"task_not_found">>
-    readonly list: (actor: Actor, asked: TaskList) => Effect.Effect<TaskPage, Lost | ContinuityRefusal<"cursor_invalid">>
+    readonly list: (
+      actor: Actor,
+      asked: TaskList
+    ) => Effect.Effect<TaskPage, Lost | ContinuityRefusal<"cursor_invalid">>
   }
 >()("service/continuity/Tasks") {
   static readonly layer = Layer.effect(
@@ -196,7 +199,11 @@ export class Tasks extends Context.Service<
   )
 }
 
-const ByPriority = Schema.Tuple([Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 4 })), Cursor.Time, Cursor.Id])
+const ByPriority = Schema.Tuple([
+  Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 4 })),
+  Cursor.Time,
+  Cursor.Id
+])
 const ByUpdate = Schema.Tuple([Cursor.Time, Cursor.Id])
 
 const distinct = (texts: ReadonlyArray<string> = []): ReadonlyArray<string> => [...new Set(texts)]
@@ -206,8 +213,7 @@ const changed = (before: Task, asked: TaskUpdate, now: Date): Task => {
   const status = asked.status ?? before.status
   const released = status === "open" && before.status !== "open"
   const assignee = asked.assignee !== undefined ? asked.assignee : released ? null : before.assignee
-  const claims =
-    status === "in_progress" && (before.status !== "in_progress" || assignee !== before.assignee)
+  const claims = status === "in_progress" && (before.status !== "in_progress" || assignee !== before.assignee)
   const closed = status === "done" || status === "cancelled"
   const blocked = status === "blocked"
   return {
