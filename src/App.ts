@@ -5,9 +5,13 @@ import { ProjectTokens } from "./access/ProjectTokens.ts"
 import { Audit } from "./audit/Audit.ts"
 import { Bridges } from "./bridge/Bridges.ts"
 import { Settings } from "./Config.ts"
+import { Memory } from "./continuity/Memory.ts"
+import { Snapshot } from "./continuity/Snapshot.ts"
+import { Tasks } from "./continuity/Tasks.ts"
 import { Ed25519 } from "./crypto/Ed25519.ts"
 import { DatabaseClock } from "./database/Clock.ts"
 import { Database, migrateUntilDone } from "./database/Database.ts"
+import { Documents } from "./documents/Documents.ts"
 import { Credentials } from "./enrollment/Credentials.ts"
 import { Enrollment } from "./enrollment/Enrollment.ts"
 import { http } from "./Http.ts"
@@ -23,7 +27,11 @@ export const domains = Layer.mergeAll(
   Bridges.layer,
   Access.layer,
   ProjectTokens.layer,
-  Projects.layer
+  Projects.layer,
+  Memory.layer,
+  Tasks.layer,
+  Snapshot.layer,
+  Documents.layer
 ).pipe(Layer.provideMerge(Audit.layer), Layer.provide(Ed25519.layerNode))
 
 export const services = domains.pipe(

@@ -5,6 +5,7 @@
  * Without DATABASE_URL the settings that are still missing are taken from SERVICE_DATA_DIR/secrets.env (see Secrets.ts).
  */
 import { Config, ConfigProvider, Context, Data, Duration, Effect, Layer, Option, Redacted } from "effect"
+import { revision } from "./Package.ts"
 import { generatedSecrets } from "./Secrets.ts"
 
 /** One line that names the setting and what it should be. The process ends with exit code 78. */
@@ -22,9 +23,8 @@ const seconds = (name: string, byDefault: number, { least = 1, most = 315_360_00
     )
   )
 
-const commaSeparated = (name: string, byDefault: string) =>
+const commaSeparated = (name: string) =>
   Config.String(name).pipe(
-    Config.withDefault(byDefault),
     Config.map((list) =>
       list
         .split(",")
@@ -61,7 +61,7 @@ const http = Config.all({
     )
   ),
   baseUrl: optionalText("SERVICE_BASE_URL"),
-  trustedProxies: commaSeparated("SERVICE_TRUSTED_PROXIES", ""),
+  trustedProxies: commaSeparated("SERVICE_TRUSTED_PROXIES").pipe(Config.withDefault<Array<string>>([])),
   rateLimits: onOff("SERVICE_RATE_LIMITS", "on"),
   logLevel: Config.LogLevel("SERVICE_LOG_LEVEL").pipe(Config.withDefault("Info" as const))
 })
@@ -105,7 +105,8 @@ const oauth = Config.all({
   dynamicRegistration: Config.option(Config.Literals(["on", "off"], "SERVICE_OAUTH_DYNAMIC_REGISTRATION")),
   revocation: onOff("SERVICE_OAUTH_REVOCATION", "on"),
   cimd: Config.Literals(["allowlist", "off"], "SERVICE_OAUTH_CIMD").pipe(Config.withDefault("allowlist" as const)),
-  cimdHosts: commaSeparated("SERVICE_OAUTH_CIMD_HOSTS", "claude.ai,chatgpt.com,vscode.dev").pipe(
+  cimdHosts: commaSeparated("SERVICE_OAUTH_CIMD_HOSTS").pipe(
+    Config.withDefault(["claude.ai", "chatgpt.com", "vscode.dev"]),
     Config.mapEffect((hosts) =>
       hosts.every((host) => /^[a-z0-9-]+(\.[a-z0-9-]+)+$/.test(host))
         ? Effect.succeed(new Set(hosts))
@@ -114,12 +115,26 @@ const oauth = Config.all({
   )
 })
 
+/** What server_identity shows, and which browsers may call /mcp. */
+const mcp = Config.all({
+  // Besides the service's own origin. Absent: with a loopback base URL every loopback origin, else none.
+  allowedOrigins: Config.option(commaSeparated("SERVICE_ALLOWED_ORIGINS")).pipe(
+    Config.mapEffect((origins) =>
+      Option.getOrElse(origins, () => []).every((text) => URL.canParse(text) && new URL(text).origin === text)
+        ? Effect.succeed(Option.getOrUndefined(origins))
+        : invalid("SERVICE_ALLOWED_ORIGINS lists origins such as https://app.example.com.")
+    )
+  ),
+  environment: optionalText("SERVICE_ENVIRONMENT"),
+  revision: Config.NonEmptyString("SERVICE_REVISION").pipe(Config.withDefault(revision))
+})
+
 /** Where programs of the machine are looked for: git, when documents are pinned. */
 const programs = Config.all({
   searchPath: Config.NonEmptyString("PATH").pipe(Config.withDefault("/usr/local/bin:/usr/bin:/bin"))
 })
 
-const all = Config.all({ http, database, bridge, access, oauth, programs })
+const all = Config.all({ http, database, bridge, access, oauth, mcp, programs })
 type Read = Config.Success<typeof all>
 
 /** What follows from several settings at once. */
@@ -128,6 +143,9 @@ interface Settled {
   /** The issuer of tokens: an origin (contract section 4). */
   readonly authUrl: URL
   readonly dynamicRegistration: boolean
+  /** The address of the MCP endpoint, as clients know it and tokens are bound to it. */
+  readonly resource: string
+  readonly identity: { readonly environment: string; readonly service_revision: string }
 }
 
 export class Settings extends Context.Service<Settings, Read & Settled>()("service/Settings") {
@@ -149,7 +167,7 @@ export class Settings extends Context.Service<Settings, Read & Settled>()("servi
 }
 
 /** Refuses combinations that would be unsafe, and settles the two URLs: origins, https unless loopback. */
-const check = Effect.fnUntraced(function* ({ bridge, database, http, oauth }: Read) {
+const check = Effect.fnUntraced(function* ({ bridge, database, http, mcp, oauth }: Read) {
   if (Redacted.value(bridge.enrollmentSecret) === Redacted.value(bridge.tokenSecret)) {
     return yield* invalid("SERVICE_BRIDGE_ENROLLMENT_SECRET and SERVICE_BRIDGE_TOKEN_SECRET must differ.")
   }
@@ -166,7 +184,11 @@ const check = Effect.fnUntraced(function* ({ bridge, database, http, oauth }: Re
     onNone: () => local,
     onSome: (value) => value === "on"
   })
-  return { baseUrl, authUrl, dynamicRegistration } satisfies Settled
+  const identity = {
+    environment: mcp.environment ?? (isLoopback(baseUrl) ? "development" : "production"),
+    service_revision: mcp.revision
+  }
+  return { baseUrl, authUrl, dynamicRegistration, resource: `${baseUrl.origin}/mcp`, identity } satisfies Settled
 })
 
 const origin = Effect.fnUntraced(function* (name: string, text: string) {

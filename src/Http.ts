@@ -15,6 +15,7 @@ import { onlyDeclaredMethods, onlyMethods } from "./edge/Methods.ts"
 import { RateLimit } from "./edge/RateLimit.ts"
 import { requirements } from "./edge/Requirements.ts"
 import { EnrollmentHttp } from "./enrollment/Http.ts"
+import { McpHttp } from "./mcp/Http.ts"
 import { RetiredHttp, RotationHttp } from "./rotation/Http.ts"
 import { refuse } from "./wire/Errors.ts"
 import { answer } from "./wire/Refusal.ts"
@@ -48,6 +49,7 @@ const routes = Layer.mergeAll(
     Layer.provide([requirements, AccessHttp])
   ),
   onlyDeclaredMethods(Api),
+  McpHttp,
   healthz,
   readyz,
   ...["/healthz", "/readyz", "/openapi.json"].map((path) => onlyMethods(path as HttpRouter.PathInput, ["GET"])),

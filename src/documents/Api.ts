@@ -2,8 +2,8 @@
 import { Schema } from "effect"
 import { Id } from "../wire/Ids.ts"
 
-const natural = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1_048_576 }))
-const positive = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1_048_577 }))
+const natural = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 2_147_483_647 }))
+const positive = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 }))
 
 export const DocumentReference = Schema.Struct({
   document_id: Schema.String,

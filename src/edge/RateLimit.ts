@@ -18,8 +18,8 @@ export interface Rate {
 export class RateLimit extends Context.Service<
   RateLimit,
   {
-    /** Takes one token and answers 0, or the whole seconds until there is one. */
-    readonly take: (key: string, rate: Rate) => Effect.Effect<number>
+    /** Takes one token, or as many as `cost`, and answers 0, or the whole seconds until there are as many. */
+    readonly take: (key: string, rate: Rate, cost?: number) => Effect.Effect<number>
   }
 >()("service/edge/RateLimit") {
   static readonly layer = Layer.effect(
@@ -27,11 +27,11 @@ export class RateLimit extends Context.Service<
     Effect.gen(function* () {
       const { http } = yield* Settings
       const fullAt = new Map<string, number>()
-      const take = (key: string, { burst, perSecond }: Rate) =>
+      const take = (key: string, { burst, perSecond }: Rate, cost = 1) =>
         Effect.map(Clock.currentTimeMillis, (now) => {
           if (fullAt.size >= most) for (const [other, at] of fullAt) if (at <= now) fullAt.delete(other)
           const interval = 1000 / perSecond
-          const full = Math.max(fullAt.get(key) ?? now, now) + interval
+          const full = Math.max(fullAt.get(key) ?? now, now) + interval * cost
           const wait = full - now - burst * interval
           if (wait > 0) return Math.ceil(wait / 1000)
           if (fullAt.size < most || fullAt.has(key)) fullAt.set(key, full)
