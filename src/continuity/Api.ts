@@ -12,7 +12,7 @@ const between = (minimum: number, maximum: number) => Schema.Int.check(Schema.is
 const atMost = <S extends Schema.Constraint>(item: S, most: number) =>
   Schema.Array(item).check(Schema.isMaxLength(most))
 
-const Tag = Schema.String.check(Schema.isPattern(/^[a-z0-9][a-z0-9._:/-]{0,63}$/))
+const Tag = Schema.String.check(Schema.isPattern(/^[a-z0-9][a-z0-9._:/-]{0,63}$/u))
 const Tags = atMost(Tag, 16)
 const Cursor = Schema.String.check(Schema.isMaxLength(1024))
 
@@ -133,7 +133,7 @@ const Repository = line(256).check(
   // Credentials hide in these parts of an address.
   Schema.makeFilter((name: string) => !/[@?#]/.test(name), { expected: "a name without userinfo, query or fragment" })
 )
-const CommitId = Schema.String.check(Schema.isPattern(/^([0-9a-f]{40}|[0-9a-f]{64})$/))
+const CommitId = Schema.String.check(Schema.isPattern(/^([0-9a-f]{40}|[0-9a-f]{64})$/u))
 
 /** Where the code stands that the session leaves. */
 export const GitCheckpoint = Schema.Struct({

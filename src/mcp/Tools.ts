@@ -156,6 +156,28 @@ const usable = (role: Role, { needs }: Tool) => needs.every((scope) => ofRole(ro
 const jsonSchema = (schema: Schema.Constraint, onExcessProperty: "error" | "ignore") =>
   Schema.toJsonSchemaDocument(schema, { onExcessProperty, referencePolicy: () => undefined }).schema
 
+/**
+ * An output without what only a validator reads. The descriptions say what comes back; in full the outputs alone would be
+ * 16 KiB in the context of every agent.
+ */
+const outline = (schema: JsonSchema): JsonSchema => {
+  const { anyOf, items, properties, type } = schema
+  if (anyOf !== undefined) return { type: [...new Set(anyOf.flatMap((one) => one.type ?? []))] }
+  if (items !== undefined) return { type: "array", items: { type: items.type ?? [] } }
+  if (properties === undefined) return { type: type ?? [] }
+  return {
+    type: "object",
+    properties: Object.fromEntries(Object.entries(properties).map(([name, inner]) => [name, outline(inner)]))
+  }
+}
+
+interface JsonSchema {
+  readonly type?: string | ReadonlyArray<string>
+  readonly anyOf?: ReadonlyArray<JsonSchema>
+  readonly items?: JsonSchema
+  readonly properties?: Readonly<Record<string, JsonSchema>>
+}
+
 const listed = Object.entries(tools).map(([name, tool]) => ({
   tool,
   definition: {
@@ -169,7 +191,7 @@ const listed = Object.entries(tools).map(([name, tool]) => ({
         "error"
       )
     },
-    outputSchema: { type: "object" as const, ...jsonSchema(tool.output, "ignore") },
+    outputSchema: { ...outline(jsonSchema(tool.output, "ignore") as JsonSchema), type: "object" as const },
     annotations: {
       readOnlyHint: !tool.writes,
       destructiveHint: false,
