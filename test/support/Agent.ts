@@ -45,8 +45,7 @@ export class Agent {
 
   /** In a project of its own or in the given one. */
   static make = Effect.fnUntraced(function* (on: Instance, given: Given = {}) {
-    const project_id =
-      given.project_id ?? (yield* Context.get(on.services, Projects).create("Test project")).project_id
+    const project_id = given.project_id ?? (yield* Context.get(on.services, Projects).create("Test project")).project_id
     const token = yield* issueToken(on, project_id, given)
     const unknowing = new Agent({ url: on.url, token, project_id, write_context: undefined as never })
     const { output } = yield* unknowing.call("server_identity")
