@@ -36,9 +36,12 @@ interface Row<Input, Output> {
   readonly output: Output
 }
 
-const row = <Fields extends Schema.Struct.Fields, Output extends Schema.Codec<unknown, unknown>>(
-  row: Row<Schema.Struct<Fields>, Output>
+const row = <Input extends Schema.Codec<object, unknown>, Output extends Schema.Codec<unknown, unknown>>(
+  row: Row<Input, Output>
 ) => row
+
+/** Not an empty struct: that one would let anything pass. */
+const Nothing = Schema.Record(Schema.String, Schema.Never)
 
 export const tools = {
   server_identity: row({
@@ -47,7 +50,7 @@ export const tools = {
       "Which service, instance and project this credential reaches. Call it before the first write and copy the returned write_context into every write. No parameters. Returns resource, instance_id, environment, service_revision, project, role, scopes, write_context. Fails only when the service does.",
     needs: [],
     writes: false,
-    input: Schema.Struct({}),
+    input: Nothing,
     output: ServerIdentity
   }),
   continuity_context: row({
@@ -128,7 +131,7 @@ export const tools = {
       "References to the documents that the operator pinned for this project, those to start with first. No parameters. Only this project is read. Returns at most 50 documents (document_id, title, repository, commit, path, blob_oid, sha256, size_bytes, line_count), no content; git_document_get reads it. None pinned: an empty list.",
     needs: ["documents:read"],
     writes: false,
-    input: Schema.Struct({}),
+    input: Nothing,
     output: Documents.Bootstrap
   }),
   git_document_get: row({
@@ -187,7 +190,9 @@ const listed = Object.entries(tools).map(([name, tool]) => ({
     inputSchema: {
       type: "object" as const,
       ...jsonSchema(
-        tool.writes ? Schema.Struct({ ...tool.input.fields, write_context: WriteContext }) : tool.input,
+        tool.writes && "fields" in tool.input
+          ? Schema.Struct({ ...tool.input.fields, write_context: WriteContext })
+          : tool.input,
         "error"
       )
     },
