@@ -99,4 +99,6 @@ create table enrollment_challenge (
 -- One proof per key and identity: a key that minted a token cannot mint another.
 create unique index one_proof_per_key on enrollment_challenge (identity_id, proof_key_hash)
   where proof_key_hash is not null;
+-- One token per credential: without it a re-enrollment credential could mint again after a later one was used.
+create unique index one_token_per_credential on enrollment_challenge (credential_id) where consumed_at is not null;
 create index enrollment_challenge_open on enrollment_challenge (identity_id, expires_at) where consumed_at is null;

@@ -1,23 +1,30 @@
 /** The one layer graph. `services` is what commands and tests use; `server` adds HTTP on top. */
-import { Layer } from "effect"
+import { Effect, Layer } from "effect"
 import { Access } from "./access/Access.ts"
 import { ProjectTokens } from "./access/ProjectTokens.ts"
 import { Audit } from "./audit/Audit.ts"
+import { sweeps as auditSweeps } from "./audit/Sweeps.ts"
+import { announce } from "./Banner.ts"
 import { Bridges } from "./bridge/Bridges.ts"
-import { Settings } from "./Config.ts"
+import { Settings, unusualLifetimes } from "./Config.ts"
 import { Memory } from "./continuity/Memory.ts"
 import { Snapshot } from "./continuity/Snapshot.ts"
+import { sweeps as continuitySweeps } from "./continuity/Sweeps.ts"
 import { Tasks } from "./continuity/Tasks.ts"
 import { Ed25519 } from "./crypto/Ed25519.ts"
+import { Backup } from "./database/Backup.ts"
 import { DatabaseClock } from "./database/Clock.ts"
 import { Database, migrateUntilDone } from "./database/Database.ts"
+import { sweepForever } from "./database/Sweeper.ts"
 import { Documents } from "./documents/Documents.ts"
 import { Credentials } from "./enrollment/Credentials.ts"
 import { Enrollment } from "./enrollment/Enrollment.ts"
+import { sweeps as enrollmentSweeps } from "./enrollment/Sweeps.ts"
 import { http } from "./Http.ts"
 import { logLevel } from "./Logging.ts"
-import { Rotation } from "./rotation/Rotation.ts"
 import { Projects } from "./projects/Projects.ts"
+import { Rotation } from "./rotation/Rotation.ts"
+import { sweeps as rotationSweeps } from "./rotation/Sweeps.ts"
 
 /** Every domain, over any database and clock. */
 export const domains = Layer.mergeAll(
@@ -34,12 +41,21 @@ export const domains = Layer.mergeAll(
   Documents.layer
 ).pipe(Layer.provideMerge(Audit.layer), Layer.provide(Ed25519.layerNode))
 
-export const services = domains.pipe(
+export const services = Layer.merge(domains, Backup.layer).pipe(
   Layer.provideMerge(DatabaseClock.layer),
   Layer.provideMerge(Database.layer),
-  Layer.provideMerge(logLevel),
   Layer.provideMerge(Settings.layer)
 )
 
+const warnOfLifetimes = Effect.gen(function* () {
+  for (const sentence of unusualLifetimes(yield* Settings)) yield* Effect.logWarning(sentence)
+})
+
+const sweeping = Effect.flatMap(Settings, ({ audit }) =>
+  sweepForever([...rotationSweeps, ...enrollmentSweeps, ...continuitySweeps, ...auditSweeps(audit.retention)])
+)
+
 /** Listens first, migrates then: until that is done every route that needs the database answers 503. */
-export const server = Layer.effectDiscard(migrateUntilDone).pipe(Layer.provideMerge(http), Layer.provide(services))
+export const server = Layer.effectDiscard(
+  Effect.all([warnOfLifetimes, migrateUntilDone, announce, Effect.forkScoped(sweeping)], { discard: true })
+).pipe(Layer.provideMerge(http), Layer.provide(services), Layer.provide(Layer.provide(logLevel, Settings.layer)))

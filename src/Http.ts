@@ -1,14 +1,14 @@
 /** Mounts every domain's routes behind the edge and listens. */
 import { NodeHttpServer } from "@effect/platform-node"
 import { ByteSize, Effect, Layer } from "effect"
-import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpMiddleware, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { SqlClient } from "effect/sql"
 import { createServer } from "node:http"
 import { AccessHttp } from "./access/Http.ts"
 import { Api } from "./Api.ts"
 import { Settings } from "./Config.ts"
-import { pending } from "./database/Migrations.ts"
+import { review } from "./database/Migrations.ts"
 import { Addresses } from "./edge/Addresses.ts"
 import { boundary } from "./edge/Boundary.ts"
 import { onlyDeclaredMethods, onlyMethods } from "./edge/Methods.ts"
@@ -29,9 +29,9 @@ const healthz = HttpRouter.add("GET", "/healthz", Effect.succeed(ok))
 const readyz = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const ready = pending().pipe(
+    const ready = review().pipe(
       Effect.provideService(SqlClient.SqlClient, sql),
-      Effect.map((missing) => missing.length === 0),
+      Effect.map(({ pending }) => pending.length === 0),
       Effect.timeout("2 seconds"),
       Effect.catchCause(() => Effect.succeed(false))
     )
@@ -76,5 +76,7 @@ const listener = Layer.unwrap(
 
 export const http = HttpRouter.serve(routes, { disableListenLog: true, disableLogger: true, routerConfig }).pipe(
   Layer.provide(Layer.succeed(HttpServerRequest.MaxBodySize, ByteSize.fromInputUnsafe(16 * 1024))),
+  // Its spans carry URL and headers as they came; the boundary has one of its own.
+  Layer.provide(Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)),
   Layer.provideMerge(listener)
 )

@@ -27,13 +27,15 @@ export const generatedSecrets = Effect.fnUntraced(function* (dataDir: string) {
   const file = join(dataDir, "secrets.env")
   const contents = yield* Effect.try({
     try: () => {
-      mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+      // As root, PostgreSQL runs as another account and has to pass through; the secrets themselves are 0600.
+      mkdirSync(dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
       const created = createOnce(file)
       return { created, text: readFileSync(file, "utf8") }
     },
     catch: (error) => new SecretsError({ message: `${file} cannot be used: ${(error as Error).message}` })
   })
-  if (contents.created) yield* Effect.logInfo(`Generated the service's secrets in ${file}; keep a copy of this file.`)
+  if (contents.created)
+    yield* Effect.logWarning(`Generated the service's secrets in ${file}; keep a copy of this file.`)
   return ConfigProvider.fromDotEnvContents(contents.text)
 })
 

@@ -50,5 +50,15 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by at desc, event_id desc
        limit ${limit}`)
 
-  return { insertDone, countRefused, list }
+  const purge = (before: Date, limit: number) =>
+    rows(Schema.Struct({ event_id: Schema.String }))(sql`
+      delete from audit_event
+       where event_id in (
+         select event_id
+           from audit_event
+          where at < ${before}
+          limit ${limit})
+      returning event_id`)
+
+  return { insertDone, countRefused, list, purge }
 }

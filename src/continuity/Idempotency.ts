@@ -4,16 +4,12 @@
  * The key belongs to a project and a tool. Its row is reserved first, in the transaction of the mutation: a caller with the
  * same key waits for it, a mutation that fails leaves the key free.
  */
-import { Duration, Effect, Option, Schema } from "effect"
+import { Effect, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { equal, sha256 } from "../crypto/Sha256.ts"
 import { untilSettled } from "../database/Persistence.ts"
-import { after } from "../wire/Instant.ts"
 import { refuse } from "./Errors.ts"
 import * as Store from "./IdempotencyStore.ts"
-
-/** How long a retry is recognised. */
-export const kept = Duration.days(7)
 
 export const make = (sql: SqlClient.SqlClient) => {
   const store = Store.make(sql)
@@ -50,10 +46,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     return untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => replay))
   }
 
-  /** Forgets keys whose time is over. */
-  const sweep = (now: Date) => store.purge(after(now, Duration.negate(kept)))
-
-  return { once, sweep }
+  return { once }
 }
 
 /** Equal for equal requests, in whatever order their members were sent. */

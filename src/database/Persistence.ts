@@ -18,17 +18,29 @@ export class StatementDefect extends Data.TaggedError("StatementDefect")<{
 
 const unavailable = refuse("bridge_persistence_error", 1)
 
+/** How long an operation may take, waiting for a connection included. */
+const deadline = "5 seconds"
+
 /** Put last on every method that touches the database. Deadlocks and serialization failures are tried again first. */
-export const persistence = <A, E, R>(
+export const persistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  self.pipe(
+    Effect.retry({ while: (error: E) => SqlError.isSqlError(error) && isConflict(error), times: 2 }),
+    Effect.timeoutOrElse({ duration: deadline, orElse: () => late }),
+    longPersistence
+  )
+
+/** For work on a dedicated connection, which has a deadline of its own, and may not be work to begin twice. */
+export const longPersistence = <A, E, R>(
   self: Effect.Effect<A, E, R>
 ): Effect.Effect<A, Exclude<E, SqlError.SqlError> | SharedRefusal<"bridge_persistence_error">, R> =>
   self.pipe(
-    Effect.retry({ while: (error: E) => SqlError.isSqlError(error) && isConflict(error), times: 2 }),
     Effect.catch(
       (error): Effect.Effect<never, Exclude<E, SqlError.SqlError> | SharedRefusal<"bridge_persistence_error">> =>
         SqlError.isSqlError(error) ? answered(error) : Effect.fail(error as Exclude<E, SqlError.SqlError>)
     )
   )
+
+const late = Effect.andThen(Effect.logWarning("The database took too long"), unavailable)
 
 /**
  * For a statement that acts only when its conditions hold, followed by a read that explains why it did not act.
@@ -40,13 +52,12 @@ export const untilSettled = <A, E, R>(attempt: Effect.Effect<Option.Option<A>, E
     Effect.flatMap(Option.match({ onNone: () => Effect.fail(unavailable), onSome: Effect.succeed<A> }))
   )
 
-/** The refusal hidden in a cause, where a lost connection or a deadline ended the request as a defect. */
+/** The refusal hidden in a cause, where a connection lost inside a transaction ended the request as a defect. */
 export const databaseLoss = (cause: Cause.Cause<unknown>): Option.Option<SharedRefusal<"bridge_persistence_error">> =>
   cause.reasons.some(
     (reason) =>
       (reason._tag === "Die" && SqlError.isSqlError(reason.defect) && isPassing(reason.defect)) ||
-      (reason._tag === "Fail" && SqlError.isSqlError(reason.error) && isPassing(reason.error)) ||
-      (reason._tag === "Fail" && Cause.isTimeoutError(reason.error))
+      (reason._tag === "Fail" && SqlError.isSqlError(reason.error) && isPassing(reason.error))
   )
     ? Option.some(unavailable)
     : Option.none()
@@ -76,3 +87,18 @@ export const describe = ({ reason }: SqlError.SqlError) => ({
 
 const sqlstate = (cause: unknown) =>
   typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string" ? cause.code : ""
+
+/** Names and places only: a message may quote what was sent. */
+export const withoutValues = (cause: Cause.Cause<unknown>) => {
+  const defect = Cause.squash(cause)
+  if (defect instanceof StatementDefect) return { ...defect }
+  if (!(defect instanceof Error)) return { defect: typeof defect }
+  return {
+    defect: defect.name,
+    at:
+      defect.stack
+        ?.split("\n")
+        .filter((line) => /^\s+at /.test(line))
+        .join("\n") ?? ""
+  }
+}

@@ -86,30 +86,34 @@ export class Documents extends Context.Service<
       })
 
       const pin = Effect.fn("Documents.pin")(function* ({ directory, ...place }: Pin) {
-        yield* existing(place.project_id)
+        yield* persistence(existing(place.project_id))
         const file = yield* readFile(programs.searchPath, directory, place.commit, place.path)
         return yield* keep(place, file)
-      }, persistence)
+      })
 
-      const keep = Effect.fnUntraced(function* (
-        place: Omit<Pin, "directory">,
-        { blob_oid, bytes, mode }: Effect.Success<ReturnType<typeof readFile>>
-      ) {
-        const now = yield* clock.now
-        const blob = { blob_oid, sha256: sha256(bytes), line_count: lineCount(bytes), bytes }
-        if ((yield* store.keepBlob(blob)).length === 0) return yield* refuse("document_unavailable")
-        const fresh = { ...place, mode, document_id: yield* uuidAt(now) }
-        const pinned = yield* Effect.flatMap(store.pin(fresh, blob_oid, now), Effect.fromOption).pipe(
-          Effect.catchTag("NoSuchElementError", Effect.die)
-        )
-        yield* audit.done(now, {
-          action: "document.pinned",
-          project_id: place.project_id,
-          actor: "operator",
-          subject: { document_id: pinned.document_id, blob_oid, commit: place.commit }
-        })
-        return { document_id: pinned.document_id, blob_oid, size_bytes: bytes.length }
-      }, sql.withTransaction)
+      const keep = Effect.fnUntraced(
+        function* (
+          place: Omit<Pin, "directory">,
+          { blob_oid, bytes, mode }: Effect.Success<ReturnType<typeof readFile>>
+        ) {
+          const now = yield* clock.now
+          const blob = { blob_oid, sha256: sha256(bytes), line_count: lineCount(bytes), bytes }
+          if ((yield* store.keepBlob(blob)).length === 0) return yield* refuse("document_unavailable")
+          const fresh = { ...place, mode, document_id: yield* uuidAt(now) }
+          const pinned = yield* Effect.flatMap(store.pin(fresh, blob_oid, now), Effect.fromOption).pipe(
+            Effect.catchTag("NoSuchElementError", Effect.die)
+          )
+          yield* audit.done(now, {
+            action: "document.pinned",
+            project_id: place.project_id,
+            actor: "operator",
+            subject: { document_id: pinned.document_id, blob_oid, commit: place.commit }
+          })
+          return { document_id: pinned.document_id, blob_oid, size_bytes: bytes.length }
+        },
+        sql.withTransaction,
+        persistence
+      )
 
       const list = Effect.fn("Documents.list")(function* (project_id: string) {
         yield* existing(project_id)

@@ -1,18 +1,18 @@
 /**
- * Around every request: a request id, one deadline, and one answer for everything that no handler answered.
+ * Around every request: a request id, and one answer for everything that no handler answered.
  *
  * Whatever ends a request (no route, a body too large, a lost database, a defect) leaves as the error object of spec
  * 2.7. A defect is logged under the request id and shown as a bare `internal_error`.
  */
-import { Cause, Duration, Effect, Option, type Types } from "effect"
+import { Cause, Effect, Option, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { uuid } from "../crypto/Random.ts"
-import { databaseLoss } from "../database/Persistence.ts"
+import { findToken } from "../crypto/Tokens.ts"
+import { databaseLoss, withoutValues } from "../database/Persistence.ts"
 import { refuse } from "../wire/Errors.ts"
 import { Caller } from "../wire/Headers.ts"
 import { answer } from "../wire/Refusal.ts"
 import { Addresses } from "./Addresses.ts"
-import { factsOf } from "./Defect.ts"
 
 // The router wants to see the failures of others pass through the type; here they end.
 type Handled = Effect.fn.Return<
@@ -20,8 +20,6 @@ type Handled = Effect.fn.Return<
   Types.unhandled,
   HttpServerRequest.HttpServerRequest
 >
-
-const deadline = Duration.seconds(5)
 
 export const boundary = HttpRouter.middleware(
   Effect.gen(function* () {
@@ -31,16 +29,19 @@ export const boundary = HttpRouter.middleware(
     ): Handled {
       const request = yield* HttpServerRequest.HttpServerRequest
       const requestId = yield* uuid
-      const caller = { address: addresses.of(request), userAgent: request.headers["user-agent"]?.slice(0, 200) ?? "" }
+      const caller = {
+        address: addresses.of(request),
+        userAgent: withoutToken(request.headers["user-agent"] ?? "").slice(0, 200)
+      }
       return yield* handled.pipe(
-        Effect.timeout(deadline),
         Effect.catchCause(answerTo),
         Effect.map((response) =>
           HttpServerResponse.setHeaders(inErrorShape(response), { ...standing(request), "x-request-id": requestId })
         ),
         Effect.tap((response) => record(request, response)),
         Effect.provideService(Caller, caller),
-        Effect.annotateLogs("request_id", requestId)
+        Effect.annotateLogs("request_id", requestId),
+        Effect.withSpan("Http.request", { kind: "server", attributes: { request_id: requestId } })
       )
     })
   }),
@@ -57,7 +58,7 @@ const answerTo = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   if (Option.isSome(lost)) return answer(lost.value)
   const [response] = yield* HttpServerError.causeResponse(cause)
   if (response.status >= 500 && !Cause.hasInterruptsOnly(cause)) {
-    yield* Effect.logError("A request failed").pipe(Effect.annotateLogs(factsOf(cause)))
+    yield* Effect.logError("A request failed").pipe(Effect.annotateLogs(withoutValues(cause)))
   }
   return response
 })
@@ -83,7 +84,11 @@ const byStatus: Record<number, Parameters<typeof answer>[0]> = {
 }
 
 const record = (request: HttpServerRequest.HttpServerRequest, response: HttpServerResponse.HttpServerResponse) => {
-  const facts = { method: request.method, path: request.url.split("?")[0]!, status: response.status }
+  const path = withoutToken(request.url.split("?")[0]!)
+  const facts = { method: request.method, path, status: response.status }
   const log = response.status >= 400 ? Effect.logInfo : Effect.logDebug
-  return log("Answered").pipe(Effect.annotateLogs(facts))
+  return log("Answered").pipe(Effect.annotateLogs(facts), Effect.tap(Effect.annotateCurrentSpan(facts)))
 }
+
+/** Somebody will put a token where none belongs; it is not kept there. */
+const withoutToken = (text: string) => (findToken(text) === undefined ? text : "<redacted>")

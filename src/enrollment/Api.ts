@@ -91,7 +91,6 @@ const prove = HttpApiEndpoint.post("prove", "/enrollment/proofs", {
     "enrollment_challenge_expired",
     "bridge_revoked",
     "bridge_not_pending",
-    "bridge_identity_conflict",
     "idempotency_key_required",
     "idempotency_conflict",
     "invalid_request",

@@ -137,7 +137,7 @@ export class Enrollment extends Context.Service<
           if (!equal(request_hash, ask.request_hash)) return yield* refuse("idempotency_conflict")
           const nonce = nonces.derive(key_id, "challenge", [challenge_id, derivation_salt, credential])
           if (Option.isNone(nonce) || !equal(sha256(nonce.value), nonce_hash)) {
-            return yield* refuse("bridge_persistence_error")
+            return yield* irreproducible
           }
           return Option.some({ answer: challengeOf(earlier.value, nonce.value), replayed: true })
         })
@@ -222,7 +222,9 @@ export class Enrollment extends Context.Service<
           const challenge = yield* authenticate
           if (challenge.revoked) return yield* refuse("bridge_revoked")
           if (challenge.consumed_at !== null) return Option.some(yield* replay(challenge))
-          if (hasPassed(challenge.expires_at, now)) return yield* refuse("enrollment_challenge_expired")
+          if (challenge.credential_revoked || hasPassed(challenge.expires_at, now)) {
+            return yield* refuse("enrollment_challenge_expired")
+          }
           if (!challenge.enrollable) return yield* refuse("bridge_not_pending")
           if (challenge.key_used) return yield* refuse("idempotency_conflict")
 
@@ -263,7 +265,7 @@ export class Enrollment extends Context.Service<
           )
           const token = Option.map(derived, (bytes) => Tokens.format("sbt", bytes))
           if (Option.isNone(token) || !equal(Tokens.hash(token.value), token_hash!)) {
-            return yield* refuse("bridge_persistence_error")
+            return yield* irreproducible
           }
           return { answer: tokenOf(token.value, token_expires_at!), replayed: true }
         })
@@ -300,6 +302,12 @@ const refusalOf = (credential: Store.CredentialState, asked: CreateChallenge, no
     ? refuse("bridge_identity_conflict")
     : undefined
 }
+
+/** The secret that derived it is no longer configured. Minting anew would give one request two answers. */
+const irreproducible = Effect.andThen(
+  Effect.logWarning("An original answer cannot be derived again: the secret of that time is not configured"),
+  refuse("bridge_persistence_error")
+)
 
 const requestHash = (fields: ReadonlyArray<string | Uint8Array>) =>
   sha256(

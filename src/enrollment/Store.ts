@@ -7,7 +7,7 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../wire/AuditRow.ts"
-import { firstRow } from "../wire/Rows.ts"
+import { firstRow, rows } from "../wire/Rows.ts"
 
 const Bytes = Schema.Uint8Array
 const At = Schema.Date
@@ -47,6 +47,8 @@ export const ChallengeState = Schema.Struct({
   public_key_fingerprint: Schema.String,
   nonce_hash: Bytes,
   expires_at: At,
+  /** Not told by `expires_at` alone: who revoked it may have had a faster clock. */
+  credential_revoked: Schema.Boolean,
   revoked: Schema.Boolean,
   /** The identity can take this proof: pending, or active and the credential re-enrolls it. */
   enrollable: Schema.Boolean,
@@ -114,7 +116,7 @@ export const make = (sql: SqlClient.SqlClient) => {
              select 1
                from enrollment_challenge h
               where h.credential_id = c.credential_id
-                and h.idempotency_key_hash = ${ask.idempotency_key_hash})
+                and (h.idempotency_key_hash = ${ask.idempotency_key_hash} or h.consumed_at is not null))
            for no key update of c
       ), reserved as (
         insert into bridge_identity as i (
@@ -200,7 +202,8 @@ export const make = (sql: SqlClient.SqlClient) => {
   const findChallenge = (challenge_id: string, proof_key_hash: Uint8Array) =>
     firstRow(ChallengeState)(sql`
       select h.challenge_id, h.identity_id, i.project_id, i.bridge_id, h.public_key_fingerprint, h.nonce_hash,
-             h.expires_at, i.status = 'revoked' or p.disabled_at is not null as revoked,
+             h.expires_at, c.revoked_at is not null as credential_revoked,
+             i.status = 'revoked' or p.disabled_at is not null as revoked,
              i.status = 'pending'
                or (i.status = 'active' and c.reenroll_bridge_id is not null
                    and i.enrolled_credential_id is distinct from c.credential_id) as enrollable,
@@ -236,6 +239,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          where h.challenge_id = ${proof.challenge_id}::uuid
            and h.consumed_at is null
            and h.expires_at > ${now}
+           and c.revoked_at is null
            and p.disabled_at is null
            and (i.status = 'pending'
                 or (i.status = 'active' and c.reenroll_bridge_id is not null
@@ -304,5 +308,66 @@ export const make = (sql: SqlClient.SqlClient) => {
       })})
       select token_id from token`)
 
-  return { openChallenge, findCredential, findEarlierChallenge, findChallenge, enroll }
+  /** Challenges that ended unused, and used ones whose token has ended too. */
+  const purgeChallenges = (before: Date, limit: number) =>
+    rows(Schema.Struct({ challenge_id: Schema.String }))(sql`
+      delete from enrollment_challenge
+       where challenge_id in (
+         select h.challenge_id
+           from enrollment_challenge h
+           left join bridge_token t on t.token_id = h.token_id
+          where h.expires_at < ${before}
+            and (h.token_id is null or t.ended_at < ${before})
+          limit ${limit})
+      returning challenge_id`)
+
+  /** Tokens that nothing refers to any more. */
+  const purgeTokens = (before: Date, limit: number) =>
+    rows(Schema.Struct({ token_id: Schema.String }))(sql`
+      delete from bridge_token
+       where token_id in (
+         select t.token_id
+           from bridge_token t
+          where t.ended_at < ${before}
+            and not exists (select 1 from enrollment_challenge h where h.token_id = t.token_id)
+            and not exists (select 1 from bridge_rotation r where t.token_id in (r.predecessor_id, r.successor_id))
+          limit ${limit})
+      returning token_id`)
+
+  const purgeCredentials = (before: Date, limit: number) =>
+    rows(Schema.Struct({ credential_id: Schema.String }))(sql`
+      delete from bridge_enrollment_credential
+       where credential_id in (
+         select c.credential_id
+           from bridge_enrollment_credential c
+          where c.expires_at < ${before}
+            and not exists (select 1 from enrollment_challenge h where h.credential_id = c.credential_id)
+          limit ${limit})
+      returning credential_id`)
+
+  /** Names that were asked for and never proved. */
+  const purgeReservations = (before: Date, limit: number) =>
+    rows(Schema.Struct({ identity_id: Schema.String }))(sql`
+      delete from bridge_identity
+       where identity_id in (
+         select i.identity_id
+           from bridge_identity i
+          where i.status = 'pending'
+            and i.challenge_expires_at < ${before}
+            and not exists (select 1 from enrollment_challenge h where h.identity_id = i.identity_id)
+          limit ${limit}
+            for update skip locked)
+      returning identity_id`)
+
+  return {
+    purgeChallenges,
+    purgeTokens,
+    purgeCredentials,
+    purgeReservations,
+    openChallenge,
+    findCredential,
+    findEarlierChallenge,
+    findChallenge,
+    enroll
+  }
 }

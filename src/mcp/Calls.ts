@@ -11,8 +11,7 @@ import { Audit } from "../audit/Audit.ts"
 import { Settings } from "../Config.ts"
 import { findToken, kinds } from "../crypto/Tokens.ts"
 import { DatabaseClock } from "../database/Clock.ts"
-import { databaseLoss } from "../database/Persistence.ts"
-import { factsOf } from "../edge/Defect.ts"
+import { databaseLoss, withoutValues } from "../database/Persistence.ts"
 import type { Actor } from "../wire/Actor.ts"
 import { Refusal } from "../wire/Refusal.ts"
 import { failure, refuse } from "./Errors.ts"
@@ -123,6 +122,6 @@ const worded = (refusal: Refusal) =>
 const broken = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   if (Cause.hasInterruptsOnly(cause)) return yield* Effect.interrupt
   if (Option.isSome(databaseLoss(cause))) return failure(refuse("bridge_persistence_error"))
-  yield* Effect.logError("A tool failed").pipe(Effect.annotateLogs(factsOf(cause)))
+  yield* Effect.logError("A tool failed").pipe(Effect.annotateLogs(withoutValues(cause)))
   return failure(refuse("internal_error"))
 })

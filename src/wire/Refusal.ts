@@ -85,7 +85,8 @@ export const answer = (refusal: Refusal, headers?: Readonly<Record<string, strin
 
 const wireBody = <Code extends string>({ _tag, message }: Refusal<Code>) => ({ error: { code: _tag, message } })
 
-const wireHeaders = ({ challenge, retryAfter, status }: Refusal) => ({
+/** A client must always learn how to authenticate and when to come back (RFC 9110 11.6.1, 10.2.3). */
+const wireHeaders = ({ challenge, status, retryAfter = status === 503 ? 1 : undefined }: Refusal) => ({
   "cache-control": "no-store" as const,
   ...(status === 401 || challenge !== undefined ? { "www-authenticate": challenge ?? "Bearer" } : undefined),
   ...(retryAfter === undefined ? undefined : { "retry-after": String(retryAfter) })

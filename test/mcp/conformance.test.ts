@@ -43,7 +43,12 @@ layer(Service.layer, { excludeTestServices: true })("conformance", (it) => {
             const args = [
               join(root, "node_modules/@modelcontextprotocol/conformance/dist/index.js"),
               "server",
-              ...["--url", `${proxy}/mcp`, "--scenario", scenario, "--spec-version", revision],
+              "--url",
+              `${proxy}/mcp`,
+              "--scenario",
+              scenario,
+              "--spec-version",
+              revision,
               ...(revision === "2026-07-28" ? ["--expected-failures", join(root, baseline)] : [])
             ]
             const { code, output } = yield* Effect.promise(

@@ -1,0 +1,39 @@
+/** Every row of the database, for tests that say "nothing changed" or look for something that must not be there. */
+import { assert } from "@effect/vitest"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+
+/** Table -> its rows as text, in an order of their own. Bytes show as hex. */
+export const allRows = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const tables = yield* sql<{ name: string }>`
+    select table_name as name
+      from information_schema.tables
+     where table_schema = 'public'
+     order by table_name`
+  const rows = yield* Effect.forEach(tables, ({ name }) =>
+    Effect.map(
+      sql<{ row: string }>`select t::text as row from ${sql(name)} t order by 1`,
+      (found) => [name, found.map(({ row }) => row)] as const
+    )
+  )
+  return Object.fromEntries(rows)
+})
+
+/** Runs it and asserts that no row was added, changed or removed. In the audit log a refusal may be counted. */
+export const unchanged = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    const before = yield* state
+    const result = yield* self
+    const after = yield* state
+    assert.deepStrictEqual([without(before, after), without(after, before)], [[], []], "rows gone, rows come")
+    return result
+  })
+
+const state = Effect.map(
+  allRows,
+  ({ audit_event: _audit, ...tables }) =>
+    new Set(Object.entries(tables).flatMap(([name, rows]) => rows.map((row) => `${name} ${row}`)))
+)
+
+const without = (rows: ReadonlySet<string>, others: ReadonlySet<string>) => [...rows].filter((row) => !others.has(row))
