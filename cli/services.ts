@@ -3,9 +3,12 @@ import { Effect, Option } from "effect"
 import * as App from "../src/App.ts"
 import { Audit } from "../src/audit/Audit.ts"
 import { Bridges } from "../src/bridge/Bridges.ts"
+import { Memory } from "../src/continuity/Memory.ts"
+import { Transfer } from "../src/continuity/Transfer.ts"
 import { Backup } from "../src/database/Backup.ts"
 import { migrateSoon } from "../src/database/Database.ts"
 import { databaseLoss } from "../src/database/Persistence.ts"
+import { Documents } from "../src/documents/Documents.ts"
 import { Credentials } from "../src/enrollment/Credentials.ts"
 import { Projects } from "../src/projects/Projects.ts"
 
@@ -17,7 +20,10 @@ const services = Effect.gen(function* () {
     backup: yield* Backup,
     bridges: yield* Bridges,
     credentials: yield* Credentials,
-    projects: yield* Projects
+    documents: yield* Documents,
+    memory: yield* Memory,
+    projects: yield* Projects,
+    transfer: yield* Transfer
   }
 })
 export type Services = Effect.Success<typeof services>

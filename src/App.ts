@@ -11,6 +11,7 @@ import { Memory } from "./continuity/Memory.ts"
 import { Snapshot } from "./continuity/Snapshot.ts"
 import { sweeps as continuitySweeps } from "./continuity/Sweeps.ts"
 import { Tasks } from "./continuity/Tasks.ts"
+import { Transfer } from "./continuity/Transfer.ts"
 import { Ed25519 } from "./crypto/Ed25519.ts"
 import { Backup } from "./database/Backup.ts"
 import { DatabaseClock } from "./database/Clock.ts"
@@ -41,7 +42,7 @@ export const domains = Layer.mergeAll(
   Documents.layer
 ).pipe(Layer.provideMerge(Audit.layer), Layer.provide(Ed25519.layerNode))
 
-export const services = Layer.merge(domains, Backup.layer).pipe(
+export const services = Layer.mergeAll(domains, Backup.layer, Transfer.layer).pipe(
   Layer.provideMerge(DatabaseClock.layer),
   Layer.provideMerge(Database.layer),
   Layer.provideMerge(Settings.layer)

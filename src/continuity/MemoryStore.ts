@@ -118,6 +118,17 @@ export const make = (sql: SqlClient.SqlClient) => {
       })})
       select id from added`)
 
+  /** Makes an active entry that was added without it known to the search. */
+  const post = (project_id: string, id: string, text: Searchable) => sql`
+    with lexeme as materialized (
+      ${lexemes(text)}
+    ), posted as (
+      insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
+      select ${project_id}::uuid, lexeme, ${id}::uuid, tf, (select sum(tf) from lexeme)
+        from lexeme
+    ), one as (select 1)
+    ${countEntry(project_id, id, 1, "one")}`
+
   /**
    * Takes an inactive entry out of the search. The lexemes are made again from its text, because an index of postings by
    * entry would cost every writer more than this costs the one who supersedes.
@@ -240,5 +251,5 @@ export const make = (sql: SqlClient.SqlClient) => {
         from memory_count
        where project_id = ${project_id}::uuid`)
 
-  return { insert, forget, archive, find, findTask, countLexemes, ranked, recent, countActive }
+  return { insert, post, forget, archive, find, findTask, countLexemes, ranked, recent, countActive }
 }

@@ -13,7 +13,7 @@ import { findToken, kinds } from "../crypto/Tokens.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { databaseLoss, withoutValues } from "../database/Persistence.ts"
 import type { Actor } from "../wire/Actor.ts"
-import { Refusal } from "../wire/Refusal.ts"
+import { type Refusal, withDetails } from "../wire/Refusal.ts"
 import { failure, refuse } from "./Errors.ts"
 import { ToolHandlers } from "./Handlers.ts"
 import { type Tool, type ToolName, tools } from "./Tools.ts"
@@ -81,12 +81,7 @@ const decoded = Effect.fnUntraced(function* (name: ToolName, given: unknown) {
 
 /** Says which parameter and what is expected of it, never what was sent. */
 const malformed = (field: string, reason: string) =>
-  new Refusal({ ...asRow("invalid_request"), message: `${field}: ${reason}.`, details: { field, reason } })
-
-const asRow = (code: "invalid_request") => {
-  const { _tag, status } = refuse(code)
-  return { _tag, status }
-}
+  withDetails(refuse("invalid_request"), { field, reason }, `${field}: ${reason}.`)
 
 const issuesOf = SchemaIssue.makeFormatterStandardSchemaV1()
 
