@@ -22,13 +22,6 @@ export type Status = typeof Status.Type
 export const BlockedKind = Schema.Literals(["decision", "external", "other"])
 export const Outcome = Schema.Literals(["progress", "handoff", "completed", "blocked"])
 
-/** Only compared, never trusted: the credential decides which project is written (spec 4.11). */
-export const WriteContext = Schema.Struct({
-  resource: Schema.String,
-  instance_id: Schema.String,
-  project_id: Schema.String
-})
-
 export const MemoryEntry = Schema.Struct({
   id: Schema.String,
   kind: Kind,

@@ -1,6 +1,6 @@
 /** What the MCP endpoint itself refuses, and how a refusal looks as the result of a tool (spec 7.4). */
 import { sharedTable } from "../wire/Errors.ts"
-import { fromTable, type Refusal, type RefusalOf } from "../wire/Refusal.ts"
+import { fromTable, type Refusal } from "../wire/Refusal.ts"
 
 const table = {
   ...sharedTable,
@@ -16,7 +16,6 @@ const table = {
   ]
 } as const
 
-export type McpRefusal<Code extends keyof typeof table = keyof typeof table> = RefusalOf<typeof table, Code>
 export const { refuse } = fromTable(table)
 
 /** The text of an `isError` result. No structuredContent: older clients hold it against the tool's output schema. */
