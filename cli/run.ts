@@ -12,7 +12,9 @@ import { loggingAside } from "../src/Logging.ts"
 import { version } from "../src/Package.ts"
 
 export const run = <Name extends string, Input, ContextInput, E>(
-  root: Command.Command<Name, Input, ContextInput, E, Command.Environment>
+  root: Command.Command<Name, Input, ContextInput, E, Command.Environment>,
+  /** The exit code of a command that a signal has ended. */
+  interrupted = () => 130
 ) =>
   Command.runWith(root, { version })(process.argv.slice(2)).pipe(
     Effect.tapCause(report),
@@ -20,7 +22,7 @@ export const run = <Name extends string, Input, ContextInput, E>(
     NodeRuntime.runMain({
       disableErrorReporting: true,
       teardown: (exit, onExit) =>
-        exit._tag === "Failure" && Cause.hasInterruptsOnly(exit.cause) ? onExit(130) : exitCode(exit, onExit)
+        exit._tag === "Failure" && Cause.hasInterruptsOnly(exit.cause) ? onExit(interrupted()) : exitCode(exit, onExit)
     })
   )
 

@@ -5,7 +5,10 @@ import { archiveMemory } from "./archive-memory.ts"
 import { backupDatabase } from "./backup-database.ts"
 import { Json } from "./command.ts"
 import { createBridgeEnrollmentCredential } from "./create-bridge-enrollment-credential.ts"
+import { createOauthClient } from "./create-oauth-client.ts"
+import { createProjectToken } from "./create-project-token.ts"
 import { createProject } from "./create-project.ts"
+import { disableOauthClient } from "./disable-oauth-client.ts"
 import { disableProject } from "./disable-project.ts"
 import { doctor } from "./doctor.ts"
 import { enableProject } from "./enable-project.ts"
@@ -16,12 +19,17 @@ import { listAuditEvents } from "./list-audit-events.ts"
 import { listBridgeEnrollmentCredentials } from "./list-bridge-enrollment-credentials.ts"
 import { listBridges } from "./list-bridges.ts"
 import { listDocuments } from "./list-documents.ts"
+import { listOauthClients } from "./list-oauth-clients.ts"
+import { listOauthGrants } from "./list-oauth-grants.ts"
+import { listProjectTokens } from "./list-project-tokens.ts"
 import { listProjects } from "./list-projects.ts"
 import { migrate } from "./migrate.ts"
 import { pinDocument } from "./pin-document.ts"
 import { restoreDatabase } from "./restore-database.ts"
-import { revokeBridge } from "./revoke-bridge.ts"
 import { revokeBridgeEnrollmentCredential } from "./revoke-bridge-enrollment-credential.ts"
+import { revokeBridge } from "./revoke-bridge.ts"
+import { revokeOauthGrant } from "./revoke-oauth-grant.ts"
+import { revokeProjectToken } from "./revoke-project-token.ts"
 import { run } from "./run.ts"
 import { showBridge } from "./show-bridge.ts"
 import { unpinDocument } from "./unpin-document.ts"
@@ -55,6 +63,14 @@ Command.make("service-admin").pipe(
     archiveMemory,
     exportProject,
     importProject,
+    createProjectToken,
+    listProjectTokens,
+    revokeProjectToken,
+    createOauthClient,
+    listOauthClients,
+    disableOauthClient,
+    listOauthGrants,
+    revokeOauthGrant,
     listAuditEvents
   ]),
   Command.withGlobalFlags([Json]),

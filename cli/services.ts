@@ -1,6 +1,7 @@
 /** What commands work with: the services of the server, on a database whose schema is up to date. */
 import { Effect, Option } from "effect"
 import * as App from "../src/App.ts"
+import { ProjectTokens } from "../src/access/ProjectTokens.ts"
 import { Audit } from "../src/audit/Audit.ts"
 import { Bridges } from "../src/bridge/Bridges.ts"
 import { Memory } from "../src/continuity/Memory.ts"
@@ -10,6 +11,8 @@ import { migrateSoon } from "../src/database/Database.ts"
 import { databaseLoss } from "../src/database/Persistence.ts"
 import { Documents } from "../src/documents/Documents.ts"
 import { Credentials } from "../src/enrollment/Credentials.ts"
+import { Clients } from "../src/oauth/Clients.ts"
+import { Grants } from "../src/oauth/Grants.ts"
 import { Projects } from "../src/projects/Projects.ts"
 
 const services = Effect.gen(function* () {
@@ -22,7 +25,10 @@ const services = Effect.gen(function* () {
     credentials: yield* Credentials,
     documents: yield* Documents,
     memory: yield* Memory,
+    oauthClients: yield* Clients,
+    oauthGrants: yield* Grants,
     projects: yield* Projects,
+    projectTokens: yield* ProjectTokens,
     transfer: yield* Transfer
   }
 })

@@ -23,6 +23,12 @@ import { Enrollment } from "./enrollment/Enrollment.ts"
 import { sweeps as enrollmentSweeps } from "./enrollment/Sweeps.ts"
 import { http } from "./Http.ts"
 import { logLevel } from "./Logging.ts"
+import { Authorize } from "./oauth/Authorize.ts"
+import { ClientDocuments } from "./oauth/ClientDocuments.ts"
+import { Clients } from "./oauth/Clients.ts"
+import { Consent } from "./oauth/Consent.ts"
+import { Grants } from "./oauth/Grants.ts"
+import { sweeps as oauthSweeps } from "./oauth/Sweeps.ts"
 import { Projects } from "./projects/Projects.ts"
 import { Rotation } from "./rotation/Rotation.ts"
 import { sweeps as rotationSweeps } from "./rotation/Sweeps.ts"
@@ -35,12 +41,20 @@ export const domains = Layer.mergeAll(
   Bridges.layer,
   Access.layer,
   ProjectTokens.layer,
+  Authorize.layer,
+  Consent.layer,
+  Grants.layer,
   Projects.layer,
   Memory.layer,
   Tasks.layer,
   Snapshot.layer,
   Documents.layer
-).pipe(Layer.provideMerge(Audit.layer), Layer.provide(Ed25519.layerNode))
+).pipe(
+  Layer.provideMerge(Clients.layer),
+  Layer.provide(ClientDocuments.layer),
+  Layer.provideMerge(Audit.layer),
+  Layer.provide(Ed25519.layerNode)
+)
 
 export const services = Layer.mergeAll(domains, Backup.layer, Transfer.layer).pipe(
   Layer.provideMerge(DatabaseClock.layer),
@@ -53,7 +67,13 @@ const warnOfLifetimes = Effect.gen(function* () {
 })
 
 const sweeping = Effect.flatMap(Settings, ({ audit }) =>
-  sweepForever([...rotationSweeps, ...enrollmentSweeps, ...continuitySweeps, ...auditSweeps(audit.retention)])
+  sweepForever([
+    ...rotationSweeps,
+    ...enrollmentSweeps,
+    ...oauthSweeps,
+    ...continuitySweeps,
+    ...auditSweeps(audit.retention)
+  ])
 )
 
 /** Listens first, migrates then: until that is done every route that needs the database answers 503. */

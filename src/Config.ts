@@ -13,15 +13,18 @@ export class ConfigurationError extends Data.TaggedError("ConfigurationError")<{
 
 const invalid = (message: string) => Effect.fail(new Config.ConfigError(new ConfigProvider.SourceError({ message })))
 
-const seconds = (name: string, byDefault: number, { least = 1, most = 315_360_000 } = {}) =>
+const whole = (name: string, unit: string, byDefault: number, least: number, most: number) =>
   Config.Int(name).pipe(
     Config.withDefault(byDefault),
     Config.mapEffect((value) =>
       value >= least && value <= most
-        ? Effect.succeed(Duration.seconds(value))
-        : invalid(`${name} is a whole number of seconds from ${least} to ${most}.`)
+        ? Effect.succeed(value)
+        : invalid(`${name} is a whole number of ${unit} from ${least} to ${most}.`)
     )
   )
+
+const seconds = (name: string, byDefault: number, { least = 1, most = 315_360_000 } = {}) =>
+  whole(name, "seconds", byDefault, least, most).pipe(Config.map(Duration.seconds))
 
 const commaSeparated = (name: string) =>
   Config.String(name).pipe(
@@ -76,18 +79,11 @@ const database = Config.all({
     )
   ),
   dataDir: Config.NonEmptyString("SERVICE_DATA_DIR").pipe(Config.withDefault("./data")),
-  poolSize: Config.Int("SERVICE_DATABASE_POOL").pipe(Config.withDefault(10))
+  poolSize: whole("SERVICE_DATABASE_POOL", "connections", 10, 1, 500)
 })
 
 const audit = Config.all({
-  retention: Config.Int("SERVICE_AUDIT_RETENTION_DAYS").pipe(
-    Config.withDefault(400),
-    Config.mapEffect((days) =>
-      days >= 1 && days <= 3650
-        ? Effect.succeed(Duration.days(days))
-        : invalid("SERVICE_AUDIT_RETENTION_DAYS is a whole number of days from 1 to 3650.")
-    )
-  )
+  retention: whole("SERVICE_AUDIT_RETENTION_DAYS", "days", 400, 1, 3650).pipe(Config.map(Duration.days))
 })
 
 const bridge = Config.all({
@@ -100,6 +96,19 @@ const bridge = Config.all({
   rotationTtl: seconds("SERVICE_BRIDGE_ROTATION_TTL_SECONDS", 300, { most: 86_400 }),
   proofReplay: seconds("SERVICE_BRIDGE_PROOF_REPLAY_SECONDS", 86_400)
 })
+
+/** One sentence for each lifetime that is unusually short or long; the service does as it is told all the same. */
+export const unusualLifetimes = ({ bridge }: Read): ReadonlyArray<string> =>
+  usual.flatMap(([name, key, least, most]) => {
+    const seconds = Duration.toSeconds(bridge[key])
+    return seconds >= least && seconds <= most ? [] : [`${name} is ${seconds}: from ${least} to ${most} is usual.`]
+  })
+
+const usual = [
+  ["SERVICE_BRIDGE_CHALLENGE_TTL_SECONDS", "challengeTtl", 30, 3600],
+  ["SERVICE_BRIDGE_TOKEN_TTL_SECONDS", "tokenTtl", 300, 2_592_000],
+  ["SERVICE_BRIDGE_ROTATION_TTL_SECONDS", "rotationTtl", 10, 3600]
+] as const
 
 const access = Config.all({
   instanceId: optionalText("SERVICE_INSTANCE_ID").pipe(
@@ -151,19 +160,6 @@ const mcp = Config.all({
 const programs = Config.all({
   searchPath: Config.NonEmptyString("PATH").pipe(Config.withDefault("/usr/local/bin:/usr/bin:/bin"))
 })
-
-/** One sentence for each lifetime that is unusually short or long; the service does as it is told all the same. */
-export const unusualLifetimes = ({ bridge }: Read): ReadonlyArray<string> =>
-  usual.flatMap(([name, key, least, most]) => {
-    const seconds = Duration.toSeconds(bridge[key])
-    return seconds >= least && seconds <= most ? [] : [`${name} is ${seconds}: from ${least} to ${most} is usual.`]
-  })
-
-const usual = [
-  ["SERVICE_BRIDGE_CHALLENGE_TTL_SECONDS", "challengeTtl", 30, 3600],
-  ["SERVICE_BRIDGE_TOKEN_TTL_SECONDS", "tokenTtl", 300, 2_592_000],
-  ["SERVICE_BRIDGE_ROTATION_TTL_SECONDS", "rotationTtl", 10, 3600]
-] as const
 
 const all = Config.all({ http, database, audit, bridge, access, oauth, mcp, programs })
 type Read = Config.Success<typeof all>

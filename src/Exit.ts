@@ -4,12 +4,20 @@ import { Cause, Effect, type Exit } from "effect"
 // By tag, so that `service-admin --help` need not load the modules of these errors.
 const codes: Readonly<Record<string, number>> = {
   ShowHelp: 64,
+  UsageError: 64,
   DatabaseUnreachable: 75,
   ManagedPostgresError: 75,
   bridge_persistence_error: 75,
+  bridge_rotation_in_progress: 75,
+  rate_limited: 75,
+  ServiceUnreachable: 75,
+  FolderInUse: 75,
   ConfigurationError: 78,
   MigrationError: 78,
-  SecretsError: 78
+  SecretsError: 78,
+  FolderError: 78,
+  OtherBridge: 78,
+  NotEnrolled: 78
 }
 
 const tagOf = (error: unknown) => (error instanceof Error && "_tag" in error ? String(error._tag) : "")

@@ -16,6 +16,8 @@ import { RateLimit } from "./edge/RateLimit.ts"
 import { requirements } from "./edge/Requirements.ts"
 import { EnrollmentHttp } from "./enrollment/Http.ts"
 import { McpHttp } from "./mcp/Http.ts"
+import { ConsentHttp } from "./oauth/ConsentHttp.ts"
+import { OAuthHttp } from "./oauth/Http.ts"
 import { RetiredHttp, RotationHttp } from "./rotation/Http.ts"
 import { refuse } from "./wire/Errors.ts"
 import { answer } from "./wire/Refusal.ts"
@@ -50,6 +52,8 @@ const routes = Layer.mergeAll(
   ),
   onlyDeclaredMethods(Api),
   McpHttp,
+  OAuthHttp,
+  ConsentHttp,
   healthz,
   readyz,
   ...["/healthz", "/readyz", "/openapi.json"].map((path) => onlyMethods(path as HttpRouter.PathInput, ["GET"])),
@@ -60,13 +64,20 @@ const routes = Layer.mergeAll(
 const routerConfig = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false }
 
 /** Slow clients are cut off: 10 s for the headers, 30 s for a whole request. */
-const server = () =>
-  createServer({
+const server = () => {
+  const server = createServer({
     headersTimeout: 10_000,
     requestTimeout: 30_000,
     connectionsCheckingInterval: 2_000,
     keepAliveTimeout: 65_000
   })
+  // A connection that falls idle while the server stops would hold it up for the rest of its keep-alive.
+  return server.on("request", (_, response) =>
+    response.once("finish", () => {
+      if (!server.listening) setImmediate(() => server.closeIdleConnections())
+    })
+  )
+}
 
 const listener = Layer.unwrap(
   Effect.map(Settings, ({ http }) =>

@@ -4,15 +4,17 @@
  * Whatever ends a request (no route, a body too large, a lost database, a defect) leaves as the error object of spec
  * 2.7. A defect is logged under the request id and shown as a bare `internal_error`.
  */
-import { Cause, Effect, Option, type Types } from "effect"
+import { type Cause, Effect, Option, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { uuid } from "../crypto/Random.ts"
 import { findToken } from "../crypto/Tokens.ts"
-import { databaseLoss, withoutValues } from "../database/Persistence.ts"
+import { databaseLoss } from "../database/Persistence.ts"
 import { refuse } from "../wire/Errors.ts"
 import { Caller } from "../wire/Headers.ts"
 import { answer } from "../wire/Refusal.ts"
 import { Addresses } from "./Addresses.ts"
+import { report } from "./Report.ts"
+import { strictUtf8 } from "./Utf8.ts"
 
 // The router wants to see the failures of others pass through the type; here they end.
 type Handled = Effect.fn.Return<
@@ -39,6 +41,7 @@ export const boundary = HttpRouter.middleware(
           HttpServerResponse.setHeaders(inErrorShape(response), { ...standing(request), "x-request-id": requestId })
         ),
         Effect.tap((response) => record(request, response)),
+        Effect.provideService(HttpServerRequest.HttpServerRequest, strictUtf8(request)),
         Effect.provideService(Caller, caller),
         Effect.annotateLogs("request_id", requestId),
         Effect.withSpan("Http.request", { kind: "server", attributes: { request_id: requestId } })
@@ -57,9 +60,7 @@ const answerTo = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   const lost = databaseLoss(cause)
   if (Option.isSome(lost)) return answer(lost.value)
   const [response] = yield* HttpServerError.causeResponse(cause)
-  if (response.status >= 500 && !Cause.hasInterruptsOnly(cause)) {
-    yield* Effect.logError("A request failed").pipe(Effect.annotateLogs(withoutValues(cause)))
-  }
+  if (response.status >= 500) yield* report(cause)
   return response
 })
 

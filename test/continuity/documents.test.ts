@@ -10,7 +10,7 @@ import { dirname, join } from "node:path"
 import { SqlClient } from "effect/sql"
 import { Documents } from "../../src/documents/Documents.ts"
 import { boundaryBefore, endOf } from "../../src/documents/Fragment.ts"
-import { Agent, type Called } from "../support/Agent.ts"
+import { Agent, type Called } from "../support/McpAgent.ts"
 import { Service } from "../support/Service.ts"
 
 const hasGit = spawnSync("git", ["--version"]).status === 0

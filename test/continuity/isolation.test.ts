@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import * as fc from "fast-check"
 import { randomUUID } from "node:crypto"
 import { SqlClient } from "effect/sql"
-import { Agent } from "../support/Agent.ts"
+import { Agent } from "../support/McpAgent.ts"
 import { Service } from "../support/Service.ts"
 
 const uses: Record<string, (id: string, version: number) => { tool: string; given: Record<string, unknown> }> = {

@@ -5,7 +5,7 @@ import { TestClock } from "effect/testing"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
 import { Memory } from "../../src/continuity/Memory.ts"
-import { Agent } from "../support/Agent.ts"
+import { Agent } from "../support/McpAgent.ts"
 import { Service } from "../support/Service.ts"
 
 layer(Service.layer)("memory", (it) => {

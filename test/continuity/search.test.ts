@@ -1,7 +1,7 @@
 /** Search: spec 4.11; ranking as continuity.md. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { Agent } from "../support/Agent.ts"
+import { Agent } from "../support/McpAgent.ts"
 import { Service } from "../support/Service.ts"
 
 const entries = {

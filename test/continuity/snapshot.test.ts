@@ -2,7 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { Agent } from "../support/Agent.ts"
+import { Agent } from "../support/McpAgent.ts"
 import { Service } from "../support/Service.ts"
 
 layer(Service.layer)("continuity_context", (it) => {

@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
-import { Agent } from "../support/Agent.ts"
+import { Agent } from "../support/McpAgent.ts"
 import { Service } from "../support/Service.ts"
 
 const statuses = ["open", "in_progress", "blocked", "done", "cancelled"] as const

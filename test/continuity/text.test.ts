@@ -3,7 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
 import { format, type TokenKind, kinds } from "../../src/crypto/Tokens.ts"
-import { Agent } from "../support/Agent.ts"
+import { Agent } from "../support/McpAgent.ts"
 import { Service } from "../support/Service.ts"
 import { send } from "../support/Http.ts"
 

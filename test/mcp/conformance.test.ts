@@ -5,7 +5,7 @@ import { execFile } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Agent } from "../support/Agent.ts"
+import { Agent } from "../support/McpAgent.ts"
 import { bearerProxy } from "../support/BearerProxy.ts"
 import { Service } from "../support/Service.ts"
 

@@ -1,7 +1,7 @@
 /** The endpoint of spec 4.8 as HTTP: origins, credentials, methods, bodies, rates. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { Agent } from "../support/Agent.ts"
+import { Agent } from "../support/McpAgent.ts"
 import { send } from "../support/Http.ts"
 import { instance, Service } from "../support/Service.ts"
 

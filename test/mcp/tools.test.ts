@@ -3,7 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { Projects } from "../../src/projects/Projects.ts"
-import { Agent } from "../support/Agent.ts"
+import { Agent } from "../support/McpAgent.ts"
 import { Service } from "../support/Service.ts"
 
 const names = [

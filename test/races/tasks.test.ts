@@ -2,7 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { Agent, issueToken } from "../support/Agent.ts"
+import { Agent, issueToken } from "../support/McpAgent.ts"
 import { instance, Service } from "../support/Service.ts"
 
 layer(Service.layer)("racing agents", (it) => {
