@@ -156,12 +156,7 @@ const mcp = Config.all({
   revision: Config.NonEmptyString("SERVICE_REVISION").pipe(Config.withDefault(revision))
 })
 
-/** Where programs of the machine are looked for: git, when documents are pinned. */
-const programs = Config.all({
-  searchPath: Config.NonEmptyString("PATH").pipe(Config.withDefault("/usr/local/bin:/usr/bin:/bin"))
-})
-
-const all = Config.all({ http, database, audit, bridge, access, oauth, mcp, programs })
+const all = Config.all({ http, database, audit, bridge, access, oauth, mcp })
 type Read = Config.Success<typeof all>
 
 /** What follows from several settings at once. */

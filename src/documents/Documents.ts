@@ -6,7 +6,6 @@
 import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../audit/Audit.ts"
-import { Settings } from "../Config.ts"
 import { uuidAt } from "../crypto/Random.ts"
 import { equal, sha256 } from "../crypto/Sha256.ts"
 import { DatabaseClock } from "../database/Clock.ts"
@@ -78,7 +77,6 @@ export class Documents extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const clock = yield* DatabaseClock
       const audit = yield* Audit
-      const { programs } = yield* Settings
       const store = Store.make(sql)
 
       const existing = Effect.fnUntraced(function* (project_id: string) {
@@ -87,7 +85,7 @@ export class Documents extends Context.Service<
 
       const pin = Effect.fn("Documents.pin")(function* ({ directory, ...place }: Pin) {
         yield* persistence(existing(place.project_id))
-        const file = yield* readFile(programs.searchPath, directory, place.commit, place.path)
+        const file = yield* readFile(directory, place.commit, place.path)
         return yield* keep(place, file)
       })
 

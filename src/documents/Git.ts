@@ -14,23 +14,20 @@ import { refuse } from "./Errors.ts"
 
 const largest = 1_048_576
 
+/** Where the git program is looked for: the service's own environment holds secrets and is not handed on. */
+const searchPath = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin:/run/current-system/sw/bin"
+
 export interface GitFile {
   readonly mode: "100644" | "100755"
   readonly blob_oid: string
   readonly bytes: Uint8Array
 }
 
-/** `searchPath`: where the git program is looked for. */
-export const readFile = Effect.fnUntraced(function* (
-  searchPath: string,
-  directory: string,
-  commit: string,
-  file: string
-) {
+export const readFile = Effect.fnUntraced(function* (directory: string, commit: string, file: string) {
   if (!isPath(file)) return yield* refuse("document_path_invalid")
   if (!/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(commit)) return yield* refuse("document_commit_invalid")
   const nested = join(directory, ".git")
-  const git = run(searchPath, existsSync(nested) ? nested : directory)
+  const git = run(existsSync(nested) ? nested : directory)
 
   if ((yield* git(["rev-parse", "--git-dir"])) === undefined) return yield* refuse("document_repository_unusable")
   // A partial clone would fetch what it lacks.
@@ -65,7 +62,7 @@ interface Entry {
 }
 
 /** Undefined when git fails; a missing program is a refusal of its own. */
-const run = (searchPath: string, gitDirectory: string) => (args: ReadonlyArray<string>) =>
+const run = (gitDirectory: string) => (args: ReadonlyArray<string>) =>
   Effect.callback<Buffer | undefined, ReturnType<typeof refuse<"git_missing">>>((resume) => {
     const child = execFile(
       "git",
