@@ -4,9 +4,12 @@ import * as App from "../src/App.ts"
 import { ProjectTokens } from "../src/access/ProjectTokens.ts"
 import { Audit } from "../src/audit/Audit.ts"
 import { Bridges } from "../src/bridge/Bridges.ts"
+import { Memory } from "../src/continuity/Memory.ts"
+import { Transfer } from "../src/continuity/Transfer.ts"
 import { Backup } from "../src/database/Backup.ts"
 import { migrateSoon } from "../src/database/Database.ts"
 import { databaseLoss } from "../src/database/Persistence.ts"
+import { Documents } from "../src/documents/Documents.ts"
 import { Credentials } from "../src/enrollment/Credentials.ts"
 import { Clients } from "../src/oauth/Clients.ts"
 import { Grants } from "../src/oauth/Grants.ts"
@@ -20,10 +23,13 @@ const services = Effect.gen(function* () {
     backup: yield* Backup,
     bridges: yield* Bridges,
     credentials: yield* Credentials,
+    documents: yield* Documents,
+    memory: yield* Memory,
     oauthClients: yield* Clients,
     oauthGrants: yield* Grants,
     projects: yield* Projects,
-    projectTokens: yield* ProjectTokens
+    projectTokens: yield* ProjectTokens,
+    transfer: yield* Transfer
   }
 })
 export type Services = Effect.Success<typeof services>

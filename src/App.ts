@@ -7,11 +7,17 @@ import { sweeps as auditSweeps } from "./audit/Sweeps.ts"
 import { announce } from "./Banner.ts"
 import { Bridges } from "./bridge/Bridges.ts"
 import { Settings, unusualLifetimes } from "./Config.ts"
+import { Memory } from "./continuity/Memory.ts"
+import { Snapshot } from "./continuity/Snapshot.ts"
+import { sweeps as continuitySweeps } from "./continuity/Sweeps.ts"
+import { Tasks } from "./continuity/Tasks.ts"
+import { Transfer } from "./continuity/Transfer.ts"
 import { Ed25519 } from "./crypto/Ed25519.ts"
 import { Backup } from "./database/Backup.ts"
 import { DatabaseClock } from "./database/Clock.ts"
 import { Database, migrateUntilDone } from "./database/Database.ts"
 import { sweepForever } from "./database/Sweeper.ts"
+import { Documents } from "./documents/Documents.ts"
 import { Credentials } from "./enrollment/Credentials.ts"
 import { Enrollment } from "./enrollment/Enrollment.ts"
 import { sweeps as enrollmentSweeps } from "./enrollment/Sweeps.ts"
@@ -38,7 +44,11 @@ export const domains = Layer.mergeAll(
   Authorize.layer,
   Consent.layer,
   Grants.layer,
-  Projects.layer
+  Projects.layer,
+  Memory.layer,
+  Tasks.layer,
+  Snapshot.layer,
+  Documents.layer
 ).pipe(
   Layer.provideMerge(Clients.layer),
   Layer.provide(ClientDocuments.layer),
@@ -46,7 +56,7 @@ export const domains = Layer.mergeAll(
   Layer.provide(Ed25519.layerNode)
 )
 
-export const services = Layer.merge(domains, Backup.layer).pipe(
+export const services = Layer.mergeAll(domains, Backup.layer, Transfer.layer).pipe(
   Layer.provideMerge(DatabaseClock.layer),
   Layer.provideMerge(Database.layer),
   Layer.provideMerge(Settings.layer)
@@ -57,7 +67,13 @@ const warnOfLifetimes = Effect.gen(function* () {
 })
 
 const sweeping = Effect.flatMap(Settings, ({ audit }) =>
-  sweepForever([...rotationSweeps, ...enrollmentSweeps, ...oauthSweeps, ...auditSweeps(audit.retention)])
+  sweepForever([
+    ...rotationSweeps,
+    ...enrollmentSweeps,
+    ...oauthSweeps,
+    ...continuitySweeps,
+    ...auditSweeps(audit.retention)
+  ])
 )
 
 /** Listens first, migrates then: until that is done every route that needs the database answers 503. */

@@ -5,6 +5,7 @@
  * Without DATABASE_URL the settings that are still missing are taken from SERVICE_DATA_DIR/secrets.env (see Secrets.ts).
  */
 import { Config, ConfigProvider, Context, Data, Duration, Effect, Layer, Option, Redacted } from "effect"
+import { revision } from "./Package.ts"
 import { generatedSecrets } from "./Secrets.ts"
 
 /** One line that names the setting and what it should be. The process ends with exit code 78. */
@@ -25,9 +26,8 @@ const whole = (name: string, unit: string, byDefault: number, least: number, mos
 const seconds = (name: string, byDefault: number, { least = 1, most = 315_360_000 } = {}) =>
   whole(name, "seconds", byDefault, least, most).pipe(Config.map(Duration.seconds))
 
-const commaSeparated = (name: string, byDefault: string) =>
+const commaSeparated = (name: string) =>
   Config.String(name).pipe(
-    Config.withDefault(byDefault),
     Config.map((list) =>
       list
         .split(",")
@@ -64,7 +64,7 @@ const http = Config.all({
     )
   ),
   baseUrl: optionalText("SERVICE_BASE_URL"),
-  trustedProxies: commaSeparated("SERVICE_TRUSTED_PROXIES", ""),
+  trustedProxies: commaSeparated("SERVICE_TRUSTED_PROXIES").pipe(Config.withDefault<Array<string>>([])),
   rateLimits: onOff("SERVICE_RATE_LIMITS", "on"),
   logLevel: Config.LogLevel("SERVICE_LOG_LEVEL").pipe(Config.withDefault("Info" as const))
 })
@@ -132,7 +132,8 @@ const oauth = Config.all({
   dynamicRegistration: Config.option(Config.Literals(["on", "off"], "SERVICE_OAUTH_DYNAMIC_REGISTRATION")),
   revocation: onOff("SERVICE_OAUTH_REVOCATION", "on"),
   cimd: Config.Literals(["allowlist", "off"], "SERVICE_OAUTH_CIMD").pipe(Config.withDefault("allowlist" as const)),
-  cimdHosts: commaSeparated("SERVICE_OAUTH_CIMD_HOSTS", "claude.ai,chatgpt.com,vscode.dev").pipe(
+  cimdHosts: commaSeparated("SERVICE_OAUTH_CIMD_HOSTS").pipe(
+    Config.withDefault(["claude.ai", "chatgpt.com", "vscode.dev"]),
     Config.mapEffect((hosts) =>
       hosts.every((host) => /^[a-z0-9-]+(\.[a-z0-9-]+)+$/.test(host))
         ? Effect.succeed(new Set(hosts))
@@ -141,7 +142,21 @@ const oauth = Config.all({
   )
 })
 
-const all = Config.all({ http, database, audit, bridge, access, oauth })
+/** What server_identity shows, and which browsers may call /mcp. */
+const mcp = Config.all({
+  // Besides the service's own origin. Absent: with a loopback base URL every loopback origin, else none.
+  allowedOrigins: Config.option(commaSeparated("SERVICE_ALLOWED_ORIGINS")).pipe(
+    Config.mapEffect((origins) =>
+      Option.getOrElse(origins, () => []).every((text) => URL.canParse(text) && new URL(text).origin === text)
+        ? Effect.succeed(Option.getOrUndefined(origins))
+        : invalid("SERVICE_ALLOWED_ORIGINS lists origins such as https://app.example.com.")
+    )
+  ),
+  environment: optionalText("SERVICE_ENVIRONMENT"),
+  revision: Config.NonEmptyString("SERVICE_REVISION").pipe(Config.withDefault(revision))
+})
+
+const all = Config.all({ http, database, audit, bridge, access, oauth, mcp })
 type Read = Config.Success<typeof all>
 
 /** What follows from several settings at once. */
@@ -150,6 +165,9 @@ interface Settled {
   /** The issuer of tokens: an origin (contract section 4). */
   readonly authUrl: URL
   readonly dynamicRegistration: boolean
+  /** The address of the MCP endpoint, as clients know it and tokens are bound to it. */
+  readonly resource: string
+  readonly identity: { readonly environment: string; readonly service_revision: string }
 }
 
 export class Settings extends Context.Service<Settings, Read & Settled>()("service/Settings") {
@@ -176,7 +194,7 @@ function inOneLine({ cause }: Config.ConfigError) {
 }
 
 /** Refuses combinations that would be unsafe, and settles the two URLs: origins, https unless loopback. */
-const check = Effect.fnUntraced(function* ({ bridge, database, http, oauth }: Read) {
+const check = Effect.fnUntraced(function* ({ bridge, database, http, mcp, oauth }: Read) {
   if (Redacted.value(bridge.enrollmentSecret) === Redacted.value(bridge.tokenSecret)) {
     return yield* invalid("SERVICE_BRIDGE_ENROLLMENT_SECRET and SERVICE_BRIDGE_TOKEN_SECRET must differ.")
   }
@@ -193,7 +211,11 @@ const check = Effect.fnUntraced(function* ({ bridge, database, http, oauth }: Re
     onNone: () => local,
     onSome: (value) => value === "on"
   })
-  return { baseUrl, authUrl, dynamicRegistration } satisfies Settled
+  const identity = {
+    environment: mcp.environment ?? (isLoopback(baseUrl) ? "development" : "production"),
+    service_revision: mcp.revision
+  }
+  return { baseUrl, authUrl, dynamicRegistration, resource: `${baseUrl.origin}/mcp`, identity } satisfies Settled
 })
 
 const origin = Effect.fnUntraced(function* (name: string, text: string) {
