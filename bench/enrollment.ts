@@ -66,7 +66,7 @@ const main = Effect.gen(function* () {
     const count = operation === "prove" ? proofs : most
     const first = yield* on.issue(count + harness.connections)
     const { project_id, url: service } = on
-    return yield* harness.measure(at, { operation, service, seconds, count, project_id, first })
+    return yield* harness.measure(on, at, { operation, service, seconds, count, project_id, first })
   })
 
   const scripted = Effect.fnUntraced(function* (round: number) {
@@ -76,7 +76,7 @@ const main = Effect.gen(function* () {
   })
 
   const accounts = ({ pid, url }: harness.Target) =>
-    harness.measure({ pid, url }, { operation: "account", seconds, count: seconds * 6000, first: 0 })
+    harness.measure(on, { pid, url }, { operation: "account", seconds, count: seconds * 6000, first: 0 })
 
   yield* load("enroll", on, 5)
   yield* load("prove", peer, 10)

@@ -15,7 +15,7 @@ import { once } from "node:events"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { join, resolve } from "node:path"
 import { parseArgs, promisify } from "node:util"
 import { services } from "../src/App.ts"
 import * as Tokens from "../src/crypto/Tokens.ts"
@@ -25,12 +25,19 @@ import type { Load, Measured } from "./load.ts"
 import { credentialOf } from "./seeds.ts"
 
 const { values } = parseArgs({
-  options: { seconds: { type: "string", default: "60" }, requests: { type: "string", default: "20000" } }
+  options: {
+    seconds: { type: "string", default: "60" },
+    requests: { type: "string", default: "20000" },
+    profile: { type: "string" }
+  }
 })
 /** How long a whole benchmark may take. */
 export const seconds = Number(values.seconds)
 /** How many requests the memory is watched for. */
 export const requests = Number(values.requests)
+
+/** Where the service leaves a CPU profile when it ends. */
+const profiling = values.profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${resolve(values.profile)}`]
 
 /** The service's own default, so every peer has as many connections to the database. */
 export const poolSize = 10
@@ -48,7 +55,7 @@ export const start = Effect.gen(function* () {
   const port = yield* freePort
   const environment = { SERVICE_DATA_DIR: data, SERVICE_PORT: String(port), SERVICE_RATE_LIMITS: "off" }
   const url = `http://127.0.0.1:${port}`
-  const child = yield* started("src/main.ts", environment)
+  const child = yield* started([...profiling, "src/main.ts"], environment)
   yield* answers(`${url}/readyz`)
 
   const context = yield* Layer.build(
@@ -59,6 +66,7 @@ export const start = Effect.gen(function* () {
   const { project_id } = yield* projects.create("Bench")
   yield* projects.approveReference(project_id, "github:octo", Option.none())
   const { host, port: pgPort } = Context.get(context, PgClient.PgClient).config
+  const postmaster = Number(readFileSync(join(host!, "postmaster.pid"), "utf8").split("\n")[0])
 
   let credentials = 0
   /** Numbers `count` unused credentials and answers the first. */
@@ -75,15 +83,15 @@ export const start = Effect.gen(function* () {
     return first
   })
 
-  return { url, pid: child.pid!, context, sql, project_id, issue, database: { host: host!, port: pgPort! } }
+  return { url, pid: child.pid!, context, sql, project_id, issue, postmaster, database: { host: host!, port: pgPort! } }
 })
 export type Bench = Effect.Success<typeof start>
 
 /** A node process that runs until the scope closes. */
-export const started = (file: string, environment: Readonly<Record<string, string>>, args: Array<string> = []) =>
+export const started = (args: ReadonlyArray<string>, environment: Readonly<Record<string, string>> = {}) =>
   Effect.acquireRelease(
     Effect.sync(() =>
-      spawn(process.execPath, [file, ...args], {
+      spawn(process.execPath, args, {
         cwd: join(import.meta.dirname, ".."),
         env: { PATH: process.env["PATH"], ...environment },
         stdio: ["ignore", "ignore", "inherit"]
@@ -105,16 +113,21 @@ export const freePort = Effect.promise(async () => {
   return port
 })
 
-/** `cpu_us` is the CPU time of the process under load, all threads, per operation. */
-export const measure = ({ pid, url }: Target, load: Omit<Load, "url" | "connections">) =>
+/** CPU time per operation: of the process under load with all its threads, and of PostgreSQL with all its processes. */
+export const measure = (on: Pick<Bench, "postmaster">, { pid, url }: Target, load: Omit<Load, "url" | "connections">) =>
   Effect.promise(async () => {
     const generator = fork(join(import.meta.dirname, "load.ts"), [JSON.stringify({ ...load, url, connections })])
     await said(generator)
-    const before = cpuSeconds(pid)
+    const [before, databaseBefore] = [cpuSeconds(pid), databaseCpuSeconds(on.postmaster)]
     generator.send("go")
     const measured = (await said(generator)) as Measured
-    const cpu_us = ((cpuSeconds(pid) - before) / measured.count) * 1e6
-    return { ...measured, cpu_us, rss_mib: rssMib(pid) }
+    const each = (seconds: number) => (seconds / measured.count) * 1e6
+    return {
+      ...measured,
+      cpu_us: each(cpuSeconds(pid) - before),
+      database_cpu_us: each(databaseCpuSeconds(on.postmaster) - databaseBefore),
+      rss_mib: rssMib(pid)
+    }
   })
 
 const said = (child: ChildProcess) =>
@@ -123,10 +136,18 @@ const said = (child: ChildProcess) =>
     child.once("exit", (code) => reject(new Error(`The load generator ended with ${code}.`)))
   })
 
-/** User and system time; /proc counts in hundredths of a second. */
-const cpuSeconds = (pid: number) => {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]!.split(" ")
-  return (Number(fields[11]) + Number(fields[12])) / 100
+/** /proc counts in hundredths of a second: user and system time, then those of children that have ended. */
+const times = (pid: number) => {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]!.split(" ").map(Number)
+  return { own: (fields[11]! + fields[12]!) / 100, ended: (fields[13]! + fields[14]!) / 100 }
+}
+
+const cpuSeconds = (pid: number) => times(pid).own
+
+const databaseCpuSeconds = (postmaster: number) => {
+  const { ended, own } = times(postmaster)
+  const sessions = readFileSync(`/proc/${postmaster}/task/${postmaster}/children`, "utf8").trim().split(" ")
+  return sessions.reduce((sum, pid) => sum + cpuSeconds(Number(pid)), own + ended)
 }
 
 const rssMib = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) / 1024
@@ -141,10 +162,12 @@ export const pgbench = Effect.fnUntraced(function* <E>(
   options: { readonly seconds: number; readonly base: number; readonly done: Effect.Effect<number, E> }
 ) {
   const before = yield* options.done
+  const cpuBefore = databaseCpuSeconds(on.postmaster)
   const measured = yield* runPgbench(on.database, script, options)
+  const cpu = databaseCpuSeconds(on.postmaster) - cpuBefore
   const done = (yield* options.done) - before
   return done === measured.count
-    ? measured
+    ? { ...measured, database_cpu_us: (cpu / measured.count) * 1e6 }
     : yield* Effect.die(`${measured.count} transactions of pgbench did ${done} times what they should.`)
 })
 

@@ -20,7 +20,7 @@ export const raw = Effect.fnUntraced(function* (
 ) {
   const port = yield* freePort
   const argument = JSON.stringify({ database, port, poolSize, statements } satisfies Raw)
-  const child = yield* started("bench/raw.ts", {}, [argument])
+  const child = yield* started(["bench/raw.ts", argument])
   const url = `http://127.0.0.1:${port}`
   yield* listening(url)
   return { url, pid: child.pid! }

@@ -2,7 +2,11 @@
 import type { Measured } from "./load.ts"
 
 /** One round; CPU and memory where the process under load is known. */
-export type Round = Measured & { readonly cpu_us?: number; readonly rss_mib?: number }
+export type Round = Measured & {
+  readonly cpu_us?: number
+  readonly database_cpu_us?: number
+  readonly rss_mib?: number
+}
 
 export interface Figure {
   readonly name: string
@@ -10,6 +14,7 @@ export interface Figure {
   readonly p50_ms?: number
   readonly p99_ms?: number
   readonly cpu_us?: number
+  readonly database_cpu_us?: number
   readonly rss_mib?: number
   readonly ratio?: Ratio
   readonly note?: string
@@ -29,10 +34,12 @@ export const figure = (
   rounds: ReadonlyArray<Round>,
   rest: Pick<Figure, "ratio" | "note"> = {}
 ): Figure => {
-  const medians = (["per_second", "p50_ms", "p99_ms", "cpu_us", "rss_mib"] as const).flatMap((key) => {
-    const values = rounds.flatMap((round) => round[key] ?? [])
-    return values.length === 0 ? [] : [[key, median(values)]]
-  })
+  const medians = (["per_second", "p50_ms", "p99_ms", "cpu_us", "database_cpu_us", "rss_mib"] as const).flatMap(
+    (key) => {
+      const values = rounds.flatMap((round) => round[key] ?? [])
+      return values.length === 0 ? [] : [[key, median(values)]]
+    }
+  )
   return { name, ...Object.fromEntries(medians), ...rest }
 }
 
@@ -55,13 +62,13 @@ export const report = (bench: string, figures: ReadonlyArray<Figure>) => {
 }
 
 const header = [
-  "| what | per second | p50 ms | p99 ms | CPU µs each | RSS MiB | the service's to this (rounds) | aim |",
-  "|---|--:|--:|--:|--:|--:|---|---|"
+  "| what | per second | p50 ms | p99 ms | CPU µs each | database CPU µs | RSS MiB | the service's to this (rounds) | aim |",
+  "|---|--:|--:|--:|--:|--:|--:|---|---|"
 ].join("\n")
 
-const row = ({ cpu_us, name, note, p50_ms, p99_ms, per_second, ratio, rss_mib }: Figure) => {
+const row = ({ cpu_us, database_cpu_us, name, note, p50_ms, p99_ms, per_second, ratio, rss_mib }: Figure) => {
   const compared = ratio && `${ratio.of} ${two(ratio.median)} (${two(ratio.low)} to ${two(ratio.high)})`
-  const numbers = [whole(per_second), one(p50_ms), one(p99_ms), whole(cpu_us), whole(rss_mib)]
+  const numbers = [whole(per_second), one(p50_ms), one(p99_ms), whole(cpu_us), whole(database_cpu_us), whole(rss_mib)]
   const cells = [name, ...numbers, compared ?? note ?? "", ratio === undefined ? "" : verdict(ratio)]
   return `| ${cells.join(" | ")} |`
 }

@@ -63,7 +63,7 @@ const main = Effect.gen(function* () {
   ) {
     const first = yield* on.issue(harness.connections * 4)
     const { project_id, url: service } = on
-    return yield* harness.measure(at, { operation, service, seconds, count, project_id, first })
+    return yield* harness.measure(on, at, { operation, service, seconds, count, project_id, first })
   })
 
   const scripted = Effect.fnUntraced(function* (round: number) {
