@@ -25,7 +25,8 @@ export interface Ratio {
   readonly median: number
   readonly low: number
   readonly high: number
-  readonly aim: { readonly least: number } | { readonly most: number }
+  readonly rounds: number
+  readonly aim?: { readonly least: number } | { readonly most: number } | undefined
 }
 
 /** The median of each number over the rounds. */
@@ -48,11 +49,11 @@ export const ratio = (
   of: Ratio["of"],
   service: ReadonlyArray<Round>,
   peer: ReadonlyArray<Round>,
-  aim: Ratio["aim"]
+  aim?: Ratio["aim"]
 ): Ratio => {
   const number = ({ cpu_us, per_second }: Round) => (of === "rate" ? per_second : cpu_us!)
   const ratios = service.map((round, at) => number(round) / number(peer[at]!))
-  return { of, median: median(ratios), low: Math.min(...ratios), high: Math.max(...ratios), aim }
+  return { of, median: median(ratios), low: Math.min(...ratios), high: Math.max(...ratios), rounds: ratios.length, aim }
 }
 
 const median = (values: ReadonlyArray<number>) => values.toSorted((a, b) => a - b)[values.length >> 1]!
@@ -73,10 +74,12 @@ const row = ({ cpu_us, database_cpu_us, name, note, p50_ms, p99_ms, per_second, 
   return `| ${cells.join(" | ")} |`
 }
 
-const verdict = ({ aim, median }: Ratio) =>
-  "least" in aim
+const verdict = ({ aim, median }: Ratio) => {
+  if (aim === undefined) return ""
+  return "least" in aim
     ? `≥ ${aim.least}: ${median >= aim.least ? "met" : "missed"}`
     : `≤ ${aim.most}: ${median <= aim.most ? "met" : "missed"}`
+}
 
 const digits = (count: number) => (value?: number) => value?.toFixed(count) ?? ""
 const [whole, one, two] = [digits(0), digits(1), digits(2)]

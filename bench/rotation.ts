@@ -81,6 +81,7 @@ const main = Effect.gen(function* () {
   yield* load("rotate", on, 4)
   yield* load("self", on, 2)
   yield* load("self", peer, 2)
+  yield* on.sql`analyze`
   const { pgbench, rotate, self, selfPeer } = yield* harness.inTurns({
     rotate: () => load("rotate", on, seconds),
     pgbench: scripted,
