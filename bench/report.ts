@@ -56,19 +56,23 @@ export const ratio = (
   return { of, median: median(ratios), low: Math.min(...ratios), high: Math.max(...ratios), rounds: ratios.length, aim }
 }
 
-const median = (values: ReadonlyArray<number>) => values.toSorted((a, b) => a - b)[values.length >> 1]!
+const median = (values: ReadonlyArray<number>) => {
+  const sorted = values.toSorted((a, b) => a - b)
+  return (sorted[(sorted.length - 1) >> 1]! + sorted[sorted.length >> 1]!) / 2
+}
 
 export const report = (bench: string, figures: ReadonlyArray<Figure>) => {
   process.stdout.write(`${JSON.stringify({ bench, figures })}\n${header}\n${figures.map(row).join("\n")}\n`)
 }
 
 const header = [
-  "| what | per second | p50 ms | p99 ms | CPU µs each | database CPU µs | RSS MiB | the service's to this (rounds) | aim |",
+  "| what | per second | p50 ms | p99 ms | CPU µs each | database CPU µs | RSS MiB | the service's to this | aim |",
   "|---|--:|--:|--:|--:|--:|--:|---|---|"
 ].join("\n")
 
 const row = ({ cpu_us, database_cpu_us, name, note, p50_ms, p99_ms, per_second, ratio, rss_mib }: Figure) => {
-  const compared = ratio && `${ratio.of} ${two(ratio.median)} (${two(ratio.low)} to ${two(ratio.high)})`
+  const compared =
+    ratio && `${ratio.of} ${two(ratio.median)} (${two(ratio.low)} to ${two(ratio.high)}, ${ratio.rounds} rounds)`
   const numbers = [whole(per_second), one(p50_ms), one(p99_ms), whole(cpu_us), whole(database_cpu_us), whole(rss_mib)]
   const cells = [name, ...numbers, compared ?? note ?? "", ratio === undefined ? "" : verdict(ratio)]
   return `| ${cells.join(" | ")} |`
