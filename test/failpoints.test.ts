@@ -97,7 +97,7 @@ const operations: Readonly<Record<string, Operation>> = {
   )
 }
 
-layer(Service.layer, { timeout: "60 seconds" })("when a statement fails", (it) => {
+layer(Service.layer)("when a statement fails", (it) => {
   const start = Effect.fnUntraced(function* ({ after }: Operation) {
     const made = yield* world
     if (after !== undefined) yield* after(yield* Service, made)

@@ -37,8 +37,6 @@ export class OAuthRefused extends Data.TaggedError("OAuthRefused")<{
   readonly message: string
 }> {}
 
-export type OAuthFailure = SignInRequired | OAuthUnreachable | OAuthMismatch | OAuthRefused
-
 export interface Options<E> {
   /** The MCP endpoint, exactly as people write it. */
   readonly resource: string

@@ -8,7 +8,7 @@
 
 export const lifetimes = { credential: 3600, challenge: 600, token: 2000, rotation: 300, proofReplay: 700 }
 
-export type KeyPairName = "a" | "b"
+type KeyPairName = "a" | "b"
 
 export type Op =
   | { readonly op: "issue"; readonly credential: string; readonly reenroll: boolean }

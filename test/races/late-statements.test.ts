@@ -46,7 +46,9 @@ const whole = (key: string, end: "confirm" | "abort") =>
   answered(({ token }, on) =>
     Effect.flatMap(on.prepare(token, key), (prepared) => {
       const { rotation_id, successor } = successorOf(prepared)
-      return on[end](successor, rotation_id)
+      return Effect.tap(on[end](successor, rotation_id, key), ({ status, text }) =>
+        Effect.sync(() => assert.strictEqual(status, 200, text))
+      )
     })
   )
 

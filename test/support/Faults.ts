@@ -27,6 +27,11 @@ export const faultyDatabase = (edited: (statement: string) => string = (statemen
   const connection = (to: SqlConnection.Connection): SqlConnection.Connection => {
     const end = Effect.ignoreCause(to.executeRaw("select pg_terminate_backend(pg_backend_pid())", []))
     const dead = Effect.flatMap(to.executeRaw("select 1", []), () => Effect.die("The connection should be dead."))
+    const note = (error: SqlError.SqlError) =>
+      Effect.sync(() => {
+        const { constraint, reason, sqlstate } = describe(error)
+        errors.push([reason, sqlstate, constraint].join(" ").trim())
+      })
     const may = <A>(text: string, run: (text: string) => Effect.Effect<A, SqlError.SqlError>) =>
       Effect.suspend((): Effect.Effect<A, SqlError.SqlError> => {
         const statement = Effect.tapError(run(edited(text)), note)
@@ -45,11 +50,6 @@ export const faultyDatabase = (edited: (statement: string) => string = (statemen
           case "disconnected after":
             return statement.pipe(Effect.andThen(end), Effect.andThen(dead))
         }
-      })
-    const note = (error: SqlError.SqlError) =>
-      Effect.sync(() => {
-        const { constraint, reason, sqlstate } = describe(error)
-        errors.push([reason, sqlstate, constraint].join(" ").trim())
       })
     return {
       execute: (sql, ...given) => may(sql, (text) => to.execute(text, ...given)),
