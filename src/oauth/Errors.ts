@@ -30,7 +30,8 @@ const table = {
 export type OAuthCode = keyof typeof table
 export type OAuthRefusal<Code extends OAuthCode = OAuthCode> = RefusalOf<typeof table, Code>
 
-const { refuse: byTable } = fromTable(table)
+const { codes, refuse: byTable } = fromTable(table)
+export { codes }
 
 export const refuse = <Code extends OAuthCode>(code: Code, sentence?: string): OAuthRefusal<Code> => {
   const refusal = byTable(code)
