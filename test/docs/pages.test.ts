@@ -5,10 +5,12 @@ import { dirname, join } from "node:path"
 import { packageRoot } from "../../src/Package.ts"
 import { read, rows, sections } from "../support/Markdown.ts"
 
-const pages = ["README.md", ...readdirSync(join(packageRoot, "docs")).map((name) => `docs/${name}`)].map((page) => ({
-  page,
-  text: read(page)
-}))
+const pages = ["README.md", "SECURITY.md", ...readdirSync(join(packageRoot, "docs")).map((name) => `docs/${name}`)].map(
+  (page) => ({
+    page,
+    text: read(page)
+  })
+)
 
 describe("every page", () => {
   it.each(pages)("$page names paths that exist, in this repository only", ({ page, text }) => {
