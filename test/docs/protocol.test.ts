@@ -110,7 +110,7 @@ describe("the OAuth part of docs/protocol.md", () => {
     const documented = rows(sections(part, 3).get("Errors of OAuth")!)
     assert.sameMembers(
       documented.map((row) => row["Error"] as OAuthCode),
-      oauthCodes
+      [...oauthCodes]
     )
     for (const { Error, Status } of documented)
       assert.strictEqual(Status, String(refuseOAuth(Error as OAuthCode).status), Error)
