@@ -19,6 +19,7 @@ import { McpHttp } from "./mcp/Http.ts"
 import { ConsentHttp } from "./oauth/ConsentHttp.ts"
 import { OAuthHttp } from "./oauth/Http.ts"
 import { RetiredHttp, RotationHttp } from "./rotation/Http.ts"
+import { SiteHttp } from "./site/Http.ts"
 import { refuse } from "./wire/Errors.ts"
 import { answer } from "./wire/Refusal.ts"
 
@@ -54,6 +55,7 @@ const routes = Layer.mergeAll(
   McpHttp,
   OAuthHttp,
   ConsentHttp,
+  SiteHttp,
   healthz,
   readyz,
   ...["/healthz", "/readyz", "/openapi.json"].map((path) => onlyMethods(path as HttpRouter.PathInput, ["GET"])),
