@@ -23,7 +23,7 @@ import { SiteHttp } from "./site/Http.ts"
 import { refuse } from "./wire/Errors.ts"
 import { answer } from "./wire/Refusal.ts"
 
-const ok = HttpServerResponse.jsonUnsafe({ status: "ok" })
+const ok = HttpServerResponse.jsonUnsafe({ status: "ok" }, { headers: { "cache-control": "no-store" } })
 
 /** Shallow liveness (spec 4.9): the process answers; the database is not asked. */
 const healthz = HttpRouter.add("GET", "/healthz", Effect.succeed(ok))

@@ -5,7 +5,7 @@ export const docsStyle = `${colours}
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; scroll-padding-top: 24px; }
 body {
-  margin: 0 auto; max-width: 68rem; display: grid; grid-template-columns: 12rem minmax(0, 1fr); gap: 0 56px; padding: 0 32px;
+  margin: 0 auto; max-width: 64rem; display: grid; grid-template-columns: 12rem minmax(0, 1fr); gap: 0 56px; padding: 0 32px;
   background: var(--ground); color: var(--ink);
   font: 16px/1.6 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif;
 }
@@ -25,7 +25,7 @@ h2 { margin: 0 0 12px; font-size: 1.625rem; }
 h3 { margin: 36px 0 8px; font-size: 1.125rem; }
 h4 { margin: 20px 0 4px; font-size: .8125rem; font-weight: 600; color: var(--soft); }
 h4.route { margin: 0 0 8px; font-size: .9375rem; color: var(--ink); overflow-wrap: anywhere; }
-p { margin: 0 0 14px; max-width: 42rem; }
+p { margin: 0 0 14px; }
 .lead { font-size: 1.1875rem; line-height: 1.5; }
 .soft { color: var(--soft); }
 section { margin: 64px 0 0; padding: 40px 0 0; border-top: 1px solid var(--line); }
@@ -33,7 +33,7 @@ section > h3:first-of-type { margin-top: 28px; }
 article { margin: 16px 0; padding: 20px 24px; border: 1px solid var(--line); border-radius: 14px; background: var(--card); }
 article h3 { margin: 0 0 4px; font-size: 1rem; }
 article p:last-child, article dl:last-child { margin-bottom: 0; }
-ol, ul { margin: 0 0 14px; padding: 0 0 0 22px; max-width: 42rem; }
+ol, ul { margin: 0 0 14px; padding: 0 0 0 22px; }
 li { padding: 3px 0; }
 li::marker { color: var(--soft); }
 code, pre { font: .875em/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
@@ -46,9 +46,10 @@ pre code { font: inherit; }
 dl { margin: 4px 0 18px; font-size: .9375rem; }
 dl > div { display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: 2px 24px; padding: 7px 0; border-top: 1px solid var(--line); }
 dl > div:first-child { border-top: 0; }
+dl > div:has(.status) { grid-template-columns: minmax(0, 11fr) minmax(0, 9fr); }
 dt, dd { margin: 0; min-width: 0; overflow-wrap: anywhere; }
 .status { color: var(--soft); font-variant-numeric: tabular-nums; }
-.codes { margin: 0; font-size: .9375rem; max-width: none; }
+.codes { margin: 0; font-size: .9375rem; }
 .codes a { display: inline-block; margin: 0 14px 2px 0; text-decoration: none; }
 .codes a:hover { text-decoration: underline; }
 .mark { padding: 1px 8px; border: 1px solid var(--line); border-radius: 999px; color: var(--soft); font-size: .75rem; white-space: nowrap; }
@@ -57,10 +58,12 @@ dt, dd { margin: 0; min-width: 0; overflow-wrap: anywhere; }
 code:target, article:target { outline: 2px solid var(--accent); outline-offset: 3px; border-radius: 14px; }
 code:target { border-radius: 4px; }
 .wide { margin: 12px 0 20px; padding: 16px; overflow-x: auto; border: 1px solid var(--line); border-radius: 14px; background: var(--card); }
-svg { display: block; width: 100%; min-width: 34rem; max-width: 42rem; height: auto; margin: 0 auto; }
-svg text { fill: var(--ink); font-size: 12.5px; text-anchor: middle; }
-svg .name { font-weight: 600; font-size: 13px; }
-svg .label { text-anchor: start; font-weight: 600; }
+svg { display: block; width: 100%; min-width: 25rem; max-width: 35rem; height: auto; margin: 0 auto; }
+svg text { fill: var(--ink); font-size: 12px; text-anchor: middle; paint-order: stroke; stroke: var(--card); stroke-width: 5px; stroke-linejoin: round; }
+svg .name, svg .alone + text { stroke: none; }
+svg .name, svg .label { font-weight: 600; }
+svg .label, svg .so { text-anchor: start; }
+svg .so { fill: var(--soft); }
 svg .actor { fill: var(--ground); stroke: var(--line); }
 svg .alone { fill: var(--ground); stroke: none; }
 svg .lane { stroke: var(--line); }
@@ -82,7 +85,9 @@ svg text.refusal { fill: var(--bad-ink); }
   main { padding: 32px 0 64px; }
   section { margin: 48px 0 0; padding: 32px 0 0; }
   article { padding: 16px; }
-  dl > div { grid-template-columns: minmax(0, 1fr); }
+  pre { padding: 12px 14px; font-size: .8125rem; }
+  .wide { padding: 12px; }
+  dl > div, dl > div:has(.status) { grid-template-columns: minmax(0, 1fr); }
 }
 @media print {
   :root { color-scheme: light; ${print()} }

@@ -20,16 +20,18 @@ export const bridges = ({ base_url }: Deployment): Html =>
         ${block(
           [
             'npx service-admin create-project --name "Harbour"',
-            "npx service-admin approve-account-reference --project PROJECT_ID --reference github:harbour",
-            "npx service-admin create-bridge-enrollment-credential --project PROJECT_ID \\",
-            "  --account-reference github:harbour --out bridge.credential"
+            "npx service-admin approve-account-reference \\",
+            "  --project PROJECT_ID --reference github:harbour",
+            "npx service-admin create-bridge-enrollment-credential \\",
+            "  --project PROJECT_ID --account-reference github:harbour --out bridge.credential"
           ].join("\n")
         )}`,
         html`On the Bridge's machine, the reference Bridge trades the file for a token and keeps that alive.
         ${block(
           [
-            "npm run -s bridge -- enroll --state bridge-state --credential-file bridge.credential \\",
-            `  --base-url ${base_url} --project PROJECT_ID --bridge-id workshop`,
+            "npm run -s bridge -- enroll --state bridge-state \\",
+            "  --credential-file bridge.credential --project PROJECT_ID \\",
+            `  --bridge-id workshop --base-url ${base_url}`,
             "npm run -s bridge -- run --state bridge-state"
           ].join("\n")
         )}`,
@@ -178,8 +180,10 @@ export const operators = ({ base_url }: Deployment): Html =>
       "Let an agent in",
       block(
         [
-          "npx service-admin create-project-token --project PROJECT_ID --role contributor --out project.token",
-          'npx service-admin create-oauth-client --name "Lighthouse" --redirect-uri http://127.0.0.1/callback'
+          "npx service-admin create-project-token --project PROJECT_ID \\",
+          "  --role contributor --out project.token",
+          'npx service-admin create-oauth-client --name "Lighthouse" \\',
+          "  --redirect-uri http://127.0.0.1/callback"
         ].join("\n")
       )
     ),
