@@ -53,7 +53,7 @@ export class Calls extends Context.Service<
         }).pipe(
           Effect.catch((refusal) => Effect.succeed(failure(worded(refusal)))),
           Effect.catchCause(broken),
-          Effect.withSpan("mcp.call", { attributes: { tool: name } })
+          Effect.withSpan("Calls.call", { attributes: { tool: name } })
         )
 
       return { call }
