@@ -18,7 +18,7 @@ const domains = {
   push: [],
   mobile: ["access", "oauth", "push", "continuity"],
   mcp: ["access", "oauth", "continuity", "documents"],
-  site: ["access", "oauth"]
+  site: ["oauth", "mcp"]
 }
 const leaf = /^\/src\/(projects\/|audit\/|push\/Outbox\.ts$|site\/(Html|Page|Style)\.ts$)/
 

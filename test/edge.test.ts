@@ -34,7 +34,9 @@ const served: Readonly<Record<string, ReadonlyArray<string>>> = {
   ),
   "/healthz": ["GET"],
   "/readyz": ["GET"],
-  "/openapi.json": ["GET"]
+  "/openapi.json": ["GET"],
+  "/": ["GET"],
+  "/docs": ["GET"]
 }
 
 layer(Service.layer)("a route", (it) => {
