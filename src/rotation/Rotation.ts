@@ -21,6 +21,7 @@ import { equal, sha256 } from "../crypto/Sha256.ts"
 import * as Tokens from "../crypto/Tokens.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence, untilSettled } from "../database/Persistence.ts"
+import { count, suspicions } from "../metrics/Metrics.ts"
 import { Caller, type Replayable } from "../wire/Headers.ts"
 import { after, hasPassed, secondsUntil } from "../wire/Instant.ts"
 import type { Aborted, Confirmed, Prepared, Revoked, Self } from "./Api.ts"
@@ -85,6 +86,10 @@ export class Rotation extends Context.Service<
         previous: Option.fromUndefinedOr(bridge.tokenSecretPrevious)
       })
 
+      yield* Effect.forEach(["bridge.token_reused_after_rotation", "bridge.rotation_prepared_elsewhere"], (action) =>
+        count(suspicions(action), 0)
+      )
+
       const hashOf = Effect.fnUntraced(function* (bearer: Bearer) {
         if (!Tokens.isToken("sbt", Redacted.value(bearer))) return yield* refuse("bridge_token_invalid")
         return Tokens.hash(bearer)
@@ -94,13 +99,16 @@ export class Rotation extends Context.Service<
         Option.isSome(found) ? Effect.succeed(found.value) : Effect.fail(refuse("bridge_token_invalid"))
 
       const suspect = (action: string, code: string, token: TokenState, now: Date) =>
-        audit.refused(now, {
-          action,
-          code,
-          project_id: token.project_id,
-          actor: `bridge:${token.bridge_id}`,
-          subject: { bridge_id: token.bridge_id, token_id: token.token_id }
-        })
+        Effect.andThen(
+          count(suspicions(action)),
+          audit.refused(now, {
+            action,
+            code,
+            project_id: token.project_id,
+            actor: `bridge:${token.bridge_id}`,
+            subject: { bridge_id: token.bridge_id, token_id: token.token_id }
+          })
+        )
 
       /** Passes for an active token of an active identity. */
       const guard = Effect.fnUntraced(function* (token: TokenState, now: Date) {
