@@ -29,14 +29,16 @@ export const sweepOnce = Effect.fn("Sweeper.sweepOnce")(function* (sweeps: Reado
   const sql = yield* SqlClient.SqlClient
   const now = yield* (yield* DatabaseClock).now
   for (const { name, run } of sweeps) {
-    const batch = sql.withTransaction(
-      Effect.gen(function* () {
-        const [{ mine } = { mine: false }] = yield* rows(Schema.Struct({ mine: Schema.Boolean }))(
-          sql`select pg_try_advisory_xact_lock(hashtext('bridge-service sweep'), hashtext(${name})) as mine`
-        )
-        return mine ? (yield* run(sql, now, limit)).length : 0
-      })
-    ).pipe(Effect.tap((done) => count(sweptRows(name), done)))
+    const batch = sql
+      .withTransaction(
+        Effect.gen(function* () {
+          const [{ mine } = { mine: false }] = yield* rows(Schema.Struct({ mine: Schema.Boolean }))(
+            sql`select pg_try_advisory_xact_lock(hashtext('bridge-service sweep'), hashtext(${name})) as mine`
+          )
+          return mine ? (yield* run(sql, now, limit)).length : 0
+        })
+      )
+      .pipe(Effect.tap((done) => count(sweptRows(name), done)))
     yield* Effect.repeat(batch, { while: (done) => done === limit })
   }
 })

@@ -111,7 +111,8 @@ export class Gauges extends Context.Service<
       const show = (found: Option.Option<typeof Row.Type>) =>
         Effect.forEach(
           Object.entries(gauges) as ReadonlyArray<[Column, Metric.Gauge<number>]>,
-          ([column, gauge]) => (Option.isSome(found) ? Metric.update(gauge, found.value[column]) : Metric.remove(gauge)),
+          ([column, gauge]) =>
+            Option.isSome(found) ? Metric.update(gauge, found.value[column]) : Metric.remove(gauge),
           { discard: true }
         )
       const { service_revision: revision } = identity

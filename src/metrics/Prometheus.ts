@@ -24,7 +24,11 @@ export const prometheus = Layer.unwrap(
   Effect.map(Settings, ({ telemetry: { metricsPort: port } }) => {
     if (port === undefined) return Layer.empty
     // Loopback whatever the service listens on: the page tells strangers too much, and asks for no credential.
-    const listener = NodeHttpServer.layer(createServer, { host: "127.0.0.1", port, gracefulShutdownTimeout: "1 second" })
+    const listener = NodeHttpServer.layer(createServer, {
+      host: "127.0.0.1",
+      port,
+      gracefulShutdownTimeout: "1 second"
+    })
     return HttpRouter.serve(page, { disableListenLog: true, disableLogger: true }).pipe(
       Layer.provide(Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)),
       Layer.provide(listener)

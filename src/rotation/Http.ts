@@ -14,7 +14,7 @@ export const RotationHttp = HttpApiBuilder.group(
     const rotation = yield* Rotation
     return handlers.handleAll({
       prepare: ({ headers }) =>
-        Effect.flatMap(Bearer, (bearer) => 
+        Effect.flatMap(Bearer, (bearer) =>
           replayable(rotation.prepare(bearer, headers["idempotency-key"])).pipe(counted(rotations, "prepare"))
         ),
       confirm: ({ headers, payload }) =>
