@@ -23,6 +23,9 @@ import { Enrollment } from "./enrollment/Enrollment.ts"
 import { sweeps as enrollmentSweeps } from "./enrollment/Sweeps.ts"
 import { http } from "./Http.ts"
 import { logLevel } from "./Logging.ts"
+import { Gauges } from "./metrics/Gauges.ts"
+import { otlp, pushedGauges } from "./metrics/Otlp.ts"
+import { prometheus } from "./metrics/Prometheus.ts"
 import { Authorize } from "./oauth/Authorize.ts"
 import { ClientDocuments } from "./oauth/ClientDocuments.ts"
 import { Clients } from "./oauth/Clients.ts"
@@ -76,7 +79,10 @@ const sweeping = Effect.flatMap(Settings, ({ audit }) =>
   ])
 )
 
+const metrics = Layer.merge(prometheus, pushedGauges).pipe(Layer.provide(Gauges.layer))
+const outermost = Layer.merge(logLevel, otlp).pipe(Layer.provide(Settings.layer))
+
 /** Listens first, migrates then: until that is done every route that needs the database answers 503. */
 export const server = Layer.effectDiscard(
   Effect.all([warnOfLifetimes, migrateUntilDone, announce, Effect.forkScoped(sweeping)], { discard: true })
-).pipe(Layer.provideMerge(http), Layer.provide(services), Layer.provide(Layer.provide(logLevel, Settings.layer)))
+).pipe(Layer.provideMerge(Layer.merge(http, metrics)), Layer.provide(services), Layer.provide(outermost))

@@ -4,11 +4,12 @@
  * Whatever ends a request (no route, a body too large, a lost database, a defect) leaves as the error object of spec
  * 2.7. A defect is logged under the request id and shown as a bare `internal_error`.
  */
-import { type Cause, Effect, Option, type Types } from "effect"
+import { type Cause, Clock, Context, Effect, Option, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { uuid } from "../crypto/Random.ts"
 import { findToken } from "../crypto/Tokens.ts"
 import { databaseLoss } from "../database/Persistence.ts"
+import { count, elapsed, requests, requestSeconds } from "../metrics/Metrics.ts"
 import { refuse } from "../wire/Errors.ts"
 import { Caller } from "../wire/Headers.ts"
 import { answer } from "../wire/Refusal.ts"
@@ -31,6 +32,7 @@ export const boundary = HttpRouter.middleware(
     ): Handled {
       const request = yield* HttpServerRequest.HttpServerRequest
       const requestId = yield* uuid
+      const since = yield* Clock.monotonicTimeNanos
       const caller = {
         address: addresses.of(request),
         userAgent: withoutToken(request.headers["user-agent"] ?? "").slice(0, 200)
@@ -40,6 +42,7 @@ export const boundary = HttpRouter.middleware(
         Effect.map((response) =>
           HttpServerResponse.setHeaders(inErrorShape(response), { ...standing(request), "x-request-id": requestId })
         ),
+        Effect.tap((response) => measure(request.method, response.status, since)),
         Effect.tap((response) => record(request, response)),
         Effect.provideService(HttpServerRequest.HttpServerRequest, strictUtf8(request)),
         Effect.provideService(Caller, caller),
@@ -83,6 +86,21 @@ const byStatus: Record<number, Parameters<typeof answer>[0]> = {
   500: refuse("internal_error"),
   503: refuse("bridge_persistence_error", 1)
 }
+
+/** By the template of the route: the path that was asked for can be anything. */
+const measure = (method: string, status: number, since: bigint) =>
+  Effect.withFiber((fiber) => {
+    const route = Option.match(Context.getOption(fiber.context, HttpRouter.RouteContext), {
+      onNone: () => "unknown",
+      onSome: ({ route }) => route.path
+    })
+    // There are some thirty methods: those that a path does not serve are counted as one.
+    const served = route !== "unknown" && status !== 405
+    return Effect.andThen(
+      count(requests(served ? method : "other", route, String(status))),
+      elapsed(requestSeconds(route), since)
+    )
+  })
 
 const record = (request: HttpServerRequest.HttpServerRequest, response: HttpServerResponse.HttpServerResponse) => {
   const path = withoutToken(request.url.split("?")[0]!)
