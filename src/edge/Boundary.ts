@@ -1,5 +1,6 @@
 /**
- * Around every request: a request id, and one answer for everything that no handler answered.
+ * Around every request: a request id, the database's time as `Date`, and one answer for everything that no handler
+ * answered.
  *
  * Whatever ends a request (no route, a body too large, a lost database, a defect) leaves as the error object of spec
  * 2.7. A defect is logged under the request id and shown as a bare `internal_error`.
@@ -8,6 +9,7 @@ import { type Cause, Clock, Context, Effect, Option, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { uuid } from "../crypto/Random.ts"
 import { findToken } from "../crypto/Tokens.ts"
+import { DatabaseClock } from "../database/Clock.ts"
 import { databaseLoss } from "../database/Persistence.ts"
 import { count, elapsed, requests, requestSeconds } from "../metrics/Metrics.ts"
 import { refuse } from "../wire/Errors.ts"
@@ -27,6 +29,12 @@ type Handled = Effect.fn.Return<
 export const boundary = HttpRouter.middleware(
   Effect.gen(function* () {
     const addresses = yield* Addresses
+    const clock = yield* DatabaseClock
+    // A client counts down to `expires_at` from it, so both have to be of one clock (RFC 9110 6.6.1).
+    const date = Effect.map(
+      clock.told,
+      Option.match({ onNone: () => ({}), onSome: (at) => ({ date: at.toUTCString() }) })
+    )
     return Effect.fnUntraced(function* (
       handled: Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled>
     ): Handled {
@@ -39,8 +47,14 @@ export const boundary = HttpRouter.middleware(
       }
       return yield* handled.pipe(
         Effect.catchCause(answerTo),
-        Effect.map((response) =>
-          HttpServerResponse.setHeaders(inErrorShape(response), { ...standing(request), "x-request-id": requestId })
+        Effect.flatMap((response) =>
+          Effect.map(date, (told) =>
+            HttpServerResponse.setHeaders(inErrorShape(response), {
+              ...standing(request),
+              ...told,
+              "x-request-id": requestId
+            })
+          )
         ),
         Effect.tap((response) => measure(request.method, response.status, since)),
         Effect.tap((response) => record(request, response)),
