@@ -18,7 +18,7 @@ const domains = {
   push: [],
   mobile: ["access", "oauth", "push", "continuity"],
   mcp: ["access", "oauth", "continuity", "documents"],
-  site: ["oauth", "mcp"]
+  site: ["oauth", "mcp", "continuity", "documents"]
 }
 const leaf = /^\/src\/(projects\/|audit\/|push\/Outbox\.ts$|site\/(Html|Page|Style)\.ts$)/
 

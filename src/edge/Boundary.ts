@@ -45,7 +45,9 @@ export const boundary = HttpRouter.middleware(
         address: addresses.of(request),
         userAgent: withoutToken(request.headers["user-agent"] ?? "").slice(0, 200)
       }
-      return yield* handled.pipe(
+      // The router would take it for "/".
+      const named = request.originalUrl === "*" ? Effect.succeed(answer(refuse("not_found"))) : handled
+      return yield* named.pipe(
         Effect.catchCause(answerTo),
         Effect.flatMap((response) =>
           Effect.map(date, (told) =>
