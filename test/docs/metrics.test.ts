@@ -20,7 +20,9 @@ describe("the dashboard and the alerts", () => {
     const names = named(expression)
     assert.isNotEmpty(names)
     for (const name of names) {
-      const metric = explained.find(({ Metric }) => Metric === name.replace(/_(bucket|sum|count)$/, "") || Metric === name)
+      const metric = explained.find(
+        ({ Metric }) => Metric === name.replace(/_(bucket|sum|count)$/, "") || Metric === name
+      )
       assert.isDefined(metric, name)
       assert.strictEqual(name.endsWith("_bucket"), metric.Kind === "histogram", name)
     }
