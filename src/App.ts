@@ -25,6 +25,7 @@ import { http } from "./Http.ts"
 import { logLevel } from "./Logging.ts"
 import { Gauges } from "./metrics/Gauges.ts"
 import { otlp, pushedGauges } from "./metrics/Otlp.ts"
+import { Overview } from "./metrics/Overview.ts"
 import { prometheus } from "./metrics/Prometheus.ts"
 import { Authorize } from "./oauth/Authorize.ts"
 import { ClientDocuments } from "./oauth/ClientDocuments.ts"
@@ -59,7 +60,7 @@ export const domains = Layer.mergeAll(
   Layer.provide(Ed25519.layerNode)
 )
 
-export const services = Layer.mergeAll(domains, Backup.layer, Transfer.layer).pipe(
+export const services = Layer.mergeAll(domains, Backup.layer, Transfer.layer, Overview.layer).pipe(
   Layer.provideMerge(DatabaseClock.layer),
   Layer.provideMerge(Database.layer),
   Layer.provideMerge(Settings.layer)

@@ -126,7 +126,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
         update bridge_token
            set state = 'revoked', ended_at = clock_timestamp() - interval '1 hour', end_reason = 'rotated'
          where identity_id = ${bridge[0]!.identity_id}::uuid and state = 'active'`
-      yield* send(`${server.url}`, { method: "GET", bearer: token })
+      yield* send(`${server.url}/bridge/v1/tokens/self`, { method: "GET", bearer: token })
       const suspicions = values(yield* scrape, "service_bridge_suspicions_total")
       assert.strictEqual(suspicions['action="bridge.token_reused_after_rotation"'], 1)
     })
