@@ -32,6 +32,7 @@ import { revokeOauthGrant } from "./revoke-oauth-grant.ts"
 import { revokeProjectToken } from "./revoke-project-token.ts"
 import { run } from "./run.ts"
 import { showBridge } from "./show-bridge.ts"
+import { status } from "./status.ts"
 import { unpinDocument } from "./unpin-document.ts"
 import { withdrawAccountReference } from "./withdraw-account-reference.ts"
 
@@ -42,6 +43,7 @@ Command.make("service-admin").pipe(
   Command.withSubcommands([
     migrate,
     doctor,
+    status,
     backupDatabase,
     restoreDatabase,
     createProject,

@@ -11,6 +11,7 @@ import { migrateSoon } from "../src/database/Database.ts"
 import { databaseLoss } from "../src/database/Persistence.ts"
 import { Documents } from "../src/documents/Documents.ts"
 import { Credentials } from "../src/enrollment/Credentials.ts"
+import { Overview } from "../src/metrics/Overview.ts"
 import { Clients } from "../src/oauth/Clients.ts"
 import { Grants } from "../src/oauth/Grants.ts"
 import { Projects } from "../src/projects/Projects.ts"
@@ -27,6 +28,7 @@ const services = Effect.gen(function* () {
     memory: yield* Memory,
     oauthClients: yield* Clients,
     oauthGrants: yield* Grants,
+    overview: yield* Overview,
     projects: yield* Projects,
     projectTokens: yield* ProjectTokens,
     transfer: yield* Transfer

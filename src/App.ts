@@ -23,6 +23,10 @@ import { Enrollment } from "./enrollment/Enrollment.ts"
 import { sweeps as enrollmentSweeps } from "./enrollment/Sweeps.ts"
 import { http } from "./Http.ts"
 import { logLevel } from "./Logging.ts"
+import { Gauges } from "./metrics/Gauges.ts"
+import { otlp, pushedGauges } from "./metrics/Otlp.ts"
+import { Overview } from "./metrics/Overview.ts"
+import { prometheus } from "./metrics/Prometheus.ts"
 import { Authorize } from "./oauth/Authorize.ts"
 import { ClientDocuments } from "./oauth/ClientDocuments.ts"
 import { Clients } from "./oauth/Clients.ts"
@@ -56,7 +60,7 @@ export const domains = Layer.mergeAll(
   Layer.provide(Ed25519.layerNode)
 )
 
-export const services = Layer.mergeAll(domains, Backup.layer, Transfer.layer).pipe(
+export const services = Layer.mergeAll(domains, Backup.layer, Transfer.layer, Overview.layer).pipe(
   Layer.provideMerge(DatabaseClock.layer),
   Layer.provideMerge(Database.layer),
   Layer.provideMerge(Settings.layer)
@@ -76,7 +80,10 @@ const sweeping = Effect.flatMap(Settings, ({ audit }) =>
   ])
 )
 
+const metrics = Layer.merge(prometheus, pushedGauges).pipe(Layer.provide(Gauges.layer))
+const outermost = Layer.merge(logLevel, otlp).pipe(Layer.provide(Settings.layer))
+
 /** Listens first, migrates then: until that is done every route that needs the database answers 503. */
 export const server = Layer.effectDiscard(
   Effect.all([warnOfLifetimes, migrateUntilDone, announce, Effect.forkScoped(sweeping)], { discard: true })
-).pipe(Layer.provideMerge(http), Layer.provide(services), Layer.provide(Layer.provide(logLevel, Settings.layer)))
+).pipe(Layer.provideMerge(Layer.merge(http, metrics)), Layer.provide(services), Layer.provide(outermost))

@@ -54,15 +54,17 @@ const secret = (name: string) =>
     )
   )
 
+const port = (name: string, least: number) =>
+  Config.Int(name).pipe(
+    Config.mapEffect((port) =>
+      port >= least && port <= 65_535 ? Effect.succeed(port) : invalid(`${name} is a port from ${least} to 65535.`)
+    )
+  )
+
 const http = Config.all({
   host: Config.NonEmptyString("SERVICE_HOST").pipe(Config.withDefault("127.0.0.1")),
   // 0: any free port.
-  port: Config.Int("SERVICE_PORT").pipe(
-    Config.withDefault(8787),
-    Config.mapEffect((port) =>
-      port >= 0 && port <= 65_535 ? Effect.succeed(port) : invalid("SERVICE_PORT is a port from 0 to 65535.")
-    )
-  ),
+  port: port("SERVICE_PORT", 0).pipe(Config.withDefault(8787)),
   baseUrl: optionalText("SERVICE_BASE_URL"),
   trustedProxies: commaSeparated("SERVICE_TRUSTED_PROXIES").pipe(Config.withDefault<Array<string>>([])),
   rateLimits: onOff("SERVICE_RATE_LIMITS", "on"),
@@ -156,7 +158,22 @@ const mcp = Config.all({
   revision: Config.NonEmptyString("SERVICE_REVISION").pipe(Config.withDefault(revision))
 })
 
-const all = Config.all({ http, database, audit, bridge, access, oauth, mcp })
+/** Who watches. Absent: nobody. */
+const telemetry = Config.all({
+  metricsPort: Config.option(port("SERVICE_METRICS_PORT", 1)).pipe(Config.map(Option.getOrUndefined)),
+  otlpUrl: optionalText("SERVICE_OTLP_URL").pipe(
+    Config.mapEffect((text) => {
+      const url = text !== undefined && URL.canParse(text) ? new URL(text) : undefined
+      // A password or a key in the address would show up in whatever prints it.
+      const plain = url !== undefined && /^https?:$/.test(url.protocol) && url.href === `${url.origin}${url.pathname}`
+      return text === undefined || plain
+        ? Effect.succeed(text)
+        : invalid("SERVICE_OTLP_URL is an address such as http://127.0.0.1:4318, without password and query.")
+    })
+  )
+})
+
+const all = Config.all({ http, database, audit, bridge, access, oauth, mcp, telemetry })
 type Read = Config.Success<typeof all>
 
 /** What follows from several settings at once. */

@@ -119,6 +119,9 @@ const layers: ReadonlyArray<readonly [file: string, code: string, says?: string]
 
   ["src/weather/Sky.ts", "export const blue = 1", "has no row"],
   ["src/edge/Sky.ts", "export const blue = 1"],
+  ["src/metrics/Sky.ts", "export const blue = 1"],
+  ["src/metrics/Gauges.ts", imports("../bridge/Errors.ts")],
+  ["src/metrics/Gauges.ts", imports("../bridge/Bridges.ts"), "What is no domain"],
 
   ["src/audit/Instants.ts", "export const past = new Date(5)"],
   ["src/audit/Instants.ts", "export const today = new Date()", "database clock"],

@@ -3,6 +3,7 @@ import { Effect, Option, Redacted } from "effect"
 import { Audit } from "../audit/Audit.ts"
 import { isReuse, refusalOf, type TokenState } from "../bridge/Guard.ts"
 import * as Tokens from "../crypto/Tokens.ts"
+import { count, suspicions } from "../metrics/Metrics.ts"
 import { refuse, type RotationRefusal } from "./Errors.ts"
 
 export type Bearer = Redacted.Redacted<string>
@@ -18,6 +19,10 @@ export type Guarded = RotationRefusal<
 
 export const make = Effect.gen(function* () {
   const audit = yield* Audit
+  // Signs that never came are shown as zero.
+  yield* Effect.forEach(["bridge.token_reused_after_rotation", "bridge.rotation_prepared_elsewhere"], (action) =>
+    count(suspicions(action), 0)
+  )
 
   const hashOf = Effect.fnUntraced(function* (bearer: Bearer) {
     if (!Tokens.isToken("sbt", Redacted.value(bearer))) return yield* refuse("bridge_token_invalid")
@@ -29,13 +34,16 @@ export const make = Effect.gen(function* () {
 
   /** A sign of theft: a row for the operator, never a lock-out. */
   const suspect = (action: string, code: string, token: TokenState, now: Date) =>
-    audit.refused(now, {
-      action,
-      code,
-      project_id: token.project_id,
-      actor: `bridge:${token.bridge_id}`,
-      subject: { bridge_id: token.bridge_id, token_id: token.token_id }
-    })
+    Effect.andThen(
+      count(suspicions(action)),
+      audit.refused(now, {
+        action,
+        code,
+        project_id: token.project_id,
+        actor: `bridge:${token.bridge_id}`,
+        subject: { bridge_id: token.bridge_id, token_id: token.token_id }
+      })
+    )
 
   /** Passes for an active token of an active identity. */
   const guard = Effect.fnUntraced(function* (token: TokenState, now: Date) {

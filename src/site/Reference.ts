@@ -1,8 +1,12 @@
 /** What can be called and what comes back, from the tables that the service itself answers by. */
 import { lists, tools } from "../mcp/Tools.ts"
-import { oauthTable } from "../oauth/Errors.ts"
+import * as Continuity from "../continuity/Errors.ts"
+import * as Documents from "../documents/Errors.ts"
+import * as Mcp from "../mcp/Errors.ts"
+import * as OAuth from "../oauth/Errors.ts"
 import { kinds } from "../crypto/Tokens.ts"
-import { sharedTable } from "../wire/Errors.ts"
+import { refuse, sharedTable } from "../wire/Errors.ts"
+import type { Refusal } from "../wire/Refusal.ts"
 import { ofRole, scopes } from "../wire/Scopes.ts"
 import type { Code, Endpoint } from "./Contract.ts"
 import type { Deployment } from "./Deployment.ts"
@@ -95,11 +99,29 @@ export const plainRoutes = ({ registration, revocation }: Deployment): ReadonlyA
     ["GET", "/docs", "This page."]
   ].map(([method, path, says]) => [html`${method} <code>${path}</code>`, says!] as const)
 
-const rowsOf = (table: Readonly<Record<string, readonly [status: number, sentence: string]>>): ReadonlyArray<Code> =>
-  Object.entries(table).map(([code, [status, message]]) => ({ code, status, message }))
+interface Table<Name extends string> {
+  readonly codes: ReadonlyArray<Name>
+  readonly refuse: (code: Name) => Refusal
+}
+
+const rowsOf = <Name extends string>({ codes, refuse }: Table<Name>): ReadonlyArray<Code> =>
+  codes.map((code) => {
+    const { message, status } = refuse(code)
+    return { code, message, status }
+  })
+
+const shared = rowsOf({ codes: Object.keys(sharedTable) as ReadonlyArray<keyof typeof sharedTable>, refuse })
+
+/** Those of the endpoint, and of the rest what a description names: the other codes are for operators. */
+const toolCodes: ReadonlyArray<Code> = [
+  ...rowsOf(Mcp),
+  ...[...rowsOf(Continuity), ...rowsOf(Documents)].filter(({ code }) =>
+    lists.contributor.some(({ description }) => description.includes(code))
+  )
+].filter(({ code }) => !(code in sharedTable))
 
 export const codeReference = (endpoints: ReadonlyArray<Endpoint>): Html => {
-  const all = [...rowsOf(sharedTable), ...endpoints.flatMap(({ codes }) => codes)]
+  const all = [...shared, ...endpoints.flatMap(({ codes }) => codes)]
   const byCode = [...Map.groupBy(all, ({ code }) => code)].toSorted(
     ([one, [first]], [other, [second]]) => first!.status - second!.status || (one < other ? -1 : 1)
   )
@@ -112,9 +134,16 @@ export const codeReference = (endpoints: ReadonlyArray<Endpoint>): Html => {
     </p>`,
     terms(
       byCode.map(([code, rows]) => [
-        html`<span class="status">${rows[0]!.status}</span> <code id="code-${code}">${code}</code>`,
+        withStatus(rows[0]!.status, code, `code-${code}`),
         [...new Set(rows.map(({ message }) => message))].join(" ")
       ])
+    ),
+    topic(
+      "Tools",
+      html`<p>
+        In the result of a call, as <code>{"error":{"code","message","details"}}</code> with <code>isError</code>.
+      </p>`,
+      terms(toolCodes.map(({ code, message }) => [html`<code>${code}</code>`, message]))
     ),
     topic(
       "OAuth",
@@ -122,15 +151,13 @@ export const codeReference = (endpoints: ReadonlyArray<Endpoint>): Html => {
         At /token, /register and /revoke an error is <code>{"error","error_description"}</code>; from /authorize it
         comes back to the agent by redirect.
       </p>`,
-      terms(
-        rowsOf(oauthTable).map(({ code, message, status }) => [
-          html`<span class="status">${status}</span> <code>${code}</code>`,
-          message
-        ])
-      )
+      terms(rowsOf(OAuth).map(({ code, message, status }) => [withStatus(status, code), message]))
     )
   )
 }
+
+const withStatus = (status: number, code: string, id?: string) =>
+  html`<span class="status">${status}</span> <code${id !== undefined && html` id="${id}"`}>${code}</code>`
 
 /** A client id is no secret. */
 const secretKinds = Object.entries(kinds).filter(([kind]) => kind !== "sci")

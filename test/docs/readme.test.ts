@@ -105,7 +105,7 @@ describe("README.md", () => {
     const folders = (of: string) =>
       readdirSync(join(packageRoot, of), { withFileTypes: true }).filter((entry) => entry.isDirectory())
     const top = folders(".").map(({ name }) => name)
-    const code: ReadonlyArray<string> = [...JSON.parse(read("tsconfig.json")).include, "migrations"]
+    const code: ReadonlyArray<string> = [...JSON.parse(read("tsconfig.json")).include, "migrations", "deploy"]
     const shown = [
       ...code.filter((name) => name !== "src" && top.includes(name)),
       ...folders("src").map(({ name }) => `src/${name}`)
@@ -117,7 +117,7 @@ describe("README.md", () => {
     const pages = rows(text).flatMap(({ Page }) => (Page === undefined ? [] : [/\((.*)\)/.exec(Page)![1]!]))
     assert.sameMembers(
       pages,
-      readdirSync(join(packageRoot, "docs")).map((name) => `docs/${name}`)
+      readdirSync(join(packageRoot, "docs")).flatMap((name) => (name.endsWith(".md") ? `docs/${name}` : []))
     )
   })
 

@@ -5,7 +5,7 @@ import { OpenApi } from "effect/http-api"
 import { Api } from "../../src/Api.ts"
 import { findToken, kinds, mint } from "../../src/crypto/Tokens.ts"
 import { lists, tools } from "../../src/mcp/Tools.ts"
-import { oauthTable } from "../../src/oauth/Errors.ts"
+import * as OAuth from "../../src/oauth/Errors.ts"
 import { scopes } from "../../src/wire/Scopes.ts"
 import { sharedTable } from "../../src/wire/Errors.ts"
 import { codesIn } from "../support/Codes.ts"
@@ -84,8 +84,18 @@ layer(Service.layer)("/docs", (it) => {
         assert.include(shown, `${Status} ${Code}`)
         assert.include(shown, Message!)
       }
-      for (const [code, [status]] of Object.entries({ ...sharedTable, ...oauthTable }))
-        assert.include(shown, `${status} ${code}`)
+      for (const [code, [status]] of Object.entries(sharedTable)) assert.include(shown, `${status} ${code}`)
+      for (const code of OAuth.codes) assert.include(shown, `${OAuth.refuse(code).status} ${code}`)
+    })
+  )
+
+  it.effect("has every code that a tool's description names", () =>
+    Effect.gen(function* () {
+      const shown = visible(part(yield* docs, "codes"))
+      const fails = lists.contributor.map(({ description }) => description.split("Fails with")[1] ?? "")
+      const named = fails.join().match(/\b[a-z]+(_[a-z]+)+\b/g)!
+      assert.includeMembers(named, ["task_not_found", "stale_version", "document_not_pinned"])
+      for (const code of [...named, "write_context_mismatch"]) if (code !== "depends_on") assert.include(shown, code)
     })
   )
 
