@@ -39,7 +39,7 @@ export const docsPage = (deployment: Deployment, contract: OpenApiDocument): str
           This service enrolls Bridges, and gives agents the memory, tasks and documents of one project.
         </p>
         <p class="soft">It is at <code>${deployment.base_url}</code>. Every id, name and key below is made up.</p>
-        ${bridges(deployment)} ${agents(deployment)} ${phones(deployment)} ${operators(deployment)} ${toolReference}
+        ${bridges(deployment)} ${agents(deployment)} ${phones(endpoints)} ${operators(deployment)} ${toolReference}
         ${endpointReference(endpoints, deployment)} ${codeReference(endpoints)} ${tokenReference(deployment)}
         ${outOfScope}
       </main>`
