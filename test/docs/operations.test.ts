@@ -131,7 +131,9 @@ describe("docs/operations.md", () => {
   })
 
   it("names every audit action, and no other", () => {
-    const written = sources.matchAll(/"((?:project|account_reference|bridge|bridge_credential)\.[a-z_]+)"/g)
+    const written = sources.matchAll(
+      /"((?:project|account_reference|bridge|bridge_credential|memory|task|mcp|document)\.[a-z_]+)"/g
+    )
     assert.sameMembers(
       rows(parts.get("Audit")!).map(({ Action }) => Action),
       [...new Set([...written].map(([, action]) => action))]
