@@ -10,7 +10,7 @@ import { codes as continuityCodes } from "../../src/continuity/Errors.ts"
 import { codes as documentCodes } from "../../src/documents/Errors.ts"
 import { codes as mcpCodes, refuse as refuseMcp } from "../../src/mcp/Errors.ts"
 import { lists, type ToolName, tools } from "../../src/mcp/Tools.ts"
-import { type OAuthCode, oauthTable } from "../../src/oauth/Errors.ts"
+import { codes as oauthCodes, type OAuthCode, refuse as refuseOAuth } from "../../src/oauth/Errors.ts"
 import { ofRole, scopes } from "../../src/wire/Scopes.ts"
 import { refuse as refuseRotation } from "../../src/rotation/Errors.ts"
 import { b64, issueCredential, makeProject } from "../support/Bridge.ts"
@@ -110,10 +110,10 @@ describe("the OAuth part of docs/protocol.md", () => {
     const documented = rows(sections(part, 3).get("Errors of OAuth")!)
     assert.sameMembers(
       documented.map((row) => row["Error"]),
-      Object.keys(oauthTable)
+      [...oauthCodes]
     )
     for (const { Error, Status } of documented)
-      assert.strictEqual(Status, String(oauthTable[Error as OAuthCode][0]), Error)
+      assert.strictEqual(Status, String(refuseOAuth(Error as OAuthCode).status), Error)
   })
 
   it("has every scope with the roles that it is for", () => {
