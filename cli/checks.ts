@@ -70,7 +70,7 @@ const proxy = ({ baseUrl, http }: Settings["Service"]) => {
     const message = "SERVICE_TRUSTED_PROXIES is empty: all callers share the proxy's address, and its rate limits."
     return [check("proxy", "warn", `${message} Name the proxy, such as 127.0.0.1.`)]
   }
-  return http.trustedProxies.some((network) => /\/0$/.test(network))
+  return http.trustedProxies.some((network) => network.endsWith("/0"))
     ? [check("proxy", "fail", "SERVICE_TRUSTED_PROXIES trusts everybody: any caller may choose its address.")]
     : [check("proxy", "ok", "X-Forwarded-For is believed from the networks that are named.")]
 }

@@ -20,7 +20,7 @@ export const status = command("status", {
       if (!watch) return overview.take
       const lines = Effect.map(overview.take, (status) => shown(status).join("\n"))
       // A database that is away for a while is one of the things to watch.
-      const drawn = Effect.catch(lines, ({ message }) => Effect.succeed(message))
+      const drawn = lines.pipe(Effect.catch(({ message }) => Effect.succeed(message)))
       const draw = Effect.flatMap(drawn, (text) => Console.log(`${clear}${text}`))
       return Effect.forever(Effect.andThen(draw, Effect.sleep("2 seconds")))
     }),

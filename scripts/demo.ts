@@ -1,15 +1,15 @@
 /**
  * `npm run demo`: everything that exists, played against a real server, as a transcript of requests and answers.
- * Without --base-url the server is its own, with a scratch database, and both end with the demo.
+ * Without --base-url the server is its own, with a scratch database, and both end with the demo. With it the server is
+ * one that runs; the operator's commands find its database by the same environment, and what was made stays there.
  *
  * A scene fails when the service does not answer as the protocol says, and so does the demo.
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect } from "effect"
-import { parseArgs } from "node:util"
 import { agents } from "./demo/agents.ts"
 import { bridges } from "./demo/bridges.ts"
-import { stage, type Stage } from "./demo/Stage.ts"
+import { flags, stage, type Stage } from "./demo/Stage.ts"
 
 export interface Scene {
   readonly title: string
@@ -18,10 +18,9 @@ export interface Scene {
 
 const scenes: ReadonlyArray<Scene> = [...bridges, ...agents]
 
-const { values } = parseArgs({ options: { "base-url": { type: "string" } } })
-
 Effect.gen(function* () {
-  const on = yield* stage(values["base-url"])
+  const { "base-url": running } = yield* flags("base-url")
+  const on = yield* stage(running)
   yield* Console.log(`Bridge Service at ${on.base_url}. Secrets are shown as their prefix and length.`)
   for (const [index, { play, title }] of scenes.entries()) {
     yield* Console.log(`\n${index + 1}. ${title}`)

@@ -10,11 +10,9 @@ import { Console, Effect, Redacted } from "effect"
 import { randomUUID } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import { isDeepStrictEqual, parseArgs } from "node:util"
+import { isDeepStrictEqual } from "node:util"
 import { agent } from "./demo/Agent.ts"
-import { DemoError, stage } from "./demo/Stage.ts"
-
-const { values } = parseArgs({ options: { "base-url": { type: "string" }, "token-file": { type: "string" } } })
+import { DemoError, flags, stage } from "./demo/Stage.ts"
 
 const discovered = [
   "server_identity",
@@ -37,11 +35,11 @@ const check = Effect.fnUntraced(function* (what: string, holds: boolean) {
 
 /** A service and a token of one of its projects: those that were named, or new ones. */
 const place = Effect.gen(function* () {
-  const file = values["token-file"]
-  if ((values["base-url"] === undefined) !== (file === undefined)) {
+  const { "base-url": running, "token-file": file } = yield* flags("base-url", "token-file")
+  if (running !== undefined && file !== undefined) return { base_url: running.replace(/\/$/, ""), file }
+  if (running !== undefined || file !== undefined) {
     return yield* new DemoError({ message: "Name both --base-url and --token-file, or neither." })
   }
-  if (values["base-url"] !== undefined) return { base_url: values["base-url"].replace(/\/$/, ""), file: file! }
   const { admin, base_url, scratch } = yield* stage(undefined)
   const { project_id } = yield* admin("create-project", "--name", "Smoke")
   const out = join(scratch, "token")

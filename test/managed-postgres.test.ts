@@ -13,7 +13,8 @@ import type { Postmaster } from "../src/database/Postmaster.ts"
 import { startCluster } from "./support/Cluster.ts"
 import { checkout, dataFolder, end, place, stranger, user, userProcess } from "./support/PostgresUser.ts"
 
-vi.setConfig({ testTimeout: 30_000 })
+// The service gives up after 30 seconds with a reason of its own; under load a test makes several steps of that kind.
+vi.setConfig({ testTimeout: 120_000 })
 
 const other = await Effect.runPromise(accountOf("/nowhere"))
 /** Root, below a folder that is closed to other accounts: here nothing can stay where it is. */

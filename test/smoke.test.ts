@@ -55,6 +55,7 @@ layer(Service.layer, { excludeTestServices: true, timeout: 60_000 })("the smoke 
     Effect.gen(function* () {
       const { file, url } = yield* project
       const wrong: Record<string, ReadonlyArray<string>> = {
+        "Unknown option '--url'": ["--url", url],
         "Name both --base-url and --token-file, or neither.": ["--base-url", url],
         "/nowhere cannot be read.": ["--base-url", url, "--token-file", "/nowhere"],
         "tools/list was answered with 401.": ["--base-url", url, "--token-file", yield* tokenFile("spt_wrong")],

@@ -7,13 +7,23 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:f
 import { createServer, type AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { promisify } from "node:util"
+import { parseArgs, promisify } from "node:util"
 import { Bridge } from "../../src/client/Bridge.ts"
 import { Client } from "../../src/client/Client.ts"
 import { Journal } from "../../src/client/Journal.ts"
 import { kinds } from "../../src/crypto/Tokens.ts"
 
 export class DemoError extends Data.TaggedError("DemoError")<{ readonly message: string }> {}
+
+/** What a script was started with. */
+export const flags = <Name extends string>(...names: ReadonlyArray<Name>) =>
+  Effect.try({
+    try: () => {
+      const options = Object.fromEntries(names.map((name) => [name, { type: "string" as const }]))
+      return parseArgs({ options }).values as Readonly<Partial<Record<Name, string>>>
+    },
+    catch: (error) => new DemoError({ message: (error as Error).message })
+  })
 
 export const expected = (what: string, got: string | undefined) =>
   what === got ? Effect.void : Effect.fail(new DemoError({ message: `Expected ${what}, and it was ${got}.` }))

@@ -1,13 +1,13 @@
 /**
  * /docs (spec 4.9): setup for people, reference from the tables of the code. Rendered once, when the service starts.
  */
-import { codeReference, endpointReference, tokenReference, toolReference } from "./Reference.ts"
 import { endpointsOf, type OpenApiDocument } from "./Contract.ts"
 import type { Deployment } from "./Deployment.ts"
 import { docsStyle } from "./DocsStyle.ts"
 import { agents, bridges, operators, outOfScope, phones } from "./Guides.ts"
 import { html } from "./Html.ts"
 import { look } from "./Page.ts"
+import { codeReference, endpointReference, tokenReference, toolReference } from "./Reference.ts"
 
 const { headers, page } = look(docsStyle)
 export const docsHeaders = headers
@@ -39,7 +39,7 @@ export const docsPage = (deployment: Deployment, contract: OpenApiDocument): str
           This service enrolls Bridges, and gives agents the memory, tasks and documents of one project.
         </p>
         <p class="soft">It is at <code>${deployment.base_url}</code>. Every id, name and key below is made up.</p>
-        ${bridges(deployment)} ${agents(deployment)} ${phones(deployment)} ${operators(deployment)} ${toolReference}
+        ${bridges(deployment)} ${agents(deployment)} ${phones(endpoints)} ${operators(deployment)} ${toolReference}
         ${endpointReference(endpoints, deployment)} ${codeReference(endpoints)} ${tokenReference(deployment)}
         ${outOfScope}
       </main>`

@@ -1,4 +1,5 @@
 /** How to set up what talks to the service: Bridges, agents, phones; and what its operator does. */
+import type { Endpoint } from "./Contract.ts"
 import type { Deployment } from "./Deployment.ts"
 import * as Flows from "./Flows.ts"
 import { html, type Html } from "./Html.ts"
@@ -118,8 +119,8 @@ export const agents = ({ documentHosts, registration, resource }: Deployment): H
       html`<p>In the browser, with the transport <em>Streamable HTTP</em>; or at once on the command line:</p>`,
       block(
         [
-          `npx @modelcontextprotocol/inspector --cli ${resource} --transport http \\`,
-          '  --method tools/list --header "Authorization: Bearer $PROJECT_TOKEN"'
+          `npx @modelcontextprotocol/inspector --cli ${resource} \\`,
+          '  --transport http --method tools/list --header "Authorization: Bearer $PROJECT_TOKEN"'
         ].join("\n")
       )
     ),
@@ -143,7 +144,8 @@ export const agents = ({ documentHosts, registration, resource }: Deployment): H
 
 const json = (value: unknown) => JSON.stringify(value, null, 2)
 
-export const phones = ({ base_url }: Deployment): Html =>
+/** `endpoints`: those of the contract; its phones are in the group `mobile`. */
+export const phones = (endpoints: ReadonlyArray<Endpoint>): Html =>
   section(
     "phones",
     "Phones",
@@ -160,11 +162,15 @@ export const phones = ({ base_url }: Deployment): Html =>
         verifier and state each time, the scope <code>mobile:devices</code>. It compares the state before it exchanges
         the code.`,
       "It registers for push and names the environment: production in release builds, development in debug builds.",
-      html`It registers the device at <code>${base_url}/bridge/v1/mobile/devices</code>, and keeps tokens and device id
-        in the platform's secure store.`,
+      "It registers the device, and keeps tokens and device id in the platform's secure store.",
       "To sign out it revokes the device record, and then deletes device id and tokens."
     ),
-    html`<p>The app never shows a token or an authorization header. A watch mirrors the phone.</p>`
+    html`<p>The app never shows a token or an authorization header. A watch mirrors the phone.</p>`,
+    list(
+      ...endpoints
+        .filter(({ group }) => group === "mobile")
+        .map(({ id, method, path }) => html`<a href="#endpoint-${id}">${method} <code>${path}</code></a>`)
+    )
   )
 
 export const operators = ({ base_url }: Deployment): Html =>

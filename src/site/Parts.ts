@@ -20,7 +20,8 @@ export const steps = (...items: ReadonlyArray<Part>): Html =>
     ${items.map((item) => html`<li>${item}</li>`)}
   </ol>`
 
-export const list = (...items: ReadonlyArray<Part>): Html =>
+export const list = (...items: ReadonlyArray<Part>): Part =>
+  items.length > 0 &&
   html`<ul>
     ${items.map((item) => html`<li>${item}</li>`)}
   </ul>`

@@ -1,10 +1,10 @@
 /** What can be called and what comes back, from the tables that the service itself answers by. */
-import { lists, tools } from "../mcp/Tools.ts"
 import * as Continuity from "../continuity/Errors.ts"
+import { kinds } from "../crypto/Tokens.ts"
 import * as Documents from "../documents/Errors.ts"
 import * as Mcp from "../mcp/Errors.ts"
+import { lists, tools } from "../mcp/Tools.ts"
 import * as OAuth from "../oauth/Errors.ts"
-import { kinds } from "../crypto/Tokens.ts"
 import { refuse, sharedTable } from "../wire/Errors.ts"
 import type { Refusal } from "../wire/Refusal.ts"
 import { ofRole, scopes } from "../wire/Scopes.ts"

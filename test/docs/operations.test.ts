@@ -132,7 +132,7 @@ describe("docs/operations.md", () => {
 
   it("names every audit action, and no other", () => {
     const written = sources.matchAll(
-      /"((?:project|project_token|account_reference|bridge|bridge_credential|oauth_\w+|memory|task|document|mcp)\.[a-z_]+)"/g
+      /"((?:project|project_token|account_reference|bridge|bridge_credential|oauth_\w+|memory|task|document|mcp(?=\.write))\.[a-z_]+)"/g
     )
     assert.sameMembers(
       [...new Set(rows(parts.get("Audit")!).map(({ Action }) => Action))],

@@ -174,7 +174,11 @@ layer(Service.layer)("/docs", (it) => {
   it.effect("labels the mobile boundary and says what is out of scope", () =>
     Effect.gen(function* () {
       const page = yield* docs
-      assert.include(visible(part(page, "phones")), "local 0.0.4 implementation proposal")
+      const phones = visible(part(page, "phones"))
+      assert.include(phones, "local 0.0.4 implementation proposal")
+      for (const { method, path, tags } of operations) {
+        if (tags.includes("mobile")) assert.include(phones, `${method} ${path}`)
+      }
       assert.lengthOf(part(page, "scope").match(/<li>/g)!, 8)
     })
   )
