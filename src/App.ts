@@ -80,10 +80,22 @@ const sweeping = Effect.flatMap(Settings, ({ audit }) =>
   ])
 )
 
+/** A changed base URL or instance id ends every sign-in made before; whoever changed it should not have to guess. */
+const warnOfForeignGrants = Effect.gen(function* () {
+  const { foreignGrants } = yield* Access
+  const grants = yield* foreignGrants
+  if (grants === 0) return
+  yield* Effect.logWarning("Sign-ins made for another base URL or instance id are refused").pipe(
+    Effect.annotateLogs({ grants })
+  )
+})
+
 const metrics = Layer.merge(prometheus, pushedGauges).pipe(Layer.provide(Gauges.layer))
 const outermost = Layer.merge(logLevel, otlp).pipe(Layer.provide(Settings.layer))
 
 /** Listens first, migrates then: until that is done every route that needs the database answers 503. */
 export const server = Layer.effectDiscard(
-  Effect.all([warnOfLifetimes, migrateUntilDone, announce, Effect.forkScoped(sweeping)], { discard: true })
+  Effect.all([warnOfLifetimes, migrateUntilDone, warnOfForeignGrants, announce, Effect.forkScoped(sweeping)], {
+    discard: true
+  })
 ).pipe(Layer.provideMerge(Layer.merge(http, metrics)), Layer.provide(services), Layer.provide(outermost))

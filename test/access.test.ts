@@ -185,6 +185,10 @@ layer(Service.layer)("an OAuth access token", (it) => {
       const renamed = yield* instance({ SERVICE_INSTANCE_ID: "another" })
       assert.isFalse(yield* opens(elsewhere, access_token))
       assert.isFalse(yield* opens(renamed, access_token))
+      const foreign = (on: typeof service) => Context.get(on.services, Access).foreignGrants
+      assert.isAbove(yield* foreign(elsewhere), 0)
+      assert.strictEqual(yield* foreign(renamed), yield* foreign(elsewhere))
+      assert.strictEqual(yield* foreign(service), 0)
     }).pipe(Effect.scoped)
   )
 })

@@ -29,6 +29,8 @@ export class Access extends Context.Service<
     readonly authorize: (
       bearer: Option.Option<Redacted.Redacted<string>>
     ) => Effect.Effect<Actor, AccessRefusal<"unauthorized" | "bridge_persistence_error">>
+    /** Sign-ins that are refused because the base URL or the instance id was another when they were made. */
+    readonly foreignGrants: Effect.Effect<number, AccessRefusal<"bridge_persistence_error">>
     /** Names every scope of the operation in its challenge, so that a client can ask for all of them at once. */
     readonly require: (
       actor: Actor,
@@ -74,7 +76,12 @@ export class Access extends Context.Service<
           ? Effect.void
           : challenged(refuse("insufficient_scope"), challenge.insufficient(needed))
 
-      return { authorize, require }
+      const foreignGrants = Effect.gen(function* () {
+        const [counted] = yield* store.countForeignGrants(yield* clock.now)
+        return counted!.grants
+      }).pipe(persistence)
+
+      return { authorize, foreignGrants, require }
     })
   )
 }

@@ -1,7 +1,7 @@
 /** Who a credential is, in one statement each. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { firstRow } from "../wire/Rows.ts"
+import { firstRow, rows } from "../wire/Rows.ts"
 import { Role, Scope } from "../wire/Scopes.ts"
 
 const Identified = Schema.Struct({
@@ -78,5 +78,13 @@ export const make = (sql: SqlClient.SqlClient, here: Here) => {
         where grant_id = ${grant_id}::uuid
           for no key update skip locked)`
 
-  return { findProjectToken, findAccessToken, touchProjectToken, touchGrant }
+  const countForeignGrants = (now: Date) =>
+    rows(Schema.Struct({ grants: Schema.Int }))(sql`
+      select count(*)::int as grants
+        from oauth_grant g
+       where g.revoked_at is null
+         and g.expires_at > ${now}
+         and (g.resource <> ${here.resource} or g.instance_id <> ${instance})`)
+
+  return { countForeignGrants, findProjectToken, findAccessToken, touchProjectToken, touchGrant }
 }
