@@ -33,4 +33,11 @@ const temporary = (folder: string) =>
     Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
   )
 
-const hasty = { fsync: "off", full_page_writes: "off", synchronous_commit: "off", max_connections: "200" }
+// The WAL is kept, so that a search for secrets finds what was in it.
+const hasty = {
+  fsync: "off",
+  full_page_writes: "off",
+  synchronous_commit: "off",
+  max_connections: "200",
+  wal_keep_size: "512MB"
+}
