@@ -1,7 +1,7 @@
 /** Mounts every domain's routes behind the edge and listens. */
 import { NodeHttpServer } from "@effect/platform-node"
 import { ByteSize, Effect, Layer } from "effect"
-import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpMiddleware, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { SqlClient } from "effect/sql"
 import { createServer } from "node:http"
@@ -73,5 +73,7 @@ const listener = Layer.unwrap(
 
 export const http = HttpRouter.serve(routes, { disableListenLog: true, disableLogger: true, routerConfig }).pipe(
   Layer.provide(Layer.succeed(HttpServerRequest.MaxBodySize, ByteSize.fromInputUnsafe(16 * 1024))),
+  // Its spans carry URL and headers as they came; the boundary has one of its own.
+  Layer.provide(Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)),
   Layer.provideMerge(listener)
 )

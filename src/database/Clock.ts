@@ -66,11 +66,10 @@ export class DatabaseClock extends Context.Service<
   })
 }
 
-const driftOf = (wall: number) => Effect.map(Clock.currentTimeNanos, (nanos) => wall - Number(nanos / 1_000_000n))
+const driftOf = (wall: number) => Effect.map(Clock.monotonicTimeNanos, (nanos) => wall - Number(nanos / 1_000_000n))
 
 const readClock = (sql: SqlClient.SqlClient) =>
   firstRow(Schema.Struct({ at: Schema.Date }))(sql`select clock_timestamp() as at`).pipe(
-    Effect.flatMap(Effect.fromOption),
-    Effect.orDie,
-    Effect.map((row) => row.at)
+    Effect.flatMap((row) => Effect.orDie(Effect.fromOption(row))),
+    Effect.map(({ at }) => at)
   )

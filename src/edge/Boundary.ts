@@ -7,6 +7,7 @@
 import { Cause, Effect, Option, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { uuid } from "../crypto/Random.ts"
+import { findToken } from "../crypto/Tokens.ts"
 import { databaseLoss, StatementDefect } from "../database/Persistence.ts"
 import { refuse } from "../wire/Errors.ts"
 import { Caller } from "../wire/Headers.ts"
@@ -28,7 +29,10 @@ export const boundary = HttpRouter.middleware(
     ): Handled {
       const request = yield* HttpServerRequest.HttpServerRequest
       const requestId = yield* uuid
-      const caller = { address: addresses.of(request), userAgent: request.headers["user-agent"]?.slice(0, 200) ?? "" }
+      const caller = {
+        address: addresses.of(request),
+        userAgent: withoutToken(request.headers["user-agent"] ?? "").slice(0, 200)
+      }
       return yield* handled.pipe(
         Effect.catchCause(answerTo),
         Effect.map((response) =>
@@ -36,7 +40,8 @@ export const boundary = HttpRouter.middleware(
         ),
         Effect.tap((response) => record(request, response)),
         Effect.provideService(Caller, caller),
-        Effect.annotateLogs("request_id", requestId)
+        Effect.annotateLogs("request_id", requestId),
+        Effect.withSpan("Http.request", { kind: "server", attributes: { request_id: requestId } })
       )
     })
   }),
@@ -94,7 +99,11 @@ const withoutValues = (cause: Cause.Cause<unknown>) => {
 }
 
 const record = (request: HttpServerRequest.HttpServerRequest, response: HttpServerResponse.HttpServerResponse) => {
-  const facts = { method: request.method, path: request.url.split("?")[0]!, status: response.status }
+  const path = withoutToken(request.url.split("?")[0]!)
+  const facts = { method: request.method, path, status: response.status }
   const log = response.status >= 400 ? Effect.logInfo : Effect.logDebug
-  return log("Answered").pipe(Effect.annotateLogs(facts))
+  return log("Answered").pipe(Effect.annotateLogs(facts), Effect.tap(Effect.annotateCurrentSpan(facts)))
 }
+
+/** Somebody will put a token where none belongs; it is not kept there. */
+const withoutToken = (text: string) => (findToken(text) === undefined ? text : "<redacted>")

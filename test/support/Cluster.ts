@@ -8,8 +8,8 @@ import { connect, end, launch, patience } from "../../src/database/Postmaster.ts
 
 export const startCluster = async () => {
   const scope = Scope.makeUnsafe()
-  const { host, port, username } = await Effect.runPromise(Scope.provide(cluster, scope))
-  return { host, port, username, stop: () => Effect.runPromise(Scope.close(scope, Exit.void)) }
+  const { directory, host, log, port, username } = await Effect.runPromise(Scope.provide(cluster, scope))
+  return { host, port, username, directory, log, stop: () => Effect.runPromise(Scope.close(scope, Exit.void)) }
 }
 
 const cluster = Effect.gen(function* () {
@@ -22,7 +22,7 @@ const cluster = Effect.gen(function* () {
     (server) => (server === undefined ? Effect.void : end(server))
   )
   return yield* Effect.scoped(connect(files.directory)).pipe(
-    Effect.map(({ postmaster }) => postmaster),
+    Effect.map(({ postmaster }) => ({ ...postmaster, log: files.log })),
     Effect.retry(patience),
     Effect.timeout("30 seconds")
   )

@@ -1,34 +1,38 @@
-/** A fresh migrated database of its own, dropped with the scope. */
+/** A database of its own, migrated or empty, dropped with the scope. */
 import { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
 import { inject } from "vitest"
 
+const database = (template: string) =>
+  Effect.gen(function* () {
+    const { host, port, username } = inject("cluster")
+    const database = `test_${randomUUID().replaceAll("-", "")}`
+    const admin = (statement: string) =>
+      SqlClient.SqlClient.use((sql) => sql.unsafe(statement).unprepared).pipe(
+        Effect.provide(PgClient.layer({ host, port, username, database: "postgres", maxConnections: 1 })),
+        Effect.orDie
+      )
+    return yield* Effect.acquireRelease(
+      Effect.as(admin(`create database ${database} template ${template}`), { host, port, username, database }),
+      () => admin(`drop database ${database} with (force)`)
+    )
+  })
+
 /** Where it is, for whoever connects to it by another way than the tests' own `SqlClient`. */
 export class TestDatabase extends Context.Service<
   TestDatabase,
   { readonly host: string; readonly port: number; readonly username: string; readonly database: string }
 >()("test/TestDatabase") {
-  static readonly layer = Layer.effect(
-    TestDatabase,
-    Effect.gen(function* () {
-      const cluster = inject("cluster")
-      const database = `test_${randomUUID().replaceAll("-", "")}`
-      const admin = (statement: string) =>
-        SqlClient.SqlClient.use((sql) => sql.unsafe(statement).unprepared).pipe(
-          Effect.provide(PgClient.layer({ ...cluster, database: "postgres", maxConnections: 1 })),
-          Effect.orDie
-        )
-      yield* Effect.acquireRelease(admin(`create database ${database} template template_migrated`), () =>
-        admin(`drop database ${database} with (force)`)
-      )
-      return { ...cluster, database }
-    })
-  )
+  static readonly layer = Layer.effect(TestDatabase, database("template_migrated"))
+
+  /** Without any table. */
+  static readonly empty = Layer.effect(TestDatabase, database("template0"))
 
   /** The tests' own connections, for looking at rows. */
-  static readonly sql = Layer.unwrap(
+  static readonly connections = Layer.unwrap(
     Effect.map(TestDatabase, (address) => PgClient.layer({ ...address, maxConnections: 2 }))
-  ).pipe(Layer.provideMerge(TestDatabase.layer))
+  )
+  static readonly sql = this.connections.pipe(Layer.provideMerge(TestDatabase.layer))
 }

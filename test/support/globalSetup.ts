@@ -8,13 +8,21 @@ import { startCluster } from "./Cluster.ts"
 
 declare module "vitest" {
   export interface ProvidedContext {
-    cluster: { readonly host: string; readonly port: number; readonly username: string }
+    cluster: {
+      readonly host: string
+      readonly port: number
+      readonly username: string
+      /** Its data folder, and what it says. */
+      readonly directory: string
+      readonly log: string
+    }
   }
 }
 
 export default async (project: TestProject) => {
   const { stop, ...cluster } = await startCluster()
-  const on = (database: string) => PgClient.layer({ ...cluster, database, maxConnections: 1 })
+  const { host, port, username } = cluster
+  const on = (database: string) => PgClient.layer({ host, port, username, database, maxConnections: 1 })
   await Effect.runPromise(
     SqlClient.SqlClient.use((sql) => sql.unsafe("create database template_migrated").unprepared).pipe(
       Effect.provide(on("postgres"))
