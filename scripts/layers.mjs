@@ -20,7 +20,7 @@ const domains = {
   mcp: ["access", "oauth", "continuity", "documents"],
   site: ["access", "oauth"]
 }
-const leaf = /^\/src\/(projects\/|audit\/|push\/Outbox\.ts$)/
+const leaf = /^\/src\/(projects\/|audit\/|push\/Outbox\.ts$|site\/(Html|Page|Style)\.ts$)/
 
 /** The other folders of src: below the domains, except client/, which stands beside them. */
 const rooms = ["wire", "crypto", "database", "edge", "client"]
@@ -32,7 +32,7 @@ const outside = /^\/(cli|test|bench|scripts)\//
 const top = /^\/src\/(App|main)\.ts$/
 const wire = /^\/src\/wire\//
 const contract = /^\/src\/((?!wire\/)[^/]+\/)?(Api|Errors)\.ts$/
-const http = /^\/src\/([^/]+\/)?Http\.ts$/
+const http = /^\/src\/([^/]+\/)?\w*Http\.ts$/
 const store = /^\/src\/[^/]+\/\w*Store\.ts$/
 const client = /^\/src\/client\//
 const rowDecoder = /^\/src\/bridge\/(?!(Api|Bridges|Errors|Http|Store)\.ts$)/
@@ -80,7 +80,7 @@ const forbidden = (from, to) => {
     return "Only the Http.ts and Api.ts of a domain know HTTP."
   if (other === undefined || other === domain) return undefined
   if (leaf.test(from) && other !== "audit") {
-    return "projects/, audit/ and push/Outbox.ts are leaves: they import no other domain but audit/."
+    return "projects/, audit/, push/Outbox.ts and the page of site/ are leaves: they import no other domain but audit/."
   }
   return is(leaf) || domains[domain].includes(other)
     ? undefined

@@ -1,5 +1,7 @@
 /** The one layer graph. `services` is what commands and tests use; `server` adds HTTP on top. */
 import { Effect, Layer } from "effect"
+import { Access } from "./access/Access.ts"
+import { ProjectTokens } from "./access/ProjectTokens.ts"
 import { Audit } from "./audit/Audit.ts"
 import { sweeps as auditSweeps } from "./audit/Sweeps.ts"
 import { announce } from "./Banner.ts"
@@ -14,6 +16,11 @@ import { Enrollment } from "./enrollment/Enrollment.ts"
 import { sweeps as enrollmentSweeps } from "./enrollment/Sweeps.ts"
 import { http } from "./Http.ts"
 import { logLevel } from "./Logging.ts"
+import { Authorize } from "./oauth/Authorize.ts"
+import { ClientDocuments } from "./oauth/ClientDocuments.ts"
+import { Clients } from "./oauth/Clients.ts"
+import { Consent } from "./oauth/Consent.ts"
+import { Grants } from "./oauth/Grants.ts"
 import { Projects } from "./projects/Projects.ts"
 import { Rotation } from "./rotation/Rotation.ts"
 import { sweeps as rotationSweeps } from "./rotation/Sweeps.ts"
@@ -24,8 +31,18 @@ export const domains = Layer.mergeAll(
   Credentials.layer,
   Rotation.layer,
   Bridges.layer,
+  Access.layer,
+  ProjectTokens.layer,
+  Authorize.layer,
+  Consent.layer,
+  Grants.layer,
   Projects.layer
-).pipe(Layer.provideMerge(Audit.layer), Layer.provide(Ed25519.layerNode))
+).pipe(
+  Layer.provideMerge(Clients.layer),
+  Layer.provide(ClientDocuments.layer),
+  Layer.provideMerge(Audit.layer),
+  Layer.provide(Ed25519.layerNode)
+)
 
 export const services = domains.pipe(
   Layer.provideMerge(DatabaseClock.layer),

@@ -12,13 +12,24 @@ export class ConfigurationError extends Data.TaggedError("ConfigurationError")<{
 
 const invalid = (message: string) => Effect.fail(new Config.ConfigError(new ConfigProvider.SourceError({ message })))
 
-const seconds = (name: string, byDefault: number, most = 315_360_000) =>
+const seconds = (name: string, byDefault: number, { least = 1, most = 315_360_000 } = {}) =>
   Config.Int(name).pipe(
     Config.withDefault(byDefault),
     Config.mapEffect((value) =>
-      value >= 1 && value <= most
+      value >= least && value <= most
         ? Effect.succeed(Duration.seconds(value))
-        : invalid(`${name} is a whole number of seconds from 1 to ${most}.`)
+        : invalid(`${name} is a whole number of seconds from ${least} to ${most}.`)
+    )
+  )
+
+const commaSeparated = (name: string, byDefault: string) =>
+  Config.String(name).pipe(
+    Config.withDefault(byDefault),
+    Config.map((list) =>
+      list
+        .split(",")
+        .map((entry) => entry.trim())
+        .filter((entry) => entry !== "")
     )
   )
 
@@ -50,15 +61,7 @@ const http = Config.all({
     )
   ),
   baseUrl: optionalText("SERVICE_BASE_URL"),
-  trustedProxies: Config.String("SERVICE_TRUSTED_PROXIES").pipe(
-    Config.withDefault(""),
-    Config.map((cidrs) =>
-      cidrs
-        .split(",")
-        .map((cidr) => cidr.trim())
-        .filter((cidr) => cidr !== "")
-    )
-  ),
+  trustedProxies: commaSeparated("SERVICE_TRUSTED_PROXIES", ""),
   rateLimits: onOff("SERVICE_RATE_LIMITS", "on"),
   logLevel: Config.LogLevel("SERVICE_LOG_LEVEL").pipe(Config.withDefault("Info" as const))
 })
@@ -87,14 +90,53 @@ const bridge = Config.all({
   tokenSecretPrevious: optionalSecret("SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS"),
   challengeTtl: seconds("SERVICE_BRIDGE_CHALLENGE_TTL_SECONDS", 600),
   tokenTtl: seconds("SERVICE_BRIDGE_TOKEN_TTL_SECONDS", 86_400),
-  rotationTtl: seconds("SERVICE_BRIDGE_ROTATION_TTL_SECONDS", 300, 86_400),
+  rotationTtl: seconds("SERVICE_BRIDGE_ROTATION_TTL_SECONDS", 300, { most: 86_400 }),
   proofReplay: seconds("SERVICE_BRIDGE_PROOF_REPLAY_SECONDS", 86_400)
 })
 
-const all = Config.all({ http, database, audit, bridge })
+const access = Config.all({
+  instanceId: optionalText("SERVICE_INSTANCE_ID").pipe(
+    Config.mapEffect((id) =>
+      id === undefined || /^[A-Za-z0-9._-]{1,64}$/.test(id)
+        ? Effect.succeed(id)
+        : invalid("SERVICE_INSTANCE_ID is 1 to 64 letters, digits, dots, underscores and hyphens.")
+    )
+  )
+})
+
+const oauth = Config.all({
+  authUrl: optionalText("SERVICE_AUTH_URL"),
+  codeTtl: seconds("SERVICE_OAUTH_CODE_TTL_SECONDS", 60),
+  accessTtl: seconds("SERVICE_OAUTH_ACCESS_TTL_SECONDS", 3600),
+  mobileAccessTtl: seconds("SERVICE_OAUTH_MOBILE_ACCESS_TTL_SECONDS", 900),
+  refreshIdleTtl: seconds("SERVICE_OAUTH_REFRESH_IDLE_TTL_SECONDS", 30 * 86_400),
+  refreshMaxTtl: seconds("SERVICE_OAUTH_REFRESH_MAX_TTL_SECONDS", 90 * 86_400),
+  // 0: the first reuse of a refresh token ends its grant.
+  refreshGrace: seconds("SERVICE_OAUTH_REFRESH_GRACE_SECONDS", 120, { least: 0, most: 86_400 }),
+  dynamicRegistration: Config.option(Config.Literals(["on", "off"], "SERVICE_OAUTH_DYNAMIC_REGISTRATION")),
+  revocation: onOff("SERVICE_OAUTH_REVOCATION", "on"),
+  cimd: Config.Literals(["allowlist", "off"], "SERVICE_OAUTH_CIMD").pipe(Config.withDefault("allowlist" as const)),
+  cimdHosts: commaSeparated("SERVICE_OAUTH_CIMD_HOSTS", "claude.ai,chatgpt.com,vscode.dev").pipe(
+    Config.mapEffect((hosts) =>
+      hosts.every((host) => /^[a-z0-9-]+(\.[a-z0-9-]+)+$/.test(host))
+        ? Effect.succeed(new Set(hosts))
+        : invalid("SERVICE_OAUTH_CIMD_HOSTS lists host names in lower case, such as claude.ai,vscode.dev.")
+    )
+  )
+})
+
+const all = Config.all({ http, database, audit, bridge, access, oauth })
 type Read = Config.Success<typeof all>
 
-export class Settings extends Context.Service<Settings, Read & { readonly baseUrl: URL }>()("service/Settings") {
+/** What follows from several settings at once. */
+interface Settled {
+  readonly baseUrl: URL
+  /** The issuer of tokens: an origin (contract section 4). */
+  readonly authUrl: URL
+  readonly dynamicRegistration: boolean
+}
+
+export class Settings extends Context.Service<Settings, Read & Settled>()("service/Settings") {
   static readonly layer = Layer.effect(
     Settings,
     Effect.gen(function* () {
@@ -102,7 +144,7 @@ export class Settings extends Context.Service<Settings, Read & { readonly baseUr
       const { url, dataDir } = yield* database
       const complete = url === undefined ? ConfigProvider.orElse(provider, yield* generatedSecrets(dataDir)) : provider
       const read = yield* Effect.provideService(all, ConfigProvider.ConfigProvider, complete)
-      return { ...read, baseUrl: yield* check(read) }
+      return { ...read, ...(yield* check(read)) }
     }).pipe(
       // The library's own messages run over several lines; a secret's value is in none of them.
       Effect.catchTag("ConfigError", ({ cause }) =>
@@ -112,8 +154,8 @@ export class Settings extends Context.Service<Settings, Read & { readonly baseUr
   )
 }
 
-/** Refuses combinations that would be unsafe, and settles the base URL: an origin, https unless loopback. */
-const check = Effect.fnUntraced(function* ({ http, bridge }: Read) {
+/** Refuses combinations that would be unsafe, and settles the two URLs: origins, https unless loopback. */
+const check = Effect.fnUntraced(function* ({ bridge, database, http, oauth }: Read) {
   if (Redacted.value(bridge.enrollmentSecret) === Redacted.value(bridge.tokenSecret)) {
     return yield* invalid("SERVICE_BRIDGE_ENROLLMENT_SECRET and SERVICE_BRIDGE_TOKEN_SECRET must differ.")
   }
@@ -122,7 +164,15 @@ const check = Effect.fnUntraced(function* ({ http, bridge }: Read) {
     return yield* invalid("SERVICE_BASE_URL is required when SERVICE_HOST is a wildcard address.")
   }
   const host = http.host.includes(":") ? `[${http.host}]` : http.host
-  return yield* origin("SERVICE_BASE_URL", http.baseUrl ?? `http://${host}:${http.port}`)
+  const baseUrl = yield* origin("SERVICE_BASE_URL", http.baseUrl ?? `http://${host}:${http.port}`)
+  const authUrl = oauth.authUrl === undefined ? baseUrl : yield* origin("SERVICE_AUTH_URL", oauth.authUrl)
+  // Anybody may register a client: by default only where nobody else can reach the service.
+  const local = database.url === undefined && isLoopback(baseUrl)
+  const dynamicRegistration = Option.match(oauth.dynamicRegistration, {
+    onNone: () => local,
+    onSome: (value) => value === "on"
+  })
+  return { baseUrl, authUrl, dynamicRegistration } satisfies Settled
 })
 
 const origin = Effect.fnUntraced(function* (name: string, text: string) {

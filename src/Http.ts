@@ -5,6 +5,7 @@ import { HttpMiddleware, HttpRouter, HttpServerRequest, HttpServerResponse } fro
 import { HttpApiBuilder } from "effect/http-api"
 import { SqlClient } from "effect/sql"
 import { createServer } from "node:http"
+import { AccessHttp } from "./access/Http.ts"
 import { Api } from "./Api.ts"
 import { Settings } from "./Config.ts"
 import { pending } from "./database/Migrations.ts"
@@ -14,6 +15,8 @@ import { onlyDeclaredMethods, onlyMethods } from "./edge/Methods.ts"
 import { RateLimit } from "./edge/RateLimit.ts"
 import { requirements } from "./edge/Requirements.ts"
 import { EnrollmentHttp } from "./enrollment/Http.ts"
+import { ConsentHttp } from "./oauth/ConsentHttp.ts"
+import { OAuthHttp } from "./oauth/Http.ts"
 import { RetiredHttp, RotationHttp } from "./rotation/Http.ts"
 import { refuse } from "./wire/Errors.ts"
 import { answer } from "./wire/Refusal.ts"
@@ -44,9 +47,11 @@ const readyz = HttpRouter.use((router) =>
 const routes = Layer.mergeAll(
   HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
     Layer.provide([EnrollmentHttp, RotationHttp, RetiredHttp]),
-    Layer.provide(requirements)
+    Layer.provide([requirements, AccessHttp])
   ),
   onlyDeclaredMethods(Api),
+  OAuthHttp,
+  ConsentHttp,
   healthz,
   readyz,
   ...["/healthz", "/readyz", "/openapi.json"].map((path) => onlyMethods(path as HttpRouter.PathInput, ["GET"])),

@@ -86,6 +86,9 @@ const layers: ReadonlyArray<readonly [file: string, code: string, says?: string]
   ["src/audit/Audit.ts", imports("../bridge/Bridge.ts"), leaves],
   ["src/push/Outbox.ts", imports("../audit/Audit.ts"), leaves],
   ["src/push/Outbox.ts", imports("./Errors.ts")],
+  ["src/oauth/Pages.ts", imports("../site/Html.ts")],
+  ["src/oauth/Pages.ts", imports("../site/Docs.ts"), above],
+  ["src/site/Page.ts", imports("../oauth/OAuth.ts"), leaves],
 
   ["src/client/Client.ts", imports("../Api.ts")],
   ["src/client/Client.ts", imports("../wire/Ids.ts")],

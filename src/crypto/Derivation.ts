@@ -9,7 +9,7 @@
  * server secret together derive nothing without the latter.
  */
 import { Array, Option, Redacted } from "effect"
-import { createHmac, createSecretKey, hkdfSync } from "node:crypto"
+import { createHmac, createSecretKey, hkdfSync, type KeyObject } from "node:crypto"
 
 /** One per use of a server secret: no subkey serves two. */
 export type Purpose =
@@ -59,16 +59,25 @@ export const KeyRing = {
 export const subkey = (secret: Redacted.Redacted<string>, purpose: Purpose): Redacted.Redacted<Uint8Array> =>
   Redacted.make(hkdf(secret, purpose, 32))
 
+/**
+ * 32 bytes out of a token that the caller presents: no server secret takes part, so a copy of the database derives
+ * nothing, and neither does the token without the fields.
+ */
+export const deriveFrom = (token: Redacted.Redacted<string>, label: string, fields: ReadonlyArray<Field>): Uint8Array =>
+  hmac(createSecretKey(Redacted.value(token), "utf8"), label, fields)
+
 const derivationKey = (secret: Redacted.Redacted<string>, purpose: Purpose): DerivationKey => {
   const key = createSecretKey(Redacted.value(subkey(secret, purpose)))
   return {
     id: hkdf(secret, `${purpose}/key-id`, 4).toString("hex"),
-    derive: (label, fields) =>
-      createHmac("sha256", key)
-        .update(Buffer.concat([label, ...fields].map(lengthPrefixed)))
-        .digest()
+    derive: (label, fields) => hmac(key, label, fields)
   }
 }
+
+const hmac = (key: KeyObject, label: string, fields: ReadonlyArray<Field>) =>
+  createHmac("sha256", key)
+    .update(Buffer.concat([label, ...fields].map(lengthPrefixed)))
+    .digest()
 
 const hkdf = (secret: Redacted.Redacted<string>, info: string, length: number) =>
   Buffer.from(hkdfSync("sha256", Redacted.value(secret), "", info, length))

@@ -4,15 +4,16 @@
  * Whatever ends a request (no route, a body too large, a lost database, a defect) leaves as the error object of spec
  * 2.7. A defect is logged under the request id and shown as a bare `internal_error`.
  */
-import { Cause, Effect, Option, type Types } from "effect"
+import { type Cause, Effect, Option, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { uuid } from "../crypto/Random.ts"
 import { findToken } from "../crypto/Tokens.ts"
-import { databaseLoss, StatementDefect } from "../database/Persistence.ts"
+import { databaseLoss } from "../database/Persistence.ts"
 import { refuse } from "../wire/Errors.ts"
 import { Caller } from "../wire/Headers.ts"
 import { answer } from "../wire/Refusal.ts"
 import { Addresses } from "./Addresses.ts"
+import { report } from "./Report.ts"
 
 // The router wants to see the failures of others pass through the type; here they end.
 type Handled = Effect.fn.Return<
@@ -57,9 +58,7 @@ const answerTo = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   const lost = databaseLoss(cause)
   if (Option.isSome(lost)) return answer(lost.value)
   const [response] = yield* HttpServerError.causeResponse(cause)
-  if (response.status >= 500 && !Cause.hasInterruptsOnly(cause)) {
-    yield* Effect.logError("A request failed").pipe(Effect.annotateLogs(withoutValues(cause)))
-  }
+  if (response.status >= 500) yield* report(cause)
   return response
 })
 
@@ -81,21 +80,6 @@ const byStatus: Record<number, Parameters<typeof answer>[0]> = {
   415: refuse("unsupported_media_type"),
   500: refuse("internal_error"),
   503: refuse("bridge_persistence_error", 1)
-}
-
-/** Names and places only: a message may quote what was sent. */
-const withoutValues = (cause: Cause.Cause<unknown>) => {
-  const defect = Cause.squash(cause)
-  if (defect instanceof StatementDefect) return { ...defect }
-  if (!(defect instanceof Error)) return { defect: typeof defect }
-  return {
-    defect: defect.name,
-    at:
-      defect.stack
-        ?.split("\n")
-        .filter((line) => /^\s+at /.test(line))
-        .join("\n") ?? ""
-  }
 }
 
 const record = (request: HttpServerRequest.HttpServerRequest, response: HttpServerResponse.HttpServerResponse) => {

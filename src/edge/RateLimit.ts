@@ -20,6 +20,8 @@ export class RateLimit extends Context.Service<
   {
     /** Takes one token and answers 0, or the whole seconds until there is one. */
     readonly take: (key: string, rate: Rate) => Effect.Effect<number>
+    /** What `take` would answer, taking nothing. */
+    readonly wait: (key: string, rate: Rate) => Effect.Effect<number>
   }
 >()("service/edge/RateLimit") {
   static readonly layer = Layer.effect(
@@ -27,17 +29,21 @@ export class RateLimit extends Context.Service<
     Effect.gen(function* () {
       const { http } = yield* Settings
       const fullAt = new Map<string, number>()
-      const take = (key: string, { burst, perSecond }: Rate) =>
+      const after = (key: string, { burst, perSecond }: Rate, now: number) => {
+        const interval = 1000 / perSecond
+        const full = Math.max(fullAt.get(key) ?? now, now) + interval
+        return { full, wait: Math.max(0, Math.ceil((full - now - burst * interval) / 1000)) }
+      }
+      const take = (key: string, rate: Rate) =>
         Effect.map(Clock.currentTimeMillis, (now) => {
           if (fullAt.size >= most) for (const [other, at] of fullAt) if (at <= now) fullAt.delete(other)
-          const interval = 1000 / perSecond
-          const full = Math.max(fullAt.get(key) ?? now, now) + interval
-          const wait = full - now - burst * interval
-          if (wait > 0) return Math.ceil(wait / 1000)
-          if (fullAt.size < most || fullAt.has(key)) fullAt.set(key, full)
-          return 0
+          const { full, wait } = after(key, rate, now)
+          if (wait === 0 && (fullAt.size < most || fullAt.has(key))) fullAt.set(key, full)
+          return wait
         })
-      return { take: http.rateLimits ? take : () => Effect.succeed(0) }
+      const wait = (key: string, rate: Rate) => Effect.map(Clock.currentTimeMillis, (now) => after(key, rate, now).wait)
+      const unlimited = () => Effect.succeed(0)
+      return http.rateLimits ? { take, wait } : { take: unlimited, wait: unlimited }
     })
   )
 }

@@ -5,6 +5,7 @@
  */
 import { Context, Effect, type Redacted, Schema } from "effect"
 import { HttpApiMiddleware, HttpApiSchema, HttpApiSecurity } from "effect/http-api"
+import type { CurrentActor } from "./Actor.ts"
 import { IdempotencyKey } from "./Ids.ts"
 
 /** The raw bearer credential of the request, present but not yet looked at. */
@@ -20,6 +21,12 @@ export class BootstrapCredential extends HttpApiMiddleware.Service<BootstrapCred
 export class BridgeToken extends HttpApiMiddleware.Service<BridgeToken, { provides: Bearer }>()(
   "service/wire/BridgeToken",
   { security: { bridge_token: HttpApiSecurity.bearer } }
+) {}
+
+/** Refuses a request without valid OAuth access token or project token: the one `unauthorized` (spec 4.12, 5). */
+export class ProjectCredential extends HttpApiMiddleware.Service<ProjectCredential, { provides: CurrentActor }>()(
+  "service/wire/ProjectCredential",
+  { security: { access_token: HttpApiSecurity.bearer } }
 ) {}
 
 /** Turns what the schemas refuse into `idempotency_key_required` or `invalid_request`. */

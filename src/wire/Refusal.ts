@@ -14,6 +14,8 @@ export class Refusal<out Code extends string = string> extends Data.Error<{
   readonly message: string
   /** Whole seconds after which the same request may succeed. */
   readonly retryAfter?: number | undefined
+  /** The value of WWW-Authenticate, where it says more than `Bearer` (RFC 6750 3). */
+  readonly challenge?: string | undefined
 }> {}
 
 /** One row per code: the status, then the sentence. The key is the code on the wire. */
@@ -78,8 +80,8 @@ export const answer = (refusal: Refusal, headers?: Readonly<Record<string, strin
 const wireBody = <Code extends string>({ _tag, message }: Refusal<Code>) => ({ error: { code: _tag, message } })
 
 /** A client must always learn how to authenticate and when to come back (RFC 9110 11.6.1, 10.2.3). */
-const wireHeaders = ({ status, retryAfter = status === 503 ? 1 : undefined }: Refusal) => ({
+const wireHeaders = ({ challenge, status, retryAfter = status === 503 ? 1 : undefined }: Refusal) => ({
   "cache-control": "no-store" as const,
-  ...(status === 401 ? { "www-authenticate": "Bearer" } : undefined),
+  ...(status === 401 || challenge !== undefined ? { "www-authenticate": challenge ?? "Bearer" } : undefined),
   ...(retryAfter === undefined ? undefined : { "retry-after": String(retryAfter) })
 })

@@ -1,0 +1,67 @@
+/** The operator's statements about project tokens. */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { firstRow, rows } from "../wire/Rows.ts"
+import { Role, Scope } from "../wire/Scopes.ts"
+
+export const ProjectToken = Schema.Struct({
+  token_id: Schema.String,
+  role: Role,
+  scopes: Schema.Array(Scope),
+  status: Schema.Literals(["active", "revoked", "expired"]),
+  created_at: Schema.Date,
+  expires_at: Schema.NullOr(Schema.Date),
+  revoked_at: Schema.NullOr(Schema.Date),
+  last_used_at: Schema.NullOr(Schema.Date)
+})
+
+export interface NewToken {
+  readonly token_id: string
+  readonly token_hash: Uint8Array
+  readonly project_id: string
+  readonly role: Role
+  readonly scopes: ReadonlyArray<Scope>
+  readonly expires_at: Date | null
+}
+
+export const make = (sql: SqlClient.SqlClient) => {
+  const findProject = (project_id: string) =>
+    firstRow(Schema.Struct({ disabled: Schema.Boolean }))(sql`
+      select disabled_at is not null as disabled
+        from project
+       where project_id = ${project_id}::uuid`)
+
+  const insert = (token: NewToken, now: Date) => sql`
+    insert into project_token (token_id, token_hash, project_id, role, scopes, created_at, expires_at)
+    values (${token.token_id}::uuid, ${token.token_hash}, ${token.project_id}::uuid, ${token.role},
+            ${token.scopes}::text[], ${now}, ${token.expires_at})`
+
+  const list = (project_id: string, now: Date) =>
+    rows(ProjectToken)(sql`
+      select token_id, role, scopes,
+             case when revoked_at is not null then 'revoked'
+                  when expires_at <= ${now} then 'expired'
+                  else 'active' end as status,
+             created_at, expires_at, revoked_at, last_used_at
+        from project_token
+       where project_id = ${project_id}::uuid
+       order by created_at, token_id`)
+
+  const revoke = (token_id: string, now: Date) =>
+    firstRow(Schema.Struct({ project_id: Schema.String, revoked_at: Schema.Date }))(sql`
+      update project_token
+         set revoked_at = coalesce(revoked_at, ${now})
+       where token_id = ${token_id}::uuid
+      returning project_id, revoked_at`)
+
+  /** They are dead with the token already; this writes down why. */
+  const endGrants = (token_id: string, now: Date) =>
+    rows(Schema.Struct({ grant_id: Schema.String }))(sql`
+      update oauth_grant
+         set revoked_at = ${now}, end_reason = 'project_token_revoked'
+       where project_token_id = ${token_id}::uuid
+         and revoked_at is null
+      returning grant_id`)
+
+  return { findProject, insert, list, revoke, endGrants }
+}

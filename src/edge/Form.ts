@@ -1,0 +1,25 @@
+/** The body of an application/x-www-form-urlencoded request. */
+import { Data, Effect } from "effect"
+import type { HttpServerRequest } from "effect/http"
+
+export class FormError extends Data.TaggedError("FormError")<{
+  readonly reason: "media_type" | "too_large" | "unreadable"
+}> {}
+
+export const readForm = (request: HttpServerRequest.HttpServerRequest): Effect.Effect<URLSearchParams, FormError> => {
+  if (!/^application\/x-www-form-urlencoded\s*(;|$)/i.test(request.headers["content-type"] ?? "")) {
+    return new FormError({ reason: "media_type" })
+  }
+  return Effect.matchEffect(request.text, {
+    // A leading "?" is data here; URLSearchParams would take it for the mark of a query.
+    onSuccess: (text) => Effect.succeed(new URLSearchParams(text.replace(/^\?/, "%3F"))),
+    onFailure: (error) => new FormError({ reason: isTooLarge(error) ? "too_large" : "unreadable" })
+  })
+}
+
+export const isTooLarge = (error: { readonly reason: object }): boolean =>
+  "cause" in error.reason &&
+  typeof error.reason.cause === "object" &&
+  error.reason.cause !== null &&
+  "_tag" in error.reason.cause &&
+  error.reason.cause._tag === "MaxBytesError"

@@ -1,0 +1,63 @@
+/** The statements about clients. */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { firstRow, rows } from "../wire/Rows.ts"
+import { Scope } from "../wire/Scopes.ts"
+
+const ApplicationType = Schema.Literals(["native", "web"])
+const GrantType = Schema.Literals(["authorization_code", "refresh_token"])
+const Kind = Schema.Literals(["operator", "dynamic", "document"])
+
+export const Client = Schema.Struct({
+  client_id: Schema.String,
+  kind: Kind,
+  name: Schema.String,
+  redirect_uris: Schema.Array(Schema.String),
+  application_type: Schema.NullOr(ApplicationType),
+  grant_types: Schema.Array(GrantType),
+  scopes: Schema.Array(Scope),
+  created_at: Schema.Date,
+  disabled_at: Schema.NullOr(Schema.Date)
+})
+export type Client = typeof Client.Type
+
+const Listed = Schema.Struct({ ...Client.fields, live_grants: Schema.Int })
+
+export const make = (sql: SqlClient.SqlClient) => {
+  const columns = sql`
+    c.client_id, c.kind, c.name, c.redirect_uris, c.application_type, c.grant_types, c.scopes, c.created_at,
+    c.disabled_at`
+
+  const find = (client_id: string) =>
+    firstRow(Client)(sql`
+      select ${columns}
+        from oauth_client c
+       where c.client_id = ${client_id}`)
+
+  const insert = (client: Omit<Client, "disabled_at">) => sql`
+    insert into oauth_client (
+      client_id, kind, name, redirect_uris, application_type, grant_types, scopes, created_at)
+    values (${client.client_id}, ${client.kind}, ${client.name}, ${client.redirect_uris}::text[],
+            ${client.application_type}, ${client.grant_types}::text[], ${client.scopes}::text[], ${client.created_at})`
+
+  const list = (now: Date) =>
+    rows(Listed)(sql`
+      select ${columns},
+             (select count(*)::int
+                from oauth_grant g
+               where g.client_id = c.client_id
+                 and g.revoked_at is null
+                 and g.activated_at is not null
+                 and g.expires_at > ${now}) as live_grants
+        from oauth_client c
+       order by c.created_at, c.client_id`)
+
+  const disable = (client_id: string, now: Date) =>
+    firstRow(Schema.Struct({ disabled_at: Schema.Date }))(sql`
+      update oauth_client
+         set disabled_at = coalesce(disabled_at, ${now})
+       where client_id = ${client_id}
+      returning disabled_at`)
+
+  return { find, insert, list, disable }
+}

@@ -1,0 +1,230 @@
+/**
+ * The consent boundary (spec 4.10): a person shows a project token, sees what it would give away, and decides.
+ *
+ * 1. The token is used solely to pick the project and its role: the request keeps the token's id, nobody keeps the token.
+ * 2. Scopes are cut to what the token has. What the page shows is what the grant will hold.
+ * 3. Allowing makes the grant and its code in one transaction. A second click gets a new code for the same grant, as
+ *    long as the client has not fetched the first: the browser only follows its last click.
+ *
+ * A request belongs to the browser that made it: `browser` is the secret of its cookie, `csrf` proves that the form came
+ * from a page that this browser was shown.
+ */
+import { Context, Data, Effect, Layer, Option, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { Audit } from "../audit/Audit.ts"
+import { Settings } from "../Config.ts"
+import { deriveFrom } from "../crypto/Derivation.ts"
+import { uuidAt } from "../crypto/Random.ts"
+import { equal, sha256 } from "../crypto/Sha256.ts"
+import * as Tokens from "../crypto/Tokens.ts"
+import { DatabaseClock } from "../database/Clock.ts"
+import { persistence } from "../database/Persistence.ts"
+import type { SharedRefusal } from "../wire/Errors.ts"
+import { after, hasPassed } from "../wire/Instant.ts"
+import { type Role, type Scope } from "../wire/Scopes.ts"
+import { refuse } from "./Errors.ts"
+import { withAnswer } from "./RedirectUri.ts"
+import { resourceOf } from "./Resource.ts"
+import * as Store from "./RequestStore.ts"
+
+/** Why there is nothing to decide; the person has to start again from the app. */
+export class ConsentEnded extends Data.TaggedError("ConsentEnded")<{
+  readonly reason: "unknown" | "expired" | "other_browser" | "answered" | "too_many_tries"
+}> {}
+
+/** Unknown, expired, revoked, mistyped or no project token at all: one answer. */
+export class WrongToken extends Data.TaggedError("WrongToken")<{ readonly page: ConsentPage }> {}
+
+export interface ConsentPage {
+  readonly request_id: string
+  readonly csrf: string
+  readonly client: {
+    readonly client_id: string
+    readonly name: string
+    readonly kind: "operator" | "dynamic" | "document"
+  }
+  readonly redirect_uri: string
+  readonly scopes: ReadonlyArray<Scope>
+  readonly resource: string
+  /** Until a token was shown there is only the question for one. */
+  readonly project: { readonly name: string; readonly role: Role; readonly until: Date } | undefined
+}
+
+interface Visit {
+  readonly request_id: string
+  readonly browser: Option.Option<Redacted.Redacted<string>>
+}
+
+type Lost = SharedRefusal<"bridge_persistence_error">
+
+export class Consent extends Context.Service<
+  Consent,
+  {
+    readonly show: (visit: Visit) => Effect.Effect<ConsentPage, ConsentEnded | Lost>
+    readonly present: (
+      visit: Visit & { readonly csrf: string; readonly token: Redacted.Redacted<string> }
+    ) => Effect.Effect<void, ConsentEnded | WrongToken | Lost>
+    /** Answers where to send the browser. */
+    readonly decide: (
+      visit: Visit & { readonly csrf: string; readonly decision: "allow" | "deny" }
+    ) => Effect.Effect<string, ConsentEnded | Lost>
+  }
+>()("service/oauth/Consent") {
+  static readonly layer = Layer.effect(
+    Consent,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* DatabaseClock
+      const audit = yield* Audit
+      const { access, authUrl, baseUrl, oauth } = yield* Settings
+      const store = Store.make(sql)
+
+      /** The request, if this browser may see it. */
+      const opened = (read: typeof store.find) =>
+        Effect.fnUntraced(function* ({ browser, request_id }: Visit, now: Date) {
+          const found = isUuid.test(request_id) ? yield* read(request_id, now) : Option.none()
+          if (Option.isNone(found)) return yield* new ConsentEnded({ reason: "unknown" })
+          const request = found.value
+          if (Option.isNone(browser) || !equal(sha256(Redacted.value(browser.value)), request.browser_hash)) {
+            return yield* new ConsentEnded({ reason: "other_browser" })
+          }
+          if (hasPassed(request.expires_at, now)) return yield* new ConsentEnded({ reason: "expired" })
+          if (request.wrong_tokens >= 5) return yield* new ConsentEnded({ reason: "too_many_tries" })
+          return { request, csrf: csrfOf(browser.value, request.request_id) }
+        })
+      const find = opened(store.find)
+      const lock = opened(store.lock)
+
+      const submitted = (csrf: string, expected: string) =>
+        equal(sha256(csrf), sha256(expected)) ? Effect.void : new ConsentEnded({ reason: "other_browser" })
+
+      const pageOf = (request: Store.Request, csrf: string, now: Date): ConsentPage => ({
+        request_id: request.request_id,
+        csrf,
+        client: { client_id: request.client_id, name: request.client.name, kind: request.client.kind },
+        redirect_uri: request.redirect_uri,
+        resource: resourceOf(baseUrl.origin),
+        scopes: request.project_id === null ? request.scopes : cut(request),
+        project:
+          request.project_id === null
+            ? undefined
+            : { name: request.project_name!, role: request.role!, until: endOf(request, now) }
+      })
+
+      /** Never beyond the life of the project token. */
+      const endOf = ({ token_expires_at }: Store.Request, now: Date) => {
+        const most = after(now, oauth.refreshMaxTtl)
+        return token_expires_at !== null && token_expires_at < most ? token_expires_at : most
+      }
+
+      const show = Effect.fn("Consent.show")(function* (visit: Visit) {
+        const now = yield* clock.now
+        const { csrf, request } = yield* find(visit, now)
+        if (request.decided_at !== null) return yield* new ConsentEnded({ reason: "answered" })
+        return pageOf(request, csrf, now)
+      }, persistence)
+
+      const present = Effect.fn("Consent.present")(function* (
+        visit: Visit & { readonly csrf: string; readonly token: Redacted.Redacted<string> }
+      ) {
+        const now = yield* clock.now
+        const { csrf, request } = yield* find(visit, now)
+        yield* submitted(visit.csrf, csrf)
+        if (request.decided_at !== null) return yield* new ConsentEnded({ reason: "answered" })
+        const found = Tokens.isToken("spt", Redacted.value(visit.token))
+          ? yield* store.findToken(Tokens.hash(visit.token), now)
+          : Option.none()
+        if (Option.isNone(found)) {
+          yield* store.countWrong(request.request_id)
+          return yield* new WrongToken({ page: pageOf({ ...request, project_id: null }, csrf, now) })
+        }
+        yield* store.bindToken(request.request_id, found.value.token_id)
+      }, persistence)
+
+      const decide = Effect.fn("Consent.decide")(
+        function* (visit: Visit & { readonly csrf: string; readonly decision: "allow" | "deny" }) {
+          const now = yield* clock.now
+          const { csrf, request } = yield* lock(visit, now)
+          yield* submitted(visit.csrf, csrf)
+          const answered = (answer: Readonly<Record<string, string>>) =>
+            withAnswer(request.redirect_uri, { ...answer, state: request.state ?? undefined, iss: authUrl.origin })
+          const { _tag: error, message: error_description } = refuse("access_denied")
+          const denied = answered({ error, error_description })
+
+          if (request.decided_at !== null && (request.grant_id === null) !== (visit.decision === "deny")) {
+            return yield* new ConsentEnded({ reason: "answered" })
+          }
+          if (visit.decision === "deny") {
+            if (request.decided_at === null) yield* refuseClient(request, now)
+            return denied
+          }
+          if (request.project_id === null) return yield* new ConsentEnded({ reason: "expired" })
+          if (cut(request).length === 0) {
+            yield* refuseClient(request, now)
+            return denied
+          }
+
+          const grant_id = request.grant_id ?? (yield* makeGrant(request, now))
+          const code = yield* Tokens.mint("sac")
+          const placed = yield* store.replaceCode(
+            grant_id,
+            {
+              code_hash: Tokens.hash(code),
+              code_challenge: request.code_challenge,
+              expires_at: after(now, oauth.codeTtl)
+            },
+            now
+          )
+          if (Option.isNone(placed)) return yield* new ConsentEnded({ reason: "answered" })
+          return answered({ code: Redacted.value(code) })
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      const refuseClient = Effect.fnUntraced(function* (request: Store.Request, now: Date) {
+        yield* store.decide(request.request_id, null, now)
+        if (request.project_id === null) return
+        yield* audit.done(now, {
+          action: "oauth_grant.denied",
+          project_id: request.project_id,
+          actor: `project_token:${request.project_token_id}`,
+          subject: { client_id: request.client_id }
+        })
+      })
+
+      const makeGrant = Effect.fnUntraced(function* (request: Store.Request, now: Date) {
+        const kept = yield* store.keepClient(request.client_id, request.client, now)
+        if (kept.length === 0) return yield* new ConsentEnded({ reason: "unknown" })
+        const grant_id = yield* uuidAt(now)
+        const grant = {
+          grant_id,
+          scopes: cut(request),
+          resource: resourceOf(baseUrl.origin),
+          instance_id: access.instanceId,
+          expires_at: endOf(request, now)
+        }
+        yield* store.insertGrant(request.request_id, grant, now)
+        yield* store.decide(request.request_id, grant_id, now)
+        yield* audit.done(now, {
+          action: "oauth_grant.created",
+          project_id: request.project_id,
+          actor: `project_token:${request.project_token_id}`,
+          subject: { grant_id, client_id: request.client_id }
+        })
+        return grant_id
+      })
+
+      return { show, present, decide }
+    })
+  )
+}
+
+const isUuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+/** What the token has of what was asked; `mobile:devices` depends on the client alone, whose scopes were cut before. */
+const cut = ({ scopes, token_scopes }: Store.Request): ReadonlyArray<Scope> =>
+  scopes.filter((scope) => scope === "mobile:devices" || token_scopes!.includes(scope))
+
+const csrfOf = (browser: Redacted.Redacted<string>, request_id: string) =>
+  Buffer.from(deriveFrom(browser, "oauth/v1/consent-form", [request_id])).toString("base64url")

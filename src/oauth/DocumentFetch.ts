@@ -1,0 +1,124 @@
+/**
+ * Fetches a client's metadata document without becoming a way into the network of the server
+ * (draft-ietf-oauth-client-id-metadata-document, "Server Side Request Forgery").
+ *
+ * The name is resolved once, every answer has to be public, and the connection goes to the address that was checked: a
+ * second answer for the same name changes nothing. No redirect is followed, at most 5 KB are read, and 3 s are all.
+ */
+import { Context, Data, Effect, Option } from "effect"
+import { lookup } from "node:dns/promises"
+import { request } from "node:https"
+import { isIP } from "node:net"
+import { isPublic } from "./PublicAddress.ts"
+
+/** The document could not be had; the reason is for the log, a person is told only that it could not. */
+export class DocumentUnavailable extends Data.TaggedError("DocumentUnavailable")<{
+  readonly reason: string
+  /** The same address may work later. */
+  readonly passing: boolean
+}> {}
+
+/** The outside as the fetcher sees it; tests put a resolver and a server of their own here. */
+export class DocumentNetwork extends Context.Reference<{
+  readonly resolve: (host: string) => Promise<ReadonlyArray<string>>
+  readonly isAllowed: (address: string) => boolean
+  readonly port: number
+  readonly ca: string | undefined
+}>("service/oauth/DocumentNetwork", {
+  defaultValue: () => ({
+    resolve: async (host) => (await lookup(host, { all: true })).map(({ address }) => address),
+    isAllowed: isPublic,
+    port: 443,
+    ca: undefined
+  })
+}) {}
+
+export interface Fetched {
+  readonly document: unknown
+  /** Seconds the server lets it be kept; none: it said nothing. */
+  readonly max_age: Option.Option<number>
+}
+
+const mostBytes = 5 * 1024
+const deadline = "3 seconds"
+
+const unavailable = (reason: string, passing = false) => new DocumentUnavailable({ reason, passing })
+
+/** `url` has passed `isDocumentAddress`. */
+export const fetchDocument = Effect.fn("DocumentFetch.fetchDocument")(
+  function* (url: URL) {
+    const network = yield* DocumentNetwork
+    const addresses = yield* Effect.tryPromise({
+      try: () => network.resolve(url.hostname),
+      catch: () => unavailable("name not resolved", true)
+    })
+    const [pinned] = addresses
+    if (pinned === undefined || !addresses.every(network.isAllowed)) return yield* unavailable("address not public")
+    return yield* get(url, pinned, network.port, network.ca)
+  },
+  Effect.timeoutOrElse({ duration: deadline, orElse: () => Effect.fail(unavailable("took too long", true)) })
+)
+
+const get = (url: URL, address: string, port: number, ca: string | undefined) =>
+  Effect.callback<Fetched, DocumentUnavailable>((resume, signal) => {
+    const asked = request(
+      {
+        host: url.hostname,
+        servername: url.hostname,
+        port,
+        path: `${url.pathname}${url.search}`,
+        headers: { accept: "application/json", "user-agent": "bridge-service" },
+        agent: false,
+        signal,
+        lookup: (_host, options, found) =>
+          options.all === true
+            ? found(null, [{ address, family: isIP(address) }])
+            : found(null, address, isIP(address)),
+        ...(ca !== undefined && { ca })
+      },
+      (response) => {
+        const end = (outcome: Effect.Effect<Fetched, DocumentUnavailable>) => {
+          response.destroy()
+          resume(outcome)
+        }
+        const { headers, statusCode } = response
+        if (statusCode !== 200) return end(Effect.fail(unavailable(`status ${statusCode}`, (statusCode ?? 0) >= 500)))
+        if (!/^application\/(json|[a-z0-9.-]+\+json)(;|$)/i.test(headers["content-type"] ?? "")) {
+          return end(Effect.fail(unavailable("not JSON")))
+        }
+        const chunks: Array<Buffer> = []
+        let bytes = 0
+        response.on("data", (chunk: Buffer) => {
+          bytes += chunk.length
+          if (bytes > mostBytes) return end(Effect.fail(unavailable("too large")))
+          chunks.push(chunk)
+        })
+        response.on("end", () => {
+          const document = parse(Buffer.concat(chunks).toString("utf8"))
+          end(Effect.map(document, (value) => ({ document: value, max_age: maxAge(headers["cache-control"]) })))
+        })
+        response.on("error", () => end(Effect.fail(unavailable("connection lost", true))))
+      }
+    )
+    asked.on("error", () => resume(Effect.fail(unavailable("not reachable", true))))
+    asked.end()
+  })
+
+const parse = (text: string): Effect.Effect<unknown, DocumentUnavailable> =>
+  Effect.try({ try: (): unknown => JSON.parse(text), catch: () => unavailable("not JSON") })
+
+const maxAge = (cacheControl: string | undefined) => {
+  if (/\bno-(store|cache)\b/i.test(cacheControl ?? "")) return Option.some(0)
+  return Option.map(Option.fromNullishOr(/\bmax-age=(\d{1,9})\b/i.exec(cacheControl ?? "")?.[1]), Number)
+}
+
+/**
+ * An https address with a path, written exactly as it will be asked for: no fragment, user, port or dot segment, and a
+ * name with a dot in it instead of an address.
+ */
+export const isDocumentAddress = (client_id: string): boolean => {
+  if (client_id.length > 500 || !/^https:\/\/[a-z0-9.-]+\/[\x21-\x7e]+$/.test(client_id)) return false
+  if (!URL.canParse(client_id) || /[#\\]/.test(client_id)) return false
+  const url = new URL(client_id)
+  return url.href === client_id && isIP(url.hostname) === 0 && /\.[a-z][a-z0-9-]*$/.test(url.hostname)
+}

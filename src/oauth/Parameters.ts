@@ -1,0 +1,14 @@
+/** The parameters of a request (RFC 6749 3.1, 3.2): an empty one counts as omitted, and none may come twice. */
+
+export interface Parameters {
+  readonly get: (name: string) => string | undefined
+  /** The names that came more than once. */
+  readonly repeated: ReadonlySet<string>
+}
+
+export const parametersOf = (params: URLSearchParams): Parameters => {
+  const seen = new Set<string>()
+  const repeated = new Set<string>()
+  for (const name of params.keys()) (seen.has(name) ? repeated : seen).add(name)
+  return { get: (name) => params.get(name) || undefined, repeated }
+}
