@@ -3,6 +3,7 @@ create table mobile_device (
   device_id uuid primary key,
   project_id uuid not null references project,
   subject uuid not null,
+  -- The sign-in that registered it; no foreign key, because grants are deleted 30 days after their end.
   client_id text not null,
   grant_id uuid not null,
   provider text not null check (provider in ('apns')),
@@ -44,6 +45,8 @@ create table mobile_registration (
   key_hash bytea not null check (length(key_hash) = 32),
   request_hash bytea not null check (length(request_hash) = 32),
   device_id uuid not null references mobile_device on delete cascade,
+  -- Whether that request made the device or found it; its retry is answered with the same status.
+  created boolean not null,
   created_at timestamptz not null,
   primary key (project_id, subject, key_hash)
 );
@@ -52,6 +55,8 @@ create index mobile_registration_age on mobile_registration (created_at);
 -- One notification for one device, written in the transaction of the change that it tells of.
 create table push_outbox (
   delivery_id uuid primary key,
+  -- What happened, and the phone that hears of it.
+  event_id uuid not null,
   device_id uuid not null references mobile_device on delete cascade,
   project_id uuid not null references project,
   kind text not null,
@@ -60,8 +65,6 @@ create table push_outbox (
   -- 0 low to 3 urgent.
   priority smallint not null check (priority between 0 and 3),
   collapse_key text not null,
-  -- Event and device: without it a change that is retried would ring twice.
-  dedupe_key text not null unique,
   state text not null
     check (state in ('pending', 'leased', 'delivered', 'superseded', 'expired', 'suppressed', 'dead')),
   attempts int not null default 0,
@@ -74,11 +77,15 @@ create table push_outbox (
   last_reason text,
   created_at timestamptz not null,
   settled_at timestamptz,
+  -- Without it an event that is written down twice would ring twice.
+  unique (event_id, device_id),
   check ((state = 'leased') = (lease_token is not null)),
   check ((lease_token is null) = (lease_until is null)),
   check ((state in ('pending', 'leased')) = (settled_at is null))
 );
-create index push_outbox_due on push_outbox (not_before) where state in ('pending', 'leased');
+-- In the order of claiming, so that a claim reads as many rows as it takes, however long the queue.
+create index push_outbox_due on push_outbox (priority desc, not_before) where state in ('pending', 'leased');
+create index push_outbox_expiry on push_outbox (expires_at) where state in ('pending', 'leased');
 create index push_outbox_by_device on push_outbox (device_id, collapse_key) where state = 'pending';
 create index push_outbox_settled on push_outbox (settled_at) where settled_at is not null;
 
