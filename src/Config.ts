@@ -5,7 +5,7 @@
  * Without DATABASE_URL the settings that are still missing are taken from SERVICE_DATA_DIR/secrets.env (see Secrets.ts).
  */
 import { Config, ConfigProvider, Context, Data, Duration, Effect, Layer, Option, Redacted } from "effect"
-import { type Environment, environments, isTopic } from "./push/Api.ts"
+import { type Environment, environments, isTopic } from "./wire/Notifications.ts"
 import { generatedSecrets } from "./Secrets.ts"
 
 /** One line that names the setting and what it should be. The process ends with exit code 78. */

@@ -10,7 +10,7 @@ import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { Settings } from "../Config.ts"
 import { KeyRing, subkey } from "../crypto/Derivation.ts"
 import { SealingRing } from "../crypto/Sealed.ts"
-import type { Environment } from "./Api.ts"
+import type { Environment } from "../wire/Notifications.ts"
 
 export interface SealedToken {
   readonly token_key_id: string

@@ -39,13 +39,13 @@ export type Outcome =
   /** Our own mistake; sending it again would change nothing. */
   | { readonly _tag: "Dead" }
 
-const doubling = (
+export const doubling = (
   base: Duration.Input,
   { most = "1 hour", atLeast = Duration.zero }: { most?: Duration.Input; atLeast?: Duration.Duration | undefined } = {}
 ): Backoff => ({ base: Duration.fromInputUnsafe(base), most: Duration.fromInputUnsafe(most), atLeast })
 
 /** Configuration is wrong and the operator has to act; a restart tries again at once. */
-export const misconfigured: Outcome = { _tag: "Pause", backoff: doubling("15 minutes"), fault: true }
+export const untilMended: Backoff = doubling("15 minutes")
 
 const configuration =
   /^(DeviceTokenNotForTopic|TopicDisallowed|MissingTopic|BadTopic|BadEnvironmentKey\w*|Invalid\w*Token|MissingProviderToken|Forbidden|BadCertificate\w*)$/
@@ -62,10 +62,15 @@ export const outcomeOf = ({ goneSince, reason = "", retryAfter, status }: Respon
   if (reason === "BadDeviceToken") return { _tag: "BadToken" }
   if (reason === "ExpiredProviderToken") return { _tag: "RenewProviderToken" }
   if (reason === "IdleTimeout") return { _tag: "Unprocessed" }
-  if (configuration.test(reason) || status === 401 || status === 403) return misconfigured
+  if (configuration.test(reason) || status === 401 || status === 403)
+    return { _tag: "Pause", backoff: untilMended, fault: true }
   if (reason === "TooManyProviderTokenUpdates") return pause(doubling("20 minutes", { most: "20 minutes" }))
   if (status === 429) {
-    return { _tag: "Retry", backoff: doubling("1 minute", { atLeast: retryAfter ?? Duration.minutes(1) }), device: true }
+    return {
+      _tag: "Retry",
+      backoff: doubling("1 minute", { atLeast: retryAfter ?? Duration.minutes(1) }),
+      device: true
+    }
   }
   if (status >= 500) return pause(doubling(retryAfter ?? "15 minutes", { atLeast: retryAfter }))
   return { _tag: "Dead" }

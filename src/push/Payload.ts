@@ -2,7 +2,7 @@
  * What leaves for the provider: the name of a sentence that the app holds, and opaque ids. No word of a project, a task
  * or a Bridge; the watch that mirrors the phone shows the same (spec 4.13.7).
  */
-import { type KindName, kinds } from "./Api.ts"
+import { type KindName, kinds } from "../wire/Notifications.ts"
 
 export interface Told {
   readonly delivery_id: string

@@ -1,6 +1,6 @@
 /** The way to a phone: whoever can carry a payload to a token. APNs (Apns.ts), or the log where none is configured. */
 import { Context, type Effect, type Redacted } from "effect"
-import type { Environment } from "./Api.ts"
+import type { Environment } from "../wire/Notifications.ts"
 import type { Response } from "./Outcome.ts"
 
 export interface Push {

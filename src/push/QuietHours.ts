@@ -1,5 +1,5 @@
 /** When a notification may ring (contract section 7): quiet hours in the zone of the phone's owner, summer time included. */
-import { type QuietHours, weekdays } from "./Api.ts"
+import { type QuietHours, weekdays } from "../wire/Notifications.ts"
 
 const minute = 60_000
 const day = 24 * 60

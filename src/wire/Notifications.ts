@@ -4,7 +4,7 @@
  * A payload carries no text of the project: the app holds the sentences, the payload names one of them.
  */
 import { Duration, Schema, SchemaGetter } from "effect"
-import { Instant } from "../wire/Instant.ts"
+import { Instant } from "./Instant.ts"
 
 export const environments = ["production", "development"] as const
 export type Environment = (typeof environments)[number]
