@@ -6,8 +6,9 @@ import { Audit } from "./audit/Audit.ts"
 import { sweeps as auditSweeps } from "./audit/Sweeps.ts"
 import { announce } from "./Banner.ts"
 import { Bridges } from "./bridge/Bridges.ts"
-import { Settings } from "./Config.ts"
+import { Settings, unusualLifetimes } from "./Config.ts"
 import { Ed25519 } from "./crypto/Ed25519.ts"
+import { Backup } from "./database/Backup.ts"
 import { DatabaseClock } from "./database/Clock.ts"
 import { Database, migrateUntilDone } from "./database/Database.ts"
 import { sweepForever } from "./database/Sweeper.ts"
@@ -44,12 +45,15 @@ export const domains = Layer.mergeAll(
   Layer.provide(Ed25519.layerNode)
 )
 
-export const services = domains.pipe(
+export const services = Layer.merge(domains, Backup.layer).pipe(
   Layer.provideMerge(DatabaseClock.layer),
   Layer.provideMerge(Database.layer),
-  Layer.provideMerge(logLevel),
   Layer.provideMerge(Settings.layer)
 )
+
+const warnOfLifetimes = Effect.gen(function* () {
+  for (const sentence of unusualLifetimes(yield* Settings)) yield* Effect.logWarning(sentence)
+})
 
 const sweeping = Effect.flatMap(Settings, ({ audit }) =>
   sweepForever([...rotationSweeps, ...enrollmentSweeps, ...auditSweeps(audit.retention)])
@@ -57,5 +61,5 @@ const sweeping = Effect.flatMap(Settings, ({ audit }) =>
 
 /** Listens first, migrates then: until that is done every route that needs the database answers 503. */
 export const server = Layer.effectDiscard(
-  Effect.all([migrateUntilDone, announce, Effect.forkScoped(sweeping)], { discard: true })
-).pipe(Layer.provideMerge(http), Layer.provide(services))
+  Effect.all([warnOfLifetimes, migrateUntilDone, announce, Effect.forkScoped(sweeping)], { discard: true })
+).pipe(Layer.provideMerge(http), Layer.provide(services), Layer.provide(Layer.provide(logLevel, Settings.layer)))

@@ -78,7 +78,14 @@ const http = Config.all({
 })
 
 const database = Config.all({
-  url: Config.option(Config.Redacted("DATABASE_URL")).pipe(Config.map(Option.getOrUndefined)),
+  url: Config.option(Config.Redacted("DATABASE_URL")).pipe(
+    Config.map(Option.getOrUndefined),
+    Config.mapEffect((url) =>
+      url === undefined || /^postgres(ql)?:\/\//.test(Redacted.value(url))
+        ? Effect.succeed(url)
+        : invalid("DATABASE_URL is an address such as postgres://user:password@host:5432/database.")
+    )
+  ),
   dataDir: Config.NonEmptyString("SERVICE_DATA_DIR").pipe(Config.withDefault("./data")),
   poolSize: Config.Int("SERVICE_DATABASE_POOL").pipe(Config.withDefault(10))
 })
@@ -104,6 +111,19 @@ const bridge = Config.all({
   rotationTtl: seconds("SERVICE_BRIDGE_ROTATION_TTL_SECONDS", 300, { most: 86_400 }),
   proofReplay: seconds("SERVICE_BRIDGE_PROOF_REPLAY_SECONDS", 86_400)
 })
+
+/** One sentence for each lifetime that is unusually short or long; the service does as it is told all the same. */
+export const unusualLifetimes = ({ bridge }: Read): ReadonlyArray<string> =>
+  usual.flatMap(([name, key, least, most]) => {
+    const seconds = Duration.toSeconds(bridge[key])
+    return seconds >= least && seconds <= most ? [] : [`${name} is ${seconds}: from ${least} to ${most} is usual.`]
+  })
+
+const usual = [
+  ["SERVICE_BRIDGE_CHALLENGE_TTL_SECONDS", "challengeTtl", 30, 3600],
+  ["SERVICE_BRIDGE_TOKEN_TTL_SECONDS", "tokenTtl", 300, 2_592_000],
+  ["SERVICE_BRIDGE_ROTATION_TTL_SECONDS", "rotationTtl", 10, 3600]
+] as const
 
 const access = Config.all({
   instanceId: optionalText("SERVICE_INSTANCE_ID").pipe(
@@ -209,13 +229,18 @@ export class Settings extends Context.Service<Settings, Read & Settled>()("servi
       const complete = url === undefined ? ConfigProvider.orElse(provider, yield* generatedSecrets(dataDir)) : provider
       const read = yield* Effect.provideService(all, ConfigProvider.ConfigProvider, complete)
       return { ...read, ...(yield* check(read)) }
-    }).pipe(
-      // The library's own messages run over several lines; a secret's value is in none of them.
-      Effect.catchTag("ConfigError", ({ cause }) =>
-        Effect.fail(new ConfigurationError({ message: cause.message.replaceAll(/\s+/g, " ") }))
-      )
-    )
+    }).pipe(Effect.catchTag("ConfigError", inOneLine))
   )
+}
+
+/** Where the data is, or would be; reading it makes nothing. */
+export const databasePlace = Effect.gen(function* () {
+  return yield* database
+}).pipe(Effect.catchTag("ConfigError", inOneLine))
+
+// The library's own messages run over several lines; a secret's value is in none of them.
+function inOneLine({ cause }: Config.ConfigError) {
+  return Effect.fail(new ConfigurationError({ message: cause.message.replaceAll(/\s+/g, " ") }))
 }
 
 /** Refuses combinations that would be unsafe, and settles the two URLs: origins, https unless loopback. */

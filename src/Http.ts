@@ -8,7 +8,7 @@ import { createServer } from "node:http"
 import { AccessHttp } from "./access/Http.ts"
 import { Api } from "./Api.ts"
 import { Settings } from "./Config.ts"
-import { pending } from "./database/Migrations.ts"
+import { review } from "./database/Migrations.ts"
 import { Addresses } from "./edge/Addresses.ts"
 import { boundary } from "./edge/Boundary.ts"
 import { onlyDeclaredMethods, onlyMethods } from "./edge/Methods.ts"
@@ -30,9 +30,9 @@ const healthz = HttpRouter.add("GET", "/healthz", Effect.succeed(ok))
 const readyz = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const ready = pending().pipe(
+    const ready = review().pipe(
       Effect.provideService(SqlClient.SqlClient, sql),
-      Effect.map((missing) => missing.length === 0),
+      Effect.map(({ pending }) => pending.length === 0),
       Effect.timeout("2 seconds"),
       Effect.catchCause(() => Effect.succeed(false))
     )
@@ -62,13 +62,20 @@ const routes = Layer.mergeAll(
 const routerConfig = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false }
 
 /** Slow clients are cut off: 10 s for the headers, 30 s for a whole request. */
-const server = () =>
-  createServer({
+const server = () => {
+  const server = createServer({
     headersTimeout: 10_000,
     requestTimeout: 30_000,
     connectionsCheckingInterval: 2_000,
     keepAliveTimeout: 65_000
   })
+  // A connection that falls idle while the server stops would hold it up for the rest of its keep-alive.
+  return server.on("request", (_, response) =>
+    response.once("finish", () => {
+      if (!server.listening) setImmediate(() => server.closeIdleConnections())
+    })
+  )
+}
 
 const listener = Layer.unwrap(
   Effect.map(Settings, ({ http }) =>

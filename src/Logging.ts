@@ -8,3 +8,9 @@ export const logLevel = Layer.unwrap(
 )
 
 export const logging = Logger.layer([process.stdout.isTTY ? Logger.consolePretty() : Logger.consoleJson])
+
+/** For commands, whose stdout is their result. */
+export const loggingAside = Layer.merge(
+  Logger.layer([process.stderr.isTTY ? Logger.consolePretty() : Logger.withConsoleError(Logger.formatJson)]),
+  Layer.succeed(Logger.LogToStderr, true)
+)

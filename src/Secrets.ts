@@ -34,7 +34,8 @@ export const generatedSecrets = Effect.fnUntraced(function* (dataDir: string) {
     },
     catch: (error) => new SecretsError({ message: `${file} cannot be used: ${(error as Error).message}` })
   })
-  if (contents.created) yield* Effect.logInfo(`Generated the service's secrets in ${file}; keep a copy of this file.`)
+  if (contents.created)
+    yield* Effect.logWarning(`Generated the service's secrets in ${file}; keep a copy of this file.`)
   return ConfigProvider.fromDotEnvContents(contents.text)
 })
 

@@ -103,6 +103,16 @@ const challengeRows = [
     "invalid_request",
     challenges({ bearer: "x", key: "k".repeat(256), body: {} })
   ),
+  ...(["bridge_id", "device_id", "display_name"] as const).map((name) =>
+    challenge(
+      `a token in ${name}`,
+      400,
+      "invalid_request",
+      Effect.flatMap(Effect.all([Service, fresh()]), ([service, bridge]) =>
+        bridge.askChallenge(service, { body: { [name]: bridge.credential } })
+      )
+    )
+  ),
   challenge(
     "a media type that is not JSON, before the size",
     415,

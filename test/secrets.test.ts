@@ -163,7 +163,9 @@ layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
       const planted = Redacted.value(yield* Tokens.mint("sbt"))
       const { lines, record } = recording()
       for (const [form, text] of Object.entries(forms(utf8(planted)))) {
-        yield* sql`insert into project values (gen_random_uuid(), ${text.toString()}, 'epoch')`
+        // More than once: where a page of the WAL ends, its text is broken in two.
+        for (let i = 0; i < 3; i++)
+          yield* sql`insert into project values (gen_random_uuid(), ${text.toString()}, 'epoch')`
         yield* record(Effect.log(form, text.toString()))
       }
       const places = { ...(yield* rowsAsText), ...(yield* filesSince(start)), "log lines": utf8(lines.join("\n")) }

@@ -4,13 +4,13 @@
  * Requests use a pool with timeouts; migrations, backup, import and sweeps take a connection of their own without them.
  */
 import { PgClient } from "@effect/sql-pg"
-import { Context, Effect, Layer, Schedule, Schema } from "effect"
+import { Context, Data, Effect, Layer, Schedule, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { Settings } from "../Config.ts"
 import { rows } from "../wire/Rows.ts"
 import { managedPostgres } from "./ManagedPostgres.ts"
 import { migrate, MigrationError } from "./Migrations.ts"
-import { describe } from "./Persistence.ts"
+import { describe, longPersistence } from "./Persistence.ts"
 
 export class Database extends Context.Service<
   Database,
@@ -76,6 +76,34 @@ export const migrateUntilDone = Effect.gen(function* () {
     Effect.retry({
       while: (error) => !(error instanceof MigrationError),
       schedule: Schedule.min([Schedule.exponential("200 millis"), Schedule.spaced("5 seconds")])
+    })
+  )
+})
+
+/** It was asked for ten seconds. */
+export class DatabaseUnreachable extends Data.TaggedError("DatabaseUnreachable")<{ readonly message: string }> {}
+
+/** For commands: answers the names of the files that ran, or gives up. */
+export const migrateSoon = Effect.gen(function* () {
+  const { dedicated } = yield* Database
+  yield* reachable
+  return yield* dedicated(migrate()).pipe(longPersistence)
+})
+
+/** A first answer within ten seconds. */
+export const reachable = Effect.gen(function* () {
+  const { dedicated } = yield* Database
+  let facts = { reason: "no answer", sqlstate: "" }
+  const ask = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`select 1`)
+  yield* dedicated(ask).pipe(
+    Effect.tapErrorTag("SqlError", (error) => Effect.sync(() => (facts = describe(error)))),
+    Effect.retry(Schedule.spaced("500 millis")),
+    Effect.timeoutOrElse({
+      duration: "10 seconds",
+      orElse: () =>
+        new DatabaseUnreachable({
+          message: `The database cannot be reached (${`${facts.reason} ${facts.sqlstate}`.trim()}); see DATABASE_URL, and try again.`
+        })
     })
   )
 })

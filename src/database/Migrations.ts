@@ -49,14 +49,16 @@ export const migrate = Effect.fn("Migrations.migrate")(function* (files: Readonl
   return ran
 })
 
-/** The names of the files that have not run yet. */
-export const pending = Effect.fn("Migrations.pending")(function* (files: ReadonlyArray<Migration> = shipped) {
+/** The names of the files that have not run yet, and of those that were edited afterwards. Only looks. */
+export const review = Effect.fn("Migrations.review")(function* (files: ReadonlyArray<Migration> = shipped) {
   const sql = yield* SqlClient.SqlClient
   const [{ present } = { present: false }] = yield* rows(Schema.Struct({ present: Schema.Boolean }))(
     sql`select to_regclass('schema_migration') is not null as present`
   )
   const known = present ? yield* applied(sql) : new Map<number, string>()
-  return files.filter((file) => !known.has(file.id)).map((file) => file.name)
+  const pending = files.filter((file) => !known.has(file.id))
+  const changed = files.filter((file) => known.has(file.id) && known.get(file.id) !== file.checksum)
+  return { pending: pending.map(({ name }) => name), changed: changed.map(({ name }) => name) }
 })
 
 const apply = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, file: Migration) {

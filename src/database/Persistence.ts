@@ -22,12 +22,18 @@ const unavailable = refuse("bridge_persistence_error", 1)
 const deadline = "5 seconds"
 
 /** Put last on every method that touches the database. Deadlocks and serialization failures are tried again first. */
-export const persistence = <A, E, R>(
-  self: Effect.Effect<A, E, R>
-): Effect.Effect<A, Exclude<E, SqlError.SqlError> | SharedRefusal<"bridge_persistence_error">, R> =>
+export const persistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(
     Effect.retry({ while: (error: E) => SqlError.isSqlError(error) && isConflict(error), times: 2 }),
     Effect.timeoutOrElse({ duration: deadline, orElse: () => late }),
+    longPersistence
+  )
+
+/** For work on a dedicated connection, which has a deadline of its own, and may not be work to begin twice. */
+export const longPersistence = <A, E, R>(
+  self: Effect.Effect<A, E, R>
+): Effect.Effect<A, Exclude<E, SqlError.SqlError> | SharedRefusal<"bridge_persistence_error">, R> =>
+  self.pipe(
     Effect.catch(
       (error): Effect.Effect<never, Exclude<E, SqlError.SqlError> | SharedRefusal<"bridge_persistence_error">> =>
         SqlError.isSqlError(error) ? answered(error) : Effect.fail(error as Exclude<E, SqlError.SqlError>)
@@ -81,3 +87,18 @@ export const describe = ({ reason }: SqlError.SqlError) => ({
 
 const sqlstate = (cause: unknown) =>
   typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string" ? cause.code : ""
+
+/** Names and places only: a message may quote what was sent. */
+export const withoutValues = (cause: Cause.Cause<unknown>) => {
+  const defect = Cause.squash(cause)
+  if (defect instanceof StatementDefect) return { ...defect }
+  if (!(defect instanceof Error)) return { defect: typeof defect }
+  return {
+    defect: defect.name,
+    at:
+      defect.stack
+        ?.split("\n")
+        .filter((line) => /^\s+at /.test(line))
+        .join("\n") ?? ""
+  }
+}

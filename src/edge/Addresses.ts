@@ -20,10 +20,11 @@ export class Addresses extends Context.Service<
         of: (request) => {
           const peer = plain(Option.getOrElse(request.remoteAddress, () => ""))
           const forwarded = request.headers["x-forwarded-for"]?.split(",").map((address) => plain(address.trim())) ?? []
-          // From the nearest hop outwards: the first address that no trusted proxy vouches past.
-          return [peer, ...forwarded.toReversed()].find(
-            (address, hop, hops) => !trusts(trusted, address) || hop === hops.length - 1
-          )!
+          // From the nearest hop outwards: the first address that no trusted proxy vouches past. What is no address ends
+          // the way, so that nothing else gets into rate limits and audit rows.
+          const hops = [peer, ...forwarded.toReversed()]
+          const end = hops.findIndex((address, hop) => !trusts(trusted, address) || isIP(hops[hop + 1] ?? "") === 0)
+          return hops[end]!
         }
       }
     })

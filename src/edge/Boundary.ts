@@ -14,6 +14,7 @@ import { Caller } from "../wire/Headers.ts"
 import { answer } from "../wire/Refusal.ts"
 import { Addresses } from "./Addresses.ts"
 import { report } from "./Report.ts"
+import { strictUtf8 } from "./Utf8.ts"
 
 // The router wants to see the failures of others pass through the type; here they end.
 type Handled = Effect.fn.Return<
@@ -40,6 +41,7 @@ export const boundary = HttpRouter.middleware(
           HttpServerResponse.setHeaders(inErrorShape(response), { ...standing(request), "x-request-id": requestId })
         ),
         Effect.tap((response) => record(request, response)),
+        Effect.provideService(HttpServerRequest.HttpServerRequest, strictUtf8(request)),
         Effect.provideService(Caller, caller),
         Effect.annotateLogs("request_id", requestId),
         Effect.withSpan("Http.request", { kind: "server", attributes: { request_id: requestId } })

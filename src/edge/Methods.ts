@@ -1,11 +1,15 @@
 /** 405 with Allow for every known path and every method it does not serve (RFC 9110 15.5.6). */
 import { Effect, Layer } from "effect"
-import { HttpRouter } from "effect/http"
+import { type HttpMethod, HttpRouter } from "effect/http"
 import { HttpApi, type HttpApiGroup } from "effect/http-api"
+import { METHODS } from "node:http"
 import { refuse } from "../wire/Errors.ts"
 import { answer } from "../wire/Refusal.ts"
 
-const methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const
+/** All that reach a router: the router asks for GET where HEAD is unknown, and CONNECT is no request to us. */
+const methods = METHODS.filter(
+  (method) => method !== "HEAD" && method !== "CONNECT"
+) as ReadonlyArray<HttpMethod.HttpMethod>
 
 /** For plain routes: `served` are the methods of `path`. */
 export const onlyMethods = (path: HttpRouter.PathInput, served: ReadonlyArray<string>) => {

@@ -12,6 +12,7 @@
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit, traceAt } from "../audit/Audit.ts"
+import { tokenAgain } from "../bridge/Derived.ts"
 import { isReuse, endedRefusal, refusalOf, type TokenState } from "../bridge/Guard.ts"
 import { Settings } from "../Config.ts"
 import { KeyRing } from "../crypto/Derivation.ts"
@@ -180,19 +181,10 @@ export class Rotation extends Context.Service<
           if (found.key_state === "aborted") return yield* refuse("bridge_rotation_aborted")
           const until = found.key_confirmation_expires_at!
           if (found.key_state !== "pending" || hasPassed(until, now)) return yield* refuse("bridge_rotation_expired")
-          const successor = Option.map(
-            tokens.derive(found.key_key_id!, "rotate", [
-              found.key_successor_id!,
-              found.key_rotation_id!,
-              found.key_salt!,
-              bearer
-            ]),
-            (bytes) => Tokens.format("sbt", bytes)
-          )
-          if (Option.isNone(successor) || !equal(Tokens.hash(successor.value), found.key_token_hash!)) {
-            return yield* refuse("bridge_persistence_error")
-          }
-          return { answer: answerOf(found.key_rotation_id!, successor.value, until), replayed: true }
+          const stored = { hash: found.key_token_hash!, key_id: found.key_key_id! }
+          const fields = [found.key_successor_id!, found.key_rotation_id!, found.key_salt!, bearer]
+          const successor = yield* tokenAgain(tokens, stored, "rotate", fields)
+          return { answer: answerOf(found.key_rotation_id!, successor, until), replayed: true }
         })
 
         return yield* untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => explain))

@@ -159,12 +159,20 @@ export const make = (sql: SqlClient.SqlClient) => {
       ), pointed as (
         update bridge_identity i
            set pending_rotation_id = rotation.rotation_id
-          from bearer, rotation
+          from bearer
+          left join lapsed on true
+          left join rotation on true
          where i.identity_id = bearer.identity_id
+           -- A lapsed rotation gives way even when its own key asked, and nothing new was made.
+           and (rotation.rotation_id is not null or lapsed.rotation_id is not null)
         returning i.project_id, i.bridge_id, rotation.rotation_id, bearer.token_id
+      ), prepared as (
+        select project_id, bridge_id, rotation_id, token_id
+          from pointed
+         where rotation_id is not null
       ), audited as (${auditRow(sql, trace, {
         action: "bridge.rotation_prepared",
-        from: "pointed",
+        from: "prepared",
         project: sql`project_id`,
         actor: sql`'bridge:' || bridge_id`,
         subject: sql`jsonb_build_object('bridge_id', bridge_id, 'rotation_id', rotation_id, 'token_id', token_id)`

@@ -21,7 +21,7 @@ export const sharedTable = {
   rate_limited: [429, "Too many requests; wait as long as Retry-After says."],
   internal_error: [500, "The service failed; quote the X-Request-Id to its operator."],
   /** The database did not answer, or an original response can no longer be reproduced. The change may have happened. */
-  bridge_persistence_error: [503, "The service cannot reach its data; retry with the same Idempotency-Key."]
+  bridge_persistence_error: [503, "The service cannot answer from its data now; retry with the same Idempotency-Key."]
 } as const
 
 export type SharedRefusal<Code extends keyof typeof sharedTable = keyof typeof sharedTable> = RefusalOf<

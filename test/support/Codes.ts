@@ -64,7 +64,8 @@ export const declared = (group: string): ReadonlyArray<string> =>
 export const reached = (rows: ReadonlyArray<Row<never>>): ReadonlyArray<string> =>
   [...new Set(rows.map(({ code, endpoint, status }) => `${endpoint} ${status} ${code}`))].toSorted()
 
-const codesIn = (response: unknown): ReadonlyArray<string> => {
+/** The codes that an OpenAPI document declares for one status. */
+export const codesIn = (response: unknown): ReadonlyArray<string> => {
   const { code } = (response as any).content?.["application/json"]?.schema.properties?.error?.properties ?? {}
   return code?.enum ?? code?.anyOf.flatMap((one: { readonly enum: ReadonlyArray<string> }) => one.enum) ?? []
 }

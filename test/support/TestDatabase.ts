@@ -27,12 +27,14 @@ export class TestDatabase extends Context.Service<
 >()("test/TestDatabase") {
   static readonly layer = Layer.effect(TestDatabase, database("template_migrated"))
 
-  /** Without any table. */
-  static readonly empty = Layer.effect(TestDatabase, database("template0"))
-
   /** The tests' own connections, for looking at rows. */
-  static readonly connections = Layer.unwrap(
+  private static readonly connections = Layer.unwrap(
     Effect.map(TestDatabase, (address) => PgClient.layer({ ...address, maxConnections: 2 }))
   )
   static readonly sql = this.connections.pipe(Layer.provideMerge(TestDatabase.layer))
+
+  /** The same on a database without any table. */
+  static readonly emptySql = this.connections.pipe(
+    Layer.provideMerge(Layer.effect(TestDatabase, database("template0")))
+  )
 }

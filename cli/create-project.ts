@@ -1,0 +1,13 @@
+import { command, using } from "./command.ts"
+import * as Flags from "./flags.ts"
+import { facts, next } from "./print.ts"
+
+export const createProject = command("create-project", {
+  description: "Create a project",
+  flags: { name: Flags.label("name", 120, "What people call it") },
+  run: ({ name }) => using(({ projects }) => projects.create(name)),
+  print: (project) => [
+    ...facts(project),
+    next(`approve-account-reference --project ${project.project_id} --reference REFERENCE`)
+  ]
+})

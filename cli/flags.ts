@@ -1,0 +1,63 @@
+/** The flags that commands share. A refused value is never repeated: it could be a secret pasted in the wrong place. */
+import { Duration, Option, Schema } from "effect"
+import { Flag } from "effect/cli"
+import { findToken } from "../src/crypto/Tokens.ts"
+import { BridgeId, Uuid } from "../src/wire/Ids.ts"
+import { text } from "../src/wire/Text.ts"
+
+export const flag = <A>(name: string, schema: Schema.Codec<A, string>, expected: string, description: string) => {
+  const decode = Schema.decodeOption(schema)
+  return Flag.String(name).pipe(
+    Flag.filterMap(decode, () => expected),
+    Flag.withMetavar(name.toUpperCase()),
+    Flag.withDescription(description)
+  )
+}
+
+const words = (limit: number) =>
+  text(limit).check(Schema.makeFilter((kept: string) => findToken(kept) === undefined, { expected: "no secret" }))
+
+const wordsExpected = (limit: number) =>
+  `expected 1 to ${limit} characters, none of them a control character, and no secret`
+
+export const uuid = (name: string, description: string) => flag(name, Uuid, "expected a UUID", description)
+
+export const label = (name: string, limit: number, description: string) =>
+  flag(name, words(limit), wordsExpected(limit), description)
+
+export const project = uuid("project", "Id of the project; see list-projects")
+
+export const bridgeId = (name: string, description: string) =>
+  flag(name, BridgeId, "expected a bridge_id: letters, digits and ._:-, at most 128", description)
+
+export const reference = (name: string) => label(name, 200, "Name of a provider's account, such as github:acme")
+
+export const path = (name: string, description: string) =>
+  flag(name, Schema.NonEmptyString.check(Schema.isPattern(/^[^\0]+$/)), "expected a path", description)
+
+export const count = (name: string, most: number, description: string) =>
+  Flag.String(name).pipe(
+    Flag.filterMap(
+      (digits) =>
+        /^[1-9]\d{0,8}$/.test(digits) && Number(digits) <= most ? Option.some(Number(digits)) : Option.none(),
+      () => `expected a whole number from 1 to ${most}`
+    ),
+    Flag.withMetavar("N"),
+    Flag.withDescription(description)
+  )
+
+/** `45s`, `30m`, `1h`, `7d`: whole, from one second to ten years. */
+export const lifetime = (description: string) =>
+  Flag.String("ttl").pipe(
+    Flag.filterMap(lifetimeOf, () => "expected a lifetime such as 45s, 30m, 1h or 7d"),
+    Flag.withMetavar("45s|30m|1h|7d"),
+    Flag.withDescription(description)
+  )
+
+const units = { s: 1, m: 60, h: 3600, d: 86_400 } as const
+
+const lifetimeOf = (said: string) => {
+  const [, digits, unit] = /^(\d{1,9})([smhd])$/.exec(said) ?? []
+  const seconds = Number(digits) * units[unit as keyof typeof units]
+  return seconds >= 1 && seconds <= 315_360_000 ? Option.some(Duration.seconds(seconds)) : Option.none()
+}

@@ -1,0 +1,50 @@
+/** The operator's command: one file per subcommand, over the same layers as the server. */
+import { Command } from "effect/cli"
+import { approveAccountReference } from "./approve-account-reference.ts"
+import { backupDatabase } from "./backup-database.ts"
+import { Json } from "./command.ts"
+import { createBridgeEnrollmentCredential } from "./create-bridge-enrollment-credential.ts"
+import { createProject } from "./create-project.ts"
+import { disableProject } from "./disable-project.ts"
+import { doctor } from "./doctor.ts"
+import { enableProject } from "./enable-project.ts"
+import { listAccountReferences } from "./list-account-references.ts"
+import { listAuditEvents } from "./list-audit-events.ts"
+import { listBridgeEnrollmentCredentials } from "./list-bridge-enrollment-credentials.ts"
+import { listBridges } from "./list-bridges.ts"
+import { listProjects } from "./list-projects.ts"
+import { migrate } from "./migrate.ts"
+import { restoreDatabase } from "./restore-database.ts"
+import { revokeBridge } from "./revoke-bridge.ts"
+import { revokeBridgeEnrollmentCredential } from "./revoke-bridge-enrollment-credential.ts"
+import { run } from "./run.ts"
+import { showBridge } from "./show-bridge.ts"
+import { withdrawAccountReference } from "./withdraw-account-reference.ts"
+
+Command.make("service-admin").pipe(
+  Command.withDescription(
+    "Operates Bridge Service on its database, whether the server runs or not. Completions: service-admin --completions bash|zsh|fish"
+  ),
+  Command.withSubcommands([
+    migrate,
+    doctor,
+    backupDatabase,
+    restoreDatabase,
+    createProject,
+    listProjects,
+    disableProject,
+    enableProject,
+    approveAccountReference,
+    listAccountReferences,
+    withdrawAccountReference,
+    createBridgeEnrollmentCredential,
+    listBridgeEnrollmentCredentials,
+    revokeBridgeEnrollmentCredential,
+    listBridges,
+    showBridge,
+    revokeBridge,
+    listAuditEvents
+  ]),
+  Command.withGlobalFlags([Json]),
+  run
+)

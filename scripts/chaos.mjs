@@ -1,0 +1,21 @@
+// `npm run chaos [name ...]`: the scripts of test/chaos, one after the other, each with its own bound of 60 s.
+// One JSON line of figures each; exit code 1 when one of them saw a violation. SEED chooses the faults.
+import { spawnSync } from "node:child_process"
+import { readdirSync } from "node:fs"
+import { join } from "node:path"
+
+const folder = join(import.meta.dirname, "../test/chaos")
+const all = readdirSync(folder).flatMap((file) => (file === "harness.ts" ? [] : [file.replace(/\.ts$/, "")]))
+const asked = process.argv.slice(2)
+const unknown = asked.filter((name) => !all.includes(name))
+if (unknown.length > 0) {
+  process.stderr.write(`No such script: ${unknown.join(", ")}. There are: ${all.join(", ")}.\n`)
+  process.exit(64)
+}
+
+const failed = (asked.length > 0 ? asked : all).filter((name) => {
+  const options = { stdio: ["ignore", "inherit", "inherit"], timeout: 75_000 }
+  return spawnSync(process.execPath, [join(folder, `${name}.ts`)], options).status !== 0
+})
+if (failed.length > 0) process.stderr.write(`Failed: ${failed.join(", ")}\n`)
+process.exit(failed.length > 0 ? 1 : 0)

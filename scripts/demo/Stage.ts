@@ -1,0 +1,183 @@
+/** What the scenes of the demo play on: a server, the operator's command, Bridges, and a transcript without secrets. */
+import { Console, Context, Data, Effect, Layer, Redacted, Schedule } from "effect"
+import { FetchHttpClient, HttpClient } from "effect/http"
+import { type ChildProcess, execFile, spawn } from "node:child_process"
+import { once } from "node:events"
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { createServer, type AddressInfo } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { promisify } from "node:util"
+import { Bridge } from "../../src/client/Bridge.ts"
+import { Client } from "../../src/client/Client.ts"
+import { Journal } from "../../src/client/Journal.ts"
+import { kinds } from "../../src/crypto/Tokens.ts"
+
+export class DemoError extends Data.TaggedError("DemoError")<{ readonly message: string }> {}
+
+/** What befalls the first request whose path ends so. */
+export type Mishap =
+  /** The service acts, and its answer never arrives. */
+  | { readonly lose: string }
+  /** The Bridge is killed before it asks. */
+  | { readonly kill: string }
+
+const root = join(import.meta.dirname, "../..")
+const node = (script: string, ...args: ReadonlyArray<string>) => [join(root, script), ...args]
+
+/** Text that may be shown: each token as its prefix and length, and so the values that are as secret. */
+export const shown = (text: string) =>
+  text
+    .replaceAll(
+      new RegExp(`\\b(${Object.keys(kinds).join("|")})_[0-9A-Za-z]{49}\\b`, "g"),
+      (token) => `${token.slice(0, 4)}…(${token.length})`
+    )
+    .replaceAll(/"(nonce|signature)_b64":"([^"]*)"/g, (_, name, value) => `"${name}_b64":"…(${value.length})"`)
+
+/** On a server that runs already, or on one of its own that ends with the demo. */
+export const stage = Effect.fnUntraced(function* (running: string | undefined) {
+  const scratch = yield* temporary
+  const env = running === undefined ? yield* ownServer(scratch) : process.env
+  const base_url = running ?? env["SERVICE_BASE_URL"]!
+
+  const admin = Effect.fnUntraced(function* (...args: ReadonlyArray<string>) {
+    yield* Console.log(`  $ service-admin ${args.map((arg) => (/\s/.test(arg) ? `"${arg}"` : arg)).join(" ")}`)
+    const { stdout } = yield* Effect.tryPromise({
+      try: () => promisify(execFile)(process.execPath, node("cli/service-admin.mjs", ...args, "--json"), { env }),
+      catch: (error) =>
+        new DemoError({ message: shown((error as { stderr?: string }).stderr ?? "service-admin failed") })
+    })
+    yield* Console.log(`    ${shown(stdout.trim())}`)
+    return JSON.parse(stdout)
+  })
+
+  /** A Bridge's process on its state folder: starts, works, ends. Undefined when it was killed. */
+  const bridge = <A, E>(name: string, work: (bridge: Bridge["Service"]) => Effect.Effect<A, E>, mishap?: Mishap) =>
+    Layer.build(
+      Layer.fresh(Bridge.layer).pipe(
+        Layer.provide([Client.layer, Journal.layer(join(scratch, name))]),
+        Layer.provide(transport(mishap)),
+        Layer.provide(Layer.succeed(FetchHttpClient.Fetch, transcribed(mishap)))
+      )
+    ).pipe(
+      Effect.flatMap((services) => work(Context.get(services, Bridge))),
+      Effect.scoped,
+      Effect.catchDefect((defect) => (defect instanceof Killed ? Effect.undefined : Effect.die(defect)))
+    )
+
+  /** One request that no Bridge would send; answers the code of its refusal. */
+  const ask = (method: string, path: string, bearer: Redacted.Redacted<string>) =>
+    Effect.promise(async (signal): Promise<string | undefined> => {
+      const headers = { authorization: `Bearer ${Redacted.value(bearer)}` }
+      const answer = await transcribed()(`${base_url}${path}`, { method, headers, signal })
+      const body = (await answer.json()) as { readonly error?: { readonly code: string } }
+      return body.error?.code
+    })
+
+  return { base_url, scratch, admin, bridge, ask }
+})
+export type Stage = Effect.Success<ReturnType<typeof stage>>
+
+class Killed extends Data.TaggedError("Killed") {}
+
+const transport = (mishap?: Mishap) =>
+  Layer.effect(
+    HttpClient.HttpClient,
+    Effect.map(
+      HttpClient.HttpClient,
+      HttpClient.transform((exchange, { url }) => {
+        if (mishap === undefined || !("kill" in mishap) || !url.endsWith(mishap.kill)) return exchange
+        print(`  × The Bridge is killed before POST ${new URL(url).pathname}`)
+        return Effect.die(new Killed())
+      })
+    )
+  ).pipe(Layer.provide(FetchHttpClient.layer))
+
+/** `fetch`, with every request and answer printed. */
+const transcribed = (mishap?: Mishap): typeof fetch => {
+  let lost = mishap !== undefined && "lose" in mishap ? mishap.lose : undefined
+  return async (input, init) => {
+    const { pathname } = new URL(String(input))
+    const headers = new Headers(init?.headers)
+    const sent = ["authorization", "idempotency-key"].flatMap((name) =>
+      headers.has(name) ? [`${name}: ${headers.get(name)}`] : []
+    )
+    print([`  ${init?.method ?? "GET"} ${pathname}`, ...sent].join("   "))
+    const response = await fetch(input, init)
+    const body = await response.text()
+    const replayed = response.headers.get("idempotency-replayed") === null ? "" : " (replayed)"
+    print(`    ${response.status}${replayed} ${body}`)
+    if (lost !== undefined && pathname.endsWith(lost)) {
+      lost = undefined
+      print("    × The answer is lost on the way.")
+      throw new TypeError("lost")
+    }
+    return new Response(body, response)
+  }
+}
+
+const print = (line: string) => console.log(shown(line))
+
+const temporary = Effect.acquireRelease(
+  Effect.sync(() => {
+    const folder = mkdtempSync(join(tmpdir(), "bridge-demo-"))
+    // The account that PostgreSQL runs under has to pass.
+    chmodSync(folder, 0o711)
+    return folder
+  }),
+  (folder) =>
+    Effect.sync(() => {
+      const location = join(folder, "data", "location")
+      if (existsSync(location)) rmSync(readFileSync(location, "utf8").trim(), { recursive: true, force: true })
+      rmSync(folder, { recursive: true, force: true })
+    })
+)
+
+const ownServer = Effect.fnUntraced(function* (scratch: string) {
+  const port = yield* Effect.promise(freePort)
+  const { DATABASE_URL: _, ...rest } = process.env
+  const env: NodeJS.ProcessEnv = {
+    ...rest,
+    SERVICE_DATA_DIR: join(scratch, "data"),
+    SERVICE_HOST: "127.0.0.1",
+    SERVICE_PORT: String(port),
+    SERVICE_BASE_URL: `http://127.0.0.1:${port}`,
+    SERVICE_LOG_LEVEL: "Error"
+  }
+  yield* Console.log("Starting a server of its own, with a database that ends with the demo.")
+  const child = yield* Effect.acquireRelease(
+    Effect.sync(() => spawn(process.execPath, node("src/main.ts"), { env, stdio: ["ignore", "ignore", "inherit"] })),
+    stopped
+  )
+  yield* ready(`${env["SERVICE_BASE_URL"]}/readyz`, child)
+  return env
+})
+
+const freePort = async () => {
+  const server = createServer().listen(0, "127.0.0.1")
+  await once(server, "listening")
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, "close")
+  return port
+}
+
+const ready = (url: string, child: ChildProcess) =>
+  Effect.tryPromise({
+    try: () => fetch(url),
+    catch: () => new DemoError({ message: "The server does not answer." })
+  }).pipe(
+    Effect.filterOrFail(
+      ({ ok }) => ok,
+      () => new DemoError({ message: "The server is not ready." })
+    ),
+    Effect.retry({ while: () => child.exitCode === null, schedule: Schedule.spaced("100 millis") }),
+    Effect.timeout("60 seconds")
+  )
+
+const stopped = (child: ChildProcess) =>
+  Effect.promise(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    child.kill("SIGTERM")
+    await once(child, "exit")
+  })

@@ -1,0 +1,270 @@
+/**
+ * What chaos scripts share: servers that can be killed, on one managed PostgreSQL that syncs every commit; a balancer
+ * before them; a journal of what was meant and what was acknowledged; and one line of figures at the end.
+ *
+ *     npm run chaos replicas          SEED=7 npm run chaos replicas
+ */
+import { Context, Data, Effect, Layer, Redacted, Schedule, type Scope } from "effect"
+import { FetchHttpClient, HttpClient } from "effect/http"
+import { type ChildProcess, execFile, spawn } from "node:child_process"
+import { once } from "node:events"
+import * as fs from "node:fs"
+import { connect, createServer, type AddressInfo, type Socket } from "node:net"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { promisify } from "node:util"
+import { Bridge } from "../../src/client/Bridge.ts"
+import { Client } from "../../src/client/Client.ts"
+import { Journal } from "../../src/client/Journal.ts"
+
+const root = join(import.meta.dirname, "../..")
+
+export class ChaosError extends Data.TaggedError("ChaosError")<{ readonly message: string }> {}
+
+/** The same faults for the same SEED, as far as the machine's timing lets them be. */
+export const seed = Number(process.env["SEED"] ?? 1)
+let drawn = seed >>> 0
+/** A number from 0 to 1 (mulberry32). */
+export const draw = () => {
+  drawn = (drawn + 0x6d2b79f5) >>> 0
+  let mixed = Math.imul(drawn ^ (drawn >>> 15), 1 | drawn)
+  mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+  return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+}
+
+export interface Server {
+  readonly url: string
+  readonly port: number
+  /** kill -9, and back again; answers the milliseconds from the start to ready. */
+  readonly killAndRestart: Effect.Effect<number, ChaosError>
+}
+
+/** A folder that goes with the run. */
+export const scratch = Effect.acquireRelease(
+  Effect.sync(() => {
+    const folder = fs.mkdtempSync(join(tmpdir(), "bridge-chaos-"))
+    // The account that PostgreSQL runs under has to pass.
+    fs.chmodSync(folder, 0o711)
+    return folder
+  }),
+  (folder) =>
+    Effect.sync(() => {
+      const location = join(folder, "data", "location")
+      if (fs.existsSync(location))
+        fs.rmSync(dirname(fs.readFileSync(location, "utf8").trim()), { recursive: true, force: true })
+      fs.rmSync(folder, { recursive: true, force: true })
+    })
+)
+
+const environment = (folder: string, port: number): NodeJS.ProcessEnv => {
+  const { DATABASE_URL: _, ...rest } = process.env
+  return {
+    ...rest,
+    SERVICE_DATA_DIR: join(folder, "data"),
+    SERVICE_HOST: "127.0.0.1",
+    SERVICE_PORT: String(port),
+    SERVICE_BASE_URL: `http://127.0.0.1:${port}`,
+    SERVICE_LOG_LEVEL: "Fatal",
+    SERVICE_RATE_LIMITS: "off"
+  }
+}
+
+/** One process of the service; replicas share the folder. */
+export const server = Effect.fnUntraced(function* (folder: string) {
+  const port = yield* Effect.promise(freePort)
+  const url = `http://127.0.0.1:${port}`
+  let child: ChildProcess
+  const start = Effect.gen(function* () {
+    const from = performance.now()
+    child = spawn(process.execPath, [join(root, "src/main.ts")], {
+      env: environment(folder, port),
+      stdio: ["ignore", "ignore", "inherit"]
+    })
+    yield* ready(url, child)
+    return Math.round(performance.now() - from)
+  })
+  yield* Effect.acquireRelease(start, () => Effect.promise(() => end(child, "SIGTERM")))
+  const killAndRestart = Effect.andThen(
+    Effect.promise(() => end(child, "SIGKILL")),
+    start
+  )
+  return { url, port, killAndRestart } satisfies Server
+})
+
+const ready = (url: string, child: ChildProcess) =>
+  Effect.tryPromise({
+    try: async () => {
+      if (!(await fetch(`${url}/readyz`)).ok) throw new Error("not ready")
+    },
+    catch: () => new ChaosError({ message: "A server did not become ready." })
+  }).pipe(
+    Effect.retry({
+      while: () => child.exitCode === null,
+      schedule: Schedule.upTo(Schedule.spaced("20 millis"), { duration: "30 seconds" })
+    })
+  )
+
+const end = async (child: ChildProcess, signal: NodeJS.Signals) => {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  child.kill(signal)
+  await once(child, "exit")
+}
+
+const freePort = async () => {
+  const taken = createServer().listen(0, "127.0.0.1")
+  await once(taken, "listening")
+  const { port } = taken.address() as AddressInfo
+  taken.close()
+  await once(taken, "close")
+  return port
+}
+
+/** One address before several servers: connections in turn, past those that refuse them. Cut when their server dies. */
+export const balancer = (ports: ReadonlyArray<number>) =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.promise(async () => {
+        const open = new Set<Socket>()
+        let turn = 0
+        const pass = (incoming: Socket, left: number) => {
+          const backend = connect(ports[turn++ % ports.length]!, "127.0.0.1")
+          backend.once("connect", () => {
+            for (const [from, to] of [
+              [incoming, backend],
+              [backend, incoming]
+            ] as const) {
+              from.pipe(to)
+              from.once("close", () => to.destroy())
+            }
+          })
+          backend.on("error", () => (backend.connecting && left > 0 ? pass(incoming, left - 1) : incoming.destroy()))
+        }
+        const listening = createServer((incoming) => {
+          open.add(incoming)
+          incoming.on("close", () => open.delete(incoming)).on("error", () => incoming.destroy())
+          pass(incoming, ports.length - 1)
+        }).listen(0, "127.0.0.1")
+        await once(listening, "listening")
+        return { listening, open }
+      }),
+      ({ listening, open }) =>
+        Effect.sync(() => {
+          for (const socket of open) socket.destroy()
+          listening.close()
+        })
+    ),
+    ({ listening }) => `http://127.0.0.1:${(listening.address() as AddressInfo).port}`
+  )
+
+/** `service-admin` on the servers' database. */
+export const admin = (folder: string, ...args: ReadonlyArray<string>) =>
+  Effect.tryPromise({
+    try: async () => {
+      const options = { env: environment(folder, 1), maxBuffer: 1 << 26 }
+      const { stdout } = await promisify(execFile)(
+        process.execPath,
+        [join(root, "cli/service-admin.mjs"), ...args, "--json"],
+        options
+      )
+      return JSON.parse(stdout)
+    },
+    catch: (error) => new ChaosError({ message: (error as { readonly stderr?: string }).stderr ?? String(error) })
+  })
+
+/** A project and bootstrap credentials for so many Bridges. */
+export const operator = Effect.fnUntraced(function* (folder: string, bridges: number) {
+  const { project_id } = yield* admin(folder, "create-project", "--name", "Chaos")
+  yield* admin(folder, "approve-account-reference", "--project", project_id, "--reference", "github:octo")
+  const out = join(folder, "credentials")
+  const flags = ["--project", project_id, "--account-reference", "github:octo", "--out-dir", out]
+  yield* admin(folder, "create-bridge-enrollment-credential", ...flags, "--count", String(bridges))
+  const credentials = fs.readdirSync(out).map((name) => Redacted.make(fs.readFileSync(join(out, name), "utf8").trim()))
+  return { project_id: project_id as string, credentials }
+})
+
+/** Every row of a table, by way of a backup. */
+export const rowsOf = Effect.fnUntraced(function* (folder: string, table: string) {
+  const file = join(folder, `backup-${Math.round(draw() * 1e9)}`)
+  yield* admin(folder, "backup-database", "--out", file)
+  const [header, ...lines] = fs
+    .readFileSync(file, "utf8")
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line))
+  const columns: ReadonlyArray<string> = header.tables.find(({ name }: { name: string }) => name === table).columns
+  return lines.flatMap((line): ReadonlyArray<Record<string, string | null>> => {
+    if (!Array.isArray(line) || line[0] !== table) return []
+    return [Object.fromEntries(columns.map((column, index) => [column, line[index + 1]]))]
+  })
+})
+
+/** How many requests had no answer. */
+export const wire = { lost: 0 }
+
+/** A Bridge's process on a state folder, for as long as the scope. */
+export const bridge = (path: string) =>
+  Effect.map(
+    Layer.build(Layer.fresh(Bridge.layer.pipe(Layer.provide([client, Journal.layer(path)])))),
+    Context.get(Bridge)
+  )
+
+const client = Client.layer.pipe(
+  Layer.provide(
+    Layer.effect(
+      HttpClient.HttpClient,
+      Effect.map(
+        HttpClient.HttpClient,
+        HttpClient.transform((exchange) => Effect.tapError(exchange, () => Effect.sync(() => void wire.lost++)))
+      )
+    )
+  ),
+  Layer.provide(FetchHttpClient.layer)
+)
+
+/** Lines that survive whatever is killed: what was meant, and what was acknowledged. */
+export const ledger = (folder: string) =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.sync(() => fs.openSync(join(folder, "ledger"), "a+", 0o600)),
+      (file) => Effect.sync(() => fs.closeSync(file))
+    ),
+    (file) => ({
+      note: (kind: "intent" | "ack", what: string) =>
+        Effect.sync(() => {
+          fs.writeSync(file, `${kind} ${what}\n`)
+          fs.fdatasyncSync(file)
+        }),
+      noted: (kind: "intent" | "ack") =>
+        fs
+          .readFileSync(join(folder, "ledger"), "utf8")
+          .split("\n")
+          .flatMap((line) => (line.startsWith(`${kind} `) ? [line.slice(kind.length + 1)] : []))
+    })
+  )
+
+export const percentile = (values: ReadonlyArray<number>, share: number) =>
+  values.toSorted((left, right) => left - right)[Math.max(0, Math.ceil(values.length * share) - 1)] ?? 0
+
+/** Runs a script: its figures as one JSON line, exit code 1 when there are violations or it did not finish. */
+export const chaos = (
+  name: string,
+  run: Effect.Effect<
+    { readonly figures: object; readonly violations: ReadonlyArray<string> },
+    { readonly _tag: string; readonly message: string },
+    Scope.Scope
+  >
+) => {
+  const from = performance.now()
+  Effect.runFork(
+    run.pipe(
+      Effect.scoped,
+      Effect.timeout("58 seconds"),
+      Effect.catch(({ _tag, message }) => Effect.succeed({ figures: {}, violations: [`${_tag}: ${message}`] })),
+      Effect.map(({ figures, violations }) => {
+        const seconds = Math.round(performance.now() - from) / 1000
+        process.stdout.write(`${JSON.stringify({ chaos: name, seed, seconds, ...figures, violations })}\n`)
+        process.exitCode = violations.length === 0 ? 0 : 1
+      })
+    )
+  )
+}

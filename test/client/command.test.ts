@@ -1,0 +1,114 @@
+/** `bridge`, the command, as a Bridge's operator types it. */
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect } from "effect"
+import { execFile, spawn } from "node:child_process"
+import { once } from "node:events"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { Bridges } from "../../src/bridge/Bridges.ts"
+import { findToken } from "../../src/crypto/Tokens.ts"
+import { issueCredential, makeProject } from "../support/Bridge.ts"
+import { folder, tokensOf } from "../support/BridgeProcess.ts"
+import { Service } from "../support/Service.ts"
+
+const program = join(import.meta.dirname, "../../cli/bridge.ts")
+
+const bridge = (...args: ReadonlyArray<string>) =>
+  Effect.promise(
+    () =>
+      new Promise<{ readonly code: number | null; readonly out: string; readonly err: string }>((done) => {
+        const child = execFile(process.execPath, [program, ...args], (_, out, err) => {
+          // Whatever it says, no secret is in it.
+          assert.isUndefined(findToken(out + err))
+          done({ code: child.exitCode, out, err })
+        })
+      })
+  )
+
+layer(Service.layer)("bridge", (it) => {
+  const prepared = Effect.gen(function* () {
+    const service = yield* Service
+    const project_id = yield* makeProject(service)
+    const { credential } = yield* issueCredential(service, project_id)
+    const within = yield* folder
+    const file = join(within, "credential")
+    writeFileSync(file, `${credential}\n`, { mode: 0o600 })
+    const state = ["--state", join(within, "state")]
+    const flags = [
+      "--base-url",
+      service.url,
+      "--project",
+      project_id,
+      "--bridge-id",
+      "laptop",
+      "--credential-file",
+      file
+    ]
+    return { service, identity: { project_id, bridge_id: "laptop" }, state, flags }
+  })
+
+  it.effect(
+    "enrolls, shows, rotates, aborts and revokes",
+    () =>
+      Effect.gen(function* () {
+        const { flags, identity, service, state } = yield* prepared
+        const enrolled = yield* bridge("enroll", ...flags, ...state, "--json")
+        assert.strictEqual(enrolled.code, 0, enrolled.err)
+        assert.strictEqual(JSON.parse(enrolled.out).bridge_id, "laptop")
+        const again = yield* bridge("enroll", "--credential-file", flags.at(-1)!, ...state)
+        assert.strictEqual(again.code, 0, again.err)
+        const status = yield* bridge("status", ...state, "--json")
+        assert.isAbove(JSON.parse(status.out).seconds_left, -1)
+        assert.strictEqual((yield* bridge("rotate", ...state)).code, 0)
+        assert.deepEqual(yield* tokensOf(service, identity), ["active", "revoked"])
+        assert.deepEqual(JSON.parse((yield* bridge("abort", ...state, "--json")).out), {
+          bridge_id: "laptop",
+          aborted: false
+        })
+        assert.strictEqual((yield* bridge("revoke", ...state)).code, 0)
+        assert.deepEqual(yield* tokensOf(service, identity), ["revoked", "revoked"])
+        const after = yield* bridge("status", ...state, "--json")
+        assert.strictEqual(after.code, 78)
+        assert.strictEqual(JSON.parse(after.err).error.code, "not_enrolled")
+      }),
+    60_000
+  )
+
+  it.effect(
+    "ends with the exit code of what went wrong",
+    () =>
+      Effect.gen(function* () {
+        const { flags, identity, service, state } = yield* prepared
+        assert.strictEqual((yield* bridge("enroll")).code, 64)
+        assert.strictEqual((yield* bridge("enroll", "--credential-file", flags.at(-1)!, ...state)).code, 64)
+        assert.strictEqual(
+          (yield* bridge("enroll", ...flags, "--base-url", "http://bridge.example.com", ...state)).code,
+          64
+        )
+        assert.strictEqual((yield* bridge("enroll", "--credential-file", program, ...state)).code, 78)
+        yield* bridge("enroll", ...flags, ...state)
+        yield* Context.get(service.services, Bridges).revoke(identity.project_id, identity.bridge_id)
+        const refused = yield* bridge("rotate", ...state, "--json")
+        assert.strictEqual(refused.code, 1)
+        assert.strictEqual(JSON.parse(refused.err).error.code, "bridge_revoked")
+      }),
+    60_000
+  )
+
+  it.effect(
+    "run keeps others out of the folder, not from its status, and a signal ends it well",
+    () =>
+      Effect.gen(function* () {
+        const { flags, state } = yield* prepared
+        yield* bridge("enroll", ...flags, ...state)
+        const running = spawn(process.execPath, [program, "run", ...state], { stdio: ["ignore", "ignore", "pipe"] })
+        yield* Effect.promise(() => once(running.stderr, "data"))
+        assert.strictEqual((yield* bridge("rotate", ...state)).code, 75)
+        assert.strictEqual((yield* bridge("status", ...state)).code, 0)
+        running.kill("SIGTERM")
+        const [code] = yield* Effect.promise(() => once(running, "exit"))
+        assert.strictEqual(code, 0)
+      }),
+    60_000
+  )
+})

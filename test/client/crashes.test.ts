@@ -1,0 +1,149 @@
+/** The reference Bridge is killed at every point at which it could be, and started again: spec 3.4, 4.1 to 4.7. */
+import { assert, layer } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { TestClock } from "effect/testing"
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { makeProject } from "../support/Bridge.ts"
+import { newcomer, process, seen, tokensOf } from "../support/BridgeProcess.ts"
+import { Service } from "../support/Service.ts"
+
+/** For each point in turn: `prepare` a Bridge, kill it there. Ends with the first point that it does not reach. */
+const everyPoint = Effect.fnUntraced(function* <E, R>(at: (killAt: number) => Effect.Effect<boolean, E, R>) {
+  let points = 0
+  while (yield* at(points + 1)) points++
+  return points
+})
+
+const raw = (token: { readonly access_token: Redacted.Redacted<string> } | undefined) =>
+  token && Redacted.value(token.access_token)
+
+const filesOf = (path: string) => readdirSync(path).map((name) => readFileSync(join(path, name), "utf8"))
+
+layer(Service.layer)("a Bridge that is killed", (it) => {
+  it.effect("while it enrolls, has one token from one credential when it is started again", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const project_id = yield* makeProject(service)
+      const points = yield* everyPoint((killAt) =>
+        Effect.gen(function* () {
+          const { enroll, order, path } = yield* newcomer(service, project_id)
+          const first = yield* process(path, enroll, { killAt })
+          yield* process(path, enroll, { killAt })
+          const status = yield* process(path, (bridge) => Effect.andThen(enroll(bridge), bridge.status))
+          assert.strictEqual(status.value?.bridge_id, order.identity.bridge_id)
+          assert.deepEqual(yield* tokensOf(service, order.identity), ["active"])
+          for (const content of filesOf(path)) {
+            assert.notInclude(content, Redacted.value(order.credential))
+            for (const secret of [...seen.nonces, ...seen.signatures]) assert.notInclude(content, secret)
+          }
+          return first.killed
+        })
+      )
+      // Key pair; keys of the enrollment; challenge; proof; token.
+      assert.strictEqual(points, 1 + 2 + 2 + 2 + 2)
+      assert.isAbove(seen.nonces.size, 1)
+    })
+  )
+
+  for (const [late, seconds] of [
+    ["at once", 0],
+    ["after the confirmation window", 301]
+  ] as const) {
+    it.effect(`while it rotates, and is started again ${late}, has one active token`, () =>
+      Effect.gen(function* () {
+        const service = yield* Service
+        const project_id = yield* makeProject(service)
+        const points = yield* everyPoint((killAt) =>
+          Effect.gen(function* () {
+            const { enroll, order, path } = yield* newcomer(service, project_id)
+            const enrolled = yield* process(path, enroll)
+            const first = yield* process(path, (bridge) => bridge.rotate, { killAt })
+            yield* TestClock.adjust(seconds * 1000)
+            const { value } = yield* process(path, (bridge) =>
+              Effect.gen(function* () {
+                const { token } = yield* bridge.rotate
+                return { token, status: yield* bridge.status }
+              })
+            )
+            assert.strictEqual(value?.status.pending_rotation, null)
+            assert.notStrictEqual(raw(value?.token), raw(enrolled.value?.token))
+            const states = yield* tokensOf(service, order.identity)
+            assert.strictEqual(states.filter((state) => state === "active").length, 1, states.join())
+            assert.notInclude(states, "pending")
+            return first.killed
+          })
+        )
+        // Prepared; prepare; stored; confirm; confirmed.
+        assert.strictEqual(points, 5 * 2)
+      })
+    )
+  }
+
+  it.effect("while it aborts, keeps the token it had", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const project_id = yield* makeProject(service)
+      const points = yield* everyPoint((killAt) =>
+        Effect.gen(function* () {
+          const { enroll, order, path } = yield* newcomer(service, project_id)
+          const enrolled = yield* process(path, enroll)
+          // Killed when prepare has answered: the successor is at the service, and not in the folder.
+          yield* process(path, (bridge) => bridge.rotate, { killAt: 4 })
+          const first = yield* process(path, (bridge) => bridge.abort, { killAt })
+          yield* process(path, (bridge) => bridge.abort)
+          const token = yield* process(path, (bridge) => Effect.andThen(bridge.status, bridge.token))
+          assert.strictEqual(raw({ access_token: token.value! }), raw(enrolled.value?.token))
+          assert.deepEqual(yield* tokensOf(service, order.identity), ["active", "revoked"])
+          return first.killed
+        })
+      )
+      // Prepare; stored; abort; forgotten.
+      assert.strictEqual(points, 4 * 2)
+    })
+  )
+
+  it.effect("while it revokes, leaves no token behind, whatever was under way", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const project_id = yield* makeProject(service)
+      for (const before of [0, 1, 2, 4, 6, 8, 10]) {
+        yield* everyPoint((killAt) =>
+          Effect.gen(function* () {
+            const { enroll, order, path } = yield* newcomer(service, project_id)
+            yield* process(path, enroll)
+            if (before > 0) yield* process(path, (bridge) => bridge.rotate, { killAt: before })
+            const first = yield* process(path, (bridge) => bridge.revoke, { killAt })
+            if (first.killed)
+              yield* process(path, (bridge) => Effect.catchTag(bridge.revoke, "NotEnrolled", () => Effect.void))
+            const states = yield* tokensOf(service, order.identity)
+            assert.deepEqual([...new Set(states)], ["revoked"])
+            assert.notInclude(filesOf(path).join(), "sbt_")
+            return first.killed
+          })
+        )
+      }
+    })
+  )
+})
+
+layer(Service.layer)("a Bridge whose n-th answer is lost", (it) => {
+  it.effect("repeats the request by itself, at each of the steps", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const project_id = yield* makeProject(service)
+      for (const loseAt of [1, 2]) {
+        const { enroll, order, path } = yield* newcomer(service, project_id)
+        yield* TestClock.withLive(process(path, enroll, { loseAt }))
+        assert.deepEqual(yield* tokensOf(service, order.identity), ["active"])
+        yield* TestClock.withLive(process(path, (bridge) => bridge.rotate, { loseAt }))
+        assert.deepEqual(yield* tokensOf(service, order.identity), ["active", "revoked"])
+        yield* process(path, (bridge) => bridge.rotate, { killAt: 6 })
+        yield* TestClock.withLive(process(path, (bridge) => bridge.abort, { loseAt: 1 }))
+        assert.deepEqual(yield* tokensOf(service, order.identity), ["active", "revoked", "revoked"])
+        yield* TestClock.withLive(process(path, (bridge) => bridge.revoke, { loseAt: 1 }))
+        assert.deepEqual(yield* tokensOf(service, order.identity), ["revoked", "revoked", "revoked"])
+      }
+    })
+  )
+})

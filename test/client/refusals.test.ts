@@ -1,0 +1,175 @@
+/** What a Bridge does when it is refused: the codes of spec 7.2, as the table in src/client/Codes.ts has them. */
+import { assert, layer } from "@effect/vitest"
+import { Context, Duration, Effect, Redacted } from "effect"
+import { TestClock } from "effect/testing"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { Bridges } from "../../src/bridge/Bridges.ts"
+import { Patience } from "../../src/client/Client.ts"
+import { issueCredential, makeProject } from "../support/Bridge.ts"
+import { Credentials } from "../../src/enrollment/Credentials.ts"
+import { newcomer, process, tokensOf } from "../support/BridgeProcess.ts"
+import { send } from "../support/Http.ts"
+import { Service } from "../support/Service.ts"
+
+const state = (path: string) => JSON.parse(readFileSync(join(path, "state.json"), "utf8"))
+
+layer(Service.layer)("a Bridge that is refused", (it) => {
+  const enrolled = Effect.gen(function* () {
+    const service = yield* Service
+    const bridge = yield* newcomer(service, yield* makeProject(service))
+    yield* process(bridge.path, bridge.enroll)
+    return { service, ...bridge }
+  })
+
+  it.effect("by an emergency revocation, stops and keeps its folder as it is", () =>
+    Effect.gen(function* () {
+      const { order, path, service } = yield* enrolled
+      yield* process(path, (bridge) => bridge.rotate, { killAt: 6 })
+      const before = state(path)
+      yield* Context.get(service.services, Bridges).revoke(order.identity.project_id, order.identity.bridge_id)
+      for (const action of ["rotate", "abort", "status"] as const) {
+        const refused = yield* Effect.flip(
+          process(path, (bridge): Effect.Effect<unknown, { _tag: string }> => bridge[action])
+        )
+        assert.strictEqual(refused._tag, "bridge_revoked")
+      }
+      assert.strictEqual((yield* Effect.flip(process(path, (bridge) => bridge.run)))._tag, "bridge_revoked")
+      assert.deepEqual(state(path), before)
+    })
+  )
+
+  it.effect("because its token has expired, says so and prepares nothing", () =>
+    Effect.gen(function* () {
+      const { order, path, service } = yield* enrolled
+      yield* TestClock.adjust("25 hours")
+      assert.strictEqual((yield* Effect.flip(process(path, (bridge) => bridge.rotate)))._tag, "bridge_token_expired")
+      assert.strictEqual((yield* Effect.flip(process(path, (bridge) => bridge.run)))._tag, "bridge_token_expired")
+      assert.notInclude(yield* tokensOf(service, order.identity), "pending")
+    })
+  )
+
+  it.effect("because its token was rotated elsewhere, stops", () =>
+    Effect.gen(function* () {
+      const { path, service } = yield* enrolled
+      const tokens = `${service.url}/bridge/v1/tokens`
+      const prepared = yield* send(`${tokens}/rotate/prepare`, { bearer: state(path).token.access_token, key: "k" })
+      const { rotation_id, successor_token } = prepared.body
+      assert.strictEqual(
+        (yield* Effect.flip(process(path, (bridge) => bridge.rotate)))._tag,
+        "bridge_rotation_in_progress"
+      )
+      yield* send(`${tokens}/rotate/confirm`, { bearer: successor_token, key: "k", body: { rotation_id } })
+      assert.strictEqual((yield* Effect.flip(process(path, (bridge) => bridge.rotate)))._tag, "bridge_token_revoked")
+    })
+  )
+
+  it.effect(
+    "because its rotation was aborted or confirmed under another key, goes on with the token that is good",
+    () =>
+      Effect.gen(function* () {
+        for (const [ending, states] of [
+          ["abort", ["active", "revoked", "revoked"]],
+          ["confirm", ["active", "revoked"]]
+        ] as const) {
+          const { order, path, service } = yield* enrolled
+          yield* process(path, (bridge) => bridge.rotate, { killAt: 6 })
+          const { rotation_id, successor_token } = state(path).rotation
+          const url = `${service.url}/bridge/v1/tokens/rotate/${ending}`
+          assert.strictEqual(
+            (yield* send(url, { bearer: successor_token, key: "k", body: { rotation_id } })).status,
+            200
+          )
+          yield* process(path, (bridge) => Effect.andThen(bridge.rotate, bridge.status))
+          assert.deepEqual(yield* tokensOf(service, order.identity), [...states])
+        }
+      })
+  )
+
+  it.effect("because its abort came too late, has the successor", () =>
+    Effect.gen(function* () {
+      const { path, service } = yield* enrolled
+      yield* process(path, (bridge) => bridge.rotate, { killAt: 6 })
+      const { rotation_id, successor_token } = state(path).rotation
+      const url = `${service.url}/bridge/v1/tokens/rotate/confirm`
+      yield* send(url, { bearer: successor_token, key: "k", body: { rotation_id } })
+      const { value } = yield* process(path, (bridge) => bridge.abort)
+      assert.strictEqual(value?.aborted, false)
+      assert.strictEqual(state(path).token.access_token, successor_token)
+    })
+  )
+
+  it.effect("a challenge that expired unproved is followed by a new one from the same credential", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { enroll, order, path } = yield* newcomer(service, yield* makeProject(service))
+      yield* process(path, enroll, { killAt: 5 })
+      yield* TestClock.adjust("11 minutes")
+      yield* process(path, enroll)
+      assert.deepEqual(yield* tokensOf(service, order.identity), ["active"])
+    })
+  )
+
+  it.effect("a credential that was revoked enrolls nothing, and the next one does", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const project_id = yield* makeProject(service)
+      const { order, path } = yield* newcomer(service, project_id)
+      const bad = yield* issueCredential(service, project_id)
+      yield* Context.get(service.services, Credentials).revoke(bad.credential_id)
+      const refused = yield* Effect.flip(
+        process(path, (bridge) => bridge.enroll({ ...order, credential: Redacted.make(bad.credential) }))
+      )
+      assert.strictEqual(refused._tag, "bridge_enrollment_credential_revoked")
+      yield* process(path, (bridge) => bridge.enroll(order))
+      assert.deepEqual(yield* tokensOf(service, order.identity), ["active"])
+    })
+  )
+
+  it.effect("an enrolled Bridge asks nothing for the same credential, and is not replaced by an ordinary one", () =>
+    Effect.gen(function* () {
+      const { enroll, order, path, service } = yield* enrolled
+      const before = state(path)
+      yield* process(path, enroll, { loseAt: 1 })
+      assert.deepEqual(state(path), before)
+      const other = yield* issueCredential(service, order.identity.project_id)
+      const credential = Redacted.make(other.credential)
+      const refused = yield* Effect.flip(process(path, (bridge) => bridge.enroll({ ...order, credential })))
+      assert.strictEqual(refused._tag, "bridge_not_pending")
+      assert.deepEqual(state(path).token, before.token)
+    })
+  )
+
+  it.effect("a re-enrollment credential replaces the token, and the identity stays", () =>
+    Effect.gen(function* () {
+      const { order, path, service } = yield* enrolled
+      const { bridge_id, project_id } = order.identity
+      const again = yield* issueCredential(service, project_id, { reenroll: bridge_id })
+      const credential = Redacted.make(again.credential)
+      yield* process(path, (bridge) => Effect.andThen(bridge.enroll({ ...order, credential }), bridge.status))
+      assert.deepEqual(yield* tokensOf(service, order.identity), ["active", "revoked"])
+    })
+  )
+
+  it.effect("a folder refuses to become another Bridge's", () =>
+    Effect.gen(function* () {
+      const { order, path } = yield* enrolled
+      const identity = { ...order.identity, bridge_id: "another" }
+      const refused = yield* Effect.flip(process(path, (bridge) => bridge.enroll({ ...order, identity })))
+      assert.strictEqual(refused._tag, "OtherBridge")
+    })
+  )
+
+  it.effect("where nobody answers, what was begun is kept and can be repeated", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { enroll, order, path } = yield* newcomer(service, yield* makeProject(service))
+      const unreachable = yield* process(path, (bridge) =>
+        bridge.enroll({ ...order, base_url: "http://127.0.0.1:1" })
+      ).pipe(Effect.provideService(Patience, Duration.zero), TestClock.withLive, Effect.flip)
+      assert.strictEqual(unreachable._tag, "ServiceUnreachable")
+      yield* process(path, enroll)
+      assert.deepEqual(yield* tokensOf(service, order.identity), ["active"])
+    })
+  )
+})

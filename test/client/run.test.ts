@@ -1,0 +1,86 @@
+/** The loop that keeps a token alive: when it rotates, and what it survives. */
+import { assert, layer } from "@effect/vitest"
+import { Clock, Deferred, Duration, Effect, Fiber } from "effect"
+import { TestClock } from "effect/testing"
+import { makeProject } from "../support/Bridge.ts"
+import { type Fate, newcomer, outside, process, tokensOf } from "../support/BridgeProcess.ts"
+import { Service } from "../support/Service.ts"
+
+const hours = Duration.hours
+
+layer(Service.layer)("a running Bridge", (it) => {
+  const enrolled = Effect.gen(function* () {
+    const service = yield* Service
+    const bridge = yield* newcomer(service, yield* makeProject(service))
+    yield* process(bridge.path, bridge.enroll)
+    return { service, ...bridge }
+  })
+
+  /** Runs it while time passes, until it has rotated; answers how long that took. */
+  const untilRotated = Effect.fnUntraced(function* (path: string, fate: Fate = {}, clock?: Clock.Clock) {
+    const service = yield* Clock.Clock
+    const start = service.currentTimeMillisUnsafe()
+    const rotated = yield* Deferred.make<Duration.Duration>()
+    const onWrite: Fate["onWrite"] = ({ rotation }) =>
+      rotation?.state === "confirmed"
+        ? Deferred.succeed(rotated, Duration.millis(service.currentTimeMillisUnsafe() - start))
+        : Effect.void
+    const running = process(path, (bridge) => bridge.run, { ...fate, service, onWrite })
+    const fiber = yield* Effect.forkChild(
+      clock === undefined ? running : Effect.provideService(running, Clock.Clock, clock)
+    )
+    // The service has deadlines too: time stands still while it answers.
+    yield* Effect.suspend(() => (outside.busy > 0 ? Effect.void : TestClock.adjust("1 minute"))).pipe(
+      Effect.andThen(TestClock.withLive(Effect.sleep("1 millis"))),
+      Effect.repeat({ until: () => Deferred.isDoneUnsafe(rotated) || fiber.pollUnsafe() !== undefined })
+    )
+    return yield* Effect.ensuring(Deferred.await(rotated), Fiber.interrupt(fiber))
+  })
+
+  const wrong = (clock: Clock.Clock, by: () => number): Clock.Clock => ({
+    ...clock,
+    sleep: (duration) => clock.sleep(duration),
+    currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + by(),
+    currentTimeMillis: Effect.map(clock.currentTimeMillis, (millis) => millis + by())
+  })
+
+  it.effect("rotates at 60 to 80 % of the token's life", () =>
+    Effect.gen(function* () {
+      const { order, path, service } = yield* enrolled
+      const after = yield* untilRotated(path)
+      assert.isTrue(Duration.between(after, { minimum: hours(14.4), maximum: hours(20) }), Duration.format(after))
+      assert.deepEqual(yield* tokensOf(service, order.identity), ["active", "revoked"])
+    })
+  )
+
+  it.effect("does so too when its clock is hours wrong", () =>
+    Effect.gen(function* () {
+      for (const by of [-9, 9]) {
+        const { path } = yield* enrolled
+        const clock = wrong(yield* Clock.Clock, () => Duration.toMillis(hours(by)))
+        const after = yield* untilRotated(path, {}, clock)
+        assert.isTrue(Duration.between(after, { minimum: hours(14.4), maximum: hours(20) }), Duration.format(after))
+      }
+    })
+  )
+
+  it.effect("takes up what was under way when it starts", () =>
+    Effect.gen(function* () {
+      const { order, path, service } = yield* enrolled
+      yield* process(path, (bridge) => bridge.rotate, { killAt: 6 })
+      const after = yield* untilRotated(path)
+      assert.isBelow(Duration.toHours(after), 1)
+      assert.deepEqual(yield* tokensOf(service, order.identity), ["active", "revoked"])
+    })
+  )
+
+  it.effect("goes on when answers are lost", () =>
+    Effect.gen(function* () {
+      for (const loseAt of [1, 2, 3]) {
+        const { order, path, service } = yield* enrolled
+        yield* untilRotated(path, { loseAt })
+        assert.deepEqual(yield* tokensOf(service, order.identity), ["active", "revoked"])
+      }
+    })
+  )
+})

@@ -1,0 +1,130 @@
+/** While the database is gone the service answers, and it heals by itself (contract sections 1 and 8). */
+import { assert, layer } from "@effect/vitest"
+import { Deferred, Effect, Fiber } from "effect"
+import { SqlClient } from "effect/sql"
+import { Bridge } from "./support/Bridge.ts"
+import { assertRefusal } from "./support/Codes.ts"
+import { type Answer, send } from "./support/Http.ts"
+import { invariants } from "./support/Invariants.ts"
+import { relay } from "./support/Relay.ts"
+import { instance, Service } from "./support/Service.ts"
+import { challenged, fresh } from "./support/Steps.ts"
+import { TestDatabase } from "./support/TestDatabase.ts"
+import { waitingForLock } from "./support/Waiting.ts"
+
+/** An instance whose line to the database can be cut. */
+const cuttable = Effect.gen(function* () {
+  const address = yield* TestDatabase
+  const line = yield* relay({ path: `${address.host}/.s.PGSQL.${address.port}` })
+  const on = yield* instance().pipe(
+    Effect.provideService(TestDatabase, { ...address, host: "127.0.0.1", port: line.port })
+  )
+  return { line, on }
+})
+
+const get = (on: { readonly url: string }, path: string) => send(on.url + path, { method: "GET" })
+
+const isUnavailable = (answer: Answer) => {
+  assert.deepStrictEqual([answer.status, answer.code], [503, "bridge_persistence_error"], answer.text)
+  assertRefusal(answer)
+}
+
+layer(Service.layer)("without its database the service", (it) => {
+  it.effect("is alive and not ready", () =>
+    Effect.gen(function* () {
+      const { line, on } = yield* cuttable
+      assert.strictEqual((yield* get(on, "/readyz")).status, 200)
+      yield* line.cut
+      const alive = yield* get(on, "/healthz")
+      assert.deepStrictEqual([alive.status, alive.text], [200, '{"status":"ok"}'])
+      isUnavailable(yield* get(on, "/readyz"))
+      yield* line.heal
+      assert.strictEqual((yield* get(on, "/readyz")).status, 200)
+    })
+  )
+
+  it.effect("starts", () =>
+    Effect.gen(function* () {
+      const address = yield* TestDatabase
+      const line = yield* relay({ path: `${address.host}/.s.PGSQL.${address.port}` })
+      yield* line.cut
+      const there = { ...address, host: "127.0.0.1", port: line.port }
+      const on = yield* Effect.provideService(instance(), TestDatabase, there)
+      const bridge = yield* fresh()
+      isUnavailable(yield* bridge.askChallenge(on))
+      yield* line.heal
+      assert.strictEqual((yield* bridge.askChallenge(on)).status, 201)
+    })
+  )
+
+  it.effect("refuses challenges and proofs, and takes the same requests afterwards", () =>
+    Effect.gen(function* () {
+      const { line, on } = yield* cuttable
+      const bridge = yield* fresh()
+      const { bridge: other, challenge } = yield* challenged
+      yield* line.cut
+      isUnavailable(yield* bridge.askChallenge(on))
+      isUnavailable(yield* other.prove(on, challenge))
+      yield* line.heal
+      assert.strictEqual((yield* bridge.askChallenge(on)).status, 201)
+      assert.strictEqual((yield* other.prove(on, challenge)).status, 200)
+    })
+  )
+
+  it.effect("refuses what is malformed as ever", () =>
+    Effect.gen(function* () {
+      const { line, on } = yield* cuttable
+      yield* line.cut
+      const answer = yield* send(`${on.url}/bridge/v1/enrollment/proofs`, { key: "k", body: "{" })
+      assert.deepStrictEqual([answer.status, answer.code], [400, "invalid_request"])
+    })
+  )
+})
+
+layer(Service.layer)("a connection that is lost under a request", (it) => {
+  it.effect("is a 503, nothing half done, and the retry converges", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { line, on } = yield* cuttable
+      const { bridge, challenge } = yield* challenged
+      const locked = yield* Deferred.make<void>()
+      const over = yield* Deferred.make<void>()
+      const lock = sql.withTransaction(
+        sql`select 1 from bridge_identity where bridge_id = ${bridge.bridge_id} for update`.pipe(
+          Effect.andThen(Deferred.succeed(locked, undefined)),
+          Effect.andThen(Deferred.await(over))
+        )
+      )
+      const holder = yield* Effect.forkChild(lock)
+      yield* Deferred.await(locked)
+      const proof = yield* Effect.forkChild(bridge.prove(on, challenge))
+      yield* waitingForLock
+      yield* line.cut
+      isUnavailable(yield* Fiber.join(proof))
+      yield* Deferred.succeed(over, undefined)
+      yield* Fiber.join(holder)
+      yield* line.heal
+      assert.strictEqual((yield* bridge.prove(on, challenge)).status, 200)
+      yield* invariants
+    })
+  )
+
+  it.effect("is a 503 also when PostgreSQL ends the session", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const on = yield* instance()
+      const bridge = yield* Bridge.make(on)
+      const ended = sql`
+        select pg_terminate_backend(pid)
+          from pg_stat_activity
+         where datname = current_database()
+           and application_name = 'bridge-service'`
+      const answers = yield* Effect.all(
+        [...Array.from({ length: 8 }, () => bridge.askChallenge(on)), Effect.as(ended, undefined)],
+        { concurrency: "unbounded" }
+      )
+      for (const answer of answers) if (answer !== undefined && answer.status !== 201) isUnavailable(answer)
+      assert.strictEqual((yield* bridge.askChallenge(on)).status, 201)
+    })
+  )
+})

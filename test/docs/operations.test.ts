@@ -1,0 +1,134 @@
+/** docs/operations.md says what there is to set, to type and to read: it is compared with the code. */
+import { assert, describe, it } from "@effect/vitest"
+import { ConfigProvider, Context, Effect, Layer } from "effect"
+import { execFile } from "node:child_process"
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { promisify } from "node:util"
+import { Settings } from "../../src/Config.ts"
+import { packageRoot } from "../../src/Package.ts"
+import { read, rows, sections } from "../support/Markdown.ts"
+import { environment } from "../support/Service.ts"
+
+const parts = sections(read("docs/operations.md"), 2)
+
+/** The least that a start needs; with it, every other setting has its default. */
+const least = {
+  DATABASE_URL: environment.DATABASE_URL,
+  SERVICE_BRIDGE_ENROLLMENT_SECRET: environment.SERVICE_BRIDGE_ENROLLMENT_SECRET,
+  SERVICE_BRIDGE_TOKEN_SECRET: environment.SERVICE_BRIDGE_TOKEN_SECRET
+}
+
+const settings = (provider: ConfigProvider.ConfigProvider) =>
+  Effect.scoped(Layer.build(Layer.fresh(Settings.layer))).pipe(
+    Effect.provideService(ConfigProvider.ConfigProvider, provider),
+    Effect.map((context) => Context.get(context, Settings))
+  )
+const given = (environment: Readonly<Record<string, string>>) =>
+  settings(ConfigProvider.fromUnknown({ ...least, ...environment }))
+
+describe("the settings of docs/operations.md", () => {
+  const documented = rows(parts.get("Settings")!) as ReadonlyArray<Record<"Name" | "Default" | "Bounds", string>>
+
+  it.effect("are those that the service reads, and no other", () =>
+    Effect.gen(function* () {
+      const asked = new Set<string>()
+      const values = ConfigProvider.fromUnknown(least)
+      const provider = ConfigProvider.make((path) => {
+        if (path.length > 0) asked.add(path.join("_"))
+        return values.load(path)
+      })
+      yield* settings(provider)
+      assert.sameMembers(
+        documented.map(({ Name }) => Name),
+        [...asked]
+      )
+    })
+  )
+
+  it.effect.each(documented.filter(({ Default }) => Default !== ""))("$Name has the default $Default", (setting) =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* given({ [setting.Name]: setting.Default }), {
+        ...(yield* given({})),
+        // The one setting whose default is made from others; what it was made of stays visible.
+        ...(setting.Name === "SERVICE_BASE_URL" && {
+          http: { ...(yield* given({})).http, baseUrl: setting.Default }
+        })
+      })
+    })
+  )
+
+  it.effect.each(documented.filter(({ Bounds }) => / to \d/.test(Bounds)))("$Name goes from $Bounds", (setting) =>
+    Effect.gen(function* () {
+      const [least, most] = setting.Bounds.split(" to ").map(Number) as [number, number]
+      for (const inside of [least, most]) yield* given({ [setting.Name]: String(inside) })
+      for (const outside of [least - 1, most + 1]) {
+        const { message } = yield* Effect.flip(given({ [setting.Name]: String(outside) }))
+        assert.include(message, setting.Name)
+      }
+    })
+  )
+})
+
+/** The first words of the lines in one section of a command's help. */
+const help = async (section: string, ...args: ReadonlyArray<string>) => {
+  const command = join(packageRoot, "cli/service-admin.mjs")
+  const { stdout } = await promisify(execFile)(process.execPath, [command, ...args, "--help"])
+  const [, lines = ""] = new RegExp(`^${section}\\n([^]*?)(?:\\n\\n|$(?![^]))`, "m").exec(stdout) ?? []
+  return lines.split("\n").flatMap((line) => /^ {2}(\S+)/.exec(line)?.[1] ?? [])
+}
+
+describe("the commands of docs/operations.md", () => {
+  const documented = rows(parts.get("Commands")!)
+
+  it("are those that there are, in their order", async () => {
+    assert.deepStrictEqual(
+      documented.map(({ Command }) => Command),
+      await help("SUBCOMMANDS")
+    )
+  })
+
+  it.concurrent.each(documented)("$Command has the flags that it has", async ({ Command, Flags }) => {
+    const flags = Flags!.split(", ").flatMap((flag) => flag.replaceAll("`", "") || [])
+    assert.sameMembers(flags, await help("FLAGS", Command!))
+  })
+})
+
+const sources = readdirSync(join(packageRoot, "src"), { recursive: true, encoding: "utf8" })
+  .filter((file) => file.endsWith(".ts") && !file.startsWith("client"))
+  .map((file) => readFileSync(join(packageRoot, "src", file), "utf8"))
+  .join("\n")
+
+describe("docs/operations.md", () => {
+  it("has every exit code, and no other", () => {
+    const special = readFileSync(join(packageRoot, "src/Exit.ts"), "utf8").matchAll(/^ {2}\w+: (\d+),?$/gm)
+    const everywhere = ["0", "1"]
+    const interrupted = ["130"]
+    assert.sameMembers(
+      rows(parts.get("Start and stop")!).map((row) => row["Exit code"]),
+      [...new Set([...everywhere, ...[...special].map(([, code]) => code), ...interrupted])]
+    )
+  })
+
+  it("explains every log line, and no other", () => {
+    const logged = [...sources.matchAll(/\blog(?:Info|Warning|Error|Fatal)?\(\s*["`](?=[A-Z])([^"`$]+)/g)].map(
+      ([, said]) => said!.trim()
+    )
+    const explained = rows(parts.get("Watch")!).map(({ Line }) => Line!.replace(/ ?…$/, ""))
+    assert.isNotEmpty(logged)
+    for (const line of logged)
+      assert.isTrue(
+        explained.some((start) => line.startsWith(start)),
+        line
+      )
+    for (const start of explained) assert.include(sources, start)
+  })
+
+  it("names every audit action, and no other", () => {
+    const written = sources.matchAll(/"((?:project|account_reference|bridge|bridge_credential)\.[a-z_]+)"/g)
+    assert.sameMembers(
+      rows(parts.get("Audit")!).map(({ Action }) => Action),
+      [...new Set([...written].map(([, action]) => action))]
+    )
+  })
+})

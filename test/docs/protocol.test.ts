@@ -1,0 +1,168 @@
+/** docs/protocol.md says what the service does: it is compared with the OpenAPI document, and its examples are run. */
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Duration, Effect, Redacted } from "effect"
+import { OpenApi } from "effect/http-api"
+import { Api } from "../../src/Api.ts"
+import { sign } from "../../src/crypto/KeyPair.ts"
+import { codes as enrollmentCodes, refuse as refuseEnrollment } from "../../src/enrollment/Errors.ts"
+import { refuse as refuseRotation } from "../../src/rotation/Errors.ts"
+import { b64, issueCredential, makeProject } from "../support/Bridge.ts"
+import { codesIn } from "../support/Codes.ts"
+import { send } from "../support/Http.ts"
+import { blocks, read, rows, sections } from "../support/Markdown.ts"
+import { Service } from "../support/Service.ts"
+
+const text = read("docs/protocol.md")
+const endpoints = [...sections(text, 3)].filter(([heading]) => /^[A-Z]+ \//.test(heading))
+
+const declared = Object.entries(OpenApi.fromApi(Api).paths).flatMap(([path, methods]) =>
+  Object.entries(methods as Record<string, OpenApi.OpenAPISpecOperation>).map(([method, { responses }]) => ({
+    endpoint: `${method.toUpperCase()} ${path}`,
+    answers: Object.entries(responses)
+      // What OpenAPI puts where an endpoint declares no success: the retired route has none.
+      .filter(([status]) => status !== "204")
+      .flatMap(([status, response]) => {
+        const codes = codesIn(response)
+        return codes.length === 0 ? [`${status} `] : codes.map((code) => `${status} ${code}`)
+      })
+      .toSorted()
+  }))
+)
+
+describe("docs/protocol.md", () => {
+  it("has every endpoint, and no other", () => {
+    assert.sameMembers(
+      endpoints.map(([heading]) => heading),
+      declared.map(({ endpoint }) => endpoint)
+    )
+  })
+
+  it.each(declared)("has every status and code of $endpoint, once, and no other", ({ answers, endpoint }) => {
+    const documented = rows(new Map(endpoints).get(endpoint)!).map(({ Code, Status }) => `${Status} ${Code}`)
+    assert.deepStrictEqual(documented.toSorted(), answers)
+  })
+
+  it("has every code with its status and message, and no other", () => {
+    const everywhere = ["404 not_found", "405 method_not_allowed", "500 internal_error"]
+    const answered = new Set([...declared.flatMap(({ answers }) => answers), ...everywhere])
+    const documented = rows(sections(text, 2).get("Codes")!)
+    assert.sameMembers(
+      documented.map(({ Code, Status }) => `${Status} ${Code}`),
+      [...answered].filter((answer) => !answer.endsWith(" "))
+    )
+    for (const { Code, Message } of documented) assert.strictEqual(Message, sentenceOf(Code!), Code)
+  })
+
+  it("has the lifetimes of docs/operations.md", () => {
+    const defaults = new Map(rows(read("docs/operations.md")).map(({ Default, Name }) => [Name, Default]))
+    const documented = rows(sections(text, 2).get("Lifetimes")!).filter(({ Setting }) =>
+      Setting!.startsWith("SERVICE_")
+    )
+    assert.lengthOf(documented, 4)
+    for (const { Default, Setting } of documented) {
+      const seconds = Duration.toSeconds(Duration.fromInputUnsafe(Default as Duration.Input))
+      assert.strictEqual(String(seconds), defaults.get(Setting), Setting)
+    }
+  })
+
+  it.effect("signs its example with the key that it names", () =>
+    Effect.gen(function* () {
+      const proof = JSON.parse(examples.map(({ body }) => body).find((body) => body.includes("signature_b64"))!)
+      const signature = yield* sign(privateKey, Buffer.from(proof.nonce_b64, "base64url"))
+      assert.strictEqual(proof.signature_b64, b64(signature))
+    })
+  )
+})
+
+layer(Service.layer)("the examples of docs/protocol.md", (it) => {
+  it.effect("are what the service answers, in their order", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const project_id = yield* makeProject(service)
+      const { credential } = yield* issueCredential(service, project_id)
+      /** What the page calls it -> what it is in this run. */
+      const real = new Map([
+        [/sbe_\w+/.exec(text)![0], credential],
+        [/"project_id": "(.*)"/.exec(text)![1]!, project_id]
+      ])
+      const inThisRun = (said: string) => [...real].reduce((so, [name, value]) => so.replaceAll(name, value), said)
+
+      for (let next = 0; next < examples.length; next += 2) {
+        const [request, expected] = [examples[next]!, examples[next + 1]!]
+        const [method, path] = request.first.split(" ")
+        if (request.body.includes("signature_b64")) {
+          const { nonce_b64, signature_b64 } = JSON.parse(request.body)
+          const nonce = Buffer.from(real.get(nonce_b64)!, "base64url")
+          real.set(signature_b64, b64(yield* sign(privateKey, nonce)))
+        }
+        const answer = yield* send(service.url + path, {
+          method: method!,
+          headers: Object.fromEntries(request.headers.map(([name, value]) => [name.toLowerCase(), inThisRun(value)])),
+          body: request.body === "" ? undefined : inThisRun(request.body)
+        })
+        assert.strictEqual(answer.status, Number.parseInt(expected.first), answer.text)
+        for (const [name, value] of expected.headers) assert.strictEqual(answer.headers.get(name), value, name)
+        learn(real, JSON.parse(expected.body), answer.body)
+      }
+    })
+  )
+
+  it.effect("and the addresses around it answer", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      for (const { Address } of rows(sections(text, 2).get("Around it")!)) {
+        const answer = yield* send(service.url + Address!.replace("GET ", ""), { method: "GET" })
+        assert.strictEqual(answer.status, 200, Address)
+      }
+    })
+  )
+})
+
+interface Example {
+  /** The request line, or the status. */
+  readonly first: string
+  readonly headers: ReadonlyArray<readonly [name: string, value: string]>
+  readonly body: string
+}
+
+/** Request, answer, request, answer. */
+const examples: ReadonlyArray<Example> = blocks(text, "http").map((block) => {
+  const [head = "", ...body] = block.split("\n\n")
+  const [first = "", ...headers] = head.trim().split("\n")
+  return {
+    first,
+    headers: headers.map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 2)] as const),
+    body: body.join("\n\n").trim()
+  }
+})
+
+const privateKey = Redacted.make(new Uint8Array(Buffer.from(/the seed `(.*)`/.exec(text)![1]!, "base64url")))
+
+/** Ids, tokens, nonces and times are others in each run, but of the same form, and the same wherever they come again. */
+const varies = [
+  /^[0-9a-f-]{36}$/,
+  /^sb[et]_[0-9A-Za-z]{49}$/,
+  /^[\w-]{43}$/,
+  /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+]
+
+const learn = (real: Map<string, string>, documented: unknown, actual: unknown): void => {
+  if (typeof documented === "object" && documented !== null && typeof actual === "object" && actual !== null) {
+    assert.deepStrictEqual(Object.keys(actual), Object.keys(documented))
+    for (const [key, value] of Object.entries(documented)) learn(real, value, actual[key as never])
+    return
+  }
+  const form = varies.find((one) => typeof documented === "string" && one.test(documented))
+  if (form === undefined || typeof documented !== "string") return assert.strictEqual(actual, documented)
+  assert.match(String(actual), form)
+  if (documented.endsWith("Z")) return
+  assert.strictEqual(actual, real.get(documented) ?? actual)
+  real.set(documented, String(actual))
+}
+
+const sentenceOf = (code: string) => {
+  const refuse: (code: never) => { readonly message: string } = enrollmentCodes.includes(code as never)
+    ? refuseEnrollment
+    : refuseRotation
+  return refuse(code as never).message
+}

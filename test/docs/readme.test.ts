@@ -1,0 +1,137 @@
+/** README.md, typed by a newcomer: its commands exist, its walk enrolls a Bridge, its map is the tree. */
+import { assert, describe, it, layer } from "@effect/vitest"
+import { execFile, spawn } from "node:child_process"
+import { once } from "node:events"
+import { readdirSync, readFileSync, symlinkSync } from "node:fs"
+import { type AddressInfo, createServer } from "node:net"
+import { join } from "node:path"
+import { setTimeout } from "node:timers/promises"
+import { promisify } from "node:util"
+import { Context, Effect, Layer } from "effect"
+import { packageRoot } from "../../src/Package.ts"
+import { blocks, read, rows } from "../support/Markdown.ts"
+import { dataFolder, end, place } from "../support/PostgresUser.ts"
+
+const text = read("README.md")
+const commands = blocks(text, "sh")
+const { dependencies, devDependencies, scripts } = JSON.parse(read("package.json"))
+
+/** This checkout once more, without data of its own: the walk writes where it stands. */
+const checkout = Effect.map(place, (folder) => {
+  for (const name of ["cli", "migrations", "src", "scripts", "node_modules", "package.json"]) {
+    symlinkSync(join(packageRoot, name), join(folder, name))
+  }
+  return folder
+}).pipe(Effect.tap((folder) => dataFolder(folder)))
+
+const freePort = Effect.promise(async () => {
+  const server = createServer().listen(0, "127.0.0.1")
+  await once(server, "listening")
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, "close")
+  return String(port)
+})
+
+const running = (...[program, args, options]: Parameters<typeof spawn>) =>
+  Effect.acquireRelease(
+    Effect.sync(() => spawn(program, args, { ...options, stdio: "ignore" })),
+    (process) => end(process, "SIGTERM")
+  )
+
+const ready = async (url: string): Promise<void> => {
+  const answer = await fetch(url).catch(() => undefined)
+  if (answer?.status === 200) return
+  await setTimeout(100)
+  return ready(url)
+}
+
+/** A service of their own, and what the commands of the page printed. */
+class Newcomer extends Context.Service<Newcomer, { readonly folder: string; readonly printed: string }>()(
+  "test/Newcomer"
+) {
+  static readonly layer = Layer.effect(
+    Newcomer,
+    Effect.gen(function* () {
+      const folder = yield* checkout
+      const port = yield* freePort
+      yield* running("npm", ["start"], { cwd: folder, env: { ...process.env, SERVICE_PORT: port } })
+      yield* Effect.promise(() => ready(`http://127.0.0.1:${port}/readyz`))
+      const walk = commands.filter((block) => block.includes("first-bridge")).join("\n")
+      // npx remembers each folder that it was called in; these go with the run.
+      const env = { ...process.env, npm_config_cache: join(folder, ".npm") }
+      const { stdout } = yield* Effect.promise(() =>
+        promisify(execFile)("bash", ["-euc", walk.replaceAll("8787", port)], { cwd: folder, env })
+      )
+      return { folder, printed: stdout }
+    })
+  )
+}
+
+describe("README.md", () => {
+  it.each(commands.map((block) => ({ block, first: block.split("\n")[0] })))(
+    "has commands that bash can read: $first",
+    async ({ block }) => {
+      const { stderr } = await promisify(execFile)("bash", ["-nc", block])
+      assert.strictEqual(stderr, "")
+    }
+  )
+
+  it("names scripts that exist", () => {
+    const named = [...text.matchAll(/\bnpm (?:run (?:-s )?)?(\w[\w-]*)/g)].map(([, name]) => name!)
+    assert.includeMembers(named, ["start", "test"])
+    for (const name of named) if (name !== "ci") assert.property(scripts, name)
+  })
+
+  it("names every folder and page, and no other", () => {
+    const folders = (of: string) =>
+      readdirSync(join(packageRoot, of), { withFileTypes: true }).filter((entry) => entry.isDirectory())
+    const shown = ["cli", "migrations", "scripts", "test", ...folders("src").map(({ name }) => `src/${name}`)]
+    assert.sameMembers(
+      rows(text).flatMap(({ Folder }) => (Folder === undefined ? [] : [Folder])),
+      shown
+    )
+    const pages = rows(text).flatMap(({ Page }) => (Page === undefined ? [] : [/\((.*)\)/.exec(Page)![1]!]))
+    assert.sameMembers(
+      pages,
+      readdirSync(join(packageRoot, "docs")).map((name) => `docs/${name}`)
+    )
+  })
+
+  it("names the versions that are installed", () => {
+    const named = rows(text).flatMap(({ "Is, in this release": used = "" }) => {
+      const [, name, version] = /^`(.*)` ([\d.]+)$/.exec(used) ?? []
+      return name === undefined ? [] : [[name, version]]
+    })
+    assert.deepInclude({ ...devDependencies, ...dependencies }, Object.fromEntries(named))
+    assert.isAbove(named.length, 4)
+  })
+})
+
+layer(Newcomer.layer, { timeout: "60 seconds" })("README.md, typed from top to bottom,", (it) => {
+  it.effect("enrolls a first Bridge", () =>
+    Effect.gen(function* () {
+      const { folder, printed } = yield* Newcomer
+      const self = JSON.parse(printed.slice(printed.lastIndexOf("{", printed.lastIndexOf("project_id"))))
+      const { project_id } = JSON.parse(readFileSync(join(folder, "first-bridge/project.json"), "utf8"))
+      assert.deepInclude(self, { project_id, bridge_id: "first-bridge", account_references: ["github:me"] })
+    })
+  )
+
+  it.effect("leaves a project whose lists have the fields that docs/operations.md names", () =>
+    Effect.gen(function* () {
+      const { folder } = yield* Newcomer
+      const { project_id } = JSON.parse(readFileSync(join(folder, "first-bridge/project.json"), "utf8"))
+      const lists = rows(read("docs/operations.md")).filter(({ Command }) => Command?.startsWith("list-"))
+      assert.isNotEmpty(lists)
+      const check = Effect.fnUntraced(function* ({ Command, Flags, "--json": fields }: (typeof lists)[number]) {
+        const about = Flags!.includes("--project") ? ["--project", project_id] : []
+        const { stdout } = yield* Effect.promise(() =>
+          promisify(execFile)(join(folder, "cli/service-admin.mjs"), [Command!, ...about, "--json"], { cwd: folder })
+        )
+        assert.strictEqual(Object.keys(JSON.parse(stdout).items[0]).join(", "), fields, Command)
+      })
+      yield* Effect.forEach(lists, check, { concurrency: 2 })
+    })
+  )
+})

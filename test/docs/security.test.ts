@@ -1,0 +1,29 @@
+/** docs/security.md names, for each sentence, the file that makes it hold and the test that would notice. */
+import { assert, describe, it } from "@effect/vitest"
+import { existsSync } from "node:fs"
+import { join } from "node:path"
+import { packageRoot } from "../../src/Package.ts"
+import { read, sections } from "../support/Markdown.ts"
+
+const invariants = [...sections(sections(read("docs/security.md"), 2).get("What holds")!, 3)].map(
+  ([sentence, text]) => ({ sentence, text })
+)
+
+describe("docs/security.md", () => {
+  it.each(invariants)("$sentence", ({ text }) => {
+    const [, enforced = "", checked = ""] = /^Enforced by ([^]*); checked by ([^]*)\.$/m.exec(text) ?? []
+    assert.match(enforced, /`.+`/)
+    const paths = [...`${enforced} ${checked}`.matchAll(/`(\w+\/.+?)`/g)].map(([, path]) => path!)
+    for (const path of paths) assert.isTrue(existsSync(join(packageRoot, path)), path)
+
+    const tests = [...checked.matchAll(/`(test\/.+?)`/g)].map(([, path]) => read(path!))
+    assert.isNotEmpty(tests)
+    for (const [, name] of checked.matchAll(/"(.+?)"/g))
+      assert.isTrue(
+        tests.some((test) => test.includes(name!)),
+        name
+      )
+  })
+
+  it("has more to say than sentences", () => assert.isAbove(invariants.length, 10))
+})

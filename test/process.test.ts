@@ -1,0 +1,80 @@
+/** The server as a process: slow and broken connections, and the way it stops (contract section 8). */
+import { assert, layer } from "@effect/vitest"
+import { Deferred, Effect, Fiber } from "effect"
+import { SqlClient } from "effect/sql"
+import { send } from "./support/Http.ts"
+import { serviceProcess } from "./support/Process.ts"
+import { exchange } from "./support/Raw.ts"
+import { Service } from "./support/Service.ts"
+import { fresh } from "./support/Steps.ts"
+import { waitingForLock } from "./support/Waiting.ts"
+
+layer(Service.layer, { timeout: "60 seconds" })("the server", (it) => {
+  it.effect("answers what is no HTTP with 400 and closes the connection", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Service
+      const bad = [
+        "GARBAGE\r\n\r\n",
+        "POST /healthz HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        "POST /healthz HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\nhost: x\r\nfolded: a\r\n b\r\nx\0y: z\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\n\r\n"
+      ]
+      for (const bytes of bad) assert.match(yield* exchange(url, bytes), /^HTTP\/1\.1 400 /)
+    })
+  )
+
+  it.effect("refuses headers of more than 16 KiB", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Service
+      const bytes = `GET /healthz HTTP/1.1\r\nhost: x\r\nlong: ${"x".repeat(20_000)}\r\n\r\n`
+      assert.match(yield* exchange(url, bytes), /^HTTP\/1\.1 431 /)
+    })
+  )
+
+  it.effect("cuts off a client that does not finish its headers in 10 seconds", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Service
+      const started = performance.now()
+      const answer = yield* exchange(url, "GET /healthz HTTP/1.1\r\nhost: x\r\nslow: ")
+      assert.match(answer, /^HTTP\/1\.1 408 /)
+      assert.approximately(performance.now() - started, 11_500, 2_500)
+    })
+  )
+})
+
+// A process has the real time, so the test has it, too.
+layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that is told to stop", (it) => {
+  it.effect("finishes what it has begun, takes nothing new, and exits with 0", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const server = yield* serviceProcess
+      const bridge = yield* fresh()
+      const challenge = yield* bridge.askChallenge(server)
+      assert.strictEqual(challenge.status, 201, challenge.text)
+
+      const over = yield* Deferred.make<void>()
+      const locked = yield* Deferred.make<void>()
+      const lock = sql`select 1 from bridge_identity where bridge_id = ${bridge.bridge_id} for update`.pipe(
+        Effect.andThen(Deferred.succeed(locked, undefined)),
+        Effect.andThen(Deferred.await(over)),
+        sql.withTransaction
+      )
+      const holder = yield* Effect.forkChild(lock)
+      yield* Deferred.await(locked)
+      const proof = yield* Effect.forkChild(bridge.prove(server, challenge))
+      yield* waitingForLock
+      server.signal("SIGTERM")
+      const refused = Effect.exit(send(`${server.url}/healthz`, { method: "GET", headers: { connection: "close" } }))
+      yield* Effect.repeat(refused, { until: (exit) => exit._tag === "Failure" })
+      yield* Deferred.succeed(over, undefined)
+      yield* Fiber.join(holder)
+      const answer = yield* Fiber.join(proof)
+      assert.strictEqual(answer.status, 200, answer.text)
+      const answered = performance.now()
+      assert.strictEqual(yield* server.exit, 0)
+      // The client keeps its connection open: nobody waits for that.
+      assert.isBelow(performance.now() - answered, 5000)
+    })
+  )
+})
