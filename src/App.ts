@@ -17,12 +17,20 @@ import { Enrollment } from "./enrollment/Enrollment.ts"
 import { sweeps as enrollmentSweeps } from "./enrollment/Sweeps.ts"
 import { http } from "./Http.ts"
 import { logLevel } from "./Logging.ts"
+import { Devices } from "./mobile/Devices.ts"
+import { sweeps as mobileSweeps } from "./mobile/Sweeps.ts"
 import { Authorize } from "./oauth/Authorize.ts"
 import { ClientDocuments } from "./oauth/ClientDocuments.ts"
 import { Clients } from "./oauth/Clients.ts"
 import { Consent } from "./oauth/Consent.ts"
 import { Grants } from "./oauth/Grants.ts"
 import { Projects } from "./projects/Projects.ts"
+import { apnsProvider } from "./push/Apns.ts"
+import { PushKeys } from "./push/Keys.ts"
+import { logProvider } from "./push/LogProvider.ts"
+import { Outbox } from "./push/Outbox.ts"
+import { sweeps as pushSweeps } from "./push/Sweeps.ts"
+import { Worker } from "./push/Worker.ts"
 import { Rotation } from "./rotation/Rotation.ts"
 import { sweeps as rotationSweeps } from "./rotation/Sweeps.ts"
 
@@ -32,16 +40,17 @@ export const domains = Layer.mergeAll(
   Credentials.layer,
   Rotation.layer,
   Bridges.layer,
-  Access.layer,
   ProjectTokens.layer,
   Authorize.layer,
   Consent.layer,
   Grants.layer,
-  Projects.layer
+  Projects.layer,
+  Devices.layer
 ).pipe(
+  Layer.provideMerge(Access.layer),
   Layer.provideMerge(Clients.layer),
   Layer.provide(ClientDocuments.layer),
-  Layer.provideMerge(Audit.layer),
+  Layer.provideMerge(Layer.mergeAll(Audit.layer, Outbox.layer, PushKeys.layer)),
   Layer.provide(Ed25519.layerNode)
 )
 
@@ -56,10 +65,28 @@ const warnOfLifetimes = Effect.gen(function* () {
 })
 
 const sweeping = Effect.flatMap(Settings, ({ audit }) =>
-  sweepForever([...rotationSweeps, ...enrollmentSweeps, ...auditSweeps(audit.retention)])
+  sweepForever([
+    ...rotationSweeps,
+    ...enrollmentSweeps,
+    ...mobileSweeps,
+    ...pushSweeps,
+    ...auditSweeps(audit.retention)
+  ])
 )
+
+/** Apple's service where it is configured, else the log. */
+const pushProvider = Layer.unwrap(
+  Effect.map(Settings, ({ push }) => (push.apns === undefined ? logProvider : apnsProvider))
+)
+
+const delivering = Effect.flatMap(Worker, ({ start }) => start)
 
 /** Listens first, migrates then: until that is done every route that needs the database answers 503. */
 export const server = Layer.effectDiscard(
-  Effect.all([warnOfLifetimes, migrateUntilDone, announce, Effect.forkScoped(sweeping)], { discard: true })
-).pipe(Layer.provideMerge(http), Layer.provide(services), Layer.provide(Layer.provide(logLevel, Settings.layer)))
+  Effect.all([warnOfLifetimes, migrateUntilDone, announce, delivering, Effect.forkScoped(sweeping)], { discard: true })
+).pipe(
+  Layer.provide(Layer.provide(Worker.layer, pushProvider)),
+  Layer.provideMerge(http),
+  Layer.provide(services),
+  Layer.provide(Layer.provide(logLevel, Settings.layer))
+)

@@ -292,10 +292,6 @@ export class Worker extends Context.Service<
       return { round, start }
     })
   )
-
-  static readonly running = Layer.effectDiscard(Effect.flatMap(Worker, ({ start }) => start)).pipe(
-    Layer.provide(this.layer)
-  )
 }
 
 const quickly = doubling("5 seconds")

@@ -21,3 +21,7 @@ export interface Actor {
 
 /** The actor of the request, where `ProjectCredential` guards the endpoint. */
 export class CurrentActor extends Context.Service<CurrentActor, Actor>()("service/wire/CurrentActor") {}
+
+/** As audit rows and provenance name the caller: `kind:id`. A grant outlives its access tokens. */
+export const actorName = ({ credential_id, grant_id }: Actor): string =>
+  grant_id === null ? `project_token:${credential_id}` : `oauth_grant:${grant_id}`

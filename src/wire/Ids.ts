@@ -7,6 +7,18 @@ export const Uuid = Schema.String.check(Schema.isUUID()).pipe(
   Schema.annotate({ identifier: "Uuid" })
 )
 
+const isUuid = Schema.is(Schema.String.check(Schema.isUUID()))
+
+/** A reference to something that may not exist: what is no UUID becomes one that nothing has, so that both answer alike. */
+export const Id = Schema.String.pipe(
+  Schema.decode(
+    SchemaTransformation.transform({
+      decode: (id) => (isUuid(id) ? id.toLowerCase() : "00000000-0000-0000-0000-000000000000"),
+      encode: (id) => id
+    })
+  )
+)
+
 /** Chosen by the Bridge; unique within its project (spec 2.3). */
 export const BridgeId = Schema.String.check(Schema.isPattern(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/)).annotate({
   identifier: "BridgeId"
