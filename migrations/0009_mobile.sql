@@ -16,6 +16,8 @@ create table mobile_device (
   -- Keyed hash of provider, environment, topic and token: the same installation is found without decrypting.
   token_lookup bytea check (length(token_lookup) = 32),
   token_updated_at timestamptz not null,
+  -- The provider asked to leave this device alone until then.
+  resting_until timestamptz,
   app_version text,
   os_version text,
   locale text,

@@ -138,7 +138,8 @@ export const make = (sql: SqlClient.SqlClient) => {
       update mobile_device d
          set client_id = ${device.client_id}, grant_id = ${device.grant_id}::uuid,
              token_key_id = ${device.token_key_id}, token_sealed = ${device.token_sealed},
-             token_lookup = ${device.token_lookup}, token_updated_at = ${now}, last_seen_at = ${now},
+             token_lookup = ${device.token_lookup}, token_updated_at = ${now}, resting_until = null,
+             last_seen_at = ${now},
              app_version = coalesce(${device.app_version}, d.app_version),
              os_version = coalesce(${device.os_version}, d.os_version),
              locale = coalesce(${device.locale}, d.locale),

@@ -120,6 +120,7 @@ export const make = (sql: SqlClient.SqlClient) => {
            and o.not_before <= ${now}
            and o.expires_at > ${now}
            and d.environment = ${environment}
+           and (d.resting_until is null or d.resting_until <= ${now})
          order by o.priority desc, o.not_before
          limit ${limit}
            for update of o skip locked
@@ -191,12 +192,10 @@ export const make = (sql: SqlClient.SqlClient) => {
          and o.lease_token = ${lease.token}::uuid
       returning o.state`)
 
-  const holdDevice = (device_id: string, until: Date) => sql`
-    update push_outbox
-       set not_before = ${until}
-     where device_id = ${device_id}::uuid
-       and state = 'pending'
-       and not_before < ${until}`
+  const rest = (device_id: string, until: Date) => sql`
+    update mobile_device
+       set resting_until = ${until}
+     where device_id = ${device_id}::uuid`
 
   /**
    * The installation is gone: the device ends, and with it all that waits for it. Nothing happens, and no row comes
@@ -315,7 +314,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     deliver,
     end,
     postpone,
-    holdDevice,
+    rest,
     deactivate,
     countBadTokens,
     release

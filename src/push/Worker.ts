@@ -41,6 +41,8 @@ interface Batch {
   readonly lease: Store.Lease
   /** Set as soon as one delivery shows that the others need not be tried. */
   paused: boolean
+  /** Deliveries whose token the provider does not know: judged together, at the end. */
+  readonly unknown: Array<readonly [Store.Claimed, Store.Said]>
 }
 
 export class Worker extends Context.Service<
@@ -73,7 +75,7 @@ export class Worker extends Context.Service<
         const until = after(now, lease)
         const { limit, probing } = yield* admission(environment, now, until)
         if (limit === 0) return 0
-        const work: Batch = { environment, lease: { token: yield* uuid, until }, paused: false }
+        const work: Batch = { environment, lease: { token: yield* uuid, until }, paused: false, unknown: [] }
         held.add(work.lease.token)
         return yield* batchOf(work, limit, probing, now).pipe(
           // Interrupted, it stays held: the finalizer gives it back.
@@ -87,6 +89,7 @@ export class Worker extends Context.Service<
         const delivered = yield* Effect.forEach(claimed, (row) => Effect.option(carry(row, work)), { concurrency })
         const ids = claimed.flatMap(({ delivery_id }, i) => (Option.contains(delivered[i]!, true) ? [delivery_id] : []))
         if (ids.length > 0) yield* store.deliver(ids, work.lease, yield* clock.now).pipe(persistence)
+        if (work.unknown.length > 0) yield* judgeUnknown(work)
         if (probing && claimed.length > 0 && !work.paused) yield* resume(work.environment)
         return claimed.length
       })
@@ -154,11 +157,11 @@ export class Worker extends Context.Service<
             break
           }
           case "BadToken":
-            yield* badToken(row, said, work)
+            work.unknown.push([row, said])
             break
           case "Retry": {
             const until = yield* retry(row, outcome.backoff, said, work)
-            if (outcome.device) yield* store.holdDevice(row.device_id, until)
+            if (outcome.device) yield* store.rest(row.device_id, until)
             break
           }
           case "Unprocessed":
@@ -229,13 +232,17 @@ export class Worker extends Context.Service<
       })
 
       /** One unknown token is a phone without the app. Many at once are the wrong environment: then nobody is touched. */
-      const badToken = Effect.fnUntraced(function* (row: Store.Claimed, said: Store.Said, work: Batch) {
+      const judgeUnknown = Effect.fnUntraced(function* (work: Batch) {
         const counted = yield* store.countBadTokens(work.environment)
-        const { bad, devices } = Option.getOrElse(counted, () => ({ bad: 0, devices: 0 }))
-        const many = bad + 1 >= 5 && (bad + 1) * 5 > devices + 1
-        if (many) return yield* pause(row, untilMended, said, work, true)
-        if (!(yield* deactivate(row, null, said, work))) yield* retry(row, quickly, said, work)
-      })
+        const before = Option.getOrElse(counted, () => ({ bad: 0, devices: 0 }))
+        const now = new Set(work.unknown.map(([{ device_id }]) => device_id)).size
+        const bad = before.bad + now
+        const many = bad >= 5 && bad * 5 > before.devices + now
+        for (const [row, said] of work.unknown) {
+          if (many) yield* pause(row, untilMended, said, work, true)
+          else if (!(yield* deactivate(row, null, said, work))) yield* retry(row, quickly, said, work)
+        }
+      }, persistence)
 
       /** The device keeps its token: a key that comes back makes it readable again. */
       const unreadable = Effect.fnUntraced(function* (row: Store.Claimed, work: Batch) {

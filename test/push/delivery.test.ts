@@ -91,7 +91,9 @@ layer(Delivery.layer)("a notification", (it) => {
 
   it.effect("of a kind that is off is not even written", () =>
     Effect.gen(function* () {
-      const { on, person, phone } = yield* withPhone({ preferences: { ...everything, kinds: { "task.blocked": false } } })
+      const { on, person, phone } = yield* withPhone({
+        preferences: { ...everything, kinds: { "task.blocked": false } }
+      })
       yield* happens(on, person.project_id, "task.blocked")
       yield* happens(on, person.project_id, "task.completed")
       assert.deepStrictEqual(yield* rowsOf(phone.device_id), [])

@@ -23,7 +23,10 @@ export const throwAwayCertificate = () => {
     )
   )
   const signature = der(0x03, Buffer.concat([Buffer.from([0]), sign("sha256", content, privateKey)]))
-  const body = sequence(content, algorithm, signature).toString("base64").match(/.{1,64}/g)!.join("\n")
+  const body = sequence(content, algorithm, signature)
+    .toString("base64")
+    .match(/.{1,64}/g)!
+    .join("\n")
   return {
     key: privateKey.export({ type: "pkcs8", format: "pem" }) as string,
     cert: `-----BEGIN CERTIFICATE-----\n${body}\n-----END CERTIFICATE-----\n`
