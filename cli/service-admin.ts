@@ -12,11 +12,17 @@ import { listAccountReferences } from "./list-account-references.ts"
 import { listAuditEvents } from "./list-audit-events.ts"
 import { listBridgeEnrollmentCredentials } from "./list-bridge-enrollment-credentials.ts"
 import { listBridges } from "./list-bridges.ts"
+import { listDevices } from "./list-devices.ts"
 import { listProjects } from "./list-projects.ts"
+import { listPushDeadLetters } from "./list-push-dead-letters.ts"
 import { migrate } from "./migrate.ts"
+import { pushStatus } from "./push-status.ts"
+import { rekeyPushTokens } from "./rekey-push-tokens.ts"
 import { restoreDatabase } from "./restore-database.ts"
+import { retryPushDeadLetters } from "./retry-push-dead-letters.ts"
 import { revokeBridge } from "./revoke-bridge.ts"
 import { revokeBridgeEnrollmentCredential } from "./revoke-bridge-enrollment-credential.ts"
+import { revokeDevice } from "./revoke-device.ts"
 import { run } from "./run.ts"
 import { showBridge } from "./show-bridge.ts"
 import { withdrawAccountReference } from "./withdraw-account-reference.ts"
@@ -43,6 +49,12 @@ Command.make("service-admin").pipe(
     listBridges,
     showBridge,
     revokeBridge,
+    listDevices,
+    revokeDevice,
+    pushStatus,
+    listPushDeadLetters,
+    retryPushDeadLetters,
+    rekeyPushTokens,
     listAuditEvents
   ]),
   Command.withGlobalFlags([Json]),

@@ -7,7 +7,9 @@ import { Backup } from "../src/database/Backup.ts"
 import { migrateSoon } from "../src/database/Database.ts"
 import { databaseLoss } from "../src/database/Persistence.ts"
 import { Credentials } from "../src/enrollment/Credentials.ts"
+import { Devices } from "../src/mobile/Devices.ts"
 import { Projects } from "../src/projects/Projects.ts"
+import { Deliveries } from "../src/push/Deliveries.ts"
 
 const services = Effect.gen(function* () {
   return {
@@ -17,6 +19,8 @@ const services = Effect.gen(function* () {
     backup: yield* Backup,
     bridges: yield* Bridges,
     credentials: yield* Credentials,
+    deliveries: yield* Deliveries,
+    devices: yield* Devices,
     projects: yield* Projects
   }
 })

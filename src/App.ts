@@ -26,6 +26,7 @@ import { Consent } from "./oauth/Consent.ts"
 import { Grants } from "./oauth/Grants.ts"
 import { Projects } from "./projects/Projects.ts"
 import { apnsProvider } from "./push/Apns.ts"
+import { Deliveries } from "./push/Deliveries.ts"
 import { PushKeys } from "./push/Keys.ts"
 import { logProvider } from "./push/LogProvider.ts"
 import { Outbox } from "./push/Outbox.ts"
@@ -45,7 +46,8 @@ export const domains = Layer.mergeAll(
   Consent.layer,
   Grants.layer,
   Projects.layer,
-  Devices.layer
+  Devices.layer,
+  Deliveries.layer
 ).pipe(
   Layer.provideMerge(Access.layer),
   Layer.provideMerge(Clients.layer),
