@@ -3,6 +3,7 @@ import { Duration, Option, Schema } from "effect"
 import { Flag } from "effect/cli"
 import { findToken } from "../src/crypto/Tokens.ts"
 import { BridgeId, Uuid } from "../src/wire/Ids.ts"
+import { Role, Scope, scopes } from "../src/wire/Scopes.ts"
 import { text } from "../src/wire/Text.ts"
 
 export const flag = <A>(name: string, schema: Schema.Codec<A, string>, expected: string, description: string) => {
@@ -31,6 +32,28 @@ export const bridgeId = (name: string, description: string) =>
   flag(name, BridgeId, "expected a bridge_id: letters, digits and ._:-, at most 128", description)
 
 export const reference = (name: string) => label(name, 200, "Name of a provider's account, such as github:acme")
+
+export const role = flag("role", Role, "expected reader or contributor", "reader reads, contributor also writes")
+
+export const scope = (description: string) =>
+  flag("scope", Scope, `expected one of ${scopes.join(", ")}`, description).pipe(Flag.atLeast(0))
+
+export const redirectUri = flag("redirect-uri", words(2048), wordsExpected(2048), "")
+
+export const applicationType = flag(
+  "application-type",
+  Schema.Literals(["native", "web"]),
+  "expected native or web",
+  "web: https redirect URIs only"
+)
+
+/** A client id looks like a secret and is none. */
+export const oauthClient = flag(
+  "client",
+  Schema.String.check(Schema.isPattern(/^(sci_[0-9A-Za-z]{49}|https:\/\/[\x21-\x7e]{1,492})$/)),
+  "expected a client id: sci_... or the https address of a document",
+  "Id of the client; see list-oauth-clients"
+)
 
 export const path = (name: string, description: string) =>
   flag(name, Schema.NonEmptyString.check(Schema.isPattern(/^[^\0]+$/)), "expected a path", description)

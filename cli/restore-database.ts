@@ -1,9 +1,7 @@
-import { Stream } from "effect"
-import { createReadStream } from "node:fs"
 import { command, using } from "./command.ts"
 import * as Flags from "./flags.ts"
 import { facts, next } from "./print.ts"
-import { fileError } from "./secretFile.ts"
+import { contents } from "./wholeFile.ts"
 
 export const restoreDatabase = command("restore-database", {
   description: "Fill an empty database from a backup, all or nothing",
@@ -11,9 +9,3 @@ export const restoreDatabase = command("restore-database", {
   run: ({ in: path }) => using(({ backup }) => backup.restore(contents(path))),
   print: (restored) => [...facts(restored), next("doctor")]
 })
-
-const contents = (path: string) =>
-  Stream.fromAsyncIterable<Uint8Array, ReturnType<typeof fileError>>(
-    { [Symbol.asyncIterator]: () => createReadStream(path)[Symbol.asyncIterator]() },
-    (error) => fileError(path, "read", error)
-  )

@@ -1,13 +1,19 @@
 /** What commands work with: the services of the server, on a database whose schema is up to date. */
 import { Effect, Option } from "effect"
 import * as App from "../src/App.ts"
+import { ProjectTokens } from "../src/access/ProjectTokens.ts"
 import { Audit } from "../src/audit/Audit.ts"
 import { Bridges } from "../src/bridge/Bridges.ts"
+import { Memory } from "../src/continuity/Memory.ts"
+import { Transfer } from "../src/continuity/Transfer.ts"
 import { Backup } from "../src/database/Backup.ts"
 import { migrateSoon } from "../src/database/Database.ts"
 import { databaseLoss } from "../src/database/Persistence.ts"
+import { Documents } from "../src/documents/Documents.ts"
 import { Credentials } from "../src/enrollment/Credentials.ts"
 import { Devices } from "../src/mobile/Devices.ts"
+import { Clients } from "../src/oauth/Clients.ts"
+import { Grants } from "../src/oauth/Grants.ts"
 import { Projects } from "../src/projects/Projects.ts"
 import { Deliveries } from "../src/push/Deliveries.ts"
 
@@ -19,6 +25,12 @@ const services = Effect.gen(function* () {
     backup: yield* Backup,
     bridges: yield* Bridges,
     credentials: yield* Credentials,
+    documents: yield* Documents,
+    memory: yield* Memory,
+    oauthClients: yield* Clients,
+    oauthGrants: yield* Grants,
+    projectTokens: yield* ProjectTokens,
+    transfer: yield* Transfer,
     deliveries: yield* Deliveries,
     devices: yield* Devices,
     projects: yield* Projects

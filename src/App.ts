@@ -7,11 +7,17 @@ import { sweeps as auditSweeps } from "./audit/Sweeps.ts"
 import { announce } from "./Banner.ts"
 import { Bridges } from "./bridge/Bridges.ts"
 import { Settings, unusualLifetimes } from "./Config.ts"
+import { Memory } from "./continuity/Memory.ts"
+import { Snapshot } from "./continuity/Snapshot.ts"
+import { sweeps as continuitySweeps } from "./continuity/Sweeps.ts"
+import { Tasks } from "./continuity/Tasks.ts"
+import { Transfer } from "./continuity/Transfer.ts"
 import { Ed25519 } from "./crypto/Ed25519.ts"
 import { Backup } from "./database/Backup.ts"
 import { DatabaseClock } from "./database/Clock.ts"
 import { Database, migrateUntilDone } from "./database/Database.ts"
 import { sweepForever } from "./database/Sweeper.ts"
+import { Documents } from "./documents/Documents.ts"
 import { Credentials } from "./enrollment/Credentials.ts"
 import { Enrollment } from "./enrollment/Enrollment.ts"
 import { sweeps as enrollmentSweeps } from "./enrollment/Sweeps.ts"
@@ -24,6 +30,7 @@ import { ClientDocuments } from "./oauth/ClientDocuments.ts"
 import { Clients } from "./oauth/Clients.ts"
 import { Consent } from "./oauth/Consent.ts"
 import { Grants } from "./oauth/Grants.ts"
+import { sweeps as oauthSweeps } from "./oauth/Sweeps.ts"
 import { Projects } from "./projects/Projects.ts"
 import { apnsProvider } from "./push/Apns.ts"
 import { Deliveries } from "./push/Deliveries.ts"
@@ -46,6 +53,10 @@ export const domains = Layer.mergeAll(
   Consent.layer,
   Grants.layer,
   Projects.layer,
+  Memory.layer,
+  Tasks.layer,
+  Snapshot.layer,
+  Documents.layer,
   Devices.layer,
   Deliveries.layer
 ).pipe(
@@ -56,7 +67,7 @@ export const domains = Layer.mergeAll(
   Layer.provide(Ed25519.layerNode)
 )
 
-export const services = Layer.merge(domains, Backup.layer).pipe(
+export const services = Layer.mergeAll(domains, Backup.layer, Transfer.layer).pipe(
   Layer.provideMerge(DatabaseClock.layer),
   Layer.provideMerge(Database.layer),
   Layer.provideMerge(Settings.layer)
@@ -70,6 +81,8 @@ const sweeping = Effect.flatMap(Settings, ({ audit }) =>
   sweepForever([
     ...rotationSweeps,
     ...enrollmentSweeps,
+    ...oauthSweeps,
+    ...continuitySweeps,
     ...mobileSweeps,
     ...pushSweeps,
     ...auditSweeps(audit.retention)

@@ -5,6 +5,7 @@
  * Without DATABASE_URL the settings that are still missing are taken from SERVICE_DATA_DIR/secrets.env (see Secrets.ts).
  */
 import { Config, ConfigProvider, Context, Data, Duration, Effect, Layer, Option, Redacted } from "effect"
+import { revision } from "./Package.ts"
 import { type Environment, environments, isTopic } from "./wire/Notifications.ts"
 import { generatedSecrets } from "./Secrets.ts"
 
@@ -13,19 +14,21 @@ export class ConfigurationError extends Data.TaggedError("ConfigurationError")<{
 
 const invalid = (message: string) => Effect.fail(new Config.ConfigError(new ConfigProvider.SourceError({ message })))
 
-const seconds = (name: string, byDefault: number, { least = 1, most = 315_360_000 } = {}) =>
+const whole = (name: string, unit: string, byDefault: number, least: number, most: number) =>
   Config.Int(name).pipe(
     Config.withDefault(byDefault),
     Config.mapEffect((value) =>
       value >= least && value <= most
-        ? Effect.succeed(Duration.seconds(value))
-        : invalid(`${name} is a whole number of seconds from ${least} to ${most}.`)
+        ? Effect.succeed(value)
+        : invalid(`${name} is a whole number of ${unit} from ${least} to ${most}.`)
     )
   )
 
-const commaSeparated = (name: string, byDefault: string) =>
+const seconds = (name: string, byDefault: number, { least = 1, most = 315_360_000 } = {}) =>
+  whole(name, "seconds", byDefault, least, most).pipe(Config.map(Duration.seconds))
+
+const commaSeparated = (name: string) =>
   Config.String(name).pipe(
-    Config.withDefault(byDefault),
     Config.map((list) =>
       list
         .split(",")
@@ -72,7 +75,7 @@ const http = Config.all({
     )
   ),
   baseUrl: optionalText("SERVICE_BASE_URL"),
-  trustedProxies: commaSeparated("SERVICE_TRUSTED_PROXIES", ""),
+  trustedProxies: commaSeparated("SERVICE_TRUSTED_PROXIES").pipe(Config.withDefault<Array<string>>([])),
   rateLimits: onOff("SERVICE_RATE_LIMITS", "on"),
   logLevel: Config.LogLevel("SERVICE_LOG_LEVEL").pipe(Config.withDefault("Info" as const))
 })
@@ -87,18 +90,11 @@ const database = Config.all({
     )
   ),
   dataDir: Config.NonEmptyString("SERVICE_DATA_DIR").pipe(Config.withDefault("./data")),
-  poolSize: Config.Int("SERVICE_DATABASE_POOL").pipe(Config.withDefault(10))
+  poolSize: whole("SERVICE_DATABASE_POOL", "connections", 10, 1, 500)
 })
 
 const audit = Config.all({
-  retention: Config.Int("SERVICE_AUDIT_RETENTION_DAYS").pipe(
-    Config.withDefault(400),
-    Config.mapEffect((days) =>
-      days >= 1 && days <= 3650
-        ? Effect.succeed(Duration.days(days))
-        : invalid("SERVICE_AUDIT_RETENTION_DAYS is a whole number of days from 1 to 3650.")
-    )
-  )
+  retention: whole("SERVICE_AUDIT_RETENTION_DAYS", "days", 400, 1, 3650).pipe(Config.map(Duration.days))
 })
 
 const bridge = Config.all({
@@ -147,7 +143,8 @@ const oauth = Config.all({
   dynamicRegistration: Config.option(Config.Literals(["on", "off"], "SERVICE_OAUTH_DYNAMIC_REGISTRATION")),
   revocation: onOff("SERVICE_OAUTH_REVOCATION", "on"),
   cimd: Config.Literals(["allowlist", "off"], "SERVICE_OAUTH_CIMD").pipe(Config.withDefault("allowlist" as const)),
-  cimdHosts: commaSeparated("SERVICE_OAUTH_CIMD_HOSTS", "claude.ai,chatgpt.com,vscode.dev").pipe(
+  cimdHosts: commaSeparated("SERVICE_OAUTH_CIMD_HOSTS").pipe(
+    Config.withDefault(["claude.ai", "chatgpt.com", "vscode.dev"]),
     Config.mapEffect((hosts) =>
       hosts.every((host) => /^[a-z0-9-]+(\.[a-z0-9-]+)+$/.test(host))
         ? Effect.succeed(new Set(hosts))
@@ -156,37 +153,57 @@ const oauth = Config.all({
   )
 })
 
-const topics = commaSeparated("SERVICE_APNS_TOPICS", "").pipe(
-  Config.mapEffect((topics) =>
-    topics.every((topic) => isTopic(topic))
-      ? Effect.succeed(topics)
-      : invalid("SERVICE_APNS_TOPICS lists bundle ids such as com.example.app.")
-  )
-)
-
-const push = Config.all({
-  tokenKeys: commaSeparated("SERVICE_PUSH_TOKEN_KEYS", "").pipe(
-    Config.mapEffect((entries) => {
-      const keys = entries.map((entry) => /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/_-]{43}=?)$/.exec(entry))
-      const ids = keys.map((key) => key?.[1])
-      return keys.every((key) => key !== null) && !ids.includes("derived") && new Set(ids).size === ids.length
-        ? Effect.succeed(
-            keys.map(([, id, key]) => ({ id: id!, key: Redacted.make<Uint8Array>(Buffer.from(key!, "base64")) }))
-          )
-        : invalid(
-            "SERVICE_PUSH_TOKEN_KEYS is a list such as k2:KEY,k1:KEY; each KEY is 32 bytes in base64, no name is derived."
-          )
-    })
-  ),
-  lookupKey: optionalSecret("SERVICE_PUSH_LOOKUP_KEY"),
-  lookupKeyPrevious: optionalSecret("SERVICE_PUSH_LOOKUP_KEY_PREVIOUS"),
-  environments: commaSeparated("SERVICE_APNS_ENVIRONMENTS", environments.join(",")).pipe(
-    Config.mapEffect((names) =>
-      names.length > 0 && names.every((name) => (environments as ReadonlyArray<string>).includes(name))
-        ? Effect.succeed(names as ReadonlyArray<Environment>)
-        : invalid(`SERVICE_APNS_ENVIRONMENTS lists ${environments.join(" or ")}.`)
+/** What server_identity shows, and which browsers may call /mcp. */
+const mcp = Config.all({
+  // Besides the service's own origin. Absent: with a loopback base URL every loopback origin, else none.
+  allowedOrigins: Config.option(commaSeparated("SERVICE_ALLOWED_ORIGINS")).pipe(
+    Config.mapEffect((origins) =>
+      Option.getOrElse(origins, () => []).every((text) => URL.canParse(text) && new URL(text).origin === text)
+        ? Effect.succeed(Option.getOrUndefined(origins))
+        : invalid("SERVICE_ALLOWED_ORIGINS lists origins such as https://app.example.com.")
     )
   ),
+  environment: optionalText("SERVICE_ENVIRONMENT"),
+  revision: Config.NonEmptyString("SERVICE_REVISION").pipe(Config.withDefault(revision))
+})
+
+const topics = commaSeparated("SERVICE_APNS_TOPICS")
+  .pipe(Config.withDefault<ReadonlyArray<string>>([]))
+  .pipe(
+    Config.mapEffect((topics) =>
+      topics.every((topic) => isTopic(topic))
+        ? Effect.succeed(topics)
+        : invalid("SERVICE_APNS_TOPICS lists bundle ids such as com.example.app.")
+    )
+  )
+
+const push = Config.all({
+  tokenKeys: commaSeparated("SERVICE_PUSH_TOKEN_KEYS")
+    .pipe(Config.withDefault<ReadonlyArray<string>>([]))
+    .pipe(
+      Config.mapEffect((entries) => {
+        const keys = entries.map((entry) => /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/_-]{43}=?)$/.exec(entry))
+        const ids = keys.map((key) => key?.[1])
+        return keys.every((key) => key !== null) && !ids.includes("derived") && new Set(ids).size === ids.length
+          ? Effect.succeed(
+              keys.map(([, id, key]) => ({ id: id!, key: Redacted.make<Uint8Array>(Buffer.from(key!, "base64")) }))
+            )
+          : invalid(
+              "SERVICE_PUSH_TOKEN_KEYS is a list such as k2:KEY,k1:KEY; each KEY is 32 bytes in base64, no name is derived."
+            )
+      })
+    ),
+  lookupKey: optionalSecret("SERVICE_PUSH_LOOKUP_KEY"),
+  lookupKeyPrevious: optionalSecret("SERVICE_PUSH_LOOKUP_KEY_PREVIOUS"),
+  environments: commaSeparated("SERVICE_APNS_ENVIRONMENTS")
+    .pipe(Config.withDefault<ReadonlyArray<string>>(environments))
+    .pipe(
+      Config.mapEffect((names) =>
+        names.length > 0 && names.every((name) => (environments as ReadonlyArray<string>).includes(name))
+          ? Effect.succeed(names as ReadonlyArray<Environment>)
+          : invalid(`SERVICE_APNS_ENVIRONMENTS lists ${environments.join(" or ")}.`)
+      )
+    ),
   topics,
   // Undefined: notifications are only logged.
   apns: Config.all({
@@ -209,7 +226,7 @@ const push = Config.all({
   caFile: optionalText("SERVICE_APNS_CA_FILE")
 })
 
-const all = Config.all({ http, database, audit, bridge, access, oauth, push })
+const all = Config.all({ http, database, audit, bridge, access, oauth, mcp, push })
 type Read = Config.Success<typeof all>
 
 /** What follows from several settings at once. */
@@ -218,6 +235,9 @@ interface Settled {
   /** The issuer of tokens: an origin (contract section 4). */
   readonly authUrl: URL
   readonly dynamicRegistration: boolean
+  /** The address of the MCP endpoint, as clients know it and tokens are bound to it. */
+  readonly resource: string
+  readonly identity: { readonly environment: string; readonly service_revision: string }
 }
 
 export class Settings extends Context.Service<Settings, Read & Settled>()("service/Settings") {
@@ -244,7 +264,7 @@ function inOneLine({ cause }: Config.ConfigError) {
 }
 
 /** Refuses combinations that would be unsafe, and settles the two URLs: origins, https unless loopback. */
-const check = Effect.fnUntraced(function* ({ bridge, database, http, oauth }: Read) {
+const check = Effect.fnUntraced(function* ({ bridge, database, http, mcp, oauth }: Read) {
   if (Redacted.value(bridge.enrollmentSecret) === Redacted.value(bridge.tokenSecret)) {
     return yield* invalid("SERVICE_BRIDGE_ENROLLMENT_SECRET and SERVICE_BRIDGE_TOKEN_SECRET must differ.")
   }
@@ -261,7 +281,11 @@ const check = Effect.fnUntraced(function* ({ bridge, database, http, oauth }: Re
     onNone: () => local,
     onSome: (value) => value === "on"
   })
-  return { baseUrl, authUrl, dynamicRegistration } satisfies Settled
+  const identity = {
+    environment: mcp.environment ?? (isLoopback(baseUrl) ? "development" : "production"),
+    service_revision: mcp.revision
+  }
+  return { baseUrl, authUrl, dynamicRegistration, resource: `${baseUrl.origin}/mcp`, identity } satisfies Settled
 })
 
 const origin = Effect.fnUntraced(function* (name: string, text: string) {

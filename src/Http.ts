@@ -15,6 +15,7 @@ import { onlyDeclaredMethods, onlyMethods } from "./edge/Methods.ts"
 import { RateLimit } from "./edge/RateLimit.ts"
 import { requirements } from "./edge/Requirements.ts"
 import { EnrollmentHttp } from "./enrollment/Http.ts"
+import { McpHttp } from "./mcp/Http.ts"
 import { MobileHttp } from "./mobile/Http.ts"
 import { ConsentHttp } from "./oauth/ConsentHttp.ts"
 import { OAuthHttp } from "./oauth/Http.ts"
@@ -51,6 +52,7 @@ const routes = Layer.mergeAll(
     Layer.provide([requirements, AccessHttp])
   ),
   onlyDeclaredMethods(Api),
+  McpHttp,
   OAuthHttp,
   ConsentHttp,
   healthz,

@@ -7,3 +7,10 @@ const above = (folder: string): string => (existsSync(join(folder, "package.json
 export const packageRoot = above(import.meta.dirname)
 
 export const version: string = JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")).version
+
+/** Put in by the build; the sources do not know what commit they are. */
+declare const BUILD_COMMIT: string | undefined
+const commit = typeof BUILD_COMMIT === "string" ? BUILD_COMMIT : ""
+
+/** `<version>+<commit>` when built from a clone, else the version. */
+export const revision: string = commit === "" ? version : `${version}+${commit}`

@@ -22,10 +22,6 @@ export const bridgeTable = {
   bridge_identity_conflict: [409, "This bridge_id belongs to another key; choose another, or ask the operator."]
 } as const
 
-export type BridgeRefusal<Code extends keyof typeof bridgeTable = keyof typeof bridgeTable> = RefusalOf<
-  typeof bridgeTable,
-  Code
->
 export const { refuse, refusals } = fromTable(bridgeTable)
 
 export const operatorTable = {

@@ -1,18 +1,30 @@
 /** Randomness for identifiers and salts. Secrets are minted in Tokens.ts. */
 import { Effect } from "effect"
-import { randomBytes, randomUUID } from "node:crypto"
+import { randomBytes, randomInt, randomUUID } from "node:crypto"
 
 /** A random UUID (RFC 9562, version 4). */
 export const uuid: Effect.Effect<string> = Effect.sync(() => randomUUID())
 
-/** A UUID that sorts by `now` (RFC 9562, version 7); the identifier of every row that is inserted often. */
+/**
+ * A UUID that sorts by `now` (RFC 9562, version 7); the identifier of every row that is inserted often.
+ *
+ * Within a millisecond this process counts up (6.2, method 1), so that its rows keep the order in which they were made.
+ */
 export const uuidAt = (now: Date): Effect.Effect<string> =>
   Effect.sync(() => {
-    const random = randomBytes(10).toString("hex")
-    const millis = now.getTime().toString(16).padStart(12, "0")
-    const variant = ((Number.parseInt(random[3]!, 16) & 0b0011) | 0b1000).toString(16)
-    return `${millis.slice(0, 8)}-${millis.slice(8)}-7${random.slice(0, 3)}-${variant}${random.slice(4, 7)}-${random.slice(7, 19)}`
+    const millis = now.getTime()
+    count = millis === latest && count < 0xfff ? count + 1 : randomInt(0x800)
+    latest = millis
+    const time = millis.toString(16).padStart(12, "0")
+    const random = randomBytes(8)
+    random[0] = (random[0]! & 0x3f) | 0x80
+    const tail = random.toString("hex")
+    const counted = count.toString(16).padStart(3, "0")
+    return `${time.slice(0, 8)}-${time.slice(8)}-7${counted}-${tail.slice(0, 4)}-${tail.slice(4)}`
   })
+
+let latest = 0
+let count = 0
 
 /** 32 random bytes. */
 export const salt: Effect.Effect<Uint8Array> = Effect.sync(() => randomBytes(32))

@@ -5,6 +5,7 @@
  */
 import { Effect, Schedule, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
+import type { SharedRefusal } from "../wire/Errors.ts"
 import { rows } from "../wire/Rows.ts"
 import { DatabaseClock } from "./Clock.ts"
 import { Database } from "./Database.ts"
@@ -39,18 +40,24 @@ export const sweepOnce = Effect.fn("Sweeper.sweepOnce")(function* (sweeps: Reado
   }
 })
 
-/** A minute after the start and every minute from then on. */
+/** A minute after the start and every minute from then on. One that fails does not hold up the others. */
 export const sweepForever = (sweeps: ReadonlyArray<Sweep>) =>
   Effect.gen(function* () {
     const { dedicated } = yield* Database
-    yield* dedicated(sweepOnce(sweeps)).pipe(
-      Effect.catch((error) =>
-        Effect.logWarning("A sweep failed").pipe(Effect.annotateLogs(error._tag === "SqlError" ? describe(error) : {}))
-      ),
-      Effect.catchDefect((defect) => Effect.logError("A sweep failed", defect instanceof Error ? defect.name : "")),
-      Effect.schedule(Schedule.spaced("1 minute"))
+    const each = Effect.forEach(sweeps, (sweep) =>
+      Effect.annotateLogs(survive(sweepOnce([sweep])), "sweep", sweep.name)
     )
+    yield* survive(dedicated(each)).pipe(Effect.schedule(Schedule.spaced("1 minute")))
   })
+
+const survive = <A, R>(self: Effect.Effect<A, SqlError.SqlError | SharedRefusal<"bridge_persistence_error">, R>) =>
+  self.pipe(
+    Effect.asVoid,
+    Effect.catch((error) =>
+      Effect.logWarning("A sweep failed").pipe(Effect.annotateLogs(error._tag === "SqlError" ? describe(error) : {}))
+    ),
+    Effect.catchDefect((defect) => Effect.logError("A sweep failed", defect instanceof Error ? defect.name : ""))
+  )
 
 /** When rows that have ended are deleted. */
 export const purgeBefore = (now: Date): Date => new Date(now.getTime() - 30 * 86_400_000)

@@ -18,8 +18,8 @@ export interface Rate {
 export class RateLimit extends Context.Service<
   RateLimit,
   {
-    /** Takes one token and answers 0, or the whole seconds until there is one. */
-    readonly take: (key: string, rate: Rate) => Effect.Effect<number>
+    /** Takes one token, or as many as `cost`, and answers 0, or the whole seconds until there are as many. */
+    readonly take: (key: string, rate: Rate, cost?: number) => Effect.Effect<number>
     /** What `take` would answer, taking nothing. */
     readonly wait: (key: string, rate: Rate) => Effect.Effect<number>
   }
@@ -29,15 +29,15 @@ export class RateLimit extends Context.Service<
     Effect.gen(function* () {
       const { http } = yield* Settings
       const fullAt = new Map<string, number>()
-      const after = (key: string, { burst, perSecond }: Rate, now: number) => {
+      const after = (key: string, { burst, perSecond }: Rate, now: number, cost = 1) => {
         const interval = 1000 / perSecond
-        const full = Math.max(fullAt.get(key) ?? now, now) + interval
+        const full = Math.max(fullAt.get(key) ?? now, now) + interval * cost
         return { full, wait: Math.max(0, Math.ceil((full - now - burst * interval) / 1000)) }
       }
-      const take = (key: string, rate: Rate) =>
+      const take = (key: string, rate: Rate, cost = 1) =>
         Effect.map(Clock.currentTimeMillis, (now) => {
           if (fullAt.size >= most) for (const [other, at] of fullAt) if (at <= now) fullAt.delete(other)
-          const { full, wait } = after(key, rate, now)
+          const { full, wait } = after(key, rate, now, cost)
           if (wait === 0 && (fullAt.size < most || fullAt.has(key))) fullAt.set(key, full)
           return wait
         })

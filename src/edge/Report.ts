@@ -1,8 +1,17 @@
-/** What is logged of a request that failed: names and places only, because a message may quote what was sent. */
-import { Cause, Effect } from "effect"
-import { withoutValues } from "../database/Persistence.ts"
+/** A request that failed outside of what its handler answers. */
+import { Cause, Effect, Option } from "effect"
+import { databaseLoss, withoutValues } from "../database/Persistence.ts"
+import { Refusal } from "../wire/Refusal.ts"
 
+/** The one log line of a failure of ours. */
 export const report = (cause: Cause.Cause<unknown>): Effect.Effect<void> =>
   Cause.hasInterruptsOnly(cause)
     ? Effect.void
     : Effect.logError("A request failed").pipe(Effect.annotateLogs(withoutValues(cause)))
+
+/** The database was away: that was logged where it was noticed, and may have passed when the caller tries again. */
+export const isPassing = (cause: Cause.Cause<unknown>): boolean => {
+  const failure = Option.getOrUndefined(Cause.findErrorOption(cause))
+  const refused = failure instanceof Refusal && failure._tag === "bridge_persistence_error"
+  return refused || Option.isSome(databaseLoss(cause))
+}

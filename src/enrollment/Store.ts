@@ -262,7 +262,9 @@ export const make = (sql: SqlClient.SqlClient) => {
         returning r.rotation_id
       ), replaced as (
         update bridge_token t
-           set state = 'revoked', ended_at = ${now}, end_reason = 'reenrolled'
+           set state = case when t.expires_at <= ${now} then 'expired' else 'revoked' end,
+               ended_at = least(t.expires_at, ${now}),
+               end_reason = case when t.expires_at <= ${now} then 'expired' else 'reenrolled' end
           from cleared
          where t.identity_id = cleared.identity_id
            and t.state in ('pending', 'active')

@@ -9,7 +9,7 @@
  * A request belongs to the browser that made it: `browser` is the secret of its cookie, `csrf` proves that the form came
  * from a page that this browser was shown.
  */
-import { Context, Data, Effect, Layer, Option, Redacted } from "effect"
+import { Context, Data, type Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../audit/Audit.ts"
 import { Settings } from "../Config.ts"
@@ -47,6 +47,8 @@ export interface ConsentPage {
   readonly redirect_uri: string
   readonly scopes: ReadonlyArray<Scope>
   readonly resource: string
+  /** How long access lasts without use. */
+  readonly idle: Duration.Duration
   /** Until a token was shown there is only the question for one. */
   readonly project: { readonly name: string; readonly role: Role; readonly until: Date } | undefined
 }
@@ -106,6 +108,7 @@ export class Consent extends Context.Service<
         client: { client_id: request.client_id, name: request.client.name, kind: request.client.kind },
         redirect_uri: request.redirect_uri,
         resource: resourceOf(baseUrl.origin),
+        idle: oauth.refreshIdleTtl,
         scopes: request.project_id === null ? request.scopes : cut(request),
         project:
           request.project_id === null

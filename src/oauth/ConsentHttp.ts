@@ -5,15 +5,14 @@
  * CORS: a script of another origin reads nothing here. A form counts only when it came from a page of ours, in the
  * browser that opened the request: Origin and Sec-Fetch-Site, cookie, and a value made from the cookie have to agree.
  */
-import { type Cause, Effect, Layer, Option, Redacted } from "effect"
+import { Effect, Layer, Option, Redacted } from "effect"
 import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Settings } from "../Config.ts"
 import { salt } from "../crypto/Random.ts"
-import { databaseLoss } from "../database/Persistence.ts"
 import { readForm } from "../edge/Form.ts"
 import { onlyMethods } from "../edge/Methods.ts"
 import { RateLimit } from "../edge/RateLimit.ts"
-import { report } from "../edge/Report.ts"
+import { isPassing, report } from "../edge/Report.ts"
 import { pageHeaders } from "../site/Page.ts"
 import { Caller } from "../wire/Headers.ts"
 import { Authorize } from "./Authorize.ts"
@@ -24,8 +23,6 @@ import { parametersOf } from "./Parameters.ts"
 type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
 
-/** Shorter than the deadline of the edge, which would answer with JSON. */
-const deadline = "4500 millis"
 const everybody = { perSecond: 100, burst: 1000 }
 /** Right tokens never count. */
 const wrongTokens = { perSecond: 20 / 60, burst: 20 }
@@ -64,10 +61,7 @@ const routes = HttpRouter.use((router) =>
           const { address } = yield* Caller
           const wait = yield* limits.take(`${path} ${address}`, everybody)
           return wait === 0 ? yield* handle(request) : end("busy", wait)
-        }).pipe(
-          Effect.timeout(deadline),
-          Effect.catchCause((cause) => Effect.as(reportUnlessPassing(cause), end("failed")))
-        )
+        }).pipe(Effect.catchCause((cause) => Effect.as(isPassing(cause) ? Effect.void : report(cause), end("failed"))))
       )
 
     const browserOf = ({ cookies }: Request) => {
@@ -150,6 +144,3 @@ const queryOf = ({ url }: Request) => {
 /** What browsers say of where a form came from; other agents say nothing. */
 const isOwnForm = ({ headers }: Request, origin: string) =>
   (headers["origin"] ?? origin) === origin && ["same-origin", "none"].includes(headers["sec-fetch-site"] ?? "none")
-
-const reportUnlessPassing = (cause: Cause.Cause<unknown>) =>
-  Option.isSome(databaseLoss(cause)) ? Effect.void : report(cause)

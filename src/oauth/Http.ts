@@ -8,10 +8,9 @@
 import { Cause, Effect, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Settings } from "../Config.ts"
-import { databaseLoss } from "../database/Persistence.ts"
 import { type FormError, isTooLarge, readForm } from "../edge/Form.ts"
 import { type Rate, RateLimit } from "../edge/RateLimit.ts"
-import { report } from "../edge/Report.ts"
+import { isPassing, report } from "../edge/Report.ts"
 import { Caller } from "../wire/Headers.ts"
 import { Refusal } from "../wire/Refusal.ts"
 import { parsed } from "../wire/Scopes.ts"
@@ -26,8 +25,6 @@ import { isResource } from "./Resource.ts"
 type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
 
-/** Shorter than the deadline of the edge, which would answer in another shape. */
-const deadline = "4500 millis"
 const everybody = { perSecond: 100, burst: 1000 }
 const registrations = { perSecond: 1, burst: 60 }
 
@@ -79,7 +76,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
           return wait === 0
             ? yield* handle(request)
             : flat(refuse("temporarily_unavailable"), { status: 429, headers: { "retry-after": String(wait) } })
-        }).pipe(Effect.timeout(deadline), Effect.catchCause(flatAnswerTo))
+        }).pipe(Effect.catchCause(flatAnswerTo))
       )
 
     const exchange = Effect.fnUntraced(function* (client_id: string, form: Parameters) {
@@ -186,11 +183,10 @@ const flat = (
   )
 
 const flatAnswerTo = (cause: Cause.Cause<unknown>): Effect.Effect<Response> => {
-  const failure = Option.getOrUndefined(Cause.findErrorOption(cause))
-  const lost = failure instanceof Refusal && failure._tag === "bridge_persistence_error"
-  if (lost || Option.isSome(databaseLoss(cause))) {
+  if (isPassing(cause)) {
     return Effect.succeed(flat(refuse("temporarily_unavailable"), { headers: { "retry-after": "1" } }))
   }
+  const failure = Option.getOrUndefined(Cause.findErrorOption(cause))
   return failure instanceof Refusal
     ? Effect.succeed(flat(failure as OAuthRefusal))
     : Effect.as(report(cause), flat(refuse("server_error")))

@@ -1,4 +1,5 @@
 /** The pages of the consent boundary in words (spec 4.10): what is asked, by whom, and what follows from a yes. */
+import { Duration } from "effect"
 import type { Role, Scope } from "../wire/Scopes.ts"
 import { html, type Html } from "../site/Html.ts"
 import { page } from "../site/Page.ts"
@@ -82,7 +83,7 @@ const askConsent = (name: string, view: ConsentPage, project: NonNullable<Consen
     return page(
       title,
       html`<h1>${title}</h1>
-        ${alert("scope-error", "Your role in this project allows nothing of what the app asks for.")}
+        ${alert("scope-error", "This token allows nothing of what the app asks for.")}
         ${facts(fact("Project", project.name), fact("Your role", roles[project.role]), whoAsks(client))}
         <form method="post" action="/oauth/consent">
           ${hidden(request_id, csrf)}
@@ -118,8 +119,9 @@ const askConsent = (name: string, view: ConsentPage, project: NonNullable<Consen
         </div>
       </form>
       <p class="soft small foot">
-        Access is only to this project at <code>${view.resource}</code> and ends by ${day(project.until)}, or a month
-        after its last use. Your operator can end it at any time with <code>service-admin revoke-oauth-grant</code>.
+        Access is only to this project at <code>${view.resource}</code> and ends by ${day(project.until)}, or
+        ${span(view.idle)} after its last use. Your operator can end it at any time with
+        <code>service-admin revoke-oauth-grant</code>.
         <a href="${again}">Use another token</a>
       </p>`
   )
@@ -154,7 +156,7 @@ const whereTo = (redirect_uri: string) => {
     site: html`<span class="small soft">A website</span>`,
     app: html`<span class="small soft">An app on this device</span>`
   }
-  return fact("Sends you to", name, place[kind])
+  return fact("Leads to", name, place[kind])
 }
 
 /** Any program on the computer can listen there, whatever name the client gives. */
@@ -167,6 +169,12 @@ const warning = ({ kind }: ConsentPage["client"], redirect_uri: string) =>
 
 const day = (at: Date) =>
   at.toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" })
+
+const span = (duration: Duration.Duration) => {
+  const [days, hours] = [Duration.toDays(duration), Duration.toHours(duration)]
+  if (days >= 1) return `${Math.floor(days)} days`
+  return hours >= 1 ? `${Math.floor(hours)} hours` : `${Math.ceil(Duration.toMinutes(duration))} minutes`
+}
 
 /** Why there is nothing to decide. */
 export type EndReason = NoRedirect["reason"] | ConsentEnded["reason"] | "busy" | "failed"

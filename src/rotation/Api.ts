@@ -1,6 +1,6 @@
 /** The token endpoints (spec 4.3 to 4.7), and the additive `tokens/self`. */
 import { Schema } from "effect"
-import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
+import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { BridgeToken, IdempotencyHeaders, LimitedByCredential, ReplayHeaders, WellFormed } from "../wire/Headers.ts"
 import { BridgeId, Uuid } from "../wire/Ids.ts"
 import { Instant } from "../wire/Instant.ts"
@@ -125,9 +125,15 @@ export class RotationApi extends HttpApiGroup.make("rotation")
   .prefix("/bridge/v1/tokens")
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" }) {}
 
+/** What OpenAPI adds where an endpoint declares no success. */
+const withoutSuccess = ({ responses, ...operation }: Record<string, any>) => {
+  const { 204: _, ...refusals } = responses
+  return { ...operation, responses: refusals }
+}
+
 const rotate = HttpApiEndpoint.post("rotate", "/bridge/v1/tokens/rotate", {
   error: refusals("bridge_rotation_protocol_upgrade_required")
-})
+}).annotate(OpenApi.Transform, withoutSuccess)
 
 /** Retired (spec 4.6): answers before it looks at anything, credentials included. */
 export class RetiredApi extends HttpApiGroup.make("retired").add(rotate) {}

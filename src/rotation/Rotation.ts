@@ -288,15 +288,22 @@ const rotationRefusal = (found: Store.EndState, state: "confirmed" | "aborted", 
     case "aborted":
       return state === "aborted" ? undefined : refuse("bridge_rotation_aborted")
     case "cancelled":
-      return refuse("bridge_rotation_predecessor_revoked")
+      return state === "confirmed" && predecessorExpired(found, now)
+        ? refuse("bridge_rotation_predecessor_expired")
+        : refuse("bridge_rotation_predecessor_revoked")
     case "pending":
-    case "expired": {
-      const until = found.rotation_expires_at!
-      const predecessorFirst = found.predecessor_expires_at!.getTime() <= until.getTime()
-      if (state === "confirmed" && predecessorFirst && hasPassed(found.predecessor_expires_at!, now)) {
-        return refuse("bridge_rotation_predecessor_expired")
-      }
-      return hasPassed(until, now) ? refuse("bridge_rotation_expired") : undefined
-    }
+    case "expired":
+      if (state === "confirmed" && predecessorExpired(found, now)) return refuse("bridge_rotation_predecessor_expired")
+      // Not told by the time alone: who settled it may have had a faster clock.
+      return found.rotation_state === "expired" || hasPassed(found.rotation_expires_at!, now)
+        ? refuse("bridge_rotation_expired")
+        : undefined
   }
+}
+
+/** The predecessor's own end came, and before the window's. */
+const predecessorExpired = (found: Store.EndState, now: Date) => {
+  const expiry = found.predecessor_expires_at!
+  const over = found.predecessor_state === "expired" || (found.predecessor_state === "active" && hasPassed(expiry, now))
+  return over && hasPassed(expiry, found.rotation_expires_at!)
 }

@@ -49,6 +49,7 @@ export const EndState = Schema.Struct({
   rotation_state: Schema.NullOr(RotationStatus),
   rotation_expires_at: Schema.NullOr(Schema.Date),
   end_key_hash: Schema.NullOr(Bytes),
+  predecessor_state: Schema.NullOr(TokenState.fields.state),
   predecessor_expires_at: Schema.NullOr(Schema.Date),
   /** The key ended another rotation of this identity in the same way. */
   key_used: Schema.Boolean
@@ -105,7 +106,10 @@ export const make = (sql: SqlClient.SqlClient) => {
         left join bridge_rotation r on r.rotation_id = i.pending_rotation_id and r.state = 'pending'
        where t.token_hash = ${token_hash}`)
 
-  /** Stores the pending successor, or does nothing and returns nothing. Settles a rotation whose window has passed. */
+  /**
+   * Stores the pending successor, or does nothing and returns nothing. A rotation whose window has passed is settled
+   * only together with that: settled alone, it would leave the pointer at a rotation that has ended.
+   */
   const prepare = (
     token_hash: Uint8Array,
     prepare_key_hash: Uint8Array,
@@ -124,6 +128,11 @@ export const make = (sql: SqlClient.SqlClient) => {
            and t.expires_at > ${now}
            and i.status = 'active'
            and p.disabled_at is null
+           and not exists (
+             select 1
+               from bridge_rotation k
+              where k.identity_id = i.identity_id
+                and k.prepare_key_hash = ${prepare_key_hash})
            for no key update of i, t
       ), lapsed as (
         update bridge_rotation r
@@ -145,45 +154,33 @@ export const make = (sql: SqlClient.SqlClient) => {
           from bearer
           left join lapsed on true
           left join dropped on true
-         where (bearer.pending_rotation_id is null or lapsed.rotation_id is not null)
-           and not exists (
-             select 1
-               from bridge_rotation k
-              where k.identity_id = bearer.identity_id
-                and k.prepare_key_hash = ${prepare_key_hash})
-      ), successor as (
-        insert into bridge_token (token_id, identity_id, token_hash, state, derivation_salt, key_id, created_at)
-        select ${successor.token_id}::uuid, identity_id, ${successor.token_hash}::bytea, 'pending',
-               ${successor.derivation_salt}::bytea, ${successor.key_id}, ${now}::timestamptz
-          from free
-        returning token_id
+         where bearer.pending_rotation_id is null
+            or lapsed.rotation_id is not null
       ), rotation as (
         insert into bridge_rotation (
           rotation_id, identity_id, predecessor_id, successor_id, state, created_at, prepared_from,
           confirmation_expires_at, prepare_key_hash)
-        select ${successor.rotation_id}::uuid, free.identity_id, free.token_id, successor.token_id, 'pending',
+        select ${successor.rotation_id}::uuid, identity_id, token_id, ${successor.token_id}::uuid, 'pending',
                ${now}::timestamptz, ${trace.address}::text, ${successor.confirmation_expires_at}::timestamptz,
                ${prepare_key_hash}::bytea
           from free
-         cross join successor
-        returning rotation_id
+            -- The key's rotation may have come and gone since this statement's snapshot.
+            on conflict (identity_id, prepare_key_hash) do nothing
+        returning rotation_id, identity_id
+      ), successor as (
+        insert into bridge_token (token_id, identity_id, token_hash, state, derivation_salt, key_id, created_at)
+        select ${successor.token_id}::uuid, identity_id, ${successor.token_hash}::bytea, 'pending',
+               ${successor.derivation_salt}::bytea, ${successor.key_id}, ${now}::timestamptz
+          from rotation
       ), pointed as (
         update bridge_identity i
            set pending_rotation_id = rotation.rotation_id
-          from bearer
-          left join lapsed on true
-          left join rotation on true
+          from bearer, rotation
          where i.identity_id = bearer.identity_id
-           -- A lapsed rotation gives way even when its own key asked, and nothing new was made.
-           and (rotation.rotation_id is not null or lapsed.rotation_id is not null)
         returning i.project_id, i.bridge_id, rotation.rotation_id, bearer.token_id
-      ), prepared as (
-        select project_id, bridge_id, rotation_id, token_id
-          from pointed
-         where rotation_id is not null
       ), audited as (${auditRow(sql, trace, {
         action: "bridge.rotation_prepared",
-        from: "prepared",
+        from: "pointed",
         project: sql`project_id`,
         actor: sql`'bridge:' || bridge_id`,
         subject: sql`jsonb_build_object('bridge_id', bridge_id, 'rotation_id', rotation_id, 'token_id', token_id)`
@@ -297,7 +294,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     firstRow(EndState)(sql`
       select ${tokenState}, r.rotation_id, r.successor_id, r.state as rotation_state,
              r.confirmation_expires_at as rotation_expires_at, r.end_key_hash,
-             before.expires_at as predecessor_expires_at,
+             before.state as predecessor_state, before.expires_at as predecessor_expires_at,
              exists (select 1
                        from bridge_rotation o
                       where o.identity_id = i.identity_id

@@ -41,7 +41,7 @@ dd .small { display: block; }
 ul { margin: 0; padding: 0; list-style: none; }
 ul li { position: relative; padding: 6px 0 6px 22px; }
 ul li::before { content: ""; position: absolute; left: 4px; top: 1.05em; width: 6px; height: 6px; border-radius: 50%; background: var(--soft); }
-.mark { margin-left: 6px; padding: 1px 8px; border-radius: 999px; background: var(--warn-ground); color: var(--warn-ink); font-size: .8125rem; white-space: nowrap; }
+.mark { padding: 1px 8px; border-radius: 999px; background: var(--warn-ground); color: var(--warn-ink); font-size: .8125rem; white-space: nowrap; }
 .note { margin: 20px 0 0; padding: 12px 14px; border-radius: 10px; background: var(--warn-ground); color: var(--warn-ink); }
 .alert { margin: 16px 0 0; padding: 12px 14px; border-radius: 10px; background: var(--bad-ground); color: var(--bad-ink); }
 .note p:last-child, .alert p:last-child { margin: 0; }

@@ -16,6 +16,8 @@ export class Refusal<out Code extends string = string> extends Data.Error<{
   readonly retryAfter?: number | undefined
   /** The value of WWW-Authenticate, where it says more than `Bearer` (RFC 6750 3). */
   readonly challenge?: string | undefined
+  /** Facts that a tool's answer adds to code and message; over HTTP they are not shown. */
+  readonly details?: Readonly<Record<string, unknown>> | undefined
 }> {}
 
 /** One row per code: the status, then the sentence. The key is the code on the wire. */
@@ -69,6 +71,13 @@ export const fromTable = <const Table extends RefusalTable>(table: Table) => {
 
   return { refuse, refusals, codes: Object.keys(table) as ReadonlyArray<Code> }
 }
+
+/** The same refusal with the facts that a caller needs to act on it, and a sentence that speaks of them. */
+export const withDetails = <R extends Refusal>(
+  refusal: R,
+  details: Readonly<Record<string, unknown>>,
+  message: string = refusal.message
+): R => Object.assign(refusal, { details, message })
 
 /** The answer to a refusal raised where no endpoint declares it: at the edge, or on a plain route. */
 export const answer = (refusal: Refusal, headers?: Readonly<Record<string, string>>) =>

@@ -1,17 +1,53 @@
-/** Text that PostgreSQL can store and a terminal can show: no control characters, well-formed, normalised, bounded. */
+/** Text that PostgreSQL can store and a terminal can show: well-formed, normalised (NFC), bounded, not blank. */
 import { Schema, SchemaTransformation } from "effect"
+
+const normalised = (description?: string) =>
+  Schema.String.annotate(description === undefined ? {} : { description }).pipe(
+    Schema.decode(SchemaTransformation.transform({ decode: (raw) => raw.normalize("NFC"), encode: (kept) => kept }))
+  )
 
 const printable = Schema.makeFilter(
   (text: string) => text.isWellFormed() && !/\p{Cc}/u.test(text) && text.trim() !== "",
   { expected: "text without control characters" }
 )
 
+const storable = Schema.makeFilter((text: string) => text.isWellFormed() && !text.includes("\0"), {
+  expected: "well-formed text without NUL"
+})
+
+const notBlank = Schema.makeFilter((text: string) => text.trim() !== "", { expected: "text that is not blank" })
+
+const atMostBytes = (limit: number) =>
+  Schema.makeFilter((text: string) => Buffer.byteLength(text) <= limit, {
+    expected: `at most ${limit} bytes of UTF-8`
+  })
+
 /** Between 1 and `limit` code points after NFC normalisation. */
 export const text = (limit: number) =>
-  Schema.String.pipe(
-    Schema.decode(SchemaTransformation.transform({ decode: (raw) => raw.normalize("NFC"), encode: (kept) => kept })),
+  normalised().pipe(
     Schema.check(
       printable,
       Schema.makeFilter((kept: string) => [...kept].length <= limit, { expected: `at most ${limit} characters` })
     )
   )
+
+/** One line of 1 to `limit` bytes of UTF-8. */
+export const line = (limit: number) =>
+  normalised(`one line, <= ${limit} bytes`).pipe(Schema.check(printable, atMostBytes(limit)))
+
+/** Any number of lines, 1 to `limit` bytes of UTF-8; of the control characters only NUL is refused. */
+export const prose = (limit: number) =>
+  normalised(`<= ${limit} bytes`).pipe(Schema.check(storable, notBlank, atMostBytes(limit)))
+
+/** As `prose`, and may be empty or blank. */
+export const optionalProse = (limit: number) =>
+  normalised(`<= ${limit} bytes`).pipe(Schema.check(storable, atMostBytes(limit)))
+
+/** The longest beginning of at most `limit` bytes that ends between two characters; `…` stands for what was left out. */
+export const excerpt = (whole: string, limit: number): string => {
+  if (Buffer.byteLength(whole) <= limit) return whole
+  const bytes = Buffer.from(whole)
+  let end = limit - 3
+  while ((bytes[end]! & 0b1100_0000) === 0b1000_0000) end -= 1
+  return `${bytes.toString("utf8", 0, end)}…`
+}

@@ -10,8 +10,11 @@ import { bridge, chaos, draw, ledger, operator, percentile, rowsOf, scratch, ser
 const bridges = 200
 const kills = 10
 
+const starts: Array<number> = []
+
 chaos(
   "enrollment-kill",
+  () => ({ kills: starts.length, requests_without_answer: wire.lost }),
   Effect.gen(function* () {
     const folder = yield* scratch
     const { killAndRestart, url } = yield* server(folder)
@@ -36,7 +39,6 @@ chaos(
       { concurrency: 12 }
     )
 
-    const starts: Array<number> = []
     const killing = Effect.gen(function* () {
       while (starts.length < kills) {
         const due = ((starts.length + 0.5) / kills) * bridges

@@ -10,7 +10,7 @@ import { type ChildProcess, execFile, spawn } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
 import { connect, createServer, type AddressInfo, type Socket } from "node:net"
-import { tmpdir } from "node:os"
+import { loadavg, tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { promisify } from "node:util"
 import { Bridge } from "../../src/client/Bridge.ts"
@@ -245,9 +245,13 @@ export const ledger = (folder: string) =>
 export const percentile = (values: ReadonlyArray<number>, share: number) =>
   values.toSorted((left, right) => left - right)[Math.max(0, Math.ceil(values.length * share) - 1)] ?? 0
 
-/** Runs a script: its figures as one JSON line, exit code 1 when there are violations or it did not finish. */
+/**
+ * Runs a script: its figures as one JSON line, exit code 1 when there are violations or it did not finish; then the line
+ * says how far it came.
+ */
 export const chaos = (
   name: string,
+  progress: () => object,
   run: Effect.Effect<
     { readonly figures: object; readonly violations: ReadonlyArray<string> },
     { readonly _tag: string; readonly message: string },
@@ -259,10 +263,12 @@ export const chaos = (
     run.pipe(
       Effect.scoped,
       Effect.timeout("58 seconds"),
-      Effect.catch(({ _tag, message }) => Effect.succeed({ figures: {}, violations: [`${_tag}: ${message}`] })),
+      Effect.catch(({ _tag, message }) => Effect.succeed({ figures: progress(), violations: [`${_tag}: ${message}`] })),
       Effect.map(({ figures, violations }) => {
         const seconds = Math.round(performance.now() - from) / 1000
-        process.stdout.write(`${JSON.stringify({ chaos: name, seed, seconds, ...figures, violations })}\n`)
+        // Of the last minute: what else the machine did has its share in every figure.
+        const load = loadavg()[0]!
+        process.stdout.write(`${JSON.stringify({ chaos: name, seed, seconds, load, ...figures, violations })}\n`)
         process.exitCode = violations.length === 0 ? 0 : 1
       })
     )

@@ -11,8 +11,12 @@ const bridges = 50
 const rotations = 2000
 const kills = 10
 
+const millis: Array<number> = []
+const starts: Array<number> = []
+
 chaos(
   "replicas",
+  () => ({ rotations: millis.length, kills: starts.length, requests_without_answer: wire.lost }),
   Effect.gen(function* () {
     const folder = yield* scratch
     const replicas = [yield* server(folder), yield* server(folder)]
@@ -33,7 +37,6 @@ chaos(
       { concurrency: 8 }
     )
 
-    const millis: Array<number> = []
     const asked = new Map<string, number>()
     const from = performance.now()
     const life = (one: (typeof fleet)[number], name: string) =>
@@ -52,7 +55,6 @@ chaos(
         )
       )
 
-    const starts: Array<number> = []
     const killing = Effect.gen(function* () {
       while (starts.length < kills) {
         const due = ((starts.length + 0.5) / kills) * rotations

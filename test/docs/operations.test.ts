@@ -71,26 +71,32 @@ describe("the settings of docs/operations.md", () => {
 })
 
 /** The first words of the lines in one section of a command's help. */
-const help = async (section: string, ...args: ReadonlyArray<string>) => {
-  const command = join(packageRoot, "cli/service-admin.mjs")
-  const { stdout } = await promisify(execFile)(process.execPath, [command, ...args, "--help"])
+const help = async (command: string, section: string, ...args: ReadonlyArray<string>) => {
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    join(packageRoot, "cli", `${command}.mjs`),
+    ...args,
+    "--help"
+  ])
   const [, lines = ""] = new RegExp(`^${section}\\n([^]*?)(?:\\n\\n|$(?![^]))`, "m").exec(stdout) ?? []
   return lines.split("\n").flatMap((line) => /^ {2}(\S+)/.exec(line)?.[1] ?? [])
 }
 
-describe("the commands of docs/operations.md", () => {
-  const documented = rows(parts.get("Commands")!)
+describe.each([
+  ["service-admin", "Commands"],
+  ["bridge", "The reference Bridge"]
+] as const)("the commands of %s in docs/operations.md", (program, part) => {
+  const documented = rows(parts.get(part)!)
 
   it("are those that there are, in their order", async () => {
     assert.deepStrictEqual(
       documented.map(({ Command }) => Command),
-      await help("SUBCOMMANDS")
+      await help(program, "SUBCOMMANDS")
     )
   })
 
   it.concurrent.each(documented)("$Command has the flags that it has", async ({ Command, Flags }) => {
     const flags = Flags!.split(", ").flatMap((flag) => flag.replaceAll("`", "") || [])
-    assert.sameMembers(flags, await help("FLAGS", Command!))
+    assert.sameMembers(flags, await help(program, "FLAGS", Command!))
   })
 })
 

@@ -3,6 +3,7 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { Duration, Effect, Redacted } from "effect"
 import { OpenApi } from "effect/http-api"
 import { Api } from "../../src/Api.ts"
+import { type Code, reactionTo } from "../../src/client/Codes.ts"
 import { sign } from "../../src/crypto/KeyPair.ts"
 import { codes as enrollmentCodes, refuse as refuseEnrollment } from "../../src/enrollment/Errors.ts"
 import { refuse as refuseRotation } from "../../src/rotation/Errors.ts"
@@ -19,8 +20,6 @@ const declared = Object.entries(OpenApi.fromApi(Api).paths).flatMap(([path, meth
   Object.entries(methods as Record<string, OpenApi.OpenAPISpecOperation>).map(([method, { responses }]) => ({
     endpoint: `${method.toUpperCase()} ${path}`,
     answers: Object.entries(responses)
-      // What OpenAPI puts where an endpoint declares no success: the retired route has none.
-      .filter(([status]) => status !== "204")
       .flatMap(([status, response]) => {
         const codes = codesIn(response)
         return codes.length === 0 ? [`${status} `] : codes.map((code) => `${status} ${code}`)
@@ -42,7 +41,7 @@ describe("docs/protocol.md", () => {
     assert.deepStrictEqual(documented.toSorted(), answers)
   })
 
-  it("has every code with its status and message, and no other", () => {
+  it("has every code with its status, its message and what a Bridge does, and no other", () => {
     const everywhere = ["404 not_found", "405 method_not_allowed", "500 internal_error"]
     const answered = new Set([...declared.flatMap(({ answers }) => answers), ...everywhere])
     const documented = rows(sections(text, 2).get("Codes")!)
@@ -50,7 +49,10 @@ describe("docs/protocol.md", () => {
       documented.map(({ Code, Status }) => `${Status} ${Code}`),
       [...answered].filter((answer) => !answer.endsWith(" "))
     )
-    for (const { Code, Message } of documented) assert.strictEqual(Message, sentenceOf(Code!), Code)
+    for (const { "A Bridge": reaction, Code, Message } of documented) {
+      const refusal = refusalOf(Code!)
+      assert.deepStrictEqual([Message, reaction], [refusal.message, reactionTo(refusal)], Code)
+    }
   })
 
   it("has the lifetimes of docs/operations.md", () => {
@@ -160,9 +162,11 @@ const learn = (real: Map<string, string>, documented: unknown, actual: unknown):
   real.set(documented, String(actual))
 }
 
-const sentenceOf = (code: string) => {
-  const refuse: (code: never) => { readonly message: string } = enrollmentCodes.includes(code as never)
+const refusalOf = (code: string) => {
+  const refuse: (code: never) => { readonly _tag: Code; readonly message: string } = enrollmentCodes.includes(
+    code as never
+  )
     ? refuseEnrollment
     : refuseRotation
-  return refuse(code as never).message
+  return refuse(code as never)
 }

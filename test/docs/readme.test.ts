@@ -86,7 +86,12 @@ describe("README.md", () => {
   it("names every folder and page, and no other", () => {
     const folders = (of: string) =>
       readdirSync(join(packageRoot, of), { withFileTypes: true }).filter((entry) => entry.isDirectory())
-    const shown = ["cli", "migrations", "scripts", "test", ...folders("src").map(({ name }) => `src/${name}`)]
+    const top = folders(".").map(({ name }) => name)
+    const code: ReadonlyArray<string> = [...JSON.parse(read("tsconfig.json")).include, "migrations"]
+    const shown = [
+      ...code.filter((name) => name !== "src" && top.includes(name)),
+      ...folders("src").map(({ name }) => `src/${name}`)
+    ]
     assert.sameMembers(
       rows(text).flatMap(({ Folder }) => (Folder === undefined ? [] : [Folder])),
       shown
@@ -108,13 +113,14 @@ describe("README.md", () => {
   })
 })
 
-layer(Newcomer.layer, { timeout: "60 seconds" })("README.md, typed from top to bottom,", (it) => {
-  it.effect("enrolls a first Bridge", () =>
+layer(Newcomer.layer, { timeout: "3 minutes" })("README.md, typed from top to bottom,", (it) => {
+  it.effect("enrolls a first Bridge, and by hand a second", () =>
     Effect.gen(function* () {
       const { folder, printed } = yield* Newcomer
       const self = JSON.parse(printed.slice(printed.lastIndexOf("{", printed.lastIndexOf("project_id"))))
       const { project_id } = JSON.parse(readFileSync(join(folder, "first-bridge/project.json"), "utf8"))
-      assert.deepInclude(self, { project_id, bridge_id: "first-bridge", account_references: ["github:me"] })
+      assert.deepInclude(self, { project_id, bridge_id: "second-bridge", account_references: ["github:me"] })
+      assert.match(printed, /^first-bridge +active /m)
     })
   )
 

@@ -38,6 +38,7 @@ export const send = (
       ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) })
     })
     const text = await response.text()
-    const parsed = response.headers.get("content-type")?.includes("json") ? JSON.parse(text) : undefined
+    const isJson = text !== "" && response.headers.get("content-type")?.includes("json")
+    const parsed = isJson ? JSON.parse(text) : undefined
     return { status: response.status, headers: response.headers, text, body: parsed, code: parsed?.error?.code }
   })

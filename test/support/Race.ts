@@ -4,12 +4,15 @@
  * A round makes its own state, lets every caller loose together, and checks what they were answered and what the rows
  * say. A deadlock or a 5xx is a failure of every race.
  */
-import { assert } from "@effect/vitest"
+import { assert, vi } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Answer } from "./Http.ts"
 
 export const rounds = Number(process.env["ROUNDS"] ?? 20)
+
+// Full rounds take longer than a test usually may.
+vi.setConfig({ testTimeout: Math.max(60_000, rounds * 5000) })
 
 /** `count` callers; caller `i` is started on instance `i mod instances.length`. */
 export const callers = <I, E, R>(

@@ -1,6 +1,7 @@
 /** The whole service on a test database: real handlers, real PostgreSQL, real HTTP; TestClock decides what expires. */
 import { ConfigProvider, Context, Effect, Layer } from "effect"
 import { HttpServer } from "effect/http"
+import { SqlClient } from "effect/sql"
 import { domains } from "../../src/App.ts"
 import { Settings } from "../../src/Config.ts"
 import { DatabaseClock } from "../../src/database/Clock.ts"
@@ -19,14 +20,23 @@ export const environment = {
   DATABASE_URL: "postgres://unused"
 }
 
-/** One instance, listening on a free port. Several of them on one database are replicas. */
-export const instance = (settings: Readonly<Record<string, string>> = {}) =>
+const itself = Layer.effect(SqlClient.SqlClient, Effect.service(SqlClient.SqlClient))
+
+/**
+ * One instance, listening on a free port. Several of them on one database are replicas.
+ * What it asks of the database goes through `between`, where given.
+ */
+export const instance = (
+  settings: Readonly<Record<string, string>> = {},
+  between: Layer.Layer<SqlClient.SqlClient, never, SqlClient.SqlClient> = itself
+) =>
   Effect.gen(function* () {
     const address = yield* TestDatabase
     const provider = ConfigProvider.fromUnknown({ ...environment, ...settings })
     const layer = http.pipe(
       Layer.provideMerge(domains),
       Layer.provideMerge(DatabaseClock.layerLocal),
+      Layer.provideMerge(between),
       Layer.provideMerge(connected(address, 10)),
       Layer.provideMerge(logLevel),
       Layer.provideMerge(Settings.layer),

@@ -1,0 +1,75 @@
+// The peer of bench/oauth.ts: oidc-provider in memory, with a public client and rotated refresh tokens. Its own in-memory
+// adapter forgets everything beyond a thousand entries; this one is the same without that.
+// Listens on a free port; answers { port } to its parent, and each { codes, code_challenge } with as many codes.
+import { Provider } from "oidc-provider"
+
+const kept = new Map()
+class Memory {
+  constructor(model) {
+    this.model = model
+  }
+  key(id) {
+    return `${this.model}:${id}`
+  }
+  async upsert(id, payload) {
+    kept.set(this.key(id), payload)
+  }
+  async find(id) {
+    return kept.get(this.key(id))
+  }
+  async consume(id) {
+    kept.get(this.key(id)).consumed = Math.floor(Date.now() / 1000)
+  }
+  async destroy(id) {
+    kept.delete(this.key(id))
+  }
+  async revokeByGrantId(grantId) {
+    for (const [key, payload] of kept) if (payload.grantId === grantId) kept.delete(key)
+  }
+}
+
+const redirect_uri = "http://127.0.0.1/callback"
+const provider = new Provider("http://127.0.0.1", {
+  adapter: Memory,
+  clients: [
+    {
+      client_id: "bench",
+      application_type: "native",
+      redirect_uris: [redirect_uri],
+      grant_types: ["authorization_code", "refresh_token"],
+      response_types: ["code"],
+      token_endpoint_auth_method: "none"
+    }
+  ],
+  findAccount: (_, accountId) => ({ accountId, claims: () => ({ sub: accountId }) }),
+  issueRefreshToken: () => true,
+  rotateRefreshToken: true,
+  scopes: ["offline_access"],
+  features: { devInteractions: { enabled: false } }
+})
+provider.on("server_error", (_, error) => process.stderr.write(`${error.stack}\n`))
+provider.on("grant.error", (_, error) => process.stderr.write(`${error.error_detail}\n`))
+
+const server = provider.listen(0, "127.0.0.1", () => process.send({ port: server.address().port }))
+
+process.on("message", async ({ code_challenge, codes }) => {
+  const client = await provider.Client.find("bench")
+  const made = []
+  for (let count = 0; count < codes; count++) {
+    const grant = new provider.Grant({ accountId: "person", clientId: "bench" })
+    grant.addOIDCScope("offline_access")
+    const code = new provider.AuthorizationCode({
+      accountId: "person",
+      client,
+      grantId: await grant.save(),
+      gty: "authorization_code",
+      redirectUri: redirect_uri,
+      scope: "offline_access",
+      codeChallenge: code_challenge,
+      codeChallengeMethod: "S256"
+    })
+    made.push(await code.save())
+  }
+  process.send({ codes: made })
+})
+process.on("disconnect", () => process.exit())

@@ -1,0 +1,108 @@
+/**
+ * Rotation (spec 4.3, 4.4) and the bearer lookup behind every request of a Bridge, in turns with
+ *   - pgbench, running the same two statements as a rotation and nothing else;
+ *   - node:http and `pg`, answering `tokens/self` with the same lookup.
+ * Then memory and latency over `--requests` of both: eight lookups to one rotation.
+ */
+import { NodeRuntime } from "@effect/platform-node"
+import { Context, Effect } from "effect"
+import { sha256 } from "../src/crypto/Sha256.ts"
+import * as Tokens from "../src/crypto/Tokens.ts"
+import { Rotation } from "../src/rotation/Rotation.ts"
+import { enroll } from "./bridge.ts"
+import * as harness from "./harness.ts"
+import { raw } from "./peers.ts"
+import { figure, ratio, report } from "./report.ts"
+import { asScript, generalize, running } from "./statements.ts"
+
+/** One rotation and one lookup in this process, and the statements they ran. */
+const recorded = Effect.fnUntraced(function* (on: harness.Bench) {
+  const rotation = Context.get(on.context, Rotation)
+  const { token: bearer } = yield* enroll(on)
+  const preparing = yield* running(rotation.prepare(bearer, "prepare"))
+  const { rotation_id, successor_token } = preparing.result.answer
+  const confirming = yield* running(rotation.confirm(successor_token, rotation_id, "confirm"))
+  const looking = yield* running(rotation.self(successor_token))
+  const names = {
+    bearer: Tokens.hash(bearer),
+    successor: Tokens.hash(successor_token),
+    prepare_key_hash: sha256("prepare"),
+    end_key_hash: sha256("confirm")
+  }
+  return {
+    rotate: generalize([...preparing.ran, ...confirming.ran], names, []),
+    self: generalize(looking.ran, { bearer: Tokens.hash(successor_token) }, [])
+  }
+})
+
+/** Every client rotates a Bridge of its own: the successor of operation `:n` is the bearer of the client's next one. */
+const tokenHash = (n: string) => `sha256(('token ' || ${n})::bytea)`
+const presented = {
+  bearer: tokenHash(":n::text"),
+  successor: tokenHash("(:n::bigint + :clients::bigint)::text"),
+  prepare_key_hash: "sha256((:n::text || ' prepare')::bytea)",
+  end_key_hash: "sha256((:n::text || ' confirm')::bytea)"
+}
+
+const confirmed = ({ sql }: harness.Bench) =>
+  Effect.map(sql`select sum(generation)::int as n from bridge_identity`, ([row]) => row!["n"] as number)
+
+const main = Effect.gen(function* () {
+  const on = yield* harness.start
+  const statements = yield* recorded(on)
+  const script = harness.numbered + asScript(statements.rotate, presented)
+  const peer = yield* raw(on, statements.self)
+
+  const seconds = Math.max(1, Math.floor((harness.seconds - 25) / (harness.rounds * 4)))
+
+  const load = Effect.fnUntraced(function* (
+    operation: "self" | "rotate" | "mixed",
+    at: harness.Target,
+    seconds: number,
+    count = 1_000_000
+  ) {
+    const first = yield* on.issue(harness.connections * 4)
+    const { project_id, url: service } = on
+    return yield* harness.measure(on, at, { operation, service, seconds, count, project_id, first })
+  })
+
+  const scripted = Effect.fnUntraced(function* (round: number) {
+    const base = round * 10_000_000
+    for (let client = 0; client < harness.poolSize; client++) {
+      const hash = Tokens.hash((yield* enroll(on)).token)
+      yield* on.sql`
+        update bridge_token
+           set token_hash = ${on.sql.literal(tokenHash(`'${base + client}'`))}
+         where token_hash = ${hash}`
+    }
+    return yield* harness.pgbench(on, script, { seconds, base, done: confirmed(on) })
+  })
+
+  yield* load("rotate", on, 4)
+  yield* load("self", on, 2)
+  yield* load("self", peer, 2)
+  yield* on.sql`analyze`
+  const { pgbench, rotate, self, selfPeer } = yield* harness.inTurns({
+    rotate: () => load("rotate", on, seconds),
+    pgbench: scripted,
+    self: () => load("self", on, seconds),
+    selfPeer: () => load("self", peer, seconds)
+  })
+
+  // As long as it takes: the number of requests is what was asked for.
+  const half = harness.requests / 2
+  const first = yield* load("mixed", on, 3600, half)
+  const second = yield* load("mixed", on, 3600, half)
+  const grown = (second.rss_mib - first.rss_mib).toFixed(1)
+
+  report("rotation", [
+    figure("rotation, prepare and confirm", rotate),
+    figure("pgbench, the same two statements", pgbench, { ratio: ratio("rate", rotate, pgbench, { least: 0.5 }) }),
+    figure("tokens/self", self),
+    figure("node:http and pg, the same lookup", selfPeer, { ratio: ratio("CPU", self, selfPeer, { most: 1.5 }) }),
+    figure(`${half} requests, one in ten a prepare, one a confirm, eight tokens/self`, [first]),
+    figure(`${half} more of them`, [second], { note: `the service's memory changed by ${grown} MiB` })
+  ])
+})
+
+NodeRuntime.runMain(Effect.scoped(main))

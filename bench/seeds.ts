@@ -1,0 +1,5 @@
+/** Secrets that the harness puts into the database and the load generator presents, known to both by their number. */
+import { format } from "../src/crypto/Tokens.ts"
+import { sha256 } from "../src/crypto/Sha256.ts"
+
+export const credentialOf = (n: number) => format("sbe", sha256(`bench credential ${n}`))

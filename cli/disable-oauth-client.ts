@@ -1,0 +1,14 @@
+import { Effect } from "effect"
+import { command, using } from "./command.ts"
+import * as Flags from "./flags.ts"
+import { facts, next } from "./print.ts"
+
+export const disableOauthClient = command("disable-oauth-client", {
+  description: "Disable an OAuth client for good: its tokens are refused from now on",
+  flags: { client: Flags.oauthClient },
+  run: ({ client }) =>
+    using(({ oauthClients }) =>
+      Effect.map(oauthClients.disable(client), (disabled) => ({ client_id: client, ...disabled }))
+    ),
+  print: (disabled) => [...facts(disabled), next("list-oauth-clients")]
+})

@@ -1,0 +1,17 @@
+import { command, using } from "./command.ts"
+import * as Flags from "./flags.ts"
+import { next, table } from "./print.ts"
+
+export const listOauthGrants = command("list-oauth-grants", {
+  description: "List what people have allowed OAuth clients in a project",
+  flags: { project: Flags.project },
+  run: ({ project }) => using(({ oauthGrants }) => oauthGrants.list(project)),
+  print: (grants) => [
+    ...table(
+      grants,
+      ["grant_id", "status", "client_name", "scopes", "project_token_id", "expires_at", "last_used_at"],
+      "The project has no OAuth grants."
+    ),
+    next("revoke-oauth-grant --grant ID")
+  ]
+})

@@ -1,0 +1,17 @@
+import { command, using } from "./command.ts"
+import * as Flags from "./flags.ts"
+import { next, table } from "./print.ts"
+
+export const listProjectTokens = command("list-project-tokens", {
+  description: "List the tokens of a project; their secrets are only in their files",
+  flags: { project: Flags.project },
+  run: ({ project }) => using(({ projectTokens }) => projectTokens.list(project)),
+  print: (tokens) => [
+    ...table(
+      tokens,
+      ["token_id", "status", "role", "scopes", "expires_at", "last_used_at"],
+      "The project has no project tokens."
+    ),
+    next("revoke-project-token --token ID")
+  ]
+})

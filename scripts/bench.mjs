@@ -1,0 +1,50 @@
+// `node scripts/bench.mjs [name] [--seconds N] [--requests N]`: runs bench/<name>.ts, or each of them, and writes its table
+// into docs/benchmarks.md. What the other benchmarks wrote there stays.
+import { spawnSync } from "node:child_process"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { cpus, loadavg, totalmem } from "node:os"
+
+const file = "docs/benchmarks.md"
+const names = ["enrollment", "rotation"]
+
+const [first = "", ...rest] = process.argv.slice(2)
+const [chosen, options] = names.includes(first) ? [[first], rest] : [names, process.argv.slice(2)]
+
+const section = /^## (\w+)\n[^]*?(?=\n## |$(?![^]))/gm
+const written = existsSync(file) ? readFileSync(file, "utf8") : ""
+const sections = new Map([...written.matchAll(section)].map(([text, name]) => [name, text.trim()]))
+
+const version = (program) => spawnSync(program, ["--version"], { encoding: "utf8" }).stdout?.trim() ?? "not installed"
+const versionOf = (name) => JSON.parse(readFileSync(`node_modules/${name}/package.json`, "utf8")).version
+
+let failed = false
+for (const name of chosen) {
+  const busy = loadavg()[0].toFixed(1)
+  const { status, stdout } = spawnSync(process.execPath, [`bench/${name}.ts`, ...options], {
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "inherit"]
+  })
+  process.stdout.write(stdout)
+  const table = stdout.split("\n").filter((line) => line.startsWith("|"))
+  failed ||= status !== 0
+  if (status !== 0) continue
+  const machine = `${cpus().length} × ${cpus()[0].model}, ${Math.round(totalmem() / 2 ** 30)} GiB, load ${busy} before`
+  const versions = `node ${process.versions.node}, effect ${versionOf("effect")}, ${version("pgbench")}`
+  const when = new Date().toISOString().slice(0, 10)
+  const how = `${when}, ${machine}; ${versions}. \`node scripts/bench.mjs ${[name, ...options].join(" ")}\``
+  sections.set(name, [`## ${name}`, "", how, "", ...table].join("\n"))
+}
+
+const introduction = `# Benchmarks
+
+Each table is one run of \`bench/<name>.ts\`: the service as it starts with \`npm start\`, its managed PostgreSQL with fsync on,
+16 clients on keep-alive connections, rate limits off. The load comes from a process of its own on the same machine, so
+rates are floors, not capacities.
+
+What compares is the ratio: the service's number to that of the peer in the row, measured in turns in the same run; the
+median round, and in brackets the lowest and the highest. Other numbers are medians too. Rates depend on what else the
+machine does, and a busy machine gives the ten processes of PostgreSQL more turns than the one of the service; CPU time
+per operation depends on it least.`
+
+writeFileSync(file, `${[introduction, ...names.flatMap((name) => sections.get(name) ?? [])].join("\n\n")}\n`)
+process.exitCode = failed ? 1 : 0

@@ -1,0 +1,134 @@
+/**
+ * `npm run smoke`: the state tools of /mcp in the order in which an agent uses them (spec 4.11); the document tools are
+ * discovered and not exercised. Exits 1 at the first answer that is not as the specification says.
+ *
+ * With `--base-url URL --token-file FILE` against a running service: it writes one entry and one task into the project of
+ * that token. Without them on a server of its own, which ends with it.
+ */
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
+import { Console, Effect } from "effect"
+import { randomUUID } from "node:crypto"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { isDeepStrictEqual, parseArgs } from "node:util"
+import { DemoError, stage } from "./demo/Stage.ts"
+
+const { values } = parseArgs({ options: { "base-url": { type: "string" }, "token-file": { type: "string" } } })
+
+const revision = "2026-07-28"
+
+const discovered = [
+  "server_identity",
+  "continuity_context",
+  "memory_add",
+  "memory_get",
+  "memory_search",
+  "task_create",
+  "task_get",
+  "task_list",
+  "task_update",
+  "runtime_bootstrap_get",
+  "git_document_get"
+]
+
+const request = (base_url: string, token: string) => (method: string, params: Readonly<Record<string, unknown>>) =>
+  Effect.tryPromise({
+    try: async (signal) => {
+      const _meta = {
+        "io.modelcontextprotocol/protocolVersion": revision,
+        "io.modelcontextprotocol/clientCapabilities": {}
+      }
+      const response = await fetch(`${base_url}/mcp`, {
+        method: "POST",
+        signal,
+        headers: {
+          authorization: `Bearer ${token}`,
+          "content-type": "application/json",
+          accept: "application/json, text/event-stream",
+          "mcp-protocol-version": revision,
+          "mcp-method": method,
+          ...(typeof params["name"] === "string" ? { "mcp-name": params["name"] } : {})
+        },
+        body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: { ...params, _meta } })
+      })
+      const { result } = (await response.json()) as { readonly result?: any }
+      if (result === undefined) throw new Error(`${method} was answered with ${response.status}.`)
+      return result
+    },
+    catch: (error) => new DemoError({ message: (error as Error).message })
+  })
+
+const check = Effect.fnUntraced(function* (what: string, holds: boolean) {
+  if (!holds) return yield* new DemoError({ message: `Not so: ${what}` })
+  yield* Console.log(`ok  ${what}`)
+})
+
+/** A service and a token of one of its projects: those that were named, or new ones. */
+const place = Effect.gen(function* () {
+  const file = values["token-file"]
+  if ((values["base-url"] === undefined) !== (file === undefined)) {
+    return yield* new DemoError({ message: "Name both --base-url and --token-file, or neither." })
+  }
+  if (values["base-url"] !== undefined) return { base_url: values["base-url"], file: file! }
+  const { admin, base_url, scratch } = yield* stage(undefined)
+  const { project_id } = yield* admin("create-project", "--name", "Smoke")
+  const out = join(scratch, "token")
+  yield* admin("create-project-token", "--project", project_id, "--role", "contributor", "--out", out)
+  return { base_url, file: out }
+})
+
+Effect.gen(function* () {
+  const { base_url, file } = yield* place
+  const ask = request(base_url, readFileSync(file, "utf8").trim())
+  const call = (name: string, given: object = {}) => ask("tools/call", { name, arguments: given })
+  const done = (name: string, given: object = {}) =>
+    Effect.flatMap(call(name, given), ({ content, isError, structuredContent }) =>
+      isError === true
+        ? Effect.fail(new DemoError({ message: `${name}: ${content[0].text}` }))
+        : Effect.succeed(structuredContent)
+    )
+  const refused = (name: string, given: object) =>
+    Effect.map(call(name, given), ({ content, isError }) =>
+      isError === true ? (JSON.parse(content[0].text).error.code as string) : undefined
+    )
+
+  const { tools } = yield* ask("tools/list", {})
+  const names = tools.map(({ name }: { readonly name: string }) => name)
+  yield* check("tools/list discovers the eleven tools", isDeepStrictEqual(names, discovered))
+  const { project, write_context } = yield* done("server_identity")
+  yield* check("server_identity names the project", write_context.project_id === project.id)
+
+  const mark = `smoke ${randomUUID()}`
+  const note = { kind: "note", body: mark, idempotency_key: mark.replace(" ", "-"), write_context }
+  const { entry } = yield* done("memory_add", note)
+  const again = yield* done("memory_add", note)
+  yield* check("a retried memory_add returns the original entry", again.replayed && again.entry.id === entry.id)
+  yield* check("memory_get returns it", (yield* done("memory_get", { id: entry.id })).entry.body === mark)
+  const { entries } = yield* done("memory_search", { query: mark })
+  yield* check("memory_search finds it first", entries[0]?.id === entry.id)
+  const recent = yield* done("memory_search", { limit: 50 })
+  yield* check("memory_search without query lists recent entries", recent.matched === "recent")
+
+  const { task } = yield* done("task_create", { title: mark, write_context })
+  yield* check("task_create starts with version 1", task.version === 1)
+  const claim = { id: task.id, expected_version: 1, status: "in_progress", assignee: "smoke", write_context }
+  yield* check("task_update claims it", (yield* done("task_update", claim)).task.version === 2)
+  yield* check("a stale update is refused", (yield* refused("task_update", claim)) === "stale_version")
+  const receipt = { session_ref: mark, worker: "smoke", outcome: "completed", summary: "The smoke run." }
+  const end = { id: task.id, expected_version: 2, status: "done", receipt, write_context }
+  yield* check("task_update writes a receipt", (yield* done("task_update", end)).receipt.task_version_after === 3)
+  const found = yield* done("task_get", { id: task.id })
+  yield* check("task_get shows status and receipt", found.task.status === "done" && found.receipts.length === 1)
+  const listed = yield* done("task_list", { status: ["done"], order: "updated", limit: 1 })
+  yield* check("task_list shows it", listed.tasks[0]?.id === task.id)
+  const without = yield* refused("task_create", { title: mark })
+  yield* check("a write without write_context is refused", without === "write_context_required")
+  const snapshot = yield* done("continuity_context")
+  const told = snapshot.recent_receipts.some(({ task_id }: { readonly task_id: string }) => task_id === task.id)
+  yield* check("continuity_context tells of the receipt", told)
+  yield* Console.log("The state tools answer as the specification says.")
+}).pipe(
+  Effect.scoped,
+  Effect.tapError(({ message }) => Console.error(`The smoke run failed: ${message}`)),
+  NodeRuntime.runMain({ disableErrorReporting: true })
+)

@@ -1,2 +1,0 @@
-export { type Actor, CurrentActor } from "../wire/Actor.ts"
-export { Role, Scope, scopes } from "../wire/Scopes.ts"

@@ -1,0 +1,275 @@
+/**
+ * Tasks of a project and the receipts of the sessions that worked on them (spec 2.8, 3.5, 4.11).
+ *
+ * 1. An update names the version it has read. Of several callers with one version, one wins: that is how a task is claimed.
+ * 2. The row is locked, checked and written with the receipt in one transaction; a refusal rolls all of it back.
+ * 3. The order of refusals: not found, stale version, transition and dependencies, receipt exists.
+ */
+import { Context, Effect, Layer, Option, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { traceAt } from "../audit/Audit.ts"
+import { uuidAt } from "../crypto/Random.ts"
+import { DatabaseClock } from "../database/Clock.ts"
+import { persistence } from "../database/Persistence.ts"
+import { type Actor, actorName } from "../wire/Actor.ts"
+import type { Replayable } from "../wire/Headers.ts"
+import { withDetails } from "../wire/Refusal.ts"
+import {
+  type Receipt,
+  Receipt as ReceiptSchema,
+  type Status,
+  type Task,
+  type TaskCreate,
+  type TaskFound,
+  type TaskList,
+  type TaskPage,
+  Task as TaskSchema,
+  type TaskUpdate
+} from "./Api.ts"
+import * as Cursor from "./Cursor.ts"
+import { type ContinuityRefusal, refuse } from "./Errors.ts"
+import * as Idempotency from "./Idempotency.ts"
+import * as Store from "./TaskStore.ts"
+
+/** Where a task may go from each status; to stay is no move. */
+const moves: Readonly<Record<Status, ReadonlyArray<Status>>> = {
+  open: ["in_progress", "blocked", "done", "cancelled"],
+  in_progress: ["open", "blocked", "done", "cancelled"],
+  blocked: ["open", "in_progress", "done", "cancelled"],
+  done: ["open"],
+  cancelled: ["open"]
+}
+
+const Updated = Schema.Struct({ task: TaskSchema, receipt: Schema.optionalKey(ReceiptSchema) })
+type Updated = typeof Updated.Type
+type Lost = ContinuityRefusal<"bridge_persistence_error">
+
+export class Tasks extends Context.Service<
+  Tasks,
+  {
+    readonly create: (
+      actor: Actor,
+      asked: TaskCreate
+    ) => Effect.Effect<Replayable<Task>, Lost | ContinuityRefusal<"task_not_found" | "idempotency_conflict">>
+    readonly update: (
+      actor: Actor,
+      asked: TaskUpdate
+    ) => Effect.Effect<
+      Replayable<Updated>,
+      | Lost
+      | ContinuityRefusal<
+          | "task_not_found"
+          | "stale_version"
+          | "task_transition_invalid"
+          | "task_dependencies_open"
+          | "task_dependency_cycle"
+          | "receipt_exists"
+          | "idempotency_conflict"
+          | "invalid_request"
+        >
+    >
+    /** With its last 5 receipts, what it waits for, and up to 10 tasks that wait for it. */
+    readonly get: (actor: Actor, id: string) => Effect.Effect<TaskFound, Lost | ContinuityRefusal<"task_not_found">>
+    readonly list: (
+      actor: Actor,
+      asked: TaskList
+    ) => Effect.Effect<TaskPage, Lost | ContinuityRefusal<"cursor_invalid">>
+  }
+>()("service/continuity/Tasks") {
+  static readonly layer = Layer.effect(
+    Tasks,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* DatabaseClock
+      const store = Store.make(sql)
+      const { once } = Idempotency.make(sql)
+
+      const create = Effect.fn("Tasks.create")(function* (actor: Actor, asked: TaskCreate) {
+        const now = yield* clock.now
+        const task: Task = {
+          id: yield* uuidAt(now),
+          title: asked.title,
+          body: asked.body ?? "",
+          status: "open",
+          priority: asked.priority ?? 2,
+          tags: distinct(asked.tags),
+          depends_on: distinct(asked.depends_on).toSorted(),
+          ready: true,
+          assignee: null,
+          claimed_at: null,
+          version: 1,
+          blocked_reason: null,
+          blocked_kind: null,
+          created_by: actorName(actor),
+          created_at: now,
+          updated_at: now,
+          closed_at: null
+        }
+        const work = Effect.gen(function* () {
+          const added = yield* store.insert(actor.project_id, task, now, yield* traceAt(now))
+          return Option.isSome(added) ? { ...task, ready: added.value.ready } : yield* refuse("task_not_found")
+        })
+        return yield* once(TaskSchema, { project_id: actor.project_id, tool: "task_create" }, asked, now, work)
+      }, persistence)
+
+      const update = Effect.fn("Tasks.update")(function* (actor: Actor, asked: TaskUpdate) {
+        const now = yield* clock.now
+        const { project_id } = actor
+        const depends_on = asked.depends_on === undefined ? undefined : distinct(asked.depends_on).toSorted()
+
+        const work = Effect.gen(function* () {
+          if (depends_on !== undefined) yield* store.lockGraph(project_id)
+          const found = yield* store.lock(project_id, asked.id)
+          if (Option.isNone(found)) return yield* refuse("task_not_found")
+          const before = found.value
+          if (before.version !== asked.expected_version) {
+            return yield* withDetails(refuse("stale_version"), { current_version: before.version })
+          }
+          const after = { ...changed(before, asked, now), ...(depends_on === undefined ? undefined : { depends_on }) }
+          yield* allowed(before, after, asked)
+          if (depends_on !== undefined) yield* relink(project_id, asked.id, depends_on)
+          const waitsFor = yield* unfinishedOf(project_id, after, before, depends_on)
+          if (after.status === "in_progress" && before.status !== "in_progress" && waitsFor.length > 0) {
+            return yield* withDetails(refuse("task_dependencies_open"), { open: waitsFor })
+          }
+          const receipt = asked.receipt === undefined ? undefined : yield* receiptOf(asked.receipt, after, actor, now)
+          const written = yield* store.update(project_id, after, receipt, actorName(actor), now, yield* traceAt(now))
+          if (Option.isNone(written)) return yield* Effect.die("A locked task changed.")
+          if (receipt !== undefined && written.value.receipt_id === null) return yield* refuse("receipt_exists")
+          // A notification of the change is enqueued here, in this transaction.
+          const task = { ...after, ready: after.status === "open" && waitsFor.length === 0 }
+          return receipt === undefined ? { task } : { task, receipt }
+        }).pipe(sql.withTransaction)
+
+        return yield* once(Updated, { project_id, tool: "task_update" }, asked, now, work)
+      }, persistence)
+
+      const relink = Effect.fnUntraced(function* (project_id: string, id: string, depends_on: ReadonlyArray<string>) {
+        if (depends_on.includes(id)) return yield* refuse("task_dependency_cycle")
+        if ((yield* store.findAll(project_id, depends_on)).length !== depends_on.length) {
+          return yield* refuse("task_not_found")
+        }
+        if ((yield* store.reaches(project_id, depends_on, id)).length > 0) return yield* refuse("task_dependency_cycle")
+        yield* store.replaceDependencies(project_id, id, depends_on)
+      })
+
+      /** Ids of what the task still waits for; asked only where the answer counts. */
+      const unfinishedOf = Effect.fnUntraced(function* (
+        project_id: string,
+        after: Task,
+        before: Task,
+        depends_on: ReadonlyArray<string> | undefined
+      ) {
+        if (after.depends_on.length === 0 || (before.ready && depends_on === undefined)) return []
+        const found = yield* store.findAll(project_id, after.depends_on)
+        return found.filter(({ status }) => status !== "done" && status !== "cancelled").map(({ id }) => id)
+      })
+
+      const get = Effect.fn("Tasks.get")(function* ({ project_id }: Actor, id: string) {
+        const found = yield* store.find(project_id, id)
+        if (Option.isNone(found)) return yield* refuse("task_not_found")
+        const [receipts, dependencies, blocks] = yield* Effect.all([
+          store.receiptsOf(project_id, id, 5),
+          store.dependenciesOf(project_id, id),
+          store.blockedBy(project_id, id, 10)
+        ])
+        return { task: found.value, receipts, dependencies, blocks }
+      }, persistence)
+
+      const list = Effect.fn("Tasks.list")(function* ({ project_id }: Actor, asked: TaskList) {
+        const { assignee, cursor, limit = 25, order = "priority", ready, status, tag } = asked
+        const filters = ["task_list", order, status ?? null, ready ?? null, assignee ?? null, tag ?? null]
+        const after: Store.After =
+          order === "priority"
+            ? { order, keys: yield* Cursor.read(cursor, ByPriority, filters) }
+            : { order, keys: yield* Cursor.read(cursor, ByUpdate, filters) }
+        const found = yield* store.list(project_id, { assignee, ready, status, tag }, after, limit)
+        const page = found.slice(0, limit)
+        const last = page.at(-1)
+        if (found.length <= limit || last === undefined) return { tasks: page }
+        const keys =
+          order === "priority"
+            ? [last.priority, last.created_at.toISOString(), last.id]
+            : [last.updated_at.toISOString(), last.id]
+        return { tasks: page, next_cursor: Cursor.write(keys, filters) }
+      }, persistence)
+
+      return { create, update, get, list }
+    })
+  )
+}
+
+const ByPriority = Schema.Tuple([
+  Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 4 })),
+  Cursor.Time,
+  Cursor.Id
+])
+const ByUpdate = Schema.Tuple([Cursor.Time, Cursor.Id])
+
+const distinct = (texts: ReadonlyArray<string> = []): ReadonlyArray<string> => [...new Set(texts)]
+
+/** The task as the update leaves it; whether it may is asked afterwards. */
+const changed = (before: Task, asked: TaskUpdate, now: Date): Task => {
+  const status = asked.status ?? before.status
+  const released = status === "open" && before.status !== "open"
+  const assignee = asked.assignee !== undefined ? asked.assignee : released ? null : before.assignee
+  const claims = status === "in_progress" && (before.status !== "in_progress" || assignee !== before.assignee)
+  const closed = status === "done" || status === "cancelled"
+  const blocked = status === "blocked"
+  return {
+    ...before,
+    title: asked.title ?? before.title,
+    body: asked.body ?? before.body,
+    status,
+    priority: asked.priority ?? before.priority,
+    tags: asked.tags === undefined ? before.tags : distinct(asked.tags),
+    assignee,
+    claimed_at: claims ? now : status === "open" ? null : before.claimed_at,
+    version: before.version + 1,
+    blocked_reason: blocked ? (asked.blocked_reason ?? before.blocked_reason) : null,
+    blocked_kind: blocked ? (asked.blocked_kind ?? before.blocked_kind ?? "other") : null,
+    updated_at: now,
+    closed_at: closed ? (before.closed_at ?? now) : null
+  }
+}
+
+const allowed = Effect.fnUntraced(function* (before: Task, after: Task, asked: TaskUpdate) {
+  if (after.status !== before.status && !moves[before.status].includes(after.status)) {
+    return yield* withDetails(refuse("task_transition_invalid"), {
+      from: before.status,
+      to: after.status,
+      allowed: moves[before.status]
+    })
+  }
+  const speaksOfBlock = asked.blocked_reason !== undefined || asked.blocked_kind !== undefined
+  if (speaksOfBlock && after.status !== "blocked") {
+    return yield* withDetails(refuse("invalid_request"), {
+      field: asked.blocked_reason === undefined ? "blocked_kind" : "blocked_reason",
+      reason: "Only with status blocked"
+    })
+  }
+})
+
+const receiptOf = Effect.fnUntraced(function* (
+  asked: NonNullable<TaskUpdate["receipt"]>,
+  task: Task,
+  actor: Actor,
+  now: Date
+) {
+  return {
+    id: yield* uuidAt(now),
+    task_id: task.id,
+    session_ref: asked.session_ref,
+    worker: asked.worker,
+    thread: asked.thread ?? null,
+    outcome: asked.outcome,
+    summary: asked.summary,
+    next_steps: asked.next_steps ?? [],
+    pitfalls: asked.pitfalls ?? [],
+    git_checkpoint: asked.git_checkpoint ?? null,
+    task_version_after: task.version,
+    task_status_after: task.status,
+    actor: actorName(actor),
+    created_at: now
+  } satisfies Receipt
+})

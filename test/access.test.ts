@@ -1,0 +1,346 @@
+/** Who gets in where (spec 4.12, 5, 7.4; contract section 3). */
+import { assert, it as test, layer } from "@effect/vitest"
+import { Context, Duration, Effect, Option, Redacted, Result } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import * as FastCheck from "fast-check"
+import { Access } from "../src/access/Access.ts"
+import { challenges, credentialOf } from "../src/access/Challenges.ts"
+import { ProjectTokens } from "../src/access/ProjectTokens.ts"
+import * as Tokens from "../src/crypto/Tokens.ts"
+import { Clients } from "../src/oauth/Clients.ts"
+import { Grants } from "../src/oauth/Grants.ts"
+import { Projects } from "../src/projects/Projects.ts"
+import { expanded, scopes } from "../src/wire/Scopes.ts"
+import {
+  authorizeQuery,
+  Browser,
+  exchange,
+  makeClient,
+  makeToken,
+  obtainCode,
+  refresh,
+  signIn
+} from "./support/Agent.ts"
+import { Bridge } from "./support/Bridge.ts"
+import { send } from "./support/Http.ts"
+import { instance, Service } from "./support/Service.ts"
+
+type Here = Pick<Service["Service"], "services">
+
+const authorize = ({ services }: Here, authorization: string | undefined) =>
+  Context.get(services, Access).authorize(credentialOf(authorization))
+
+/** What a caller sees of a refusal. */
+const refusalOf = (here: Here, authorization: string | undefined) =>
+  Effect.map(Effect.result(authorize(here, authorization)), (result) =>
+    Result.isFailure(result)
+      ? { code: result.failure._tag, message: result.failure.message, challenge: result.failure.challenge }
+      : undefined
+  )
+
+const opens = (here: Here, token: string) =>
+  Effect.map(refusalOf(here, `Bearer ${token}`), (refusal) => refusal === undefined)
+
+layer(Service.layer)("a project token", (it) => {
+  it.effect("makes the caller an actor of its project", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { project_id, token, token_id } = yield* makeToken(service, { role: "reader" })
+      const actor = yield* authorize(service, `Bearer ${token}`)
+      assert.strictEqual(actor.project_id, project_id)
+      assert.strictEqual(actor.project_name, "Harbour")
+      assert.strictEqual(actor.role, "reader")
+      assert.deepEqual([...actor.scopes], ["context:read", "memory:read", "tasks:read", "documents:read"])
+      assert.deepEqual([actor.credential_id, actor.subject], [token_id, token_id])
+      assert.deepEqual([actor.client_id, actor.grant_id], [null, null])
+    })
+  )
+
+  it.effect("of a reader may not write, and none may register phones", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const reader = yield* Effect.flip(makeToken(service, { role: "reader", scopes: ["tasks:write"] }))
+      const phone = yield* Effect.flip(makeToken(service, { scopes: ["mobile:devices"] }))
+      assert.deepEqual([reader._tag, phone._tag], ["scope_not_allowed", "scope_not_allowed"])
+    })
+  )
+
+  it.effect("that may write may read the same noun", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { token } = yield* makeToken(service, { scopes: ["memory:write"] })
+      const actor = yield* authorize(service, `bearer  ${token}`)
+      assert.deepEqual([...actor.scopes], ["memory:read", "memory:write"])
+    })
+  )
+
+  it.effect("shows when it was used last, to the minute", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const tokens = Context.get(service.services, ProjectTokens)
+      const { project_id, token } = yield* makeToken(service)
+      const lastUse = Effect.map(tokens.list(project_id), ([only]) => only!.last_used_at?.getTime())
+      yield* authorize(service, `Bearer ${token}`)
+      const first = yield* lastUse
+      yield* TestClock.adjust(Duration.seconds(59))
+      yield* authorize(service, `Bearer ${token}`)
+      assert.strictEqual(yield* lastUse, first)
+      yield* TestClock.adjust(Duration.seconds(1))
+      yield* authorize(service, `Bearer ${token}`)
+      assert.strictEqual(yield* lastUse, first! + 60_000)
+    })
+  )
+
+  it.effect("revoked ends its OAuth grants at once", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { token, token_id } = yield* makeToken(service)
+      const { access_token, client_id, refresh_token } = yield* signIn(service, { token })
+      const { grant_ids } = yield* Context.get(service.services, ProjectTokens).revoke(token_id)
+      assert.lengthOf(grant_ids, 1)
+      assert.isFalse(yield* opens(service, token))
+      assert.isFalse(yield* opens(service, access_token))
+      const again = yield* refresh(service, { client_id, refresh_token })
+      assert.strictEqual(again.body.error, "invalid_grant")
+    })
+  )
+
+  it.effect("is stored as its hash only", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      const { token } = yield* makeToken(service)
+      const { access_token, refresh_token } = yield* signIn(service, { token })
+      for (const table of [
+        "project_token",
+        "oauth_grant",
+        "oauth_code",
+        "oauth_access_token",
+        "oauth_refresh_token",
+        "oauth_request",
+        "audit_event"
+      ]) {
+        const [{ text }] = (yield* sql.unsafe(
+          `select coalesce(string_agg(t::text, ''), '') as text from ${table} t`
+        )) as unknown as [{ text: string }]
+        for (const secret of [token, access_token, refresh_token]) {
+          assert.notInclude(text, secret, table)
+          assert.notInclude(text, Buffer.from(secret).toString("hex"), table)
+        }
+      }
+    })
+  )
+})
+
+layer(Service.layer)("an OAuth access token", (it) => {
+  it.effect("makes the caller an actor with the scopes that were granted", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { project_id, token, token_id } = yield* makeToken(service)
+      const query = { scope: "memory:write tasks:read offline_access openid" }
+      const { access_token, client_id, scope } = yield* signIn(service, { token, query })
+      const actor = yield* authorize(service, `Bearer ${access_token}`)
+      assert.strictEqual(scope, "memory:read memory:write tasks:read")
+      assert.deepEqual([...actor.scopes].join(" "), scope)
+      assert.deepEqual([actor.project_id, actor.subject, actor.client_id], [project_id, token_id, client_id])
+      assert.isString(actor.grant_id)
+    })
+  )
+
+  it.effect("ends after an hour, for phones after a quarter of one", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const phone = yield* makeClient(service, { scopes: ["mobile:devices", "context:read"] })
+      const desk = yield* signIn(service)
+      const mobile = yield* signIn(service, { client_id: phone, query: { scope: "mobile:devices context:read" } })
+      yield* TestClock.adjust(Duration.minutes(15))
+      assert.deepEqual(
+        [yield* opens(service, desk.access_token), yield* opens(service, mobile.access_token)],
+        [true, false]
+      )
+      yield* TestClock.adjust(Duration.minutes(45))
+      assert.isFalse(yield* opens(service, desk.access_token))
+    })
+  )
+
+  it.effect("ends with the client, the grant and the project", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { services } = service
+      const byClient = yield* signIn(service)
+      yield* Context.get(services, Clients).disable(byClient.client_id)
+      assert.isFalse(yield* opens(service, byClient.access_token))
+
+      const byGrant = yield* signIn(service)
+      const { grant_id } = yield* authorize(service, `Bearer ${byGrant.access_token}`)
+      yield* Context.get(services, Grants).revoke(grant_id!)
+      assert.isFalse(yield* opens(service, byGrant.access_token))
+
+      const { project_id, token } = yield* makeToken(service)
+      const byProject = yield* signIn(service, { token })
+      yield* Context.get(services, Projects).disable(project_id)
+      assert.isFalse(yield* opens(service, byProject.access_token))
+      assert.isFalse(yield* opens(service, token))
+      yield* Context.get(services, Projects).enable(project_id)
+      assert.isTrue(yield* opens(service, byProject.access_token))
+    })
+  )
+
+  it.effect("is for this base URL and this instance only", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { access_token } = yield* signIn(service)
+      const elsewhere = yield* instance({ SERVICE_BASE_URL: "https://other.example" })
+      const renamed = yield* instance({ SERVICE_INSTANCE_ID: "another" })
+      assert.isFalse(yield* opens(elsewhere, access_token))
+      assert.isFalse(yield* opens(renamed, access_token))
+    }).pipe(Effect.scoped)
+  )
+})
+
+layer(Service.layer)("the generic 401", (it) => {
+  it.effect("is the same, byte for byte, for every bad credential", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { services } = service
+      const expired = yield* makeToken(service, { ttl: Option.some(Duration.seconds(1)) })
+      yield* TestClock.adjust(Duration.seconds(1))
+      const revoked = yield* makeToken(service)
+      yield* Context.get(services, ProjectTokens).revoke(revoked.token_id)
+      const oauth = yield* signIn(service)
+      const elsewhere = yield* instance({ SERVICE_BASE_URL: "http://127.0.0.1:9999" })
+      const foreign = yield* signIn(elsewhere)
+      const bridge = yield* Bridge.make(service)
+      const bridgeToken = yield* bridge.enroll(service)
+      const unknown = Redacted.value(yield* Tokens.mint("sat"))
+
+      const bad = [
+        expired.token,
+        revoked.token,
+        oauth.refresh_token,
+        foreign.access_token,
+        bridgeToken,
+        bridge.credential,
+        unknown,
+        unknown.slice(0, -1),
+        "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+        "github_pat_11ABCDEFG0123456789_abcdefghijklmnopqrstuvwxyz",
+        "ghs_16C7e42F292c6912E7710c838347Ae178B4a",
+        "glpat-abcdefghijklmnopqrst",
+        "x".repeat(5000),
+        "with spaces in it"
+      ]
+      const refusals = yield* Effect.forEach(bad, (token) => refusalOf(service, `Bearer ${token}`))
+      assert.strictEqual(new Set(refusals.map((refusal) => JSON.stringify(refusal))).size, 1)
+      assert.strictEqual(refusals[0]!.code, "unauthorized")
+      assert.include(refusals[0]!.challenge, 'error="invalid_token"')
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("names no error where no credential came", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      for (const none of [undefined, "", "Bearer", "Bearer ", "Basic eDp5"]) {
+        const refusal = yield* refusalOf(service, none)
+        assert.strictEqual(
+          refusal?.challenge,
+          'Bearer resource_metadata="http://127.0.0.1:8787/.well-known/oauth-protected-resource/mcp", ' +
+            'scope="context:read memory:read tasks:read documents:read"'
+        )
+      }
+    })
+  )
+
+  it.effect("is followed by 403 with every scope the operation needs", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { token } = yield* makeToken(service, { role: "reader" })
+      const actor = yield* authorize(service, `Bearer ${token}`)
+      const refusal = yield* Effect.flip(
+        Context.get(service.services, Access).require(actor, "tasks:read", "tasks:write")
+      )
+      assert.strictEqual(refusal.status, 403)
+      assert.include(refusal.challenge, 'error="insufficient_scope"')
+      assert.include(refusal.challenge, 'scope="tasks:read tasks:write"')
+    })
+  )
+})
+
+layer(Service.layer)("every kind of token at every door", (it) => {
+  it.effect("opens the doors it is made for and no other", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { url } = service
+      const bridge = yield* Bridge.make(service)
+      const project = yield* makeToken(service)
+      const { client_id, code, verifier } = yield* obtainCode(service, { token: project.token })
+      const unused = yield* obtainCode(service, { client_id, token: project.token })
+      const oauth = (yield* exchange(service, { client_id, code, code_verifier: verifier })).body
+      const unclaimed = (yield* Bridge.make(service)).credential
+      const tokens = {
+        credential: unclaimed,
+        bridge: yield* bridge.enroll(service),
+        project: project.token,
+        access: oauth.access_token,
+        refresh: oauth.refresh_token,
+        code: unused.code
+      }
+      const good = (status: number) => status >= 200 && status < 300
+      const consent = (token: string) =>
+        Effect.gen(function* () {
+          const browser = new Browser(url)
+          const page = yield* browser.authorize(authorizeQuery({ client_id }))
+          return good((yield* browser.submit(page, { project_token: token })).status)
+        })
+      const doors: Record<string, (token: string) => Effect.Effect<boolean>> = {
+        access: (token) => opens(service, token),
+        "tokens/self": (token) =>
+          Effect.map(send(`${url}/bridge/v1/tokens/self`, { method: "GET", bearer: token }), (a) => good(a.status)),
+        consent,
+        refresh: (token) => Effect.map(refresh(service, { client_id, refresh_token: token }), (a) => good(a.status)),
+        code: (token) =>
+          Effect.map(exchange(service, { client_id, code: token, code_verifier: unused.verifier }), (a) =>
+            good(a.status)
+          )
+      }
+      const opened: Array<string> = []
+      for (const [door, knock] of Object.entries(doors)) {
+        for (const [kind, token] of Object.entries(tokens)) if (yield* knock(token)) opened.push(`${kind} at ${door}`)
+      }
+      assert.deepEqual(opened, [
+        "project at access",
+        "access at access",
+        "bridge at tokens/self",
+        "project at consent",
+        "refresh at refresh",
+        "code at code"
+      ])
+    })
+  )
+})
+
+test("writing implies reading of the same noun, and nothing else", () => {
+  assert.deepEqual(expanded(["tasks:write"]), ["tasks:read", "tasks:write"])
+  assert.deepEqual(expanded(scopes), scopes)
+  assert.deepEqual(expanded(["mobile:devices"]), ["mobile:devices"])
+})
+
+test("challenges are one Bearer with quoted values that parsers agree on", () => {
+  const { insufficient, invalid, missing } = challenges("https://bridge.example")
+  for (const challenge of [missing, invalid, insufficient(["memory:write"])]) {
+    assert.match(challenge, /^Bearer [a-z_]+="[^"\\]*"(, [a-z_]+="[^"\\]*")*$/)
+    assert.include(challenge, 'resource_metadata="https://bridge.example/.well-known/oauth-protected-resource/mcp"')
+  }
+})
+
+test("a credential is what stands after Bearer, in any case of letters", () => {
+  FastCheck.assert(
+    FastCheck.property(FastCheck.string(), (text) => {
+      const found = Option.map(credentialOf(`bEaReR ${text}`), Redacted.value)
+      const trimmed = text.trim()
+      const one = trimmed === "" || /[\n\r\u2028\u2029]/.test(trimmed) ? undefined : trimmed
+      assert.strictEqual(Option.getOrUndefined(found), one)
+    })
+  )
+})

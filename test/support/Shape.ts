@@ -1,0 +1,40 @@
+/** The rows of one project without what is random in them: two projects with the same history have the same shape. */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+
+export const shapeOf = (project_id: string) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const rows = yield* sql<{ row: string }>`
+      with identity as (select * from bridge_identity where project_id = ${project_id}::uuid)
+      select 'project ' || row(disabled_at) as row
+        from project
+       where project_id = ${project_id}::uuid
+      union all
+      select 'reference ' || row(reference, withdrawn_at)
+        from approved_account_reference
+       where project_id = ${project_id}::uuid
+      union all
+      select 'credential ' || row(reenroll_bridge_id is null, expires_at, revoked_at, claimed_at, challenge_expires_at)
+        from bridge_enrollment_credential
+       where project_id = ${project_id}::uuid
+      union all
+      select 'identity ' || row(status, challenge_expires_at, enrolled_at, revoked_at, generation,
+                                pending_rotation_id is null)
+        from identity
+      union all
+      select 'challenge ' || row(expires_at, consumed_at, token_id is null)
+        from enrollment_challenge join identity using (identity_id)
+      union all
+      select 'token ' || row(state, expires_at, ended_at, end_reason)
+        from bridge_token join identity using (identity_id)
+      union all
+      select 'rotation ' || row(state, confirmation_expires_at, ended_at)
+        from bridge_rotation join identity using (identity_id)
+      union all
+      select 'audit ' || row(action, outcome, code, count)
+        from audit_event
+       where project_id = ${project_id}::uuid
+       order by row`
+    return rows.map(({ row }) => row)
+  })
