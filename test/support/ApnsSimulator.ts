@@ -78,7 +78,6 @@ export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.a
         goawayAfter: undefined
       }
       const trusted = createPublicKey(provider.publicKey.export({ type: "spki", format: "pem" }))
-      const isTrusted = credentials(simulator, trusted, now)
 
       const server = http2.createSecureServer({
         key: tlsKey,
@@ -88,6 +87,7 @@ export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.a
       })
       server.on("session", (session) => {
         simulator.sessions++
+        const isTrusted = credentials(simulator, trusted, now)
         let answered = 0
         let proven = false
         open.add(session)
@@ -195,7 +195,7 @@ const mistakeIn = (headers: http2.IncomingHttpHeaders, body: Buffer, topic: stri
   return body.length > 4096 ? [413, "PayloadTooLarge"] : undefined
 }
 
-/** Signature, team, key, age, and that a new one does not come every minute. */
+/** Signature, team, key, age, and that a new one does not come every minute on one connection. */
 const credentials = ({ keyId, teamId }: ApnsSimulator, key: KeyObject, now: () => number) => {
   let newest: number | undefined
   return (authorization: string | undefined): [number, string] | undefined => {
