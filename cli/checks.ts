@@ -3,7 +3,7 @@ import { Effect, Layer, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fs from "node:fs"
 import { join } from "node:path"
-import { databasePlace, Settings, unusualLifetimes } from "../src/Config.ts"
+import { databasePlace, isLoopback, Settings, unusualLifetimes } from "../src/Config.ts"
 import { DatabaseClock } from "../src/database/Clock.ts"
 import { Database, durability, reachable } from "../src/database/Database.ts"
 import { review } from "../src/database/Migrations.ts"
@@ -42,6 +42,8 @@ const configured = Effect.fnUntraced(function* (dataDir: string, embedded: boole
   return [
     check("configuration", "ok", `Complete; the service is at ${settings.baseUrl.origin}.`),
     secrets(settings),
+    ...proxy(settings),
+    ...(yield* reached(settings)),
     ...unusualLifetimes(settings).map((sentence) => check("lifetimes", "warn", sentence)),
     ...(embedded ? [files(dataDir), space(dataDir)] : []),
     ...database
@@ -60,6 +62,42 @@ const secrets = ({ bridge }: Settings["Service"]) => {
     ? check("secrets", "ok", "At least 32 bytes each, and different.")
     : check("secrets", "fail", `${weak.join(", ")}: easy to guess; use the output of: openssl rand -base64 32`)
 }
+
+/** TLS ends in front of the service, so with an https address somebody else's connection reaches it. */
+const proxy = ({ baseUrl, http }: Settings["Service"]) => {
+  if (baseUrl.protocol !== "https:") return []
+  if (http.trustedProxies.length === 0) {
+    const message = "SERVICE_TRUSTED_PROXIES is empty: all callers share the proxy's address, and its rate limits."
+    return [check("proxy", "warn", `${message} Name the proxy, such as 127.0.0.1.`)]
+  }
+  return http.trustedProxies.some((network) => /\/0$/.test(network))
+    ? [check("proxy", "fail", "SERVICE_TRUSTED_PROXIES trusts everybody: any caller may choose its address.")]
+    : [check("proxy", "ok", "X-Forwarded-For is believed from the networks that are named.")]
+}
+
+/** Whether the address that clients are given leads to a service that runs, certificate included. */
+const reached = Effect.fnUntraced(function* ({ baseUrl }: Settings["Service"]) {
+  if (isLoopback(baseUrl)) return []
+  return yield* Effect.tryPromise({
+    try: (signal) => fetch(new URL("/healthz", baseUrl), { signal, redirect: "manual" }),
+    catch: (error) => String((error as { readonly cause?: { readonly code?: string } }).cause?.code ?? "no answer")
+  }).pipe(
+    Effect.timeoutOrElse({ duration: "5 seconds", orElse: () => Effect.fail("no answer in 5 s") }),
+    Effect.match({
+      onSuccess: ({ status }) =>
+        status === 200
+          ? [check("base_url", "ok", `${baseUrl.origin} answers, and its certificate is good.`)]
+          : [check("base_url", "warn", `${baseUrl.origin}/healthz answers ${status}: does the proxy lead here?`)],
+      onFailure: (reason) => [
+        check(
+          "base_url",
+          "warn",
+          `${baseUrl.origin} cannot be reached from here (${reason}): name, proxy, certificate?`
+        )
+      ]
+    })
+  )
+})
 
 const files = (dataDir: string) => {
   const file = join(dataDir, "secrets.env")

@@ -30,10 +30,11 @@ const builtIns = CliConfig.layer({
   builtIns: [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions, GlobalFlag.LogLevel]
 })
 
-const quiet = Layer.succeed(References.MinimumLogLevel, "Warn")
-
 // Asked of the arguments themselves: a usage error means that they could not be read in full.
 const asJson = process.argv.slice(2).some((argument) => /^--json(=true)?$/.test(argument))
+
+/** With --json no log line stands beside the one object, unless --log-level asks for it. */
+const quiet = Layer.succeed(References.MinimumLogLevel, asJson ? "None" : "Warn")
 
 const say = (code: string, message: string) =>
   Console.error(asJson ? JSON.stringify({ error: { code, message } }) : message)
@@ -68,7 +69,8 @@ const report = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   if (Option.isNone(failure)) {
     const { withoutValues } = yield* Effect.promise(() => import("../src/database/Persistence.ts"))
     yield* Effect.logError("The command failed").pipe(Effect.annotateLogs(withoutValues(cause)))
-    return yield* say("internal_error", "The command failed unexpectedly; the log line above says where.")
+    const where = asJson ? "--log-level error shows where" : "the log line above says where"
+    return yield* say("internal_error", `The command failed unexpectedly; ${where}.`)
   }
   const { _tag, message } = failure.value as { readonly _tag: string; readonly message: string }
   if (_tag === "ShowHelp" || _tag === "NotOk") return

@@ -38,6 +38,7 @@ import { revokeOauthGrant } from "./revoke-oauth-grant.ts"
 import { revokeProjectToken } from "./revoke-project-token.ts"
 import { run } from "./run.ts"
 import { showBridge } from "./show-bridge.ts"
+import { status } from "./status.ts"
 import { unpinDocument } from "./unpin-document.ts"
 import { withdrawAccountReference } from "./withdraw-account-reference.ts"
 
@@ -48,6 +49,7 @@ Command.make("service-admin").pipe(
   Command.withSubcommands([
     migrate,
     doctor,
+    status,
     backupDatabase,
     restoreDatabase,
     createProject,

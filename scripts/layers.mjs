@@ -18,12 +18,12 @@ const domains = {
   push: [],
   mobile: ["access", "oauth", "push", "continuity"],
   mcp: ["access", "oauth", "continuity", "documents"],
-  site: ["access", "oauth"]
+  site: ["oauth", "mcp", "continuity", "documents"]
 }
 const leaf = /^\/src\/(projects\/|audit\/|push\/Outbox\.ts$|site\/(Html|Page|Style)\.ts$)/
 
 /** The other folders of src: below the domains, except client/, which stands beside them. */
-const rooms = ["wire", "crypto", "database", "edge", "client"]
+const rooms = ["wire", "crypto", "database", "edge", "metrics", "client"]
 
 const effect = /^effect(\/|$)/
 const effectHttp = /^effect\/http(-api)?(\/|$)/

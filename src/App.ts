@@ -23,6 +23,10 @@ import { Enrollment } from "./enrollment/Enrollment.ts"
 import { sweeps as enrollmentSweeps } from "./enrollment/Sweeps.ts"
 import { http } from "./Http.ts"
 import { logLevel } from "./Logging.ts"
+import { Gauges } from "./metrics/Gauges.ts"
+import { otlp, pushedGauges } from "./metrics/Otlp.ts"
+import { Overview } from "./metrics/Overview.ts"
+import { prometheus } from "./metrics/Prometheus.ts"
 import { Devices } from "./mobile/Devices.ts"
 import { sweeps as mobileSweeps } from "./mobile/Sweeps.ts"
 import { Authorize } from "./oauth/Authorize.ts"
@@ -67,7 +71,7 @@ export const domains = Layer.mergeAll(
   Layer.provide(Ed25519.layerNode)
 )
 
-export const services = Layer.mergeAll(domains, Backup.layer, Transfer.layer).pipe(
+export const services = Layer.mergeAll(domains, Backup.layer, Transfer.layer, Overview.layer).pipe(
   Layer.provideMerge(DatabaseClock.layer),
   Layer.provideMerge(Database.layer),
   Layer.provideMerge(Settings.layer)
@@ -89,6 +93,9 @@ const sweeping = Effect.flatMap(Settings, ({ audit }) =>
   ])
 )
 
+const metrics = Layer.merge(prometheus, pushedGauges).pipe(Layer.provide(Gauges.layer))
+const outermost = Layer.merge(logLevel, otlp).pipe(Layer.provide(Settings.layer))
+
 /** Apple's service where it is configured, else the log. */
 const pushProvider = Layer.unwrap(
   Effect.map(Settings, ({ push }) => (push.apns === undefined ? logProvider : apnsProvider))
@@ -101,7 +108,7 @@ export const server = Layer.effectDiscard(
   Effect.all([warnOfLifetimes, migrateUntilDone, announce, delivering, Effect.forkScoped(sweeping)], { discard: true })
 ).pipe(
   Layer.provide(Layer.provide(Worker.layer, pushProvider)),
-  Layer.provideMerge(http),
+  Layer.provideMerge(Layer.merge(http, metrics)),
   Layer.provide(services),
-  Layer.provide(Layer.provide(logLevel, Settings.layer))
+  Layer.provide(outermost)
 )

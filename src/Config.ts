@@ -65,15 +65,17 @@ const secret = (name: string) =>
     )
   )
 
+const port = (name: string, least: number) =>
+  Config.Int(name).pipe(
+    Config.mapEffect((port) =>
+      port >= least && port <= 65_535 ? Effect.succeed(port) : invalid(`${name} is a port from ${least} to 65535.`)
+    )
+  )
+
 const http = Config.all({
   host: Config.NonEmptyString("SERVICE_HOST").pipe(Config.withDefault("127.0.0.1")),
   // 0: any free port.
-  port: Config.Int("SERVICE_PORT").pipe(
-    Config.withDefault(8787),
-    Config.mapEffect((port) =>
-      port >= 0 && port <= 65_535 ? Effect.succeed(port) : invalid("SERVICE_PORT is a port from 0 to 65535.")
-    )
-  ),
+  port: port("SERVICE_PORT", 0).pipe(Config.withDefault(8787)),
   baseUrl: optionalText("SERVICE_BASE_URL"),
   trustedProxies: commaSeparated("SERVICE_TRUSTED_PROXIES").pipe(Config.withDefault<Array<string>>([])),
   rateLimits: onOff("SERVICE_RATE_LIMITS", "on"),
@@ -167,43 +169,40 @@ const mcp = Config.all({
   revision: Config.NonEmptyString("SERVICE_REVISION").pipe(Config.withDefault(revision))
 })
 
-const topics = commaSeparated("SERVICE_APNS_TOPICS")
-  .pipe(Config.withDefault<ReadonlyArray<string>>([]))
-  .pipe(
-    Config.mapEffect((topics) =>
-      topics.every((topic) => isTopic(topic))
-        ? Effect.succeed(topics)
-        : invalid("SERVICE_APNS_TOPICS lists bundle ids such as com.example.app.")
-    )
+const topics = commaSeparated("SERVICE_APNS_TOPICS").pipe(
+  Config.withDefault<ReadonlyArray<string>>([]),
+  Config.mapEffect((topics) =>
+    topics.every((topic) => isTopic(topic))
+      ? Effect.succeed(topics)
+      : invalid("SERVICE_APNS_TOPICS lists bundle ids such as com.example.app.")
   )
+)
 
 const push = Config.all({
-  tokenKeys: commaSeparated("SERVICE_PUSH_TOKEN_KEYS")
-    .pipe(Config.withDefault<ReadonlyArray<string>>([]))
-    .pipe(
-      Config.mapEffect((entries) => {
-        const keys = entries.map((entry) => /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/_-]{43}=?)$/.exec(entry))
-        const ids = keys.map((key) => key?.[1])
-        return keys.every((key) => key !== null) && !ids.includes("derived") && new Set(ids).size === ids.length
-          ? Effect.succeed(
-              keys.map(([, id, key]) => ({ id: id!, key: Redacted.make<Uint8Array>(Buffer.from(key!, "base64")) }))
-            )
-          : invalid(
-              "SERVICE_PUSH_TOKEN_KEYS is a list such as k2:KEY,k1:KEY; each KEY is 32 bytes in base64, no name is derived."
-            )
-      })
-    ),
+  tokenKeys: commaSeparated("SERVICE_PUSH_TOKEN_KEYS").pipe(
+    Config.withDefault<ReadonlyArray<string>>([]),
+    Config.mapEffect((entries) => {
+      const keys = entries.map((entry) => /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/_-]{43}=?)$/.exec(entry))
+      const ids = keys.map((key) => key?.[1])
+      return keys.every((key) => key !== null) && !ids.includes("derived") && new Set(ids).size === ids.length
+        ? Effect.succeed(
+            keys.map(([, id, key]) => ({ id: id!, key: Redacted.make<Uint8Array>(Buffer.from(key!, "base64")) }))
+          )
+        : invalid(
+            "SERVICE_PUSH_TOKEN_KEYS is a list such as k2:KEY,k1:KEY; each KEY is 32 bytes in base64, no name is derived."
+          )
+    })
+  ),
   lookupKey: optionalSecret("SERVICE_PUSH_LOOKUP_KEY"),
   lookupKeyPrevious: optionalSecret("SERVICE_PUSH_LOOKUP_KEY_PREVIOUS"),
-  environments: commaSeparated("SERVICE_APNS_ENVIRONMENTS")
-    .pipe(Config.withDefault<ReadonlyArray<string>>(environments))
-    .pipe(
-      Config.mapEffect((names) =>
-        names.length > 0 && names.every((name) => (environments as ReadonlyArray<string>).includes(name))
-          ? Effect.succeed(names as ReadonlyArray<Environment>)
-          : invalid(`SERVICE_APNS_ENVIRONMENTS lists ${environments.join(" or ")}.`)
-      )
-    ),
+  environments: commaSeparated("SERVICE_APNS_ENVIRONMENTS").pipe(
+    Config.withDefault<ReadonlyArray<string>>(environments),
+    Config.mapEffect((names) =>
+      names.length > 0 && names.every((name) => (environments as ReadonlyArray<string>).includes(name))
+        ? Effect.succeed(names as ReadonlyArray<Environment>)
+        : invalid(`SERVICE_APNS_ENVIRONMENTS lists ${environments.join(" or ")}.`)
+    )
+  ),
   topics,
   // Undefined: notifications are only logged.
   apns: Config.all({
@@ -226,7 +225,22 @@ const push = Config.all({
   caFile: optionalText("SERVICE_APNS_CA_FILE")
 })
 
-const all = Config.all({ http, database, audit, bridge, access, oauth, mcp, push })
+/** Who watches. Absent: nobody. */
+const telemetry = Config.all({
+  metricsPort: Config.option(port("SERVICE_METRICS_PORT", 1)).pipe(Config.map(Option.getOrUndefined)),
+  otlpUrl: optionalText("SERVICE_OTLP_URL").pipe(
+    Config.mapEffect((text) => {
+      const url = text !== undefined && URL.canParse(text) ? new URL(text) : undefined
+      // A password or a key in the address would show up in whatever prints it.
+      const plain = url !== undefined && /^https?:$/.test(url.protocol) && url.href === `${url.origin}${url.pathname}`
+      return text === undefined || plain
+        ? Effect.succeed(text)
+        : invalid("SERVICE_OTLP_URL is an address such as http://127.0.0.1:4318, without password and query.")
+    })
+  )
+})
+
+const all = Config.all({ http, database, audit, bridge, access, oauth, mcp, push, telemetry })
 type Read = Config.Success<typeof all>
 
 /** What follows from several settings at once. */

@@ -20,10 +20,11 @@ import { MobileHttp } from "./mobile/Http.ts"
 import { ConsentHttp } from "./oauth/ConsentHttp.ts"
 import { OAuthHttp } from "./oauth/Http.ts"
 import { RetiredHttp, RotationHttp } from "./rotation/Http.ts"
+import { SiteHttp } from "./site/Http.ts"
 import { refuse } from "./wire/Errors.ts"
 import { answer } from "./wire/Refusal.ts"
 
-const ok = HttpServerResponse.jsonUnsafe({ status: "ok" })
+const ok = HttpServerResponse.jsonUnsafe({ status: "ok" }, { headers: { "cache-control": "no-store" } })
 
 /** Shallow liveness (spec 4.9): the process answers; the database is not asked. */
 const healthz = HttpRouter.add("GET", "/healthz", Effect.succeed(ok))
@@ -55,6 +56,7 @@ const routes = Layer.mergeAll(
   McpHttp,
   OAuthHttp,
   ConsentHttp,
+  SiteHttp,
   healthz,
   readyz,
   ...["/healthz", "/readyz", "/openapi.json"].map((path) => onlyMethods(path as HttpRouter.PathInput, ["GET"])),

@@ -12,18 +12,8 @@ import { Clients } from "../src/oauth/Clients.ts"
 import { Grants } from "../src/oauth/Grants.ts"
 import { Projects } from "../src/projects/Projects.ts"
 import { expanded, scopes } from "../src/wire/Scopes.ts"
-import {
-  authorizeQuery,
-  Browser,
-  exchange,
-  makeClient,
-  makeToken,
-  obtainCode,
-  refresh,
-  signIn
-} from "./support/Agent.ts"
+import { makeClient, makeToken, refresh, signIn } from "./support/Agent.ts"
 import { Bridge } from "./support/Bridge.ts"
-import { send } from "./support/Http.ts"
 import { instance, Service } from "./support/Service.ts"
 
 type Here = Pick<Service["Service"], "services">
@@ -263,59 +253,6 @@ layer(Service.layer)("the generic 401", (it) => {
       assert.strictEqual(refusal.status, 403)
       assert.include(refusal.challenge, 'error="insufficient_scope"')
       assert.include(refusal.challenge, 'scope="tasks:read tasks:write"')
-    })
-  )
-})
-
-layer(Service.layer)("every kind of token at every door", (it) => {
-  it.effect("opens the doors it is made for and no other", () =>
-    Effect.gen(function* () {
-      const service = yield* Service
-      const { url } = service
-      const bridge = yield* Bridge.make(service)
-      const project = yield* makeToken(service)
-      const { client_id, code, verifier } = yield* obtainCode(service, { token: project.token })
-      const unused = yield* obtainCode(service, { client_id, token: project.token })
-      const oauth = (yield* exchange(service, { client_id, code, code_verifier: verifier })).body
-      const unclaimed = (yield* Bridge.make(service)).credential
-      const tokens = {
-        credential: unclaimed,
-        bridge: yield* bridge.enroll(service),
-        project: project.token,
-        access: oauth.access_token,
-        refresh: oauth.refresh_token,
-        code: unused.code
-      }
-      const good = (status: number) => status >= 200 && status < 300
-      const consent = (token: string) =>
-        Effect.gen(function* () {
-          const browser = new Browser(url)
-          const page = yield* browser.authorize(authorizeQuery({ client_id }))
-          return good((yield* browser.submit(page, { project_token: token })).status)
-        })
-      const doors: Record<string, (token: string) => Effect.Effect<boolean>> = {
-        access: (token) => opens(service, token),
-        "tokens/self": (token) =>
-          Effect.map(send(`${url}/bridge/v1/tokens/self`, { method: "GET", bearer: token }), (a) => good(a.status)),
-        consent,
-        refresh: (token) => Effect.map(refresh(service, { client_id, refresh_token: token }), (a) => good(a.status)),
-        code: (token) =>
-          Effect.map(exchange(service, { client_id, code: token, code_verifier: unused.verifier }), (a) =>
-            good(a.status)
-          )
-      }
-      const opened: Array<string> = []
-      for (const [door, knock] of Object.entries(doors)) {
-        for (const [kind, token] of Object.entries(tokens)) if (yield* knock(token)) opened.push(`${kind} at ${door}`)
-      }
-      assert.deepEqual(opened, [
-        "project at access",
-        "access at access",
-        "bridge at tokens/self",
-        "project at consent",
-        "refresh at refresh",
-        "code at code"
-      ])
     })
   )
 })

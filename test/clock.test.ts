@@ -1,6 +1,6 @@
 /** The database's time (contract section 1, "Time"): replicas with wrong clocks agree on what has expired. */
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Layer, Scope } from "effect"
+import { Context, Effect, Layer, Option, Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { DatabaseClock } from "../src/database/Clock.ts"
@@ -87,8 +87,10 @@ layer(TestDatabase.sql)("the database clock", (it) => {
       )
       const of = Context.get(services, DatabaseClock)
       assert.strictEqual((yield* Effect.flip(of.now))._tag, "bridge_persistence_error")
+      assert.isTrue(Option.isNone(yield* of.told))
       yield* line.heal
       assert.approximately(yield* error(of), 0, tolerance)
+      assert.isTrue(Option.isSome(yield* of.told))
     })
   )
 })

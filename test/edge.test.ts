@@ -1,6 +1,6 @@
 /** The edge: what every answer has, and what is refused before any domain sees it (spec 4, 7.1; contract sections 2, 8). */
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Clock, Effect } from "effect"
 import { OpenApi } from "effect/http-api"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
@@ -34,7 +34,9 @@ const served: Readonly<Record<string, ReadonlyArray<string>>> = {
   ),
   "/healthz": ["GET"],
   "/readyz": ["GET"],
-  "/openapi.json": ["GET"]
+  "/openapi.json": ["GET"],
+  "/": ["GET"],
+  "/docs": ["GET"]
 }
 
 layer(Service.layer)("a route", (it) => {
@@ -341,6 +343,18 @@ layer(Service.layer)("a client that asks too often", (it) => {
 })
 
 layer(Service.layer)("every answer", (it) => {
+  it.effect("tells the time that decides what has expired", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Service
+      yield* TestClock.adjust("1 hour")
+      const now = new Date(yield* Clock.currentTimeMillis).toUTCString()
+      for (const path of ["/healthz", "/nowhere", "/bridge/v1/tokens/self"]) {
+        const { headers } = yield* request(url, "GET", path)
+        assert.strictEqual(headers.get("date"), now)
+      }
+    })
+  )
+
   it.effect("carries a request id of its own, whatever the client sent as one", () =>
     Effect.gen(function* () {
       const { url } = yield* Service

@@ -90,6 +90,8 @@ const layers: ReadonlyArray<readonly [file: string, code: string, says?: string]
   ["src/oauth/Pages.ts", imports("../site/Html.ts")],
   ["src/oauth/Pages.ts", imports("../site/Docs.ts"), above],
   ["src/site/Page.ts", imports("../oauth/OAuth.ts"), leaves],
+  ["src/site/Docs.ts", imports("../mcp/Tools.ts")],
+  ["src/mcp/Http.ts", imports("../site/Docs.ts"), above],
 
   ["src/client/Client.ts", imports("../Api.ts")],
   ["src/client/Client.ts", imports("../wire/Ids.ts")],
@@ -109,14 +111,17 @@ const layers: ReadonlyArray<readonly [file: string, code: string, says?: string]
   ["src/database/Database.ts", imports("../../scripts/build.mjs"), nothing],
   ["src/audit/Audit.ts", imports("../App.ts"), "top of the graph"],
 
-  ["src/site/Pages.ts", `export * from "../mcp/Tools.ts"`, above],
-  ["src/site/Pages.ts", `export { tools } from "../mcp/Tools.ts"`, above],
-  ["src/site/Pages.ts", `import type { Tools } from "../mcp/Tools.ts"; export type T = Tools`, above],
-  ["src/site/Pages.ts", `export type Listed = typeof import("../mcp/Tools.ts")`, above],
-  ["src/site/Pages.ts", `export const later = () => import("../mcp/Tools.ts")`, above],
+  ["src/documents/Pages.ts", `export * from "../mcp/Tools.ts"`, above],
+  ["src/documents/Pages.ts", `export { tools } from "../mcp/Tools.ts"`, above],
+  ["src/documents/Pages.ts", `import type { Tools } from "../mcp/Tools.ts"; export type T = Tools`, above],
+  ["src/documents/Pages.ts", `export type Listed = typeof import("../mcp/Tools.ts")`, above],
+  ["src/documents/Pages.ts", `export const later = () => import("../mcp/Tools.ts")`, above],
 
   ["src/weather/Sky.ts", "export const blue = 1", "has no row"],
   ["src/edge/Sky.ts", "export const blue = 1"],
+  ["src/metrics/Sky.ts", "export const blue = 1"],
+  ["src/metrics/Gauges.ts", imports("../bridge/Errors.ts")],
+  ["src/metrics/Gauges.ts", imports("../bridge/Bridges.ts"), "What is no domain"],
 
   ["src/audit/Instants.ts", "export const past = new Date(5)"],
   ["src/audit/Instants.ts", "export const today = new Date()", "database clock"],

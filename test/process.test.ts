@@ -48,7 +48,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
   it.effect("finishes what it has begun, takes nothing new, and exits with 0", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const server = yield* serviceProcess
+      const server = yield* serviceProcess()
       const bridge = yield* fresh()
       const challenge = yield* bridge.askChallenge(server)
       assert.strictEqual(challenge.status, 201, challenge.text)

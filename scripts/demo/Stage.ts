@@ -15,6 +15,9 @@ import { kinds } from "../../src/crypto/Tokens.ts"
 
 export class DemoError extends Data.TaggedError("DemoError")<{ readonly message: string }> {}
 
+export const expected = (what: string, got: string | undefined) =>
+  what === got ? Effect.void : Effect.fail(new DemoError({ message: `Expected ${what}, and it was ${got}.` }))
+
 /** What befalls the first request whose path ends so. */
 export type Mishap =
   /** The service acts, and its answer never arrives. */
@@ -38,7 +41,7 @@ export const shown = (text: string) =>
 export const stage = Effect.fnUntraced(function* (running: string | undefined) {
   const scratch = yield* temporary
   const env = running === undefined ? yield* ownServer(scratch) : process.env
-  const base_url = running ?? env["SERVICE_BASE_URL"]!
+  const base_url = running?.replace(/\/$/, "") ?? env["SERVICE_BASE_URL"]!
 
   const admin = Effect.fnUntraced(function* (...args: ReadonlyArray<string>) {
     yield* Console.log(`  $ service-admin ${args.map((arg) => (/\s/.test(arg) ? `"${arg}"` : arg)).join(" ")}`)
@@ -74,7 +77,7 @@ export const stage = Effect.fnUntraced(function* (running: string | undefined) {
       return body.error?.code
     })
 
-  return { base_url, scratch, admin, bridge, ask }
+  return { base_url, scratch, admin, bridge, ask, via: transcribed() }
 })
 export type Stage = Effect.Success<ReturnType<typeof stage>>
 
@@ -99,14 +102,15 @@ const transcribed = (mishap?: Mishap): typeof fetch => {
   return async (input, init) => {
     const { pathname } = new URL(String(input))
     const headers = new Headers(init?.headers)
-    const sent = ["authorization", "idempotency-key"].flatMap((name) =>
+    const sent = ["mcp-name", "authorization", "idempotency-key"].flatMap((name) =>
       headers.has(name) ? [`${name}: ${headers.get(name)}`] : []
     )
     print([`  ${init?.method ?? "GET"} ${pathname}`, ...sent].join("   "))
     const response = await fetch(input, init)
     const body = await response.text()
     const replayed = response.headers.get("idempotency-replayed") === null ? "" : " (replayed)"
-    print(`    ${response.status}${replayed} ${body}`)
+    const [to] = response.headers.get("location")?.split("?") ?? []
+    print(`    ${response.status}${replayed} ${to === undefined ? legible(body) : `to ${to}`}`)
     if (lost !== undefined && pathname.endsWith(lost)) {
       lost = undefined
       print("    × The answer is lost on the way.")
@@ -114,6 +118,17 @@ const transcribed = (mishap?: Mishap): typeof fetch => {
     }
     return new Response(body, response)
   }
+}
+
+/** Of a page its title; of the result of a tool what it says once, where the protocol says it twice. */
+const legible = (body: string) => {
+  if (!body.startsWith("{")) return /<title>(.*?)<\/title>/.exec(body)?.[1] ?? body
+  const { result } = JSON.parse(body)
+  return result === undefined
+    ? body
+    : result.isError === true
+      ? result.content[0].text
+      : JSON.stringify(result.structuredContent)
 }
 
 const print = (line: string) => console.log(shown(line))

@@ -3,7 +3,7 @@ import { Effect, Redacted } from "effect"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Scene } from "../demo.ts"
-import { DemoError, type Stage } from "./Stage.ts"
+import { expected, type Stage } from "./Stage.ts"
 
 /** What the scenes hand on. */
 const played: { project_id: string } = { project_id: "" }
@@ -24,9 +24,6 @@ const enroll = Effect.fnUntraced(function* (stage: Stage, name: string) {
   }
   yield* stage.bridge(name, (bridge) => bridge.enroll(order))
 })
-
-const expected = (code: string, got: string | undefined) =>
-  code === got ? Effect.void : Effect.fail(new DemoError({ message: `Expected ${code}, and it was ${got}.` }))
 
 /** The refusal that the scene is about. */
 const refused = <A, E extends { readonly _tag: string }, R>(code: E["_tag"], self: Effect.Effect<A, E, R>) =>

@@ -5,7 +5,7 @@
  * and monotonic time part by more than a second (a clock that was set, a machine that slept). Each operation takes one
  * instant when it starts and passes it to every statement; no statement calls `now()`.
  */
-import { Clock, Context, Effect, Layer, Ref, Schedule, Schema } from "effect"
+import { Clock, Context, Effect, Layer, type Option, Ref, Schedule, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { firstRow } from "../wire/Rows.ts"
 import { persistence } from "./Persistence.ts"
@@ -18,10 +18,14 @@ interface Measurement {
   readonly drift: number
 }
 
+const local = Effect.map(Clock.currentTimeMillis, (millis) => new Date(millis))
+
 export class DatabaseClock extends Context.Service<
   DatabaseClock,
   {
     readonly now: Effect.Effect<Date, SharedRefusal<"bridge_persistence_error">>
+    /** `now` where it is known without asking the database. */
+    readonly told: Effect.Effect<Option.Option<Date>>
     /** Milliseconds that the database is ahead of this process. */
     readonly offset: Effect.Effect<number, SharedRefusal<"bridge_persistence_error">>
   }
@@ -41,27 +45,33 @@ export class DatabaseClock extends Context.Service<
         return measured
       }).pipe(persistence)
 
-      const current = Effect.gen(function* () {
-        const wall = yield* Clock.currentTimeMillis
-        const known = yield* Ref.get(latest)
-        const holds = known !== undefined && Math.abs((yield* driftOf(wall)) - known.drift) <= 1000
-        return holds ? known : yield* measure
+      /** Absent when the clocks have parted since. */
+      const known = Effect.gen(function* () {
+        const last = yield* Ref.get(latest)
+        if (last === undefined) return undefined
+        const drift = yield* Effect.flatMap(Clock.currentTimeMillis, driftOf)
+        return Math.abs(drift - last.drift) <= 1000 ? last : undefined
       })
+      const current = Effect.flatMap(known, (measured) => (measured === undefined ? measure : Effect.succeed(measured)))
 
       const offset = Effect.map(current, (measured) => measured.offset)
-      const now = Effect.gen(function* () {
-        const ahead = yield* offset
+      const corrected = Effect.fnUntraced(function* (ahead: number) {
         return new Date(Math.round((yield* Clock.currentTimeMillis) + ahead))
       })
+      const now = Effect.flatMap(offset, corrected)
+      const told = Effect.flatMap(known, (measured) =>
+        measured === undefined ? Effect.succeedNone : Effect.asSome(corrected(measured.offset))
+      )
 
       yield* measure.pipe(Effect.ignore, Effect.repeat(Schedule.spaced("1 minute")), Effect.forkScoped)
-      return { now, offset }
+      return { now, told, offset }
     })
   )
 
   /** Effect's clock as it is, so that TestClock decides what has expired. */
   static readonly layerLocal = Layer.succeed(DatabaseClock, {
-    now: Effect.map(Clock.currentTimeMillis, (millis) => new Date(millis)),
+    now: local,
+    told: Effect.asSome(local),
     offset: Effect.succeed(0)
   })
 }

@@ -5,6 +5,7 @@
  */
 import { Effect, Schedule, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
+import { count, sweepFailures, sweptRows } from "../metrics/Metrics.ts"
 import type { SharedRefusal } from "../wire/Errors.ts"
 import { rows } from "../wire/Rows.ts"
 import { DatabaseClock } from "./Clock.ts"
@@ -28,14 +29,16 @@ export const sweepOnce = Effect.fn("Sweeper.sweepOnce")(function* (sweeps: Reado
   const sql = yield* SqlClient.SqlClient
   const now = yield* (yield* DatabaseClock).now
   for (const { name, run } of sweeps) {
-    const batch = sql.withTransaction(
-      Effect.gen(function* () {
-        const [{ mine } = { mine: false }] = yield* rows(Schema.Struct({ mine: Schema.Boolean }))(
-          sql`select pg_try_advisory_xact_lock(hashtext('bridge-service sweep'), hashtext(${name})) as mine`
-        )
-        return mine ? (yield* run(sql, now, limit)).length : 0
-      })
-    )
+    const batch = sql
+      .withTransaction(
+        Effect.gen(function* () {
+          const [{ mine } = { mine: false }] = yield* rows(Schema.Struct({ mine: Schema.Boolean }))(
+            sql`select pg_try_advisory_xact_lock(hashtext('bridge-service sweep'), hashtext(${name})) as mine`
+          )
+          return mine ? (yield* run(sql, now, limit)).length : 0
+        })
+      )
+      .pipe(Effect.tap((done) => count(sweptRows(name), done)))
     yield* Effect.repeat(batch, { while: (done) => done === limit })
   }
 })
@@ -44,15 +47,22 @@ export const sweepOnce = Effect.fn("Sweeper.sweepOnce")(function* (sweeps: Reado
 export const sweepForever = (sweeps: ReadonlyArray<Sweep>) =>
   Effect.gen(function* () {
     const { dedicated } = yield* Database
-    const each = Effect.forEach(sweeps, (sweep) =>
-      Effect.annotateLogs(survive(sweepOnce([sweep])), "sweep", sweep.name)
+    yield* Effect.forEach(sweeps, ({ name }) =>
+      Effect.andThen(count(sweptRows(name), 0), count(sweepFailures(name), 0))
     )
-    yield* survive(dedicated(each)).pipe(Effect.schedule(Schedule.spaced("1 minute")))
+    const each = Effect.forEach(sweeps, (sweep) =>
+      Effect.annotateLogs(survive(sweepOnce([sweep]), sweep.name), "sweep", sweep.name)
+    )
+    yield* survive(dedicated(each), "connect").pipe(Effect.schedule(Schedule.spaced("1 minute")))
   })
 
-const survive = <A, R>(self: Effect.Effect<A, SqlError.SqlError | SharedRefusal<"bridge_persistence_error">, R>) =>
+const survive = <A, R>(
+  self: Effect.Effect<A, SqlError.SqlError | SharedRefusal<"bridge_persistence_error">, R>,
+  sweep: string
+) =>
   self.pipe(
     Effect.asVoid,
+    Effect.onError(() => count(sweepFailures(sweep))),
     Effect.catch((error) =>
       Effect.logWarning("A sweep failed").pipe(Effect.annotateLogs(error._tag === "SqlError" ? describe(error) : {}))
     ),

@@ -24,4 +24,4 @@ const table = {
 } as const
 
 export type DocumentRefusal<Code extends keyof typeof table = keyof typeof table> = RefusalOf<typeof table, Code>
-export const { refuse } = fromTable(table)
+export const { codes, refuse } = fromTable(table)

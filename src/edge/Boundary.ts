@@ -1,14 +1,17 @@
 /**
- * Around every request: a request id, and one answer for everything that no handler answered.
+ * Around every request: a request id, the database's time as `Date`, and one answer for everything that no handler
+ * answered.
  *
  * Whatever ends a request (no route, a body too large, a lost database, a defect) leaves as the error object of spec
  * 2.7. A defect is logged under the request id and shown as a bare `internal_error`.
  */
-import { type Cause, Effect, Option, type Types } from "effect"
+import { type Cause, Clock, Context, Effect, Option, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { uuid } from "../crypto/Random.ts"
 import { findToken } from "../crypto/Tokens.ts"
+import { DatabaseClock } from "../database/Clock.ts"
 import { databaseLoss } from "../database/Persistence.ts"
+import { count, elapsed, requests, requestSeconds } from "../metrics/Metrics.ts"
 import { refuse } from "../wire/Errors.ts"
 import { Caller } from "../wire/Headers.ts"
 import { answer } from "../wire/Refusal.ts"
@@ -26,20 +29,36 @@ type Handled = Effect.fn.Return<
 export const boundary = HttpRouter.middleware(
   Effect.gen(function* () {
     const addresses = yield* Addresses
+    const clock = yield* DatabaseClock
+    // A client counts down to `expires_at` from it, so both have to be of one clock (RFC 9110 6.6.1).
+    const date = Effect.map(
+      clock.told,
+      Option.match({ onNone: () => ({}), onSome: (at) => ({ date: at.toUTCString() }) })
+    )
     return Effect.fnUntraced(function* (
       handled: Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled>
     ): Handled {
       const request = yield* HttpServerRequest.HttpServerRequest
       const requestId = yield* uuid
+      const since = yield* Clock.monotonicTimeNanos
       const caller = {
         address: addresses.of(request),
         userAgent: withoutToken(request.headers["user-agent"] ?? "").slice(0, 200)
       }
-      return yield* handled.pipe(
+      // The router would take it for "/".
+      const named = request.originalUrl === "*" ? Effect.succeed(answer(refuse("not_found"))) : handled
+      return yield* named.pipe(
         Effect.catchCause(answerTo),
-        Effect.map((response) =>
-          HttpServerResponse.setHeaders(inErrorShape(response), { ...standing(request), "x-request-id": requestId })
+        Effect.flatMap((response) =>
+          Effect.map(date, (told) =>
+            HttpServerResponse.setHeaders(inErrorShape(response), {
+              ...standing(request),
+              ...told,
+              "x-request-id": requestId
+            })
+          )
         ),
+        Effect.tap((response) => measure(request.method, response.status, since)),
         Effect.tap((response) => record(request, response)),
         Effect.provideService(HttpServerRequest.HttpServerRequest, strictUtf8(request)),
         Effect.provideService(Caller, caller),
@@ -83,6 +102,21 @@ const byStatus: Record<number, Parameters<typeof answer>[0]> = {
   500: refuse("internal_error"),
   503: refuse("bridge_persistence_error", 1)
 }
+
+/** By the template of the route: the path that was asked for can be anything. */
+const measure = (method: string, status: number, since: bigint) =>
+  Effect.withFiber((fiber) => {
+    const route = Option.match(Context.getOption(fiber.context, HttpRouter.RouteContext), {
+      onNone: () => "unknown",
+      onSome: ({ route }) => route.path
+    })
+    // There are some thirty methods: those that a path does not serve are counted as one.
+    const served = route !== "unknown" && status !== 405
+    return Effect.andThen(
+      count(requests(served ? method : "other", route, String(status))),
+      elapsed(requestSeconds(route), since)
+    )
+  })
 
 const record = (request: HttpServerRequest.HttpServerRequest, response: HttpServerResponse.HttpServerResponse) => {
   const path = withoutToken(request.url.split("?")[0]!)

@@ -1,6 +1,6 @@
 /** The two enrollment endpoints (spec 4.1, 4.2). */
 import { Schema } from "effect"
-import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
+import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import {
   BootstrapCredential,
   IdempotencyHeaders,
@@ -77,6 +77,7 @@ const createChallenge = HttpApiEndpoint.post("createChallenge", "/enrollment/cha
 })
   .middleware(WellFormed)
   .middleware(BootstrapCredential)
+  .annotate(OpenApi.Summary, "Claims the bootstrap credential for a key, and returns a nonce to sign.")
 
 const prove = HttpApiEndpoint.post("prove", "/enrollment/proofs", {
   headers: IdempotencyHeaders,
@@ -99,7 +100,9 @@ const prove = HttpApiEndpoint.post("prove", "/enrollment/proofs", {
     "rate_limited",
     "bridge_persistence_error"
   )
-}).middleware(WellFormed)
+})
+  .middleware(WellFormed)
+  .annotate(OpenApi.Summary, "Proves possession of the key, activates the Bridge and returns its token, once.")
 
 export class EnrollmentApi extends HttpApiGroup.make("enrollment")
   .add(createChallenge, prove)

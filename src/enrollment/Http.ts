@@ -1,6 +1,7 @@
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../Api.ts"
+import { counted, enrollments } from "../metrics/Metrics.ts"
 import { Bearer, replayable } from "../wire/Headers.ts"
 import { Enrollment } from "./Enrollment.ts"
 
@@ -12,9 +13,12 @@ export const EnrollmentHttp = HttpApiBuilder.group(
     return handlers.handleAll({
       createChallenge: ({ headers, payload }) =>
         Effect.flatMap(Bearer, (credential) =>
-          replayable(enrollment.createChallenge(payload, headers["idempotency-key"], credential))
+          replayable(enrollment.createChallenge(payload, headers["idempotency-key"], credential)).pipe(
+            counted(enrollments, "challenge")
+          )
         ),
-      prove: ({ headers, payload }) => replayable(enrollment.prove(payload, headers["idempotency-key"]))
+      prove: ({ headers, payload }) =>
+        replayable(enrollment.prove(payload, headers["idempotency-key"])).pipe(counted(enrollments, "proof"))
     })
   })
 )

@@ -12,6 +12,7 @@ import { Settings } from "../Config.ts"
 import { findToken, kinds } from "../crypto/Tokens.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { databaseLoss, withoutValues } from "../database/Persistence.ts"
+import { counted, timed, toolCalls, toolSeconds } from "../metrics/Metrics.ts"
 import type { Actor } from "../wire/Actor.ts"
 import { type Refusal, withDetails } from "../wire/Refusal.ts"
 import { failure, refuse } from "./Errors.ts"
@@ -51,9 +52,11 @@ export class Calls extends Context.Service<
           const output = yield* (handlers[name] as Handler)(actor, input)
           return success(yield* Effect.orDie(codecs[name].encode(output)))
         }).pipe(
+          counted(toolCalls, name),
+          timed(toolSeconds(name)),
           Effect.catch((refusal) => Effect.succeed(failure(worded(refusal)))),
           Effect.catchCause(broken),
-          Effect.withSpan("mcp.call", { attributes: { tool: name } })
+          Effect.withSpan("Calls.call", { attributes: { tool: name } })
         )
 
       return { call }

@@ -16,7 +16,7 @@ const table = {
   ]
 } as const
 
-export const { refuse } = fromTable(table)
+export const { codes, refuse } = fromTable(table)
 
 /** The text of an `isError` result. No structuredContent: older clients hold it against the tool's output schema. */
 export const failure = ({ _tag, details, message }: Refusal) => ({

@@ -5,7 +5,7 @@
 import { sharedTable } from "../wire/Errors.ts"
 import { fromTable, Refusal, type RefusalOf } from "../wire/Refusal.ts"
 
-const table = {
+export const oauthTable = {
   /** Where one code has several causes, `refuse` is given the sentence. */
   invalid_request: [400, "The request is malformed."],
   invalid_client: [401, "The client is unknown or disabled."],
@@ -27,10 +27,10 @@ const table = {
   server_error: [500, "The service failed."]
 } as const
 
-export type OAuthCode = keyof typeof table
-export type OAuthRefusal<Code extends OAuthCode = OAuthCode> = RefusalOf<typeof table, Code>
+export type OAuthCode = keyof typeof oauthTable
+export type OAuthRefusal<Code extends OAuthCode = OAuthCode> = RefusalOf<typeof oauthTable, Code>
 
-const { refuse: byTable } = fromTable(table)
+const { refuse: byTable } = fromTable(oauthTable)
 
 export const refuse = <Code extends OAuthCode>(code: Code, sentence?: string): OAuthRefusal<Code> => {
   const refusal = byTable(code)

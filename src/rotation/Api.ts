@@ -97,25 +97,31 @@ const prepare = HttpApiEndpoint.post("prepare", "/rotate/prepare", {
     "idempotency_conflict",
     "invalid_request"
   )
-})
+}).annotate(OpenApi.Summary, "Asks for a successor of the token; the predecessor stays active.")
 
 const confirm = HttpApiEndpoint.post("confirm", "/rotate/confirm", {
   headers: IdempotencyHeaders,
   payload: RotationRequest,
   success: HttpApiSchema.WithHeaders(Confirmed, ReplayHeaders),
   error: refusals(...ending, "bridge_rotation_predecessor_expired")
-})
+}).annotate(OpenApi.Summary, "Makes the successor the token and revokes the predecessor, in one step.")
 
 const abort = HttpApiEndpoint.post("abort", "/rotate/abort", {
   headers: IdempotencyHeaders,
   payload: RotationRequest,
   success: HttpApiSchema.WithHeaders(Aborted, ReplayHeaders),
   error: refusals(...ending)
-})
+}).annotate(OpenApi.Summary, "Gives the pending successor up; the predecessor stays active.")
 
-const revoke = HttpApiEndpoint.post("revoke", "/revoke", { success: Revoked, error: refusals(...guard) })
+const revoke = HttpApiEndpoint.post("revoke", "/revoke", { success: Revoked, error: refusals(...guard) }).annotate(
+  OpenApi.Summary,
+  "Ends the token for good, and its pending successor with it."
+)
 
-const self = HttpApiEndpoint.get("self", "/self", { success: Self, error: refusals(...guard) })
+const self = HttpApiEndpoint.get("self", "/self", { success: Self, error: refusals(...guard) }).annotate(
+  OpenApi.Summary,
+  "Says whose token this is and what is pending."
+)
 
 export class RotationApi extends HttpApiGroup.make("rotation")
   .add(prepare, confirm, abort, revoke, self)
@@ -133,7 +139,9 @@ const withoutSuccess = ({ responses, ...operation }: Record<string, any>) => {
 
 const rotate = HttpApiEndpoint.post("rotate", "/bridge/v1/tokens/rotate", {
   error: refusals("bridge_rotation_protocol_upgrade_required")
-}).annotate(OpenApi.Transform, withoutSuccess)
+})
+  .annotate(OpenApi.Summary, "Retired: one-phase rotation. It changes nothing.")
+  .annotate(OpenApi.Transform, withoutSuccess)
 
 /** Retired (spec 4.6): answers before it looks at anything, credentials included. */
 export class RetiredApi extends HttpApiGroup.make("retired").add(rotate) {}

@@ -1,6 +1,7 @@
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../Api.ts"
+import { counted, rotations } from "../metrics/Metrics.ts"
 import { Bearer, replayable } from "../wire/Headers.ts"
 import { answer } from "../wire/Refusal.ts"
 import { refuse } from "./Errors.ts"
@@ -13,16 +14,22 @@ export const RotationHttp = HttpApiBuilder.group(
     const rotation = yield* Rotation
     return handlers.handleAll({
       prepare: ({ headers }) =>
-        Effect.flatMap(Bearer, (bearer) => replayable(rotation.prepare(bearer, headers["idempotency-key"]))),
+        Effect.flatMap(Bearer, (bearer) =>
+          replayable(rotation.prepare(bearer, headers["idempotency-key"])).pipe(counted(rotations, "prepare"))
+        ),
       confirm: ({ headers, payload }) =>
         Effect.flatMap(Bearer, (bearer) =>
-          replayable(rotation.confirm(bearer, payload.rotation_id, headers["idempotency-key"]))
+          replayable(rotation.confirm(bearer, payload.rotation_id, headers["idempotency-key"])).pipe(
+            counted(rotations, "confirm")
+          )
         ),
       abort: ({ headers, payload }) =>
         Effect.flatMap(Bearer, (bearer) =>
-          replayable(rotation.abort(bearer, payload.rotation_id, headers["idempotency-key"]))
+          replayable(rotation.abort(bearer, payload.rotation_id, headers["idempotency-key"])).pipe(
+            counted(rotations, "abort")
+          )
         ),
-      revoke: () => Effect.flatMap(Bearer, rotation.revoke),
+      revoke: () => Effect.flatMap(Bearer, (bearer) => counted(rotations, "revoke")(rotation.revoke(bearer))),
       self: () => Effect.flatMap(Bearer, rotation.self)
     })
   })

@@ -8,41 +8,50 @@ import { sha256 } from "../crypto/Sha256.ts"
 import { type Html, html, trusted } from "./Html.ts"
 import { style } from "./Style.ts"
 
-export const page = (title: string, body: Html): string =>
-  html`<!doctype html>
-    <html lang="en">
-      <head>
-        <meta charset="utf-8" />
-        <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <meta name="color-scheme" content="light dark" />
-        <title>${title}</title>
-        ${styled}
-      </head>
-      <body>
-        <main>${body}</main>
-      </body>
-    </html>`.text
+/** Pages with this style sheet, and the headers that allow it and nothing else. */
+export const look = (style: string) => {
+  const styled = trusted(`<style>${style}</style>`)
+  const policy = [
+    "default-src 'none'",
+    `style-src 'sha256-${Buffer.from(sha256(style)).toString("base64")}'`,
+    "base-uri 'none'",
+    "frame-ancestors 'none'"
+  ].join("; ")
+  return {
+    page: (title: string, body: Html): string =>
+      html`<!doctype html>
+        <html lang="en">
+          <head>
+            <meta charset="utf-8" />
+            <meta name="viewport" content="width=device-width, initial-scale=1" />
+            <meta name="color-scheme" content="light dark" />
+            <title>${title}</title>
+            ${styled}
+          </head>
+          <body>
+            ${body}
+          </body>
+        </html>`.text,
 
-const styled = trusted(`<style>${style}</style>`)
+    /** `secure`: served over https, and then only so. */
+    headers: (secure: boolean): Readonly<Record<string, string>> => ({
+      "content-security-policy": policy,
+      "x-frame-options": "DENY",
+      "x-content-type-options": "nosniff",
+      // Without a referrer a form is posted with `Origin: null`, and its own origin is what is checked.
+      "referrer-policy": "same-origin",
+      "cache-control": "no-store",
+      "cross-origin-opener-policy": "same-origin",
+      "cross-origin-resource-policy": "same-origin",
+      "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+      "x-robots-tag": "noindex",
+      ...(secure && { "strict-transport-security": "max-age=31536000" })
+    })
+  }
+}
 
-const policy = [
-  "default-src 'none'",
-  `style-src 'sha256-${Buffer.from(sha256(style)).toString("base64")}'`,
-  "base-uri 'none'",
-  "frame-ancestors 'none'"
-].join("; ")
+const card = look(style)
 
-/** `secure`: served over https, and then only so. */
-export const pageHeaders = (secure: boolean): Readonly<Record<string, string>> => ({
-  "content-security-policy": policy,
-  "x-frame-options": "DENY",
-  "x-content-type-options": "nosniff",
-  // Without a referrer a form is posted with `Origin: null`, and its own origin is what is checked.
-  "referrer-policy": "same-origin",
-  "cache-control": "no-store",
-  "cross-origin-opener-policy": "same-origin",
-  "cross-origin-resource-policy": "same-origin",
-  "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
-  "x-robots-tag": "noindex",
-  ...(secure && { "strict-transport-security": "max-age=31536000" })
-})
+/** The one card in the middle: consent, and the page at `/`. */
+export const page = (title: string, body: Html): string => card.page(title, html`<main>${body}</main>`)
+export const pageHeaders = card.headers

@@ -1,5 +1,5 @@
-/** The one style sheet. Colours hold 4.5:1 in both schemes; targets are 44 px; 320 px of width are enough. */
-export const style = `
+/** Every page has these, in both schemes. */
+export const colours = `
 :root {
   color-scheme: light dark;
   --ground: #f4f4f1; --card: #ffffff; --ink: #1b1d1f; --soft: #565b61; --line: #dcdcd6; --field: #8a8f96;
@@ -13,7 +13,11 @@ export const style = `
     --warn-ground: #33290f; --warn-ink: #f3d48a; --bad-ground: #3a1b19; --bad-ink: #ffb4ab; --good-ink: #86d6a8;
   }
 }
-* { box-sizing: border-box; }
+`
+
+/** The style sheet of the card. Colours hold 4.5:1 in both schemes; targets are 44 px; 320 px of width are enough. */
+export const style = `
+${colours}* { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; }
 body {
   margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 24px 16px;

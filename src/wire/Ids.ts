@@ -21,17 +21,20 @@ export const Id = Schema.String.pipe(
 
 /** Chosen by the Bridge; unique within its project (spec 2.3). */
 export const BridgeId = Schema.String.check(Schema.isPattern(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/u)).annotate({
-  identifier: "BridgeId"
+  identifier: "BridgeId",
+  description: "1 to 128 letters, digits and ._:- beginning with a letter or digit"
 })
 
 /** `sha256:` and the SHA-256 of the raw 32-byte Ed25519 public key in lower-case hex (spec 2.3). */
 export const Fingerprint = Schema.String.check(Schema.isPattern(/^sha256:[0-9a-f]{64}$/u)).annotate({
-  identifier: "Fingerprint"
+  identifier: "Fingerprint",
+  description: "sha256: and 64 lower-case hex digits"
 })
 
 /** 1 to 255 visible ASCII characters, compared as received (spec 3.4). */
 export const IdempotencyKey = Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,255}$/u)).annotate({
-  identifier: "IdempotencyKey"
+  identifier: "IdempotencyKey",
+  description: "1 to 255 visible ASCII characters"
 })
 
 /** Bytes as text: base64url or standard base64 with or without padding in, base64url without padding out (RFC 4648). */
@@ -39,6 +42,7 @@ export const Base64Bytes = Schema.String.check(
   Schema.isPattern(/^[A-Za-z0-9+/_-]+={0,2}$/u),
   Schema.isMaxLength(1024)
 ).pipe(
+  Schema.annotate({ description: "base64url" }),
   Schema.decodeTo(Schema.Uint8Array, {
     decode: SchemaGetter.transformEffect((text: string) => {
       const bytes = new Uint8Array(Buffer.from(text, "base64"))

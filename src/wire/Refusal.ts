@@ -42,6 +42,9 @@ export const fromTable = <const Table extends RefusalTable>(table: Table) => {
   ): ReadonlyArray<Schema.Codec<RefusalOf<Table, C>, unknown>> =>
     Object.values(Object.groupBy(codes, (code) => table[code]![0])).map((sameStatus) => declared(sameStatus!))
 
+  // OpenAPI shows each code with its sentence.
+  const described = (code: Code) => Schema.Literal(code).annotate({ description: table[code]![1] })
+
   // HttpApi allows one header-carrying response per status, so codes are declared status by status.
   const declared = (codes: ReadonlyArray<Code>): Schema.Codec<any, unknown> =>
     Schema.declare(
@@ -50,7 +53,7 @@ export const fromTable = <const Table extends RefusalTable>(table: Table) => {
       HttpApiSchema.encodeToWithHeaders(
         {
           body: Schema.Struct({
-            error: Schema.Struct({ code: Schema.Literals(codes), message: Schema.String })
+            error: Schema.Struct({ code: Schema.Union(codes.map(described)), message: Schema.String })
           }).annotate({ httpApiStatus: table[codes[0]!]![0] }),
           headers: {
             "cache-control": Schema.Literal("no-store"),

@@ -72,3 +72,13 @@ it("a configuration that is incomplete is what it says first", async () => {
   const ended = await serviceAdmin(["doctor", "--json"], incomplete).ended
   expect(examined(ended)).toEqual({ ...fine, code: 1, ok: false, fail: ["configuration"] })
 })
+
+it("an address that does not lead here, and a proxy that is not named or whoever it is, are found", async () => {
+  const elsewhere = { SERVICE_BASE_URL: "https://bridge.invalid" }
+  const [unnamed, everybody] = await Promise.all([
+    service.on("postgres", elsewhere).run("doctor", "--json"),
+    service.on("postgres", { ...elsewhere, SERVICE_TRUSTED_PROXIES: "0.0.0.0/0" }).run("doctor", "--json")
+  ])
+  expect(examined(unnamed!).warn).toEqual(["proxy", "base_url"])
+  expect(examined(everybody!)).toMatchObject({ warn: ["base_url"], fail: expect.arrayContaining(["proxy"]) })
+})

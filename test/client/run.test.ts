@@ -25,7 +25,7 @@ layer(Service.layer)("a running Bridge", (it) => {
       rotation?.state === "confirmed"
         ? Deferred.succeed(rotated, Duration.millis(service.currentTimeMillisUnsafe() - start))
         : Effect.void
-    const running = process(path, (bridge) => bridge.run, { ...fate, service, onWrite })
+    const running = process(path, (bridge) => bridge.run, { ...fate, onWrite })
     const fiber = yield* Effect.forkChild(
       clock === undefined ? running : Effect.provideService(running, Clock.Clock, clock)
     )

@@ -1,17 +1,37 @@
 /** docs/protocol.md says what the service does: it is compared with the OpenAPI document, and its examples are run. */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Duration, Effect, Redacted } from "effect"
+import { Duration, Effect, Redacted, Schema } from "effect"
 import { OpenApi } from "effect/http-api"
 import { Api } from "../../src/Api.ts"
 import { type Code, reactionTo } from "../../src/client/Codes.ts"
 import { sign } from "../../src/crypto/KeyPair.ts"
 import { codes as enrollmentCodes, refuse as refuseEnrollment } from "../../src/enrollment/Errors.ts"
+import { codes as continuityCodes } from "../../src/continuity/Errors.ts"
+import { codes as documentCodes } from "../../src/documents/Errors.ts"
+import { codes as mcpCodes, refuse as refuseMcp } from "../../src/mcp/Errors.ts"
+import { lists, type ToolName, tools } from "../../src/mcp/Tools.ts"
+import { type OAuthCode, oauthTable } from "../../src/oauth/Errors.ts"
+import { ofRole, scopes } from "../../src/wire/Scopes.ts"
 import { refuse as refuseRotation } from "../../src/rotation/Errors.ts"
 import { b64, issueCredential, makeProject } from "../support/Bridge.ts"
 import { codesIn } from "../support/Codes.ts"
 import { send } from "../support/Http.ts"
 import { blocks, read, rows, sections } from "../support/Markdown.ts"
 import { Service } from "../support/Service.ts"
+
+interface ObjectSchema {
+  readonly properties?: Readonly<Record<string, unknown>>
+  readonly required?: ReadonlyArray<string>
+}
+
+/** With `?` behind those that may be absent. */
+const fieldsOf = (schema: Schema.Constraint) => {
+  const { properties = {}, required = [] } = Schema.toJsonSchemaDocument(schema).schema as ObjectSchema
+  return Object.keys(properties).map((field) => (required.includes(field) ? field : `${field}?`))
+}
+
+/** What a sentence about a failure may name besides its code. */
+const fieldNames = new Set(["depends_on"])
 
 const text = read("docs/protocol.md")
 const endpoints = [...sections(text, 3)].filter(([heading]) => /^[A-Z]+ \//.test(heading))
@@ -60,7 +80,7 @@ describe("docs/protocol.md", () => {
     const documented = rows(sections(text, 2).get("Lifetimes")!).filter(({ Setting }) =>
       Setting!.startsWith("SERVICE_")
     )
-    assert.lengthOf(documented, 4)
+    assert.lengthOf(documented, 10)
     for (const { Default, Setting } of documented) {
       const seconds = Duration.toSeconds(Duration.fromInputUnsafe(Default as Duration.Input))
       assert.strictEqual(String(seconds), defaults.get(Setting), Setting)
@@ -74,6 +94,87 @@ describe("docs/protocol.md", () => {
       assert.strictEqual(proof.signature_b64, b64(signature))
     })
   )
+})
+
+describe("the OAuth part of docs/protocol.md", () => {
+  const part = sections(text, 2).get("OAuth")!
+  const addresses = rows(part).filter(({ Address }) => Address !== undefined)
+
+  it("has every address that is mounted, and no other", () => {
+    const sources = ["Http", "ConsentHttp"].map((name) => read(`src/oauth/${name}.ts`)).join("\n")
+    const mounted = [...sources.matchAll(/[(,]\s*"(\/[\w./-]+)"/g)].map(([, path]) => path!)
+    assert.sameMembers([...new Set(addresses.map(({ Address }) => Address))], [...new Set(mounted)])
+  })
+
+  it("has every error with its status, and no other", () => {
+    const documented = rows(sections(part, 3).get("Errors of OAuth")!)
+    assert.sameMembers(
+      documented.map((row) => row["Error"]),
+      Object.keys(oauthTable)
+    )
+    for (const { Error, Status } of documented)
+      assert.strictEqual(Status, String(oauthTable[Error as OAuthCode][0]), Error)
+  })
+
+  it("has every scope with the roles that it is for", () => {
+    const documented = rows(sections(part, 3).get("Scopes")!)
+    assert.deepStrictEqual(
+      documented.map(({ Scope }) => Scope),
+      [...scopes]
+    )
+    for (const role of ["reader", "contributor"] as const) {
+      const column = role === "reader" ? "Reader" : "Contributor"
+      assert.deepStrictEqual(
+        documented.filter((row) => row[column] === "yes").map(({ Scope }) => Scope),
+        [...scopes].filter((scope) => ofRole(role).includes(scope))
+      )
+    }
+  })
+})
+
+describe("the MCP part of docs/protocol.md", () => {
+  const part = sections(sections(text, 2).get("MCP")!, 3)
+  const documented = rows(part.get("Tools")!).filter(({ Tool }) => Tool !== undefined)
+  const codes = rows(part.get("Failures of tools")!).map(({ Code }) => Code!)
+
+  it("has every tool with what it needs, takes and answers, and no other", () => {
+    assert.sameDeepMembers(
+      documented,
+      lists.contributor.map(({ inputSchema, name }) => {
+        const { needs, output, writes } = tools[name as ToolName]
+        const { properties = {}, required = [] } = inputSchema as unknown as ObjectSchema
+        const inputs = Object.keys(properties).filter((field) => !(writes && field === "write_context"))
+        return {
+          Tool: name,
+          Needs: needs.join(" "),
+          Writes: writes ? "yes" : "",
+          Input: inputs.map((field) => (required.includes(field) ? field : `${field}?`)).join(", "),
+          Output: fieldsOf(output).join(", ")
+        }
+      })
+    )
+  })
+
+  it("has every code that the description of a tool names", () => {
+    const named = lists.contributor.flatMap(({ description }) => {
+      const [, fails = ""] = /Fails with (.*)$/.exec(description) ?? []
+      return (
+        fails.replace("_required or _mismatch", "_required, write_context_mismatch").match(/[a-z]+(?:_[a-z]+)+/g) ?? []
+      )
+    })
+    assert.isAbove(named.length, 20)
+    assert.includeMembers(
+      codes,
+      [...new Set(named)].filter((name) => !fieldNames.has(name))
+    )
+  })
+
+  it("has no code that nothing refuses with", () => {
+    assert.includeMembers([...continuityCodes, ...documentCodes, ...mcpCodes], codes)
+    const before = rows(part.get("What /mcp answers before the protocol")!)
+    for (const { Code, Status } of before.filter(({ Code }) => Code !== ""))
+      assert.strictEqual(Status, String(refuseMcp(Code as (typeof mcpCodes)[number]).status), Code)
+  })
 })
 
 layer(Service.layer)("the examples of docs/protocol.md", (it) => {

@@ -1,14 +1,15 @@
 /** README.md, typed by a newcomer: its commands exist, its walk enrolls a Bridge, its map is the tree. */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { execFile, spawn } from "node:child_process"
+import { execFile, execFileSync, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
-import { readdirSync, readFileSync, symlinkSync } from "node:fs"
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { type AddressInfo, createServer } from "node:net"
 import { join } from "node:path"
 import { setTimeout } from "node:timers/promises"
 import { promisify } from "node:util"
 import { Context, Effect, Layer } from "effect"
 import { packageRoot } from "../../src/Package.ts"
+import { authorizeQuery, Browser, callback } from "../support/Agent.ts"
 import { blocks, read, rows } from "../support/Markdown.ts"
 import { dataFolder, end, place } from "../support/PostgresUser.ts"
 
@@ -46,24 +47,41 @@ const ready = async (url: string): Promise<void> => {
   return ready(url)
 }
 
+/** A repository with one file in one commit. */
+const oneFile = (folder: string) => {
+  const repository = join(folder, "guide")
+  mkdirSync(repository)
+  const git = (...args: ReadonlyArray<string>) =>
+    execFileSync("git", ["-C", repository, "-c", "user.name=t", "-c", "user.email=t@example.com", ...args], {
+      encoding: "utf8"
+    }).trim()
+  git("init", "-q")
+  writeFileSync(join(repository, "guide.md"), "# Guide\n")
+  git("add", "-A")
+  git("commit", "-qm", "guide")
+  return { repository, commit: git("rev-parse", "HEAD") }
+}
+
 /** A service of their own, and what the commands of the page printed. */
-class Newcomer extends Context.Service<Newcomer, { readonly folder: string; readonly printed: string }>()(
-  "test/Newcomer"
-) {
+class Newcomer extends Context.Service<
+  Newcomer,
+  { readonly folder: string; readonly url: string; readonly printed: string }
+>()("test/Newcomer") {
   static readonly layer = Layer.effect(
     Newcomer,
     Effect.gen(function* () {
       const folder = yield* checkout
       const port = yield* freePort
       yield* running("npm", ["start"], { cwd: folder, env: { ...process.env, SERVICE_PORT: port } })
-      yield* Effect.promise(() => ready(`http://127.0.0.1:${port}/readyz`))
+      const url = `http://127.0.0.1:${port}`
+      yield* Effect.promise(() => ready(`${url}/readyz`))
       const walk = commands.filter((block) => block.includes("first-bridge")).join("\n")
       // npx remembers each folder that it was called in; these go with the run.
       const env = { ...process.env, npm_config_cache: join(folder, ".npm") }
       const { stdout } = yield* Effect.promise(() =>
         promisify(execFile)("bash", ["-euc", walk.replaceAll("8787", port)], { cwd: folder, env })
       )
-      return { folder, printed: stdout }
+      return { folder, url, printed: stdout }
     })
   )
 }
@@ -87,7 +105,7 @@ describe("README.md", () => {
     const folders = (of: string) =>
       readdirSync(join(packageRoot, of), { withFileTypes: true }).filter((entry) => entry.isDirectory())
     const top = folders(".").map(({ name }) => name)
-    const code: ReadonlyArray<string> = [...JSON.parse(read("tsconfig.json")).include, "migrations"]
+    const code: ReadonlyArray<string> = [...JSON.parse(read("tsconfig.json")).include, "migrations", "deploy"]
     const shown = [
       ...code.filter((name) => name !== "src" && top.includes(name)),
       ...folders("src").map(({ name }) => `src/${name}`)
@@ -99,7 +117,7 @@ describe("README.md", () => {
     const pages = rows(text).flatMap(({ Page }) => (Page === undefined ? [] : [/\((.*)\)/.exec(Page)![1]!]))
     assert.sameMembers(
       pages,
-      readdirSync(join(packageRoot, "docs")).map((name) => `docs/${name}`)
+      readdirSync(join(packageRoot, "docs")).flatMap((name) => (name.endsWith(".md") ? `docs/${name}` : []))
     )
   })
 
@@ -117,25 +135,39 @@ layer(Newcomer.layer, { timeout: "3 minutes" })("README.md, typed from top to bo
   it.effect("enrolls a first Bridge, and by hand a second", () =>
     Effect.gen(function* () {
       const { folder, printed } = yield* Newcomer
-      const self = JSON.parse(printed.slice(printed.lastIndexOf("{", printed.lastIndexOf("project_id"))))
+      const self = JSON.parse(/^{.*"second-bridge".*"pending_rotation":null}/m.exec(printed)![0])
       const { project_id } = JSON.parse(readFileSync(join(folder, "first-bridge/project.json"), "utf8"))
       assert.deepInclude(self, { project_id, bridge_id: "second-bridge", account_references: ["github:me"] })
       assert.match(printed, /^first-bridge +active /m)
     })
   )
 
-  it.effect("leaves a project whose lists have the fields that docs/operations.md names", () =>
+  it.effect("leaves a project whose lists have the fields that docs/operations.md names", (context) =>
     Effect.gen(function* () {
-      const { folder } = yield* Newcomer
+      if (spawnSync("git", ["--version"]).status !== 0) return context.skip("needs git")
+      const { folder, url } = yield* Newcomer
       const { project_id } = JSON.parse(readFileSync(join(folder, "first-bridge/project.json"), "utf8"))
+      const admin = Effect.fnUntraced(function* (...args: ReadonlyArray<string>) {
+        const { stdout } = yield* Effect.promise(() =>
+          promisify(execFile)(join(folder, "cli/service-admin.mjs"), [...args, "--json"], { cwd: folder })
+        )
+        return JSON.parse(stdout)
+      })
+
+      // What the walk does not make: a grant, with its client, and a pinned document.
+      const token = readFileSync(join(folder, "first-bridge/agent.token"), "utf8").trim()
+      const { client_id } = yield* admin("create-oauth-client", "--name", "An agent", "--redirect-uri", callback)
+      yield* new Browser(url).consent(authorizeQuery({ client_id }), token)
+      const { commit, repository } = oneFile(folder)
+      const at = ["--repository", repository, "--label", "me/guide", "--commit", commit, "--path", "guide.md"]
+      yield* admin("pin-document", "--project", project_id, ...at)
+
       const lists = rows(read("docs/operations.md")).filter(({ Command }) => Command?.startsWith("list-"))
       assert.isNotEmpty(lists)
       const check = Effect.fnUntraced(function* ({ Command, Flags, "--json": fields }: (typeof lists)[number]) {
         const about = Flags!.includes("--project") ? ["--project", project_id] : []
-        const { stdout } = yield* Effect.promise(() =>
-          promisify(execFile)(join(folder, "cli/service-admin.mjs"), [Command!, ...about, "--json"], { cwd: folder })
-        )
-        assert.strictEqual(Object.keys(JSON.parse(stdout).items[0]).join(", "), fields, Command)
+        const { items } = yield* admin(Command!, ...about)
+        assert.strictEqual(Object.keys(items[0]).join(", "), fields, Command)
       })
       yield* Effect.forEach(lists, check, { concurrency: 2 })
     })

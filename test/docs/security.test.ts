@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { packageRoot } from "../../src/Package.ts"
-import { read, sections } from "../support/Markdown.ts"
+import { read, rows, sections } from "../support/Markdown.ts"
 
 const invariants = [...sections(sections(read("docs/security.md"), 2).get("What holds")!, 3)].map(
   ([sentence, text]) => ({ sentence, text })
@@ -23,6 +23,18 @@ describe("docs/security.md", () => {
         tests.some((test) => test.includes(name!)),
         name
       )
+  })
+
+  const requirements = rows(sections(read("docs/security.md"), 2).get("ASVS 5.0")!).map((row) => ({
+    requirement: row["Requirement"]!,
+    checked: row["Checked by"]!
+  }))
+
+  it.each(requirements)("ASVS $requirement is checked by tests that exist", ({ checked }) => {
+    const named = [...checked.matchAll(/`(test\/.+?)`: ((?:"[^"]+"(?:, )?)+)/g)]
+    assert.isNotEmpty(named)
+    for (const [, path, names] of named)
+      for (const [, name] of names!.matchAll(/"(.+?)"/g)) assert.include(read(path!), name!)
   })
 
   it("has more to say than sentences", () => assert.isAbove(invariants.length, 10))

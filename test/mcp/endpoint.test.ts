@@ -1,6 +1,7 @@
 /** The endpoint of spec 4.8 as HTTP: origins, credentials, methods, bodies, rates. */
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Fiber } from "effect"
+import { SqlClient } from "effect/sql"
 import { Agent } from "../support/McpAgent.ts"
 import { send } from "../support/Http.ts"
 import { instance, Service } from "../support/Service.ts"
@@ -181,6 +182,33 @@ layer(Service.layer)("the MCP endpoint", (it) => {
       assert.deepStrictEqual([answered.status, answered.text.match(/"result"/g)?.length], [200, 3])
       const refused = yield* send(`${url}/mcp`, { bearer, headers: accept, body: batch(51) })
       assert.deepStrictEqual([refused.status, refused.code], [400, "invalid_request"])
+    })
+  )
+
+  it.effect("who disconnects cancels what is under way", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const sql = yield* SqlClient.SqlClient
+      const task = yield* a.task("T")
+      // Within a transaction the activity is read once, unless it is forgotten.
+      const waiting = Effect.gen(function* () {
+        yield* sql`select pg_stat_clear_snapshot()`
+        const [row] = yield* sql<{ n: number }>`
+          select count(*)::int as n
+            from pg_stat_activity
+           where datname = current_database()
+             and wait_event_type = 'Lock'`
+        return row!.n
+      })
+      const hold = Effect.gen(function* () {
+        yield* sql`select 1 from task where id = ${task.id}::uuid for update`
+        const update = yield* Effect.forkChild(a.update(task, { title: "changed" }))
+        assert.strictEqual(yield* Effect.repeat(waiting, { until: (n) => n === 1, times: 5000 }), 1)
+        yield* Fiber.interrupt(update)
+        assert.strictEqual(yield* Effect.repeat(waiting, { until: (n) => n === 0, times: 1000 }), 0)
+      })
+      yield* sql.withTransaction(hold)
+      assert.strictEqual((yield* a.call("task_get", { id: task.id })).output.task.version, 1)
     })
   )
 

@@ -152,7 +152,11 @@ layer(Service.layer)("a statement that was overtaken", (it) => {
       const later = new Date((yield* TestClock.testClockWith((clock) => clock.currentTimeMillis)) + 300_000)
       const sweep = sweepOnce(sweeps).pipe(
         Effect.provideService(SqlClient.SqlClient, slow),
-        Effect.provideService(DatabaseClock, { now: Effect.succeed(later), offset: Effect.succeed(0) })
+        Effect.provideService(DatabaseClock, {
+          now: Effect.succeed(later),
+          told: Effect.succeedNone,
+          offset: Effect.succeed(0)
+        })
       )
       yield* overtaken(sweep, confirm(successor, rotation_id))
       assert.strictEqual((yield* self(successor)).status, 200)

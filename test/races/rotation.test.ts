@@ -57,7 +57,11 @@ const worth = (on: Tokens, token: string) => Effect.map(on.self(token), outcomeO
 const sweep = Effect.gen(function* () {
   const now = yield* TestClock.testClockWith((clock) => clock.currentTimeMillis)
   yield* sweepOnce(sweeps).pipe(
-    Effect.provideService(DatabaseClock, { now: Effect.succeed(new Date(now)), offset: Effect.succeed(0) })
+    Effect.provideService(DatabaseClock, {
+      now: Effect.succeed(new Date(now)),
+      told: Effect.succeedNone,
+      offset: Effect.succeed(0)
+    })
   )
   return "swept"
 })

@@ -1,5 +1,5 @@
 /** The reference Bridge in a process of its own: its own layers over a state folder, until it is done or killed. */
-import { Cause, Clock, Context, Data, Effect, Exit, Layer, Redacted } from "effect"
+import { Cause, Context, Data, Effect, Exit, Layer, Redacted } from "effect"
 import { FetchHttpClient, HttpClient } from "effect/http"
 import { randomUUID } from "node:crypto"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
@@ -18,8 +18,6 @@ export interface Fate {
   readonly killAt?: number
   /** The service acts on the n-th request, and the answer never arrives. */
   readonly loseAt?: number
-  /** The clock of the service, where the process has another one. */
-  readonly service?: Clock.Clock
   readonly onWrite?: (state: State) => Effect.Effect<void>
 }
 
@@ -52,7 +50,7 @@ export const process = Effect.fnUntraced(function* <A, E>(
   return yield* Effect.failCause(exit.cause)
 })
 
-const layer = (path: string, { killAt, loseAt, onWrite, service }: Fate) => {
+const layer = (path: string, { killAt, loseAt, onWrite }: Fate) => {
   let points = 0
   let requests = 0
   const point = Effect.suspend(() => (++points === killAt ? Effect.die(new Killed()) : Effect.void))
@@ -84,19 +82,13 @@ const layer = (path: string, { killAt, loseAt, onWrite, service }: Fate) => {
     )
   ).pipe(Layer.provide(FetchHttpClient.layer))
 
-  const network = Layer.effect(
-    FetchHttpClient.Fetch,
-    Effect.map(Clock.Clock, (clock) => async (input: string | URL | Request, init?: RequestInit) => {
-      note(init?.body)
-      const response = await fetch(input, init)
-      const body = await response.text()
-      if (++requests === loseAt) throw new Error("the connection was lost")
-      // The server's process stamps real time, while its clock is the test's.
-      const headers = new Headers(response.headers)
-      headers.set("date", new Date((service ?? clock).currentTimeMillisUnsafe()).toUTCString())
-      return new Response(body, { status: response.status, headers })
-    })
-  )
+  const network = Layer.succeed(FetchHttpClient.Fetch, async (input: string | URL | Request, init?: RequestInit) => {
+    note(init?.body)
+    const response = await fetch(input, init)
+    const body = await response.text()
+    if (++requests === loseAt) throw new Error("the connection was lost")
+    return new Response(body, response)
+  })
   return Bridge.layer.pipe(Layer.provide([Client.layer, journal]), Layer.provide(transport), Layer.provide(network))
 }
 

@@ -1,7 +1,8 @@
 /** A real browser, where the machine has one. */
 import { Context, Effect, Layer } from "effect"
-import { existsSync } from "node:fs"
-import { type Browser, chromium } from "playwright-core"
+import { existsSync, readFileSync } from "node:fs"
+import { createRequire } from "node:module"
+import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core"
 
 const executable = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync)
 
@@ -29,4 +30,44 @@ export class Chromium extends Context.Service<Chromium, Browser>()("test/Chromiu
       (browser) => Effect.promise(() => browser.close())
     )
   )
+}
+
+/** A page in a fresh profile; whatever its console complains of is collected. */
+export const opened = Effect.fnUntraced(function* (options: BrowserContextOptions = {}) {
+  const browser = yield* Chromium
+  const context = yield* Effect.acquireRelease(
+    Effect.promise(() => browser.newContext(options)),
+    (open) => Effect.promise(() => open.close())
+  )
+  const page = yield* Effect.promise(() => context.newPage())
+  const complaints: Array<string> = []
+  // The browser reports the status of a page that is an error on purpose.
+  page.on("console", (message) => {
+    if (message.type() === "error" && !message.text().includes("status of")) complaints.push(message.text())
+  })
+  return { page, context, complaints }
+})
+
+export const looks: ReadonlyArray<readonly [string, BrowserContextOptions]> = [
+  ["desktop-light", { viewport: { width: 1280, height: 900 }, colorScheme: "light" }],
+  ["desktop-dark", { viewport: { width: 1280, height: 900 }, colorScheme: "dark" }],
+  [
+    "phone-light",
+    { viewport: { width: 320, height: 640 }, deviceScaleFactor: 2, isMobile: true, colorScheme: "light" }
+  ],
+  ["phone-dark", { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, colorScheme: "dark" }]
+]
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
+
+/** What axe finds, and whether the page is wider than the screen. */
+export const faults = async (page: Page): Promise<ReadonlyArray<string>> => {
+  // Not as a script element: the page's policy would rightly refuse it.
+  await page.evaluate(axe)
+  const { violations } = await page.evaluate<any>("axe.run()")
+  const [wide, shown] = await page.evaluate<[number, number]>("[document.documentElement.scrollWidth, innerWidth]")
+  return [
+    ...violations.map((violation: any) => `${violation.id}: ${violation.nodes.map((node: any) => node.html).join()}`),
+    ...(wide > shown ? [`${wide} px on a screen of ${shown}`] : [])
+  ]
 }

@@ -12,7 +12,7 @@ import { TestDatabase } from "./TestDatabase.ts"
 const main = join(import.meta.dirname, "../../src/main.ts")
 
 /** Listening on a free port; killed with the scope if it still runs then. */
-export const serviceProcess = Effect.gen(function* () {
+export const serviceProcess = Effect.fnUntraced(function* (more: Readonly<Record<string, string>> = {}) {
   const { database, host, port, username } = yield* TestDatabase
   // A URL of PostgreSQL names no unix socket, so the process is given a port that leads to it.
   const line = yield* relay({ path: `${host}/.s.PGSQL.${port}` })
@@ -23,7 +23,8 @@ export const serviceProcess = Effect.gen(function* () {
     SERVICE_BASE_URL: url,
     PATH: process.env["PATH"],
     SERVICE_LOG_LEVEL: "Info",
-    DATABASE_URL: `postgres://${username}@127.0.0.1:${line.port}/${database}`
+    DATABASE_URL: `postgres://${username}@127.0.0.1:${line.port}/${database}`,
+    ...more
   }
   const child = yield* Effect.acquireRelease(
     Effect.sync(() => spawn(process.execPath, [main], { env, stdio: ["ignore", "pipe", "pipe"] })),
@@ -40,10 +41,10 @@ export const serviceProcess = Effect.gen(function* () {
     }
     void exited.then(() => resume(Effect.fail(lines.join("\n"))))
   })
-  return { url, lines, signal: (name: NodeJS.Signals) => child.kill(name), exit: Effect.promise(() => exited) }
+  return { url, lines, line, signal: (name: NodeJS.Signals) => child.kill(name), exit: Effect.promise(() => exited) }
 })
 
-const freePort = Effect.promise(async () => {
+export const freePort = Effect.promise(async () => {
   const server = createServer().listen(0, "127.0.0.1")
   await once(server, "listening")
   const { port } = server.address() as AddressInfo

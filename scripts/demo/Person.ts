@@ -1,0 +1,59 @@
+/** A person who signs an agent in: src/client/OAuthClient.ts, and a browser that reads the forms of the consent page. */
+import { Duration, Effect, Option, Redacted } from "effect"
+import { FetchHttpClient } from "effect/http"
+import * as OAuthClient from "../../src/client/OAuthClient.ts"
+import { DemoError } from "./Stage.ts"
+
+/** Nobody listens there: the browser reads the address and goes no further. */
+export const callback = "http://127.0.0.1/callback"
+
+export const person = (
+  base_url: string,
+  client_id: string,
+  project_token: Redacted.Redacted<string>,
+  via: typeof fetch
+) => {
+  let kept: Option.Option<OAuthClient.Tokens> = Option.none()
+  return OAuthClient.make<DemoError>({
+    resource: `${base_url}/mcp`,
+    client_id,
+    redirect_uri: callback,
+    scopes: ["context:read", "memory:write", "tasks:write"],
+    leeway: Duration.seconds(30),
+    browser: (authorize) => consents(authorize, project_token, via),
+    keep: {
+      load: Effect.sync(() => kept),
+      save: (tokens) => Effect.sync(() => void (kept = tokens))
+    }
+  }).pipe(Effect.provide(FetchHttpClient.layer), Effect.provideService(FetchHttpClient.Fetch, via))
+}
+
+/** 1. Opens the page. 2. Says who it is, by a project token. 3. Allows; answers the address it is sent back to. */
+const consents = (authorize: URL, project_token: Redacted.Redacted<string>, via: typeof fetch) =>
+  Effect.tryPromise({
+    try: async (signal) => {
+      let cookie = ""
+      const open = async (url: URL, form?: URLSearchParams): Promise<{ readonly url: URL; readonly text: string }> => {
+        const page = await via(url, {
+          ...(form === undefined ? {} : { method: "POST", body: form }),
+          headers: { cookie },
+          redirect: "manual",
+          signal
+        })
+        cookie = page.headers.get("set-cookie")?.split(";")[0] ?? cookie
+        const location = page.headers.get("location")
+        if (location === null) return { url, text: await page.text() }
+        const next = new URL(location, url)
+        return next.href.startsWith(callback) ? { url: next, text: "" } : open(next)
+      }
+      const send = ({ text, url }: Awaited<ReturnType<typeof open>>, field: string, value: string) => {
+        const hidden = [...text.matchAll(/<input type="hidden" name="(\w+)" value="([^"]*)"/g)]
+        const fields = hidden.map(([, name, given]): [string, string] => [name!, given!])
+        return open(new URL("/oauth/consent", url), new URLSearchParams([...fields, [field, value]]))
+      }
+      const who = await open(authorize)
+      const what = await send(who, "project_token", Redacted.value(project_token))
+      return (await send(what, "decision", "allow")).url
+    },
+    catch: () => new DemoError({ message: "The consent page cannot be walked." })
+  })

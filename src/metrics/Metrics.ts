@@ -1,0 +1,74 @@
+/**
+ * What is counted, by the names that Prometheus and OTLP see. Each has a row in docs/operations.md.
+ *
+ * Labels take their values from code (route templates, codes, names of tools and sweeps), never from a request: what
+ * callers send could hold secrets, and would make series without end.
+ */
+import { Cause, Clock, Effect, Exit, Metric, Option } from "effect"
+import { databaseLoss } from "../database/Persistence.ts"
+
+/** One metric by labels. Each series is made once: after that, counting is a look-up and an addition. */
+const family = <Input>(
+  make: (attributes: Readonly<Record<string, string>>) => Metric.Metric<Input, unknown>,
+  labels: ReadonlyArray<string>
+) => {
+  const series = new Map<string, Metric.Metric<Input, unknown>>()
+  return (...values: ReadonlyArray<string>) => {
+    const key = values.join(" ")
+    const known = series.get(key)
+    if (known !== undefined) return known
+    const made = make(Object.fromEntries(labels.map((label, at) => [label, values[at]!])))
+    series.set(key, made)
+    return made
+  }
+}
+
+const counters = (name: string, description: string, ...labels: ReadonlyArray<string>) =>
+  family<number>((attributes) => Metric.counter(name, { description, attributes, incremental: true }), labels)
+
+const histograms = (name: string, description: string, ...labels: ReadonlyArray<string>) => {
+  const boundaries = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
+  return family<number>((attributes) => Metric.histogram(name, { description, attributes, boundaries }), labels)
+}
+
+export const requests = counters("service_http_requests_total", "Requests answered", "method", "route", "status")
+export const requestSeconds = histograms("service_http_request_duration_seconds", "Time until the answer", "route")
+
+const operation = ["operation", "code"]
+export const enrollments = counters("service_bridge_enrollments_total", "Steps of enrollment", ...operation)
+export const rotations = counters("service_bridge_rotations_total", "Steps of a Bridge token's life", ...operation)
+export const suspicions = counters("service_bridge_suspicions_total", "Signs of a copied token", "action")
+
+export const toolCalls = counters("service_mcp_tool_calls_total", "Calls of tools", "tool", "code")
+export const toolSeconds = histograms("service_mcp_tool_duration_seconds", "Time of a call of a tool", "tool")
+
+export const sweptRows = counters("service_sweep_rows_total", "Rows that a sweep ended or deleted", "sweep")
+export const sweepFailures = counters("service_sweep_failures_total", "Sweeps that failed", "sweep")
+
+/** `by` 0 shows a series before anything has happened: an alert cannot see the first step of what was absent. */
+export const count = (metric: Metric.Metric<number, unknown>, by = 1) => Metric.update(metric, by)
+
+/** `since` is an instant of Clock.monotonicTimeNanos. */
+export const elapsed = (metric: Metric.Metric<number, unknown>, since: bigint) =>
+  Effect.flatMap(Clock.monotonicTimeNanos, (now) => Metric.update(metric, Number(now - since) / 1e9))
+
+export const timed =
+  (metric: Metric.Metric<number, unknown>) =>
+  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.flatMap(Clock.monotonicTimeNanos, (since) => Effect.onExit(self, () => elapsed(metric, since)))
+
+/** Counts how it ended: `ok`, the code of the refusal, `internal_error`, or `cancelled` where the caller went away. */
+export const counted =
+  (steps: typeof enrollments, name: string) =>
+  <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.onExit(self, (exit) => count(steps(name, codeOf(exit))))
+
+const codeOf = (exit: Exit.Exit<unknown, { readonly _tag: string }>): string => {
+  if (Exit.isSuccess(exit)) return "ok"
+  if (Cause.hasInterruptsOnly(exit.cause)) return "cancelled"
+  if (Option.isSome(databaseLoss(exit.cause))) return "bridge_persistence_error"
+  return Option.match(Cause.findErrorOption(exit.cause), {
+    onNone: () => "internal_error",
+    onSome: ({ _tag }) => _tag
+  })
+}

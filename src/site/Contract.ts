@@ -1,0 +1,85 @@
+/** What the OpenAPI document says of the endpoints, as far as a reader needs it. */
+import { type Field, fieldsOf, type JsonSchema, type Named } from "./Shape.ts"
+
+/** The part of an OpenAPI 3.1 document that is read here. */
+export interface OpenApiDocument {
+  readonly paths: Readonly<Record<string, Readonly<Partial<Record<string, Operation>>>>>
+  readonly components: { readonly schemas: Named }
+}
+
+interface Operation {
+  readonly operationId: string
+  readonly summary?: string
+  readonly tags?: ReadonlyArray<string>
+  readonly parameters?: ReadonlyArray<{
+    readonly name: string
+    readonly in: string
+    readonly required: boolean
+    readonly schema: JsonSchema
+  }>
+  readonly security?: ReadonlyArray<Readonly<Record<string, unknown>>>
+  readonly requestBody?: Body
+  readonly responses: Readonly<Record<string, Body>>
+}
+
+interface Body {
+  readonly content?: Readonly<Record<string, { readonly schema: JsonSchema }>>
+}
+
+export interface Endpoint {
+  readonly id: string
+  readonly group: string
+  readonly method: string
+  readonly path: string
+  readonly summary: string | undefined
+  /** Such as `bridge token`. */
+  readonly bearer: string | undefined
+  readonly headers: ReadonlyArray<Field>
+  readonly takes: ReadonlyArray<Field>
+  readonly successes: ReadonlyArray<string>
+  readonly answers: ReadonlyArray<Field>
+  readonly codes: ReadonlyArray<Code>
+}
+
+export interface Code {
+  readonly status: number
+  readonly code: string
+  readonly message: string
+}
+
+export const endpointsOf = ({ components, paths }: OpenApiDocument): ReadonlyArray<Endpoint> =>
+  Object.entries(paths).flatMap(([path, operations]) =>
+    Object.entries(operations).map(([method, operation]) => endpoint(method, path, operation!, components.schemas))
+  )
+
+const endpoint = (method: string, path: string, operation: Operation, named: Named): Endpoint => {
+  const { operationId, parameters = [], requestBody, responses, security = [], summary, tags = [] } = operation
+  const successes = Object.keys(responses).filter((status) => status < "400")
+  const fields = (body: Body | undefined) => fieldsOf(schemaOf(body), named)
+  return {
+    id: operationId,
+    group: tags[0] ?? "",
+    method: method.toUpperCase(),
+    path,
+    summary,
+    bearer: security.flatMap((scheme) => Object.keys(scheme))[0]?.replaceAll("_", " "),
+    headers: parameters
+      .filter((parameter) => parameter.in === "header")
+      .flatMap(({ name, required, schema }) =>
+        fieldsOf({ properties: { [name]: schema }, required: required ? [name] : [] }, named)
+      ),
+    takes: fields(requestBody),
+    successes,
+    answers: fields(responses[successes[0]!]),
+    codes: Object.entries(responses).flatMap(([status, body]) => codesOf(Number(status), schemaOf(body)))
+  }
+}
+
+const schemaOf = (body: Body | undefined): JsonSchema => Object.values(body?.content ?? {})[0]?.schema ?? {}
+
+const codesOf = (status: number, schema: JsonSchema): ReadonlyArray<Code> => {
+  const code = schema.properties?.["error"]?.properties?.["code"]
+  return (code?.anyOf ?? []).flatMap((one) =>
+    (one.enum ?? []).map((name) => ({ status, code: String(name), message: one.description ?? "" }))
+  )
+}

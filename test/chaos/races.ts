@@ -1,0 +1,42 @@
+/**
+ * `npm run chaos races`: the races and histories of the test suite, at full size and with another seed each time.
+ *
+ * ROUNDS of each race (300) over two instances, and MODEL_RUNS random and concurrent histories (1,000) against the model
+ * of spec 3. Takes minutes, not seconds, and gives up after twenty; SEED repeats the histories of a run.
+ */
+import { spawnSync } from "node:child_process"
+import { readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+
+const root = join(import.meta.dirname, "../..")
+const report = join(tmpdir(), `bridge-races-${process.pid}.json`)
+const settings = { ROUNDS: "300", MODEL_RUNS: "1000", SEED: String(process.pid), ...process.env }
+const started = performance.now()
+
+const { status } = spawnSync(
+  process.execPath,
+  [
+    join(root, "node_modules/vitest/vitest.mjs"),
+    "run",
+    "--reporter=json",
+    `--outputFile=${report}`,
+    "test/races",
+    "test/model"
+  ],
+  { cwd: root, env: settings, stdio: ["ignore", "ignore", "inherit"], timeout: 20 * 60_000 }
+)
+
+const { numFailedTests, numPassedTests } = JSON.parse(readFileSync(report, "utf8"))
+rmSync(report)
+const figures = {
+  script: "races",
+  rounds: Number(settings.ROUNDS),
+  histories: Number(settings.MODEL_RUNS),
+  seed: settings.SEED,
+  races_passed: numPassedTests,
+  races_failed: numFailedTests,
+  seconds: Math.round((performance.now() - started) / 1000)
+}
+process.stdout.write(`${JSON.stringify(figures)}\n`)
+process.exit(status === 0 ? 0 : 1)
