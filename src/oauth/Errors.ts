@@ -30,7 +30,8 @@ export const oauthTable = {
 export type OAuthCode = keyof typeof oauthTable
 export type OAuthRefusal<Code extends OAuthCode = OAuthCode> = RefusalOf<typeof oauthTable, Code>
 
-const { refuse: byTable } = fromTable(oauthTable)
+const { codes, refuse: byTable } = fromTable(oauthTable)
+export { codes }
 
 export const refuse = <Code extends OAuthCode>(code: Code, sentence?: string): OAuthRefusal<Code> => {
   const refusal = byTable(code)
