@@ -22,6 +22,12 @@ import * as Store from "./Store.ts"
 /** How old `last_used_at` may get while a credential is in use. */
 const coarse = 60_000
 
+/** An actor who signed in through OAuth. */
+export interface Granted extends Actor {
+  readonly client_id: string
+  readonly grant_id: string
+}
+
 export class Access extends Context.Service<
   Access,
   {
@@ -29,6 +35,8 @@ export class Access extends Context.Service<
     readonly authorize: (
       bearer: Option.Option<Redacted.Redacted<string>>
     ) => Effect.Effect<Actor, AccessRefusal<"unauthorized" | "bridge_persistence_error">>
+    /** Where only an OAuth sign-in counts, a project token used directly is refused like any bad credential. */
+    readonly requireGrant: (actor: Actor) => Effect.Effect<Granted, AccessRefusal<"unauthorized">>
     /** Names every scope of the operation in its challenge, so that a client can ask for all of them at once. */
     readonly require: (
       actor: Actor,
@@ -69,12 +77,17 @@ export class Access extends Context.Service<
         return { ...actor, scopes: new Set(scopes) }
       }, persistence)
 
+      const requireGrant = (actor: Actor) => {
+        const { client_id, grant_id } = actor
+        return client_id === null || grant_id === null ? invalid : Effect.succeed({ ...actor, client_id, grant_id })
+      }
+
       const require = (actor: Actor, ...needed: ReadonlyArray<Scope>) =>
         needed.every((scope) => actor.scopes.has(scope))
           ? Effect.void
           : challenged(refuse("insufficient_scope"), challenge.insufficient(needed))
 
-      return { authorize, require }
+      return { authorize, requireGrant, require }
     })
   )
 }
