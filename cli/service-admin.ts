@@ -18,16 +18,22 @@ import { listAccountReferences } from "./list-account-references.ts"
 import { listAuditEvents } from "./list-audit-events.ts"
 import { listBridgeEnrollmentCredentials } from "./list-bridge-enrollment-credentials.ts"
 import { listBridges } from "./list-bridges.ts"
+import { listDevices } from "./list-devices.ts"
 import { listDocuments } from "./list-documents.ts"
 import { listOauthClients } from "./list-oauth-clients.ts"
 import { listOauthGrants } from "./list-oauth-grants.ts"
 import { listProjectTokens } from "./list-project-tokens.ts"
 import { listProjects } from "./list-projects.ts"
+import { listPushDeadLetters } from "./list-push-dead-letters.ts"
 import { migrate } from "./migrate.ts"
 import { pinDocument } from "./pin-document.ts"
+import { pushStatus } from "./push-status.ts"
+import { rekeyPushTokens } from "./rekey-push-tokens.ts"
 import { restoreDatabase } from "./restore-database.ts"
+import { retryPushDeadLetters } from "./retry-push-dead-letters.ts"
 import { revokeBridgeEnrollmentCredential } from "./revoke-bridge-enrollment-credential.ts"
 import { revokeBridge } from "./revoke-bridge.ts"
+import { revokeDevice } from "./revoke-device.ts"
 import { revokeOauthGrant } from "./revoke-oauth-grant.ts"
 import { revokeProjectToken } from "./revoke-project-token.ts"
 import { run } from "./run.ts"
@@ -73,6 +79,12 @@ Command.make("service-admin").pipe(
     archiveMemory,
     exportProject,
     importProject,
+    listDevices,
+    revokeDevice,
+    pushStatus,
+    listPushDeadLetters,
+    retryPushDeadLetters,
+    rekeyPushTokens,
     listAuditEvents
   ]),
   Command.withGlobalFlags([Json]),

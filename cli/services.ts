@@ -12,9 +12,11 @@ import { databaseLoss } from "../src/database/Persistence.ts"
 import { Documents } from "../src/documents/Documents.ts"
 import { Credentials } from "../src/enrollment/Credentials.ts"
 import { Overview } from "../src/metrics/Overview.ts"
+import { Devices } from "../src/mobile/Devices.ts"
 import { Clients } from "../src/oauth/Clients.ts"
 import { Grants } from "../src/oauth/Grants.ts"
 import { Projects } from "../src/projects/Projects.ts"
+import { Deliveries } from "../src/push/Deliveries.ts"
 
 const services = Effect.gen(function* () {
   return {
@@ -24,6 +26,8 @@ const services = Effect.gen(function* () {
     backup: yield* Backup,
     bridges: yield* Bridges,
     credentials: yield* Credentials,
+    deliveries: yield* Deliveries,
+    devices: yield* Devices,
     documents: yield* Documents,
     memory: yield* Memory,
     oauthClients: yield* Clients,

@@ -27,6 +27,8 @@ import { Gauges } from "./metrics/Gauges.ts"
 import { otlp, pushedGauges } from "./metrics/Otlp.ts"
 import { Overview } from "./metrics/Overview.ts"
 import { prometheus } from "./metrics/Prometheus.ts"
+import { Devices } from "./mobile/Devices.ts"
+import { sweeps as mobileSweeps } from "./mobile/Sweeps.ts"
 import { Authorize } from "./oauth/Authorize.ts"
 import { ClientDocuments } from "./oauth/ClientDocuments.ts"
 import { Clients } from "./oauth/Clients.ts"
@@ -34,6 +36,13 @@ import { Consent } from "./oauth/Consent.ts"
 import { Grants } from "./oauth/Grants.ts"
 import { sweeps as oauthSweeps } from "./oauth/Sweeps.ts"
 import { Projects } from "./projects/Projects.ts"
+import { apnsProvider } from "./push/Apns.ts"
+import { Deliveries } from "./push/Deliveries.ts"
+import { PushKeys } from "./push/Keys.ts"
+import { logProvider } from "./push/LogProvider.ts"
+import { Outbox } from "./push/Outbox.ts"
+import { sweeps as pushSweeps } from "./push/Sweeps.ts"
+import { Worker } from "./push/Worker.ts"
 import { Rotation } from "./rotation/Rotation.ts"
 import { sweeps as rotationSweeps } from "./rotation/Sweeps.ts"
 
@@ -43,7 +52,6 @@ export const domains = Layer.mergeAll(
   Credentials.layer,
   Rotation.layer,
   Bridges.layer,
-  Access.layer,
   ProjectTokens.layer,
   Authorize.layer,
   Consent.layer,
@@ -52,11 +60,14 @@ export const domains = Layer.mergeAll(
   Memory.layer,
   Tasks.layer,
   Snapshot.layer,
-  Documents.layer
+  Documents.layer,
+  Devices.layer,
+  Deliveries.layer
 ).pipe(
+  Layer.provideMerge(Access.layer),
   Layer.provideMerge(Clients.layer),
   Layer.provide(ClientDocuments.layer),
-  Layer.provideMerge(Audit.layer),
+  Layer.provideMerge(Layer.mergeAll(Audit.layer, Outbox.layer, PushKeys.layer)),
   Layer.provide(Ed25519.layerNode)
 )
 
@@ -76,6 +87,8 @@ const sweeping = Effect.flatMap(Settings, ({ audit }) =>
     ...enrollmentSweeps,
     ...oauthSweeps,
     ...continuitySweeps,
+    ...mobileSweeps,
+    ...pushSweeps,
     ...auditSweeps(audit.retention)
   ])
 )
@@ -93,9 +106,19 @@ const warnOfForeignGrants = Effect.gen(function* () {
 const metrics = Layer.merge(prometheus, pushedGauges).pipe(Layer.provide(Gauges.layer))
 const outermost = Layer.merge(logLevel, otlp).pipe(Layer.provide(Settings.layer))
 
+/** Apple's service where it is configured, else the log. */
+const pushProvider = Layer.unwrap(
+  Effect.map(Settings, ({ push }) => (push.apns === undefined ? logProvider : apnsProvider))
+)
+
+const delivering = Effect.flatMap(Worker, ({ start }) => start)
+
 /** Listens first, migrates then: until that is done every route that needs the database answers 503. */
 export const server = Layer.effectDiscard(
-  Effect.all([warnOfLifetimes, migrateUntilDone, warnOfForeignGrants, announce, Effect.forkScoped(sweeping)], {
-    discard: true
-  })
-).pipe(Layer.provideMerge(Layer.merge(http, metrics)), Layer.provide(services), Layer.provide(outermost))
+  Effect.all([warnOfLifetimes, migrateUntilDone, warnOfForeignGrants, announce, delivering, Effect.forkScoped(sweeping)], { discard: true })
+).pipe(
+  Layer.provide(Layer.provide(Worker.layer, pushProvider)),
+  Layer.provideMerge(Layer.merge(http, metrics)),
+  Layer.provide(services),
+  Layer.provide(outermost)
+)

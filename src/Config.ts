@@ -6,6 +6,7 @@
  */
 import { Config, ConfigProvider, Context, Data, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { revision } from "./Package.ts"
+import { type Environment, environments, isTopic } from "./wire/Notifications.ts"
 import { generatedSecrets } from "./Secrets.ts"
 
 /** One line that names the setting and what it should be. The process ends with exit code 78. */
@@ -43,6 +44,16 @@ const onOff = (name: string, byDefault: "on" | "off") =>
   Config.Literals(["on", "off"], name).pipe(
     Config.withDefault(byDefault),
     Config.map((value) => value === "on")
+  )
+
+const httpsOrigin = (name: string, byDefault: string) =>
+  Config.NonEmptyString(name).pipe(
+    Config.withDefault(byDefault),
+    Config.mapEffect((text) =>
+      URL.canParse(text) && new URL(text).origin === text && text.startsWith("https://")
+        ? Effect.succeed(text)
+        : invalid(`${name} is an https origin such as ${byDefault}.`)
+    )
   )
 
 const secret = (name: string) =>
@@ -158,6 +169,62 @@ const mcp = Config.all({
   revision: Config.NonEmptyString("SERVICE_REVISION").pipe(Config.withDefault(revision))
 })
 
+const topics = commaSeparated("SERVICE_APNS_TOPICS").pipe(
+  Config.withDefault<ReadonlyArray<string>>([]),
+  Config.mapEffect((topics) =>
+    topics.every((topic) => isTopic(topic))
+      ? Effect.succeed(topics)
+      : invalid("SERVICE_APNS_TOPICS lists bundle ids such as com.example.app.")
+  )
+)
+
+const push = Config.all({
+  tokenKeys: commaSeparated("SERVICE_PUSH_TOKEN_KEYS").pipe(
+    Config.withDefault<ReadonlyArray<string>>([]),
+    Config.mapEffect((entries) => {
+      const keys = entries.map((entry) => /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/_-]{43}=?)$/.exec(entry))
+      const ids = keys.map((key) => key?.[1])
+      return keys.every((key) => key !== null) && !ids.includes("derived") && new Set(ids).size === ids.length
+        ? Effect.succeed(
+            keys.map(([, id, key]) => ({ id: id!, key: Redacted.make<Uint8Array>(Buffer.from(key!, "base64")) }))
+          )
+        : invalid(
+            "SERVICE_PUSH_TOKEN_KEYS is a list such as k2:KEY,k1:KEY; each KEY is 32 bytes in base64, no name is derived."
+          )
+    })
+  ),
+  lookupKey: optionalSecret("SERVICE_PUSH_LOOKUP_KEY"),
+  lookupKeyPrevious: optionalSecret("SERVICE_PUSH_LOOKUP_KEY_PREVIOUS"),
+  environments: commaSeparated("SERVICE_APNS_ENVIRONMENTS").pipe(
+    Config.withDefault<ReadonlyArray<string>>(environments),
+    Config.mapEffect((names) =>
+      names.length > 0 && names.every((name) => (environments as ReadonlyArray<string>).includes(name))
+        ? Effect.succeed(names as ReadonlyArray<Environment>)
+        : invalid(`SERVICE_APNS_ENVIRONMENTS lists ${environments.join(" or ")}.`)
+    )
+  ),
+  topics,
+  // Undefined: notifications are only logged.
+  apns: Config.all({
+    teamId: optionalText("SERVICE_APNS_TEAM_ID"),
+    keyId: optionalText("SERVICE_APNS_KEY_ID"),
+    keyFile: optionalText("SERVICE_APNS_KEY_FILE"),
+    topics
+  }).pipe(
+    Config.mapEffect(({ keyFile, keyId, teamId, topics }) => {
+      if (teamId === undefined && keyId === undefined && keyFile === undefined) return Effect.undefined
+      return teamId !== undefined && keyId !== undefined && keyFile !== undefined && topics.length > 0
+        ? Effect.succeed({ teamId, keyId, keyFile })
+        : invalid("SERVICE_APNS_TEAM_ID, _KEY_ID, _KEY_FILE and _TOPICS are set together or not at all.")
+    })
+  ) as Config.Config<{ readonly teamId: string; readonly keyId: string; readonly keyFile: string } | undefined>,
+  origins: Config.all({
+    production: httpsOrigin("SERVICE_APNS_ORIGIN_PRODUCTION", "https://api.push.apple.com"),
+    development: httpsOrigin("SERVICE_APNS_ORIGIN_DEVELOPMENT", "https://api.sandbox.push.apple.com")
+  }),
+  caFile: optionalText("SERVICE_APNS_CA_FILE")
+})
+
 /** Who watches. Absent: nobody. */
 const telemetry = Config.all({
   metricsPort: Config.option(port("SERVICE_METRICS_PORT", 1)).pipe(Config.map(Option.getOrUndefined)),
@@ -173,7 +240,7 @@ const telemetry = Config.all({
   )
 })
 
-const all = Config.all({ http, database, audit, bridge, access, oauth, mcp, telemetry })
+const all = Config.all({ http, database, audit, bridge, access, oauth, mcp, push, telemetry })
 type Read = Config.Success<typeof all>
 
 /** What follows from several settings at once. */

@@ -16,6 +16,7 @@ import { RateLimit } from "./edge/RateLimit.ts"
 import { requirements } from "./edge/Requirements.ts"
 import { EnrollmentHttp } from "./enrollment/Http.ts"
 import { McpHttp } from "./mcp/Http.ts"
+import { MobileHttp } from "./mobile/Http.ts"
 import { ConsentHttp } from "./oauth/ConsentHttp.ts"
 import { OAuthHttp } from "./oauth/Http.ts"
 import { RetiredHttp, RotationHttp } from "./rotation/Http.ts"
@@ -48,7 +49,7 @@ const readyz = HttpRouter.use((router) =>
 
 const routes = Layer.mergeAll(
   HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
-    Layer.provide([EnrollmentHttp, RotationHttp, RetiredHttp]),
+    Layer.provide([EnrollmentHttp, RotationHttp, RetiredHttp, MobileHttp]),
     Layer.provide([requirements, AccessHttp])
   ),
   onlyDeclaredMethods(Api),

@@ -22,6 +22,12 @@ import * as Store from "./Store.ts"
 /** How old `last_used_at` may get while a credential is in use. */
 const coarse = 60_000
 
+/** An actor who signed in through OAuth. */
+export interface Granted extends Actor {
+  readonly client_id: string
+  readonly grant_id: string
+}
+
 export class Access extends Context.Service<
   Access,
   {
@@ -31,6 +37,8 @@ export class Access extends Context.Service<
     ) => Effect.Effect<Actor, AccessRefusal<"unauthorized" | "bridge_persistence_error">>
     /** Sign-ins that are refused because the base URL or the instance id was another when they were made. */
     readonly foreignGrants: Effect.Effect<number, AccessRefusal<"bridge_persistence_error">>
+    /** Where only an OAuth sign-in counts, a project token used directly is refused like any bad credential. */
+    readonly requireGrant: (actor: Actor) => Effect.Effect<Granted, AccessRefusal<"unauthorized">>
     /** Names every scope of the operation in its challenge, so that a client can ask for all of them at once. */
     readonly require: (
       actor: Actor,
@@ -71,6 +79,11 @@ export class Access extends Context.Service<
         return { ...actor, scopes: new Set(scopes) }
       }, persistence)
 
+      const requireGrant = (actor: Actor) => {
+        const { client_id, grant_id } = actor
+        return client_id === null || grant_id === null ? invalid : Effect.succeed({ ...actor, client_id, grant_id })
+      }
+
       const require = (actor: Actor, ...needed: ReadonlyArray<Scope>) =>
         needed.every((scope) => actor.scopes.has(scope))
           ? Effect.void
@@ -81,7 +94,7 @@ export class Access extends Context.Service<
         return counted!.grants
       }).pipe(persistence)
 
-      return { authorize, foreignGrants, require }
+      return { authorize, foreignGrants, requireGrant, require }
     })
   )
 }

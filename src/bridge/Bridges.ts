@@ -2,8 +2,10 @@
 import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../audit/Audit.ts"
+import { uuidAt } from "../crypto/Random.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence } from "../database/Persistence.ts"
+import { Outbox } from "../push/Outbox.ts"
 import { type OperatorRefusal, refuseOperator as refuse } from "./Errors.ts"
 import * as Store from "./Store.ts"
 
@@ -35,6 +37,7 @@ export class Bridges extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const clock = yield* DatabaseClock
       const audit = yield* Audit
+      const outbox = yield* Outbox
       const store = Store.make(sql)
 
       const list = Effect.fn("Bridges.list")(function* (project_id: string) {
@@ -53,7 +56,12 @@ export class Bridges extends Context.Service<
           const now = yield* clock.now
           const revoked = yield* store.revokeIdentity(project_id, bridge_id, now)
           if (Option.isNone(revoked)) return yield* refuse("bridge_not_found")
-          yield* store.endEverything(revoked.value.identity_id, now)
+          const { first, identity_id } = revoked.value
+          yield* store.endEverything(identity_id, now)
+          if (first) {
+            const event_id = yield* uuidAt(now)
+            yield* outbox.enqueue(now, { kind: "bridge.revoked", event_id, project_id, about: identity_id })
+          }
           yield* audit.done(now, { action: "bridge.revoked", project_id, actor: "operator", subject: { bridge_id } })
           return { revoked_at: revoked.value.revoked_at }
         },

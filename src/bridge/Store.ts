@@ -59,15 +59,22 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /** Takes the lock that every writer of the identity takes first, and ends it for good. */
   const revokeIdentity = (project_id: string, bridge_id: string, now: Date) =>
-    firstRow(Schema.Struct({ identity_id: Schema.String, revoked_at: Schema.Date }))(sql`
-      update bridge_identity
+    firstRow(Schema.Struct({ identity_id: Schema.String, revoked_at: Schema.Date, first: Schema.Boolean }))(sql`
+      with found as materialized (
+        select identity_id, status
+          from bridge_identity
+         where project_id = ${project_id}::uuid
+           and bridge_id = ${bridge_id}
+           for no key update
+      )
+      update bridge_identity i
          set status = 'revoked',
-             revoked_at = coalesce(revoked_at, ${now}),
+             revoked_at = coalesce(i.revoked_at, ${now}),
              pending_rotation_id = null,
              challenge_expires_at = null
-       where project_id = ${project_id}::uuid
-         and bridge_id = ${bridge_id}
-      returning identity_id, revoked_at`)
+        from found
+       where i.identity_id = found.identity_id
+      returning i.identity_id, i.revoked_at, found.status <> 'revoked' as first`)
 
   /** A statement of its own, after the lock: it sees what was committed while the lock was awaited. */
   const endEverything = (identity_id: string, now: Date) => sql`

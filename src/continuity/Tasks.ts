@@ -11,8 +11,10 @@ import { traceAt } from "../audit/Audit.ts"
 import { uuidAt } from "../crypto/Random.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence } from "../database/Persistence.ts"
+import { Outbox } from "../push/Outbox.ts"
 import { type Actor, actorName } from "../wire/Actor.ts"
 import type { Replayable } from "../wire/Headers.ts"
+import type { KindName } from "../wire/Notifications.ts"
 import { withDetails } from "../wire/Refusal.ts"
 import {
   type Receipt,
@@ -81,6 +83,7 @@ export class Tasks extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const clock = yield* DatabaseClock
+      const outbox = yield* Outbox
       const store = Store.make(sql)
       const { once } = Idempotency.make(sql)
 
@@ -136,7 +139,10 @@ export class Tasks extends Context.Service<
           const written = yield* store.update(project_id, after, receipt, actorName(actor), now, yield* traceAt(now))
           if (Option.isNone(written)) return yield* Effect.die("A locked task changed.")
           if (receipt !== undefined && written.value.receipt_id === null) return yield* refuse("receipt_exists")
-          // A notification of the change is enqueued here, in this transaction.
+          const kind = newsOf(before, after)
+          if (kind !== undefined) {
+            yield* outbox.enqueue(now, { kind, event_id: yield* uuidAt(now), project_id, about: after.id })
+          }
           const task = { ...after, ready: after.status === "open" && waitsFor.length === 0 }
           return receipt === undefined ? { task } : { task, receipt }
         }).pipe(sql.withTransaction)
@@ -231,6 +237,15 @@ const changed = (before: Task, asked: TaskUpdate, now: Date): Task => {
     updated_at: now,
     closed_at: closed ? (before.closed_at ?? now) : null
   }
+}
+
+/** What a person away from the desk hears of the change, if anything. */
+const newsOf = (before: Task, after: Task): KindName | undefined => {
+  const newlyBlocked = before.status !== "blocked" || before.blocked_kind !== after.blocked_kind
+  if (after.status === "blocked" && newlyBlocked) {
+    return after.blocked_kind === "decision" ? "task.needs_decision" : "task.blocked"
+  }
+  return after.status === "done" && before.status !== "done" ? "task.completed" : undefined
 }
 
 const allowed = Effect.fnUntraced(function* (before: Task, after: Task, asked: TaskUpdate) {

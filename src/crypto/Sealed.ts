@@ -26,6 +26,8 @@ export interface SealingKey {
 export interface SealingRing {
   /** The id of the key that seals: what is stored under any other wants sealing anew. */
   readonly current: string
+  /** Whether any key has this id. */
+  readonly knows: (keyId: string) => boolean
   readonly seal: (plain: Redacted.Redacted<string>, subject: string) => Effect.Effect<Sealed>
   /** None when no key of that id opens it: lost key, altered text and wrong subject look the same. */
   readonly open: (sealed: Sealed, subject: string) => Option.Option<Redacted.Redacted<string>>
@@ -42,6 +44,7 @@ export const SealingRing = {
     const aad = (keyId: string, subject: string) => Buffer.from([options.purpose, "v1", keyId, subject].join("\0"))
     return {
       current: current.id,
+      knows: (keyId) => keys.some(({ id }) => id === keyId),
       seal: (plain, subject) =>
         Effect.sync(() => ({ key_id: current.id, ...encrypt(current.key, plain, aad(current.id, subject)) })),
       open: (sealed, subject) =>

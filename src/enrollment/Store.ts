@@ -7,6 +7,7 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../wire/AuditRow.ts"
+import { notified } from "../wire/PushRow.ts"
 import { firstRow, rows } from "../wire/Rows.ts"
 
 const Bytes = Schema.Uint8Array
@@ -299,7 +300,8 @@ export const make = (sql: SqlClient.SqlClient) => {
                pending_rotation_id = null
           from cleared, token
          where i.identity_id = cleared.identity_id
-        returning i.project_id, i.bridge_id, token.token_id, cleared.credential_id, cleared.challenge_id
+        returning i.project_id, i.identity_id, i.bridge_id, token.token_id, cleared.credential_id,
+                  cleared.challenge_id
       ), audited as (${auditRow(sql, trace, {
         action: "bridge.enrolled",
         from: "enrolled",
@@ -307,7 +309,13 @@ export const make = (sql: SqlClient.SqlClient) => {
         actor: sql`'bridge:' || bridge_id`,
         subject: sql`jsonb_build_object('bridge_id', bridge_id, 'credential_id', credential_id,
                                         'challenge_id', challenge_id, 'token_id', token_id)`
-      })})
+      })}), ${notified(sql, now, {
+        kind: "bridge.enrolled",
+        from: "enrolled",
+        event: sql`e.token_id`,
+        project: sql`e.project_id`,
+        about: sql`e.identity_id`
+      })}
       select token_id from token`)
 
   /** Challenges that ended unused, and used ones whose token has ended too. */

@@ -19,6 +19,7 @@ import { equal, sha256 } from "../crypto/Sha256.ts"
 import * as Tokens from "../crypto/Tokens.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence } from "../database/Persistence.ts"
+import { Outbox } from "../push/Outbox.ts"
 import type { SharedRefusal } from "../wire/Errors.ts"
 import { after, hasPassed } from "../wire/Instant.ts"
 import { type Role, type Scope } from "../wire/Scopes.ts"
@@ -78,6 +79,7 @@ export class Consent extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const clock = yield* DatabaseClock
       const audit = yield* Audit
+      const outbox = yield* Outbox
       const { access, authUrl, baseUrl, oauth } = yield* Settings
       const store = Store.make(sql)
 
@@ -214,6 +216,13 @@ export class Consent extends Context.Service<
           project_id: request.project_id,
           actor: `project_token:${request.project_token_id}`,
           subject: { grant_id, client_id: request.client_id }
+        })
+        const { project_id } = request
+        yield* outbox.enqueue(now, {
+          kind: "security.client_authorized",
+          event_id: grant_id,
+          project_id: project_id!,
+          about: grant_id
         })
         return grant_id
       })

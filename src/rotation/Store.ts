@@ -10,6 +10,7 @@ import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { TokenState } from "../bridge/Guard.ts"
 import { auditRow, type Trace } from "../wire/AuditRow.ts"
+import { notified } from "../wire/PushRow.ts"
 import { firstRow, rows } from "../wire/Rows.ts"
 
 const RotationStatus = Schema.Literals(["pending", "confirmed", "aborted", "expired", "cancelled"])
@@ -71,6 +72,16 @@ interface Ending {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
+  /** `from` names the clause that ended a rotation which nobody confirmed or aborted. */
+  const rotationFailed = (from: string, now: Date) =>
+    notified(sql, now, {
+      kind: "bridge.rotation_failed",
+      from,
+      event: sql`e.rotation_id`,
+      project: sql`e.project_id`,
+      about: sql`e.identity_id`
+    })
+
   const tokenState = sql`
     t.token_id, t.state, t.expires_at, t.ended_at, t.end_reason, i.project_id, i.bridge_id,
     i.status = 'revoked' or p.disabled_at is not null as revoked, own.confirmation_expires_at`
@@ -130,7 +141,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          where r.rotation_id = bearer.pending_rotation_id
            and r.state = 'pending'
            and r.confirmation_expires_at <= ${now}
-        returning r.rotation_id, r.successor_id, r.ended_at
+        returning r.rotation_id, r.successor_id, r.ended_at, bearer.project_id, bearer.identity_id
       ), dropped as (
         update bridge_token s
            set state = 'revoked', ended_at = lapsed.ended_at, end_reason = 'rotation_expired'
@@ -173,7 +184,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         project: sql`project_id`,
         actor: sql`'bridge:' || bridge_id`,
         subject: sql`jsonb_build_object('bridge_id', bridge_id, 'rotation_id', rotation_id, 'token_id', token_id)`
-      })})
+      })}), ${rotationFailed("lapsed", now)}
       select rotation_id from rotation`)
 
   const findPrepare = (token_hash: Uint8Array, prepare_key_hash: Uint8Array) =>
@@ -327,7 +338,7 @@ export const make = (sql: SqlClient.SqlClient) => {
           from cleared
          where r.rotation_id = cleared.pending_rotation_id
            and r.state = 'pending'
-        returning r.successor_id, r.ended_at
+        returning r.rotation_id, r.successor_id, r.ended_at, cleared.project_id, cleared.identity_id
       ), dropped as (
         update bridge_token t
            set state = 'revoked', ended_at = cancelled.ended_at, end_reason = 'predecessor_revoked'
@@ -346,7 +357,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         project: sql`project_id`,
         actor: sql`'bridge:' || bridge_id`,
         subject: sql`jsonb_build_object('bridge_id', bridge_id, 'token_id', token_id)`
-      })})
+      })}), ${rotationFailed("cancelled", now)}
       select token_id from pointed`)
 
   const findBearer = (token_hash: Uint8Array) =>
@@ -359,7 +370,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   const settleRotations = (now: Date, limit: number) =>
     rows(Schema.Struct({ rotation_id: Schema.String }))(sql`
       with due as materialized (
-        select i.identity_id, r.rotation_id, r.successor_id
+        select i.identity_id, i.project_id, r.rotation_id, r.successor_id
           from bridge_identity i
           join bridge_rotation r on r.rotation_id = i.pending_rotation_id
          where r.state = 'pending'
@@ -371,7 +382,7 @@ export const make = (sql: SqlClient.SqlClient) => {
            set state = 'expired', ended_at = r.confirmation_expires_at
           from due
          where r.rotation_id = due.rotation_id
-        returning r.rotation_id, r.successor_id, r.ended_at
+        returning r.rotation_id, r.successor_id, r.ended_at, due.project_id, due.identity_id
       ), dropped as (
         update bridge_token t
            set state = 'revoked', ended_at = ended.ended_at, end_reason = 'rotation_expired'
@@ -382,7 +393,7 @@ export const make = (sql: SqlClient.SqlClient) => {
            set pending_rotation_id = null
           from due
          where i.identity_id = due.identity_id
-      )
+      ), ${rotationFailed("ended", now)}
       select rotation_id from ended`)
 
   /** Writes down active tokens that have expired. */

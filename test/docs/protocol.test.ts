@@ -3,14 +3,16 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { Duration, Effect, Redacted, Schema } from "effect"
 import { OpenApi } from "effect/http-api"
 import { Api } from "../../src/Api.ts"
-import { type Code, reactionTo } from "../../src/client/Codes.ts"
+import { reactionTo } from "../../src/client/Codes.ts"
 import { sign } from "../../src/crypto/KeyPair.ts"
 import { codes as enrollmentCodes, refuse as refuseEnrollment } from "../../src/enrollment/Errors.ts"
 import { codes as continuityCodes } from "../../src/continuity/Errors.ts"
 import { codes as documentCodes } from "../../src/documents/Errors.ts"
 import { codes as mcpCodes, refuse as refuseMcp } from "../../src/mcp/Errors.ts"
 import { lists, type ToolName, tools } from "../../src/mcp/Tools.ts"
+import { codes as mobileCodes, refuse as refuseMobile } from "../../src/mobile/Errors.ts"
 import { codes as oauthCodes, type OAuthCode, refuse as refuseOAuth } from "../../src/oauth/Errors.ts"
+import type { Refusal } from "../../src/wire/Refusal.ts"
 import { ofRole, scopes } from "../../src/wire/Scopes.ts"
 import { refuse as refuseRotation } from "../../src/rotation/Errors.ts"
 import { b64, issueCredential, makeProject } from "../support/Bridge.ts"
@@ -71,7 +73,7 @@ describe("docs/protocol.md", () => {
     )
     for (const { "A Bridge": reaction, Code, Message } of documented) {
       const refusal = refusalOf(Code!)
-      assert.deepStrictEqual([Message, reaction], [refusal.message, reactionTo(refusal)], Code)
+      assert.deepStrictEqual([Message, reaction], [refusal.message, reactionTo(refusal) ?? ""], Code)
     }
   })
 
@@ -264,10 +266,10 @@ const learn = (real: Map<string, string>, documented: unknown, actual: unknown):
 }
 
 const refusalOf = (code: string) => {
-  const refuse: (code: never) => { readonly _tag: Code; readonly message: string } = enrollmentCodes.includes(
-    code as never
-  )
+  const refuse: (code: never) => Refusal = enrollmentCodes.includes(code as never)
     ? refuseEnrollment
-    : refuseRotation
+    : mobileCodes.includes(code as never)
+      ? refuseMobile
+      : refuseRotation
   return refuse(code as never)
 }

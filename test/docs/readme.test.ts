@@ -8,7 +8,9 @@ import { join } from "node:path"
 import { setTimeout } from "node:timers/promises"
 import { promisify } from "node:util"
 import { Context, Effect, Layer } from "effect"
+import { Listed } from "../../src/mobile/Store.ts"
 import { packageRoot } from "../../src/Package.ts"
+import { DeadLetter } from "../../src/push/DeliveryStore.ts"
 import { authorizeQuery, Browser, callback } from "../support/Agent.ts"
 import { blocks, read, rows } from "../support/Markdown.ts"
 import { dataFolder, end, place } from "../support/PostgresUser.ts"
@@ -61,6 +63,12 @@ const oneFile = (folder: string) => {
   git("commit", "-qm", "guide")
   return { repository, commit: git("rev-parse", "HEAD") }
 }
+
+/** Rows that take a phone: their fields. */
+const unmade = new Map<string, object>([
+  ["list-devices", Listed.fields],
+  ["list-push-dead-letters", DeadLetter.fields]
+])
 
 /** A service of their own, and what the commands of the page printed. */
 class Newcomer extends Context.Service<
@@ -167,7 +175,8 @@ layer(Newcomer.layer, { timeout: "3 minutes" })("README.md, typed from top to bo
       const check = Effect.fnUntraced(function* ({ Command, Flags, "--json": fields }: (typeof lists)[number]) {
         const about = Flags!.includes("--project") ? ["--project", project_id] : []
         const { items } = yield* admin(Command!, ...about)
-        assert.strictEqual(Object.keys(items[0]).join(", "), fields, Command)
+        const found = unmade.get(Command!) ?? items[0]
+        assert.strictEqual(Object.keys(found).join(", "), fields, Command)
       })
       yield* Effect.forEach(lists, check, { concurrency: 2 })
     })

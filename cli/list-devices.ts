@@ -1,0 +1,17 @@
+import { command, using } from "./command.ts"
+import * as Flags from "./flags.ts"
+import { next, table } from "./print.ts"
+
+export const listDevices = command("list-devices", {
+  description: "List the phones of a project that receive notifications",
+  flags: { project: Flags.project },
+  run: ({ project }) => using(({ devices }) => devices.list(project)),
+  print: (devices) => [
+    ...table(
+      devices,
+      ["device_id", "state", "state_reason", "environment", "topic", "token_key_id", "created_at", "last_seen_at"],
+      "The project has no devices."
+    ),
+    next("revoke-device --device ID")
+  ]
+})

@@ -1,0 +1,18 @@
+import { command, using } from "./command.ts"
+import * as Flags from "./flags.ts"
+import { next, table } from "./print.ts"
+import { Flag } from "effect/cli"
+
+export const listPushDeadLetters = command("list-push-dead-letters", {
+  description: "List notifications that were given up, newest first",
+  flags: { limit: Flags.count("limit", 1000, "How many").pipe(Flag.withDefault(100)) },
+  run: ({ limit }) => using(({ deliveries }) => deliveries.listDead(limit)),
+  print: (letters) => [
+    ...table(
+      letters,
+      ["delivery_id", "device_id", "kind", "attempts", "last_status", "last_reason", "settled_at", "expires_at"],
+      "Nothing was given up."
+    ),
+    next("retry-push-dead-letters")
+  ]
+})

@@ -1,0 +1,10 @@
+import { command, using } from "./command.ts"
+import { facts, next } from "./print.ts"
+
+export const rekeyPushTokens = command("rekey-push-tokens", {
+  description: "Seal every push token under the first of SERVICE_PUSH_TOKEN_KEYS, while the server runs",
+  flags: {},
+  run: () => using(({ deliveries }) => deliveries.rekey),
+  print: (result) => [...facts(result), next("push-status", "the old key may go when it holds no tokens")],
+  ok: ({ unreadable }) => unreadable === 0
+})

@@ -1,0 +1,10 @@
+import { Effect } from "effect"
+import { command, using } from "./command.ts"
+import { facts, next } from "./print.ts"
+
+export const retryPushDeadLetters = command("retry-push-dead-letters", {
+  description: "Try notifications again that were given up and have not expired",
+  flags: {},
+  run: () => using(({ deliveries }) => Effect.map(deliveries.retryDead, (retried) => ({ retried }))),
+  print: (result) => [...facts(result), next("push-status")]
+})

@@ -1,0 +1,134 @@
+/** Push tokens at rest (spec 2.9): sealed for their row, under keys that change while the service runs. */
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { randomBytes } from "node:crypto"
+import { Deliveries } from "../../src/push/Deliveries.ts"
+import { apnsOf, Delivery, drain, happens, rowsOf, workerOf } from "../support/Delivery.ts"
+import { makePhone, makeRegisteredPhone } from "../support/Phone.ts"
+import { allRows } from "../support/Rows.ts"
+import { instance } from "../support/Service.ts"
+import { makePerson } from "../support/SignIn.ts"
+
+const key = (name: string) => `${name}:${randomBytes(32).toString("base64")}`
+
+const replica = Effect.fnUntraced(function* (settings: Readonly<Record<string, string>>) {
+  const { simulator } = yield* Delivery
+  const on = yield* instance({ SERVICE_APNS_TOPICS: simulator.topic, ...settings })
+  return { ...on, worker: yield* workerOf(on, yield* apnsOf(simulator)) }
+})
+
+const heardBy = (token: string) =>
+  Effect.map(Delivery, ({ simulator }) => simulator.received.filter((received) => received.token === token).length)
+
+/** No other test's devices, and no pause of theirs. */
+const fresh = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`delete from mobile_device`
+  yield* sql`delete from push_provider_state`
+})
+
+layer(Delivery.layer)("a push token", (it) => {
+  it.effect("is nowhere in the database, neither as it is nor in another encoding", () =>
+    Effect.gen(function* () {
+      yield* fresh
+      const on = yield* Delivery
+      const person = yield* makePerson(on)
+      const phone = yield* makeRegisteredPhone(on, person)
+      yield* happens(on, person.project_id)
+      yield* drain(on.worker)
+      const bytes = Buffer.from(phone.token, "hex")
+      const canaries = [phone.token, bytes.toString("base64").slice(0, 40), bytes.toString("base64url").slice(0, 40)]
+      const everything = JSON.stringify(yield* allRows)
+      for (const canary of canaries) assert.isFalse(everything.toLowerCase().includes(canary.toLowerCase()), canary)
+      assert.isTrue(everything.includes(phone.device_id))
+    })
+  )
+
+  it.effect("put into another row is not opened: nothing is sent, and no device ends", () =>
+    Effect.gen(function* () {
+      yield* fresh
+      const on = yield* Delivery
+      const sql = yield* SqlClient.SqlClient
+      const person = yield* makePerson(on)
+      const mine = yield* makeRegisteredPhone(on, person)
+      const theirs = yield* makeRegisteredPhone(on, person)
+      yield* sql`delete from push_outbox`
+      yield* sql`
+        update mobile_device a
+           set token_sealed = b.token_sealed
+          from mobile_device b
+         where a.device_id = ${mine.device_id}::uuid
+           and b.device_id = ${theirs.device_id}::uuid`
+      yield* happens(on, person.project_id)
+      yield* drain(on.worker)
+      assert.deepStrictEqual([yield* heardBy(mine.token), yield* heardBy(theirs.token)], [0, 1])
+      assert.deepInclude((yield* rowsOf(mine.device_id))[0], { state: "pending", last_reason: "token_unreadable" })
+      assert.strictEqual((yield* mine.get(mine.device_id)).body.state, "active")
+    })
+  )
+
+  it.effect("under a key that is not configured pauses delivery, and comes when the key is back", () =>
+    Effect.gen(function* () {
+      yield* fresh
+      const [k1, k2] = [key("k1"), key("k2")]
+      const before = yield* replica({ SERVICE_PUSH_TOKEN_KEYS: k1 })
+      const person = yield* makePerson(before)
+      const phone = yield* makeRegisteredPhone(before, person)
+      yield* happens(before, person.project_id)
+      const without = yield* replica({ SERVICE_PUSH_TOKEN_KEYS: k2 })
+      yield* drain(without.worker)
+      assert.deepInclude((yield* rowsOf(phone.device_id))[0], {
+        state: "pending",
+        attempts: 0,
+        last_reason: "token_key_unknown"
+      })
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`delete from push_provider_state`
+      yield* sql`update push_outbox set not_before = created_at`
+      yield* drain((yield* replica({ SERVICE_PUSH_TOKEN_KEYS: `${k2},${k1}` })).worker)
+      assert.strictEqual(yield* heardBy(phone.token), 1)
+    })
+  )
+
+  it.effect("is sealed anew under the first key, also from a derived one, and is the same installation still", () =>
+    Effect.gen(function* () {
+      yield* fresh
+      const on = yield* Delivery
+      const person = yield* makePerson(on)
+      const phone = yield* makeRegisteredPhone(on, person)
+      const settings = {
+        SERVICE_PUSH_TOKEN_KEYS: key("own"),
+        SERVICE_PUSH_LOOKUP_KEY: "a lookup key of the tests, long enough"
+      }
+      const after = yield* replica(settings)
+      const { token_keys, unreadable } = yield* Context.get(after.services, Deliveries).rekey
+      assert.deepStrictEqual([Object.keys(token_keys), unreadable > 0], [["own"], false])
+      const again = yield* makePhone(after, person, phone.token).register()
+      assert.deepStrictEqual([again.status, again.body.device_id], [200, phone.device_id])
+      yield* happens(after, person.project_id)
+      yield* drain(after.worker)
+      assert.strictEqual(yield* heardBy(phone.token), 1)
+    })
+  )
+
+  it.effect("may be sealed anew while notifications are sent: none fails", () =>
+    Effect.gen(function* () {
+      yield* fresh
+      const on = yield* replica({ SERVICE_PUSH_TOKEN_KEYS: key("a") })
+      const person = yield* makePerson(on)
+      const phones = yield* Effect.forEach(Array.from({ length: 10 }), () => makeRegisteredPhone(on, person))
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`delete from push_outbox`
+      for (let i = 0; i < 20; i++) yield* happens(on, person.project_id)
+      const deliveries = Context.get(on.services, Deliveries)
+      const [sent] = yield* Effect.all([drain(on.worker), Effect.repeat(deliveries.rekey, { times: 5 })], {
+        concurrency: 2
+      })
+      assert.strictEqual(sent, 200)
+      const states = yield* sql`select distinct state from push_outbox`
+      assert.deepStrictEqual(states, [{ state: "delivered" }])
+      assert.strictEqual(yield* heardBy(phones[0]!.token), 20)
+    })
+  )
+})

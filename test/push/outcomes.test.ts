@@ -1,0 +1,308 @@
+/** What becomes of delivery, device and provider for every answer of APNs (contract section 7). */
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import type { Fault } from "../support/ApnsSimulator.ts"
+import { Delivery, drain, happens, rowsOf } from "../support/Delivery.ts"
+import { makeRegisteredPhone } from "../support/Phone.ts"
+import { makePerson } from "../support/SignIn.ts"
+
+const now = Effect.clockWith((clock) => clock.currentTimeMillis)
+
+/** Nothing waits and nothing pauses from the test before. */
+const fresh = Effect.gen(function* () {
+  const on = yield* Delivery
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`delete from push_outbox`
+  yield* sql`delete from push_provider_state`
+  on.simulator.next.length = 0
+  on.simulator.faults.clear()
+  const person = yield* makePerson(on)
+  const phone = yield* makeRegisteredPhone(on, person)
+  return { on, person, phone, sql }
+})
+
+const deviceOf = (device_id: string) =>
+  SqlClient.SqlClient.use((sql) =>
+    Effect.map(
+      sql<{ readonly state: string; readonly state_reason: string | null; readonly sealed: boolean }>`
+        select state, state_reason, token_sealed is not null as sealed
+          from mobile_device
+         where device_id = ${device_id}::uuid`,
+      ([row]) => row!
+    )
+  )
+
+const pauseOf = SqlClient.SqlClient.use((sql) =>
+  Effect.map(
+    sql<{ readonly paused_until: Date | null; readonly reason: string | null; readonly failures: number }>`
+      select paused_until, reason, failures
+        from push_provider_state
+       where environment = 'production'`,
+    ([row]) => row
+  )
+)
+
+/** Sends one notification that meets the fault; answers its row and the seconds that it has to wait. */
+const meets = Effect.fnUntraced(function* (fault: Fault) {
+  const given = yield* fresh
+  given.on.simulator.next.push(fault)
+  const start = yield* now
+  yield* happens(given.on, given.person.project_id)
+  yield* given.on.worker.round
+  const [row] = yield* rowsOf(given.phone.device_id)
+  return { ...given, row: row!, waits: (row!.not_before.getTime() - start) / 1000 }
+})
+
+const pauses: ReadonlyArray<readonly [status: number, reason: string, seconds: number, retryAfter?: number]> = [
+  [500, "InternalServerError", 900],
+  [503, "ServiceUnavailable", 900],
+  [503, "ServiceUnavailable", 7, 7],
+  [503, "Shutdown", 900],
+  [429, "TooManyProviderTokenUpdates", 1200],
+  [400, "DeviceTokenNotForTopic", 900],
+  [400, "TopicDisallowed", 900],
+  [400, "MissingTopic", 900],
+  [400, "BadTopic", 900],
+  [403, "BadEnvironmentKeyInToken", 900],
+  [403, "InvalidProviderToken", 900],
+  [403, "MissingProviderToken", 900],
+  [403, "Forbidden", 900],
+  [403, "BadCertificate", 900],
+  [403, "BadCertificateEnvironment", 900],
+  [403, "ExpiredProviderToken", 900]
+]
+
+const mistakes: ReadonlyArray<readonly [status: number, reason: string]> = [
+  [400, "PayloadEmpty"],
+  [413, "PayloadTooLarge"],
+  [400, "BadCollapseId"],
+  [400, "BadExpirationDate"],
+  [400, "BadPriority"],
+  [400, "BadMessageId"],
+  [400, "InvalidPushType"],
+  [400, "DuplicateHeaders"],
+  [404, "BadPath"],
+  [405, "MethodNotAllowed"]
+]
+
+layer(Delivery.layer)("an answer of APNs", (it) => {
+  for (const [status, reason, seconds, retryAfter] of pauses) {
+    const told = retryAfter === undefined ? "" : ` that says when to come back`
+    it.effect(`${status} ${reason}${told} pauses the provider and costs no attempt`, () =>
+      Effect.gen(function* () {
+        const start = yield* now
+        const { on, phone, row } = yield* meets({ status, reason, ...(retryAfter && { retryAfter }) })
+        assert.deepInclude(row, { state: "pending", attempts: 0, last_status: status, last_reason: reason })
+        const pause = yield* pauseOf
+        assert.deepInclude(pause, { reason, failures: 1 })
+        assert.strictEqual((pause!.paused_until!.getTime() - start) / 1000, seconds)
+        assert.deepInclude(yield* deviceOf(phone.device_id), { state: "active", sealed: true })
+        const { requests } = on.simulator
+        yield* drain(on.worker)
+        assert.strictEqual(on.simulator.requests, requests)
+      })
+    )
+  }
+
+  for (const [status, reason] of mistakes) {
+    it.effect(`${status} ${reason} is our mistake: a dead letter, and nobody else suffers`, () =>
+      Effect.gen(function* () {
+        const { phone, row } = yield* meets({ status, reason })
+        assert.deepInclude(row, { state: "dead", attempts: 1, last_status: status, last_reason: reason })
+        assert.deepInclude(yield* deviceOf(phone.device_id), { state: "active" })
+        assert.isUndefined(yield* pauseOf)
+      })
+    )
+  }
+
+  for (const reason of ["Unregistered", "ExpiredToken"]) {
+    it.effect(`410 ${reason} ends the device, and its push token is forgotten`, () =>
+      Effect.gen(function* () {
+        const { on, person, phone, row } = yield* meets({ status: 410, reason, timestamp: (yield* now) + 1000 })
+        assert.deepInclude(row, { state: "suppressed", last_status: 410 })
+        const device = yield* deviceOf(phone.device_id)
+        assert.deepInclude(device, { state: "inactive", state_reason: reason, sealed: false })
+        yield* happens(on, person.project_id)
+        assert.strictEqual((yield* rowsOf(phone.device_id)).length, 1)
+      })
+    )
+  }
+
+  it.effect("410 from before the token was registered is asked once more before it is believed", () =>
+    Effect.gen(function* () {
+      yield* TestClock.adjust("1 day")
+      const gone = { status: 410, reason: "Unregistered", timestamp: 1 }
+      const { on, phone, row } = yield* meets(gone)
+      assert.deepInclude(row, { state: "pending", attempts: 1 })
+      assert.deepInclude(yield* deviceOf(phone.device_id), { state: "active" })
+      on.simulator.next.push(gone)
+      yield* TestClock.adjust("5 seconds")
+      yield* drain(on.worker)
+      assert.deepInclude(yield* deviceOf(phone.device_id), { state: "inactive" })
+    })
+  )
+
+  it.effect("400 BadDeviceToken ends the device", () =>
+    Effect.gen(function* () {
+      const { phone, row } = yield* meets({ status: 400, reason: "BadDeviceToken" })
+      assert.deepInclude(row, { state: "suppressed", last_reason: "BadDeviceToken" })
+      assert.deepInclude(yield* deviceOf(phone.device_id), { state: "inactive", sealed: false })
+    })
+  )
+
+  it.effect("400 BadDeviceToken for many devices at once means a wrong environment: delivery pauses, all stay", () =>
+    Effect.gen(function* () {
+      const { on, person } = yield* fresh
+      const phones = yield* Effect.forEach(Array.from({ length: 12 }), () => makeRegisteredPhone(on, person))
+      for (const { token } of phones) on.simulator.faults.set(token, { status: 400, reason: "BadDeviceToken" })
+      yield* happens(on, person.project_id)
+      yield* drain(on.worker)
+      const states = yield* Effect.forEach(phones, ({ device_id }) => deviceOf(device_id))
+      assert.isTrue(states.every(({ state }) => state === "active"))
+      assert.deepInclude(yield* pauseOf, { reason: "BadDeviceToken" })
+    })
+  )
+
+  it.effect("400 BadDeviceToken for one device after the other stops ending devices at the fifth", () =>
+    Effect.gen(function* () {
+      const { on, person, sql } = yield* fresh
+      const phones = yield* Effect.forEach(Array.from({ length: 12 }), () => makeRegisteredPhone(on, person))
+      yield* sql`delete from push_outbox`
+      for (const { token } of phones) on.simulator.faults.set(token, { status: 400, reason: "BadDeviceToken" })
+      for (const { device_id } of phones) {
+        yield* happensTo(device_id, person.project_id)
+        yield* drain(on.worker)
+      }
+      const states = yield* Effect.forEach(phones, ({ device_id }) => deviceOf(device_id))
+      assert.strictEqual(states.filter(({ state }) => state === "active").length, 8)
+      assert.deepInclude(yield* pauseOf, { reason: "BadDeviceToken" })
+    })
+  )
+
+  it.effect("429 TooManyRequests lets this device rest, and no other", () =>
+    Effect.gen(function* () {
+      const { on, person, phone, row, waits } = yield* meets({ status: 429, reason: "TooManyRequests" })
+      assert.deepInclude(row, { state: "pending", attempts: 1 })
+      assert.isAtLeast(waits, 60)
+      assert.isUndefined(yield* pauseOf)
+      const other = yield* makeRegisteredPhone(on, person)
+      yield* happens(on, person.project_id)
+      yield* drain(on.worker)
+      const heard = (token: string) => on.simulator.received.filter((received) => received.token === token).length
+      assert.deepStrictEqual([heard(phone.token), heard(other.token)], [0, 1])
+      yield* TestClock.adjust("2 minutes")
+      yield* drain(on.worker)
+      assert.strictEqual(heard(phone.token), 3)
+    })
+  )
+
+  it.effect("429 with Retry-After is obeyed", () =>
+    Effect.gen(function* () {
+      const { waits } = yield* meets({ status: 429, reason: "TooManyRequests", retryAfter: 300 })
+      assert.isAtLeast(waits, 300)
+    })
+  )
+
+  it.effect("no answer in time is tried again, with the same id and collapse id", () =>
+    Effect.gen(function* () {
+      const { on, phone, row } = yield* meets("hang")
+      assert.deepInclude(row, { state: "pending", attempts: 1, last_status: null, last_reason: "timeout" })
+      yield* TestClock.adjust("5 seconds")
+      yield* drain(on.worker)
+      const [delivered] = yield* rowsOf(phone.device_id)
+      assert.deepInclude(delivered, { state: "delivered", attempts: 2, delivery_id: row.delivery_id })
+    })
+  )
+
+  it.effect("a connection lost before the answer may show it twice, as one", () =>
+    Effect.gen(function* () {
+      const { on, phone } = yield* meets("take and kill")
+      yield* TestClock.adjust("5 seconds")
+      yield* drain(on.worker)
+      const heard = on.simulator.received.filter(({ token }) => token === phone.token)
+      assert.strictEqual(heard.length, 2)
+      assert.strictEqual(new Set(heard.map(({ collapse_id, delivery_id }) => `${collapse_id} ${delivery_id}`)).size, 1)
+      assert.strictEqual(on.simulator.shown.get(phone.token)!.size, 1)
+    })
+  )
+
+  it.effect("a refused stream is sent again at once, and costs nothing", () =>
+    Effect.gen(function* () {
+      const { row } = yield* meets("refuse")
+      assert.deepInclude(row, { state: "delivered", attempts: 1 })
+    })
+  )
+
+  it.effect("IdleTimeout is sent again at once, and costs nothing", () =>
+    Effect.gen(function* () {
+      const { row } = yield* meets({ status: 400, reason: "IdleTimeout" })
+      assert.deepInclude(row, { state: "delivered", attempts: 1 })
+    })
+  )
+
+  it.effect("after eight attempts it is a dead letter", () =>
+    Effect.gen(function* () {
+      const { on, person, phone } = yield* fresh
+      on.simulator.faults.set(phone.token, { status: 429, reason: "TooManyRequests" })
+      yield* happens(on, person.project_id, "bridge.revoked")
+      for (let attempt = 0; attempt < 8; attempt++) {
+        yield* drain(on.worker)
+        yield* TestClock.adjust("2 hours")
+      }
+      const [row] = yield* rowsOf(phone.device_id)
+      assert.deepInclude(row, { state: "dead", attempts: 8 })
+    })
+  )
+})
+
+layer(Delivery.layer)("a pause", (it) => {
+  it.effect("ends with one delivery that shows the provider is back, and then all", () =>
+    Effect.gen(function* () {
+      const { on, person } = yield* meets({ status: 503, reason: "ServiceUnavailable" })
+      for (let i = 0; i < 5; i++) yield* happens(on, person.project_id)
+      yield* TestClock.adjust("15 minutes")
+      assert.strictEqual(yield* on.worker.round, 1)
+      assert.deepInclude(yield* pauseOf, { paused_until: null, failures: 0 })
+      assert.strictEqual(yield* on.worker.round, 5)
+    })
+  )
+
+  it.effect("is doubled, up to an hour, when the provider is not back", () =>
+    Effect.gen(function* () {
+      const { on, person } = yield* meets({ status: 503, reason: "ServiceUnavailable" })
+      yield* happens(on, person.project_id, "bridge.enrolled")
+      for (const seconds of [1800, 3600, 3600]) {
+        yield* TestClock.adjust("1 hour")
+        const start = yield* now
+        on.simulator.next.push({ status: 503, reason: "ServiceUnavailable" })
+        yield* on.worker.round
+        assert.strictEqual(((yield* pauseOf)!.paused_until!.getTime() - start) / 1000, seconds)
+      }
+    })
+  )
+
+  it.effect("of one environment does not stop the other", () =>
+    Effect.gen(function* () {
+      const { on, person } = yield* meets({ status: 503, reason: "ServiceUnavailable" })
+      const other = yield* makeRegisteredPhone(on, person, { push: { environment: "development" } })
+      yield* happens(on, person.project_id)
+      yield* drain(on.worker)
+      assert.strictEqual(on.simulator.received.filter(({ token }) => token === other.token).length, 1)
+    })
+  )
+})
+
+/** For one device alone. */
+const happensTo = Effect.fnUntraced(function* (device_id: string, project_id: string) {
+  const sql = yield* SqlClient.SqlClient
+  const at = new Date(yield* now)
+  yield* sql`
+    insert into push_outbox (
+      delivery_id, event_id, device_id, project_id, kind, reference, priority, collapse_key, state, not_before,
+      expires_at, created_at)
+    values (gen_random_uuid(), gen_random_uuid(), ${device_id}::uuid, ${project_id}::uuid, 'task.blocked',
+            gen_random_uuid(), 2, 't:' || gen_random_uuid()::text, 'pending', ${at},
+            ${new Date(at.getTime() + 86_400_000)}, ${at})`
+})

@@ -1,0 +1,121 @@
+/** The connection to APNs: what is lost is made anew, and nothing is sent on what was said to be over. */
+import { assert, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { randomBytes, randomUUID } from "node:crypto"
+import type { Push, PushProvider } from "../../src/push/Provider.ts"
+import { apnsSimulator } from "../support/ApnsSimulator.ts"
+import { apnsOf } from "../support/Delivery.ts"
+
+const push = (): Push => ({
+  delivery_id: randomUUID(),
+  environment: "production",
+  topic: "com.example.app",
+  token: Redacted.make(randomBytes(32).toString("hex")),
+  payload: `{"aps":{}}`,
+  collapse_id: "c",
+  immediate: true,
+  expires_at: new Date(86_400_000)
+})
+
+const sendMany = ({ send }: typeof PushProvider.Service, count: number) =>
+  Effect.map(
+    Effect.forEach(Array.from({ length: count }), () => send(push()), { concurrency: 50 }),
+    (responses) => responses.map(({ reason, status }) => reason ?? status)
+  )
+
+const all = (count: number) => Array.from({ length: count }, () => 200)
+
+it.live(
+  "5,000 notifications over sessions that end every fifty requests are all delivered",
+  () =>
+    Effect.gen(function* () {
+      const simulator = yield* apnsSimulator()
+      simulator.goawayAfter = 50
+      const apns = yield* apnsOf(simulator)
+      assert.deepStrictEqual(yield* sendMany(apns, 5000), all(5000))
+      assert.strictEqual(new Set(simulator.received.map(({ delivery_id }) => delivery_id)).size, 5000)
+      assert.isAtMost(simulator.sessions, 101)
+    }),
+  60_000
+)
+
+it.live("a GOAWAY leaves what is in flight to be answered, and the next goes over a new session", () =>
+  Effect.gen(function* () {
+    const simulator = yield* apnsSimulator()
+    const apns = yield* apnsOf(simulator)
+    yield* sendMany(apns, 10)
+    simulator.next.push("goaway")
+    assert.deepStrictEqual(yield* sendMany(apns, 20), all(20))
+    assert.deepStrictEqual(yield* sendMany(apns, 5), all(5))
+    assert.isAtMost(simulator.sessions, 3)
+  })
+)
+
+it.live("a session that was torn down is replaced", () =>
+  Effect.gen(function* () {
+    const simulator = yield* apnsSimulator()
+    const apns = yield* apnsOf(simulator)
+    simulator.next.push("kill")
+    assert.deepStrictEqual(yield* sendMany(apns, 1), ["connection_lost"])
+    assert.deepStrictEqual(yield* sendMany(apns, 3), all(3))
+  })
+)
+
+it.live("the first request of a session goes alone, because no other stream is allowed before it", () =>
+  Effect.gen(function* () {
+    const simulator = yield* apnsSimulator()
+    const apns = yield* apnsOf(simulator)
+    assert.deepStrictEqual(yield* sendMany(apns, 50), all(50))
+    assert.strictEqual(simulator.sessions, 1)
+  })
+)
+
+it.live("nobody listening is told apart from no answer", () =>
+  Effect.gen(function* () {
+    const simulator = yield* apnsSimulator()
+    const nobody = yield* apnsOf({ ...simulator, origin: "https://localhost:1" })
+    assert.deepStrictEqual(yield* sendMany(nobody, 2), ["unreachable", "unreachable"])
+  })
+)
+
+it.live("a certificate that the configured authority did not sign is not spoken to", () =>
+  Effect.gen(function* () {
+    const simulator = yield* apnsSimulator()
+    const other = yield* apnsSimulator()
+    const apns = yield* apnsOf({ ...simulator, ca: other.ca })
+    assert.deepStrictEqual(yield* sendMany(apns, 1), ["unreachable"])
+    assert.strictEqual(simulator.requests, 0)
+  })
+)
+
+it.live("a credential serves for 45 minutes and is then made anew", () =>
+  Effect.gen(function* () {
+    let at = new Date("2026-11-21T12:00:00Z")
+    const simulator = yield* apnsSimulator({ now: () => at.getTime() })
+    const apns = yield* apnsOf(
+      simulator,
+      Effect.sync(() => at)
+    )
+    for (const minute of [0, 10, 44, 46, 60, 89, 92, 200]) {
+      at = new Date(Date.UTC(2026, 10, 21, 12, minute))
+      assert.deepStrictEqual(yield* sendMany(apns, 2), all(2), `minute ${minute}`)
+    }
+  })
+)
+
+it.live("a credential that the provider finds too old is made anew at once, unless it is young", () =>
+  Effect.gen(function* () {
+    let at = new Date("2026-11-21T12:00:00Z")
+    const simulator = yield* apnsSimulator({ now: () => at.getTime() })
+    const apns = yield* apnsOf(
+      simulator,
+      Effect.sync(() => at)
+    )
+    yield* sendMany(apns, 1)
+    simulator.next.push({ status: 403, reason: "ExpiredProviderToken" })
+    assert.deepStrictEqual(yield* sendMany(apns, 1), ["ExpiredProviderToken"])
+    at = new Date("2026-11-21T12:25:00Z")
+    simulator.next.push({ status: 403, reason: "ExpiredProviderToken" })
+    assert.deepStrictEqual(yield* sendMany(apns, 1), [200])
+  })
+)

@@ -1,0 +1,123 @@
+/** Several workers on several instances: nothing lost, nothing twice, and what somebody dropped is picked up. */
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect, Fiber } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import { randomUUID } from "node:crypto"
+import { Outbox } from "../../src/push/Outbox.ts"
+import { apnsOf, Delivery, drain, happens, rowsOf, workerOf } from "../support/Delivery.ts"
+import { makePhone, makeRegisteredPhone } from "../support/Phone.ts"
+import { rounds } from "../support/Race.ts"
+import { instance } from "../support/Service.ts"
+import { makePerson } from "../support/SignIn.ts"
+
+const replica = Effect.gen(function* () {
+  const { simulator } = yield* Delivery
+  const on = yield* instance({ SERVICE_APNS_TOPICS: simulator.topic })
+  return { ...on, worker: yield* workerOf(on, yield* apnsOf(simulator)) }
+})
+
+const fresh = Effect.gen(function* () {
+  const on = yield* Delivery
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`delete from mobile_device`
+  yield* sql`delete from push_provider_state`
+  on.simulator.received.length = 0
+  return { on, sql, person: yield* makePerson(on) }
+})
+
+layer(Delivery.layer, { timeout: "60 seconds" })("workers at once", (it) => {
+  it.effect("deliver each notification once, to each of three phones, and none of a change that was rolled back", () =>
+    Effect.gen(function* () {
+      const { on, person, sql } = yield* fresh
+      const phones = yield* Effect.forEach([1, 2, 3], () => makeRegisteredPhone(on, person))
+      yield* sql`delete from push_outbox`
+      const others = [yield* replica, yield* replica]
+      const services = Context.get(on.services, SqlClient.SqlClient)
+      const outbox = Context.get(on.services, Outbox)
+      const at = new Date(yield* Effect.clockWith(({ currentTimeMillis }) => currentTimeMillis))
+      const change = (rolledBack: boolean) => {
+        const about = randomUUID()
+        const notice = { kind: "task.blocked" as const, event_id: about, project_id: person.project_id, about }
+        const enqueued = outbox.enqueue(at, notice)
+        return Effect.ignore(
+          services.withTransaction(rolledBack ? Effect.andThen(enqueued, Effect.fail("undone")) : enqueued)
+        )
+      }
+      const changes = Effect.forEach(Array.from({ length: 440 }), (_, i) => change(i % 11 === 0), { concurrency: 8 })
+      const workers = [on.worker, others[0]!.worker, others[1]!.worker, on.worker]
+      yield* Effect.all([changes, ...workers.map((worker) => Effect.repeat(drain(worker), { times: 8 }))], {
+        concurrency: "unbounded"
+      })
+      yield* drain(on.worker)
+      const states = yield* sql`select state, count(*)::int as count from push_outbox group by state`
+      assert.deepStrictEqual(states, [{ state: "delivered", count: 1200 }])
+      assert.strictEqual(on.simulator.received.length, 1200)
+      assert.strictEqual(new Set(on.simulator.received.map(({ delivery_id }) => delivery_id)).size, 1200)
+      for (const { token } of phones) {
+        assert.strictEqual(on.simulator.received.filter((received) => received.token === token).length, 400)
+      }
+    })
+  )
+
+  it.effect("pick up what a worker that died had claimed, when its lease is over", () =>
+    Effect.gen(function* () {
+      const { on, person, sql } = yield* fresh
+      const phone = yield* makeRegisteredPhone(on, person)
+      yield* happens(on, person.project_id)
+      yield* sql`
+        update push_outbox
+           set state = 'leased', attempts = 1, lease_token = gen_random_uuid(),
+               lease_until = not_before + interval '30 seconds'`
+      yield* TestClock.adjust("29 seconds")
+      assert.strictEqual(yield* drain(on.worker), 0)
+      yield* TestClock.adjust("1 second")
+      yield* drain(on.worker)
+      assert.deepInclude((yield* rowsOf(phone.device_id))[0], { state: "delivered", attempts: 2 })
+    })
+  )
+
+  it.effect("settle nothing under a lease that somebody else has taken over", () =>
+    Effect.gen(function* () {
+      const { on, person, sql } = yield* fresh
+      const phone = yield* makeRegisteredPhone(on, person)
+      on.simulator.faults.set(phone.token, "hang")
+      yield* happens(on, person.project_id)
+      const { requests } = on.simulator
+      const late = yield* Effect.forkChild(on.worker.round)
+      yield* Effect.promise(async () => {
+        while (on.simulator.requests === requests) await new Promise((resolve) => setTimeout(resolve, 5))
+      })
+      yield* sql`update push_outbox set lease_token = gen_random_uuid() where state = 'leased'`
+      yield* Fiber.join(late)
+      assert.deepInclude((yield* rowsOf(phone.device_id))[0], { state: "leased", attempts: 1, last_reason: null })
+      on.simulator.faults.clear()
+    })
+  )
+
+  it.effect("and a registration that renews the token while the provider says that it is gone: the device lives", () =>
+    Effect.gen(function* () {
+      const { on, person } = yield* fresh
+      for (let round = 0; round < rounds; round++) {
+        const phone = yield* makeRegisteredPhone(on, person)
+        yield* TestClock.adjust("1 second")
+        const gone = new Date(yield* Effect.clockWith(({ currentTimeMillis }) => currentTimeMillis))
+        on.simulator.faults.set(phone.token, {
+          status: 410,
+          reason: "Unregistered",
+          // In seconds: milliseconds of 1970 would pass for them.
+          timestamp: (gone.getTime() - 500) / 1000
+        })
+        yield* happens(on, person.project_id)
+        const [renewed] = yield* Effect.all([makePhone(on, person, phone.token).register(), on.worker.round], {
+          concurrency: 2
+        })
+        // Renewed first: its token is younger than that end. Ended first: the registration made another device.
+        const device = yield* phone.get(renewed.body.device_id)
+        assert.strictEqual(device.body.state, "active", device.text)
+        on.simulator.faults.clear()
+        yield* phone.revoke(renewed.body.device_id)
+      }
+    })
+  )
+})
