@@ -115,7 +115,10 @@ const delivering = Effect.flatMap(Worker, ({ start }) => start)
 
 /** Listens first, migrates then: until that is done every route that needs the database answers 503. */
 export const server = Layer.effectDiscard(
-  Effect.all([warnOfLifetimes, migrateUntilDone, warnOfForeignGrants, announce, delivering, Effect.forkScoped(sweeping)], { discard: true })
+  Effect.all(
+    [warnOfLifetimes, migrateUntilDone, warnOfForeignGrants, announce, delivering, Effect.forkScoped(sweeping)],
+    { discard: true }
+  )
 ).pipe(
   Layer.provide(Layer.provide(Worker.layer, pushProvider)),
   Layer.provideMerge(Layer.merge(http, metrics)),
