@@ -21,6 +21,7 @@ export const announce = Effect.gen(function* () {
 const nextSteps = (base: string, managed: string | undefined) => `
   Bridge Service ${version}
     API        ${base}/bridge/v1        (contract: ${base}/openapi.json)
+    Guide      ${base}/docs
     Health     ${base}/healthz, ${base}/readyz
     Database   ${managed === undefined ? "PostgreSQL at DATABASE_URL" : `PostgreSQL managed by the service, in ${managed}`}
 
