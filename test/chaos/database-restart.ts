@@ -32,21 +32,22 @@ chaos(
     const load = yield* makeLoad(on, yield* ledger(folder), { bridges: 8, agents: 8 })
     const health = yield* watchHealth(one)
 
-    const troubles: Readonly<Record<string, Effect.Effect<void, { readonly _tag: string; readonly message: string }>>> = {
-      restart: Effect.asVoid(postgres.restart),
-      "a session killed": Effect.gen(function* () {
-        const pids = yield* postgres.backends
-        process.kill(pids[Math.floor(draw() * pids.length)]!, "SIGKILL")
-        yield* Effect.sleep("100 millis")
-        yield* postgres.answering
-      }),
-      standstill: Effect.gen(function* () {
-        const pids = yield* postgres.backends
-        for (const pid of pids) process.kill(pid, "SIGSTOP")
-        yield* Effect.sleep(standstill)
-        for (const pid of pids) process.kill(pid, "SIGCONT")
-      })
-    }
+    const troubles: Readonly<Record<string, Effect.Effect<void, { readonly _tag: string; readonly message: string }>>> =
+      {
+        restart: Effect.asVoid(postgres.restart),
+        "a session killed": Effect.gen(function* () {
+          const pids = yield* postgres.backends
+          process.kill(pids[Math.floor(draw() * pids.length)]!, "SIGKILL")
+          yield* Effect.sleep("100 millis")
+          yield* postgres.answering
+        }),
+        standstill: Effect.gen(function* () {
+          const pids = yield* postgres.backends
+          for (const pid of pids) process.kill(pid, "SIGSTOP")
+          yield* Effect.sleep(standstill)
+          for (const pid of pids) process.kill(pid, "SIGCONT")
+        })
+      }
     yield* load.during(
       Effect.gen(function* () {
         yield* Effect.sleep("1 second")
@@ -56,7 +57,10 @@ chaos(
             const over = performance.now()
             yield* Effect.sleep(size(2000, 500) + draw() * 500)
             const last = load.exchanges.findLast(({ at, outcome }) => at > over && !/^20\d$/.test(outcome))
-            faults.push({ fault, recovered_after_ms: last === undefined ? 0 : Math.round(last.at + last.millis - over) })
+            faults.push({
+              fault,
+              recovered_after_ms: last === undefined ? 0 : Math.round(last.at + last.millis - over)
+            })
           }
         }
       })
@@ -65,7 +69,8 @@ chaos(
 
     const violations = [...load.violations, ...health.violations()]
     const slow = faults.filter(({ recovered_after_ms }) => recovered_after_ms > bound)
-    for (const { fault, recovered_after_ms } of slow) violations.push(`${fault}: errors for ${recovered_after_ms} ms after`)
+    for (const { fault, recovered_after_ms } of slow)
+      violations.push(`${fault}: errors for ${recovered_after_ms} ms after`)
     if (one.pid() !== pid || !isRunning(pid)) violations.push("the service has ended")
     const outcomes = load.outcomes()
     if ((outcomes["no answer"] ?? 0) > 0) violations.push("a request had no answer")

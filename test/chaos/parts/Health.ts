@@ -26,7 +26,9 @@ export const watchHealth = Effect.fnUntraced(function* ({ url }: { readonly url:
     }),
     violations: (): ReadonlyArray<string> => [
       ...(failures > 0 ? [`/healthz failed ${failures} times`] : []),
-      ...(!sliced && percentile(millis, 0.99) >= 100 ? ["one in a hundred answers of /healthz took 100 ms or more"] : [])
+      ...(!sliced && percentile(millis, 0.99) >= 100
+        ? ["one in a hundred answers of /healthz took 100 ms or more"]
+        : [])
     ]
   }
 })

@@ -46,7 +46,11 @@ export const makeLoad = Effect.fnUntraced(function* (
   const agents = yield* Effect.forEach(Array.from({ length: size.agents }), () => Agent.make(on, { project_id }))
 
   /** One request until it is answered; undefined where the answer is no success, which is noted as a violation. */
-  const insist = Effect.fnUntraced(function* <A>(what: string, request: Effect.Effect<A>, outcomeOf: (of: A) => string) {
+  const insist = Effect.fnUntraced(function* <A>(
+    what: string,
+    request: Effect.Effect<A>,
+    outcomeOf: (of: A) => string
+  ) {
     for (;;) {
       const began = performance.now()
       const answer = yield* request.pipe(
@@ -123,7 +127,12 @@ export const makeLoad = Effect.fnUntraced(function* (
         yield* write("memory_add", `note ${name}`, { kind: "note", body: `note ${name}` })
         const created = yield* write("task_create", `task ${name}`, { title: `task ${name}` })
         if (created === undefined) return yield* Ref.set(stopping, true)
-        const receipt = { session_ref: `session ${name}`, worker: "chaos", outcome: "progress", summary: `done ${name}` }
+        const receipt = {
+          session_ref: `session ${name}`,
+          worker: "chaos",
+          outcome: "progress",
+          summary: `done ${name}`
+        }
         const { id, version } = created.output.task
         yield* write("task_update", `update ${name}`, {
           id,
@@ -165,7 +174,11 @@ export const makeLoad = Effect.fnUntraced(function* (
        where r.state = ${state}`
     yield* missing("acknowledged confirms are lost, or without audit", ids("confirm"), rotations("confirmed"))
     yield* missing("acknowledged aborts are lost, or without audit", ids("abort"), rotations("aborted"))
-    yield* missing("acknowledged prepares are lost", ids("prepare"), sql`select rotation_id::text as id from bridge_rotation`)
+    yield* missing(
+      "acknowledged prepares are lost",
+      ids("prepare"),
+      sql`select rotation_id::text as id from bridge_rotation`
+    )
     yield* missing("acknowledged notes are lost", ids("note"), sql`select id::text from memory_entry`)
     yield* missing("acknowledged tasks are lost", ids("task"), sql`select id::text from task`)
     yield* missing(
@@ -179,7 +192,9 @@ export const makeLoad = Effect.fnUntraced(function* (
       union all select summary from receipt group by summary having count(*) > 1`
     for (const { what } of twice) violations.push(`${what} is there twice`)
     const intended = new Set(noted("intent"))
-    const unknown = yield* sql<{ readonly what: string }>`select body as what from memory_entry union all select title from task`
+    const unknown = yield* sql<{
+      readonly what: string
+    }>`select body as what from memory_entry union all select title from task`
     for (const { what } of unknown) if (!intended.has(what)) violations.push(`nobody meant ${what}`)
     for (const { broken, found } of yield* violatedInvariants(sql)) violations.push(`not so: ${broken}: ${found}`)
     const active = new Set(
