@@ -81,7 +81,7 @@ chaos(
     if ((load.outcomes()["no answer"] ?? 0) > 0) violations.push("a request had no answer")
     return {
       figures: {
-        ...Object.fromEntries([...load.acknowledged()].map(([kind, { length }]) => [`${kind}s`, length])),
+        ...load.counts(),
         outcomes: load.outcomes(),
         faults,
         commits_answered_to_nobody: line.lost() - before,

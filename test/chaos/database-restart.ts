@@ -78,7 +78,7 @@ chaos(
 
     return {
       figures: {
-        ...Object.fromEntries([...load.acknowledged()].map(([kind, { length }]) => [`${kind}s`, length])),
+        ...load.counts(),
         outcomes,
         faults: faults.length,
         slowest_recovery_ms: Math.max(...faults.map(({ recovered_after_ms }) => recovered_after_ms)),

@@ -4,7 +4,7 @@
  *
  *     npm run chaos replicas          SEED=7 npm run chaos replicas          SLICE=1 npm run chaos replicas
  */
-import { ConfigProvider, Context, Data, Effect, Layer, Redacted, Schedule, type Scope } from "effect"
+import { Cause, ConfigProvider, Context, Data, Effect, Layer, Redacted, Schedule, type Scope } from "effect"
 import { FetchHttpClient, HttpClient } from "effect/http"
 import { SqlClient } from "effect/sql"
 import { type ChildProcess, execFile, spawn } from "node:child_process"
@@ -293,16 +293,18 @@ export const chaos = (
   progress: () => object,
   run: Effect.Effect<
     { readonly figures: object; readonly violations: ReadonlyArray<string> },
-    { readonly _tag: string; readonly message: string },
+    unknown,
     Scope.Scope
   >
 ) => {
   const from = performance.now()
+  // Until it says otherwise: a script that ends without its line has failed.
+  process.exitCode = 1
   Effect.runFork(
     run.pipe(
       Effect.scoped,
       Effect.timeout("58 seconds"),
-      Effect.catch(({ _tag, message }) => Effect.succeed({ figures: progress(), violations: [`${_tag}: ${message}`] })),
+      Effect.catchCause((cause) => Effect.succeed({ figures: progress(), violations: [Cause.pretty(cause)] })),
       Effect.map(({ figures, violations }) => {
         const seconds = Math.round(performance.now() - from) / 1000
         // Of the last minute: what else the machine did has its share in every figure.

@@ -92,7 +92,7 @@ chaos(
 
     return {
       figures: {
-        ...Object.fromEntries([...load.acknowledged()].map(([kind, { length }]) => [`${kind}s`, length])),
+        ...load.counts(),
         outcomes,
         clients,
         connections: sessions,

@@ -148,20 +148,26 @@ export const makeLoad = Effect.fnUntraced(function* (
     Effect.all([...fleet.map(rotating), ...agents.map(writing)], { concurrency: "unbounded", discard: true })
   )
 
-  /** What the ledger says was acknowledged, by the kind of mutation: its name and what its answer named. */
-  const acknowledged = () => {
-    const found = new Map<string, Array<readonly [name: string, id: string]>>()
-    for (const line of noted("ack")) {
-      const [kind, index, n, id] = line.split(" ") as [string, string, string, string]
-      found.set(kind, [...(found.get(kind) ?? []), [`${index} ${n}`, id]])
+  /** What was acknowledged, by the kind of mutation: the ids that the answers named. */
+  const acknowledged = (acks = noted("ack")) => {
+    const found = new Map<string, Array<string>>()
+    for (const line of acks) {
+      const [kind, , , id] = line.split(" ") as [string, string, string, string]
+      const ids = found.get(kind)
+      if (ids === undefined) found.set(kind, [id])
+      else ids.push(id)
     }
     return found
   }
 
-  /** Every sentence that the rows of the database break. */
-  const settled = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
-    const acks = acknowledged()
-    const ids = (kind: string) => (acks.get(kind) ?? []).map(([, id]) => id)
+  /** Notes every sentence that the rows break, if at least these were acknowledged and at most these were meant by then. */
+  const present = Effect.fnUntraced(function* (
+    sql: SqlClient.SqlClient,
+    acks = noted("ack"),
+    intended: ReadonlySet<string> = new Set(noted("intent"))
+  ) {
+    const known = acknowledged(acks)
+    const ids = (kind: string) => known.get(kind) ?? []
     const missing = Effect.fnUntraced(function* (sentence: string, wanted: ReadonlyArray<string>, rows: Ids) {
       const there = new Set((yield* rows).map(({ id }) => id))
       const lost = wanted.filter((id) => !there.has(id))
@@ -191,12 +197,16 @@ export const makeLoad = Effect.fnUntraced(function* (
       union all select title from task group by title having count(*) > 1
       union all select summary from receipt group by summary having count(*) > 1`
     for (const { what } of twice) violations.push(`${what} is there twice`)
-    const intended = new Set(noted("intent"))
     const unknown = yield* sql<{
       readonly what: string
     }>`select body as what from memory_entry union all select title from task`
     for (const { what } of unknown) if (!intended.has(what)) violations.push(`nobody meant ${what}`)
     for (const { broken, found } of yield* violatedInvariants(sql)) violations.push(`not so: ${broken}: ${found}`)
+  })
+
+  /** When everybody is done: `present`, and each Bridge holds its active token. */
+  const settled = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
+    yield* present(sql)
     const active = new Set(
       (yield* sql<{ readonly hash: string }>`
         select encode(token_hash, 'hex') as hash from bridge_token where state = 'active'`).map(({ hash }) => hash)
@@ -214,7 +224,9 @@ export const makeLoad = Effect.fnUntraced(function* (
     agents,
     exchanges,
     violations,
-    acknowledged,
+    /** How many of each kind were acknowledged. */
+    counts: () => Object.fromEntries([...acknowledged()].map(([kind, { length }]) => [`${kind}s`, length])),
+    present: (...args: Parameters<typeof present>) => Effect.orDie(present(...args)),
     settled: (sql: SqlClient.SqlClient) => Effect.orDie(settled(sql)),
     /** Runs until `work` is done, then lets everybody finish what they are at. */
     during: <A, E, R>(work: Effect.Effect<A, E, R>) =>

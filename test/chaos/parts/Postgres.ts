@@ -37,10 +37,7 @@ export const ownPostgres = Effect.fnUntraced(function* (folder: string) {
     SqlClient.SqlClient
   )
   const socket = { path: `${host}/.s.PGSQL.${port}` }
-  const over = (line: { readonly port: number }): Record<string, string> => ({
-    ...secrets,
-    DATABASE_URL: `postgres://${username}@127.0.0.1:${line.port}/${database}`
-  })
+  const over = (line: { readonly port: number }) => settingsOver(line, username, database)
 
   return {
     /** Past every line: for looking, and for locks. */
@@ -64,7 +61,13 @@ export const ownPostgres = Effect.fnUntraced(function* (folder: string) {
   }
 })
 
-const secrets = {
+/** The settings of a server that reaches a database over a line. */
+export const settingsOver = (
+  line: { readonly port: number },
+  username: string,
+  database: string
+): Readonly<Record<string, string>> => ({
   SERVICE_BRIDGE_ENROLLMENT_SECRET: "enrollment-secret-of-the-chaos-0123456789",
-  SERVICE_BRIDGE_TOKEN_SECRET: "token-secret-of-the-chaos-0123456789abcdef"
-}
+  SERVICE_BRIDGE_TOKEN_SECRET: "token-secret-of-the-chaos-0123456789abcdef",
+  DATABASE_URL: `postgres://${username}@127.0.0.1:${line.port}/${database}`
+})
