@@ -291,11 +291,7 @@ export const percentile = (values: ReadonlyArray<number>, share: number) =>
 export const chaos = (
   name: string,
   progress: () => object,
-  run: Effect.Effect<
-    { readonly figures: object; readonly violations: ReadonlyArray<string> },
-    unknown,
-    Scope.Scope
-  >
+  run: Effect.Effect<{ readonly figures: object; readonly violations: ReadonlyArray<string> }, unknown, Scope.Scope>
 ) => {
   const from = performance.now()
   // Until it says otherwise: a script that ends without its line has failed.

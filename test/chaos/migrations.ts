@@ -20,8 +20,9 @@ import { beside, chaos, draw, ledger, scratch, server, size } from "./harness.ts
 import { makeLoad } from "./parts/Load.ts"
 import { settingsOver } from "./parts/Postgres.ts"
 
-/** Of so many statements one is tried. */
-const every = size(1, 16)
+/** Of so many statements one is tried, and of so many files. */
+const every = size(1, 8)
+const ofFiles = size(1, 4)
 const ways = ["disconnected before", "disconnected after"] as const satisfies ReadonlyArray<Fault>
 
 let cases = 0
@@ -54,20 +55,18 @@ chaos(
     yield* Effect.scoped(work(folder, settingsOver(line, username, "release")))
     const rows = yield* on("release", allTables)
 
-    /** `v3`: the database that the first three migrations make, with rows. */
-    for (let version = 0; version <= shipped.length; version++) {
+    const chosen = Math.floor(draw() * ofFiles)
+    for (const [version, file] of shipped.entries()) {
+      if (version % ofFiles !== chosen) continue
+      // `v3`: the database that the first three migrations make, with rows.
       yield* admin(`create database v${version}`)
       yield* on(`v${version}`, Effect.andThen(migrate(shipped.slice(0, version)), fill(rows)))
-    }
-
-    for (const [version, file] of shipped.entries()) {
       const before = yield* on(`v${version}`, look)
       yield* admin(`create database sound template v${version}`)
       yield* on("sound", migrate([file]))
       const after = yield* on("sound", look)
       yield* admin("drop database sound")
       if (before.schema === after.schema) violations.push(`${file.name} changes nothing`)
-      if (after.schema !== (yield* on(`v${version + 1}`, look)).schema) violations.push(`${file.name} depends on rows`)
 
       for (let nth = 1 + Math.floor(draw() * (every - 1)), struck = true; struck; nth += every) {
         const how = ways[(nth + Math.floor(draw() * 2)) % 2]!
@@ -88,7 +87,7 @@ chaos(
         if (struck) cases++
       }
     }
-    if (cases < shipped.length) violations.push(`only ${cases} statements were broken off`)
+    if (cases < shipped.length / ofFiles) violations.push(`only ${cases} statements were broken off`)
 
     const filled = Object.entries(rows).filter(([, { length }]) => length > 0).length
     return {

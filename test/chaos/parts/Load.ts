@@ -33,6 +33,7 @@ export const makeLoad = Effect.fnUntraced(function* (
 ) {
   const exchanges: Array<Exchange> = []
   const violations: Array<string> = []
+  let acknowledgements = 0
   const stopping = yield* Ref.make(false)
   const project_id = yield* makeProject(on)
   const fleet = yield* Effect.forEach(
@@ -78,7 +79,9 @@ export const makeLoad = Effect.fnUntraced(function* (
   ) {
     yield* note("intent", what)
     const answer = yield* insist(what, request, outcomeOf)
-    if (answer !== undefined) yield* note("ack", `${what} ${named(answer)}`)
+    if (answer === undefined) return
+    yield* note("ack", `${what} ${named(answer)}`)
+    acknowledgements++
     return answer
   })
 
@@ -224,6 +227,7 @@ export const makeLoad = Effect.fnUntraced(function* (
     agents,
     exchanges,
     violations,
+    acknowledgements: () => acknowledgements,
     /** How many of each kind were acknowledged. */
     counts: () => Object.fromEntries([...acknowledged()].map(([kind, { length }]) => [`${kind}s`, length])),
     present: (...args: Parameters<typeof present>) => Effect.orDie(present(...args)),
