@@ -5,7 +5,13 @@
  *     npm run chaos replicas          SEED=7 npm run chaos replicas          SLICE=1 npm run chaos replicas
  */
 import { Cause, ConfigProvider, Context, Data, Effect, Layer, Redacted, Schedule, type Scope } from "effect"
-import { FetchHttpClient, HttpClient } from "effect/http"
+import {
+  FetchHttpClient,
+  HttpClient,
+  type HttpClientError,
+  type HttpClientRequest,
+  type HttpClientResponse
+} from "effect/http"
 import { SqlClient } from "effect/sql"
 import { type ChildProcess, execFile, spawn } from "node:child_process"
 import { once } from "node:events"
@@ -227,25 +233,31 @@ export const rowsOf = Effect.fnUntraced(function* (folder: string, table: string
 /** How many requests had no answer. */
 export const wire = { lost: 0 }
 
-/** A Bridge's process on a state folder, for as long as the scope. */
-export const bridge = (path: string) =>
+type Exchange = Effect.Effect<HttpClientResponse.HttpClientResponse, HttpClientError.HttpClientError>
+type Watch = (exchange: Exchange, request: HttpClientRequest.HttpClientRequest) => Exchange
+
+/** A Bridge's process on a state folder, for as long as the scope; somebody may watch its requests. */
+export const bridge = (path: string, watch: Watch = (exchange) => exchange) =>
   Effect.map(
-    Layer.build(Layer.fresh(Bridge.layer.pipe(Layer.provide([client, Journal.layer(path)])))),
+    Layer.build(Layer.fresh(Bridge.layer.pipe(Layer.provide([client(watch), Journal.layer(path)])))),
     Context.get(Bridge)
   )
 
-const client = Client.layer.pipe(
-  Layer.provide(
-    Layer.effect(
-      HttpClient.HttpClient,
-      Effect.map(
+const client = (watch: Watch) =>
+  Client.layer.pipe(
+    Layer.provide(
+      Layer.effect(
         HttpClient.HttpClient,
-        HttpClient.transform((exchange) => Effect.tapError(exchange, () => Effect.sync(() => void wire.lost++)))
+        Effect.map(
+          HttpClient.HttpClient,
+          HttpClient.transform((exchange, request) =>
+            Effect.tapError(watch(exchange, request), () => Effect.sync(() => void wire.lost++))
+          )
+        )
       )
-    )
-  ),
-  Layer.provide(FetchHttpClient.layer)
-)
+    ),
+    Layer.provide(FetchHttpClient.layer)
+  )
 
 /** Lines that survive whatever is killed: what was meant, and what was acknowledged. Those of a moment share a sync. */
 export const ledger = (folder: string) =>
@@ -299,7 +311,7 @@ export const chaos = (
   Effect.runFork(
     run.pipe(
       Effect.scoped,
-      Effect.timeout("58 seconds"),
+      Effect.timeout(sliced ? "170 seconds" : "58 seconds"),
       Effect.catchCause((cause) => Effect.succeed({ figures: progress(), violations: [Cause.pretty(cause)] })),
       Effect.map(({ figures, violations }) => {
         const seconds = Math.round(performance.now() - from) / 1000
