@@ -132,7 +132,7 @@ const ready = (url: string, child: ChildProcess) =>
   }).pipe(
     Effect.retry({
       while: () => child.exitCode === null,
-      schedule: Schedule.upTo(Schedule.spaced("20 millis"), { duration: "30 seconds" })
+      schedule: Schedule.upTo(Schedule.spaced("20 millis"), { duration: sliced ? "100 seconds" : "30 seconds" })
     })
   )
 
