@@ -15,7 +15,7 @@ import { ClientDocuments } from "./ClientDocuments.ts"
 import { type ClientMetadata, readMetadata, shown, unattendedScopes } from "./ClientMetadata.ts"
 import * as Store from "./ClientStore.ts"
 import type { DocumentUnavailable } from "./DocumentFetch.ts"
-import { type OAuthOperatorRefusal, type OAuthRefusal, refuseOperator } from "./Errors.ts"
+import { type OAuthOperatorRefusal, type OAuthRefusal, refuse, refuseOperator } from "./Errors.ts"
 import { type ApplicationType, isAcceptable } from "./RedirectUri.ts"
 
 /** A client that may ask for authorization now. */
@@ -41,6 +41,8 @@ export class Clients extends Context.Service<
   {
     /** None: unknown or disabled. */
     readonly find: (client_id: string) => Effect.Effect<Option.Option<Client>, Lost | DocumentUnavailable>
+    /** For /token and /revoke. A client without grant may still be told apart: only its own name is at stake. */
+    readonly known: (client_id: string) => Effect.Effect<void, Lost | OAuthRefusal<"invalid_client">>
     /** RFC 7591: whoever asks gets a client, never more than the scopes that need no operator. */
     readonly register: (
       document: unknown
@@ -83,6 +85,11 @@ export class Clients extends Context.Service<
           kind: "document" as const,
           scopes: unattendedScopes
         }))
+      }, persistence)
+
+      const known = Effect.fn("Clients.known")(function* (client_id: string) {
+        const found = yield* store.find(client_id)
+        if (Option.isNone(found) || found.value.disabled_at !== null) return yield* refuse("invalid_client")
       }, persistence)
 
       const insert = Effect.fnUntraced(function* (
@@ -150,7 +157,7 @@ export class Clients extends Context.Service<
         persistence
       )
 
-      return { find, register, create, list, disable }
+      return { find, known, register, create, list, disable }
     })
   )
 }

@@ -4,8 +4,9 @@ import type { Role, Scope } from "../wire/Scopes.ts"
 import { html, type Html } from "../site/Html.ts"
 import { page } from "../site/Page.ts"
 import type { ErrorRedirect, NoRedirect } from "./Authorize.ts"
-import type { ConsentEnded, ConsentPage } from "./Consent.ts"
+import type { ConsentPage } from "./Consent.ts"
 import { destination } from "./RedirectUri.ts"
+import type { ConsentEnded } from "./Visits.ts"
 
 const words: Readonly<Record<Scope, { readonly text: string; readonly changes?: true }>> = {
   "context:read": { text: "See an overview: recent memory, open tasks, work receipts" },
