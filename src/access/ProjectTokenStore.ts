@@ -54,14 +54,24 @@ export const make = (sql: SqlClient.SqlClient) => {
        where token_id = ${token_id}::uuid
       returning project_id, revoked_at`)
 
-  /** They are dead with the token already; this writes down why. */
+  /** They are dead with the token already; this writes down why. Answers those of earlier calls too. */
   const endGrants = (token_id: string, now: Date) =>
     rows(Schema.Struct({ grant_id: Schema.String }))(sql`
-      update oauth_grant
-         set revoked_at = ${now}, end_reason = 'project_token_revoked'
+      with ended as (
+        update oauth_grant
+           set revoked_at = ${now}, end_reason = 'project_token_revoked'
+         where project_token_id = ${token_id}::uuid
+           and revoked_at is null
+        returning grant_id
+      )
+      select grant_id
+        from ended
+       union all
+      select grant_id
+        from oauth_grant
        where project_token_id = ${token_id}::uuid
-         and revoked_at is null
-      returning grant_id`)
+         and end_reason = 'project_token_revoked'
+       order by grant_id`)
 
   return { findProject, insert, list, revoke, endGrants }
 }

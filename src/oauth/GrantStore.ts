@@ -14,6 +14,7 @@ export const Grant = Schema.Struct({
   client_name: Schema.String,
   project_token_id: Schema.String,
   scopes: Scopes,
+  /** waiting: the client has not come for its code yet. */
   status: Schema.Literals(["waiting", "active", "revoked", "expired"]),
   created_at: At,
   expires_at: At,
@@ -70,8 +71,10 @@ export const make = (sql: SqlClient.SqlClient) => {
       select g.grant_id, g.project_id, g.client_id, c.name as client_name, g.project_token_id, g.scopes,
              case when g.revoked_at is not null then 'revoked'
                   when g.expires_at <= ${now} then 'expired'
-                  when g.activated_at is null then 'waiting'
-                  else 'active' end as status,
+                  when g.activated_at is not null then 'active'
+                  when exists (select 1 from oauth_code k where k.grant_id = g.grant_id and k.expires_at > ${now})
+                  then 'waiting'
+                  else 'expired' end as status,
              g.created_at, g.expires_at, g.last_used_at, g.revoked_at, g.end_reason
         from oauth_grant g
         join oauth_client c on c.client_id = g.client_id

@@ -37,7 +37,7 @@ export class Grants extends Context.Service<
     readonly revoke: (
       grant_id: string
     ) => Effect.Effect<
-      { readonly revoked_at: Date },
+      { readonly project_id: string; readonly revoked_at: Date },
       OAuthOperatorRefusal<"oauth_grant_not_found" | "bridge_persistence_error">
     >
   }
@@ -96,7 +96,7 @@ export class Grants extends Context.Service<
             actor: "operator",
             subject: { grant_id }
           })
-          return { revoked_at }
+          return { project_id, revoked_at }
         },
         sql.withTransaction,
         persistence
