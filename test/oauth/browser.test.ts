@@ -121,11 +121,12 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
   walk("a wrong token is said so beside the field, and does not come back in the page", () =>
     Effect.gen(function* () {
       const { token, url } = yield* signedIn()
-      const { page } = yield* opened()
+      const { page } = yield* opened({ viewport: { width: 320, height: 480 } })
       yield* Effect.promise(async () => {
         await page.goto(url)
         await present(page, "spt_wrong")
-        await page.waitForSelector('[role="alert"]')
+        const { height, y } = (await (await page.waitForSelector('[role="alert"]')).boundingBox())!
+        assert.isTrue(y >= 0 && y + height <= 480, "on the screen, with the field that has the focus")
         assert.strictEqual(await page.inputValue("#project_token"), "")
         assert.strictEqual(await page.evaluate<string>("document.activeElement.id"), "project_token")
         await present(page, token)
