@@ -48,6 +48,7 @@ ul li::before { content: ""; position: absolute; left: 4px; top: 1.05em; width: 
 .mark { padding: 1px 8px; border-radius: 999px; background: var(--warn-ground); color: var(--warn-ink); font-size: .8125rem; white-space: nowrap; }
 .note { margin: 20px 0 0; padding: 12px 14px; border-radius: 10px; background: var(--warn-ground); color: var(--warn-ink); }
 .alert { margin: 16px 0 0; padding: 12px 14px; border-radius: 10px; background: var(--bad-ground); color: var(--bad-ink); }
+.alert + input { margin-top: 16px; }
 .note p:last-child, .alert p:last-child, main > p:last-child { margin-bottom: 0; }
 .good { color: var(--good-ink); }
 form { margin: 24px 0 0; }
@@ -57,7 +58,7 @@ input {
   background: var(--card); color: var(--ink); font: inherit;
 }
 .buttons { display: flex; flex-wrap: wrap; gap: 12px; margin: 20px 0 0; }
-.buttons > * { flex: 1 1 8rem; }
+.buttons > * { flex: 1 1 auto; min-width: min(8rem, 100%); max-width: 100%; overflow-wrap: anywhere; }
 button, .button {
   display: block; min-height: 48px; padding: 11px 16px; border: 1px solid var(--field); border-radius: 10px;
   background: var(--card); color: var(--ink); font: inherit; font-weight: 600; text-align: center; text-decoration: none; cursor: pointer;
