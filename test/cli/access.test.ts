@@ -168,11 +168,8 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the 
       const { access_token, refresh_token } = (yield* exchange(service, { client_id, code, code_verifier: verifier }))
         .body
       assert.strictEqual(yield* opens(access_token), 200)
-      assert.include((yield* list).items[0], {
-        client_name: "Lighthouse",
-        project_token_id: token_id,
-        status: "active"
-      })
+      const [active] = (yield* json("list-oauth-grants", "--project", project_id)).items
+      assert.include(active, { grant_id, client_name: "Lighthouse", project_token_id: token_id, status: "active" })
 
       const revoked = yield* text("revoke-oauth-grant", "--grant", grant_id)
       assert.match(revoked, new RegExp(`^Next: service-admin list-oauth-grants --project ${project_id}$`, "m"))
