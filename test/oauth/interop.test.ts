@@ -24,13 +24,12 @@ import { Access } from "../../src/access/Access.ts"
 import { credentialOf } from "../../src/access/Challenges.ts"
 import { ProjectTokens } from "../../src/access/ProjectTokens.ts"
 import { Grants } from "../../src/oauth/Grants.ts"
-import { Browser, callback, freePort, makeClient, makeToken } from "../support/Agent.ts"
+import { Browser, callback, freePort, makeClient, makeToken, reachable } from "../support/Agent.ts"
 import { send } from "../support/Http.ts"
-import { withMcp } from "../support/Resource.ts"
 import { Service } from "../support/Service.ts"
 import { TestDatabase } from "../support/TestDatabase.ts"
 
-const Interop = Layer.effect(Service, withMcp({ SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on" })).pipe(
+const Interop = Layer.effect(Service, reachable({ SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on" })).pipe(
   Layer.provideMerge(TestDatabase.sql)
 )
 
@@ -96,7 +95,7 @@ const mcpRemote = Effect.fnUntraced(function* (service: Service["Service"]) {
       say({ method: "notifications/initialized" })
     })
   )
-  const call = Effect.andThen(started, ask("tools/call", { name: "whoami", arguments: {} }))
+  const call = Effect.andThen(started, ask("tools/call", { name: "server_identity", arguments: {} }))
   return { call, opened }
 })
 
@@ -238,7 +237,7 @@ layer(Interop, { timeout: 60_000 })("a client by", (it) => {
       it.effect(`${name}, ${kind}, signs in, calls, refreshes and is refused after revocation`, () =>
         Effect.gen(function* () {
           const service = yield* Service
-          const { token, token_id } = yield* makeToken(service)
+          const { project_id, token, token_id } = yield* makeToken(service)
           const serverUrl = `${service.url}/mcp`
           const host = provider(kind === "registering itself" ? undefined : yield* makeClient(service))
           const authorize = (options: object = {}) =>
@@ -253,16 +252,16 @@ layer(Interop, { timeout: 60_000 })("a client by", (it) => {
           const call = Effect.promise(async () => {
             const client = new Client({ name: "test", version: "1" })
             await client.connect(new Transport(new URL(serverUrl), { authProvider: host.it }))
-            const { content } = await client.callTool({ name: "whoami" })
+            const { content } = await client.callTool({ name: "server_identity" })
             await client.close()
             return content[0].text as string
           })
-          assert.strictEqual(yield* call, "signed in")
+          assert.include(yield* call, project_id)
 
           const before = host.state.tokens
           assert.strictEqual(yield* authorize(), "AUTHORIZED")
           assert.notStrictEqual(host.state.tokens.refresh_token, before.refresh_token)
-          assert.strictEqual(yield* call, "signed in")
+          assert.include(yield* call, project_id)
 
           yield* Context.get(service.services, ProjectTokens).revoke(token_id)
           assert.isFalse(yield* opens(host.state.tokens.access_token))
@@ -283,7 +282,7 @@ layer(Interop, { timeout: 60_000 })("a client by", (it) => {
 
         const back = yield* person((yield* opened(1))[0]!, token)
         assert.strictEqual((yield* send(back.href, { method: "GET" })).status, 200)
-        assert.include(yield* call, "signed in")
+        assert.include(yield* call, project_id)
 
         const grants = Context.get(service.services, Grants)
         const [grant] = yield* grants.list(project_id)
@@ -291,7 +290,7 @@ layer(Interop, { timeout: 60_000 })("a client by", (it) => {
         const generations = sql`select 1 from oauth_refresh_token where grant_id = ${grant_id}::uuid`
         assert.lengthOf(yield* generations, 1)
         yield* sql`update oauth_access_token set expires_at = created_at where grant_id = ${grant_id}::uuid`
-        assert.include(yield* call, "signed in")
+        assert.include(yield* call, project_id)
         assert.lengthOf(yield* generations, 2)
 
         yield* grants.revoke(grant_id)
@@ -300,7 +299,7 @@ layer(Interop, { timeout: 60_000 })("a client by", (it) => {
         assert.isUndefined(held.pollUnsafe())
         assert.lengthOf(yield* generations, 2)
         yield* send((yield* person(again!, token)).href, { method: "GET" })
-        assert.include(yield* Fiber.join(held), "signed in")
+        assert.include(yield* Fiber.join(held), project_id)
         assert.deepEqual(
           (yield* grants.list(project_id)).map(({ status }) => status),
           ["revoked", "active"]
