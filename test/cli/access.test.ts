@@ -73,8 +73,17 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the 
       const project_id = yield* makeProject
       const file = join(yield* folder, "token")
       const created = yield* text(
-        ...["create-project-token", "--project", project_id, "--role", "contributor"],
-        ...["--scope", "tasks:write", "--ttl", "1h", "--out", file]
+        "create-project-token",
+        "--project",
+        project_id,
+        "--role",
+        "contributor",
+        "--scope",
+        "tasks:write",
+        "--ttl",
+        "1h",
+        "--out",
+        file
       )
       assert.match(created, /^scopes +tasks:read,tasks:write$/m)
       assert.match(created, new RegExp(`^Next: service-admin list-project-tokens --project ${project_id}$`, "m"))
@@ -111,8 +120,17 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the 
     Effect.gen(function* () {
       const service = yield* Service
       const { client_id, ...created } = yield* json(
-        ...["create-oauth-client", "--name", "Light\u200bhouse", "--redirect-uri", callback],
-        ...["--redirect-uri", "com.example.app:/cb", "--application-type", "native", "--scope", "tasks:write"]
+        "create-oauth-client",
+        "--name",
+        "Light\u200bhouse",
+        "--redirect-uri",
+        callback,
+        "--redirect-uri",
+        "com.example.app:/cb",
+        "--application-type",
+        "native",
+        "--scope",
+        "tasks:write"
       )
       assert.deepEqual(created, {
         name: "Light house",

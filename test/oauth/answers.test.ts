@@ -214,6 +214,8 @@ layer(Service.layer, { timeout: "60 seconds" })("whatever is sent", (it) => {
       return form
     })
 
+  const numRuns = 300
+
   const characters = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/
   const assertPlain = (error: string | undefined, description: string | undefined, sent: unknown) => {
     assert.match(error ?? "", /^[a-z_]+$/, String(sent))
@@ -243,15 +245,15 @@ layer(Service.layer, { timeout: "60 seconds" })("whatever is sent", (it) => {
         const redirect_uris = form.getAll("redirect_uri").filter((uri) => uri !== callback)
         return send(`${url}${path}`, { body: { ...Object.fromEntries(form), redirect_uris } })
       }
-      const check = forAll(asked, ([path, grant_type, form]) => {
+      const check = ([path, grant_type, form]: readonly [string, string, URLSearchParams]) => {
         form.append("grant_type", grant_type)
         return Effect.map(ask(path, form), (answer) => {
           if (answer.status === 200 && path === "/revoke") return
           assert.include([400, 401, 413], answer.status, answer.text)
           assertPlain(answer.body.error, answer.body.error_description, form)
         })
-      })
-      yield* unchanged(check)
+      }
+      yield* unchanged(forAll(asked, check, { numRuns }))
     }).pipe(Effect.scoped)
   )
 
@@ -265,15 +267,15 @@ layer(Service.layer, { timeout: "60 seconds" })("whatever is sent", (it) => {
         if (!query.has("client_id")) query.set("client_id", client_id)
         return query
       })
-      yield* forAll(asked, (query) =>
+      const check = (query: URLSearchParams) =>
         Effect.map(send(`${service.url}/authorize?${query}`, { method: "GET" }), (answer) => {
-          assert.include([303, 400, 414, 431], answer.status, answer.text)
+          assert.include([303, 400], answer.status, answer.text)
           const location = answer.headers.get("location")
           if (location === null || location.startsWith("/oauth/consent?")) return
           assert.isTrue(location.startsWith(`${callback}?error=`), location)
           assertPlain(answerOf(answer)["error"], answerOf(answer)["error_description"], query)
         })
-      )
+      yield* forAll(asked, check, { numRuns })
     })
   )
 })
