@@ -84,6 +84,17 @@ layer(Service.layer)("a project token", (it) => {
     })
   )
 
+  it.effect("was used when it gave consent, and shows how many sign-ins hang on it", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { project_id, token } = yield* makeToken(service)
+      yield* signIn(service, { token })
+      const [only] = yield* Context.get(service.services, ProjectTokens).list(project_id)
+      assert.isNotNull(only!.last_used_at)
+      assert.strictEqual(only!.live_grants, 1)
+    })
+  )
+
   it.effect("revoked ends its OAuth grants at once", () =>
     Effect.gen(function* () {
       const service = yield* Service
@@ -276,7 +287,8 @@ test("challenges read the same to three parsers that others wrote", async () => 
           )
         }
       }
-    })
+    }),
+    { numRuns: 30 }
   )
 })
 

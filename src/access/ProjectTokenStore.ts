@@ -12,7 +12,9 @@ export const ProjectToken = Schema.Struct({
   created_at: Schema.Date,
   expires_at: Schema.NullOr(Schema.Date),
   revoked_at: Schema.NullOr(Schema.Date),
-  last_used_at: Schema.NullOr(Schema.Date)
+  last_used_at: Schema.NullOr(Schema.Date),
+  /** Sign-ins that it gave and that end with it. */
+  live_grants: Schema.Int
 })
 
 export interface NewToken {
@@ -42,8 +44,14 @@ export const make = (sql: SqlClient.SqlClient) => {
              case when revoked_at is not null then 'revoked'
                   when expires_at <= ${now} then 'expired'
                   else 'active' end as status,
-             created_at, expires_at, revoked_at, last_used_at
-        from project_token
+             created_at, expires_at, revoked_at, last_used_at,
+             (select count(*)::int
+                from oauth_grant g
+               where g.project_token_id = t.token_id
+                 and g.revoked_at is null
+                 and g.activated_at is not null
+                 and g.expires_at > ${now}) as live_grants
+        from project_token t
        where project_id = ${project_id}::uuid
        order by created_at, token_id`)
 

@@ -180,6 +180,7 @@ export class Consent extends Context.Service<
           expires_at: endOf(request, now)
         }
         yield* store.insertGrant(request.request_id, grant, now)
+        yield* store.touchToken(request.project_token_id!, now)
         yield* store.decide(request.request_id, grant_id, now)
         yield* audit.done(now, {
           action: "oauth_grant.created",

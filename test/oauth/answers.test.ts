@@ -214,7 +214,7 @@ layer(Service.layer, { timeout: "60 seconds" })("whatever is sent", (it) => {
       return form
     })
 
-  const numRuns = 300
+  const numRuns = 100
 
   const characters = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/
   const assertPlain = (error: string | undefined, description: string | undefined, sent: unknown) => {
