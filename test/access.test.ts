@@ -266,6 +266,8 @@ test("challenges read the same to three parsers that others wrote", async () => 
         [invalid, "invalid_token", reads],
         [insufficient(operation), "insufficient_scope", operation.join(" ")]
       ] as const) {
+        // They forgive what the grammar does not (RFC 9110 11.6.1).
+        assert.match(challenge, /^Bearer [a-z_]+="[^"\\]*"(, [a-z_]+="[^"\\]*")*$/)
         const resource_metadata = `${base_url}/.well-known/oauth-protected-resource/mcp`
         const response = () => new Response(null, { status: 401, headers: { "www-authenticate": challenge } })
         const parsed = await protectedResourceRequest("t", "GET", new URL("https://a.test"), undefined, undefined, {

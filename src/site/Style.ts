@@ -58,7 +58,7 @@ input {
   background: var(--card); color: var(--ink); font: inherit;
 }
 .buttons { display: flex; flex-wrap: wrap; gap: 12px; margin: 20px 0 0; }
-.buttons > * { flex: 1 1 auto; min-width: min(8rem, 100%); max-width: 100%; overflow-wrap: anywhere; }
+.buttons > * { flex: 1 1 0; min-width: fit-content; overflow-wrap: anywhere; }
 button, .button {
   display: block; min-height: 48px; padding: 11px 16px; border: 1px solid var(--field); border-radius: 10px;
   background: var(--card); color: var(--ink); font: inherit; font-weight: 600; text-align: center; text-decoration: none; cursor: pointer;

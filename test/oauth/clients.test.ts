@@ -564,9 +564,20 @@ describe("redirect URIs", () => {
     assert.isFalse(matches("http://[::1]:80/callback?a=1", registered))
   })
 
+  test("match no longer or shorter one at any port", () => {
+    for (const uri of [
+      "http://127.0.0.1:4711/callback?a=",
+      "http://127.0.0.1:4711/callback",
+      "http://127.0.0.1:4711"
+    ]) {
+      assert.isFalse(matches(uri, registered), uri)
+      assert.isFalse(matches(`${uri}x`, registered), uri)
+    }
+  })
+
   test("match no mutation of a registered one", () => {
     const mutation = FastCheck.tuple(
-      FastCheck.constantFrom(...registered),
+      FastCheck.constantFrom(...registered, "http://127.0.0.1:4711/callback?a=1"),
       FastCheck.nat(),
       FastCheck.string({ minLength: 1, maxLength: 3 }),
       FastCheck.constantFrom("insert", "replace", "delete")
