@@ -16,6 +16,7 @@ import { type ContinuityRefusal, refuse } from "./Errors.ts"
 import * as Idempotency from "./Idempotency.ts"
 import * as Store from "./MemoryStore.ts"
 import { asked, searchable } from "./Search.ts"
+import * as SearchStore from "./SearchStore.ts"
 
 type Lost = ContinuityRefusal<"bridge_persistence_error">
 
@@ -50,6 +51,7 @@ export class Memory extends Context.Service<
       const clock = yield* DatabaseClock
       const audit = yield* Audit
       const store = Store.make(sql)
+      const finding = SearchStore.make(sql)
       const { once } = Idempotency.make(sql)
 
       const add = Effect.fn("Memory.add")(function* (actor: Actor, asked: MemoryAdd) {
@@ -107,11 +109,11 @@ export class Memory extends Context.Service<
       const search = Effect.fn("Memory.search")(function* ({ project_id }: Actor, options: MemorySearch) {
         const { cursor, kind, limit = 10, query = "", tags } = options
         const filter = { kind, tags }
-        const wanted = asked(query)
-        const lexemes = query.trim() === "" ? Option.none() : yield* store.countLexemes(wanted)
-        if (Option.isSome(lexemes) && lexemes.value.count > 0) {
+        const wanted = query.trim() === "" ? [] : yield* store.lexemesAsked(asked(query))
+        if (wanted.length > 0) {
           if (cursor !== undefined) return yield* refuse("cursor_invalid")
-          const hits = yield* store.ranked(project_id, wanted, filter, limit)
+          const lexemes = wanted.map(({ lexeme }) => lexeme)
+          const hits = yield* finding.ranked(project_id, lexemes, filter, limit)
           return {
             entries: hits.map((hit) => ({ ...hitOf(hit), score: rounded(hit.score) })),
             matched: "ranked" as const
@@ -119,12 +121,12 @@ export class Memory extends Context.Service<
         }
         const filters = ["memory_search", kind ?? null, tags ?? []]
         const after = yield* Cursor.read(cursor, After, filters)
-        const found = yield* store.recent(project_id, filter, after, limit)
-        const page = found.slice(0, limit)
+        const newest = yield* finding.recent(project_id, filter, after, limit)
+        const page = newest.slice(0, limit)
         const last = page.at(-1)
         return {
           entries: page.map(hitOf),
-          ...(found.length > limit && last !== undefined
+          ...(newest.length > limit && last !== undefined
             ? { next_cursor: Cursor.write([last.created_at.toISOString(), last.id], filters) }
             : undefined),
           matched: "recent" as const
@@ -173,7 +175,7 @@ const entryOf = ({ actor, role, session_ref, source, task_id, ...entry }: Store.
   provenance: { actor, role, session_ref, task_id, source }
 })
 
-const hitOf = ({ body, created_at, id, kind, tags, title }: Store.Hit) => ({
+const hitOf = ({ body, created_at, id, kind, tags, title }: SearchStore.Hit) => ({
   id,
   kind,
   title,

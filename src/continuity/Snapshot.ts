@@ -13,7 +13,7 @@ import { after } from "../wire/Instant.ts"
 import { excerpt } from "../wire/Text.ts"
 import type { ContextReceipt, ContextSnapshot, ContextTask } from "./Api.ts"
 import type { ContinuityRefusal } from "./Errors.ts"
-import * as MemoryStore from "./MemoryStore.ts"
+import * as SearchStore from "./SearchStore.ts"
 import * as TaskStore from "./TaskStore.ts"
 
 const most = { tasks: 20, memory: 15, decisions: 8, receipts: 10 }
@@ -36,7 +36,7 @@ export class Snapshot extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const clock = yield* DatabaseClock
       const tasks = TaskStore.make(sql)
-      const memory = MemoryStore.make(sql)
+      const memory = SearchStore.make(sql)
 
       const take = Effect.fn("Snapshot.take")(function* (actor: Actor, max_bytes = 24_576) {
         const now = yield* clock.now
@@ -136,7 +136,7 @@ const taskOf = ({ body, ...task }: TaskStore.OpenTask, now: Date): ContextTask =
   stale: task.status === "in_progress" && after(task.updated_at, untouched).getTime() <= now.getTime()
 })
 
-const memoryOf = ({ body, ...entry }: MemoryStore.Hit) => ({ ...entry, excerpt: excerpt(body, excerptBytes) })
+const memoryOf = ({ body, ...entry }: SearchStore.Hit) => ({ ...entry, excerpt: excerpt(body, excerptBytes) })
 
 const receiptOf = (receipt: TaskStore.Receipt): ContextReceipt => ({
   id: receipt.id,

@@ -99,7 +99,7 @@ export class Transfer extends Context.Service<
             if (kind === "task") for (const key of keys) fresh.add(key)
             if (kind === "memory") {
               for (const entry of rows as ReadonlyArray<Entry>) {
-                if (entry.active && keys.has(entry.id)) yield* memory.post(project_id, entry.id, textOf(entry))
+                if (entry.active && keys.has(entry.id)) yield* memory.post(project_id, [{ id: entry.id, ...textOf(entry) }])
               }
             }
           })
