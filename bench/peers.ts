@@ -55,7 +55,7 @@ export const pebble = Effect.gen(function* () {
   return { url, pid: child.pid! }
 })
 
-const listening = (url: string) =>
+export const listening = (url: string) =>
   Effect.tryPromise(async () => (await open(url)).close()).pipe(
     Effect.retry(Schedule.spaced("20 millis")),
     Effect.timeout("10 seconds")

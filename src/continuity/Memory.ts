@@ -161,14 +161,11 @@ const After = Schema.Tuple([Cursor.Time, Cursor.Id])
 export const textOf = ({ body, tags, title }: Pick<Store.Entry, "body" | "tags" | "title">) =>
   searchable([...(title === firstLine(body) ? [] : [title]), body, ...tags].join("\n"))
 
-const firstLine = (body: string) =>
-  excerpt(
-    body
-      .trim()
-      .split(/\r?\n/, 1)[0]!
-      .replaceAll(/\p{Cc}+/gu, " "),
-    200
-  )
+/** A body is not blank, so one of its lines is not. */
+const firstLine = (body: string) => {
+  const lines = body.split(/\r?\n/).map((line) => line.replaceAll(/\p{Cc}+/gu, " ").trim())
+  return excerpt(lines.find((line) => line !== "") ?? "", 200)
+}
 
 const entryOf = ({ actor, role, session_ref, source, task_id, ...entry }: Store.Entry): MemoryEntry => ({
   ...entry,
