@@ -85,18 +85,21 @@ const recorded = Effect.fnUntraced(function* ({ context }: harness.Bench, { ids,
   const bearer = Option.some(Redacted.make(token))
   const actor = yield* Context.get(context, Access).authorize(bearer)
   const { answer: task } = yield* tasks.create(actor, { title: "A task" })
-  const operations: Record<ToolName, Effect.Effect<ReadonlyArray<string>, unknown>> = {
-    memory_get: Effect.as(memory.get(actor, ids[0]!), []),
-    memory_search: Effect.as(memory.search(actor, { query: question(0) }), []),
-    memory_add: Effect.map(memory.add(actor, { kind: "note", body: body(0) }), ({ answer }) => [answer.id]),
-    task_update: Effect.as(tasks.update(actor, { id: task.id, expected_version: 1, priority: 3 }), [])
+  const operations: Record<ToolName, Effect.Effect<unknown, unknown>> = {
+    memory_get: memory.get(actor, ids[0]!),
+    memory_search: memory.search(actor, { query: question(0) }),
+    memory_add: memory.add(actor, { kind: "note", body: body(0) }),
+    task_update: tasks.update(actor, { id: task.id, expected_version: 1, priority: 3 })
   }
   const authorizing = yield* running(Context.get(context, Access).authorize(bearer))
   const working = yield* running(operations[name])
   return {
     statements: [...authorizing.ran, ...working.ran],
     transaction: name === "task_update" ? authorizing.ran.length : undefined,
-    fresh: working.result
+    fresh: working.ran
+      .flatMap(([, values]) => values)
+      .filter((value) => typeof value === "string")
+      .filter((text) => /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(text) && ![actor.project_id, ids[0], task.id].includes(text))
   }
 })
 
