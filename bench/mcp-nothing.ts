@@ -1,7 +1,7 @@
 /** The peer that does nothing: eleven tools of SDK v2 behind node:http, each answering at once, on the port that is its argument. */
 import { createMcpHandler, McpServer, type StandardSchemaWithJSON } from "@modelcontextprotocol/server"
 import { createServer } from "node:http"
-import { lists } from "../src/mcp/Tools.ts"
+import { lists } from "../src/mcp/ToolList.ts"
 
 const passing = (schema: object) =>
   ({

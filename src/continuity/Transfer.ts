@@ -15,6 +15,7 @@ import { type ContinuityRefusal, refuse } from "./Errors.ts"
 import { textOf } from "./Memory.ts"
 import * as MemoryStore from "./MemoryStore.ts"
 import * as File from "./TransferFile.ts"
+import * as Rows from "./TransferRows.ts"
 import * as Store from "./TransferStore.ts"
 
 type Lost = ContinuityRefusal<"bridge_persistence_error">
@@ -26,14 +27,14 @@ export class Transfer extends Context.Service<
     readonly save: <E>(
       project_id: string,
       write: (text: string) => Effect.Effect<void, E>,
-      progress: (counts: File.Counts) => Effect.Effect<void>
-    ) => Effect.Effect<File.Counts, E | Lost | ContinuityRefusal<"project_not_found">>
+      progress: (counts: Rows.Counts) => Effect.Effect<void>
+    ) => Effect.Effect<Rows.Counts, E | Lost | ContinuityRefusal<"project_not_found">>
     /** All or nothing. Answers how many rows were new. */
     readonly load: <E>(
       project_id: string,
       file: Stream.Stream<Uint8Array, E>,
-      progress: (counts: File.Counts) => Effect.Effect<void>
-    ) => Effect.Effect<File.Counts, E | Lost | ContinuityRefusal<"project_not_found" | "import_invalid">>
+      progress: (counts: Rows.Counts) => Effect.Effect<void>
+    ) => Effect.Effect<Rows.Counts, E | Lost | ContinuityRefusal<"project_not_found" | "import_invalid">>
   }
 >()("service/continuity/Transfer") {
   static readonly layer = Layer.effect(
@@ -45,7 +46,7 @@ export class Transfer extends Context.Service<
       const save = Effect.fn("Transfer.save")(function* <E>(
         project_id: string,
         write: (text: string) => Effect.Effect<void, E>,
-        progress: (counts: File.Counts) => Effect.Effect<void>
+        progress: (counts: Rows.Counts) => Effect.Effect<void>
       ) {
         const created_at = yield* clock.now
         const work = Effect.gen(function* () {
@@ -55,7 +56,7 @@ export class Transfer extends Context.Service<
           const project = yield* store.findProject(project_id)
           if (Option.isNone(project)) return yield* refuse("project_not_found")
           yield* write(File.header(project.value, created_at))
-          const counts = File.countsOf()
+          const counts = Rows.countsOf()
           for (const kind of Store.kinds) {
             let after = ""
             do {
@@ -75,7 +76,7 @@ export class Transfer extends Context.Service<
       const load = Effect.fn("Transfer.load")(function* <E>(
         project_id: string,
         file: Stream.Stream<Uint8Array, E>,
-        progress: (counts: File.Counts) => Effect.Effect<void>
+        progress: (counts: Rows.Counts) => Effect.Effect<void>
       ) {
         const now = yield* clock.now
         const work = Effect.gen(function* () {
@@ -85,11 +86,11 @@ export class Transfer extends Context.Service<
           if (Option.isNone(yield* store.findProject(project_id))) return yield* refuse("project_not_found")
           yield* store.deferReferences
           const reader = File.reader()
-          const counts = File.countsOf()
+          const counts = Rows.countsOf()
           /** The tasks that are new, and what each waits for. */
           const waits = new Map<string, Array<string>>()
 
-          const add = Effect.fnUntraced(function* (batch: File.Batch) {
+          const add = Effect.fnUntraced(function* (batch: Rows.Batch) {
             yield* known(batch)
             // The dependencies of a task that was here already are those that it has here.
             const rows = batch.kind === "dependency" ? batch.rows.filter((row) => waits.has(row.task_id)) : batch.rows
@@ -111,7 +112,7 @@ export class Transfer extends Context.Service<
             yield* progress(counts)
           })
 
-          const known = Effect.fnUntraced(function* (batch: File.Batch) {
+          const known = Effect.fnUntraced(function* (batch: Rows.Batch) {
             if (batch.kind !== "dependency" && batch.kind !== "receipt") return
             const named =
               batch.kind === "dependency"
@@ -122,7 +123,7 @@ export class Transfer extends Context.Service<
             if (at !== -1) return yield* reader.refer(batch.kind, batch.rows[at]!, "The project has no such task")
           })
 
-          let batch: File.Batch | undefined
+          let batch: Rows.Batch | undefined
           const flush = Effect.suspend(() => {
             const full = batch
             batch = undefined
@@ -133,8 +134,8 @@ export class Transfer extends Context.Service<
             if (Option.isNone(read)) return
             const { kind, row } = read.value
             if (batch !== undefined && (batch.kind !== kind || batch.rows.length >= pageSize)) yield* flush
-            const open: File.Batch = (batch ??= { kind, rows: [] })
-            ;(open.rows as Array<File.Row>).push(row)
+            const open: Rows.Batch = (batch ??= { kind, rows: [] })
+            ;(open.rows as Array<Rows.Row>).push(row)
           })
           yield* Stream.runForEach(File.lines(file), take)
           yield* flush

@@ -27,7 +27,8 @@ import { Calls } from "./Calls.ts"
 import { failure, refuse } from "./Errors.ts"
 import { calledTool, messagesOf, parse } from "./Messages.ts"
 import { allows, corsHeaders, preflightHeaders } from "./Origins.ts"
-import { lists, toolFor, type ToolName } from "./Tools.ts"
+import { lists } from "./ToolList.ts"
+import { toolFor, type ToolName } from "./Tools.ts"
 
 const largestBody = ByteSize.fromInputUnsafe(1024 * 1024)
 const largestBatch = 50

@@ -9,7 +9,7 @@ import * as Continuity from "../continuity/Api.ts"
 import * as Documents from "../documents/Api.ts"
 import { ofRole, Role, Scope } from "../wire/Scopes.ts"
 
-const WriteContext = Schema.Struct({
+export const WriteContext = Schema.Struct({
   resource: Schema.String,
   instance_id: Schema.String,
   project_id: Schema.String
@@ -153,60 +153,4 @@ export type Tool = Tools[ToolName]
 export const toolFor = (role: Role, name: string): Tool | undefined =>
   Object.hasOwn(tools, name) && usable(role, tools[name as ToolName]) ? tools[name as ToolName] : undefined
 
-const usable = (role: Role, { needs }: Tool) => needs.every((scope) => ofRole(role).includes(scope))
-
-/** Draft 2020-12, without references: not every client resolves them. */
-const jsonSchema = (schema: Schema.Constraint, onExcessProperty: "error" | "ignore") =>
-  Schema.toJsonSchemaDocument(schema, { onExcessProperty, referencePolicy: () => undefined }).schema
-
-/**
- * An output without what only a validator reads. The descriptions say what comes back; in full the outputs alone would be
- * 16 KiB in the context of every agent.
- */
-const outline = (schema: JsonSchema): JsonSchema => {
-  const { anyOf, items, properties, type } = schema
-  if (anyOf !== undefined) return { type: [...new Set(anyOf.flatMap((one) => one.type ?? []))] }
-  if (items !== undefined) return { type: "array", items: { type: items.type ?? [] } }
-  if (properties === undefined) return { type: type ?? [] }
-  return {
-    type: "object",
-    properties: Object.fromEntries(Object.entries(properties).map(([name, inner]) => [name, outline(inner)]))
-  }
-}
-
-interface JsonSchema {
-  readonly type?: string | ReadonlyArray<string>
-  readonly anyOf?: ReadonlyArray<JsonSchema>
-  readonly items?: JsonSchema
-  readonly properties?: Readonly<Record<string, JsonSchema>>
-}
-
-const listed = Object.entries(tools).map(([name, tool]) => ({
-  tool,
-  definition: {
-    name,
-    title: tool.title,
-    description: tool.description,
-    inputSchema: {
-      type: "object" as const,
-      ...jsonSchema(
-        tool.writes && "fields" in tool.input
-          ? Schema.Struct({ ...tool.input.fields, write_context: WriteContext })
-          : tool.input,
-        "error"
-      )
-    },
-    outputSchema: { ...outline(jsonSchema(tool.output, "ignore") as JsonSchema), type: "object" as const },
-    annotations: {
-      readOnlyHint: !tool.writes,
-      destructiveHint: false,
-      idempotentHint: !tool.writes,
-      openWorldHint: false
-    }
-  }
-}))
-
-const listFor = (role: Role) => listed.filter(({ tool }) => usable(role, tool)).map(({ definition }) => definition)
-
-/** What tools/list answers. */
-export const lists = { reader: listFor("reader"), contributor: listFor("contributor") } as const
+export const usable = (role: Role, { needs }: Tool) => needs.every((scope) => ofRole(role).includes(scope))

@@ -4,7 +4,8 @@ import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import { format } from "../../src/crypto/Tokens.ts"
-import { lists, type ToolName } from "../../src/mcp/Tools.ts"
+import { lists } from "../../src/mcp/ToolList.ts"
+import type { ToolName } from "../../src/mcp/Tools.ts"
 import { examplesFor } from "../support/Examples.ts"
 import { faults, faultyDatabase } from "../support/Faults.ts"
 import { type Answer, send } from "../support/Http.ts"
@@ -125,7 +126,7 @@ layer(Service.layer, { excludeTestServices: true })("every tool", (it) => {
         const { fail, heal, layer } = faultyDatabase((statement) =>
           spoiled > 0 && --spoiled === 0 ? "select canary from canary_table" : statement
         )
-        const { url } = yield* instance({}, layer)
+        const { url } = yield* instance({ SERVICE_LOG_LEVEL: "Fatal" }, layer)
         const agent = yield* agentAt(url)
         const { [name as ToolName]: example } = yield* examplesFor(agent)
         const failed = (answer: Answer) => {
