@@ -12,7 +12,11 @@ const between = (minimum: number, maximum: number) => Schema.Int.check(Schema.is
 const atMost = <S extends Schema.Constraint>(item: S, most: number) =>
   Schema.Array(item).check(Schema.isMaxLength(most))
 
-const Tag = Schema.String.check(Schema.isPattern(/^[a-z0-9][a-z0-9._:/-]{0,63}$/u))
+const Tag = Schema.String.check(
+  Schema.isPattern(/^[a-z0-9][a-z0-9._:/-]{0,63}$/u, {
+    expected: "1 to 64 lower-case letters, digits and ._:/- that begin with a letter or digit"
+  })
+)
 export const Tags = atMost(Tag, 16)
 export const Title = line(200)
 /** Of an entry; that of a task may be empty. */
@@ -135,7 +139,9 @@ const Repository = line(256).check(
   // Credentials hide in these parts of an address.
   Schema.makeFilter((name: string) => !/[@?#]/.test(name), { expected: "a name without userinfo, query or fragment" })
 )
-const CommitId = Schema.String.check(Schema.isPattern(/^([0-9a-f]{40}|[0-9a-f]{64})$/u))
+const CommitId = Schema.String.check(
+  Schema.isPattern(/^([0-9a-f]{40}|[0-9a-f]{64})$/u, { expected: "a whole commit id, 40 or 64 lower-case hex digits" })
+)
 
 /** Where the code stands that the session leaves. */
 export const GitCheckpoint = Schema.Struct({

@@ -9,6 +9,7 @@ import { uuidAt } from "../crypto/Random.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence, untilSettled } from "../database/Persistence.ts"
 import type { Replayable } from "../wire/Headers.ts"
+import { withDetails } from "../wire/Refusal.ts"
 import { excerpt } from "../wire/Text.ts"
 import { type MemoryAdd, MemoryEntry, type MemoryHits, type MemorySearch } from "./Api.ts"
 import * as Cursor from "./Cursor.ts"
@@ -84,7 +85,7 @@ export class Memory extends Context.Service<
 
         const explain = Effect.gen(function* () {
           if (entry.task_id !== null && (yield* store.findTask(project_id, entry.task_id)).length === 0) {
-            return yield* refuse("task_not_found")
+            return yield* withDetails(refuse("task_not_found"), { field: "task_id" })
           }
           const old = entry.supersedes === null ? Option.none() : yield* store.find(project_id, entry.supersedes)
           if (Option.isNone(old)) return yield* refuse("memory_not_found")

@@ -58,9 +58,8 @@ export const allowed = Effect.fnUntraced(function* (before: Task, after: Task, a
   }
   const speaksOfBlock = asked.blocked_reason !== undefined || asked.blocked_kind !== undefined
   if (speaksOfBlock && after.status !== "blocked") {
-    return yield* withDetails(refuse("invalid_request"), {
-      field: asked.blocked_reason === undefined ? "blocked_kind" : "blocked_reason",
-      reason: "Only with status blocked"
-    })
+    const field = asked.blocked_reason === undefined ? "blocked_kind" : "blocked_reason"
+    const reason = "Only with status blocked"
+    return yield* withDetails(refuse("invalid_request"), { field, reason }, `${field}: ${reason}.`)
   }
 })

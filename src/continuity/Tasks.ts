@@ -104,7 +104,7 @@ export class Tasks extends Context.Service<
         }
         const work = Effect.gen(function* () {
           const added = yield* store.insert(actor.project_id, task, now, yield* traceAt(now))
-          return Option.isSome(added) ? { ...task, ready: added.value.ready } : yield* refuse("task_not_found")
+          return Option.isSome(added) ? { ...task, ready: added.value.ready } : yield* unknownDependency
         })
         return yield* once(TaskSchema, { project_id: actor.project_id, tool: "task_create" }, asked, now, work)
       }, persistence)
@@ -148,7 +148,7 @@ export class Tasks extends Context.Service<
       const relink = Effect.fnUntraced(function* (project_id: string, id: string, depends_on: ReadonlyArray<string>) {
         if (depends_on.includes(id)) return yield* refuse("task_dependency_cycle")
         if ((yield* dependencies.findAll(project_id, depends_on)).length !== depends_on.length) {
-          return yield* refuse("task_not_found")
+          return yield* unknownDependency
         }
         if ((yield* dependencies.reaches(project_id, depends_on, id)).length > 0)
           return yield* refuse("task_dependency_cycle")
@@ -207,6 +207,8 @@ const ByPriority = Schema.Tuple([
   Cursor.Id
 ])
 const ByUpdate = Schema.Tuple([Cursor.Time, Cursor.Id])
+
+const unknownDependency = Effect.suspend(() => withDetails(refuse("task_not_found"), { field: "depends_on" }))
 
 const distinct = (texts: ReadonlyArray<string> = []): ReadonlyArray<string> => [...new Set(texts)]
 

@@ -78,13 +78,19 @@ const decoded = Effect.fnUntraced(function* (name: ToolName, given: unknown) {
   const input = codecs[name].decode(given)
   if (Result.isFailure(input)) {
     const [field, reason] = firstIssue(input.failure.issue)
-    return yield* malformed(field === "" ? "arguments" : field, reason)
+    return yield* malformed(field === "" ? "arguments" : field, field === "" ? `${reason}; ${known(name)}` : reason)
   }
   const leak = findTokenIn(input.success)
   return leak === undefined
     ? input.success
     : yield* malformed(leak.field, `Contains a ${kinds[leak.kind]}; never write secrets`)
 })
+
+const known = (name: ToolName) => {
+  const { input, writes } = tools[name]
+  const names = [...("fields" in input ? Object.keys(input.fields) : []), ...(writes ? ["write_context"] : [])]
+  return names.length === 0 ? "there are none" : `there are ${names.join(", ")}`
+}
 
 /** Says which parameter and what is expected of it, never what was sent. */
 const malformed = (field: string, reason: string) =>

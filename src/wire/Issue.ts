@@ -8,5 +8,5 @@ export const firstIssue = (issue: SchemaIssue.Issue): readonly [field: string, r
   // What is unknown is not named: the name was sent too.
   const unknown = message === "Expected no excess property" || message === "Expected never"
   const named = (unknown ? path.slice(0, -1) : path).map((part) => (typeof part === "object" ? part.key : part))
-  return [named.join("."), unknown ? "Unknown parameter" : message]
+  return [named.join("."), unknown ? "Unknown parameter" : message === "Missing key" ? "Is required" : message]
 }

@@ -110,7 +110,7 @@ layer(Service.layer)("text", (it) => {
     Effect.gen(function* () {
       const { code, details, text } = yield* (yield* agent).call("memory_get", { id: "x", surprise: 1 })
       assert.strictEqual(code, "invalid_request")
-      assert.strictEqual(details.reason, "Unknown parameter")
+      assert.strictEqual(details.reason, "Unknown parameter; there are id")
       assert.notInclude(text, "surprise")
     })
   )
