@@ -191,11 +191,15 @@ const growth = Effect.fnUntraced(function* (on: harness.Bench, agent: AgentLoad)
   ]
 })
 
-const neighbour = Effect.fnUntraced(function* (beside: harness.Bench, agent: AgentLoad) {
-  const alone = yield* harness.start
-  const itself = yield* project(alone, agent.entries)
-  const search = (on: harness.Bench, agent: AgentLoad) => () => load(on, on, agent, "memory_search", 1)
-  const rounds = yield* harness.inTurns({ beside: search(beside, agent), alone: search(alone, itself) }, Infinity)
+const neighbour = Effect.fnUntraced(function* (
+  beside: readonly [harness.Bench, AgentLoad],
+  alone: readonly [harness.Bench, AgentLoad]
+) {
+  const search =
+    ([on, agent]: typeof alone) =>
+    () =>
+      load(on, on, agent, "memory_search", 1)
+  const rounds = yield* harness.inTurns({ beside: search(beside), alone: search(alone) }, Infinity)
   const largest = sizes.at(-1)!.toLocaleString("en")
   return [
     figure(`memory_search in 1,000 entries, beside ${largest}`, rounds.beside),
@@ -205,13 +209,17 @@ const neighbour = Effect.fnUntraced(function* (beside: harness.Bench, agent: Age
   ]
 })
 
+/** What was measured is said even when something fails later. */
+const figures: Array<Figure> = []
+
 const main = Effect.gen(function* () {
   const on = yield* harness.start
   const small = yield* project(on, 1000)
-  const figures: Array<Figure> = yield* costs(on, small)
+  const other = yield* harness.start
+  const itself = yield* project(other, 1000)
+  figures.push(...(yield* costs(on, small)))
   for (const size of sizes) figures.push(...(yield* growth(on, yield* project(on, size))))
-  figures.push(...(yield* neighbour(on, small)))
-  report("mcp", figures)
-})
+  figures.push(...(yield* neighbour([on, small], [other, itself])))
+}).pipe(Effect.ensuring(Effect.sync(() => report("mcp", figures))))
 
 NodeRuntime.runMain(Effect.scoped(main))
