@@ -89,7 +89,7 @@ const decoded = Effect.fnUntraced(function* (name: ToolName, given: unknown) {
 const known = (name: ToolName) => {
   const { input, writes } = tools[name]
   const names = [...("fields" in input ? Object.keys(input.fields) : []), ...(writes ? ["write_context"] : [])]
-  return names.length === 0 ? "there are none" : `there are ${names.join(", ")}`
+  return `known: ${names.length === 0 ? "none" : names.join(", ")}`
 }
 
 /** Says which parameter and what is expected of it, never what was sent. */

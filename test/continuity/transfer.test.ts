@@ -119,7 +119,7 @@ const broken: ReadonlyArray<readonly [string, string | Buffer, number]> = [
   [
     "tasks that wait for each other",
     text([...whole.slice(0, 5), { dependency: { task_id: id(2), depends_on: id(3) } }, rows[4], bothWays]),
-    6
+    5
   ],
   ["no end", text(whole.slice(0, -1)), 7],
   ["an end of another file", text(instead(7, { counts: { ...end.counts, task: 3 } })), 7],
@@ -174,6 +174,19 @@ layer(Service.layer)("transfer", (it) => {
       const before = yield* rowsOf(project_id)
       assert.deepStrictEqual(yield* load(project_id, text(whole)), { memory: 0, task: 0, dependency: 0, receipt: 0 })
       assert.deepStrictEqual(yield* rowsOf(project_id), before)
+    })
+  )
+
+  it.effect("what the project has already stays as it is: the dependencies of a task too", () =>
+    Effect.gen(function* () {
+      const { project_id } = yield* project
+      const alone = [header, rows[1], rows[2], { counts: { memory: 0, task: 2, dependency: 0, receipt: 0 } }]
+      yield* load(project_id, text(alone))
+      const changed = instead(3, { task: { ...task, title: "Another title" } })
+      assert.deepStrictEqual(yield* load(project_id, text(changed)), { memory: 1, task: 0, dependency: 0, receipt: 1 })
+      const exported = yield* save(project_id)
+      assert.notInclude(exported, "Another title")
+      assert.notInclude(exported, '"dependency": {')
     })
   )
 
