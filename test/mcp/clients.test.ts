@@ -94,18 +94,19 @@ layer(Service.layer, { excludeTestServices: true })("clients", (it) => {
       const options = { env: { PATH: process.env["PATH"], HOME: home }, timeout: 60_000 }
       /** A result that is an error ends it with a code of its own. */
       const inspect = (...args: ReadonlyArray<string>) =>
-        Effect.promise(
-          () =>
-            new Promise<any>((resolve, reject) =>
-              execFile(process.execPath, [launcher, ...standing, ...header, ...args], options, (_, stdout, stderr) => {
-                try {
-                  const said = JSON.parse(stdout)
-                  resolve(said.result ?? said)
-                } catch {
-                  reject(new Error(stderr || stdout))
-                }
-              })
-            )
+        Effect.map(
+          Effect.promise(
+            () =>
+              new Promise<string>((resolve) =>
+                execFile(process.execPath, [launcher, ...standing, ...header, ...args], options, (_, stdout) =>
+                  resolve(stdout)
+                )
+              )
+          ),
+          (stdout) => {
+            const said = JSON.parse(stdout)
+            return said.result ?? said
+          }
         )
       const call: Call = (name, given) => {
         const values = Object.entries(given).flatMap(([key, value]) => [
