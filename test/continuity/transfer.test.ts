@@ -31,6 +31,7 @@ const memory = {
   source: null,
   created_at: at
 }
+const gone = { ...memory, active: false, superseded_at: at }
 const task = {
   id: id(2),
   title: "T",
@@ -112,6 +113,7 @@ const broken: ReadonlyArray<readonly [string, string | Buffer, number]> = [
   ["two receipts of one session", text([...whole.slice(0, 6), { receipt: { ...receipt, id: id(5) } }, end]), 7],
   ["a task after a dependency", text([header, rows[1], rows[2], rows[3], { task: { ...task, id: id(6) } }]), 5],
   ["a successor of what is not there", text(instead(2, { memory: { ...memory, supersedes: id(9) } })), 2],
+  ["an entry that what is not there supersedes", text(instead(2, { memory: { ...gone, superseded_by: id(9) } })), 2],
   ["an entry about a task that is not there", text(instead(2, { memory: { ...memory, task_id: id(9) } })), 2],
   ["a dependency on what is not there", text(instead(5, { dependency: { ...dependency, depends_on: id(9) } })), 5],
   ["a receipt of what is not there", text(instead(6, { receipt: { ...receipt, task_id: id(9) } })), 6],
@@ -129,7 +131,7 @@ const broken: ReadonlyArray<readonly [string, string | Buffer, number]> = [
 ]
 
 function successors() {
-  const old = { ...memory, active: false, superseded_by: id(7), superseded_at: at }
+  const old = { ...gone, superseded_by: id(7) }
   const successor = (n: number) => ({ memory: { ...memory, id: id(n), supersedes: id(1) } })
   return text([header, { memory: old }, successor(7), successor(8), { counts: { ...end.counts, memory: 3 } }])
 }
