@@ -92,7 +92,9 @@ const database = Config.all({
     )
   ),
   dataDir: Config.NonEmptyString("SERVICE_DATA_DIR").pipe(Config.withDefault("./data")),
-  poolSize: whole("SERVICE_DATABASE_POOL", "connections", 10, 1, 500)
+  poolSize: whole("SERVICE_DATABASE_POOL", "connections", 10, 1, 500),
+  // A pooler in transaction mode: two statements of one connection may run in two sessions.
+  pooler: onOff("SERVICE_DATABASE_POOLER", "off")
 })
 
 const audit = Config.all({
