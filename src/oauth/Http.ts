@@ -9,6 +9,7 @@ import { Cause, Effect, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Settings } from "../Config.ts"
 import { type FormError, isTooLarge, readForm } from "../edge/Form.ts"
+import { methods } from "../edge/Methods.ts"
 import { type Rate, RateLimit } from "../edge/RateLimit.ts"
 import { isPassing, report } from "../edge/Report.ts"
 import { Caller } from "../wire/Headers.ts"
@@ -52,9 +53,8 @@ export const OAuthHttp = HttpRouter.use((router) =>
       yield* router.add(method, path, handle)
       yield* router.add("OPTIONS", path, preflight(allow))
       const refusal = flat(refuse("invalid_request", `Use ${method} here.`), { status: 405, headers: { allow } })
-      for (const other of (["GET", "POST", "PUT", "PATCH", "DELETE"] as const).filter((name) => name !== method)) {
-        yield* router.add(other, path, refusal)
-      }
+      const others = methods.filter((name) => name !== method && name !== "OPTIONS")
+      yield* router.addAll(others.map((other) => HttpRouter.route(other, path, Effect.succeed(refusal))))
     })
 
     const document = (content: unknown, ...paths: ReadonlyArray<HttpRouter.PathInput>) => {
