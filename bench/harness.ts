@@ -55,12 +55,16 @@ export interface Target {
 }
 
 export const start = Effect.gen(function* () {
-  const data = yield* dataFolder()
-  const port = yield* freePort
-  const environment = { SERVICE_DATA_DIR: data, SERVICE_PORT: String(port), SERVICE_RATE_LIMITS: "off" }
-  const url = `http://127.0.0.1:${port}`
-  const child = yield* started([...profiling, "src/main.ts"], environment)
-  yield* answers(`${url}/readyz`)
+  const environment = { SERVICE_DATA_DIR: yield* dataFolder(), SERVICE_RATE_LIMITS: "off" }
+  /** A process of the service; all of them share database and secrets. */
+  const replica = Effect.gen(function* () {
+    const port = String(yield* freePort)
+    const url = `http://127.0.0.1:${port}`
+    const child = yield* started([...profiling, "src/main.ts"], { ...environment, SERVICE_PORT: port })
+    yield* answers(`${url}/readyz`)
+    return { url, pid: child.pid! } satisfies Target
+  })
+  const itself = yield* replica
 
   const context = yield* Layer.build(
     services.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))))
@@ -87,7 +91,8 @@ export const start = Effect.gen(function* () {
     return first
   })
 
-  return { url, pid: child.pid!, context, sql, project_id, issue, postmaster, database: { host: host!, port: pgPort! } }
+  const database = { host: host!, port: pgPort! }
+  return { ...itself, replica, context, sql, project_id, issue, postmaster, database }
 })
 export type Bench = Effect.Success<typeof start>
 

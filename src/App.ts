@@ -1,5 +1,5 @@
 /** The one layer graph. `services` is what commands and tests use; `server` adds HTTP on top. */
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Schedule } from "effect"
 import { Access } from "./access/Access.ts"
 import { ProjectTokens } from "./access/ProjectTokens.ts"
 import { Audit } from "./audit/Audit.ts"
@@ -99,7 +99,7 @@ const sweeping = Effect.flatMap(Settings, ({ audit }) =>
 /** A changed base URL or instance id ends every sign-in made before; whoever changed it should not have to guess. */
 const warnOfForeignGrants = Effect.gen(function* () {
   const { foreignGrants } = yield* Access
-  const grants = yield* foreignGrants
+  const grants = yield* Effect.retry(foreignGrants, Schedule.spaced("1 second"))
   if (grants === 0) return
   yield* Effect.logWarning("Sign-ins made for another base URL or instance id are refused").pipe(
     Effect.annotateLogs({ grants })

@@ -101,7 +101,9 @@ const database = Config.all({
       )
     )
   ),
-  poolSize: whole("SERVICE_DATABASE_POOL", "connections", 10, 1, 500)
+  poolSize: whole("SERVICE_DATABASE_POOL", "connections", 10, 1, 500),
+  // A pooler in transaction mode: two statements of one connection may run in two sessions.
+  pooler: onOff("SERVICE_DATABASE_POOLER", "off")
 })
 
 const audit = Config.all({

@@ -4,8 +4,9 @@
  * anywhere: they carry no cookie and open nothing without a secret.
  */
 import { Cause, Effect, Option } from "effect"
-import { type HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { type FormError, isTooLarge, readForm } from "../edge/Form.ts"
+import { methods } from "../edge/Methods.ts"
 import { type Rate, RateLimit } from "../edge/RateLimit.ts"
 import { isPassing, report } from "../edge/Report.ts"
 import { Caller } from "../wire/Headers.ts"
@@ -32,9 +33,8 @@ export const flatRoutes = Effect.fnUntraced(function* (router: HttpRouter.HttpRo
     yield* router.add(method, path, handle)
     yield* router.add("OPTIONS", path, preflight(allow))
     const refusal = flat(refuse("invalid_request", `Use ${method} here.`), { status: 405, headers: { allow } })
-    for (const other of (["GET", "POST", "PUT", "PATCH", "DELETE"] as const).filter((name) => name !== method)) {
-      yield* router.add(other, path, refusal)
-    }
+    const others = methods.filter((name) => name !== method && name !== "OPTIONS")
+    yield* router.addAll(others.map((other) => HttpRouter.route(other, path, Effect.succeed(refusal))))
   })
 
   /** The same content at every path. */

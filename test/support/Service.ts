@@ -38,7 +38,7 @@ export const instance = (
       Layer.provideMerge(Layer.merge(domains, Transfer.layer)),
       Layer.provideMerge(DatabaseClock.layerLocal),
       Layer.provideMerge(between),
-      Layer.provideMerge(connected(address, 10)),
+      Layer.provideMerge(connected(address, { poolSize: 10, pooler: false })),
       Layer.provideMerge(logLevel),
       Layer.provideMerge(Settings.layer),
       Layer.provide(ConfigProvider.layer(provider))
