@@ -129,7 +129,8 @@ export class Transfer extends Context.Service<
           yield* Stream.runForEach(file.pipe(Stream.decodeText, Stream.splitLines), take)
           if (number === 0) return yield* invalid(1)
           yield* flush
-          yield* store.audited(project_id, counts, yield* traceAt(now))
+          const added = Object.values(counts).some((rows) => rows > 0)
+          if (added) yield* store.audited(project_id, counts, yield* traceAt(now))
           return counts
         })
         return yield* dedicated(SqlClient.SqlClient.use((sql) => sql.withTransaction(work))).pipe(longPersistence)

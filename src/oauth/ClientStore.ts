@@ -53,11 +53,18 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by c.created_at, c.client_id`)
 
   const disable = (client_id: string, now: Date) =>
-    firstRow(Schema.Struct({ disabled_at: Schema.Date }))(sql`
-      update oauth_client
-         set disabled_at = coalesce(disabled_at, ${now})
-       where client_id = ${client_id}
-      returning disabled_at`)
+    firstRow(Schema.Struct({ disabled_at: Schema.Date, first: Schema.Boolean }))(sql`
+      with found as materialized (
+        select client_id, disabled_at
+          from oauth_client
+         where client_id = ${client_id}
+           for no key update
+      )
+      update oauth_client c
+         set disabled_at = coalesce(c.disabled_at, ${now})
+        from found
+       where c.client_id = found.client_id
+      returning c.disabled_at, found.disabled_at is null as first`)
 
   return { find, insert, list, disable }
 }

@@ -138,13 +138,16 @@ export class Clients extends Context.Service<
           const now = yield* clock.now
           const disabled = yield* store.disable(client_id, now)
           if (Option.isNone(disabled)) return yield* refuseOperator("oauth_client_not_found")
-          yield* audit.done(now, {
-            action: "oauth_client.disabled",
-            project_id: null,
-            actor: "operator",
-            subject: { client_id }
-          })
-          return disabled.value
+          const { disabled_at, first } = disabled.value
+          if (first) {
+            yield* audit.done(now, {
+              action: "oauth_client.disabled",
+              project_id: null,
+              actor: "operator",
+              subject: { client_id }
+            })
+          }
+          return { disabled_at }
         },
         sql.withTransaction,
         persistence
