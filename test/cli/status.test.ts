@@ -167,7 +167,7 @@ it("on a terminal it is drawn anew, every two seconds", async (context) => {
   let drawn = ""
   child.stdout.on("data", (text: Buffer) => {
     drawn += text.toString()
-    if (drawn.split("\u001B[H\u001B[2J").length === 3) child.stdin.write("\u0003")
+    if (drawn.split("\u001B[H\u001B[2J").length === 3 && child.stdin.writable) child.stdin.end("\u0003")
   })
   expect((await over)[0]).toBe(130)
   expect(drawn).toMatch(/^active_bridges +\d/m)

@@ -14,6 +14,9 @@ export const secrets = {
   SERVICE_BRIDGE_TOKEN_SECRET: "p9VwXo4ZtE6iCjUy2rSaMn5GhBkD8lFq"
 }
 
+/** Whoever starts the command a hundred times compiles it once. */
+export const compiled = join(tmpdir(), "service-admin-test-compiled")
+
 export interface Ended {
   /** 130 for SIGINT. */
   readonly code: number
@@ -25,7 +28,7 @@ export const serviceAdmin = (args: ReadonlyArray<string>, env: Record<string, st
   // Once set up, a limit of the shell holds for the command too.
   const shell = `${limits}; exec "$0" "$@"`
   const child = spawn("/bin/sh", ["-c", shell, process.execPath, command, ...args], {
-    env: { PATH: "/usr/bin:/bin", NODE_COMPILE_CACHE: join(tmpdir(), "service-admin-test-compiled"), ...env },
+    env: { PATH: "/usr/bin:/bin", NODE_COMPILE_CACHE: compiled, ...env },
     stdio: ["ignore", "pipe", "pipe"]
   })
   const ended = new Promise<Ended>((resolve) => {
