@@ -23,7 +23,8 @@ export const status = command("status", {
       // A database that is away for a while is one of the things to watch.
       const lost = ({ _tag: code, message }: { readonly _tag: string; readonly message: string }) =>
         asJson ? Console.error(json({ error: { code, message } })) : Console.log(`${clear}${message}`)
-      return Effect.catch(tick, lost).pipe(
+      return tick.pipe(
+        Effect.catch(lost),
         Effect.andThen(Effect.sleep("2 seconds")),
         Effect.forever,
         Effect.raceFirst(nobodyReads)

@@ -99,10 +99,10 @@ layer(Service.layer, { excludeTestServices: true })("while a secret is replaced"
         })
         const sql = yield* SqlClient.SqlClient
         yield* sql`delete from mobile_device`
-        const ids = () =>
-          present()
-            ["SERVICE_PUSH_TOKEN_KEYS"]!.split(",")
-            .map((key) => key.split(":")[0])
+        const ids = () => {
+          const { SERVICE_PUSH_TOKEN_KEYS: keys } = present()
+          return keys!.split(",").map((key) => key.split(":")[0])
+        }
         const first = yield* started
         const person = yield* makePerson(first)
         const early = makePhone(first, person)
