@@ -32,7 +32,7 @@ layer(Service.layer, { excludeTestServices: true })("after a restore into an emp
     "everything is as it was at the backup: what was revoked is, what was under way goes on",
     () =>
       Effect.gen(function* () {
-        const [backup, restore] = procedure("Backup and restore") as [string, string]
+        const { backup, restore } = procedure("Backup and restore", "backup", "restore")
         const on = yield* Service
         const { services } = on
         const { started, type } = yield* operator()

@@ -46,7 +46,7 @@ layer(TestDatabase.emptySql, { excludeTestServices: true })("moving from the emb
     "takes everything along, secrets included: a rotation goes on, and who was revoked is",
     () =>
       Effect.gen(function* () {
-        const [pack, unpack] = procedure("Move to another PostgreSQL") as [string, string]
+        const { pack, unpack } = procedure("Move to another PostgreSQL", "pack", "unpack")
         const folder = yield* checkout()
         const type = typing(folder, { NEW_DATABASE: yield* databaseUrl })
         const before = yield* embedded(folder)

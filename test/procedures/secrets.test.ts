@@ -18,7 +18,7 @@ layer(Service.layer, { excludeTestServices: true })("while a secret is replaced"
     "every retry in flight is answered, afterwards 503, and no token, rotation, sign-in or phone is lost",
     () =>
       Effect.gen(function* () {
-        const [renew, rekey, forget] = procedure("Replace a secret") as [string, string, string]
+        const { forget, rekey, renew } = procedure("Replace a secret", "renew", "rekey", "forget")
         const { file, present, started, type } = yield* operator()
         const before = yield* started
         const bridge = yield* Bridge.make(before)
@@ -88,12 +88,13 @@ layer(Service.layer, { excludeTestServices: true })("while a secret is replaced"
     "of push tokens, every replica opens the new one before one of them seals with it",
     () =>
       Effect.gen(function* () {
-        const [add, promote, rekey, forget] = procedure("Replace the key of push tokens") as [
-          string,
-          string,
-          string,
-          string
-        ]
+        const { add, forget, promote, rekey } = procedure(
+          "Replace the key of push tokens",
+          "add",
+          "promote",
+          "rekey",
+          "forget"
+        )
         const { present, started, type } = yield* operator({
           SERVICE_PUSH_TOKEN_KEYS: `k1:${randomBytes(32).toString("base64")}`
         })

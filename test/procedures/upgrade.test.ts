@@ -31,7 +31,7 @@ layer(Service.layer, { excludeTestServices: true })("an upgrade", (it) => {
     "stops nobody: the old release serves on the new schema, beside the new one, and again after it",
     () =>
       Effect.gen(function* () {
-        const [backup, migrate, look] = procedure("Upgrade") as [string, string, string]
+        const { backup, look, migrate } = procedure("Upgrade", "backup", "migrate", "look")
         const sql = yield* SqlClient.SqlClient
         const old = yield* Service
         const env = { ...environment, DATABASE_URL: yield* databaseUrl }

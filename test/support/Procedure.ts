@@ -1,4 +1,5 @@
 /** A procedure of docs/operations.md, typed by its operator: its very lines, on the database of the test. */
+import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -11,8 +12,15 @@ import { TestDatabase } from "./TestDatabase.ts"
 /** A command is a second of work, and a procedure has several; a machine with more to do takes that many times as long. */
 export const patience = 90_000
 
-/** The blocks of commands under a heading, in their order. */
-export const procedure = (heading: string) => blocksUnder(read("docs/operations.md"), heading, "sh")
+/** The blocks of commands under a heading, in their order: as many as the test types. */
+export const procedure = <const Names extends ReadonlyArray<string>>(
+  heading: string,
+  ...names: Names
+): { readonly [Name in Names[number]]: string } => {
+  const found = blocksUnder(read("docs/operations.md"), heading, "sh")
+  assert.lengthOf(found, names.length, heading)
+  return Object.fromEntries(names.map((name, index) => [name, found[index]!])) as never
+}
 
 /** The address of the test's database as operators write it; a URL of PostgreSQL names no unix socket. */
 export const databaseUrl = Effect.gen(function* () {
