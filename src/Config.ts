@@ -96,9 +96,8 @@ const database = Config.all({
     Config.withDefault("./data"),
     // Node makes the folders of a relative path for ever when the one it starts from was deleted.
     Config.mapEffect((path) =>
-      Effect.catch(
-        Effect.try(() => resolve(path)),
-        () => invalid("The folder that SERVICE_DATA_DIR starts from does not exist any more.")
+      Effect.try(() => resolve(path)).pipe(
+        Effect.catch(() => invalid("The folder that SERVICE_DATA_DIR starts from does not exist any more."))
       )
     )
   ),
