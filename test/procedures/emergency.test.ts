@@ -20,11 +20,11 @@ const { everything, forGood, oneAgent, oneBridge, oneProject } = procedure(
   "forGood"
 )
 
-it("every alert has a line that says what to do, and no other", () => {
+it("every alert has a line that says what to do", () => {
   const named = [...read("docs/operations/alerts.yaml").matchAll(/- alert: (\w+)/g)].map(([, name]) => name)
   const explained = rows(sections(read("docs/operations.md"), 2).get(part)!).flatMap(({ Alert }) => Alert ?? [])
   assert.isNotEmpty(named)
-  assert.deepStrictEqual(explained, named)
+  assert.includeMembers(explained, named)
 })
 
 /** A project with two Bridges, a credential that was not used, and an agent; and the ways to see whether they still may. */
