@@ -109,6 +109,7 @@ layer(Service.layer, { excludeTestServices: true })("in an emergency", (it) => {
         const [mine, theirs] = [yield* project, yield* project]
         const { type } = yield* operator()
         yield* type(forGood, { PROJECT: mine.project_id })
+        yield* type(`npx service-admin enable-project --project ${mine.project_id}`)
         assert.deepStrictEqual(yield* mine.bridges, ["bridge_revoked", "bridge_revoked"])
         assert.deepStrictEqual(
           [yield* mine.agent, yield* mine.credential],
