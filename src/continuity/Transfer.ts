@@ -149,7 +149,8 @@ export class Transfer extends Context.Service<
             const [task_id, depends_on] = circle
             return yield* reader.refer("dependency", { task_id, depends_on }, "The task would wait for itself")
           }
-          yield* store.audited(project_id, counts, yield* traceAt(now))
+          const added = Object.values(counts).some((rows) => rows > 0)
+          if (added) yield* store.audited(project_id, counts, yield* traceAt(now))
           return counts
         })
         return yield* dedicated(SqlClient.SqlClient.use((sql) => sql.withTransaction(work))).pipe(longPersistence)

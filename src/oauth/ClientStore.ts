@@ -21,7 +21,7 @@ export const Client = Schema.Struct({
 })
 export type Client = typeof Client.Type
 
-const Disabled = Schema.Struct({ disabled_at: Schema.Date })
+const Disabled = Schema.Struct({ disabled_at: Schema.Date, first: Schema.Boolean })
 
 const Listed = Schema.Struct({ ...Client.fields, live_grants: Schema.Int })
 
@@ -56,10 +56,17 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   const disable = (client_id: string, now: Date) =>
     firstRow(Disabled)(sql`
-      update oauth_client
-         set disabled_at = coalesce(disabled_at, ${now})
-       where client_id = ${client_id}
-      returning disabled_at`)
+      with found as materialized (
+        select client_id, disabled_at
+          from oauth_client
+         where client_id = ${client_id}
+           for no key update
+      )
+      update oauth_client c
+         set disabled_at = coalesce(c.disabled_at, ${now})
+        from found
+       where c.client_id = found.client_id
+      returning c.disabled_at, found.disabled_at is null as first`)
 
   /** With a row from now on, where nobody had allowed it anything yet: the row is what keeps it out. */
   const disableDocument = (client_id: string, name: string, now: Date) =>
@@ -69,7 +76,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       values (${client_id}, 'document', ${name}, '{}', '{}', '{}', ${now}, ${now})
           on conflict (client_id) do update
          set disabled_at = coalesce(c.disabled_at, excluded.disabled_at)
-      returning disabled_at`)
+      returning disabled_at, disabled_at = ${now} as first`)
 
   /** They are dead with the client already; this writes down why. Answers those of earlier calls too. */
   const endGrants = (client_id: string, now: Date) =>

@@ -152,14 +152,17 @@ export class Clients extends Context.Service<
             ? store.disableDocument(client_id, shown(new URL(client_id).hostname), now)
             : store.disable(client_id, now)
           if (Option.isNone(disabled)) return yield* refuseOperator("oauth_client_not_found")
+          const { disabled_at, first } = disabled.value
           const grants = yield* store.endGrants(client_id, now)
-          yield* audit.done(now, {
-            action: "oauth_client.disabled",
-            project_id: null,
-            actor: "operator",
-            subject: { client_id }
-          })
-          return { ...disabled.value, grant_ids: grants.map(({ grant_id }) => grant_id) }
+          if (first) {
+            yield* audit.done(now, {
+              action: "oauth_client.disabled",
+              project_id: null,
+              actor: "operator",
+              subject: { client_id }
+            })
+          }
+          return { disabled_at, grant_ids: grants.map(({ grant_id }) => grant_id) }
         },
         sql.withTransaction,
         persistence

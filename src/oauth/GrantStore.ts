@@ -26,12 +26,19 @@ export const Grant = Schema.Struct({
 export const make = (sql: SqlClient.SqlClient) => {
   /** Ends the grant and with it every token of the family. */
   const end = (grant_id: string, end_reason: string, now: Date) =>
-    firstRow(Schema.Struct({ project_id: Schema.String, revoked_at: At }))(sql`
-      update oauth_grant
-         set end_reason = case when revoked_at is null then ${end_reason} else end_reason end,
-             revoked_at = coalesce(revoked_at, ${now})
-       where grant_id = ${grant_id}::uuid
-      returning project_id, revoked_at`)
+    firstRow(Schema.Struct({ project_id: Schema.String, revoked_at: At, first: Schema.Boolean }))(sql`
+      with found as materialized (
+        select grant_id, revoked_at
+          from oauth_grant
+         where grant_id = ${grant_id}::uuid
+           for no key update
+      )
+      update oauth_grant g
+         set end_reason = case when g.revoked_at is null then ${end_reason} else g.end_reason end,
+             revoked_at = coalesce(g.revoked_at, ${now})
+        from found
+       where g.grant_id = found.grant_id
+      returning g.project_id, g.revoked_at, found.revoked_at is null as first`)
 
   /** RFC 7009: only for the client that it was issued to. */
   const revokeAccess = (token_hash: Uint8Array, client_id: string, now: Date, trace: Trace) => sql`

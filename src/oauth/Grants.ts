@@ -89,13 +89,15 @@ export class Grants extends Context.Service<
           const now = yield* clock.now
           const ended = yield* store.end(grant_id, "revoked_by_operator", now)
           if (Option.isNone(ended)) return yield* refuseOperator("oauth_grant_not_found")
-          const { project_id, revoked_at } = ended.value
-          yield* audit.done(now, {
-            action: "oauth_grant.revoked",
-            project_id,
-            actor: "operator",
-            subject: { grant_id }
-          })
+          const { first, project_id, revoked_at } = ended.value
+          if (first) {
+            yield* audit.done(now, {
+              action: "oauth_grant.revoked",
+              project_id,
+              actor: "operator",
+              subject: { grant_id }
+            })
+          }
           return { project_id, revoked_at }
         },
         sql.withTransaction,
