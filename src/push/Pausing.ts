@@ -7,7 +7,7 @@ import { Duration, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence } from "../database/Persistence.ts"
-import { count, pushPauses } from "../metrics/Metrics.ts"
+import { count, pushed, pushPauses } from "../metrics/Metrics.ts"
 import { after, hasPassed } from "../wire/Instant.ts"
 import type { Environment } from "../wire/Notifications.ts"
 import type { Batch } from "./Batch.ts"
@@ -52,6 +52,7 @@ export const make = Effect.gen(function* () {
     // It may be this one that is wrong: the first probe after the pause asks with another.
     const until = fault && Option.isSome(paused) ? after(paused.value.paused_until, behind) : now
     yield* store.postpone(delivery_id, until, "does not count", said, batch.lease, now)
+    yield* count(pushed(batch.environment, "paused"))
     if (Option.isNone(paused)) return
     yield* count(pushPauses(batch.environment, fault ? "configuration" : "provider"))
     const facts = { environment: batch.environment, ...said, until: paused.value.paused_until.toISOString() }

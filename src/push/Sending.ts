@@ -3,6 +3,7 @@ import { Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence } from "../database/Persistence.ts"
+import { count, pushed } from "../metrics/Metrics.ts"
 import { kinds, rank } from "../wire/Notifications.ts"
 import type { Batch } from "./Batch.ts"
 import { PushKeys } from "./Keys.ts"
@@ -45,13 +46,19 @@ export const make = Effect.gen(function* () {
   /** The token of a delivery that may ring now; else it is suppressed or put back. */
   const cleared = Effect.fnUntraced(function* (row: Store.Claimed, batch: Batch) {
     const now = yield* clock.now
+    const counted = (outcome: Parameters<typeof pushed>[1]) => count(pushed(batch.environment, outcome))
     const putBack = (until: Date, reason: string) =>
       store.postpone(row.delivery_id, until, "does not count", { status: null, reason }, batch.lease, now)
     const verdict = verdictOf(row, now)
-    if (batch.paused) yield* putBack(now, "paused")
-    else if (verdict._tag === "Hold") yield* putBack(verdict.until, verdict.reason)
-    else if (verdict._tag === "Suppress") {
+    if (batch.paused) {
+      yield* putBack(now, "paused")
+      yield* counted("paused")
+    } else if (verdict._tag === "Hold") {
+      yield* putBack(verdict.until, verdict.reason)
+      yield* counted("held")
+    } else if (verdict._tag === "Suppress") {
       yield* store.end(row.delivery_id, "suppressed", { status: null, reason: verdict.reason }, batch.lease, now)
+      yield* counted("suppressed")
     } else {
       const sealed = { token_key_id: row.token_key_id!, token_sealed: row.token_sealed! }
       const token = keys.open(sealed, row.device_id)

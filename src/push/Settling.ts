@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { traceAt } from "../audit/Audit.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence } from "../database/Persistence.ts"
-import { count, pushAnswers } from "../metrics/Metrics.ts"
+import { count, pushed } from "../metrics/Metrics.ts"
 import { after } from "../wire/Instant.ts"
 import type { Batch } from "./Batch.ts"
 import * as DeviceStore from "./DeviceStore.ts"
@@ -25,10 +25,10 @@ export const make = Effect.gen(function* () {
   /** True if the provider took it: those of a batch are written down together. */
   const settle = Effect.fnUntraced(function* (row: Store.Claimed, response: Response, batch: Batch) {
     const outcome = outcomeOf(response)
-    yield* count(pushAnswers(batch.environment, outcome._tag))
     const said = { status: response.status ?? null, reason: response.reason ?? null }
     switch (outcome._tag) {
       case "Delivered":
+        yield* count(pushed(batch.environment, "delivered"))
         return true
       case "Gone": {
         // A token that was registered since then is tried once more before it is believed to be gone.
@@ -56,7 +56,7 @@ export const make = Effect.gen(function* () {
         break
       case "Dead":
         yield* Effect.logError("The provider refuses a notification as malformed").pipe(Effect.annotateLogs(said))
-        yield* store.end(row.delivery_id, "dead", said, batch.lease, yield* clock.now)
+        yield* giveUp(row, said, batch, yield* clock.now)
         break
     }
     return false
@@ -64,28 +64,43 @@ export const make = Effect.gen(function* () {
 
   /** Full jitter, so that what failed together does not come back together. */
   const retry = Effect.fnUntraced(function* (
-    { attempts, delivery_id }: Store.Claimed,
+    row: Store.Claimed,
     { atLeast, base, most }: Backoff,
     said: Store.Said,
     batch: Batch
   ) {
     const now = yield* clock.now
-    const ceiling = Math.min(Duration.toMillis(most), Duration.toMillis(base) * 2 ** (attempts - 1))
+    const ceiling = Math.min(Duration.toMillis(most), Duration.toMillis(base) * 2 ** (row.attempts - 1))
     const until = after(now, Duration.sum(atLeast, Duration.millis(Math.ceil((yield* Random.next) * ceiling))))
-    if (attempts < mostAttempts) yield* store.postpone(delivery_id, until, "counts", said, batch.lease, now)
-    else yield* store.end(delivery_id, "dead", said, batch.lease, now)
+    if (row.attempts >= mostAttempts) yield* giveUp(row, said, batch, now)
+    else {
+      yield* store.postpone(row.delivery_id, until, "counts", said, batch.lease, now)
+      yield* count(pushed(batch.environment, "retried"))
+    }
     return until
+  })
+
+  const giveUp = Effect.fnUntraced(function* (
+    { delivery_id }: Store.Claimed,
+    said: Store.Said,
+    { environment, lease }: Batch,
+    now: Date
+  ) {
+    yield* store.end(delivery_id, "dead", said, lease, now)
+    yield* count(pushed(environment, "dead"))
   })
 
   const deactivate = Effect.fnUntraced(function* (
     { delivery_id, token_updated_at }: Store.Claimed,
     since: Date | null,
     said: Store.Said,
-    { lease }: Batch
+    { environment, lease }: Batch
   ) {
     const now = yield* clock.now
     const answered = { delivery_id, lease_token: lease.token, token_updated_at, ...said }
-    return Option.isSome(yield* devices.deactivate(answered, since, now, yield* traceAt(now)))
+    const gone = Option.isSome(yield* devices.deactivate(answered, since, now, yield* traceAt(now)))
+    if (gone) yield* count(pushed(environment, "gone"))
+    return gone
   })
 
   /** One unknown token is a phone without the app. Many at once are the wrong environment: then nobody is touched. */

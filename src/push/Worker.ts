@@ -12,6 +12,7 @@ import { SqlClient } from "effect/sql"
 import { uuid } from "../crypto/Random.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence } from "../database/Persistence.ts"
+import { count, pushed, pushOutcomes, pushPauses } from "../metrics/Metrics.ts"
 import type { SharedRefusal } from "../wire/Errors.ts"
 import { after } from "../wire/Instant.ts"
 import { type Environment, environments } from "../wire/Notifications.ts"
@@ -94,6 +95,7 @@ export class Worker extends Context.Service<
 
       /** In the background. At the end it has five seconds for what it is sending; the rest is given back. */
       const start = Effect.gen(function* () {
+        yield* noneYet
         const fiber = yield* Effect.forkDetach(run)
         const stop = Effect.sync(() => {
           stopping = true
@@ -107,3 +109,11 @@ export class Worker extends Context.Service<
     })
   )
 }
+
+/** Every series from the start, so that an alert sees its first step. */
+const noneYet = Effect.forEach(environments, (environment) =>
+  Effect.all([
+    ...pushOutcomes.map((outcome) => count(pushed(environment, outcome), 0)),
+    ...["configuration", "provider"].map((cause) => count(pushPauses(environment, cause), 0))
+  ])
+)
