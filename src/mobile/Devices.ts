@@ -48,8 +48,10 @@ export class Devices extends Context.Service<
       actor: Actor,
       id: string
     ) => Effect.Effect<DeviceRevoked, Guarded | MobileRefusal<"device_not_found">>
+    /** Those that are active first, then the newest. */
     readonly list: (
-      project_id: string
+      project_id: string,
+      limit: number
     ) => Effect.Effect<ReadonlyArray<Listed>, DeviceOperatorRefusal<"project_not_found" | "bridge_persistence_error">>
     /** The operator's; may be repeated. */
     readonly end: (
@@ -96,9 +98,9 @@ export class Devices extends Context.Service<
         persistence
       )
 
-      const list = Effect.fn("Devices.list")(function* (project_id: string) {
+      const list = Effect.fn("Devices.list")(function* (project_id: string, limit: number) {
         if ((yield* store.projectExists(project_id)).length === 0) return yield* refuseOperator("project_not_found")
-        return yield* store.list(project_id)
+        return yield* store.list(project_id, limit)
       }, persistence)
 
       const end = Effect.fn("Devices.end")(

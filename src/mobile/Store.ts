@@ -119,13 +119,15 @@ export const make = (sql: SqlClient.SqlClient) => {
         from project
        where project_id = ${project_id}::uuid`)
 
-  const list = (project_id: string) =>
+  /** Those that are active first, then the newest. */
+  const list = (project_id: string, limit: number) =>
     rows(Listed)(sql`
       select device_id, subject, client_id, state, state_reason, environment, topic, app_version, token_key_id,
              created_at, last_seen_at, ended_at
         from mobile_device
        where project_id = ${project_id}::uuid
-       order by created_at, device_id`)
+       order by (state = 'active') desc, created_at desc, device_id
+       limit ${limit}`)
 
   return { find, setPreferences, recallHeld, revoke, lock, projectExists, list }
 }

@@ -112,7 +112,7 @@ export const make = (sql: SqlClient.SqlClient) => {
                                    from push_outbox n
                                   where n.device_id = o.device_id
                                     and n.collapse_key = o.collapse_key
-                                    and n.state = 'pending'
+                                    and n.state in ('pending', 'leased', 'delivered')
                                     and n.created_at > o.created_at) then 'superseded'
                     else 'pending' end as state
           from push_outbox o

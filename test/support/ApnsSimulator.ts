@@ -7,8 +7,10 @@
 import { Effect } from "effect"
 import { createPublicKey, generateKeyPairSync, type KeyObject, randomUUID, verify } from "node:crypto"
 import { once } from "node:events"
+import { writeFileSync } from "node:fs"
 import * as http2 from "node:http2"
 import type { AddressInfo } from "node:net"
+import { join } from "node:path"
 import { throwAwayCertificate } from "./ThrowAwayCertificate.ts"
 
 export type Fault =
@@ -125,6 +127,24 @@ export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.a
     }),
     ({ close }) => Effect.sync(close)
   ).pipe(Effect.map(({ simulator }) => simulator))
+
+/** The settings of a service that delivers there; its files are written into the folder. */
+export const settingsFor = ({ ca, key, keyId, origin, teamId, topic }: ApnsSimulator, folder: string) => {
+  const file = (name: string, text: string) => {
+    const path = join(folder, name)
+    writeFileSync(path, text, { mode: 0o600 })
+    return path
+  }
+  return {
+    SERVICE_APNS_TEAM_ID: teamId,
+    SERVICE_APNS_KEY_ID: keyId,
+    SERVICE_APNS_KEY_FILE: file("apns.p8", key),
+    SERVICE_APNS_TOPICS: topic,
+    SERVICE_APNS_ORIGIN_PRODUCTION: origin,
+    SERVICE_APNS_ORIGIN_DEVELOPMENT: origin,
+    SERVICE_APNS_CA_FILE: file("apns-ca.pem", ca)
+  }
+}
 
 /** What happened to the request, where it was not simply answered. */
 const answer = (
