@@ -1,6 +1,6 @@
 /** The connection to APNs: what is lost is made anew, and nothing is sent on what was said to be over. */
 import { assert, it } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { Duration, Effect, Redacted } from "effect"
 import { randomBytes, randomUUID } from "node:crypto"
 import type { Push, PushProvider } from "../../src/push/Provider.ts"
 import { apnsSimulator } from "../support/ApnsSimulator.ts"
@@ -31,7 +31,7 @@ it.live(
     Effect.gen(function* () {
       const simulator = yield* apnsSimulator()
       simulator.goawayAfter = 50
-      const apns = yield* apnsOf(simulator)
+      const apns = yield* apnsOf(simulator, { deadline: Duration.seconds(10) })
       assert.deepStrictEqual(yield* sendMany(apns, 5000), all(5000))
       assert.strictEqual(new Set(simulator.received.map(({ delivery_id }) => delivery_id)).size, 5000)
       assert.isAtMost(simulator.sessions, 101)
