@@ -2,7 +2,7 @@
  * What chaos scripts share: servers that can be killed, on one managed PostgreSQL that syncs every commit; a balancer
  * before them; a journal of what was meant and what was acknowledged; and one line of figures at the end.
  *
- *     npm run chaos replicas          SEED=7 npm run chaos replicas
+ *     npm run chaos replicas          SEED=7 npm run chaos replicas          SLICE=1 npm run chaos replicas
  */
 import { Context, Data, Effect, Layer, Redacted, Schedule, type Scope } from "effect"
 import { FetchHttpClient, HttpClient } from "effect/http"
@@ -31,6 +31,9 @@ export const draw = () => {
   mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
   return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
 }
+
+/** How much of something: all of it, or the slice that the test command takes (SLICE=1). */
+export const size = (full: number, slice: number) => (process.env["SLICE"] === undefined ? full : slice)
 
 export interface Server {
   readonly url: string
