@@ -40,6 +40,8 @@ export interface Server {
   readonly port: number
   /** kill -9, and back again; answers the milliseconds from the start to ready. */
   readonly killAndRestart: Effect.Effect<number, ChaosError>
+  /** Told to stop, and started in the environment as it is now. */
+  readonly restart: Effect.Effect<number, ChaosError>
 }
 
 /** A folder that goes with the run. */
@@ -59,7 +61,8 @@ export const scratch = Effect.acquireRelease(
     })
 )
 
-const environment = (folder: string, port: number): NodeJS.ProcessEnv => {
+/** Of a server and of commands. */
+export const environment = (folder: string, port: number): NodeJS.ProcessEnv => {
   const { DATABASE_URL: _, ...rest } = process.env
   return {
     ...rest,
@@ -87,11 +90,12 @@ export const server = Effect.fnUntraced(function* (folder: string) {
     return Math.round(performance.now() - from)
   })
   yield* Effect.acquireRelease(start, () => Effect.promise(() => end(child, "SIGTERM")))
-  const killAndRestart = Effect.andThen(
-    Effect.promise(() => end(child, "SIGKILL")),
-    start
-  )
-  return { url, port, killAndRestart } satisfies Server
+  const after = (signal: NodeJS.Signals) =>
+    Effect.andThen(
+      Effect.promise(() => end(child, signal)),
+      start
+    )
+  return { url, port, killAndRestart: after("SIGKILL"), restart: after("SIGTERM") } satisfies Server
 })
 
 const ready = (url: string, child: ChildProcess) =>
