@@ -50,10 +50,11 @@ export interface Target {
   readonly pid: number
 }
 
-export const start = Effect.gen(function* () {
+/** `more`: settings that are not as it ships. */
+export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<string, string>>) {
   const data = yield* dataFolder()
   const port = yield* freePort
-  const environment = { SERVICE_DATA_DIR: data, SERVICE_PORT: String(port), SERVICE_RATE_LIMITS: "off" }
+  const environment = { SERVICE_DATA_DIR: data, SERVICE_PORT: String(port), SERVICE_RATE_LIMITS: "off", ...more }
   const url = `http://127.0.0.1:${port}`
   const child = yield* started([...profiling, "src/main.ts"], environment)
   yield* answers(`${url}/readyz`)
@@ -85,6 +86,7 @@ export const start = Effect.gen(function* () {
 
   return { url, pid: child.pid!, context, sql, project_id, issue, postmaster, database: { host: host!, port: pgPort! } }
 })
+export const start = startWith({})
 export type Bench = Effect.Success<typeof start>
 
 /** A node process that runs until the scope closes. */

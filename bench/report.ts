@@ -1,8 +1,10 @@
 /** What a benchmark says: one JSON object, then a Markdown table with a row per figure. */
 import type { Measured } from "./load.ts"
 
-/** One round; CPU and memory where the process under load is known. */
-export type Round = Measured & {
+/** One round; latency where each was timed, CPU and memory where the process under load is known. */
+export type Round = Pick<Measured, "count" | "seconds" | "per_second"> & {
+  readonly p50_ms?: number
+  readonly p99_ms?: number
   readonly cpu_us?: number
   readonly database_cpu_us?: number
   readonly rss_mib?: number
@@ -21,7 +23,7 @@ export interface Figure {
 }
 
 export interface Ratio {
-  readonly of: "rate" | "CPU"
+  readonly of: "rate" | "CPU" | "p99"
   readonly median: number
   readonly low: number
   readonly high: number
@@ -51,7 +53,7 @@ export const ratio = (
   peer: ReadonlyArray<Round>,
   aim?: Ratio["aim"]
 ): Ratio => {
-  const number = ({ cpu_us, per_second }: Round) => (of === "rate" ? per_second : cpu_us!)
+  const number = (round: Round) => ({ rate: round.per_second, CPU: round.cpu_us!, p99: round.p99_ms! })[of]
   const ratios = service.map((round, at) => number(round) / number(peer[at]!))
   return { of, median: median(ratios), low: Math.min(...ratios), high: Math.max(...ratios), rounds: ratios.length, aim }
 }

@@ -6,7 +6,7 @@
  */
 import { Effect } from "effect"
 import { apnsSimulator, settingsFor } from "../support/ApnsSimulator.ts"
-import { fleet } from "../support/Fleet.ts"
+import { fleet, servicesOf } from "../support/Fleet.ts"
 import { chaos, draw, environment, percentile, scratch, server, size } from "./harness.ts"
 
 const notifications = size(6000, 600)
@@ -25,7 +25,8 @@ chaos(
     Object.assign(process.env, settingsFor(simulator, folder))
     const first = yield* server(folder)
     const second = yield* server(folder)
-    const { judge, notify, settled } = yield* fleet(first.url, environment(folder, first.port), simulator, devices)
+    const services = yield* servicesOf(environment(folder, first.port))
+    const { judge, notify, settled } = yield* fleet({ url: first.url, services }, simulator, devices)
 
     const changing = Effect.forEach(
       Array.from({ length: notifications / devices / 20 }),

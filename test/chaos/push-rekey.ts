@@ -9,7 +9,7 @@ import { randomBytes } from "node:crypto"
 import { Tasks } from "../../src/continuity/Tasks.ts"
 import type { Actor } from "../../src/wire/Actor.ts"
 import { apnsSimulator, settingsFor } from "../support/ApnsSimulator.ts"
-import { fleet } from "../support/Fleet.ts"
+import { fleet, servicesOf } from "../support/Fleet.ts"
 import { admin, chaos, environment, scratch, server, size } from "./harness.ts"
 
 const changes = size(2000, 100)
@@ -30,8 +30,9 @@ chaos(
     use(k1)
     const first = yield* server(folder)
     const second = yield* server(folder)
-    const on = yield* fleet(first.url, environment(folder, first.port), simulator, devices)
-    const tasks = Context.get(on.context, Tasks)
+    const services = yield* servicesOf(environment(folder, first.port))
+    const on = yield* fleet({ url: first.url, services }, simulator, devices)
+    const tasks = Context.get(services, Tasks)
     const { project_id, subject } = on.person
     const actor: Actor = {
       project_id,
@@ -45,9 +46,15 @@ chaos(
       instance_id: ""
     }
 
-    const block = Effect.fnUntraced(function* (n: number) {
-      const { answer } = yield* tasks.create(actor, { title: `Task ${n}` })
-      const change = { id: answer.id, expected_version: 1, status: "blocked", blocked_kind: "decision" } as const
+    const ids = yield* on.sql<{ readonly id: string }>`
+      insert into task (
+        project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
+      select ${project_id}::uuid, gen_random_uuid(), 'Task', '', 'open', 2, '{}', 1, 'chaos', clock_timestamp(),
+             clock_timestamp()
+        from generate_series(1, ${changes}::int)
+      returning id`
+    const block = Effect.fnUntraced(function* ({ id }: { readonly id: string }, n: number) {
+      const change = { id, expected_version: 1, status: "blocked", blocked_kind: "decision" } as const
       const update = tasks.update(actor, change)
       // Every tenth has its change undone once, after it was made.
       if (n % 10 === 0) {
@@ -56,7 +63,7 @@ chaos(
       yield* update
       blocked++
     })
-    const changing = Effect.forEach(Array.from({ length: changes }), (_, n) => block(n), { concurrency: 6 })
+    const changing = Effect.forEach(ids, block, { concurrency: 6 })
 
     const past = (share: number) =>
       Effect.repeat(Effect.sleep("10 millis"), { until: () => blocked >= changes * share })

@@ -56,6 +56,8 @@ export interface ApnsSimulator {
   sessions: number
   /** How many requests a session answers before it says GOAWAY. */
   goawayAfter: number | undefined
+  /** Tears every connection down; what hangs is lost. */
+  readonly drop: () => void
 }
 
 export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.app" } = {}) =>
@@ -77,7 +79,10 @@ export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.a
         faults: new Map(),
         requests: 0,
         sessions: 0,
-        goawayAfter: undefined
+        goawayAfter: undefined,
+        drop: () => {
+          for (const session of open) session.destroy()
+        }
       }
       const trusted = createPublicKey(provider.publicKey.export({ type: "spki", format: "pem" }))
 
@@ -120,7 +125,7 @@ export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.a
       return {
         simulator: Object.assign(simulator, { origin: `https://localhost:${(server.address() as AddressInfo).port}` }),
         close: () => {
-          for (const session of open) session.destroy()
+          simulator.drop()
           server.close()
         }
       }

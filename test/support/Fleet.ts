@@ -6,23 +6,20 @@ import type { ApnsSimulator } from "./ApnsSimulator.ts"
 import { everything, makePhone } from "./Phone.ts"
 import { makePerson } from "./SignIn.ts"
 
-/** `settings`: those of the server at `url`, whose database and secrets this process shares. */
+/** The services of a server, in this process: settings as it has them. */
+export const servicesOf = (settings: Readonly<Record<string, string | undefined>>) =>
+  Layer.build(services.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(settings)))))
+
 export const fleet = Effect.fnUntraced(function* (
-  url: string,
-  settings: Readonly<Record<string, string | undefined>>,
+  on: { readonly url: string; readonly services: Effect.Success<ReturnType<typeof servicesOf>> },
   simulator: ApnsSimulator,
   devices: number
 ) {
-  const context = yield* Layer.build(
-    services.pipe(
-      Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ ...settings, SERVICE_BASE_URL: url })))
-    )
-  )
-  const sql = Context.get(context, SqlClient.SqlClient)
-  const person = yield* makePerson({ url, services: context } as never)
+  const sql = Context.get(on.services, SqlClient.SqlClient)
+  const person = yield* makePerson(on as never)
   const phones = yield* Effect.forEach(Array.from({ length: devices }), () =>
     Effect.gen(function* () {
-      const phone = makePhone({ url }, person)
+      const phone = makePhone(on, person)
       const { body } = yield* phone.register({ preferences: everything })
       return { ...phone, device_id: body.device_id as string }
     })
@@ -70,5 +67,5 @@ export const fleet = Effect.fnUntraced(function* (
   })
   yield* clean
 
-  return { context, sql, person, phones, notify, settled, judge, clean }
+  return { sql, person, phones, notify, settled, judge, clean }
 })
