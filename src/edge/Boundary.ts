@@ -125,5 +125,6 @@ const record = (request: HttpServerRequest.HttpServerRequest, response: HttpServ
   return log("Answered").pipe(Effect.annotateLogs(facts), Effect.tap(Effect.annotateCurrentSpan(facts)))
 }
 
-/** Somebody will put a token where none belongs; it is not kept there. */
-const withoutToken = (text: string) => (findToken(text) === undefined ? text : "<redacted>")
+/** Somebody will put a token where none belongs, one of ours or that of a phone; it is not kept there. */
+const withoutToken = (text: string) =>
+  findToken(text) === undefined && !/[0-9a-f]{64}/i.test(text) ? text : "<redacted>"

@@ -10,8 +10,11 @@ import { codes as continuityCodes } from "../../src/continuity/Errors.ts"
 import { codes as documentCodes } from "../../src/documents/Errors.ts"
 import { codes as mcpCodes, refuse as refuseMcp } from "../../src/mcp/Errors.ts"
 import { lists, type ToolName, tools } from "../../src/mcp/Tools.ts"
+import { Device, RegisterDevice } from "../../src/mobile/Api.ts"
 import { codes as mobileCodes, refuse as refuseMobile } from "../../src/mobile/Errors.ts"
 import { codes as oauthCodes, type OAuthCode, refuse as refuseOAuth } from "../../src/oauth/Errors.ts"
+import { payload } from "../../src/push/Payload.ts"
+import { type KindName, kindNames, kinds, Preferences, priorities } from "../../src/wire/Notifications.ts"
 import type { Refusal } from "../../src/wire/Refusal.ts"
 import { ofRole, scopes } from "../../src/wire/Scopes.ts"
 import { refuse as refuseRotation } from "../../src/rotation/Errors.ts"
@@ -176,6 +179,49 @@ describe("the MCP part of docs/protocol.md", () => {
     const before = rows(part.get("What /mcp answers before the protocol")!)
     for (const { Code, Status } of before.filter(({ Code }) => Code !== ""))
       assert.strictEqual(Status, String(refuseMcp(Code as (typeof mcpCodes)[number]).status), Code)
+  })
+})
+
+describe("the mobile part of docs/protocol.md", () => {
+  const part = sections(sections(text, 2).get("Mobile")!, 3)
+  const example = (heading: string) => JSON.parse(blocks(part.get(heading)!, "json")[0]!)
+  const decode = <A, I>(schema: Schema.Codec<A, I>, given: unknown) =>
+    Schema.decodeUnknownSync(schema)(given, { onExcessProperty: "error" })
+
+  it("has every kind with what it is by default, and no other", () => {
+    assert.deepStrictEqual(
+      new Map(
+        rows(part.get("Kinds")!).map((row) => [row["Kind"], [row["Default"], row["Priority"], row["Comes within"]]])
+      ),
+      new Map(
+        ["task.needs_decision", "task.blocked", ...kindNames].map((name) => {
+          const { byDefault, lasts, optional, priority } = kinds[name as KindName]
+          const on = optional ? (byDefault ? "on" : "off") : "on, always"
+          return [name, [on, priority, `${Duration.toHours(lasts)} h`]]
+        })
+      )
+    )
+  })
+
+  it("has every field of preferences, and an order of priorities", () => {
+    assert.deepStrictEqual(
+      rows(part.get("Preferences")!).map(({ Field }) => Field),
+      fieldsOf(Preferences)
+    )
+    for (const priority of priorities) assert.include(part.get("Preferences"), `\`${priority}\``)
+  })
+
+  it("shows a registration and a device as the contract has them", () => {
+    const asked = decode(RegisterDevice, example("POST /bridge/v1/mobile/devices"))
+    const device = decode(Device, example("The device object"))
+    assert.strictEqual(device.push.topic, asked.push.topic)
+    assert.deepStrictEqual(Object.keys(example("The device object")), fieldsOf(Device))
+  })
+
+  it("shows the payload that is sent", () => {
+    const shown = example("Payload")
+    const told = { delivery_id: shown.n, kind: shown.k, project_id: "", reference: shown.r }
+    assert.deepStrictEqual(JSON.parse(payload(told, shown.aps["thread-id"])), shown)
   })
 })
 

@@ -161,6 +161,8 @@ const answer = (
 ): Fault | "untrusted" | undefined => {
   const id = String(headers["apns-id"] ?? randomUUID())
   const reply = (status: number, reason?: string, more: { timestamp?: number; retryAfter?: number } = {}) => {
+    // Another stream of the session may have torn it down meanwhile.
+    if (stream.destroyed) return
     const { retryAfter, timestamp } = more
     stream.respond({ ":status": status, "apns-id": id, ...(retryAfter && { "retry-after": String(retryAfter) }) })
     stream.end(reason && JSON.stringify({ reason, ...(timestamp && { timestamp }) }))
