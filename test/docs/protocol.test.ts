@@ -184,7 +184,9 @@ describe("the MCP part of docs/protocol.md", () => {
 
 describe("the mobile part of docs/protocol.md", () => {
   const part = sections(sections(text, 2).get("Mobile")!, 3)
-  const example = (heading: string) => JSON.parse(blocks(part.get(heading)!, "json")[0]!)
+  const [registration, device, notification] = blocks(text.slice(text.indexOf("\n## Mobile\n")), "json").map((block) =>
+    JSON.parse(block)
+  )
   const decode = <A, I>(schema: Schema.Codec<A, I>, given: unknown) =>
     Schema.decodeUnknownSync(schema)(given, { onExcessProperty: "error" })
 
@@ -204,24 +206,22 @@ describe("the mobile part of docs/protocol.md", () => {
   })
 
   it("has every field of preferences, and an order of priorities", () => {
+    const documented = rows(part.get("Preferences")!)
     assert.deepStrictEqual(
-      rows(part.get("Preferences")!).map(({ Field }) => Field),
-      fieldsOf(Preferences)
+      documented.map(({ Field }) => Field),
+      Object.keys(Preferences.fields)
     )
     for (const priority of priorities) assert.include(part.get("Preferences"), `\`${priority}\``)
   })
 
   it("shows a registration and a device as the contract has them", () => {
-    const asked = decode(RegisterDevice, example("POST /bridge/v1/mobile/devices"))
-    const device = decode(Device, example("The device object"))
-    assert.strictEqual(device.push.topic, asked.push.topic)
-    assert.deepStrictEqual(Object.keys(example("The device object")), fieldsOf(Device))
+    assert.strictEqual(decode(RegisterDevice, registration).push.topic, decode(Device, device).push.topic)
+    assert.deepStrictEqual(Object.keys(device), fieldsOf(Device))
   })
 
   it("shows the payload that is sent", () => {
-    const shown = example("Payload")
-    const told = { delivery_id: shown.n, kind: shown.k, project_id: "", reference: shown.r }
-    assert.deepStrictEqual(JSON.parse(payload(told, shown.aps["thread-id"])), shown)
+    const told = { delivery_id: notification.n, kind: notification.k, project_id: "", reference: notification.r }
+    assert.deepStrictEqual(JSON.parse(payload(told, notification.aps["thread-id"])), notification)
   })
 })
 
