@@ -7,6 +7,7 @@ import { join } from "node:path"
 import { promisify } from "node:util"
 import { Settings } from "../../src/Config.ts"
 import { packageRoot } from "../../src/Package.ts"
+import { outcomeOf } from "../../src/push/Outcome.ts"
 import { kindNames } from "../../src/wire/Notifications.ts"
 import { read, rows, sections } from "../support/Markdown.ts"
 import { environment } from "../support/Service.ts"
@@ -133,6 +134,16 @@ describe("docs/operations.md", () => {
         line
       )
     for (const start of explained) assert.include(sources, start)
+  })
+
+  it("explains the pauses of delivery by the words that cause them", () => {
+    const words = rows(parts.get("Phones")!).flatMap(({ Reason }) => Reason!.split(", "))
+    assert.isAbove(words.length, 10)
+    for (const word of words.map((word) => word.replaceAll("`", ""))) {
+      if (sources.includes(`reason: "${word}"`) || sources.includes(`lost("${word}")`)) continue
+      const status = /^Too/.test(word) ? 429 : /^(Service|Internal|Shut)/.test(word) ? 503 : 400
+      assert.include(["Pause", "RenewProviderToken", "BadToken"], outcomeOf({ status, reason: word })._tag, word)
+    }
   })
 
   it("names every audit action, and no other", () => {
