@@ -1,10 +1,8 @@
 /** What a benchmark says: one JSON object, then a Markdown table with a row per figure. */
 import type { Measured } from "./load.ts"
 
-/** One round; latency where each was timed, CPU and memory where the process under load is known. */
-export type Round = Pick<Measured, "count" | "seconds" | "per_second"> & {
-  readonly p50_ms?: number
-  readonly p99_ms?: number
+/** One round; CPU and memory where the process under load is known. */
+export type Round = Measured & {
   readonly cpu_us?: number
   readonly database_cpu_us?: number
   readonly rss_mib?: number
@@ -34,7 +32,7 @@ export interface Ratio {
 /** The median of each number over the rounds. */
 export const figure = (
   name: string,
-  rounds: ReadonlyArray<Round>,
+  rounds: ReadonlyArray<Partial<Round>>,
   rest: Pick<Figure, "ratio" | "note"> = {}
 ): Figure => {
   const medians = (["per_second", "p50_ms", "p99_ms", "cpu_us", "database_cpu_us", "rss_mib"] as const).flatMap(
@@ -49,11 +47,12 @@ export const figure = (
 /** The service's number to the peer's, round by round: what slows the machine down for a while slows both down. */
 export const ratio = (
   of: Ratio["of"],
-  service: ReadonlyArray<Round>,
-  peer: ReadonlyArray<Round>,
+  service: ReadonlyArray<Partial<Round>>,
+  peer: ReadonlyArray<Partial<Round>>,
   aim?: Ratio["aim"]
 ): Ratio => {
-  const number = (round: Round) => ({ rate: round.per_second, CPU: round.cpu_us!, p99: round.p99_ms! })[of]
+  const number = ({ cpu_us, p99_ms, per_second }: Partial<Round>) =>
+    ({ rate: per_second, CPU: cpu_us, p99: p99_ms })[of]!
   const ratios = service.map((round, at) => number(round) / number(peer[at]!))
   return { of, median: median(ratios), low: Math.min(...ratios), high: Math.max(...ratios), rounds: ratios.length, aim }
 }

@@ -88,10 +88,10 @@ export const apnsProvider = Layer.effect(
 const readCertificates = (file: string) =>
   Effect.try({
     try: () => {
-      const certificates = readFileSync(file, "utf8")
-      // A session would refuse it too, at every notification.
-      new X509Certificate(certificates)
-      return certificates
+      const found = readFileSync(file, "utf8").match(/-----BEGIN CERTIFICATE-----[^]*?-----END CERTIFICATE-----/g)
+      // Any text would do for TLS, as a list of none.
+      if (found === null) throw new Error("no certificate")
+      return found.map((pem) => new X509Certificate(pem).toString()).join("")
     },
     catch: () =>
       new ConfigurationError({ message: `SERVICE_APNS_CA_FILE: ${file} holds no readable certificate (PEM).` })
