@@ -140,18 +140,26 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
       const sql = yield* SqlClient.SqlClient
       const phone = yield* makeRegisteredPhone(service, yield* makePerson(service))
       const { scrape } = yield* watched
-      // Not before: a server that starts ends every pause.
-      yield* sql`
-        insert into push_provider_state (provider, environment, paused_until, reason, failures)
-        values ('apns', 'production', clock_timestamp() + interval '1 hour', 'TopicDisallowed', 1)`
-      yield* sql`
+      const notify = sql`
         insert into push_outbox (
           delivery_id, event_id, device_id, project_id, kind, priority, collapse_key, state, not_before, expires_at,
           created_at)
-        select gen_random_uuid(), gen_random_uuid(), device_id, project_id, 'task.blocked', 2, 'metrics', 'pending',
-               clock_timestamp() - interval '5 minutes', clock_timestamp() + interval '1 day', clock_timestamp()
+        select gen_random_uuid(), gen_random_uuid(), device_id, project_id, 'task.blocked', 2, gen_random_uuid()::text,
+               'pending', clock_timestamp() - interval '5 minutes', clock_timestamp() + interval '1 day',
+               clock_timestamp()
           from mobile_device
          where device_id = ${phone.device_id}::uuid`
+      yield* notify
+      yield* Effect.repeat(sql`select 1 from push_outbox where state = 'delivered'`, {
+        schedule: Schedule.spaced("50 millis"),
+        until: (rows) => rows.length === 1
+      })
+      // What is due stays so: APNs asked to leave the device alone.
+      yield* sql`update mobile_device set resting_until = clock_timestamp() + interval '1 hour'`
+      yield* notify
+      yield* sql`
+        insert into push_provider_state (provider, environment, paused_until, reason, failures)
+        values ('apns', 'production', clock_timestamp() + interval '1 hour', 'TopicDisallowed', 1)`
       const page = yield* scrape
       assert.strictEqual(values(page, "service_push_due")[""], 1)
       assert.isAtLeast(values(page, "service_push_oldest_due_seconds")[""]!, 300)
@@ -159,13 +167,10 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
         'environment="production"': 1,
         'environment="development"': 0
       })
-      const delivered = 'environment="production",outcome="delivered"'
-      assert.strictEqual(values(page, "service_push_deliveries_total")[delivered], 0)
+      const deliveries = values(page, "service_push_deliveries_total")
+      assert.strictEqual(deliveries['environment="production",outcome="delivered"'], 1)
+      assert.strictEqual(deliveries['environment="production",outcome="dead"'], 0)
       yield* sql`delete from push_provider_state`
-      yield* Effect.repeat(scrape, {
-        schedule: Schedule.spaced("50 millis"),
-        until: (page) => values(page, "service_push_deliveries_total")[delivered] === 1
-      })
     })
   )
 

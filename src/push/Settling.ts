@@ -32,7 +32,7 @@ export const make = Effect.gen(function* () {
         return true
       case "Gone": {
         // A token that was registered since then is tried once more before it is believed to be gone.
-        const since = row.attempts > 1 ? null : (outcome.since ?? null)
+        const since = row.last_status === 410 ? null : (outcome.since ?? null)
         if (!(yield* deactivate(row, since, said, batch))) yield* retry(row, quickly, said, batch)
         break
       }

@@ -20,6 +20,8 @@ export const Claimed = Schema.Struct({
   collapse_key: Schema.String,
   /** This one included. */
   attempts: Schema.Int,
+  /** What the attempt before was answered. */
+  last_status: Schema.NullOr(Schema.Int),
   expires_at: At,
   topic: Schema.String,
   state: Schema.Literals(["active", "revoked", "inactive"]),
@@ -68,10 +70,10 @@ export const make = (sql: SqlClient.SqlClient) => {
           from due
          where o.delivery_id = due.delivery_id
         returning o.delivery_id, o.device_id, o.project_id, o.kind, o.reference, o.collapse_key, o.attempts,
-                  o.expires_at, o.priority, o.not_before
+                  o.last_status, o.expires_at, o.priority, o.not_before
       )
-      select l.delivery_id, l.device_id, l.project_id, l.kind, l.reference, l.collapse_key, l.attempts, l.expires_at,
-             d.topic, d.state, d.token_key_id, d.token_sealed, d.token_updated_at, d.preferences,
+      select l.delivery_id, l.device_id, l.project_id, l.kind, l.reference, l.collapse_key, l.attempts, l.last_status,
+             l.expires_at, d.topic, d.state, d.token_key_id, d.token_sealed, d.token_updated_at, d.preferences,
              ${authorized(sql, now)} as authorized
         from leased l
         join mobile_device d on d.device_id = l.device_id

@@ -130,7 +130,7 @@ it("with nothing to tell, the commands say so", async () => {
   expect(result(retried!)).toEqual({ retried: 0 })
 })
 
-it("push-status counts what waits, and names the pause and its reason", async () => {
+it("push-status counts what waits, and names the pause and its reason", { timeout: 60_000 }, async () => {
   const { device_id } = devices[3]!
   for (const minutes of [-2, -1, 1]) await insertNotification(device_id, "pending", { minutes })
   await query(
@@ -148,54 +148,69 @@ it("push-status counts what waits, and names the pause and its reason", async ()
   await query("delete from push_outbox")
 })
 
-it("dead letters are listed newest first, and tried again unless expired, outdated or for a device that has ended", async () => {
-  const { device_id } = devices[3]!
-  const about = randomUUID()
-  const old = await insertNotification(device_id, "dead", { minutes: -10 })
-  const young = await insertNotification(device_id, "dead", { minutes: -5 })
-  const outdated = await insertNotification(device_id, "dead", { about, minutes: -4 })
-  await insertNotification(device_id, "delivered", { about, minutes: -3 })
-  const expired = await insertNotification(device_id, "dead", { minutes: -20, lasts: 10 })
-  const nobodys = await insertNotification(devices[0]!.device_id, "dead", { minutes: -1 })
-  const listed = result(await json("list-push-dead-letters")).items
-  expect(listed.map((letter: { delivery_id: string }) => letter.delivery_id)).toEqual([
-    nobodys,
-    outdated,
-    young,
-    old,
-    expired
-  ])
-  expect(listed[0]).toMatchObject({ kind: "task.blocked", attempts: 8, last_status: 429 })
-  expect(result(await json("list-push-dead-letters", "--limit", "1")).items).toHaveLength(1)
-  expect(result(await json("retry-push-dead-letters"))).toEqual({ retried: 2 })
-  const waiting = await query(
-    "select delivery_id, attempts from push_outbox where state = 'pending' order by created_at"
-  )
-  expect(waiting).toEqual([old, young].map((delivery_id) => ({ delivery_id, attempts: 0 })))
-  const again = await run("retry-push-dead-letters")
-  expect(again).toMatchObject({ code: 0, stdout: expect.stringMatching(/^retried +0$/m) })
-  const audited = "select 1 from audit_event where action = 'push.dead_letters_retried'"
-  expect(await query(audited)).toHaveLength(1)
-})
+it(
+  "dead letters are listed newest first, and tried again unless expired, outdated or for a device that has ended",
+  { timeout: 60_000 },
+  async () => {
+    const { device_id } = devices[3]!
+    const about = randomUUID()
+    const old = await insertNotification(device_id, "dead", { minutes: -10 })
+    const young = await insertNotification(device_id, "dead", { minutes: -5 })
+    const outdated = await insertNotification(device_id, "dead", { about, minutes: -4 })
+    await insertNotification(device_id, "delivered", { about, minutes: -3 })
+    const expired = await insertNotification(device_id, "dead", { minutes: -20, lasts: 10 })
+    const nobodys = await insertNotification(devices[0]!.device_id, "dead", { minutes: -1 })
+    const listed = result(await json("list-push-dead-letters")).items
+    expect(listed.map((letter: { delivery_id: string }) => letter.delivery_id)).toEqual([
+      nobodys,
+      outdated,
+      young,
+      old,
+      expired
+    ])
+    expect(listed[0]).toMatchObject({ kind: "task.blocked", attempts: 8, last_status: 429 })
+    expect(result(await json("list-push-dead-letters", "--limit", "1")).items).toHaveLength(1)
+    expect(result(await json("retry-push-dead-letters"))).toEqual({ retried: 2 })
+    const waiting = await query(
+      "select delivery_id, attempts from push_outbox where state = 'pending' order by created_at"
+    )
+    expect(waiting).toEqual([old, young].map((delivery_id) => ({ delivery_id, attempts: 0 })))
+    const again = await run("retry-push-dead-letters")
+    expect(again).toMatchObject({ code: 0, stdout: expect.stringMatching(/^retried +0$/m) })
+    const audited = "select 1 from audit_event where action = 'push.dead_letters_retried'"
+    expect(await query(audited)).toHaveLength(1)
+  }
+)
 
-it("a device is revoked for good: what waits for it is suppressed, its token is forgotten, and again answers the same", async () => {
-  const { device_id } = devices[3]!
-  const ended = result(await json("revoke-device", "--device", device_id))
-  expect(ended).toEqual({ device_id, revoked_at: expect.stringMatching(/^\d{4}-.*Z$/) })
-  expect(result(await json("revoke-device", "--device", device_id))).toEqual(ended)
-  const [row] = await query(
-    "select num_nonnulls(token_key_id, token_sealed, token_lookup) as kept from mobile_device where device_id = $1",
-    device_id
-  )
-  expect(row).toEqual({ kept: 0 })
-  expect(result(await json("push-status")).deliveries).toMatchObject({ suppressed: 2 })
-})
+it(
+  "a device is revoked for good: what waits for it is suppressed, its token is forgotten, and again answers the same",
+  { timeout: 60_000 },
+  async () => {
+    const { device_id } = devices[3]!
+    const ended = result(await json("revoke-device", "--device", device_id))
+    expect(ended).toEqual({ device_id, revoked_at: expect.stringMatching(/^\d{4}-.*Z$/) })
+    expect(result(await json("revoke-device", "--device", device_id))).toEqual(ended)
+    const [row] = await query(
+      "select num_nonnulls(token_key_id, token_sealed, token_lookup) as kept from mobile_device where device_id = $1",
+      device_id
+    )
+    expect(row).toEqual({ kept: 0 })
+    expect(result(await json("push-status")).deliveries).toMatchObject({ suppressed: 2 })
+  }
+)
 
-it("tokens are sealed under the first key, again changes nothing, and one that cannot be read exits with 1", async () => {
-  expect(result(await json("rekey-push-tokens"))).toEqual({ resealed: 2, unreadable: 0, token_keys: { k2: 2 } })
-  const again = await run("rekey-push-tokens")
-  expect(again).toMatchObject({ code: 0, stderr: "", stdout: expect.stringMatching(/^resealed +0$/m) })
-  const without = await service.on("postgres", setting(key("k3"))).run("rekey-push-tokens", "--json")
-  expect([without.code, JSON.parse(without.stdout)]).toEqual([1, { resealed: 0, unreadable: 2, token_keys: { k2: 2 } }])
-  for (const { push_token } of devices) expect(without.stdout + without.stderr).not.toContain(push_token)
-})
+it(
+  "tokens are sealed under the first key, again changes nothing, and one that cannot be read exits with 1",
+  { timeout: 60_000 },
+  async () => {
+    expect(result(await json("rekey-push-tokens"))).toEqual({ resealed: 2, unreadable: 0, token_keys: { k2: 2 } })
+    const again = await run("rekey-push-tokens")
+    expect(again).toMatchObject({ code: 0, stderr: "", stdout: expect.stringMatching(/^resealed +0$/m) })
+    const without = await service.on("postgres", setting(key("k3"))).run("rekey-push-tokens", "--json")
+    expect([without.code, JSON.parse(without.stdout)]).toEqual([
+      1,
+      { resealed: 0, unreadable: 2, token_keys: { k2: 2 } }
+    ])
+    for (const { push_token } of devices) expect(without.stdout + without.stderr).not.toContain(push_token)
+  }
+)
