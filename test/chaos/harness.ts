@@ -45,6 +45,7 @@ export interface Server {
   readonly killAndRestart: Effect.Effect<number, ChaosError>
   /** SIGTERM; answers the milliseconds until it was gone, and its exit code. */
   readonly stop: Effect.Effect<{ readonly millis: number; readonly code: number | null }>
+  /** In the environment as it is now. */
   readonly start: Effect.Effect<number, ChaosError>
   /** What it logged as an error. */
   readonly said: ReadonlyArray<string>
@@ -67,7 +68,8 @@ export const scratch = Effect.acquireRelease(
     })
 )
 
-const environment = (folder: string, port: number, settings: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv => {
+/** Of a server and of commands. */
+export const environment = (folder: string, port: number, settings: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv => {
   const { DATABASE_URL: _, ...rest } = process.env
   return {
     ...rest,
