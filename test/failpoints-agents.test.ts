@@ -1,6 +1,6 @@
 /** Every mutation of agents, of people's phones and of their operator, with each of its statements failing. */
 import { layer } from "@effect/vitest"
-import { Context, Effect, Option, Redacted } from "effect"
+import { Context, Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { ProjectTokens } from "../src/access/ProjectTokens.ts"
 import { Memory } from "../src/continuity/Memory.ts"
@@ -70,19 +70,16 @@ const shapeOf = ({ app, person, project_id }: World) =>
     return rows.map(({ row }) => row)
   })
 
-const same = (shape: Shape) => shape
-
 const tool = (run: (agent: Agent, world: World) => Effect.Effect<Called>): Operation<World> => ({
   run: (on, world) =>
     Effect.map(run(world.agent.at(on), world), ({ code, output }) => code ?? (output.replayed ? "replayed" : "done")),
-  again: "replayed",
-  settled: same
+  again: "replayed"
 })
 
 const http = (
   again: string,
   run: (on: On, world: World) => Effect.Effect<Answer>,
-  settled: (shape: Shape) => unknown = same
+  settled: (shape: Shape) => unknown = (shape) => shape
 ): Operation<World> => ({
   run: (on, world) =>
     Effect.map(run(on, world), ({ body, code, status }) =>
@@ -149,12 +146,6 @@ layer(Service.layer)("when a statement fails", (it) =>
       (shape) => new Set(unversioned(shape))
     ),
     "revoke a phone": http("200", (on, world) => phoneAt(on, world).revoke(world.phone.device_id)),
-    "issue a project token": operator((on, { project_id }) => {
-      const tokens = Context.get(on, ProjectTokens)
-      return Effect.flatMap(tokens.mint, (secret) =>
-        tokens.issue({ project_id, role: "reader", scopes: [], ttl: Option.none() }, secret)
-      )
-    }),
     "revoke a project token": operator((on, { person }) => Context.get(on, ProjectTokens).revoke(person.subject)),
     "revoke a grant": operator((on, { grant_id }) => Context.get(on, Grants).revoke(grant_id)),
     "disable a client": operator((on, { person }) => Context.get(on, Clients).disable(person.client_id)),

@@ -1,6 +1,7 @@
 /** Every mutation of Bridges and their operator, with each of its statements failing in each way a database fails. */
 import { layer } from "@effect/vitest"
-import { Context, Duration, Effect } from "effect"
+import { Context, Duration, Effect, Option } from "effect"
+import { ProjectTokens } from "../src/access/ProjectTokens.ts"
 import { Bridges } from "../src/bridge/Bridges.ts"
 import { Credentials } from "../src/enrollment/Credentials.ts"
 import { Projects } from "../src/projects/Projects.ts"
@@ -21,14 +22,15 @@ const world = Effect.gen(function* () {
   const newcomer = yield* Bridge.make(service, { project_id: bridge.project_id })
   const challenged = yield* Bridge.make(service, { project_id: bridge.project_id })
   const challenge = yield* challenged.askChallenge(service)
-  return { bridge, token, rotation_id, successor, newcomer, challenged, challenge }
+  const secrets = yield* Effect.replicateEffect(Context.get(service.services, Credentials).mint, 2)
+  const token_secret = yield* Context.get(service.services, ProjectTokens).mint
+  return { bridge, token, rotation_id, successor, newcomer, challenged, challenge, secrets, token_secret }
 })
 type World = Effect.Success<typeof world>
 
 const http = (again: string, run: (on: On, world: World) => Effect.Effect<Answer>): Operation<World> => ({
   run: (on, world) => Effect.map(run(on, world), outcomeOf),
-  again,
-  settled: (shape) => shape
+  again
 })
 
 const operator = command<World>()
@@ -43,15 +45,18 @@ const operations: Readonly<Record<string, Operation<World>>> = {
   confirm: http("200 replayed", (on, { rotation_id, successor }) => tokens(on).confirm(successor, rotation_id)),
   abort: http("200 replayed", (on, { rotation_id, successor }) => tokens(on).abort(successor, rotation_id)),
   "revoke a token": http("bridge_token_revoked", (on, { token }) => tokens(on).revoke(token)),
-  "issue a credential": operator((on, { bridge }) => {
-    const credentials = Context.get(on, Credentials)
+  "issue credentials": operator((on, { bridge, secrets }) => {
     const order = {
       project_id: bridge.project_id,
       account_references: ["github:octo"],
       ttl: Duration.hours(1),
-      reenroll_bridge_id: bridge.bridge_id
+      reenroll_bridge_id: undefined
     }
-    return Effect.flatMap(credentials.mint, (secret) => credentials.issue(order, [secret]))
+    return Context.get(on, Credentials).issue(order, secrets)
+  }),
+  "issue a project token": operator((on, { bridge, token_secret }) => {
+    const order = { project_id: bridge.project_id, role: "reader" as const, scopes: [], ttl: Option.none() }
+    return Context.get(on, ProjectTokens).issue(order, token_secret)
   }),
   "revoke a credential": operator((on, { challenged }) =>
     Context.get(on, Credentials).revoke(challenged.credential_id)
