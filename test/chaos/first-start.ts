@@ -16,6 +16,12 @@ const bound = sliced ? Infinity : 10_000
 const starts: Array<number> = []
 const found: Array<string> = []
 
+const undisturbed = Effect.gen(function* () {
+  const start = performance.now()
+  yield* server(yield* scratch)
+  return performance.now() - start
+})
+
 chaos(
   "first-start",
   () => ({ starts }),
@@ -67,12 +73,6 @@ chaos(
     }
   })
 )
-
-const undisturbed = Effect.gen(function* () {
-  const start = performance.now()
-  yield* server(yield* scratch)
-  return performance.now() - start
-})
 
 const stage = (data: string) => {
   if (existsSync(join(data, "postgres/postmaster.pid"))) return "its server ran"
