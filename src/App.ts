@@ -32,8 +32,10 @@ import { sweeps as mobileSweeps } from "./mobile/Sweeps.ts"
 import { Authorize } from "./oauth/Authorize.ts"
 import { ClientDocuments } from "./oauth/ClientDocuments.ts"
 import { Clients } from "./oauth/Clients.ts"
+import { Codes } from "./oauth/Codes.ts"
 import { Consent } from "./oauth/Consent.ts"
 import { Grants } from "./oauth/Grants.ts"
+import { RefreshTokens } from "./oauth/RefreshTokens.ts"
 import { sweeps as oauthSweeps } from "./oauth/Sweeps.ts"
 import { Projects } from "./projects/Projects.ts"
 import { apnsProvider } from "./push/Apns.ts"
@@ -55,7 +57,8 @@ export const domains = Layer.mergeAll(
   ProjectTokens.layer,
   Authorize.layer,
   Consent.layer,
-  Grants.layer,
+  Codes.layer,
+  RefreshTokens.layer,
   Projects.layer,
   Memory.layer,
   Tasks.layer,
@@ -64,7 +67,7 @@ export const domains = Layer.mergeAll(
   Devices.layer,
   Deliveries.layer
 ).pipe(
-  Layer.provideMerge(Access.layer),
+  Layer.provideMerge(Layer.merge(Access.layer, Grants.layer)),
   Layer.provideMerge(Clients.layer),
   Layer.provide(ClientDocuments.layer),
   Layer.provideMerge(Layer.mergeAll(Audit.layer, Outbox.layer, PushKeys.layer)),
