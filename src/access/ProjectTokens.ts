@@ -59,7 +59,7 @@ export class ProjectTokens extends Context.Service<
     readonly revoke: (
       token_id: string
     ) => Effect.Effect<
-      { readonly revoked_at: Date; readonly grant_ids: ReadonlyArray<string> },
+      { readonly project_id: string; readonly revoked_at: Date; readonly grant_ids: ReadonlyArray<string> },
       Lost | ProjectTokenRefusal<"project_token_not_found">
     >
   }
@@ -114,14 +114,15 @@ export class ProjectTokens extends Context.Service<
           const now = yield* clock.now
           const revoked = yield* store.revoke(token_id, now)
           if (Option.isNone(revoked)) return yield* refuse("project_token_not_found")
+          const { project_id, revoked_at } = revoked.value
           const grants = yield* store.endGrants(token_id, now)
           yield* audit.done(now, {
             action: "project_token.revoked",
-            project_id: revoked.value.project_id,
+            project_id,
             actor: "operator",
             subject: { project_token_id: token_id }
           })
-          return { revoked_at: revoked.value.revoked_at, grant_ids: grants.map(({ grant_id }) => grant_id) }
+          return { project_id, revoked_at, grant_ids: grants.map(({ grant_id }) => grant_id) }
         },
         sql.withTransaction,
         persistence

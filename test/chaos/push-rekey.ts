@@ -10,7 +10,7 @@ import { Tasks } from "../../src/continuity/Tasks.ts"
 import type { Actor } from "../../src/wire/Actor.ts"
 import { apnsSimulator, settingsFor } from "../support/ApnsSimulator.ts"
 import { fleet, servicesOf } from "../support/Fleet.ts"
-import { admin, chaos, environment, scratch, server, size } from "./harness.ts"
+import { admin, chaos, environment, scratch, type Server, server, size } from "./harness.ts"
 
 const changes = size(2000, 100)
 const devices = 3
@@ -18,6 +18,9 @@ const devices = 3
 let blocked = 0
 const key = (id: string) => `${id}:${randomBytes(32).toString("base64")}`
 const use = (...keys: ReadonlyArray<string>) => (process.env["SERVICE_PUSH_TOKEN_KEYS"] = keys.join(","))
+
+/** In the environment as it is now. */
+const restarted = ({ start, stop }: Server) => Effect.andThen(stop, start)
 
 chaos(
   "push-rekey",
@@ -70,15 +73,15 @@ chaos(
     const replacing = Effect.gen(function* () {
       yield* past(0.2)
       use(k2, k1)
-      yield* first.restart
+      yield* restarted(first)
       // Under the new key, which the second server does not know yet: it pauses, and its restart goes on.
       yield* on.phones[0]!.register()
-      yield* second.restart
+      yield* restarted(second)
       const { unreadable } = yield* admin(folder, "rekey-push-tokens")
       yield* past(0.8)
       use(k2)
-      yield* first.restart
-      yield* second.restart
+      yield* restarted(first)
+      yield* restarted(second)
       return unreadable as number
     })
     const [unreadable] = yield* Effect.all([replacing, changing], { concurrency: 2 })
