@@ -12,7 +12,9 @@ export const ProjectToken = Schema.Struct({
   created_at: Schema.Date,
   expires_at: Schema.NullOr(Schema.Date),
   revoked_at: Schema.NullOr(Schema.Date),
-  last_used_at: Schema.NullOr(Schema.Date)
+  last_used_at: Schema.NullOr(Schema.Date),
+  /** Sign-ins that it gave and that end with it. */
+  live_grants: Schema.Int
 })
 
 export const Issued = Schema.Struct({
@@ -53,8 +55,14 @@ export const make = (sql: SqlClient.SqlClient) => {
              case when revoked_at is not null then 'revoked'
                   when expires_at <= ${now} then 'expired'
                   else 'active' end as status,
-             created_at, expires_at, revoked_at, last_used_at
-        from project_token
+             created_at, expires_at, revoked_at, last_used_at,
+             (select count(*)::int
+                from oauth_grant g
+               where g.project_token_id = t.token_id
+                 and g.revoked_at is null
+                 and g.activated_at is not null
+                 and g.expires_at > ${now}) as live_grants
+        from project_token t
        where project_id = ${project_id}::uuid
        order by created_at, token_id`)
 
@@ -72,14 +80,24 @@ export const make = (sql: SqlClient.SqlClient) => {
        where t.token_id = found.token_id
       returning t.project_id, t.revoked_at, found.revoked_at is null as first`)
 
-  /** They are dead with the token already; this writes down why. */
+  /** They are dead with the token already; this writes down why. Answers those of earlier calls too. */
   const endGrants = (token_id: string, now: Date) =>
     rows(Schema.Struct({ grant_id: Schema.String }))(sql`
-      update oauth_grant
-         set revoked_at = ${now}, end_reason = 'project_token_revoked'
+      with ended as (
+        update oauth_grant
+           set revoked_at = ${now}, end_reason = 'project_token_revoked'
+         where project_token_id = ${token_id}::uuid
+           and revoked_at is null
+        returning grant_id
+      )
+      select grant_id
+        from ended
+       union all
+      select grant_id
+        from oauth_grant
        where project_token_id = ${token_id}::uuid
-         and revoked_at is null
-      returning grant_id`)
+         and end_reason = 'project_token_revoked'
+       order by grant_id`)
 
   return { findProject, findIssued, insert, list, revoke, endGrants }
 }

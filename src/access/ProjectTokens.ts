@@ -52,7 +52,7 @@ export class ProjectTokens extends Context.Service<
     readonly revoke: (
       token_id: string
     ) => Effect.Effect<
-      { readonly revoked_at: Date; readonly grant_ids: ReadonlyArray<string> },
+      { readonly project_id: string; readonly revoked_at: Date; readonly grant_ids: ReadonlyArray<string> },
       Lost | ProjectTokenRefusal<"project_token_not_found">
     >
   }
@@ -134,7 +134,7 @@ export class ProjectTokens extends Context.Service<
               subject: { project_token_id: token_id }
             })
           }
-          return { revoked_at, grant_ids: grants.map(({ grant_id }) => grant_id) }
+          return { project_id, revoked_at, grant_ids: grants.map(({ grant_id }) => grant_id) }
         },
         sql.withTransaction,
         persistence

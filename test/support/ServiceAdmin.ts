@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { startCluster } from "./Cluster.ts"
+import { TestDatabase } from "./TestDatabase.ts"
 
 const command = join(import.meta.dirname, "../../cli/service-admin.ts")
 
@@ -78,6 +79,13 @@ export const startService = async () => {
 }
 
 export type TestService = Awaited<ReturnType<typeof startService>>
+
+/** The command on the database of the service under test. */
+export const admin = Effect.fnUntraced(function* (...args: ReadonlyArray<string>) {
+  const { database, host, port, username } = yield* TestDatabase
+  const DATABASE_URL = `postgres://${username}@localhost:${port}/${database}?host=${encodeURIComponent(host)}`
+  return yield* Effect.promise(() => serviceAdmin(args, { ...secrets, DATABASE_URL }).ended)
+})
 
 /** What a program reads from stdout, after the command succeeded without another word. */
 export const result = ({ code, stderr, stdout }: Ended) => {
