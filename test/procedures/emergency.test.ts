@@ -24,7 +24,7 @@ it("every alert has a line that says what to do", () => {
   const named = [...read("docs/operations/alerts.yaml").matchAll(/- alert: (\w+)/g)].map(([, name]) => name)
   const explained = rows(sections(read("docs/operations.md"), 2).get(part)!).flatMap(({ Alert }) => Alert ?? [])
   assert.isNotEmpty(named)
-  assert.includeMembers(explained, named)
+  assert.deepStrictEqual(explained.toSorted(), named.toSorted())
 })
 
 /** A project with one Bridge or more, a credential that was not used, and an agent; and the ways to see whether they still may. */
