@@ -38,7 +38,7 @@ export const boundary = HttpRouter.middleware(
     return Effect.fnUntraced(function* (
       handled: Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled>
     ): Handled {
-      const request = yield* HttpServerRequest.HttpServerRequest
+      const request = strictUtf8(yield* HttpServerRequest.HttpServerRequest)
       const requestId = yield* uuid
       const since = yield* Clock.monotonicTimeNanos
       const caller = {
@@ -60,7 +60,6 @@ export const boundary = HttpRouter.middleware(
         ),
         Effect.tap((response) => measure(request.method, response.status, since)),
         Effect.tap((response) => record(request, response)),
-        Effect.provideService(HttpServerRequest.HttpServerRequest, strictUtf8(request)),
         Effect.provideService(Caller, caller),
         Effect.annotateLogs("request_id", requestId),
         Effect.withSpan("Http.request", { kind: "server", attributes: { request_id: requestId } })
