@@ -8,6 +8,7 @@ import { Audit, traceAt } from "../audit/Audit.ts"
 import { uuidAt } from "../crypto/Random.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence, untilSettled } from "../database/Persistence.ts"
+import { spanned } from "../metrics/Span.ts"
 import type { Replayable } from "../wire/Headers.ts"
 import { excerpt } from "../wire/Text.ts"
 import { type MemoryAdd, MemoryEntry, type MemoryHits, type MemorySearch } from "./Api.ts"
@@ -99,10 +100,14 @@ export class Memory extends Context.Service<
         if (Option.isSome(old)) yield* store.forget(project_id, id, textOf(old.value))
       })
 
-      const get = Effect.fn("Memory.get")(function* ({ project_id }: Actor, id: string) {
-        const found = yield* store.find(project_id, id)
-        return Option.isSome(found) ? entryOf(found.value) : yield* refuse("memory_not_found")
-      }, persistence)
+      const get = Effect.fnUntraced(
+        function* ({ project_id }: Actor, id: string) {
+          const found = yield* store.find(project_id, id)
+          return Option.isSome(found) ? entryOf(found.value) : yield* refuse("memory_not_found")
+        },
+        persistence,
+        spanned("Memory.get")
+      )
 
       const search = Effect.fn("Memory.search")(function* ({ project_id }: Actor, options: MemorySearch) {
         const { cursor, kind, limit = 10, query = "", tags } = options

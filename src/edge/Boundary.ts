@@ -12,6 +12,7 @@ import { findToken } from "../crypto/Tokens.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { databaseLoss } from "../database/Persistence.ts"
 import { count, elapsed, requests, requestSeconds } from "../metrics/Metrics.ts"
+import { spanned } from "../metrics/Span.ts"
 import { refuse } from "../wire/Errors.ts"
 import { Caller } from "../wire/Headers.ts"
 import { answer } from "../wire/Refusal.ts"
@@ -62,7 +63,7 @@ export const boundary = HttpRouter.middleware(
         Effect.tap((response) => record(request, response)),
         Effect.provideService(Caller, caller),
         Effect.annotateLogs("request_id", requestId),
-        Effect.withSpan("Http.request", { kind: "server", attributes: { request_id: requestId } })
+        spanned("Http.request", { kind: "server", attributes: { request_id: requestId } })
       )
     })
   }),
