@@ -6,10 +6,11 @@ import { generateKeyPairSync, type KeyPairKeyObjectResult, sign } from "node:cry
 import { Redacted } from "effect"
 import { fingerprint } from "../src/crypto/Fingerprint.ts"
 import { type Connection, open, type Received } from "./connection.ts"
-import { credentialOf } from "./seeds.ts"
+import { credentialOf, redirect_uri, verifier } from "./seeds.ts"
+import { type AgentLoad, tools } from "./tools.ts"
 
 export interface Load {
-  readonly operation: keyof typeof operations
+  readonly operation: keyof typeof operations | keyof ReturnType<typeof tools>
   readonly url: string
   /** Where what the operation needs is prepared, if not at `url`. */
   readonly service?: string
@@ -20,6 +21,11 @@ export interface Load {
   readonly project_id?: string
   /** The number of the first of the credentials that the run may use up. */
   readonly first: number
+  /** Who calls the tools. */
+  readonly agent?: AgentLoad
+  readonly client_id?: string
+  /** Authorization codes that the run may use up. */
+  readonly codes?: ReadonlyArray<string>
 }
 
 export interface Measured {
@@ -105,6 +111,18 @@ const confirm = async (connection: Connection, { rotation_id, successor_token }:
   return successor_token
 }
 
+const codes = [...(load.codes ?? [])]
+
+/** RFC 6749 4.1.3, 6. */
+const grant = async (connection: Connection, fields: Readonly<Record<string, string>>): Promise<string> => {
+  const body = new URLSearchParams({ ...fields, client_id: load.client_id! }).toString()
+  const headers = { "content-type": "application/x-www-form-urlencoded" }
+  return expect(200, await connection.request("POST", "/token", headers, body)).refresh_token
+}
+
+const exchange = (connection: Connection) =>
+  grant(connection, { grant_type: "authorization_code", code: codes.pop()!, code_verifier: verifier, redirect_uri })
+
 /** RFC 8555 7.2, 7.3. */
 const account = async (connection: Connection, { privateKey, publicKey }: KeyPairKeyObjectResult) => {
   const { crv, kty, x, y } = publicKey.export({ format: "jwk" })
@@ -154,6 +172,14 @@ const operations = {
       else await self(connection, token)
     }
   },
+  exchange:
+    async (connection: Connection): Promise<Operation> =>
+    () =>
+      exchange(connection),
+  refresh: async (connection: Connection): Promise<Operation> => {
+    let refresh_token = await exchange(connection)
+    return async () => void (refresh_token = await grant(connection, { grant_type: "refresh_token", refresh_token }))
+  },
   account: async (connection: Connection): Promise<Operation> => {
     // A key that is known already gets its old account back.
     for (let i = 0; i < load.count / load.connections; i++)
@@ -166,7 +192,9 @@ const connections = await Promise.all(
   Array.from({ length: load.connections }, async () => {
     const connection = await open(load.url)
     const service = load.service === undefined ? connection : await open(load.service)
-    const run = await operations[load.operation](connection, service)
+    const run = await (load.agent === undefined ? operations : { ...operations, ...tools(load.agent) })[
+      load.operation as keyof typeof operations
+    ](connection, service)
     if (service !== connection) service.close()
     return { connection, run }
   })

@@ -1,5 +1,6 @@
-// `npm run chaos [name ...]`: the scripts of test/chaos, one after the other. Each gives up after 60 s, but for the races,
-// which repeat those of the test suite at full size. One JSON line of figures each; exit code 1 when one of them saw a violation. SEED chooses the faults.
+// `npm run chaos [name ...]`: the scripts of test/chaos, one after the other. Each gives up after 60 s, but for the races
+// when they are asked for more rounds. One JSON line of figures each; exit code 1 when one of them saw a violation.
+// SEED chooses the faults, SLICE=1 the small size of the test command.
 import { spawnSync } from "node:child_process"
 import { readdirSync } from "node:fs"
 import { join } from "node:path"

@@ -125,5 +125,9 @@ const record = (request: HttpServerRequest.HttpServerRequest, response: HttpServ
   return log("Answered").pipe(Effect.annotateLogs(facts), Effect.tap(Effect.annotateCurrentSpan(facts)))
 }
 
-/** Somebody will put a token where none belongs; it is not kept there. */
-const withoutToken = (text: string) => (findToken(text) === undefined ? text : "<redacted>")
+/** Somebody will put a token where none belongs, escaped or not; it is not kept there. */
+const withoutToken = (text: string) =>
+  findToken(text) === undefined && findToken(unescaped(text)) === undefined ? text : "<redacted>"
+
+const unescaped = (path: string) =>
+  path.replaceAll(/%([0-7][\da-f])/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))

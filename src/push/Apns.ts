@@ -84,7 +84,7 @@ export const apnsProvider = Layer.effect(
   })
 )
 
-const readCertificates = (file: string) =>
+export const readCertificates = (file: string) =>
   Effect.try({
     try: () => readFileSync(file, "utf8"),
     catch: () => new ConfigurationError({ message: `SERVICE_APNS_CA_FILE: ${file} cannot be read.` })

@@ -9,6 +9,7 @@ import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../wire/AuditRow.ts"
 import { firstRow, rows } from "../wire/Rows.ts"
 import { type Environment, kindNames, Preferences } from "../wire/Notifications.ts"
+import { joined, stands } from "../wire/StandingGrant.ts"
 
 const At = Schema.Date
 
@@ -326,13 +327,6 @@ export const authorized = (sql: SqlClient.SqlClient, now: Date) => sql`
   exists (
     select 1
       from oauth_grant g
-      join oauth_client c on c.client_id = g.client_id
-      join project_token t on t.token_id = g.project_token_id
-      join project p on p.project_id = g.project_id
+      ${joined(sql)}
      where g.grant_id = d.grant_id
-       and g.revoked_at is null
-       and g.expires_at > ${now}
-       and c.disabled_at is null
-       and t.revoked_at is null
-       and (t.expires_at is null or t.expires_at > ${now})
-       and p.disabled_at is null)`
+       and ${stands(sql, now)})`

@@ -5,10 +5,12 @@
  */
 import { Effect } from "effect"
 import { join } from "node:path"
-import { bridge, chaos, draw, ledger, operator, percentile, rowsOf, scratch, server, wire } from "./harness.ts"
+import { bridge, chaos, draw, ledger, operator, percentile, rowsOf, scratch, server, size, wire } from "./harness.ts"
 
-const bridges = 200
-const kills = 10
+const bridges = size(200, 20)
+const kills = size(10, 2)
+/** Milliseconds from a start to ready; the test command shares its machine with other tests. */
+const bound = size(2000, 30_000)
 
 const starts: Array<number> = []
 
@@ -65,8 +67,8 @@ chaos(
     const tokens = (yield* rowsOf(folder, "bridge_token")).map(({ identity_id }) => identity_id)
     if (tokens.length !== new Set(tokens).size) violations.push("an identity has a second token")
     if (tokens.length < acknowledged.length) violations.push("fewer tokens than acknowledged enrollments")
-    const slow = starts.filter((millis) => millis >= 2000).length
-    if (slow > 0) violations.push(`${slow} starts took 2 s or more`)
+    const slow = starts.filter((millis) => millis >= bound).length
+    if (slow > 0) violations.push(`${slow} starts took ${bound} ms or more`)
 
     return {
       figures: {

@@ -2,20 +2,23 @@
  * What chaos scripts share: servers that can be killed, on one managed PostgreSQL that syncs every commit; a balancer
  * before them; a journal of what was meant and what was acknowledged; and one line of figures at the end.
  *
- *     npm run chaos replicas          SEED=7 npm run chaos replicas
+ *     npm run chaos replicas          SEED=7 npm run chaos replicas          SLICE=1 npm run chaos replicas
  */
 import { Context, Data, Effect, Layer, Redacted, Schedule, type Scope } from "effect"
 import { FetchHttpClient, HttpClient } from "effect/http"
-import { type ChildProcess, execFile, spawn } from "node:child_process"
+import { type ChildProcess, execFile, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
 import { connect, createServer, type AddressInfo, type Socket } from "node:net"
 import { loadavg, tmpdir } from "node:os"
 import { dirname, join } from "node:path"
+import { createInterface } from "node:readline"
+import { getCACertificates, setDefaultCACertificates } from "node:tls"
 import { promisify } from "node:util"
 import { Bridge } from "../../src/client/Bridge.ts"
 import { Client } from "../../src/client/Client.ts"
 import { Journal } from "../../src/client/Journal.ts"
+import { throwAwayCertificate } from "../support/ThrowAwayCertificate.ts"
 
 const root = join(import.meta.dirname, "../..")
 
@@ -32,11 +35,19 @@ export const draw = () => {
   return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
 }
 
+/** How much of something: all of it, or the slice that the test command takes (SLICE=1). */
+export const size = (full: number, slice: number) => (process.env["SLICE"] === undefined ? full : slice)
+
 export interface Server {
   readonly url: string
   readonly port: number
   /** kill -9, and back again; answers the milliseconds from the start to ready. */
   readonly killAndRestart: Effect.Effect<number, ChaosError>
+  /** SIGTERM; answers the milliseconds until it was gone, and its exit code. */
+  readonly stop: Effect.Effect<{ readonly millis: number; readonly code: number | null }>
+  readonly start: Effect.Effect<number, ChaosError>
+  /** What it logged as an error. */
+  readonly said: ReadonlyArray<string>
 }
 
 /** A folder that goes with the run. */
@@ -56,7 +67,7 @@ export const scratch = Effect.acquireRelease(
     })
 )
 
-const environment = (folder: string, port: number): NodeJS.ProcessEnv => {
+const environment = (folder: string, port: number, settings: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv => {
   const { DATABASE_URL: _, ...rest } = process.env
   return {
     ...rest,
@@ -64,21 +75,26 @@ const environment = (folder: string, port: number): NodeJS.ProcessEnv => {
     SERVICE_HOST: "127.0.0.1",
     SERVICE_PORT: String(port),
     SERVICE_BASE_URL: `http://127.0.0.1:${port}`,
-    SERVICE_LOG_LEVEL: "Fatal",
-    SERVICE_RATE_LIMITS: "off"
+    SERVICE_LOG_LEVEL: "Error",
+    SERVICE_RATE_LIMITS: "off",
+    ...settings
   }
 }
 
 /** One process of the service; replicas share the folder. */
-export const server = Effect.fnUntraced(function* (folder: string) {
+export const server = Effect.fnUntraced(function* (folder: string, settings: NodeJS.ProcessEnv = {}) {
   const port = yield* Effect.promise(freePort)
   const url = `http://127.0.0.1:${port}`
+  const said: Array<string> = []
   let child: ChildProcess
   const start = Effect.gen(function* () {
     const from = performance.now()
     child = spawn(process.execPath, [join(root, "src/main.ts")], {
-      env: environment(folder, port),
-      stdio: ["ignore", "ignore", "inherit"]
+      env: environment(folder, port, settings),
+      stdio: ["ignore", "pipe", "inherit"]
+    })
+    createInterface(child.stdout!).on("line", (line) => {
+      if (/"level":"(ERROR|FATAL)"/.test(line)) said.push(line)
     })
     yield* ready(url, child)
     return Math.round(performance.now() - from)
@@ -88,7 +104,12 @@ export const server = Effect.fnUntraced(function* (folder: string) {
     Effect.promise(() => end(child, "SIGKILL")),
     start
   )
-  return { url, port, killAndRestart } satisfies Server
+  const stop = Effect.promise(async () => {
+    const from = performance.now()
+    await end(child, "SIGTERM")
+    return { millis: Math.round(performance.now() - from), code: child.exitCode }
+  })
+  return { url, port, killAndRestart, stop, start, said } satisfies Server
 })
 
 const ready = (url: string, child: ChildProcess) =>
@@ -120,7 +141,7 @@ const freePort = async () => {
 }
 
 /** One address before several servers: connections in turn, past those that refuse them. Cut when their server dies. */
-export const balancer = (ports: ReadonlyArray<number>) =>
+export const balancer = (ports: ReadonlyArray<number>, at = 0) =>
   Effect.map(
     Effect.acquireRelease(
       Effect.promise(async () => {
@@ -143,7 +164,7 @@ export const balancer = (ports: ReadonlyArray<number>) =>
           open.add(incoming)
           incoming.on("close", () => open.delete(incoming)).on("error", () => incoming.destroy())
           pass(incoming, ports.length - 1)
-        }).listen(0, "127.0.0.1")
+        }).listen(at, "127.0.0.1")
         await once(listening, "listening")
         return { listening, open }
       }),
@@ -155,6 +176,51 @@ export const balancer = (ports: ReadonlyArray<number>) =>
     ),
     ({ listening }) => `http://127.0.0.1:${(listening.address() as AddressInfo).port}`
   )
+
+/**
+ * The one address of several servers, known before they start: nginx with deploy/nginx.conf as it is, but for addresses
+ * and certificate, where nginx is installed; else the balancer, without TLS.
+ */
+export const frontDoor = Effect.fnUntraced(function* (folder: string) {
+  const port = yield* Effect.promise(freePort)
+  if (spawnSync("nginx", ["-v"]).error !== undefined) {
+    const open = (ports: ReadonlyArray<number>) => balancer(ports, port)
+    return { by: "balancer", url: `http://127.0.0.1:${port}`, open }
+  }
+  const url = `https://127.0.0.1:${port}`
+  const open = (ports: ReadonlyArray<number>) =>
+    Effect.flatMap(
+      Effect.acquireRelease(
+        Effect.sync(() => nginx(join(folder, "nginx"), port, ports)),
+        (child) => Effect.promise(() => end(child, "SIGTERM"))
+      ),
+      (child) => ready(url, child)
+    )
+  return { by: "nginx", url, open }
+})
+
+const nginx = (home: string, port: number, ports: ReadonlyArray<number>) => {
+  const { cert, key } = throwAwayCertificate()
+  setDefaultCACertificates([...getCACertificates(), cert])
+  const [certFile, keyFile, config] = ["cert.pem", "key.pem", "nginx.conf"].map((name) => join(home, name))
+  fs.mkdirSync(home, { mode: 0o711 })
+  fs.writeFileSync(certFile!, cert)
+  fs.writeFileSync(keyFile!, key, { mode: 0o600 })
+  const site = fs
+    .readFileSync(join(root, "deploy/nginx.conf"), "utf8")
+    .replace(/^server \{\n {2}listen 80;[^]*?^\}\n/m, "")
+    .replace(/^ +listen \[::\].*\n/gm, "")
+    .replace("listen 443 ", `listen 127.0.0.1:${port} `)
+    .replace("127.0.0.1:8787", `127.0.0.1:${ports[0]}`)
+    .replace("127.0.0.1:8788", `127.0.0.1:${ports[1]}`)
+    .replace(/(ssl_certificate) .*;/, `$1 ${certFile};`)
+    .replace(/(ssl_certificate_key) .*;/, `$1 ${keyFile};`)
+  const written = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((of) => `${of}_temp_path ${home}/${of};`)
+  const main = `daemon off; pid ${home}/pid; events {}`
+  fs.writeFileSync(config!, `${main}\nhttp { access_log off; ${written.join(" ")}\n${site}}\n`)
+  const args = ["-p", home, "-e", join(home, "error.log"), "-c", config!]
+  return spawn("nginx", args, { stdio: ["ignore", "ignore", "inherit"] })
+}
 
 /** `service-admin` on the servers' database. */
 export const admin = (folder: string, ...args: ReadonlyArray<string>) =>

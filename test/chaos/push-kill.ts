@@ -12,10 +12,10 @@ import { services } from "../../src/App.ts"
 import { apnsSimulator } from "../support/ApnsSimulator.ts"
 import { everything, makePhone } from "../support/Phone.ts"
 import { makePerson } from "../support/SignIn.ts"
-import { chaos, draw, percentile, scratch, server } from "./harness.ts"
+import { chaos, draw, percentile, scratch, server, size } from "./harness.ts"
 
-const notifications = 6000
-const kills = 10
+const notifications = size(6000, 600)
+const kills = size(10, 1)
 const devices = 3
 
 const starts: Array<number> = []

@@ -5,11 +5,24 @@
  */
 import { Effect } from "effect"
 import { join } from "node:path"
-import { admin, balancer, bridge, chaos, draw, operator, percentile, rowsOf, scratch, server, wire } from "./harness.ts"
+import {
+  admin,
+  balancer,
+  bridge,
+  chaos,
+  draw,
+  operator,
+  percentile,
+  rowsOf,
+  scratch,
+  server,
+  size,
+  wire
+} from "./harness.ts"
 
-const bridges = 50
-const rotations = 2000
-const kills = 10
+const bridges = size(50, 10)
+const rotations = size(2000, 100)
+const kills = size(10, 2)
 
 const millis: Array<number> = []
 const starts: Array<number> = []
