@@ -12,7 +12,6 @@ import { Settings } from "../Config.ts"
 import * as Tokens from "../crypto/Tokens.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence } from "../database/Persistence.ts"
-import { spanned } from "../metrics/Span.ts"
 import type { Actor } from "../wire/Actor.ts"
 import { Refusal } from "../wire/Refusal.ts"
 import type { Scope } from "../wire/Scopes.ts"
@@ -59,30 +58,26 @@ export class Access extends Context.Service<
       const missing = challenged(refuse("unauthorized"), challenge.missing)
       const invalid = challenged(refuse("unauthorized"), challenge.invalid)
 
-      const authorize = Effect.fnUntraced(
-        function* (bearer: Option.Option<Redacted.Redacted<string>>) {
-          if (Option.isNone(bearer)) return yield* missing
-          const kind = Tokens.kindOf(Redacted.value(bearer.value))
-          if (kind !== "sat" && kind !== "spt") return yield* invalid
-          const now = yield* clock.now
-          const token_hash = Tokens.hash(bearer.value)
-          const found = yield* kind === "sat"
-            ? store.findAccessToken(token_hash, now)
-            : store.findProjectToken(token_hash, now)
-          if (Option.isNone(found)) return yield* invalid
-          const { last_used_at, scopes, ...actor } = found.value
-          if (last_used_at === null || now.getTime() - last_used_at.getTime() >= coarse) {
-            yield* Effect.ignore(
-              actor.grant_id === null
-                ? store.touchProjectToken(actor.credential_id, now)
-                : store.touchGrant(actor.grant_id, now)
-            )
-          }
-          return { ...actor, scopes: new Set(scopes) }
-        },
-        persistence,
-        spanned("Access.authorize")
-      )
+      const authorize = Effect.fn("Access.authorize")(function* (bearer: Option.Option<Redacted.Redacted<string>>) {
+        if (Option.isNone(bearer)) return yield* missing
+        const kind = Tokens.kindOf(Redacted.value(bearer.value))
+        if (kind !== "sat" && kind !== "spt") return yield* invalid
+        const now = yield* clock.now
+        const token_hash = Tokens.hash(bearer.value)
+        const found = yield* kind === "sat"
+          ? store.findAccessToken(token_hash, now)
+          : store.findProjectToken(token_hash, now)
+        if (Option.isNone(found)) return yield* invalid
+        const { last_used_at, scopes, ...actor } = found.value
+        if (last_used_at === null || now.getTime() - last_used_at.getTime() >= coarse) {
+          yield* Effect.ignore(
+            actor.grant_id === null
+              ? store.touchProjectToken(actor.credential_id, now)
+              : store.touchGrant(actor.grant_id, now)
+          )
+        }
+        return { ...actor, scopes: new Set(scopes) }
+      }, persistence)
 
       const requireGrant = (actor: Actor) => {
         const { client_id, grant_id } = actor

@@ -8,7 +8,6 @@ import { Audit, traceAt } from "../audit/Audit.ts"
 import { uuidAt } from "../crypto/Random.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence, untilSettled } from "../database/Persistence.ts"
-import { spanned } from "../metrics/Span.ts"
 import type { Replayable } from "../wire/Headers.ts"
 import { withDetails } from "../wire/Refusal.ts"
 import { excerpt } from "../wire/Text.ts"
@@ -103,14 +102,10 @@ export class Memory extends Context.Service<
         if (Option.isSome(old)) yield* store.forget(project_id, id, textOf(old.value))
       })
 
-      const get = Effect.fnUntraced(
-        function* ({ project_id }: Actor, id: string) {
-          const found = yield* store.find(project_id, id)
-          return Option.isSome(found) ? entryOf(found.value) : yield* refuse("memory_not_found")
-        },
-        persistence,
-        spanned("Memory.get")
-      )
+      const get = Effect.fn("Memory.get")(function* ({ project_id }: Actor, id: string) {
+        const found = yield* store.find(project_id, id)
+        return Option.isSome(found) ? entryOf(found.value) : yield* refuse("memory_not_found")
+      }, persistence)
 
       const search = Effect.fn("Memory.search")(function* ({ project_id }: Actor, options: MemorySearch) {
         const { cursor, kind, limit = 10, query = "", tags } = options

@@ -1,8 +1,8 @@
 import { Effect, References, type Tracer } from "effect"
 
 /**
- * A span, where somebody takes them (Otlp.ts). `Effect.fn` with a name pays for one in any case, which shows where every
- * request comes by.
+ * A span, where somebody takes them (Otlp.ts). `Effect.withSpan`, and `Effect.fn` with a name, cost something in any case:
+ * too much around every request.
  */
 export const spanned =
   (name: string, options?: Tracer.SpanOptions) =>

@@ -7,7 +7,6 @@ import { Settings } from "../Config.ts"
 import { equal, sha256 } from "../crypto/Sha256.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence, untilSettled } from "../database/Persistence.ts"
-import { spanned } from "../metrics/Span.ts"
 import { after, hasPassed } from "../wire/Instant.ts"
 import * as Bearers from "./Bearer.ts"
 import { refuse, type RotationRefusal } from "./Errors.ts"
@@ -68,23 +67,19 @@ export const make = Effect.gen(function* () {
     return yield* untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => explain))
   })
 
-  const confirm = Effect.fnUntraced(
-    function* (bearer: Bearers.Bearer, rotation_id: string, key: string) {
-      const { bridge_id, expires_at, project_id, replayed } = yield* end("confirmed", bearer, rotation_id, key)
-      const answer = {
-        rotation_id,
-        status: "confirmed" as const,
-        project_id,
-        bridge_id,
-        token_type: "Bearer" as const,
-        scope: "bridge:transport" as const,
-        expires_at
-      }
-      return { answer, replayed }
-    },
-    persistence,
-    spanned("Rotation.confirm")
-  )
+  const confirm = Effect.fn("Rotation.confirm")(function* (bearer: Bearers.Bearer, rotation_id: string, key: string) {
+    const { bridge_id, expires_at, project_id, replayed } = yield* end("confirmed", bearer, rotation_id, key)
+    const answer = {
+      rotation_id,
+      status: "confirmed" as const,
+      project_id,
+      bridge_id,
+      token_type: "Bearer" as const,
+      scope: "bridge:transport" as const,
+      expires_at
+    }
+    return { answer, replayed }
+  }, persistence)
 
   const abort = Effect.fn("Rotation.abort")(
     function* (bearer: Bearers.Bearer, rotation_id: string, key: string) {

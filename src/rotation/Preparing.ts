@@ -10,7 +10,6 @@ import { sha256 } from "../crypto/Sha256.ts"
 import * as Tokens from "../crypto/Tokens.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence, untilSettled } from "../database/Persistence.ts"
-import { spanned } from "../metrics/Span.ts"
 import { Caller } from "../wire/Headers.ts"
 import { after, hasPassed, secondsUntil } from "../wire/Instant.ts"
 import * as Bearers from "./Bearer.ts"
@@ -35,67 +34,63 @@ export const make = Effect.gen(function* () {
     previous: Option.fromUndefinedOr(bridge.tokenSecretPrevious)
   })
 
-  return Effect.fnUntraced(
-    function* (bearer: Bearers.Bearer, key: string) {
-      const token_hash = yield* hashOf(bearer)
-      const now = yield* clock.now
-      const key_hash = sha256(key)
-      const answerOf = (rotation_id: string, successor_token: Bearers.Bearer, confirmation_expires_at: Date) => ({
+  return Effect.fn("Rotation.prepare")(function* (bearer: Bearers.Bearer, key: string) {
+    const token_hash = yield* hashOf(bearer)
+    const now = yield* clock.now
+    const key_hash = sha256(key)
+    const answerOf = (rotation_id: string, successor_token: Bearers.Bearer, confirmation_expires_at: Date) => ({
+      rotation_id,
+      successor_token,
+      token_type: "Bearer" as const,
+      scope: "bridge:transport" as const,
+      confirmation_expires_at
+    })
+
+    const attempt = Effect.gen(function* () {
+      const rotation_id = yield* uuidAt(now)
+      const token_id = yield* uuidAt(now)
+      const derivation_salt = yield* salt
+      const derived = tokens.current.derive("rotate", [token_id, rotation_id, derivation_salt, bearer])
+      const successor_token = Tokens.format("sbt", derived)
+      const successor = {
         rotation_id,
-        successor_token,
-        token_type: "Bearer" as const,
-        scope: "bridge:transport" as const,
-        confirmation_expires_at
-      })
+        token_id,
+        token_hash: Tokens.hash(successor_token),
+        derivation_salt,
+        key_id: tokens.current.id,
+        confirmation_expires_at: after(now, bridge.rotationTtl)
+      }
+      const prepared = yield* store.prepare(token_hash, key_hash, successor, now, yield* traceAt(now))
+      return Option.map(prepared, () => ({
+        answer: answerOf(rotation_id, successor_token, successor.confirmation_expires_at),
+        replayed: false
+      }))
+    })
 
-      const attempt = Effect.gen(function* () {
-        const rotation_id = yield* uuidAt(now)
-        const token_id = yield* uuidAt(now)
-        const derivation_salt = yield* salt
-        const derived = tokens.current.derive("rotate", [token_id, rotation_id, derivation_salt, bearer])
-        const successor_token = Tokens.format("sbt", derived)
-        const successor = {
-          rotation_id,
-          token_id,
-          token_hash: Tokens.hash(successor_token),
-          derivation_salt,
-          key_id: tokens.current.id,
-          confirmation_expires_at: after(now, bridge.rotationTtl)
-        }
-        const prepared = yield* store.prepare(token_hash, key_hash, successor, now, yield* traceAt(now))
-        return Option.map(prepared, () => ({
-          answer: answerOf(rotation_id, successor_token, successor.confirmation_expires_at),
-          replayed: false
-        }))
-      })
+    const explain = Effect.gen(function* () {
+      const found = yield* known(yield* store.findPrepare(token_hash, key_hash))
+      yield* guard(found, now)
+      if (found.key_rotation_id !== null) return Option.some(yield* replay(found))
+      if (found.pending_until === null || hasPassed(found.pending_until, now)) return Option.none()
+      const { address } = yield* Caller
+      if (address !== found.pending_prepared_from) {
+        yield* suspect("bridge.rotation_prepared_elsewhere", "bridge_rotation_in_progress", found, now)
+      }
+      return yield* refuse("bridge_rotation_in_progress", secondsUntil(found.pending_until, now))
+    })
 
-      const explain = Effect.gen(function* () {
-        const found = yield* known(yield* store.findPrepare(token_hash, key_hash))
-        yield* guard(found, now)
-        if (found.key_rotation_id !== null) return Option.some(yield* replay(found))
-        if (found.pending_until === null || hasPassed(found.pending_until, now)) return Option.none()
-        const { address } = yield* Caller
-        if (address !== found.pending_prepared_from) {
-          yield* suspect("bridge.rotation_prepared_elsewhere", "bridge_rotation_in_progress", found, now)
-        }
-        return yield* refuse("bridge_rotation_in_progress", secondsUntil(found.pending_until, now))
-      })
+    /** The rotation that this key made says what the key is worth, whatever else is pending. */
+    const replay = Effect.fnUntraced(function* (found: Store.PrepareState) {
+      if (found.key_predecessor_id !== found.token_id) return yield* refuse("idempotency_conflict")
+      if (found.key_state === "aborted") return yield* refuse("bridge_rotation_aborted")
+      const until = found.key_confirmation_expires_at!
+      if (found.key_state !== "pending" || hasPassed(until, now)) return yield* refuse("bridge_rotation_expired")
+      const stored = { hash: found.key_token_hash!, key_id: found.key_key_id! }
+      const fields = [found.key_successor_id!, found.key_rotation_id!, found.key_salt!, bearer]
+      const successor = yield* tokenAgain(tokens, stored, "rotate", fields)
+      return { answer: answerOf(found.key_rotation_id!, successor, until), replayed: true }
+    })
 
-      /** The rotation that this key made says what the key is worth, whatever else is pending. */
-      const replay = Effect.fnUntraced(function* (found: Store.PrepareState) {
-        if (found.key_predecessor_id !== found.token_id) return yield* refuse("idempotency_conflict")
-        if (found.key_state === "aborted") return yield* refuse("bridge_rotation_aborted")
-        const until = found.key_confirmation_expires_at!
-        if (found.key_state !== "pending" || hasPassed(until, now)) return yield* refuse("bridge_rotation_expired")
-        const stored = { hash: found.key_token_hash!, key_id: found.key_key_id! }
-        const fields = [found.key_successor_id!, found.key_rotation_id!, found.key_salt!, bearer]
-        const successor = yield* tokenAgain(tokens, stored, "rotate", fields)
-        return { answer: answerOf(found.key_rotation_id!, successor, until), replayed: true }
-      })
-
-      return yield* untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => explain))
-    },
-    persistence,
-    spanned("Rotation.prepare")
-  )
+    return yield* untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => explain))
+  }, persistence)
 })
