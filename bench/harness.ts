@@ -54,8 +54,9 @@ export interface Target {
   readonly pid: number
 }
 
-export const start = Effect.gen(function* () {
-  const environment = { SERVICE_DATA_DIR: yield* dataFolder(), SERVICE_RATE_LIMITS: "off" }
+/** `more`: settings that are not as it ships. */
+export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<string, string>>) {
+  const environment = { SERVICE_DATA_DIR: yield* dataFolder(), SERVICE_RATE_LIMITS: "off", ...more }
   /** A process of the service; all of them share database and secrets. */
   const replica = Effect.gen(function* () {
     const port = String(yield* freePort)
@@ -94,6 +95,7 @@ export const start = Effect.gen(function* () {
   const database = { host: host!, port: pgPort! }
   return { ...itself, replica, context, sql, project_id, issue, postmaster, database }
 })
+export const start = startWith({})
 export type Bench = Effect.Success<typeof start>
 
 /** A node process that runs until the scope closes. */

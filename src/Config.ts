@@ -226,7 +226,9 @@ const push = Config.all({
       if (teamId === undefined && keyId === undefined && keyFile === undefined) return Effect.undefined
       return teamId !== undefined && keyId !== undefined && keyFile !== undefined && topics.length > 0
         ? Effect.succeed({ teamId, keyId, keyFile })
-        : invalid("SERVICE_APNS_TEAM_ID, _KEY_ID, _KEY_FILE and _TOPICS are set together or not at all.")
+        : invalid(
+            "SERVICE_APNS_TEAM_ID, SERVICE_APNS_KEY_ID, SERVICE_APNS_KEY_FILE and SERVICE_APNS_TOPICS are set together."
+          )
     })
   ) as Config.Config<{ readonly teamId: string; readonly keyId: string; readonly keyFile: string } | undefined>,
   origins: Config.all({

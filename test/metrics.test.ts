@@ -1,6 +1,6 @@
 /** What the service shows to who watches it: numbers on a port of its own, and the same to a collector; never a secret. */
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { once } from "node:events"
 import { createServer } from "node:http"
@@ -9,8 +9,10 @@ import { randomUUID } from "node:crypto"
 import { read, rows, sections } from "./support/Markdown.ts"
 import { send } from "./support/Http.ts"
 import { Agent } from "./support/McpAgent.ts"
+import { makeRegisteredPhone } from "./support/Phone.ts"
 import { freePort, serviceProcess } from "./support/Process.ts"
 import { Service } from "./support/Service.ts"
+import { makePerson } from "./support/SignIn.ts"
 import { fresh } from "./support/Steps.ts"
 
 const watched = Effect.gen(function* () {
@@ -177,6 +179,46 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
       yield* send(`${server.url}/bridge/v1/tokens/self`, { method: "GET", bearer: token })
       const suspicions = values(yield* scrape, "service_bridge_suspicions_total")
       assert.strictEqual(suspicions['action="bridge.token_reused_after_rotation"'], 1)
+    })
+  )
+
+  it.effect("sees which notifications wait, that their environment is paused, and what became of them", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      const phone = yield* makeRegisteredPhone(service, yield* makePerson(service))
+      const { scrape } = yield* watched
+      const notify = sql`
+        insert into push_outbox (
+          delivery_id, event_id, device_id, project_id, kind, priority, collapse_key, state, not_before, expires_at,
+          created_at)
+        select gen_random_uuid(), gen_random_uuid(), device_id, project_id, 'task.blocked', 2, gen_random_uuid()::text,
+               'pending', clock_timestamp() - interval '5 minutes', clock_timestamp() + interval '1 day',
+               clock_timestamp()
+          from mobile_device
+         where device_id = ${phone.device_id}::uuid`
+      yield* notify
+      yield* Effect.repeat(sql`select 1 from push_outbox where state = 'delivered'`, {
+        schedule: Schedule.spaced("50 millis"),
+        until: (rows) => rows.length === 1
+      })
+      // What is due stays so: APNs asked to leave the device alone.
+      yield* sql`update mobile_device set resting_until = clock_timestamp() + interval '1 hour'`
+      yield* notify
+      yield* sql`
+        insert into push_provider_state (provider, environment, paused_until, reason, failures)
+        values ('apns', 'production', clock_timestamp() + interval '1 hour', 'TopicDisallowed', 1)`
+      const page = yield* scrape
+      assert.strictEqual(values(page, "service_push_due")[""], 1)
+      assert.isAtLeast(values(page, "service_push_oldest_due_seconds")[""]!, 300)
+      assert.deepEqual(values(page, "service_push_paused"), {
+        'environment="production"': 1,
+        'environment="development"': 0
+      })
+      const deliveries = values(page, "service_push_deliveries_total")
+      assert.strictEqual(deliveries['environment="production",outcome="delivered"'], 1)
+      assert.strictEqual(deliveries['environment="production",outcome="dead"'], 0)
+      yield* sql`delete from push_provider_state`
     })
   )
 

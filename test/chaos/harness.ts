@@ -45,6 +45,7 @@ export interface Server {
   readonly killAndRestart: Effect.Effect<number, ChaosError>
   /** SIGTERM; answers the milliseconds until it was gone, and its exit code. */
   readonly stop: Effect.Effect<{ readonly millis: number; readonly code: number | null }>
+  /** In the environment as it is now. */
   readonly start: Effect.Effect<number, ChaosError>
   /** What it logged as an error. */
   readonly said: ReadonlyArray<string>
@@ -67,7 +68,8 @@ export const scratch = Effect.acquireRelease(
     })
 )
 
-const environment = (folder: string, port: number, settings: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv => {
+/** Of a server and of commands. */
+export const environment = (folder: string, port: number, settings: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv => {
   const { DATABASE_URL: _, ...rest } = process.env
   return {
     ...rest,
@@ -86,20 +88,23 @@ export const server = Effect.fnUntraced(function* (folder: string, settings: Nod
   const port = yield* Effect.promise(freePort)
   const url = `http://127.0.0.1:${port}`
   const said: Array<string> = []
-  let child: ChildProcess
+  let child: ChildProcess | undefined
   const start = Effect.gen(function* () {
     const from = performance.now()
-    child = spawn(process.execPath, [join(root, "src/main.ts")], {
+    const started = spawn(process.execPath, [join(root, "src/main.ts")], {
       env: environment(folder, port, settings),
       stdio: ["ignore", "pipe", "inherit"]
     })
-    createInterface(child.stdout!).on("line", (line) => {
+    child = started
+    createInterface(started.stdout).on("line", (line) => {
       if (/"level":"(ERROR|FATAL)"/.test(line)) said.push(line)
     })
-    yield* ready(url, child)
+    yield* ready(url, started)
     return Math.round(performance.now() - from)
   })
-  yield* Effect.acquireRelease(start, () => Effect.promise(() => end(child, "SIGTERM")))
+  // One that does not become ready has to end all the same.
+  yield* Effect.addFinalizer(() => Effect.promise(() => end(child, "SIGTERM")))
+  yield* start
   const killAndRestart = Effect.andThen(
     Effect.promise(() => end(child, "SIGKILL")),
     start
@@ -107,7 +112,7 @@ export const server = Effect.fnUntraced(function* (folder: string, settings: Nod
   const stop = Effect.promise(async () => {
     const from = performance.now()
     await end(child, "SIGTERM")
-    return { millis: Math.round(performance.now() - from), code: child.exitCode }
+    return { millis: Math.round(performance.now() - from), code: child?.exitCode ?? null }
   })
   return { url, port, killAndRestart, stop, start, said } satisfies Server
 })
@@ -125,8 +130,8 @@ const ready = (url: string, child: ChildProcess) =>
     })
   )
 
-const end = async (child: ChildProcess, signal: NodeJS.Signals) => {
-  if (child.exitCode !== null || child.signalCode !== null) return
+const end = async (child: ChildProcess | undefined, signal: NodeJS.Signals) => {
+  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
   child.kill(signal)
   await once(child, "exit")
 }
