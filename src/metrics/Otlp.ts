@@ -26,7 +26,7 @@ export const otlp = Layer.unwrap(
   )
 )
 
-/** Spans that nobody takes would be a fifth of the work of a request. A tracer of somebody else's is left alone. */
+/** Spans that nobody takes would be a tenth of the work of a request or more. A tracer of somebody else's is left alone. */
 const unheard = Layer.effect(
   References.TracerEnabled,
   Effect.map(Tracer.Tracer, (tracer) => tracer !== Tracer.nativeTracer)
