@@ -26,8 +26,8 @@ import { body, question } from "./corpus.ts"
 import * as harness from "./harness.ts"
 import { listening } from "./peers.ts"
 import { type Figure, figure, ratio, type Round, report } from "./report.ts"
-import { serverMemory } from "./serverMemory.ts"
-import type { Alone } from "./sqlAlone.ts"
+import { serverMemory } from "./server-memory.ts"
+import type { Alone } from "./sql-alone.ts"
 import { running } from "./statements.ts"
 import { type AgentLoad, call, type tools } from "./tools.ts"
 
@@ -119,7 +119,7 @@ const sqlAlone = Effect.fnUntraced(function* (
 ) {
   const port = yield* harness.freePort
   const child = yield* Effect.acquireRelease(
-    Effect.sync(() => fork(join(import.meta.dirname, "sqlAlone.ts"), { serialization: "advanced" })),
+    Effect.sync(() => fork(join(import.meta.dirname, "sql-alone.ts"), { serialization: "advanced" })),
     (running) => end(running, "SIGTERM")
   )
   child.send({ database, port, poolSize: harness.poolSize, ...ran } satisfies Alone)

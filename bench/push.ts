@@ -57,7 +57,12 @@ const timed = Effect.fnUntraced(function* <E>(work: Effect.Effect<unknown, E>) {
 
 const main = Effect.gen(function* () {
   const simulator = yield* apnsSimulator()
-  const on = yield* harness.startWith({ ...settingsFor(simulator, yield* place), SERVICE_LOG_LEVEL: "Fatal" })
+  const on = yield* harness.startWith({
+    ...settingsFor(simulator, yield* place),
+    SERVICE_LOG_LEVEL: "Fatal",
+    // A sign-in made here counts there: wherever it listens, it is known by one address.
+    SERVICE_BASE_URL: "http://127.0.0.1:8787"
+  })
   const { clean, notify, phones, settled } = yield* fleet({ url: on.url, services: on.context }, simulator, devices)
 
   const delivering = timed(Effect.andThen(notify(count / devices), settled))

@@ -8,6 +8,7 @@
 import { Cause, Data, Effect, Option } from "effect"
 import { SqlError } from "effect/sql"
 import { refuse, type SharedRefusal } from "../wire/Errors.ts"
+import { inTime } from "./Deadline.ts"
 
 /** A statement failed for a reason that no retry mends. */
 export class StatementDefect extends Data.TaggedError("StatementDefect")<{
@@ -18,14 +19,11 @@ export class StatementDefect extends Data.TaggedError("StatementDefect")<{
 
 const unavailable = refuse("bridge_persistence_error", 1)
 
-/** How long an operation may take, waiting for a connection included. */
-const deadline = "5 seconds"
-
 /** Put last on every method that touches the database. Deadlocks and serialization failures are tried again first. */
 export const persistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(
     Effect.retry({ while: (error: E) => SqlError.isSqlError(error) && isConflict(error), times: 2 }),
-    Effect.timeoutOrElse({ duration: deadline, orElse: () => late }),
+    inTime(late),
     longPersistence
   )
 

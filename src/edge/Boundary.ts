@@ -12,6 +12,7 @@ import { findToken } from "../crypto/Tokens.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { databaseLoss } from "../database/Persistence.ts"
 import { count, elapsed, requests, requestSeconds } from "../metrics/Metrics.ts"
+import { spanned } from "../metrics/Span.ts"
 import { refuse } from "../wire/Errors.ts"
 import { Caller } from "../wire/Headers.ts"
 import { answer } from "../wire/Refusal.ts"
@@ -38,7 +39,7 @@ export const boundary = HttpRouter.middleware(
     return Effect.fnUntraced(function* (
       handled: Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled>
     ): Handled {
-      const request = yield* HttpServerRequest.HttpServerRequest
+      const request = strictUtf8(yield* HttpServerRequest.HttpServerRequest)
       const requestId = yield* uuid
       const since = yield* Clock.monotonicTimeNanos
       const caller = {
@@ -60,10 +61,9 @@ export const boundary = HttpRouter.middleware(
         ),
         Effect.tap((response) => measure(request.method, response.status, since)),
         Effect.tap((response) => record(request, response)),
-        Effect.provideService(HttpServerRequest.HttpServerRequest, strictUtf8(request)),
         Effect.provideService(Caller, caller),
         Effect.annotateLogs("request_id", requestId),
-        Effect.withSpan("Http.request", { kind: "server", attributes: { request_id: requestId } })
+        spanned("Http.request", { kind: "server", attributes: { request_id: requestId } })
       )
     })
   }),

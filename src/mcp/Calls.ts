@@ -13,6 +13,7 @@ import { findTokenIn, kinds } from "../crypto/Tokens.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { databaseLoss, withoutValues } from "../database/Persistence.ts"
 import { counted, timed, toolCalls, toolSeconds } from "../metrics/Metrics.ts"
+import { spanned } from "../metrics/Span.ts"
 import type { Actor } from "../wire/Actor.ts"
 import { firstIssue } from "../wire/Issue.ts"
 import { type Refusal, withDetails } from "../wire/Refusal.ts"
@@ -57,7 +58,7 @@ export class Calls extends Context.Service<
           timed(toolSeconds(name)),
           Effect.catch((refusal) => Effect.succeed(failure(worded(refusal)))),
           Effect.catchCause(broken),
-          Effect.withSpan("Calls.call", { attributes: { tool: name } })
+          spanned("Calls.call", { attributes: { tool: name } })
         )
 
       return { call }

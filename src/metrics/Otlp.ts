@@ -1,5 +1,5 @@
 /** Traces, metrics and logs to an OpenTelemetry collector (OTLP over HTTP, JSON), when SERVICE_OTLP_URL names one. */
-import { Cause, Effect, Exit, Layer, Schedule, Tracer } from "effect"
+import { Cause, Effect, Exit, Layer, References, Schedule, Tracer } from "effect"
 import { FetchHttpClient } from "effect/http"
 import * as Exporter from "effect/observability/Otlp"
 import { Settings } from "../Config.ts"
@@ -8,7 +8,7 @@ import { Gauges } from "./Gauges.ts"
 export const otlp = Layer.unwrap(
   Effect.map(Settings, ({ identity, telemetry: { otlpUrl } }) =>
     otlpUrl === undefined
-      ? Layer.empty
+      ? unheard
       : guarded.pipe(
           Layer.provideMerge(
             Exporter.layerJson({
@@ -24,6 +24,12 @@ export const otlp = Layer.unwrap(
           Layer.provide(FetchHttpClient.layer)
         )
   )
+)
+
+/** Spans that nobody takes would be a tenth of the work of a request or more. A tracer of somebody else's is left alone. */
+const unheard = Layer.effect(
+  References.TracerEnabled,
+  Effect.map(Tracer.Tracer, (tracer) => tracer !== Tracer.nativeTracer)
 )
 
 /** Keeps the gauges of the database up to date for an exporter that takes them as they are. */

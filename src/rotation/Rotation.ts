@@ -14,6 +14,7 @@ import { SqlClient } from "effect/sql"
 import { traceAt } from "../audit/Audit.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence, untilSettled } from "../database/Persistence.ts"
+import { spanned } from "../metrics/Span.ts"
 import type { Replayable } from "../wire/Headers.ts"
 import { hasPassed } from "../wire/Instant.ts"
 import type { Aborted, Confirmed, Prepared, Revoked, Self } from "./Api.ts"
@@ -56,25 +57,29 @@ export class Rotation extends Context.Service<
       const { abort, confirm } = yield* Ending.make
       const store = Store.make(sql)
 
-      const self = Effect.fn("Rotation.self")(function* (bearer: Bearer) {
-        const now = yield* clock.now
-        const found = yield* known(yield* store.findSelf(yield* hashOf(bearer)))
-        yield* guard(found, now)
-        const pending = found.pending_until !== null && !hasPassed(found.pending_until, now)
-        return {
-          project_id: found.project_id,
-          bridge_id: found.bridge_id,
-          device_id: found.device_id,
-          display_name: found.display_name,
-          account_references: found.account_references,
-          scope: "bridge:transport" as const,
-          token_id: found.token_id,
-          expires_at: found.expires_at!,
-          pending_rotation: pending
-            ? { rotation_id: found.pending_rotation_id!, confirmation_expires_at: found.pending_until }
-            : null
-        }
-      }, persistence)
+      const self = Effect.fnUntraced(
+        function* (bearer: Bearer) {
+          const now = yield* clock.now
+          const found = yield* known(yield* store.findSelf(yield* hashOf(bearer)))
+          yield* guard(found, now)
+          const pending = found.pending_until !== null && !hasPassed(found.pending_until, now)
+          return {
+            project_id: found.project_id,
+            bridge_id: found.bridge_id,
+            device_id: found.device_id,
+            display_name: found.display_name,
+            account_references: found.account_references,
+            scope: "bridge:transport" as const,
+            token_id: found.token_id,
+            expires_at: found.expires_at!,
+            pending_rotation: pending
+              ? { rotation_id: found.pending_rotation_id!, confirmation_expires_at: found.pending_until }
+              : null
+          }
+        },
+        persistence,
+        spanned("Rotation.self")
+      )
 
       const revoke = Effect.fn("Rotation.revoke")(function* (bearer: Bearer) {
         const token_hash = yield* hashOf(bearer)

@@ -53,6 +53,7 @@ export interface Server {
   readonly url: string
   readonly port: number
   readonly pid: () => number
+  readonly isRunning: () => boolean
   /** kill -9, and back again; answers the milliseconds from the start to ready. */
   readonly killAndRestart: Effect.Effect<number, ChaosError>
   /** SIGTERM; answers the milliseconds until it was gone, and its exit code. */
@@ -100,18 +101,23 @@ export const server = Effect.fnUntraced(function* (folder: string, settings: Nod
   const port = yield* Effect.promise(freePort)
   const url = `http://127.0.0.1:${port}`
   const said: Array<string> = []
-  let child: ChildProcess
+  let child: ChildProcess | undefined
   const start = Effect.gen(function* () {
     const from = performance.now()
-    child = spawn(process.execPath, [join(root, "src/main.ts")], {
+    const started = spawn(process.execPath, [join(root, "src/main.ts")], {
       env: environment(folder, port, settings),
       stdio: ["ignore", "pipe", "pipe"]
     })
-    for (const stream of [child.stdout!, child.stderr!]) createInterface(stream).on("line", (line) => said.push(line))
-    yield* ready(url, child)
+    child = started
+    for (const stream of [started.stdout, started.stderr]) {
+      createInterface(stream).on("line", (line) => said.push(line))
+    }
+    yield* ready(url, started)
     return Math.round(performance.now() - from)
   })
-  yield* Effect.acquireRelease(start, () => Effect.promise(() => end(child, "SIGTERM")))
+  // One that does not become ready has to end all the same.
+  yield* Effect.addFinalizer(() => Effect.promise(() => end(child, "SIGTERM")))
+  yield* start
   const killAndRestart = Effect.andThen(
     Effect.promise(() => end(child, "SIGKILL")),
     start
@@ -119,9 +125,18 @@ export const server = Effect.fnUntraced(function* (folder: string, settings: Nod
   const stop = Effect.promise(async () => {
     const from = performance.now()
     await end(child, "SIGTERM")
-    return { millis: Math.round(performance.now() - from), code: child.exitCode }
+    return { millis: Math.round(performance.now() - from), code: child?.exitCode ?? null }
   })
-  return { url, port, pid: () => child.pid!, killAndRestart, stop, start, said } satisfies Server
+  return {
+    url,
+    port,
+    pid: () => child!.pid!,
+    isRunning: () => child?.exitCode === null && child.signalCode === null,
+    killAndRestart,
+    stop,
+    start,
+    said
+  } satisfies Server
 })
 
 /** The services of a server in this process, on the same database: to make what a script needs, and to look at rows. */
@@ -149,8 +164,8 @@ const ready = (url: string, child: ChildProcess) =>
     })
   )
 
-const end = async (child: ChildProcess, signal: NodeJS.Signals) => {
-  if (child.exitCode !== null || child.signalCode !== null) return
+const end = async (child: ChildProcess | undefined, signal: NodeJS.Signals) => {
+  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
   child.kill(signal)
   await once(child, "exit")
 }

@@ -1,0 +1,42 @@
+/**
+ * How long an operation may take, waiting for a connection included.
+ *
+ * A timer for each, in a fiber of its own, is a tenth of what a lookup costs. So one for all looks at them four times a
+ * second, and an operation may get that much more.
+ */
+import { Clock, Context, Effect, Fiber } from "effect"
+
+const seconds = 5
+const interval = 250
+
+interface Operation {
+  readonly clock: Clock.Clock
+  readonly until: bigint
+  readonly end: () => void
+}
+
+const running = new Set<Operation>()
+
+const look = () => {
+  for (const { clock, end, until } of running) if (clock.monotonicTimeNanosUnsafe() >= until) end()
+}
+setInterval(look, interval).unref()
+
+/** Interrupts what is not done in time and answers `late` instead. */
+export const inTime =
+  <E2>(late: Effect.Effect<never, E2>) =>
+  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | E2, R> =>
+    Effect.contextWith((context: Context.Context<R>) =>
+      Effect.callback<A, E | E2>((resume) => {
+        const fiber = Effect.runForkWith(context)(self)
+        const clock = Context.get(context, Clock.Clock)
+        const until = clock.monotonicTimeNanosUnsafe() + BigInt(seconds * 1e9)
+        const operation = { clock, until, end: () => resume(Effect.andThen(Fiber.interrupt(fiber), late)) }
+        running.add(operation)
+        fiber.addObserver((exit) => {
+          running.delete(operation)
+          resume(exit)
+        })
+        return Fiber.interrupt(fiber)
+      })
+    )
