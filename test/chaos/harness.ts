@@ -4,15 +4,18 @@
  *
  *     npm run chaos replicas          SEED=7 npm run chaos replicas          SLICE=1 npm run chaos replicas
  */
-import { Context, Data, Effect, Layer, Redacted, Schedule, type Scope } from "effect"
+import { ConfigProvider, Context, Data, Effect, Layer, Redacted, Schedule, type Scope } from "effect"
 import { FetchHttpClient, HttpClient } from "effect/http"
+import { SqlClient } from "effect/sql"
 import { type ChildProcess, execFile, spawn } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
 import { connect, createServer, type AddressInfo, type Socket } from "node:net"
 import { loadavg, tmpdir } from "node:os"
 import { dirname, join } from "node:path"
+import { createInterface } from "node:readline"
 import { promisify } from "node:util"
+import { services } from "../../src/App.ts"
 import { Bridge } from "../../src/client/Bridge.ts"
 import { Client } from "../../src/client/Client.ts"
 import { Journal } from "../../src/client/Journal.ts"
@@ -38,6 +41,9 @@ export const size = (full: number, slice: number) => (process.env["SLICE"] === u
 export interface Server {
   readonly url: string
   readonly port: number
+  readonly pid: () => number
+  /** What it printed, on both streams. */
+  readonly said: ReadonlyArray<string>
   /** kill -9, and back again; answers the milliseconds from the start to ready. */
   readonly killAndRestart: Effect.Effect<number, ChaosError>
 }
@@ -73,16 +79,18 @@ const environment = (folder: string, port: number): NodeJS.ProcessEnv => {
 }
 
 /** One process of the service; replicas share the folder. */
-export const server = Effect.fnUntraced(function* (folder: string) {
+export const server = Effect.fnUntraced(function* (folder: string, settings: Readonly<Record<string, string>> = {}) {
   const port = yield* Effect.promise(freePort)
   const url = `http://127.0.0.1:${port}`
+  const said: Array<string> = []
   let child: ChildProcess
   const start = Effect.gen(function* () {
     const from = performance.now()
     child = spawn(process.execPath, [join(root, "src/main.ts")], {
-      env: environment(folder, port),
-      stdio: ["ignore", "ignore", "inherit"]
+      env: { ...environment(folder, port), ...settings },
+      stdio: ["ignore", "pipe", "pipe"]
     })
+    for (const stream of [child.stdout!, child.stderr!]) createInterface(stream).on("line", (line) => said.push(line))
     yield* ready(url, child)
     return Math.round(performance.now() - from)
   })
@@ -91,7 +99,19 @@ export const server = Effect.fnUntraced(function* (folder: string) {
     Effect.promise(() => end(child, "SIGKILL")),
     start
   )
-  return { url, port, killAndRestart } satisfies Server
+  return { url, port, pid: () => child.pid!, said, killAndRestart } satisfies Server
+})
+
+/** The services of a server in this process, on the same database: to make what a script needs, and to look at rows. */
+export const beside = Effect.fnUntraced(function* (
+  folder: string,
+  { url }: Pick<Server, "url">,
+  settings: Readonly<Record<string, string>> = {}
+) {
+  const provider = ConfigProvider.fromUnknown({ ...environment(folder, 1), SERVICE_BASE_URL: url, ...settings })
+  const built = Layer.build(services.pipe(Layer.provide(ConfigProvider.layer(provider))))
+  const context = yield* Effect.mapError(built, ({ message }) => new ChaosError({ message }))
+  return { url, services: context, sql: Context.get(context, SqlClient.SqlClient) }
 })
 
 const ready = (url: string, child: ChildProcess) =>
@@ -113,7 +133,7 @@ const end = async (child: ChildProcess, signal: NodeJS.Signals) => {
   await once(child, "exit")
 }
 
-const freePort = async () => {
+export const freePort = async () => {
   const taken = createServer().listen(0, "127.0.0.1")
   await once(taken, "listening")
   const { port } = taken.address() as AddressInfo

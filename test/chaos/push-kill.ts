@@ -4,15 +4,13 @@
  * None is lost. One that was on its way at a kill may come twice, with the same id and the same collapse id, so that the
  * phone shows it once.
  */
-import { ConfigProvider, Context, Effect, Layer } from "effect"
-import { SqlClient } from "effect/sql"
+import { Effect } from "effect"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { services } from "../../src/App.ts"
 import { apnsSimulator } from "../support/ApnsSimulator.ts"
 import { everything, makePhone } from "../support/Phone.ts"
 import { makePerson } from "../support/SignIn.ts"
-import { chaos, draw, percentile, scratch, server, size } from "./harness.ts"
+import { beside, chaos, draw, percentile, scratch, server, size } from "./harness.ts"
 
 const notifications = size(6000, 600)
 const kills = size(10, 1)
@@ -30,24 +28,20 @@ chaos(
       writeFileSync(join(folder, name), text, { mode: 0o600 })
       return join(folder, name)
     }
-    // The servers of the harness start in the environment of this process.
-    Object.assign(process.env, {
+    const settings = {
       SERVICE_APNS_TEAM_ID: simulator.teamId,
       SERVICE_APNS_KEY_ID: simulator.keyId,
       SERVICE_APNS_KEY_FILE: file("apns.p8", simulator.key),
       SERVICE_APNS_TOPICS: simulator.topic,
       SERVICE_APNS_ORIGIN_PRODUCTION: simulator.origin,
       SERVICE_APNS_CA_FILE: file("apns-ca.pem", simulator.ca)
-    })
-    const first = yield* server(folder)
-    const settings = { ...process.env, SERVICE_DATA_DIR: join(folder, "data"), SERVICE_BASE_URL: first.url }
-    const context = yield* Layer.build(
-      services.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(settings))))
-    ).pipe(Effect.orDie)
-    const sql = Context.get(context, SqlClient.SqlClient)
-    const person = yield* Effect.orDie(makePerson({ url: first.url, services: context } as never))
+    }
+    const first = yield* server(folder, settings)
+    const on = yield* beside(folder, first, settings)
+    const { sql } = on
+    const person = yield* Effect.orDie(makePerson(on))
     for (let i = 0; i < devices; i++) yield* makePhone(first, person).register({ preferences: everything })
-    const second = yield* server(folder)
+    const second = yield* server(folder, settings)
 
     const waiting = Effect.map(
       sql<{ readonly n: number }>`
