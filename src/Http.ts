@@ -67,15 +67,15 @@ const routes = Layer.mergeAll(
 const routerConfig = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false }
 
 /** What does not finish its request is gone within 10 s: 5 s for the headers, 9 s for all of it, looked at every second. */
-const server = () => {
+const server = (connections: number) => () => {
   const server = createServer({
     headersTimeout: 5_000,
     requestTimeout: 9_000,
     connectionsCheckingInterval: 1_000,
     keepAliveTimeout: 65_000
   })
-  // More are closed at once, before they cost memory: some 10 KB each.
-  server.maxConnections = 16_000
+  // More are closed at once, before they cost memory.
+  server.maxConnections = connections
   // A connection that falls idle while the server stops would hold it up for the rest of its keep-alive.
   return server.on("request", (_, response) =>
     response.once("finish", () => {
@@ -86,7 +86,11 @@ const server = () => {
 
 const listener = Layer.unwrap(
   Effect.map(Settings, ({ http }) =>
-    NodeHttpServer.layer(server, { host: http.host, port: http.port, gracefulShutdownTimeout: "10 seconds" })
+    NodeHttpServer.layer(server(http.connections), {
+      host: http.host,
+      port: http.port,
+      gracefulShutdownTimeout: "10 seconds"
+    })
   )
 )
 

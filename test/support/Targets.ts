@@ -1,5 +1,5 @@
 /** Every route and every tool of a service with a request that it takes, made with credentials that are good. */
-import { Context, Effect, type Layer } from "effect"
+import { Context, Effect, type Layer, Redacted } from "effect"
 import { HttpApi } from "effect/http-api"
 import { execFileSync } from "node:child_process"
 import { randomUUID } from "node:crypto"
@@ -7,6 +7,7 @@ import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Api } from "../../src/Api.ts"
 import type { domains } from "../../src/App.ts"
+import * as Tokens from "../../src/crypto/Tokens.ts"
 import { Documents } from "../../src/documents/Documents.ts"
 import { type ToolName, tools } from "../../src/mcp/Tools.ts"
 import { authorizeQuery, Browser, callback, hiddenFields, makeClient, signIn as signInByForm } from "./Agent.ts"
@@ -217,7 +218,7 @@ export const targets = Effect.fnUntraced(function* (on: World, folder: string) {
 
   const client_id = yield* makeClient(on)
   const form = { "content-type": "application/x-www-form-urlencoded" }
-  const { refresh_token, access_token } = yield* signInByForm(on, { client_id, token: agent.token })
+  const { refresh_token } = yield* signInByForm(on, { client_id, token: agent.token })
   const browser = new Browser(on.url)
   const page = yield* browser.authorize(authorizeQuery({ client_id }))
   const resource = `${on.url}/mcp`
@@ -235,13 +236,18 @@ export const targets = Effect.fnUntraced(function* (on: World, folder: string) {
       form: {
         grant_type: "authorization_code",
         client_id,
-        code: refresh_token.replace(/^[a-z]+/, "sac"),
+        code: Redacted.value(yield* Tokens.mint("sac")),
         code_verifier: "v".repeat(43),
         redirect_uri: callback,
         resource
       }
     },
-    { method: "POST", path: "/revoke", headers: form, form: { client_id, token: `${access_token}x` } },
+    {
+      method: "POST",
+      path: "/revoke",
+      headers: form,
+      form: { client_id, token: Redacted.value(yield* Tokens.mint("sat")) }
+    },
     {
       method: "POST",
       path: "/register",
@@ -272,7 +278,7 @@ export const targets = Effect.fnUntraced(function* (on: World, folder: string) {
       method: "POST",
       path: "/oauth/consent",
       headers: { ...form, cookie: browser.cookie, origin: on.url, "sec-fetch-site": "same-origin" },
-      form: { ...hiddenFields(page), project_token: `${agent.token}x` }
+      form: { ...hiddenFields(page), project_token: Redacted.value(yield* Tokens.mint("spt")) }
     },
     ...[
       "/",
