@@ -13,41 +13,12 @@ import { Bridges } from "../src/bridge/Bridges.ts"
 import { generateKeyPair } from "../src/crypto/KeyPair.ts"
 import * as Tokens from "../src/crypto/Tokens.ts"
 import { Bridge } from "./support/Bridge.ts"
+import { forms, search, utf8 } from "./support/Canaries.ts"
 import { type Answer, send } from "./support/Http.ts"
 import { recording } from "./support/Lines.ts"
 import { allRows } from "./support/Rows.ts"
 import { environment, instance } from "./support/Service.ts"
 import { TestDatabase } from "./support/TestDatabase.ts"
-
-type Secrets = Readonly<Record<string, Uint8Array>>
-
-const utf8 = (text: string) => Buffer.from(text)
-
-/** The same bytes as somebody might have written them down. */
-const forms = (secret: Uint8Array) => {
-  const bytes = Buffer.from(secret)
-  return {
-    raw: bytes,
-    hex: utf8(bytes.toString("hex")),
-    base64: utf8(bytes.toString("base64").replace(/=+$/, "")),
-    base64url: utf8(bytes.toString("base64url")),
-    "URL-encoded": utf8([...bytes].map((byte) => `%${byte.toString(16).padStart(2, "0")}`).join(""))
-  }
-}
-
-/** `secret, form, place` of everything that was found. */
-const search = (places: Readonly<Record<string, Uint8Array>>, secrets: Secrets) =>
-  Object.entries(places).flatMap(([place, contents]) => {
-    const [haystack, lower] = [
-      Buffer.from(contents),
-      Buffer.from(Buffer.from(contents).toString("latin1").toLowerCase())
-    ]
-    return Object.entries(secrets).flatMap(([name, secret]) =>
-      Object.entries(forms(secret))
-        .filter(([form, needle]) => (form === "hex" || form === "URL-encoded" ? lower : haystack).includes(needle))
-        .map(([form]) => `${name}, ${form}, ${place}`)
-    )
-  })
 
 /** Files of PostgreSQL: the database, what all databases share, the log, and the WAL since `start`. */
 const filesSince = Effect.fnUntraced(function* (start: string) {
@@ -170,7 +141,7 @@ layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
       }
       const places = { ...(yield* rowsAsText), ...(yield* filesSince(start)), "log lines": utf8(lines.join("\n")) }
       const found = search(places, { planted: utf8(planted) })
-      for (const form of Object.keys(forms(new Uint8Array()))) {
+      for (const form of Object.keys(forms(new Uint8Array(9)))) {
         for (const place of ["table project", "base/", "pg_wal/", "log lines"]) {
           assert.isTrue(
             found.some((hit) => hit.startsWith(`planted, ${form}, ${place}`)),

@@ -4,7 +4,7 @@
  *
  *     npm run chaos replicas          SEED=7 npm run chaos replicas          SLICE=1 npm run chaos replicas
  */
-import { ConfigProvider, Context, Data, Effect, Layer, Redacted, Schedule, type Scope } from "effect"
+import { Cause, ConfigProvider, Context, Data, Effect, Layer, Redacted, Schedule, type Scope } from "effect"
 import { FetchHttpClient, HttpClient } from "effect/http"
 import { SqlClient } from "effect/sql"
 import { type ChildProcess, execFile, spawn } from "node:child_process"
@@ -19,6 +19,7 @@ import { services } from "../../src/App.ts"
 import { Bridge } from "../../src/client/Bridge.ts"
 import { Client } from "../../src/client/Client.ts"
 import { Journal } from "../../src/client/Journal.ts"
+import type { ApnsSimulator } from "../support/ApnsSimulator.ts"
 
 const root = join(import.meta.dirname, "../..")
 
@@ -113,6 +114,22 @@ export const beside = Effect.fnUntraced(function* (
   const context = yield* Effect.mapError(built, ({ message }) => new ChaosError({ message }))
   return { url, services: context, sql: Context.get(context, SqlClient.SqlClient) }
 })
+
+/** A server that notifies through the simulator. */
+export const apnsSettings = (folder: string, { ca, key, keyId, origin, teamId, topic }: ApnsSimulator) => {
+  const file = (name: string, text: string) => {
+    fs.writeFileSync(join(folder, name), text, { mode: 0o600 })
+    return join(folder, name)
+  }
+  return {
+    SERVICE_APNS_TEAM_ID: teamId,
+    SERVICE_APNS_KEY_ID: keyId,
+    SERVICE_APNS_KEY_FILE: file("apns.p8", key),
+    SERVICE_APNS_TOPICS: topic,
+    SERVICE_APNS_ORIGIN_PRODUCTION: origin,
+    SERVICE_APNS_CA_FILE: file("apns-ca.pem", ca)
+  }
+}
 
 const ready = (url: string, child: ChildProcess) =>
   Effect.tryPromise({
@@ -286,7 +303,7 @@ export const chaos = (
     run.pipe(
       Effect.scoped,
       Effect.timeout("58 seconds"),
-      Effect.catch(({ _tag, message }) => Effect.succeed({ figures: progress(), violations: [`${_tag}: ${message}`] })),
+      Effect.catchCause((cause) => Effect.succeed({ figures: progress(), violations: [Cause.pretty(cause)] })),
       Effect.map(({ figures, violations }) => {
         const seconds = Math.round(performance.now() - from) / 1000
         // Of the last minute: what else the machine did has its share in every figure.

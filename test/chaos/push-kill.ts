@@ -5,12 +5,10 @@
  * phone shows it once.
  */
 import { Effect } from "effect"
-import { writeFileSync } from "node:fs"
-import { join } from "node:path"
 import { apnsSimulator } from "../support/ApnsSimulator.ts"
 import { everything, makePhone } from "../support/Phone.ts"
 import { makePerson } from "../support/SignIn.ts"
-import { beside, chaos, draw, percentile, scratch, server, size } from "./harness.ts"
+import { apnsSettings, beside, chaos, draw, percentile, scratch, server, size } from "./harness.ts"
 
 const notifications = size(6000, 600)
 const kills = size(10, 1)
@@ -24,18 +22,7 @@ chaos(
   Effect.gen(function* () {
     const folder = yield* scratch
     const simulator = yield* apnsSimulator()
-    const file = (name: string, text: string) => {
-      writeFileSync(join(folder, name), text, { mode: 0o600 })
-      return join(folder, name)
-    }
-    const settings = {
-      SERVICE_APNS_TEAM_ID: simulator.teamId,
-      SERVICE_APNS_KEY_ID: simulator.keyId,
-      SERVICE_APNS_KEY_FILE: file("apns.p8", simulator.key),
-      SERVICE_APNS_TOPICS: simulator.topic,
-      SERVICE_APNS_ORIGIN_PRODUCTION: simulator.origin,
-      SERVICE_APNS_CA_FILE: file("apns-ca.pem", simulator.ca)
-    }
+    const settings = apnsSettings(folder, simulator)
     const first = yield* server(folder, settings)
     const on = yield* beside(folder, first, settings)
     const { sql } = on

@@ -44,7 +44,7 @@ const tenant = Effect.fnUntraced(function* (on: World, folder: string) {
   const rotation = Effect.gen(function* () {
     const token: string = yield* (yield* Bridge.make(on)).enroll(on)
     const { body } = yield* held.prepare(token)
-    return { token, successor: body.successor_token as string, rotation_id: body.rotation_id as string }
+    return { successor: body.successor_token as string, rotation_id: body.rotation_id as string }
   })
   const [confirming, aborting] = [yield* rotation, yield* rotation]
   const newcomer = yield* Bridge.make(on)
@@ -123,7 +123,7 @@ const uses: Readonly<Record<string, Use>> = {
     ({ newcomer, on }, project_id) => newcomer.askChallenge(on, { body: { project_id } })
   ],
   "confirming a rotation": ["confirming", ({ confirming, held }, id) => held.confirm(confirming.successor, id)],
-  "aborting a rotation": ["aborting", ({ aborting, held }, id) => held.abort(aborting.token, id)],
+  "aborting a rotation": ["aborting", ({ aborting, held }, id) => held.abort(aborting.successor, id)],
   "exchanging a code": [
     "code",
     ({ client_id, on, verifier }, code) => exchange(on, { client_id, code, code_verifier: verifier })

@@ -80,7 +80,7 @@ export const targets = Effect.fnUntraced(function* (on: World, folder: string) {
       json: { rotation_id: pending.rotation_id }
     },
     "POST /bridge/v1/tokens/rotate/abort": {
-      headers: { ...json, ...bearer(rotating), "idempotency-key": "bridge-abort-1" },
+      headers: { ...json, ...bearer(pending.successor_token), "idempotency-key": "bridge-abort-1" },
       json: { rotation_id: pending.rotation_id }
     },
     "POST /bridge/v1/tokens/revoke": { headers: bearer(ended) },
