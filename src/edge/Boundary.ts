@@ -119,11 +119,15 @@ const measure = (method: string, status: number, since: bigint) =>
   })
 
 const record = (request: HttpServerRequest.HttpServerRequest, response: HttpServerResponse.HttpServerResponse) => {
-  const path = withoutToken(request.url.split("?")[0]!)
+  const path = request.url.split("?")[0]!.replaceAll(/[^/]{32,}/g, shortened)
   const facts = { method: request.method, path, status: response.status }
   const log = response.status >= 400 ? Effect.logInfo : Effect.logDebug
   return log("Answered").pipe(Effect.annotateLogs(facts), Effect.tap(Effect.annotateCurrentSpan(facts)))
 }
+
+/** Nothing of ours in a path is as long but an id; what else is there may be a token, ours or a phone's. */
+const shortened = (segment: string) =>
+  /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(segment) ? segment : "<redacted>"
 
 /** Somebody will put a token where none belongs; it is not kept there. */
 const withoutToken = (text: string) => (findToken(text) === undefined ? text : "<redacted>")
