@@ -5,7 +5,7 @@
  * What stays in memory and how many files are open does not grow, nothing is logged, and when all of it has ended and its
  * time is over, the sweeps leave nothing of it.
  */
-import { Context, Effect } from "effect"
+import { Context, Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { sweeps as auditSweeps } from "../../src/audit/Sweeps.ts"
 import { sweeps as continuitySweeps } from "../../src/continuity/Sweeps.ts"
@@ -14,7 +14,6 @@ import { sweepOnce } from "../../src/database/Sweeper.ts"
 import { sweeps as enrollmentSweeps } from "../../src/enrollment/Sweeps.ts"
 import { sweeps as oauthSweeps } from "../../src/oauth/Sweeps.ts"
 import { sweeps as rotationSweeps } from "../../src/rotation/Sweeps.ts"
-import { Duration } from "effect"
 import { makeClient, refresh, signIn } from "../support/Agent.ts"
 import { Bridge } from "../support/Bridge.ts"
 import { heapOf, slope } from "../support/Heap.ts"
@@ -55,6 +54,8 @@ chaos(
     const { sql } = on
     const heap = yield* heapOf(inspector)
     const violations: Array<string> = []
+    // The debugger announces itself once.
+    yield* heap
     const quiet = said.length
 
     const timed = <A extends { readonly status: number; readonly text: string }>(call: Effect.Effect<A>) =>
