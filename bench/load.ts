@@ -6,7 +6,7 @@ import { generateKeyPairSync, type KeyPairKeyObjectResult, sign } from "node:cry
 import { Redacted } from "effect"
 import { fingerprint } from "../src/crypto/Fingerprint.ts"
 import { type Connection, open, type Received } from "./connection.ts"
-import { credentialOf } from "./seeds.ts"
+import { credentialOf, redirect_uri, verifier } from "./seeds.ts"
 
 export interface Load {
   readonly operation: keyof typeof operations
@@ -20,6 +20,9 @@ export interface Load {
   readonly project_id?: string
   /** The number of the first of the credentials that the run may use up. */
   readonly first: number
+  readonly client_id?: string
+  /** Authorization codes that the run may use up. */
+  readonly codes?: ReadonlyArray<string>
 }
 
 export interface Measured {
@@ -105,6 +108,18 @@ const confirm = async (connection: Connection, { rotation_id, successor_token }:
   return successor_token
 }
 
+const codes = [...(load.codes ?? [])]
+
+/** RFC 6749 4.1.3, 6. */
+const grant = async (connection: Connection, fields: Readonly<Record<string, string>>): Promise<string> => {
+  const body = new URLSearchParams({ ...fields, client_id: load.client_id! }).toString()
+  const headers = { "content-type": "application/x-www-form-urlencoded" }
+  return expect(200, await connection.request("POST", "/token", headers, body)).refresh_token
+}
+
+const exchange = (connection: Connection) =>
+  grant(connection, { grant_type: "authorization_code", code: codes.pop()!, code_verifier: verifier, redirect_uri })
+
 /** RFC 8555 7.2, 7.3. */
 const account = async (connection: Connection, { privateKey, publicKey }: KeyPairKeyObjectResult) => {
   const { crv, kty, x, y } = publicKey.export({ format: "jwk" })
@@ -153,6 +168,14 @@ const operations = {
       } else if (turn++ % 9 === 0) prepared = await prepare(connection, token)
       else await self(connection, token)
     }
+  },
+  exchange:
+    async (connection: Connection): Promise<Operation> =>
+    () =>
+      exchange(connection),
+  refresh: async (connection: Connection): Promise<Operation> => {
+    let refresh_token = await exchange(connection)
+    return async () => void (refresh_token = await grant(connection, { grant_type: "refresh_token", refresh_token }))
   },
   account: async (connection: Connection): Promise<Operation> => {
     // A key that is known already gets its old account back.

@@ -1,6 +1,7 @@
 /** Other servers that do the same, or nearly the same, started for the run. */
 import { Effect, Schedule } from "effect"
-import { execFile, spawn, spawnSync } from "node:child_process"
+import { execFile, fork, spawn, spawnSync } from "node:child_process"
+import { once } from "node:events"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -9,6 +10,7 @@ import { end } from "../test/support/PostgresUser.ts"
 import { open } from "./connection.ts"
 import { type Bench, freePort, poolSize, started } from "./harness.ts"
 import type { Raw } from "./raw.ts"
+import { redirect_uri } from "./seeds.ts"
 import type { Recorded } from "./statements.ts"
 
 const isInstalled = (program: string) => spawnSync(program, ["--version"]).error === undefined
@@ -53,6 +55,27 @@ export const pebble = Effect.gen(function* () {
   const url = `https://${listenAddress}`
   yield* listening(url)
   return { url, pid: child.pid! }
+})
+
+/** oidc-provider, everything in memory; `codes` makes authorization codes as its pages would. */
+export const oidcProvider = Effect.gen(function* () {
+  const child = yield* Effect.acquireRelease(
+    Effect.sync(() =>
+      fork("bench/oidc-provider.mjs", [redirect_uri], { env: { NODE_ENV: "production" }, silent: true })
+    ),
+    (running) => end(running, "SIGTERM")
+  )
+  const answer = Effect.map(
+    Effect.promise(() => once(child, "message")),
+    ([message]) => message
+  )
+  const { port } = yield* answer
+  const codes = (count: number, code_challenge: string): Effect.Effect<ReadonlyArray<string>> =>
+    Effect.andThen(
+      Effect.sync(() => child.send({ count, code_challenge })),
+      answer
+    )
+  return { url: `http://127.0.0.1:${port}`, pid: child.pid!, client_id: "bench", codes }
 })
 
 const listening = (url: string) =>

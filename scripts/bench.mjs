@@ -5,7 +5,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { cpus, loadavg, totalmem } from "node:os"
 
 const file = "docs/benchmarks.md"
-const names = ["enrollment", "rotation"]
+const names = ["enrollment", "rotation", "oauth", "mcp", "push", "replicas", "startup"]
 
 const [first = "", ...rest] = process.argv.slice(2)
 const [chosen, options] = names.includes(first) ? [[first], rest] : [names, process.argv.slice(2)]

@@ -5,6 +5,7 @@
  * Without DATABASE_URL the settings that are still missing are taken from SERVICE_DATA_DIR/secrets.env (see Secrets.ts).
  */
 import { Config, ConfigProvider, Context, Data, Duration, Effect, Layer, Option, Redacted } from "effect"
+import { resolve } from "node:path"
 import { revision } from "./Package.ts"
 import { type Environment, environments, isTopic } from "./wire/Notifications.ts"
 import { generatedSecrets } from "./Secrets.ts"
@@ -92,7 +93,15 @@ const database = Config.all({
         : invalid("DATABASE_URL is an address such as postgres://user:password@host:5432/database.")
     )
   ),
-  dataDir: Config.NonEmptyString("SERVICE_DATA_DIR").pipe(Config.withDefault("./data")),
+  dataDir: Config.NonEmptyString("SERVICE_DATA_DIR").pipe(
+    Config.withDefault("./data"),
+    // Node makes the folders of a relative path for ever when the one it starts from was deleted.
+    Config.mapEffect((path) =>
+      Effect.try(() => resolve(path)).pipe(
+        Effect.catch(() => invalid("The folder that SERVICE_DATA_DIR starts from does not exist any more."))
+      )
+    )
+  ),
   poolSize: whole("SERVICE_DATABASE_POOL", "connections", 10, 1, 500)
 })
 

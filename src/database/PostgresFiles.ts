@@ -10,7 +10,7 @@ import { Effect } from "effect"
 import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import { tmpdir } from "node:os"
-import { dirname, join, resolve } from "node:path"
+import { dirname, join } from "node:path"
 import { attempt, ManagedPostgresError } from "./ManagedPostgresError.ts"
 import { type Account, accountOf, isRoot, reaches } from "./PostgresAccount.ts"
 import { copyBinaries, installedBinaries, makeDatabase } from "./PostgresSetup.ts"
@@ -57,7 +57,7 @@ export const postgresFiles = Effect.fn("ManagedPostgres.files")(function* (dataD
 
 /** As root the folder lets other accounts pass, or none could reach `postgres/`; what it holds stays closed to them. */
 const createDataDir = (dataDir: string) => {
-  fs.mkdirSync(dirname(resolve(dataDir)), { recursive: true })
+  fs.mkdirSync(dirname(dataDir), { recursive: true })
   const created = fs.mkdirSync(dataDir, { recursive: true, mode: 0o700 }) !== undefined
   if (created && isRoot()) fs.chmodSync(dataDir, 0o711)
   return fs.realpathSync(dataDir)

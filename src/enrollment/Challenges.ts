@@ -14,7 +14,7 @@ import { after, hasPassed } from "../wire/Instant.ts"
 import type { CreateChallenge } from "./Api.ts"
 import { type EnrollmentRefusal, refuse } from "./Errors.ts"
 import { requestHash } from "./Request.ts"
-import * as Store from "./Store.ts"
+import * as Store from "./ChallengeStore.ts"
 
 export type ChallengeRefusal = EnrollmentRefusal<
   | "bridge_enrollment_credential_invalid"

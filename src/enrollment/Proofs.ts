@@ -16,7 +16,7 @@ import { after, hasPassed } from "../wire/Instant.ts"
 import type { Prove } from "./Api.ts"
 import { type EnrollmentRefusal, refuse } from "./Errors.ts"
 import { requestHash } from "./Request.ts"
-import * as Store from "./Store.ts"
+import * as Store from "./ProofStore.ts"
 
 export type ProofRefusal = EnrollmentRefusal<
   | "enrollment_challenge_not_found"

@@ -1,6 +1,6 @@
 /** Thirty days after their end: challenges, tokens, credentials, and names that were never proved. */
 import { purgeBefore, type Sweep } from "../database/Sweeper.ts"
-import * as Store from "./Store.ts"
+import * as Store from "./SweepStore.ts"
 
 export const sweeps: ReadonlyArray<Sweep> = [
   { name: "purge challenges", run: (sql, now, limit) => Store.make(sql).purgeChallenges(purgeBefore(now), limit) },

@@ -118,6 +118,10 @@ describe("a configuration that is incomplete exits with 78", () => {
     for (const ended of ends) expect(refusal(ended)).toEqual([78, "configuration_error"])
     expect(ends[0]!.stderr).not.toContain('"short"')
   })
+  it("for a data folder beside a folder that was deleted", async () => {
+    const ended = await serviceAdmin(["list-projects", "--json"], {}, `cd "$(mktemp -d)" && rmdir "$PWD"`).ended
+    expect(refusal(ended)).toEqual([78, "configuration_error"])
+  })
 })
 
 describe("projects and account references", () => {

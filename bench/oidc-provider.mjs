@@ -1,6 +1,7 @@
 // The peer of bench/oauth.ts: oidc-provider in memory, with a public client and rotated refresh tokens. Its own in-memory
 // adapter forgets everything beyond a thousand entries; this one is the same without that.
-// Listens on a free port; answers { port } to its parent, and each { codes, code_challenge } with as many codes.
+// Its argument is the client's redirect URI. Tells its parent { port }, and answers each { count, code_challenge } with as
+// many codes.
 import { Provider } from "oidc-provider"
 
 const kept = new Map()
@@ -28,7 +29,7 @@ class Memory {
   }
 }
 
-const redirect_uri = "http://127.0.0.1/callback"
+const redirect_uri = process.argv[2]
 const provider = new Provider("http://127.0.0.1", {
   adapter: Memory,
   clients: [
@@ -52,10 +53,10 @@ provider.on("grant.error", (_, error) => process.stderr.write(`${error.error_det
 
 const server = provider.listen(0, "127.0.0.1", () => process.send({ port: server.address().port }))
 
-process.on("message", async ({ code_challenge, codes }) => {
+process.on("message", async ({ code_challenge, count }) => {
   const client = await provider.Client.find("bench")
-  const made = []
-  for (let count = 0; count < codes; count++) {
+  const codes = []
+  while (codes.length < count) {
     const grant = new provider.Grant({ accountId: "person", clientId: "bench" })
     grant.addOIDCScope("offline_access")
     const code = new provider.AuthorizationCode({
@@ -68,8 +69,8 @@ process.on("message", async ({ code_challenge, codes }) => {
       codeChallenge: code_challenge,
       codeChallengeMethod: "S256"
     })
-    made.push(await code.save())
+    codes.push(await code.save())
   }
-  process.send({ codes: made })
+  process.send(codes)
 })
 process.on("disconnect", () => process.exit())

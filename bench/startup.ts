@@ -1,0 +1,58 @@
+/**
+ * How long somebody waits: from `npm start` on a folder that is set up to the first 200 of /readyz, and for
+ * `service-admin --help` as `npm ci` has bundled it, in turns with a Node that does nothing.
+ */
+import { NodeRuntime } from "@effect/platform-node"
+import { Effect } from "effect"
+import { spawnSync } from "node:child_process"
+import { dataFolder, end } from "../test/support/PostgresUser.ts"
+import * as harness from "./harness.ts"
+import { figure, report, type Round } from "./report.ts"
+
+const times = 10
+
+const round = (millis: ReadonlyArray<number>): Round => {
+  const sorted = millis.toSorted((a, b) => a - b)
+  const quantile = (q: number) => sorted[Math.floor(sorted.length * q)]!
+  const [count, seconds] = [millis.length, millis.reduce((sum, next) => sum + next, 0) / 1000]
+  return { count, seconds, per_second: count / seconds, p50_ms: quantile(0.5), p99_ms: quantile(0.99) }
+}
+
+const judged = (name: string, measured: Round, most: number) =>
+  figure(name, [measured], { note: `≤ ${most} ms: ${measured.p50_ms <= most ? "met" : "missed"}` })
+
+const ready = Effect.fnUntraced(function* (data: string) {
+  const port = yield* harness.freePort
+  const from = performance.now()
+  const environment = { SERVICE_DATA_DIR: data, SERVICE_PORT: String(port) }
+  const child = yield* harness.started(["src/main.ts"], environment)
+  yield* harness.answers(`http://127.0.0.1:${port}/readyz`)
+  const millis = performance.now() - from
+  yield* end(child, "SIGTERM")
+  return millis
+}, Effect.scoped)
+
+const command = (...args: ReadonlyArray<string>) =>
+  Effect.sync(() => {
+    const from = performance.now()
+    spawnSync(process.execPath, args)
+    return performance.now() - from
+  })
+
+const main = Effect.gen(function* () {
+  const data = yield* dataFolder()
+  const first = yield* ready(data)
+  const starts = yield* Effect.replicateEffect(ready(data), times)
+  const runs = yield* Effect.replicateEffect(
+    Effect.all([command("dist/service-admin.mjs", "--help"), command("--eval", "0")]),
+    times
+  )
+  report("startup", [
+    figure("the very first start, which makes the database", [round([first])]),
+    judged("a start, until /readyz says 200", round(starts), 1500),
+    judged("service-admin --help, bundled", round(runs.map(([help]) => help)), 100),
+    figure("node --eval 0", [round(runs.map(([, nothing]) => nothing))])
+  ])
+})
+
+NodeRuntime.runMain(Effect.scoped(main))
