@@ -347,9 +347,8 @@ chaos(
       "log of PostgreSQL": fs.readFileSync(join(folder, "data", "postgres.log")),
       "log lines": utf8(beyond.said.join("\n")),
       OTLP: Buffer.concat(otlp.bodies),
-      notifications: utf8(
-        simulator.received.map(({ payload, token: _, ...more }) => JSON.stringify([payload, more])).join("\n")
-      ),
+      // Who they are for is in the path of the request.
+      notifications: utf8(JSON.stringify(simulator.received.map((one) => ({ ...one, token: "" })))),
       backup: fs.readFileSync(join(folder, "backup")),
       metrics: beyond.metrics,
       contract: beyond.contract,

@@ -69,7 +69,12 @@ chaos(
         weight: 1,
         arbitrary: attempts(watched).map((attempt) => ({ ...attempt, metrics: true }))
       })
-      for (let chunk = 0; sent < count; chunk++) yield* fc.sample(any, { numRuns: 200, seed: seed * 1_000_003 + chunk })
+      for (let chunk = 0; chunk < count / 200; chunk++) {
+        for (const attempt of fc.sample(any, { numRuns: 200, seed: seed * 1_000_003 + chunk })) {
+          if (sent >= count) return
+          yield attempt
+        }
+      }
     })()
     const rss: Array<number> = []
     const [from, cpu] = [performance.now(), cpuSeconds(pid())]
