@@ -6,7 +6,7 @@ import { readdirSync } from "node:fs"
 import { join } from "node:path"
 
 const folder = join(import.meta.dirname, "../test/chaos")
-const all = readdirSync(folder).flatMap((file) => (file === "harness.ts" ? [] : [file.replace(/\.ts$/, "")]))
+const all = readdirSync(folder).flatMap((file) => (/^(?!harness)(.+)\.ts$/.exec(file) ?? []).slice(1))
 const asked = process.argv.slice(2)
 const unknown = asked.filter((name) => !all.includes(name))
 if (unknown.length > 0) {

@@ -1,7 +1,8 @@
 /** While the database is gone the service answers, and it heals by itself (contract sections 1 and 8). */
 import { assert, layer } from "@effect/vitest"
-import { Deferred, Effect, Fiber } from "effect"
+import { Context, Deferred, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import { connected } from "../src/database/Database.ts"
 import { Bridge } from "./support/Bridge.ts"
 import { assertRefusal } from "./support/Codes.ts"
 import { type Answer, send } from "./support/Http.ts"
@@ -77,6 +78,22 @@ layer(Service.layer)("without its database the service", (it) => {
       yield* line.cut
       const answer = yield* send(`${on.url}/bridge/v1/enrollment/proofs`, { key: "k", body: "{" })
       assert.deepStrictEqual([answer.status, answer.code], [400, "invalid_request"])
+    })
+  )
+})
+
+layer(TestDatabase.layer, { excludeTestServices: true })("a line that goes silent", (it) => {
+  it.effect("before COMMIT holds neither the transaction nor its place in the pool", () =>
+    Effect.gen(function* () {
+      const { database, host, port, username } = yield* TestDatabase
+      const line = yield* relay({ path: `${host}/.s.PGSQL.${port}` })
+      const pool = yield* Layer.build(connected({ host: "127.0.0.1", port: line.port, username, database }, 1))
+      const sql = Context.get(pool, SqlClient.SqlClient)
+      // What is open when the line heals stays silent.
+      const silence = Effect.andThen(line.swallow, line.heal)
+      const error = yield* Effect.flip(sql.withTransaction(Effect.andThen(sql`select 1`, silence)))
+      assert.strictEqual(error.reason._tag, "ConnectionError")
+      assert.deepStrictEqual(yield* sql`select 1 as answer`, [{ answer: 1 }])
     })
   )
 })

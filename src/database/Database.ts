@@ -11,6 +11,7 @@ import { rows } from "../wire/Rows.ts"
 import { managedPostgres } from "./ManagedPostgres.ts"
 import { migrate, MigrationError } from "./Migrations.ts"
 import { describe, longPersistence } from "./Persistence.ts"
+import { boundTransactions } from "./Transactions.ts"
 
 export class Database extends Context.Service<
   Database,
@@ -49,7 +50,7 @@ export const connected = (address: Address, poolSize: number, managed?: string) 
       idle_in_transaction_session_timeout: "10s",
       timezone: "UTC"
     }
-  })
+  }).pipe(Layer.tap((context) => Effect.sync(() => boundTransactions(Context.get(context, SqlClient.SqlClient)))))
   const single = PgClient.layer({
     ...address,
     applicationName: "bridge-service maintenance",

@@ -5,7 +5,13 @@
  *     npm run chaos replicas          SEED=7 npm run chaos replicas          SLICE=1 npm run chaos replicas
  */
 import { Cause, ConfigProvider, Context, Data, Effect, Layer, Redacted, Schedule, type Scope } from "effect"
-import { FetchHttpClient, HttpClient } from "effect/http"
+import {
+  FetchHttpClient,
+  HttpClient,
+  type HttpClientError,
+  type HttpClientRequest,
+  type HttpClientResponse
+} from "effect/http"
 import { SqlClient } from "effect/sql"
 import { type ChildProcess, execFile, spawn } from "node:child_process"
 import { once } from "node:events"
@@ -36,8 +42,11 @@ export const draw = () => {
   return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
 }
 
-/** How much of something: all of it, or the slice that the test command takes (SLICE=1). */
-export const size = (full: number, slice: number) => (process.env["SLICE"] === undefined ? full : slice)
+/** Whether this is the slice that the test command takes (SLICE=1): it shares its machine, so no time is measured by it. */
+export const sliced = process.env["SLICE"] !== undefined
+
+/** How much of something: all of it, or what the slice takes. */
+export const size = (full: number, slice: number) => (sliced ? slice : full)
 
 export interface Server {
   readonly url: string
@@ -241,46 +250,65 @@ export const rowsOf = Effect.fnUntraced(function* (folder: string, table: string
 /** How many requests had no answer. */
 export const wire = { lost: 0 }
 
-/** A Bridge's process on a state folder, for as long as the scope. */
-export const bridge = (path: string) =>
+type Exchange = Effect.Effect<HttpClientResponse.HttpClientResponse, HttpClientError.HttpClientError>
+type Watch = (exchange: Exchange, request: HttpClientRequest.HttpClientRequest) => Exchange
+
+/** A Bridge's process on a state folder, for as long as the scope; somebody may watch its requests. */
+export const bridge = (path: string, watch: Watch = (exchange) => exchange) =>
   Effect.map(
-    Layer.build(Layer.fresh(Bridge.layer.pipe(Layer.provide([client, Journal.layer(path)])))),
+    Layer.build(Layer.fresh(Bridge.layer.pipe(Layer.provide([client(watch), Journal.layer(path)])))),
     Context.get(Bridge)
   )
 
-const client = Client.layer.pipe(
-  Layer.provide(
-    Layer.effect(
-      HttpClient.HttpClient,
-      Effect.map(
+const client = (watch: Watch) =>
+  Client.layer.pipe(
+    Layer.provide(
+      Layer.effect(
         HttpClient.HttpClient,
-        HttpClient.transform((exchange) => Effect.tapError(exchange, () => Effect.sync(() => void wire.lost++)))
+        Effect.map(
+          HttpClient.HttpClient,
+          HttpClient.transform((exchange, request) =>
+            Effect.tapError(watch(exchange, request), () => Effect.sync(() => void wire.lost++))
+          )
+        )
       )
-    )
-  ),
-  Layer.provide(FetchHttpClient.layer)
-)
+    ),
+    Layer.provide(FetchHttpClient.layer)
+  )
 
-/** Lines that survive whatever is killed: what was meant, and what was acknowledged. */
+/** Lines that survive whatever is killed: what was meant, and what was acknowledged. Those of a moment share a sync. */
 export const ledger = (folder: string) =>
   Effect.map(
     Effect.acquireRelease(
       Effect.sync(() => fs.openSync(join(folder, "ledger"), "a+", 0o600)),
       (file) => Effect.sync(() => fs.closeSync(file))
     ),
-    (file) => ({
-      note: (kind: "intent" | "ack", what: string) =>
-        Effect.sync(() => {
-          fs.writeSync(file, `${kind} ${what}\n`)
-          fs.fdatasyncSync(file)
-        }),
-      noted: (kind: "intent" | "ack") =>
-        fs
-          .readFileSync(join(folder, "ledger"), "utf8")
-          .split("\n")
-          .flatMap((line) => (line.startsWith(`${kind} `) ? [line.slice(kind.length + 1)] : []))
-    })
+    (file) => {
+      let running: Promise<void> = Promise.resolve()
+      let next: Promise<void> | undefined
+      const synced = () =>
+        (next ??= running.then(() => {
+          next = undefined
+          return (running = sync(file))
+        }))
+      return {
+        /** Returns once the line is durable. */
+        note: (kind: "intent" | "ack", what: string) =>
+          Effect.promise(() => {
+            fs.writeSync(file, `${kind} ${what}\n`)
+            return synced()
+          }),
+        noted: (kind: "intent" | "ack") =>
+          fs
+            .readFileSync(join(folder, "ledger"), "utf8")
+            .split("\n")
+            .flatMap((line) => (line.startsWith(`${kind} `) ? [line.slice(kind.length + 1)] : []))
+      }
+    }
   )
+export type Ledger = Effect.Success<ReturnType<typeof ledger>>
+
+const sync = promisify(fs.fdatasync)
 
 export const percentile = (values: ReadonlyArray<number>, share: number) =>
   values.toSorted((left, right) => left - right)[Math.max(0, Math.ceil(values.length * share) - 1)] ?? 0
@@ -292,17 +320,15 @@ export const percentile = (values: ReadonlyArray<number>, share: number) =>
 export const chaos = (
   name: string,
   progress: () => object,
-  run: Effect.Effect<
-    { readonly figures: object; readonly violations: ReadonlyArray<string> },
-    { readonly _tag: string; readonly message: string },
-    Scope.Scope
-  >
+  run: Effect.Effect<{ readonly figures: object; readonly violations: ReadonlyArray<string> }, unknown, Scope.Scope>
 ) => {
   const from = performance.now()
+  // Until it says otherwise: a script that ends without its line has failed.
+  process.exitCode = 1
   Effect.runFork(
     run.pipe(
       Effect.scoped,
-      Effect.timeout("58 seconds"),
+      Effect.timeout(sliced ? "170 seconds" : "58 seconds"),
       Effect.catchCause((cause) => Effect.succeed({ figures: progress(), violations: [Cause.pretty(cause)] })),
       Effect.map(({ figures, violations }) => {
         const seconds = Math.round(performance.now() - from) / 1000

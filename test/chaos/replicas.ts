@@ -1,13 +1,18 @@
 /**
- * One of two replicas is killed ten times while 50 Bridges rotate 2,000 times (issue: tokens live and die).
+ * One of two replicas is killed ten times while 50 Bridges rotate 2,000 times (reliability: R1, R2).
  *
- * At the end each Bridge works with the one active token it has, nothing is pending, and nobody needed a new credential.
+ * At the end each Bridge works with the one active token it has, nothing is pending, and nobody needed a new credential. On
+ * the way the invariants held whenever somebody looked, and what each Bridge and its onlooker were answered is what one
+ * careful service could have answered, one request after the other.
  */
 import { Effect } from "effect"
+import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
 import { join } from "node:path"
+import { violatedInvariants } from "../support/Invariants.ts"
 import {
   admin,
   balancer,
+  beside,
   bridge,
   chaos,
   draw,
@@ -19,6 +24,7 @@ import {
   size,
   wire
 } from "./harness.ts"
+import { makeHistory } from "./parts/History.ts"
 
 const bridges = size(50, 10)
 const rotations = size(2000, 100)
@@ -37,14 +43,18 @@ chaos(
     const { credentials, project_id } = yield* operator(folder, bridges)
     const violations: Array<string> = []
 
+    const { sql } = yield* beside(folder, replicas[0]!)
+    const histories = credentials.map(() => makeHistory())
     const names = credentials.map((_, index) => `bridge-${index}`)
     const fleet = yield* Effect.forEach(
       credentials,
       Effect.fnUntraced(function* (credential, index) {
         const name = names[index]!
         const identity = { project_id, bridge_id: name, device_id: "chaos", display_name: name }
-        const one = yield* bridge(join(folder, "states", name))
+        const history = histories[index]!
+        const one = yield* bridge(join(folder, "states", name), history.watch)
         yield* one.enroll({ base_url, identity, credential })
+        history.begin(yield* one.token)
         return one
       }),
       { concurrency: 8 }
@@ -68,6 +78,26 @@ chaos(
         )
       )
 
+    /** Somebody else shows one of the Bridge's tokens now and then. */
+    const onlooking = Effect.forEach(
+      histories,
+      ({ secret, watch }) =>
+        Effect.gen(function* () {
+          yield* Effect.sleep(size(500, 200) + draw() * 500)
+          const request = HttpClientRequest.get(`${base_url}/bridge/v1/tokens/self`).pipe(
+            HttpClientRequest.bearerToken(secret(draw())!)
+          )
+          yield* Effect.ignore(watch(HttpClient.execute(request).pipe(Effect.provide(FetchHttpClient.layer)), request))
+        }).pipe(Effect.forever),
+      { concurrency: "unbounded" }
+    )
+    let looks = 0
+    const sampling = Effect.gen(function* () {
+      for (const { broken } of yield* violatedInvariants(sql)) violations.push(`not so: ${broken}`)
+      looks++
+      yield* Effect.sleep("100 millis")
+    }).pipe(Effect.forever)
+
     const killing = Effect.gen(function* () {
       while (starts.length < kills) {
         const due = ((starts.length + 0.5) / kills) * rotations
@@ -78,11 +108,11 @@ chaos(
         starts.push(yield* replicas[draw() < 0.5 ? 0 : 1]!.killAndRestart)
       }
     })
-    yield* Effect.all(
-      [Effect.forEach(fleet, (one, index) => life(one, names[index]!), { concurrency: bridges }), killing],
-      {
+    yield* Effect.raceFirst(
+      Effect.all([Effect.forEach(fleet, (one, index) => life(one, names[index]!), { concurrency: bridges }), killing], {
         concurrency: 2
-      }
+      }),
+      Effect.all([onlooking, sampling], { concurrency: 2 })
     )
     const seconds = (performance.now() - from) / 1000
 
@@ -98,6 +128,13 @@ chaos(
     const { items } = yield* admin(folder, "list-bridge-enrollment-credentials", "--project", project_id)
     if (items.length !== bridges) violations.push(`${items.length} credentials for ${bridges} Bridges`)
 
+    const judged = performance.now()
+    for (const [index, history] of histories.entries()) {
+      violations.push(...history.violations)
+      if (!history.isLinearizable()) violations.push(`the history of ${names[index]} has no order`)
+    }
+    const calls = histories.flatMap(({ calls }) => calls)
+
     return {
       figures: {
         bridges,
@@ -109,7 +146,11 @@ chaos(
         p99_ms: Math.round(percentile(millis, 0.99)),
         slowest_restart_ms: Math.max(...starts),
         active_tokens: active,
-        stranded: asked.size
+        stranded: asked.size,
+        calls_judged: calls.length,
+        of_them_unanswered: calls.filter(({ outcome }) => outcome === undefined).length,
+        judged_ms: Math.round(performance.now() - judged),
+        looks_at_the_rows: looks
       },
       violations
     }

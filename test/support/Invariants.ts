@@ -68,7 +68,9 @@ const every = Object.entries(broken)
   )
   .join("\nunion all\n")
 
+export const violatedInvariants = (sql: SqlClient.SqlClient) =>
+  sql.unsafe<{ readonly broken: string; readonly found: string }>(every)
+
 export const invariants = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
-  assert.deepStrictEqual(yield* sql.unsafe(every), [])
+  assert.deepStrictEqual(yield* violatedInvariants(yield* SqlClient.SqlClient), [])
 })

@@ -12,18 +12,41 @@ export interface Relay {
   readonly loseAnswers: Effect.Effect<void>
   /** How many answers were lost. */
   readonly lost: () => number
+  /** From now on each direction takes so many milliseconds. */
+  readonly delay: (millis: number) => Effect.Effect<void>
+  /**
+   * From now on nothing arrives on either side, not even that the other has gone; new connections are accepted. What is
+   * open at `heal` stays as it is: neither side ever hears of the other again.
+   */
+  readonly swallow: Effect.Effect<void>
+  /**
+   * From now on a connection ends when the client has said something that `fatal` knows, before or after the other side has
+   * answered it. `fatal` is made for each connection, and sees what the client says from its beginning.
+   */
+  readonly endAfter: (when: "sent" | "answered" | undefined) => Effect.Effect<void>
 }
 
-export const relay = (to: NetConnectOpts): Effect.Effect<Relay, never, Scope.Scope> =>
+export const relay = (
+  to: NetConnectOpts,
+  fatal: () => (said: Buffer) => boolean = () => () => false
+): Effect.Effect<Relay, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.promise(async () => {
       const open = new Set<Socket>()
+      const lines = new Set<{ deaf: boolean }>()
       let cut = false
       let losing = false
       let lost = 0
+      let millis = 0
+      let swallowing = false
+      let ending: "sent" | "answered" | undefined
       const server = createServer((client) => {
         if (cut) return void client.destroy()
         const other = connect(to)
+        const line = { deaf: swallowing }
+        const isFatal = fatal()
+        let doomed = false
+        lines.add(line)
         for (const [one, peer] of [
           [client, other],
           [other, client]
@@ -32,12 +55,23 @@ export const relay = (to: NetConnectOpts): Effect.Effect<Relay, never, Scope.Sco
           one.on("error", () => {})
           one.on("close", () => {
             open.delete(one)
-            peer.destroy()
+            if (!line.deaf) peer.destroy()
           })
         }
-        client.pipe(other)
+        const pass = (socket: Socket, bytes: Buffer) => {
+          const arrive = () => void (line.deaf || socket.destroyed || socket.write(bytes))
+          if (millis === 0) arrive()
+          else setTimeout(arrive, millis)
+        }
+        client.on("data", (bytes) => {
+          const now = isFatal(bytes) && ending !== undefined
+          pass(other, bytes)
+          if (!now) return
+          doomed = true
+          if (ending === "sent") other.end(() => client.destroy())
+        })
         other.on("data", (bytes) => {
-          if (!losing) return void client.write(bytes)
+          if (!losing && !doomed) return pass(client, bytes)
           lost++
           client.destroy()
         })
@@ -52,11 +86,26 @@ export const relay = (to: NetConnectOpts): Effect.Effect<Relay, never, Scope.Sco
         heal: Effect.sync(() => {
           cut = false
           losing = false
+          millis = 0
+          swallowing = false
+          ending = undefined
         }),
         loseAnswers: Effect.sync(() => {
           losing = true
         }),
         lost: () => lost,
+        delay: (by: number) =>
+          Effect.sync(() => {
+            millis = by
+          }),
+        swallow: Effect.sync(() => {
+          swallowing = true
+          for (const line of lines) line.deaf = true
+        }),
+        endAfter: (when: "sent" | "answered" | undefined) =>
+          Effect.sync(() => {
+            ending = when
+          }),
         close: () => {
           for (const socket of open) socket.destroy()
           server.close()

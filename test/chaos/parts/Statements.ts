@@ -1,0 +1,42 @@
+/**
+ * Reads along what a client says to PostgreSQL, and tells when it has said something after which a change may be done:
+ * COMMIT, or a statement that changes rows by itself. Prepared statements are known by the name they were given.
+ */
+export const commits = () => {
+  const statements = new Map<string, string>()
+  let pending: Buffer = Buffer.alloc(0)
+  let started = false
+  let inTransaction = false
+
+  /** The type of a message and its content; the first message of a connection has no type. */
+  const next = (): readonly [type: string, content: Buffer] | undefined => {
+    const at = started ? 1 : 0
+    if (pending.length < at + 4) return undefined
+    const end = at + pending.readInt32BE(at)
+    if (pending.length < end) return undefined
+    const message = [started ? String.fromCharCode(pending[0]!) : "", pending.subarray(at + 4, end)] as const
+    pending = pending.subarray(end)
+    started = true
+    return message
+  }
+  const runs = (statement: string) => {
+    if (/^\s*begin\b/i.test(statement)) inTransaction = true
+    if (/^\s*(commit|rollback)\b/i.test(statement)) inTransaction = false
+    return (
+      /^\s*commit\b/i.test(statement) || (!inTransaction && /\b(insert into|update|delete from)\b/i.test(statement))
+    )
+  }
+
+  return (said: Buffer) => {
+    pending = Buffer.concat([pending, said])
+    let fatal = false
+    for (let message = next(); message !== undefined; message = next()) {
+      const [type, content] = message
+      const texts = content.toString("latin1").split("\0")
+      if (type === "Q") fatal = runs(texts[0]!) || fatal
+      if (type === "P") statements.set(texts[0]!, texts[1]!)
+      if (type === "B") fatal = runs(statements.get(texts[1]!) ?? "") || fatal
+    }
+    return fatal
+  }
+}
