@@ -29,6 +29,7 @@ const { values } = parseArgs({
   options: {
     seconds: { type: "string", default: "60" },
     requests: { type: "string", default: "20000" },
+    large: { type: "boolean", default: false },
     profile: { type: "string" }
   }
 })
@@ -36,6 +37,9 @@ const { values } = parseArgs({
 export const seconds = Number(values.seconds)
 /** How many requests the memory is watched for. */
 export const requests = Number(values.requests)
+
+/** Whether what takes long is measured too. */
+export const large = values.large
 
 /** Where the service leaves a CPU profile when it ends. */
 const profiling = values.profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${resolve(values.profile)}`]
@@ -51,13 +55,18 @@ export interface Target {
   readonly pid: number
 }
 
-export const start = Effect.gen(function* () {
-  const data = yield* dataFolder()
-  const port = yield* freePort
-  const environment = { SERVICE_DATA_DIR: data, SERVICE_PORT: String(port), SERVICE_RATE_LIMITS: "off" }
-  const url = `http://127.0.0.1:${port}`
-  const child = yield* started([...profiling, "src/main.ts"], environment)
-  yield* answers(`${url}/readyz`)
+/** `more`: settings that are not as it ships. */
+export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<string, string>>) {
+  const environment = { SERVICE_DATA_DIR: yield* dataFolder(), SERVICE_RATE_LIMITS: "off", ...more }
+  /** A process of the service; all of them share database and secrets. */
+  const replica = Effect.gen(function* () {
+    const port = String(yield* freePort)
+    const url = `http://127.0.0.1:${port}`
+    const child = yield* started([...profiling, "src/main.ts"], { ...environment, SERVICE_PORT: port })
+    yield* answers(`${url}/readyz`)
+    return { url, pid: child.pid! } satisfies Target
+  })
+  const itself = yield* replica
 
   const context = yield* Layer.build(
     services.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))))
@@ -84,8 +93,10 @@ export const start = Effect.gen(function* () {
     return first
   })
 
-  return { url, pid: child.pid!, context, sql, project_id, issue, postmaster, database: { host: host!, port: pgPort! } }
+  const database = { host: host!, port: pgPort! }
+  return { ...itself, replica, context, sql, project_id, issue, postmaster, database }
 })
+export const start = startWith({})
 export type Bench = Effect.Success<typeof start>
 
 /** A node process that runs until the scope closes. */
@@ -115,9 +126,13 @@ export const freePort = Effect.promise(async () => {
 })
 
 /** CPU time per operation: of the process under load with all its threads, and of PostgreSQL with all its processes. */
-export const measure = (on: Pick<Bench, "postmaster">, { pid, url }: Target, load: Omit<Load, "url" | "connections">) =>
+export const measure = (
+  on: Pick<Bench, "postmaster">,
+  { pid, url }: Target,
+  load: Omit<Load, "url" | "connections"> & { readonly connections?: number }
+) =>
   Effect.promise(async () => {
-    const generator = fork(join(import.meta.dirname, "load.ts"), [JSON.stringify({ ...load, url, connections })])
+    const generator = fork(join(import.meta.dirname, "load.ts"), [JSON.stringify({ connections, ...load, url })])
     await said(generator)
     const [before, databaseBefore] = [cpuSeconds(pid), databaseCpuSeconds(on.postmaster)]
     generator.send("go")
@@ -202,14 +217,15 @@ export const numbered = `\\set i :i + 1\n\\set n :base + :i * :clients + :client
 export const inTurns = <
   Contestants extends Readonly<Record<string, (round: number) => Effect.Effect<unknown, unknown>>>
 >(
-  contestants: Contestants
+  contestants: Contestants,
+  within = seconds
 ) =>
   Effect.gen(function* () {
     const runs = Object.keys(contestants).map((name) => [name, [] as Array<unknown>] as const)
     for (let round = 1, longest = 0; round <= rounds; round++) {
       const began = performance.now() / 1000
       // Counted from the start of this process.
-      if (round > 1 && began + longest > seconds) break
+      if (round > 1 && began + longest > within) break
       for (const [name, results] of runs) results.push(yield* contestants[name]!(round))
       longest = Math.max(longest, performance.now() / 1000 - began)
     }

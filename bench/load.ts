@@ -7,9 +7,10 @@ import { Redacted } from "effect"
 import { fingerprint } from "../src/crypto/Fingerprint.ts"
 import { type Connection, open, type Received } from "./connection.ts"
 import { credentialOf, redirect_uri, verifier } from "./seeds.ts"
+import { type AgentLoad, tools } from "./tools.ts"
 
 export interface Load {
-  readonly operation: keyof typeof operations
+  readonly operation: keyof typeof operations | keyof ReturnType<typeof tools>
   readonly url: string
   /** Where what the operation needs is prepared, if not at `url`. */
   readonly service?: string
@@ -20,6 +21,8 @@ export interface Load {
   readonly project_id?: string
   /** The number of the first of the credentials that the run may use up. */
   readonly first: number
+  /** Who calls the tools. */
+  readonly agent?: AgentLoad
   readonly client_id?: string
   /** Authorization codes that the run may use up. */
   readonly codes?: ReadonlyArray<string>
@@ -189,7 +192,9 @@ const connections = await Promise.all(
   Array.from({ length: load.connections }, async () => {
     const connection = await open(load.url)
     const service = load.service === undefined ? connection : await open(load.service)
-    const run = await operations[load.operation](connection, service)
+    const run = await (load.agent === undefined ? operations : { ...operations, ...tools(load.agent) })[
+      load.operation as keyof typeof operations
+    ](connection, service)
     if (service !== connection) service.close()
     return { connection, run }
   })

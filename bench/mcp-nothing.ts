@@ -1,8 +1,7 @@
-/** The peer that does nothing: eleven tools of SDK v2 behind node:http, each answering at once. Prints its port. */
+/** The peer that does nothing: eleven tools of SDK v2 behind node:http, each answering at once, on the port that is its argument. */
 import { createMcpHandler, McpServer, type StandardSchemaWithJSON } from "@modelcontextprotocol/server"
 import { createServer } from "node:http"
-import type { AddressInfo } from "node:net"
-import { lists } from "../src/mcp/Tools.ts"
+import { lists } from "../src/mcp/ToolList.ts"
 
 const passing = (schema: object) =>
   ({
@@ -26,12 +25,16 @@ const handler = createMcpHandler(() => {
   return server
 })
 
-const server = createServer(async (incoming, outgoing) => {
+createServer(async (incoming, outgoing) => {
   let text = ""
   for await (const chunk of incoming) text += String(chunk)
   const headers = incoming.headers as Record<string, string>
   const request = new Request("http://service/mcp", { method: "POST", headers })
   const answer = await handler.fetch(request, { parsedBody: JSON.parse(text) })
-  outgoing.writeHead(answer.status, Object.fromEntries(answer.headers))
-  outgoing.end(await answer.text())
-}).listen(0, "127.0.0.1", () => console.log((server.address() as AddressInfo).port))
+  const body = await answer.text()
+  outgoing.writeHead(answer.status, {
+    ...Object.fromEntries(answer.headers),
+    "content-length": Buffer.byteLength(body)
+  })
+  outgoing.end(body)
+}).listen(Number(process.argv[2]), "127.0.0.1")

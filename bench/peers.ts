@@ -78,7 +78,7 @@ export const oidcProvider = Effect.gen(function* () {
   return { url: `http://127.0.0.1:${port}`, pid: child.pid!, client_id: "bench", codes }
 })
 
-const listening = (url: string) =>
+export const listening = (url: string) =>
   Effect.tryPromise(async () => (await open(url)).close()).pipe(
     Effect.retry(Schedule.spaced("20 millis")),
     Effect.timeout("10 seconds")

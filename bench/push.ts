@@ -1,158 +1,106 @@
 /**
- * Notifications from the outbox to the provider, and what a provider that hangs does to everybody else.
+ * Notifications from the outbox to the provider (claimed, unsealed, sent, settled), in turns with a client of node:http2
+ * that only sends, to the same simulator of APNs. Then what they cost everybody else: the bearer lookup of a Bridge while
+ * nothing is to be notified, while a hundred notifications a second go out, and while APNs takes them and never answers.
  *
- *   - end to end: the service claims, decrypts, sends and settles, in a process of its own;
- *   - the same client of APNs alone, to the same simulator, as fast as it can;
- *   - the latency of the mobile API while notifications flow, and while no request to APNs is ever answered.
- * The simulator runs in this process for both.
+ * The simulator runs in this process.
  */
 import { NodeRuntime } from "@effect/platform-node"
-import { ConfigProvider, Context, Effect, Layer, Redacted, Schedule } from "effect"
-import { SqlClient } from "effect/sql"
-import { randomBytes, randomUUID } from "node:crypto"
-import { writeFileSync } from "node:fs"
-import { services } from "../src/App.ts"
-import { apnsSimulator } from "../test/support/ApnsSimulator.ts"
-import { apnsOf } from "../test/support/Delivery.ts"
-import { everything, makePhone } from "../test/support/Phone.ts"
-import { dataFolder } from "../test/support/PostgresUser.ts"
-import { makePerson } from "../test/support/SignIn.ts"
+import { Effect, Redacted } from "effect"
+import { createPrivateKey, randomBytes, randomUUID } from "node:crypto"
+import * as http2 from "node:http2"
+import { providerToken } from "../src/push/ProviderToken.ts"
+import { type ApnsSimulator, apnsSimulator, settingsFor } from "../test/support/ApnsSimulator.ts"
+import { fleet } from "../test/support/Fleet.ts"
+import { place } from "../test/support/PostgresUser.ts"
 import * as harness from "./harness.ts"
 import { figure, ratio, report } from "./report.ts"
 
 const count = 5000
 const devices = 10
 
+/** One session, one credential, as many streams at once as the service has. */
+const sendOnly = ({ ca, key, keyId, origin, teamId, topic }: ApnsSimulator, at: Date) =>
+  Effect.promise(async () => {
+    const session = http2.connect(origin, { ca })
+    const { jwt } = providerToken({ teamId, keyId, key: createPrivateKey(key) }, at)
+    const send = () =>
+      new Promise<void>((resolve, reject) => {
+        const stream = session.request({
+          ":method": "POST",
+          ":path": `/3/device/${randomBytes(32).toString("hex")}`,
+          authorization: `bearer ${Redacted.value(jwt)}`,
+          "apns-id": randomUUID(),
+          "apns-topic": topic,
+          "apns-push-type": "alert"
+        })
+        stream.on("response", ({ ":status": status }) => status === 200 || reject(new Error(String(status))))
+        stream.on("close", resolve).on("error", reject).resume()
+        stream.end(`{"aps":{"alert":{"title-loc-key":"N_TASK_BLOCKED_TITLE","loc-key":"N_TASK_BLOCKED_BODY"}}}`)
+      })
+    // Until it has seen a credential APNs allows one stream.
+    await send()
+    let left = count - 1
+    const client = async () => {
+      while (left-- > 0) await send()
+    }
+    await Promise.all(Array.from({ length: 50 }, client))
+    session.close()
+  })
+
+const timed = Effect.fnUntraced(function* <E>(work: Effect.Effect<unknown, E>) {
+  const from = performance.now()
+  yield* work
+  const seconds = (performance.now() - from) / 1000
+  return { count, seconds, per_second: count / seconds }
+})
+
 const main = Effect.gen(function* () {
   const simulator = yield* apnsSimulator()
-  const data = yield* dataFolder()
-  const port = yield* harness.freePort
-  const url = `http://127.0.0.1:${port}`
-  const file = (name: string, text: string) => {
-    const path = `${data}-${name}`
-    writeFileSync(path, text, { mode: 0o600 })
-    return path
-  }
-  const environment = {
-    SERVICE_DATA_DIR: data,
-    SERVICE_PORT: String(port),
-    SERVICE_RATE_LIMITS: "off",
-    SERVICE_LOG_LEVEL: "Fatal",
-    SERVICE_APNS_TEAM_ID: simulator.teamId,
-    SERVICE_APNS_KEY_ID: simulator.keyId,
-    SERVICE_APNS_KEY_FILE: file("apns.p8", simulator.key),
-    SERVICE_APNS_TOPICS: simulator.topic,
-    SERVICE_APNS_ORIGIN_PRODUCTION: simulator.origin,
-    SERVICE_APNS_ORIGIN_DEVELOPMENT: simulator.origin,
-    SERVICE_APNS_CA_FILE: file("apns-ca.pem", simulator.ca)
-  }
-  yield* harness.started(["src/main.ts"], environment)
-  yield* harness.answers(`${url}/readyz`)
-  const context = yield* Layer.build(
-    services.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))))
-  )
-  const sql = Context.get(context, SqlClient.SqlClient)
-  const person = yield* makePerson({ url, services: context } as never)
-  const phones = yield* Effect.forEach(Array.from({ length: devices }), () =>
-    Effect.gen(function* () {
-      const phone = makePhone({ url }, person)
-      const { body } = yield* phone.register({ preferences: everything })
-      return { ...phone, device_id: body.device_id as string }
-    })
-  )
+  const on = yield* harness.startWith({ ...settingsFor(simulator, yield* place), SERVICE_LOG_LEVEL: "Fatal" })
+  const { clean, notify, phones, settled } = yield* fleet({ url: on.url, services: on.context }, simulator, devices)
 
-  const enqueue = sql`
-    insert into push_outbox (
-      delivery_id, event_id, device_id, project_id, kind, reference, priority, collapse_key, state, not_before,
-      expires_at, created_at)
-    select gen_random_uuid(), gen_random_uuid(), d.device_id, d.project_id, 'task.blocked', gen_random_uuid(), 2,
-           't:' || gen_random_uuid(), 'pending', clock_timestamp(), clock_timestamp() + interval '1 day',
-           clock_timestamp()
-      from mobile_device d
-     cross join generate_series(1, ${count / devices}::int)`
-  const waiting = Effect.map(
-    sql<{ n: number }>`select count(*)::int as n from push_outbox where state in ('pending', 'leased')`,
-    ([row]) => row!.n
-  )
-  const settled = waiting.pipe(
-    Effect.flatMap((n) => (n === 0 ? Effect.void : Effect.fail(n))),
-    Effect.retry(Schedule.spaced("20 millis"))
-  )
-  const timed = Effect.fnUntraced(function* (work: Effect.Effect<unknown, unknown, never>) {
-    const from = performance.now()
-    yield* work
-    const seconds = (performance.now() - from) / 1000
-    return { count, seconds, per_second: count / seconds, p50_ms: NaN, p99_ms: NaN }
+  const delivering = timed(Effect.andThen(notify(count / devices), settled))
+  yield* delivering
+  yield* clean
+  const { delivered, sent } = yield* harness.inTurns({
+    delivered: () => delivering,
+    sent: () => timed(sendOnly(simulator, new Date()))
   })
+  yield* clean
 
-  const { send } = yield* apnsOf(simulator)
-  const alone = Effect.forEach(
-    Array.from({ length: count }),
-    () =>
-      send({
-        delivery_id: randomUUID(),
-        environment: "production",
-        topic: simulator.topic,
-        token: Redacted.make(randomBytes(32).toString("hex")),
-        payload: `{"aps":{"alert":{"loc-key":"N"}}}`,
-        collapse_id: randomUUID(),
-        immediate: true,
-        expires_at: new Date(4e12)
-      }),
-    { concurrency: 50, discard: true }
-  )
-  yield* settled
-  yield* timed(Effect.andThen(enqueue, settled))
-  const { ends, raw } = yield* harness.inTurns({
-    ends: () => timed(Effect.andThen(enqueue, settled)),
-    raw: () => timed(alone)
+  const seconds = Math.max(1, Math.floor((harness.seconds - 30) / (harness.rounds * 3)))
+  const asking = Effect.gen(function* () {
+    const first = yield* on.issue(harness.connections * 4)
+    const { project_id, url: service } = on
+    const load = { operation: "self" as const, service, seconds, count: 1_000_000, project_id, first }
+    return yield* harness.measure(on, on, load)
   })
-
-  /** Sixteen clients for five seconds. */
-  const asking = Effect.promise(async () => {
-    const took: Array<number> = []
-    const until = performance.now() + 5000
-    const client = async (phone: (typeof phones)[number]) => {
-      while (performance.now() < until) {
-        const from = performance.now()
-        const response = await fetch(`${url}/bridge/v1/mobile/devices/${phone.device_id}`, {
-          headers: { authorization: `Bearer ${person.bearer}` }
-        })
-        await response.arrayBuffer()
-        if (!response.ok) throw new Error(String(response.status))
-        took.push(performance.now() - from)
-      }
-    }
-    await Promise.all(Array.from({ length: 16 }, (_, i) => client(phones[i % devices]!)))
-    took.sort((a, b) => a - b)
-    const at = (share: number) => took[Math.floor(took.length * share)]!
-    return { count: took.length, seconds: 5, per_second: took.length / 5, p50_ms: at(0.5), p99_ms: at(0.99) }
-  })
-  const flowing = Effect.repeat(Effect.andThen(enqueue, settled), Schedule.forever)
-  const { down, up } = yield* harness.inTurns({
-    up: () => Effect.raceFirst(asking, Effect.andThen(flowing, Effect.never)),
+  const trickling = Effect.forever(Effect.andThen(notify(1), Effect.sleep("100 millis")))
+  const whileNotified = Effect.raceFirst(asking, trickling)
+  yield* asking
+  const { down, idle, up } = yield* harness.inTurns({
+    idle: () => asking,
+    up: () => whileNotified,
     down: () =>
       Effect.gen(function* () {
         for (const { token } of phones) simulator.faults.set(token, "hang")
-        yield* enqueue
-        const measured = yield* asking
+        const measured = yield* whileNotified
         simulator.faults.clear()
-        yield* sql`delete from push_outbox`
-        yield* sql`delete from push_provider_state`
+        simulator.drop()
+        yield* on.sql`delete from push_outbox`
+        yield* on.sql`delete from push_provider_state`
         return measured
       })
   })
 
-  const rate = (...of: Parameters<typeof figure>) => {
-    const { p50_ms: _p50, p99_ms: _p99, ...rest } = figure(...of)
-    return rest
-  }
   report("push", [
-    rate("notifications, outbox to provider", ends, { ratio: ratio("rate", ends, raw) }),
-    rate("the client of APNs alone", raw),
-    figure("reading a device while notifications flow", up),
-    figure("reading a device while APNs does not answer", down, { note: "5,000 notifications wait" })
+    figure("notifications, outbox to provider", delivered, { note: "500 a second are asked for" }),
+    figure("node:http2 that only sends", sent, { ratio: ratio("rate", delivered, sent, { least: 0.25 }) }),
+    figure("tokens/self, nothing to notify", idle),
+    figure("tokens/self, 100 notifications a second", up, { ratio: ratio("p99", up, idle, { most: 1.1 }) }),
+    figure("tokens/self, as many and APNs never answers", down, { ratio: ratio("p99", down, up, { most: 1.1 }) })
   ])
 })
 
-NodeRuntime.runMain(Effect.scoped(main) as Effect.Effect<void>)
+NodeRuntime.runMain(Effect.scoped(main))

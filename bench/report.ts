@@ -21,7 +21,7 @@ export interface Figure {
 }
 
 export interface Ratio {
-  readonly of: "rate" | "CPU"
+  readonly of: "rate" | "CPU" | "p50" | "p99"
   readonly median: number
   readonly low: number
   readonly high: number
@@ -32,7 +32,7 @@ export interface Ratio {
 /** The median of each number over the rounds. */
 export const figure = (
   name: string,
-  rounds: ReadonlyArray<Round>,
+  rounds: ReadonlyArray<Partial<Round>>,
   rest: Pick<Figure, "ratio" | "note"> = {}
 ): Figure => {
   const medians = (["per_second", "p50_ms", "p99_ms", "cpu_us", "database_cpu_us", "rss_mib"] as const).flatMap(
@@ -47,11 +47,12 @@ export const figure = (
 /** The service's number to the peer's, round by round: what slows the machine down for a while slows both down. */
 export const ratio = (
   of: Ratio["of"],
-  service: ReadonlyArray<Round>,
-  peer: ReadonlyArray<Round>,
+  service: ReadonlyArray<Partial<Round>>,
+  peer: ReadonlyArray<Partial<Round>>,
   aim?: Ratio["aim"]
 ): Ratio => {
-  const number = ({ cpu_us, per_second }: Round) => (of === "rate" ? per_second : cpu_us!)
+  const number = ({ cpu_us, p50_ms, p99_ms, per_second }: Partial<Round>) =>
+    ({ rate: per_second, CPU: cpu_us, p50: p50_ms, p99: p99_ms })[of]!
   const ratios = service.map((round, at) => number(round) / number(peer[at]!))
   return { of, median: median(ratios), low: Math.min(...ratios), high: Math.max(...ratios), rounds: ratios.length, aim }
 }

@@ -24,7 +24,7 @@ export const command = <const Name extends string, const Flags extends Command.C
     readonly flags: Flags
     /** Why these flags do not go together; a usage error. */
     readonly refuse?: (flags: Command.Command.Config.Infer<Flags>) => string | undefined
-    readonly run: (flags: Command.Command.Config.Infer<Flags>) => Effect.Effect<A, E>
+    readonly run: (flags: Command.Command.Config.Infer<Flags>, asJson: boolean) => Effect.Effect<A, E>
     /** Lines for people; the last one is the next command to type. */
     readonly print: (result: A) => ReadonlyArray<string>
     readonly ok?: (result: A) => boolean
@@ -34,8 +34,9 @@ export const command = <const Name extends string, const Flags extends Command.C
     name,
     parts.flags,
     Effect.fnUntraced(function* (flags: Command.Command.Config.Infer<Flags>) {
-      const result = yield* parts.run(flags)
-      yield* Console.log((yield* Json) ? json(result) : parts.print(result).join("\n"))
+      const asJson = yield* Json
+      const result = yield* parts.run(flags, asJson)
+      yield* Console.log(asJson ? json(result) : parts.print(result).join("\n"))
       if (parts.ok?.(result) === false) return yield* new NotOk()
     })
   ).pipe(
@@ -53,4 +54,4 @@ export const using = <A, E>(work: (services: Services) => Effect.Effect<A, E>) =
     ({ withServices }) => withServices(work)
   )
 
-const json = (result: object) => JSON.stringify(Array.isArray(result) ? { items: result } : result)
+export const json = (result: object) => JSON.stringify(Array.isArray(result) ? { items: result } : result)

@@ -30,7 +30,7 @@ export const createBridgeEnrollmentCredential = command("create-bridge-enrollmen
     return several && Option.isSome(reenroll) ? "--reenroll makes one credential: name --out FILE." : undefined
   },
   run: ({ count, out, outDir, project, reenroll, references, ttl }) =>
-    using(({ credentials }) =>
+    using(({ credentials, persistently }) =>
       Effect.gen(function* () {
         const minted = yield* Effect.replicateEffect(
           credentials.mint,
@@ -48,7 +48,7 @@ export const createBridgeEnrollmentCredential = command("create-bridge-enrollmen
         }
         const issued = yield* withSecretFiles(
           minted.map(({ credential, credential_id }) => ({ path: path(credential_id), secret: credential })),
-          credentials.issue(order, minted)
+          persistently(credentials.issue(order, minted))
         )
         if (Duration.isLessThan(ttl, Duration.minutes(1)) || Duration.isGreaterThan(ttl, Duration.days(7))) {
           yield* Effect.logWarning("A lifetime from 1m to 7d is usual for a bootstrap credential.")

@@ -1,4 +1,4 @@
-import { Effect, Option } from "effect"
+import { Option } from "effect"
 import { Flag } from "effect/cli"
 import { command, using } from "./command.ts"
 import * as Flags from "./flags.ts"
@@ -19,15 +19,12 @@ export const createOauthClient = command("create-oauth-client", {
   flags,
   run: ({ name, redirectUris, scopes, type }) =>
     using(({ oauthClients }) =>
-      Effect.map(
-        oauthClients.create({
-          name,
-          redirect_uris: redirectUris,
-          application_type: Option.getOrUndefined(type),
-          scopes
-        }),
-        ({ client_id }) => ({ client_id })
-      )
+      oauthClients.create({
+        name,
+        redirect_uris: redirectUris,
+        application_type: Option.getOrUndefined(type),
+        scopes
+      })
     ),
   print: (created) => [...facts(created), next("list-oauth-clients")]
 })

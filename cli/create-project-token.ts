@@ -17,12 +17,12 @@ export const createProjectToken = command("create-project-token", {
   description: "Write a token of a project into a file that only you can read",
   flags,
   run: ({ out, project, role, scopes, ttl }) =>
-    using(({ projectTokens }) =>
+    using(({ persistently, projectTokens }) =>
       Effect.gen(function* () {
         const minted = yield* projectTokens.mint
         const issued = yield* withSecretFiles(
           [{ path: out, secret: minted.token }],
-          projectTokens.issue({ project_id: project, role, scopes, ttl }, minted)
+          persistently(projectTokens.issue({ project_id: project, role, scopes, ttl }, minted))
         )
         return { ...issued, file: out }
       })

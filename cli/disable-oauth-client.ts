@@ -4,7 +4,7 @@ import * as Flags from "./flags.ts"
 import { facts, next } from "./print.ts"
 
 export const disableOauthClient = command("disable-oauth-client", {
-  description: "Disable an OAuth client for good: its tokens are refused from now on",
+  description: "Disable an OAuth client for good, and end every grant that it has",
   flags: { client: Flags.oauthClient },
   run: ({ client }) =>
     using(({ oauthClients }) =>

@@ -33,7 +33,9 @@ export const bridgeId = (name: string, description: string) =>
 
 export const reference = (name: string) => label(name, 200, "Name of a provider's account, such as github:acme")
 
-export const role = flag("role", Role, "expected reader or contributor", "reader reads, contributor also writes")
+export const role = flag("role", Role, "expected reader or contributor", "reader reads, contributor also writes").pipe(
+  Flag.withMetavar("reader|contributor")
+)
 
 export const scope = (description: string) =>
   flag("scope", Scope, `expected one of ${scopes.join(", ")}`, description).pipe(Flag.atLeast(0))
@@ -45,14 +47,14 @@ export const applicationType = flag(
   Schema.Literals(["native", "web"]),
   "expected native or web",
   "web: https redirect URIs only"
-)
+).pipe(Flag.withMetavar("native|web"))
 
 /** A client id looks like a secret and is none. */
 export const oauthClient = flag(
   "client",
   Schema.String.check(Schema.isPattern(/^(sci_[0-9A-Za-z]{49}|https:\/\/[\x21-\x7e]{1,492})$/)),
   "expected a client id: sci_... or the https address of a document",
-  "Id of the client; see list-oauth-clients"
+  "Id of the client (see list-oauth-clients), or the address of a document to keep out"
 )
 
 export const path = (name: string, description: string) =>

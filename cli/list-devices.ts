@@ -1,11 +1,12 @@
+import { Flag } from "effect/cli"
 import { command, using } from "./command.ts"
 import * as Flags from "./flags.ts"
 import { next, table } from "./print.ts"
 
 export const listDevices = command("list-devices", {
   description: "List the phones of a project that receive notifications",
-  flags: { project: Flags.project },
-  run: ({ project }) => using(({ devices }) => devices.list(project)),
+  flags: { project: Flags.project, limit: Flags.count("limit", 1000, "How many").pipe(Flag.withDefault(100)) },
+  run: ({ limit, project }) => using(({ devices }) => devices.list(project, limit)),
   print: (devices) => [
     ...table(
       devices,

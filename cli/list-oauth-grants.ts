@@ -9,7 +9,7 @@ export const listOauthGrants = command("list-oauth-grants", {
   print: (grants) => [
     ...table(
       grants,
-      ["grant_id", "status", "client_name", "scopes", "project_token_id", "expires_at", "last_used_at"],
+      ["grant_id", "status", "client_name", "scopes", "project_token_id", "expires_at", "last_used_at", "end_reason"],
       "The project has no OAuth grants."
     ),
     next("revoke-oauth-grant --grant ID")

@@ -9,7 +9,7 @@ export const listProjectTokens = command("list-project-tokens", {
   print: (tokens) => [
     ...table(
       tokens,
-      ["token_id", "status", "role", "scopes", "expires_at", "last_used_at"],
+      ["token_id", "status", "role", "scopes", "expires_at", "last_used_at", "live_grants"],
       "The project has no project tokens."
     ),
     next("revoke-project-token --token ID")

@@ -27,7 +27,7 @@ export const table = <Item extends object>(
 }
 
 const shown = (value: unknown): string => {
-  if (value === null || value === undefined) return "-"
+  if (value === null || value === undefined || (Array.isArray(value) && value.length === 0)) return "-"
   if (value instanceof Date) return value.toISOString()
   if (Array.isArray(value)) return value.map(shown).join(",")
   return typeof value === "object" ? JSON.stringify(value) : String(value)

@@ -5,5 +5,19 @@ export const pushStatus = command("push-status", {
   description: "Show what waits for delivery to phones, what was given up, and which provider is paused",
   flags: {},
   run: () => using(({ deliveries }) => deliveries.status),
-  print: (status) => [...facts(status), next("list-push-dead-letters")]
+  print: ({ current_key, deliveries, due_since, pauses, token_keys }) => [
+    ...facts({
+      ...deliveries,
+      due_since,
+      ...Object.fromEntries(
+        pauses.map(({ environment, failures, paused_until, reason }) => [
+          environment,
+          `paused until ${paused_until?.toISOString() ?? "-"}: ${reason}, ${failures} in a row`
+        ])
+      ),
+      token_keys: Object.entries(token_keys).map(([key, devices]) => `${key}: ${devices}`),
+      current_key
+    }),
+    next(deliveries["dead"] === undefined ? "list-devices --project ID" : "list-push-dead-letters")
+  ]
 })

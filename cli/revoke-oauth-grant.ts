@@ -8,5 +8,5 @@ export const revokeOauthGrant = command("revoke-oauth-grant", {
   flags: { grant: Flags.uuid("grant", "Id of the grant; see list-oauth-grants") },
   run: ({ grant }) =>
     using(({ oauthGrants }) => Effect.map(oauthGrants.revoke(grant), (revoked) => ({ grant_id: grant, ...revoked }))),
-  print: (revoked) => [...facts(revoked), next("list-oauth-grants --project ID")]
+  print: (revoked) => [...facts(revoked), next(`list-oauth-grants --project ${revoked.project_id}`)]
 })

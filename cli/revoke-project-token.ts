@@ -10,5 +10,5 @@ export const revokeProjectToken = command("revoke-project-token", {
     using(({ projectTokens }) =>
       Effect.map(projectTokens.revoke(token), (revoked) => ({ token_id: token, ...revoked }))
     ),
-  print: (revoked) => [...facts(revoked), next("list-project-tokens --project ID")]
+  print: (revoked) => [...facts(revoked), next(`list-project-tokens --project ${revoked.project_id}`)]
 })

@@ -4,7 +4,7 @@
  * 1. Each file is created exclusively with mode 0600, and synced with its folder.
  * 2. Only then is the secret made to open anything: `activate` inserts its hash.
  * 3. If that fails or is interrupted, the files are removed again. A process that is lost in between leaves a file that
- *    opens nothing. (An interruption that meets the commit itself can leave a hash whose secret nobody has.)
+ *    opens nothing. (A database that commits and is gone before it says so can leave a hash whose secret nobody has.)
  */
 import { Data, Effect, Exit, Redacted } from "effect"
 import { closeSync, fchmodSync, fsyncSync, openSync, rmSync, writeFileSync } from "node:fs"

@@ -1,42 +1,57 @@
 import { Console, Effect } from "effect"
 import { Flag } from "effect/cli"
 import type { Status } from "../src/metrics/Overview.ts"
-import { command, using } from "./command.ts"
+import { command, json, using } from "./command.ts"
 import { facts, next, table } from "./print.ts"
 
 const clear = "\u001B[H\u001B[2J"
 
 export const status = command("status", {
-  description: "Show what there is, what is about to end, and what was refused in the last day",
+  description: "Show what there is, what is about to end, what waits, and what was refused in the last day",
   flags: {
     watch: Flag.Boolean("watch").pipe(
-      Flag.withDescription("On a terminal: again every two seconds, until Ctrl-C"),
+      Flag.withDescription("Again every two seconds, until Ctrl-C: drawn anew on a terminal, with --json a line each"),
       Flag.withDefault(false)
     )
   },
-  refuse: ({ watch }) => (watch && !process.stdout.isTTY ? "--watch needs a terminal." : undefined),
-  run: ({ watch }) =>
+  run: ({ watch }, asJson) =>
     using(({ overview }) => {
-      if (!watch) return overview.take
-      const lines = Effect.map(overview.take, (status) => shown(status).join("\n"))
+      if (!watch || !(asJson || process.stdout.isTTY)) return overview.take
+      const tick = asJson
+        ? Effect.flatMap(overview.take, (status) => Console.log(json(status)))
+        : Effect.flatMap(overview.take, (status) => Console.log(`${clear}${shown(status).join("\n")}`))
       // A database that is away for a while is one of the things to watch.
-      const drawn = lines.pipe(Effect.catch(({ message }) => Effect.succeed(message)))
-      const draw = Effect.flatMap(drawn, (text) => Console.log(`${clear}${text}`))
-      return Effect.forever(Effect.andThen(draw, Effect.sleep("2 seconds")))
+      const lost = ({ _tag: code, message }: { readonly _tag: string; readonly message: string }) =>
+        asJson ? Console.error(json({ error: { code, message } })) : Console.log(`${clear}${message}`)
+      return tick.pipe(
+        Effect.catch(lost),
+        Effect.andThen(Effect.sleep("2 seconds")),
+        Effect.forever,
+        Effect.raceFirst(nobodyReads)
+      )
     }),
   print: (status) => [...shown(status), next(advice(status))]
 })
 
-const shown = ({ at, numbers, refused }: Status): ReadonlyArray<string> => {
+/** `| head` has seen enough: a terminal's Ctrl-C does not reach whoever writes on. */
+const nobodyReads = Effect.callback<never>((resume) => {
+  process.stdout.once("error", () => resume(Effect.interrupt))
+})
+
+const shown = ({ at, numbers, pauses, refused }: Status): ReadonlyArray<string> => {
   const { database_bytes, ...counts } = numbers
   return [
     ...facts({ at, ...counts, database: `${(database_bytes / 1_048_576).toFixed(1)} MiB` }),
+    "",
+    ...table(pauses, ["environment", "paused_until", "reason", "failures"], "No push environment is paused."),
     "",
     ...table(refused, ["last_at", "action", "code", "times"], "Nothing was refused to a known caller in the last day.")
   ]
 }
 
-const advice = ({ numbers, refused }: Status) => {
+const advice = ({ numbers, pauses, refused }: Status) => {
+  if (pauses.length > 0) return "push-status"
+  if (numbers.dead_letters > 0) return "list-push-dead-letters"
   if (refused.length > 0) return "list-audit-events"
   return numbers.projects === 0 ? "create-project --name NAME" : "list-bridges --project ID"
 }

@@ -62,15 +62,16 @@ const forbidden = (from, to) => {
       : "client/ runs without the server: only Api.ts, Errors.ts, wire/, crypto/ and libraries."
   }
   if (store.test(from)) {
-    return (is(effect, wire) && !is(effectHttp)) || (ownsIdentity.test(from) && is(rowDecoder))
+    return (is(effect, wire, store) && !is(effectHttp)) || (ownsIdentity.test(from) && is(rowDecoder))
       ? undefined
-      : "A Store.ts knows tables: only effect, effect/sql, wire/ and the row decoders of bridge/."
+      : "A Store.ts knows tables: only effect, effect/sql, wire/, stores of its domain and the row decoders of bridge/."
   }
   if (top.test(from)) return undefined
   if (is(top)) return "App.ts is the top of the graph: only main.ts, cli/ and tests import it."
   if (is(client)) return "client/ is for whoever calls the service, not for the service."
   if (from === "/src/Http.ts") return undefined
-  if (is(http)) return "An Http.ts is mounted by src/Http.ts and imported by nothing else."
+  if (is(http) && !(http.test(from) && other === domain))
+    return "An Http.ts is mounted by src/Http.ts and imported by nothing else than another one of its domain."
   if (domain === undefined) {
     return other === undefined || is(contract)
       ? undefined

@@ -25,10 +25,11 @@ const areas = {
     ]
   },
   access: {
-    files: ["Access", "Challenges", "Store", "ProjectTokens", "ProjectTokenStore"].map(
-      (name) => `src/access/${name}.ts`
-    ),
-    tests: ["test/access.test.ts", "test/doors.test.ts"]
+    files: [
+      ...["Access", "Challenges", "Store", "ProjectTokens", "ProjectTokenStore"].map((name) => `src/access/${name}.ts`),
+      "src/wire/StandingGrant.ts"
+    ],
+    tests: ["test/access.test.ts", "test/doors.test.ts", "test/oauth/answers.test.ts"]
   },
   idempotency: {
     files: ["src/continuity/Idempotency.ts", "src/continuity/IdempotencyStore.ts"],

@@ -1,5 +1,5 @@
 /** The one layer graph. `services` is what commands and tests use; `server` adds HTTP on top. */
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Schedule } from "effect"
 import { Access } from "./access/Access.ts"
 import { ProjectTokens } from "./access/ProjectTokens.ts"
 import { Audit } from "./audit/Audit.ts"
@@ -32,8 +32,10 @@ import { sweeps as mobileSweeps } from "./mobile/Sweeps.ts"
 import { Authorize } from "./oauth/Authorize.ts"
 import { ClientDocuments } from "./oauth/ClientDocuments.ts"
 import { Clients } from "./oauth/Clients.ts"
+import { Codes } from "./oauth/Codes.ts"
 import { Consent } from "./oauth/Consent.ts"
 import { Grants } from "./oauth/Grants.ts"
+import { RefreshTokens } from "./oauth/RefreshTokens.ts"
 import { sweeps as oauthSweeps } from "./oauth/Sweeps.ts"
 import { Projects } from "./projects/Projects.ts"
 import { apnsProvider } from "./push/Apns.ts"
@@ -55,7 +57,8 @@ export const domains = Layer.mergeAll(
   ProjectTokens.layer,
   Authorize.layer,
   Consent.layer,
-  Grants.layer,
+  Codes.layer,
+  RefreshTokens.layer,
   Projects.layer,
   Memory.layer,
   Tasks.layer,
@@ -64,7 +67,7 @@ export const domains = Layer.mergeAll(
   Devices.layer,
   Deliveries.layer
 ).pipe(
-  Layer.provideMerge(Access.layer),
+  Layer.provideMerge(Layer.merge(Access.layer, Grants.layer)),
   Layer.provideMerge(Clients.layer),
   Layer.provide(ClientDocuments.layer),
   Layer.provideMerge(Layer.mergeAll(Audit.layer, Outbox.layer, PushKeys.layer)),
@@ -96,7 +99,7 @@ const sweeping = Effect.flatMap(Settings, ({ audit }) =>
 /** A changed base URL or instance id ends every sign-in made before; whoever changed it should not have to guess. */
 const warnOfForeignGrants = Effect.gen(function* () {
   const { foreignGrants } = yield* Access
-  const grants = yield* foreignGrants
+  const grants = yield* Effect.retry(foreignGrants, Schedule.spaced("1 second"))
   if (grants === 0) return
   yield* Effect.logWarning("Sign-ins made for another base URL or instance id are refused").pipe(
     Effect.annotateLogs({ grants })

@@ -102,7 +102,9 @@ const database = Config.all({
       )
     )
   ),
-  poolSize: whole("SERVICE_DATABASE_POOL", "connections", 10, 1, 500)
+  poolSize: whole("SERVICE_DATABASE_POOL", "connections", 10, 1, 500),
+  // A pooler in transaction mode: two statements of one connection may run in two sessions.
+  pooler: onOff("SERVICE_DATABASE_POOLER", "off")
 })
 
 const audit = Config.all({
@@ -225,7 +227,9 @@ const push = Config.all({
       if (teamId === undefined && keyId === undefined && keyFile === undefined) return Effect.undefined
       return teamId !== undefined && keyId !== undefined && keyFile !== undefined && topics.length > 0
         ? Effect.succeed({ teamId, keyId, keyFile })
-        : invalid("SERVICE_APNS_TEAM_ID, _KEY_ID, _KEY_FILE and _TOPICS are set together or not at all.")
+        : invalid(
+            "SERVICE_APNS_TEAM_ID, SERVICE_APNS_KEY_ID, SERVICE_APNS_KEY_FILE and SERVICE_APNS_TOPICS are set together."
+          )
     })
   ) as Config.Config<{ readonly teamId: string; readonly keyId: string; readonly keyFile: string } | undefined>,
   origins: Config.all({

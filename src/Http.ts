@@ -47,7 +47,8 @@ const readyz = HttpRouter.use((router) =>
   })
 )
 
-const routes = Layer.mergeAll(
+/** Every route there is. */
+export const routes = Layer.mergeAll(
   HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
     Layer.provide([EnrollmentHttp, RotationHttp, RetiredHttp, MobileHttp]),
     Layer.provide([requirements, AccessHttp])

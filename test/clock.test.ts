@@ -80,7 +80,7 @@ layer(TestDatabase.sql)("the database clock", (it) => {
       const { database, host, port, username } = yield* TestDatabase
       const line = yield* relay({ path: `${host}/.s.PGSQL.${port}` })
       yield* line.cut
-      const pool = connected({ host: "127.0.0.1", port: line.port, username, database }, 2)
+      const pool = connected({ host: "127.0.0.1", port: line.port, username, database }, { poolSize: 2, pooler: false })
       const scope = yield* Scope.Scope
       const services = yield* Layer.build(Layer.fresh(DatabaseClock.layer.pipe(Layer.provide(pool)))).pipe(
         Scope.provide(scope)

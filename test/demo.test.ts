@@ -20,9 +20,14 @@ it.effect(
           })
       )
       assert.strictEqual(code, 0, stdout)
-      assert.match(stdout, /^18 scenes, each as the protocol says/m)
+      assert.match(stdout, /^24 scenes, each as the protocol says/m)
       assert.isUndefined(findToken(stdout))
       assert.notMatch(stdout, /(nonce|signature)_b64":"[^…]/)
+      const [, notification] = /^ {2}APNs .*\n {4}(.*)$/m.exec(stdout) ?? []
+      assert.include(notification, `"loc-key":"N_TASK_NEEDS_DECISION_BODY"`)
+      assert.notMatch(notification!, /ferry|Demo/)
+      // A push token is 32 bytes in hexadecimal; fingerprints of Bridges say what they are.
+      assert.notMatch(stdout, /(?<!sha256:)\b[0-9a-f]{64}\b/)
     }),
   180_000
 )

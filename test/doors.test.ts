@@ -1,7 +1,7 @@
 /** Every kind of token at every door: each opens what it is made for, and nothing else (spec 5; contract section 3). */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { authorizeQuery, Browser, exchange, makeToken, obtainCode, post, refresh } from "./support/Agent.ts"
+import { authorizeQuery, Browser, exchange, makeClient, makeToken, obtainCode, post, refresh } from "./support/Agent.ts"
 import { Bridge } from "./support/Bridge.ts"
 import { type Answer, send } from "./support/Http.ts"
 import { Service } from "./support/Service.ts"
@@ -13,9 +13,10 @@ const keyring = Effect.gen(function* () {
   const newcomer = yield* Bridge.make(service)
   const { rotation_id, successor, token: bridge } = yield* rotating()
   const { token: project } = yield* makeToken(service)
-  const unused = yield* obtainCode(service, { token: project })
-  const { client_id } = unused
-  const { code, verifier } = yield* obtainCode(service, { client_id, token: project })
+  const client_id = yield* makeClient(service, { scopes: ["context:read", "mobile:devices"] })
+  const consent = obtainCode(service, { client_id, token: project, query: { scope: "context:read mobile:devices" } })
+  const unused = yield* consent
+  const { code, verifier } = yield* consent
   const { access_token, refresh_token } = (yield* exchange(service, { client_id, code, code_verifier: verifier })).body
   const tokens: Record<string, string> = {
     "bootstrap credential": newcomer.credential,
@@ -60,6 +61,12 @@ const doors: Readonly<Record<string, (token: string, ring: Keyring) => Effect.Ef
   "/bridge/v1/tokens/revoke": bearerAt("/bridge/v1/tokens/revoke"),
   "/mcp": mcpAt("/mcp"),
   "/mcp/": mcpAt("/mcp/"),
+  /** Whoever is let in learns that there is no such device. */
+  "/bridge/v1/mobile": (bearer, { url }) =>
+    Effect.map(
+      send(`${url}/bridge/v1/mobile/devices/00000000-0000-4000-8000-000000000000`, { method: "GET", bearer }),
+      ({ code }) => code === "device_not_found"
+    ),
   "/oauth/consent": Effect.fnUntraced(function* (project_token, { client_id, url }) {
     const browser = new Browser(url)
     const page = yield* browser.authorize(authorizeQuery({ client_id }))
@@ -88,6 +95,7 @@ const opens: Readonly<Record<string, ReadonlyArray<string>>> = {
   "/bridge/v1/tokens/revoke": ["Bridge token"],
   "/mcp": ["project token", "access token"],
   "/mcp/": ["project token", "access token"],
+  "/bridge/v1/mobile": ["access token"],
   "/oauth/consent": ["project token"],
   "/token with a code": ["authorization code"],
   "/token with a refresh token": ["refresh token"],

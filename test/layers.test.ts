@@ -46,6 +46,7 @@ const layers: ReadonlyArray<readonly [file: string, code: string, says?: string]
   ["src/mcp/Http.ts", imports("effect/http-api")],
   ["src/mcp/Http.ts", imports("../Api.ts")],
   ["src/mcp/Http.ts", imports("../mobile/Http.ts"), "An Http.ts is mounted"],
+  ["src/oauth/Http.ts", imports("./FlatHttp.ts")],
   ["src/Http.ts", imports("./mcp/Http.ts")],
 
   ["src/enrollment/ProofStore.ts", imports("effect/sql")],
@@ -56,6 +57,9 @@ const layers: ReadonlyArray<readonly [file: string, code: string, says?: string]
   ["src/enrollment/ProofStore.ts", imports("./Enrollment.ts"), tables],
   ["src/rotation/Store.ts", imports("../bridge/Identity.ts")],
   ["src/access/Store.ts", imports("../bridge/Identity.ts"), tables],
+  ["src/oauth/CodeStore.ts", imports("./AccessTokenStore.ts")],
+  ["src/oauth/CodeStore.ts", imports("./Codes.ts"), tables],
+  ["src/oauth/CodeStore.ts", imports("../access/Store.ts"), ownOnly],
   ["src/access/Store.ts", imports("effect/http"), tables],
   ["src/access/Store.ts", imports("../crypto/Tokens.ts"), tables],
   ["src/rotation/Rotation.ts", imports("./Store.ts")],

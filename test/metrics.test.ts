@@ -1,6 +1,6 @@
 /** What the service shows to who watches it: numbers on a port of its own, and the same to a collector; never a secret. */
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { once } from "node:events"
 import { createServer } from "node:http"
@@ -9,8 +9,10 @@ import { randomUUID } from "node:crypto"
 import { read, rows, sections } from "./support/Markdown.ts"
 import { send } from "./support/Http.ts"
 import { Agent } from "./support/McpAgent.ts"
+import { makeRegisteredPhone } from "./support/Phone.ts"
 import { freePort, serviceProcess } from "./support/Process.ts"
 import { Service } from "./support/Service.ts"
+import { makePerson } from "./support/SignIn.ts"
 import { fresh } from "./support/Steps.ts"
 
 const watched = Effect.gen(function* () {
@@ -33,15 +35,59 @@ const busy = Effect.fnUntraced(function* (server: { readonly url: string }) {
   yield* send(`${server.url}/bridge/v1/tokens/rotate/confirm`, confirm)
   const agent = (yield* Agent.make(service)).at(server)
   yield* agent.call("memory_get", { id: randomUUID() })
-  yield* send(`${server.url}/nowhere/${token}`, { method: "GET" })
+  yield* agent.call("memory_search", { query: "harbour" })
+  yield* strays(server, token)
   yield* send(`${server.url}/healthz`, { method: "DELETE" })
-  return [
+  const { signature_b64 } = yield* bridge.proofBody(challenge)
+  const secrets: ReadonlyArray<unknown> = [
     token,
-    prepared.body.access_token,
+    prepared.body.successor_token,
     bridge.credential,
     agent.token,
-    challenge.body.nonce
-  ] as ReadonlyArray<string>
+    challenge.body.nonce_b64,
+    signature_b64,
+    ...planted
+  ]
+  for (const secret of secrets) assert.isString(secret)
+  return secrets as ReadonlyArray<string>
+})
+
+/** What a sign-in carries in addresses, forms and cookies. */
+const planted = ["a-state-of-a-client", "a-code-of-a-client", "a-challenge-of-a-client", "a-cookie-of-a-browser"]
+
+const unescaped = (text: string) =>
+  text.replaceAll(/%([\da-f]{2})/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
+
+/** Secrets where none belong, and where they have to be: in paths and queries, escaped or not, and in headers. */
+const strays = Effect.fnUntraced(function* (server: { readonly url: string }, token: string) {
+  const [state, code, code_challenge, cookie] = planted
+  const escaped = [...token].map((letter) => `%${letter.charCodeAt(0).toString(16)}`).join("")
+  const query = new URLSearchParams({
+    state: state!,
+    code: code!,
+    code_challenge: code_challenge!,
+    access_token: token
+  })
+  const headers = {
+    cookie: `__Host-oauth=${cookie}`,
+    referer: `${server.url}/?${query}`,
+    "user-agent": token,
+    "x-request-id": token,
+    traceparent: `00-${"1".repeat(32)}-${"2".repeat(16)}-01`,
+    tracestate: `vendor=${token.slice(0, 40)}`
+  }
+  for (const path of [
+    `/nowhere/${token}`,
+    `/nowhere/${escaped}`,
+    `/nowhere?${query}`,
+    `/authorize?${query}`,
+    `/oauth/consent?${query}`,
+    `/bridge/v1/tokens/self?${query}`
+  ]) {
+    yield* send(`${server.url}${path}`, { method: "GET", headers })
+  }
+  const form = { "content-type": "application/x-www-form-urlencoded" }
+  yield* send(`${server.url}/token`, { headers: form, body: `grant_type=authorization_code&${query}` })
 })
 
 /** The values of one metric by its labels as they are printed. */
@@ -64,11 +110,11 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
       const requests = values(page, "service_http_requests_total")
       assert.deepInclude(requests, {
         'method="POST",route="/bridge/v1/enrollment/challenges",status="201"': 1,
-        'method="POST",route="/mcp",status="200"': 1,
-        'method="other",route="unknown",status="404"': 1,
+        'method="POST",route="/mcp",status="200"': 2,
+        'method="other",route="unknown",status="404"': 3,
         'method="other",route="/healthz",status="405"': 1
       })
-      assert.strictEqual(values(page, "service_http_request_duration_seconds_count")['route="/mcp"'], 1)
+      assert.strictEqual(values(page, "service_http_request_duration_seconds_count")['route="/mcp"'], 2)
       for (const secret of [...secrets, "nowhere"]) assert.notInclude(page, secret)
     })
   )
@@ -86,7 +132,11 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
       assert.strictEqual(rotations['operation="prepare",code="ok"'], 1)
       assert.strictEqual(Object.keys(rotations).filter((labels) => labels.startsWith('operation="confirm"')).length, 1)
       assert.isUndefined(rotations['operation="confirm",code="ok"'])
-      assert.deepEqual(values(page, "service_mcp_tool_calls_total"), { 'tool="memory_get",code="memory_not_found"': 1 })
+      assert.deepEqual(values(page, "service_mcp_tool_calls_total"), {
+        'tool="memory_get",code="memory_not_found"': 1,
+        'tool="memory_search",code="ok"': 1
+      })
+      assert.strictEqual(values(page, "service_mcp_tool_duration_seconds_count")['tool="memory_search"'], 1)
       assert.deepEqual(values(page, "service_database_up"), { "": 1 })
       assert.isAbove(values(page, "service_bridge_rotations_pending")[""]!, 0)
       assert.isAbove(values(page, "service_database_size_bytes")[""]!, 1_000_000)
@@ -129,6 +179,46 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
       yield* send(`${server.url}/bridge/v1/tokens/self`, { method: "GET", bearer: token })
       const suspicions = values(yield* scrape, "service_bridge_suspicions_total")
       assert.strictEqual(suspicions['action="bridge.token_reused_after_rotation"'], 1)
+    })
+  )
+
+  it.effect("sees which notifications wait, that their environment is paused, and what became of them", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      const phone = yield* makeRegisteredPhone(service, yield* makePerson(service))
+      const { scrape } = yield* watched
+      const notify = sql`
+        insert into push_outbox (
+          delivery_id, event_id, device_id, project_id, kind, priority, collapse_key, state, not_before, expires_at,
+          created_at)
+        select gen_random_uuid(), gen_random_uuid(), device_id, project_id, 'task.blocked', 2, gen_random_uuid()::text,
+               'pending', clock_timestamp() - interval '5 minutes', clock_timestamp() + interval '1 day',
+               clock_timestamp()
+          from mobile_device
+         where device_id = ${phone.device_id}::uuid`
+      yield* notify
+      yield* Effect.repeat(sql`select 1 from push_outbox where state = 'delivered'`, {
+        schedule: Schedule.spaced("50 millis"),
+        until: (rows) => rows.length === 1
+      })
+      // What is due stays so: APNs asked to leave the device alone.
+      yield* sql`update mobile_device set resting_until = clock_timestamp() + interval '1 hour'`
+      yield* notify
+      yield* sql`
+        insert into push_provider_state (provider, environment, paused_until, reason, failures)
+        values ('apns', 'production', clock_timestamp() + interval '1 hour', 'TopicDisallowed', 1)`
+      const page = yield* scrape
+      assert.strictEqual(values(page, "service_push_due")[""], 1)
+      assert.isAtLeast(values(page, "service_push_oldest_due_seconds")[""]!, 300)
+      assert.deepEqual(values(page, "service_push_paused"), {
+        'environment="production"': 1,
+        'environment="development"': 0
+      })
+      const deliveries = values(page, "service_push_deliveries_total")
+      assert.strictEqual(deliveries['environment="production",outcome="delivered"'], 1)
+      assert.strictEqual(deliveries['environment="production",outcome="dead"'], 0)
+      yield* sql`delete from push_provider_state`
     })
   )
 
@@ -183,8 +273,10 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
       assert.include(received.get("/v1/traces"), '"Enrollment.prove"')
       assert.include(received.get("/v1/metrics"), "service_bridge_enrollments_total")
       assert.include(received.get("/v1/logs"), '"Answered"')
-      const all = [...received.values()].join("")
+      // As it is, and as it would be read from an address.
+      const all = unescaped([...received.values()].join(""))
       for (const secret of secrets) assert.notInclude(all, secret)
+      assert.include(received.get("/v1/traces"), "<redacted>")
       assert.notInclude(received.get("/v1/traces"), `${url}/v1`)
     })
   )

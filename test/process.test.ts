@@ -8,7 +8,7 @@ import { exchange } from "./support/Raw.ts"
 import { rawLine } from "./support/RawLine.ts"
 import { instance, Service } from "./support/Service.ts"
 import { fresh } from "./support/Steps.ts"
-import { waitingForLock } from "./support/Waiting.ts"
+import { nobodyWaits, waitingForLock } from "./support/Waiting.ts"
 
 layer(Service.layer, { timeout: "60 seconds" })("the server", (it) => {
   it.effect("cuts off at once who comes when it holds as many connections as it may", () =>
@@ -62,7 +62,32 @@ layer(Service.layer, { timeout: "60 seconds" })("the server", (it) => {
   )
 })
 
-// A process has the real time, so the test has it, too.
+// A process has the real time, so the tests have it, too.
+layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that starts", (it) => {
+  it.effect("goes on when the database refuses its first question", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const asked = yield* Deferred.make<void>()
+      const locked = yield* Deferred.make<void>()
+      const lock = sql`lock table oauth_grant in access exclusive mode`.pipe(
+        Effect.andThen(Deferred.succeed(locked, undefined)),
+        Effect.andThen(Deferred.await(asked)),
+        sql.withTransaction
+      )
+      yield* Effect.forkChild(lock)
+      yield* Deferred.await(locked)
+      const starting = yield* Effect.forkChild(serviceProcess())
+      // It waits for the lock, gives up, and waits again.
+      yield* waitingForLock
+      yield* nobodyWaits
+      yield* waitingForLock
+      yield* Deferred.succeed(asked, undefined)
+      const { url } = yield* Fiber.join(starting)
+      assert.strictEqual((yield* send(`${url}/readyz`, { method: "GET" })).status, 200)
+    })
+  )
+})
+
 layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that is told to stop", (it) => {
   it.effect("finishes what it has begun, takes nothing new, and exits with 0", () =>
     Effect.gen(function* () {

@@ -6,51 +6,16 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { readdirSync, readFileSync } from "node:fs"
-import { join } from "node:path"
-import { inject } from "vitest"
 import { Bridges } from "../src/bridge/Bridges.ts"
 import { generateKeyPair } from "../src/crypto/KeyPair.ts"
 import * as Tokens from "../src/crypto/Tokens.ts"
 import { Bridge } from "./support/Bridge.ts"
-import { forms, search, utf8 } from "./support/Canaries.ts"
 import { type Answer, send } from "./support/Http.ts"
 import { recording } from "./support/Lines.ts"
-import { allRows } from "./support/Rows.ts"
+import { forms, search, utf8 } from "./support/Canaries.ts"
+import { filesSince, lsn, rowsAsText } from "./support/Secrets.ts"
 import { environment, instance } from "./support/Service.ts"
 import { TestDatabase } from "./support/TestDatabase.ts"
-
-/** Files of PostgreSQL: the database, what all databases share, the log, and the WAL since `start`. */
-const filesSince = Effect.fnUntraced(function* (start: string) {
-  const sql = yield* SqlClient.SqlClient
-  const { directory, log } = inject("cluster")
-  yield* sql.unsafe("checkpoint").unprepared
-  const [row] = yield* sql<{ folder: string; first: string; last: string }>`
-    select 'base/' || oid as folder, pg_walfile_name(${start}::pg_lsn) as first,
-           pg_walfile_name(pg_current_wal_lsn()) as last
-      from pg_database
-     where datname = current_database()`
-  const { first, folder, last } = row!
-  const within = (path: string) => readdirSync(join(directory, path)).map((name) => join(path, name))
-  const wal = within("pg_wal").filter((path) => path >= join("pg_wal", first) && path <= join("pg_wal", last))
-  const files = [...within(folder), ...within("global").filter((path) => !path.endsWith(".pid")), ...wal]
-  assert.isNotEmpty(wal)
-  return {
-    ...Object.fromEntries(files.map((file) => [file, readFileSync(join(directory, file))])),
-    log: readFileSync(log)
-  }
-})
-
-const rowsAsText = Effect.map(allRows, (tables) => {
-  const places = Object.entries(tables).map(([name, rows]) => [`table ${name}`, utf8(rows.join("\n"))] as const)
-  return Object.fromEntries(places)
-})
-
-const lsn = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<{ lsn: string }>`select pg_current_wal_lsn()::text as lsn`
-  return row!.lsn
-})
 
 layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
   it.effect("are nowhere after the whole story of enrollment", () =>

@@ -29,7 +29,7 @@ export const person = (
 }
 
 /** 1. Opens the page. 2. Says who it is, by a project token. 3. Allows; answers the address it is sent back to. */
-const consents = (authorize: URL, project_token: Redacted.Redacted<string>, via: typeof fetch) =>
+export const consents = (authorize: URL, project_token: Redacted.Redacted<string>, via: typeof fetch) =>
   Effect.tryPromise({
     try: async (signal) => {
       let cookie = ""

@@ -12,6 +12,7 @@ import { Bridge } from "../../src/client/Bridge.ts"
 import { Client } from "../../src/client/Client.ts"
 import { Journal } from "../../src/client/Journal.ts"
 import { kinds } from "../../src/crypto/Tokens.ts"
+import { type ApnsSimulator, settingsFor } from "../../test/support/ApnsSimulator.ts"
 
 export class DemoError extends Data.TaggedError("DemoError")<{ readonly message: string }> {}
 
@@ -47,10 +48,11 @@ export const shown = (text: string) =>
     )
     .replaceAll(/"(nonce|signature)_b64":"([^"]*)"/g, (_, name, value) => `"${name}_b64":"…(${value.length})"`)
 
-/** On a server that runs already, or on one of its own that ends with the demo. */
-export const stage = Effect.fnUntraced(function* (running: string | undefined) {
+/** On a server that runs already, or on one of its own that ends with the demo and delivers to that APNs. */
+export const stage = Effect.fnUntraced(function* (running: string | undefined, apns?: ApnsSimulator) {
   const scratch = yield* temporary
-  const env = running === undefined ? yield* ownServer(scratch) : process.env
+  const delivering = apns === undefined ? {} : settingsFor(apns, scratch)
+  const env = running === undefined ? yield* ownServer(scratch, delivering) : process.env
   const base_url = running?.replace(/\/$/, "") ?? env["SERVICE_BASE_URL"]!
 
   const admin = Effect.fnUntraced(function* (...args: ReadonlyArray<string>) {
@@ -141,7 +143,7 @@ const legible = (body: string) => {
       : JSON.stringify(result.structuredContent)
 }
 
-const print = (line: string) => console.log(shown(line))
+export const print = (line: string) => console.log(shown(line))
 
 const temporary = Effect.acquireRelease(
   Effect.sync(() => {
@@ -158,11 +160,12 @@ const temporary = Effect.acquireRelease(
     })
 )
 
-const ownServer = Effect.fnUntraced(function* (scratch: string) {
+const ownServer = Effect.fnUntraced(function* (scratch: string, delivering: Readonly<Record<string, string>>) {
   const port = yield* Effect.promise(freePort)
   const { DATABASE_URL: _, ...rest } = process.env
   const env: NodeJS.ProcessEnv = {
     ...rest,
+    ...delivering,
     SERVICE_DATA_DIR: join(scratch, "data"),
     SERVICE_HOST: "127.0.0.1",
     SERVICE_PORT: String(port),

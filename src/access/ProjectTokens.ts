@@ -9,7 +9,7 @@ import { Audit } from "../audit/Audit.ts"
 import { uuidAt } from "../crypto/Random.ts"
 import * as Tokens from "../crypto/Tokens.ts"
 import { DatabaseClock } from "../database/Clock.ts"
-import { persistence } from "../database/Persistence.ts"
+import { persistence, untilSettled } from "../database/Persistence.ts"
 import { after } from "../wire/Instant.ts"
 import { expanded, ofRole, type Role, type Scope } from "../wire/Scopes.ts"
 import { type ProjectTokenRefusal, refuseOperator as refuse } from "./Errors.ts"
@@ -28,14 +28,7 @@ export interface Secret {
   readonly token: Redacted.Redacted<string>
 }
 
-export interface Issued {
-  readonly token_id: string
-  readonly project_id: string
-  readonly role: Role
-  readonly scopes: ReadonlyArray<Scope>
-  readonly expires_at: Date | null
-}
-
+type Issued = typeof Store.Issued.Type
 type ProjectToken = typeof Store.ProjectToken.Type
 type Lost = ProjectTokenRefusal<"bridge_persistence_error">
 
@@ -44,7 +37,7 @@ export class ProjectTokens extends Context.Service<
   {
     /** A fresh token and its id, not yet known to the database. */
     readonly mint: Effect.Effect<Secret, Lost>
-    /** `secret` comes from the caller, who has put it into a file already. */
+    /** `secret` comes from the caller, who has put it into a file already. May be repeated with the same secret. */
     readonly issue: (
       order: Order,
       secret: Secret
@@ -59,7 +52,7 @@ export class ProjectTokens extends Context.Service<
     readonly revoke: (
       token_id: string
     ) => Effect.Effect<
-      { readonly revoked_at: Date; readonly grant_ids: ReadonlyArray<string> },
+      { readonly project_id: string; readonly revoked_at: Date; readonly grant_ids: ReadonlyArray<string> },
       Lost | ProjectTokenRefusal<"project_token_not_found">
     >
   }
@@ -77,32 +70,49 @@ export class ProjectTokens extends Context.Service<
       })
 
       const issue = Effect.fn("ProjectTokens.issue")(
-        function* ({ project_id, role, scopes, ttl }: Order, { token, token_id }: Secret) {
+        function* (order: Order, secret: Secret) {
           const now = yield* clock.now
-          const project = yield* store.findProject(project_id)
-          if (Option.isNone(project)) return yield* refuse("project_not_found")
-          if (project.value.disabled) return yield* refuse("project_disabled")
-          const allowed = ofRole(role)
-          if (!scopes.every((scope) => allowed.includes(scope))) return yield* refuse("scope_not_allowed")
-          const issued = {
-            token_id,
-            project_id,
-            role,
-            scopes: expanded(scopes.length === 0 ? allowed : scopes),
-            expires_at: Option.getOrNull(Option.map(ttl, (duration) => after(now, duration)))
-          }
-          yield* store.insert({ ...issued, token_hash: Tokens.hash(token) }, now)
-          yield* audit.done(now, {
-            action: "project_token.issued",
-            project_id,
-            actor: "operator",
-            subject: { project_token_id: token_id }
-          })
-          return issued
+          const token_hash = Tokens.hash(secret.token)
+          const earlier = store.findIssued(token_hash)
+          const { token_id } = secret
+          return yield* untilSettled(
+            Effect.filterOrElse(earlier, Option.isSome, () => insert(order, { token_id, token_hash }, now))
+          )
         },
         sql.withTransaction,
         persistence
       )
+
+      /** None: an earlier attempt, whose answer was lost, has just committed. */
+      const insert = Effect.fnUntraced(function* (
+        { project_id, role, scopes, ttl }: Order,
+        token: { readonly token_id: string; readonly token_hash: Uint8Array },
+        now: Date
+      ) {
+        const project = yield* store.findProject(project_id)
+        if (Option.isNone(project)) return yield* refuse("project_not_found")
+        if (project.value.disabled) return yield* refuse("project_disabled")
+        const allowed = ofRole(role)
+        if (!scopes.every((scope) => allowed.includes(scope))) return yield* refuse("scope_not_allowed")
+        const issued = yield* store.insert(
+          {
+            ...token,
+            project_id,
+            role,
+            scopes: expanded(scopes.length === 0 ? allowed : scopes),
+            expires_at: Option.getOrNull(Option.map(ttl, (duration) => after(now, duration)))
+          },
+          now
+        )
+        if (Option.isNone(issued)) return issued
+        yield* audit.done(now, {
+          action: "project_token.issued",
+          project_id,
+          actor: "operator",
+          subject: { project_token_id: token.token_id }
+        })
+        return issued
+      })
 
       const list = Effect.fn("ProjectTokens.list")(function* (project_id: string) {
         if (Option.isNone(yield* store.findProject(project_id))) return yield* refuse("project_not_found")
@@ -114,14 +124,17 @@ export class ProjectTokens extends Context.Service<
           const now = yield* clock.now
           const revoked = yield* store.revoke(token_id, now)
           if (Option.isNone(revoked)) return yield* refuse("project_token_not_found")
+          const { first, project_id, revoked_at } = revoked.value
           const grants = yield* store.endGrants(token_id, now)
-          yield* audit.done(now, {
-            action: "project_token.revoked",
-            project_id: revoked.value.project_id,
-            actor: "operator",
-            subject: { project_token_id: token_id }
-          })
-          return { revoked_at: revoked.value.revoked_at, grant_ids: grants.map(({ grant_id }) => grant_id) }
+          if (first) {
+            yield* audit.done(now, {
+              action: "project_token.revoked",
+              project_id,
+              actor: "operator",
+              subject: { project_token_id: token_id }
+            })
+          }
+          return { project_id, revoked_at, grant_ids: grants.map(({ grant_id }) => grant_id) }
         },
         sql.withTransaction,
         persistence

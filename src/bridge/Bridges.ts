@@ -61,8 +61,8 @@ export class Bridges extends Context.Service<
           if (first) {
             const event_id = yield* uuidAt(now)
             yield* outbox.enqueue(now, { kind: "bridge.revoked", event_id, project_id, about: identity_id })
+            yield* audit.done(now, { action: "bridge.revoked", project_id, actor: "operator", subject: { bridge_id } })
           }
-          yield* audit.done(now, { action: "bridge.revoked", project_id, actor: "operator", subject: { bridge_id } })
           return { revoked_at: revoked.value.revoked_at }
         },
         sql.withTransaction,

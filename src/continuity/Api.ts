@@ -12,8 +12,21 @@ const between = (minimum: number, maximum: number) => Schema.Int.check(Schema.is
 const atMost = <S extends Schema.Constraint>(item: S, most: number) =>
   Schema.Array(item).check(Schema.isMaxLength(most))
 
-const Tag = Schema.String.check(Schema.isPattern(/^[a-z0-9][a-z0-9._:/-]{0,63}$/u))
-const Tags = atMost(Tag, 16)
+const Tag = Schema.String.check(
+  Schema.isPattern(/^[a-z0-9][a-z0-9._:/-]{0,63}$/u, {
+    expected: "1 to 64 lower-case letters, digits and ._:/- that begin with a letter or digit"
+  })
+)
+export const Tags = atMost(Tag, 16)
+export const Title = line(200)
+/** Of an entry; that of a task may be empty. */
+export const Body = prose(16_384)
+export const TaskBody = optionalProse(16_384)
+/** Of a session, a worker, a thread, an assignee. */
+export const Name = line(128)
+export const BlockedReason = prose(500)
+export const Summary = prose(4000)
+export const Steps = atMost(prose(500), 10)
 const Cursor = Schema.String.check(Schema.isMaxLength(1024))
 
 export const Kind = Schema.Literals(["note", "decision"])
@@ -45,11 +58,11 @@ export type MemoryEntry = typeof MemoryEntry.Type
 
 export const MemoryAdd = Schema.Struct({
   kind: Kind,
-  body: prose(16_384),
-  title: Schema.optionalKey(line(200)),
+  body: Body,
+  title: Schema.optionalKey(Title),
   tags: Schema.optionalKey(Tags),
   supersedes: Schema.optionalKey(Id),
-  session_ref: Schema.optionalKey(line(128)),
+  session_ref: Schema.optionalKey(Name),
   task_id: Schema.optionalKey(Id),
   idempotency_key: Schema.optionalKey(IdempotencyKey)
 })
@@ -126,7 +139,9 @@ const Repository = line(256).check(
   // Credentials hide in these parts of an address.
   Schema.makeFilter((name: string) => !/[@?#]/.test(name), { expected: "a name without userinfo, query or fragment" })
 )
-const CommitId = Schema.String.check(Schema.isPattern(/^([0-9a-f]{40}|[0-9a-f]{64})$/u))
+const CommitId = Schema.String.check(
+  Schema.isPattern(/^([0-9a-f]{40}|[0-9a-f]{64})$/u, { expected: "a whole commit id, 40 or 64 lower-case hex digits" })
+)
 
 /** Where the code stands that the session leaves. */
 export const GitCheckpoint = Schema.Struct({
@@ -139,13 +154,13 @@ export const GitCheckpoint = Schema.Struct({
 })
 
 export const NewReceipt = Schema.Struct({
-  session_ref: line(128),
-  worker: line(128),
-  thread: Schema.optionalKey(line(128)),
+  session_ref: Name,
+  worker: Name,
+  thread: Schema.optionalKey(Name),
   outcome: Outcome,
-  summary: prose(4000),
-  next_steps: Schema.optionalKey(atMost(prose(500), 10)),
-  pitfalls: Schema.optionalKey(atMost(prose(500), 10)),
+  summary: Summary,
+  next_steps: Schema.optionalKey(Steps),
+  pitfalls: Schema.optionalKey(Steps),
   git_checkpoint: Schema.optionalKey(GitCheckpoint)
 })
 export type NewReceipt = typeof NewReceipt.Type
@@ -169,8 +184,8 @@ export const Receipt = Schema.Struct({
 export type Receipt = typeof Receipt.Type
 
 export const TaskCreate = Schema.Struct({
-  title: line(200),
-  body: Schema.optionalKey(optionalProse(16_384)),
+  title: Title,
+  body: Schema.optionalKey(TaskBody),
   priority: Schema.optionalKey(between(0, 4)),
   tags: Schema.optionalKey(Tags),
   depends_on: Schema.optionalKey(atMost(Id, 32)),
@@ -192,7 +207,7 @@ export type TaskFound = typeof TaskFound.Type
 export const TaskList = Schema.Struct({
   status: Schema.optionalKey(atMost(Status, 5)),
   ready: Schema.optionalKey(Schema.Boolean),
-  assignee: Schema.optionalKey(line(128)),
+  assignee: Schema.optionalKey(Name),
   tag: Schema.optionalKey(Tag),
   limit: Schema.optionalKey(between(1, 100)),
   cursor: Schema.optionalKey(Cursor),
@@ -208,14 +223,14 @@ export type TaskPage = typeof TaskPage.Type
 export const TaskUpdate = Schema.Struct({
   id: Id,
   expected_version: between(1, 2_147_483_647),
-  title: Schema.optionalKey(line(200)),
-  body: Schema.optionalKey(optionalProse(16_384)),
+  title: Schema.optionalKey(Title),
+  body: Schema.optionalKey(TaskBody),
   status: Schema.optionalKey(Status),
   priority: Schema.optionalKey(between(0, 4)),
   tags: Schema.optionalKey(Tags),
   depends_on: Schema.optionalKey(atMost(Id, 32)),
-  assignee: Schema.optionalKey(Schema.NullOr(line(128))),
-  blocked_reason: Schema.optionalKey(prose(500)),
+  assignee: Schema.optionalKey(Schema.NullOr(Name)),
+  blocked_reason: Schema.optionalKey(BlockedReason),
   blocked_kind: Schema.optionalKey(BlockedKind),
   receipt: Schema.optionalKey(NewReceipt),
   idempotency_key: Schema.optionalKey(IdempotencyKey)

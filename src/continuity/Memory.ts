@@ -9,6 +9,7 @@ import { uuidAt } from "../crypto/Random.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence, untilSettled } from "../database/Persistence.ts"
 import type { Replayable } from "../wire/Headers.ts"
+import { withDetails } from "../wire/Refusal.ts"
 import { excerpt } from "../wire/Text.ts"
 import { type MemoryAdd, MemoryEntry, type MemoryHits, type MemorySearch } from "./Api.ts"
 import * as Cursor from "./Cursor.ts"
@@ -16,6 +17,7 @@ import { type ContinuityRefusal, refuse } from "./Errors.ts"
 import * as Idempotency from "./Idempotency.ts"
 import * as Store from "./MemoryStore.ts"
 import { asked, searchable } from "./Search.ts"
+import * as SearchStore from "./SearchStore.ts"
 
 type Lost = ContinuityRefusal<"bridge_persistence_error">
 
@@ -50,6 +52,7 @@ export class Memory extends Context.Service<
       const clock = yield* DatabaseClock
       const audit = yield* Audit
       const store = Store.make(sql)
+      const finding = SearchStore.make(sql)
       const { once } = Idempotency.make(sql)
 
       const add = Effect.fn("Memory.add")(function* (actor: Actor, asked: MemoryAdd) {
@@ -82,7 +85,7 @@ export class Memory extends Context.Service<
 
         const explain = Effect.gen(function* () {
           if (entry.task_id !== null && (yield* store.findTask(project_id, entry.task_id)).length === 0) {
-            return yield* refuse("task_not_found")
+            return yield* withDetails(refuse("task_not_found"), { field: "task_id" })
           }
           const old = entry.supersedes === null ? Option.none() : yield* store.find(project_id, entry.supersedes)
           if (Option.isNone(old)) return yield* refuse("memory_not_found")
@@ -107,11 +110,11 @@ export class Memory extends Context.Service<
       const search = Effect.fn("Memory.search")(function* ({ project_id }: Actor, options: MemorySearch) {
         const { cursor, kind, limit = 10, query = "", tags } = options
         const filter = { kind, tags }
-        const wanted = asked(query)
-        const lexemes = query.trim() === "" ? Option.none() : yield* store.countLexemes(wanted)
-        if (Option.isSome(lexemes) && lexemes.value.count > 0) {
+        const wanted = query.trim() === "" ? [] : yield* store.lexemesAsked(asked(query))
+        if (wanted.length > 0) {
           if (cursor !== undefined) return yield* refuse("cursor_invalid")
-          const hits = yield* store.ranked(project_id, wanted, filter, limit)
+          const lexemes = wanted.map(({ lexeme }) => lexeme)
+          const hits = yield* finding.ranked(project_id, lexemes, filter, limit)
           return {
             entries: hits.map((hit) => ({ ...hitOf(hit), score: rounded(hit.score) })),
             matched: "ranked" as const
@@ -119,12 +122,12 @@ export class Memory extends Context.Service<
         }
         const filters = ["memory_search", kind ?? null, tags ?? []]
         const after = yield* Cursor.read(cursor, After, filters)
-        const found = yield* store.recent(project_id, filter, after, limit)
-        const page = found.slice(0, limit)
+        const newest = yield* finding.recent(project_id, filter, after, limit)
+        const page = newest.slice(0, limit)
         const last = page.at(-1)
         return {
           entries: page.map(hitOf),
-          ...(found.length > limit && last !== undefined
+          ...(newest.length > limit && last !== undefined
             ? { next_cursor: Cursor.write([last.created_at.toISOString(), last.id], filters) }
             : undefined),
           matched: "recent" as const
@@ -159,21 +162,18 @@ const After = Schema.Tuple([Cursor.Time, Cursor.Id])
 export const textOf = ({ body, tags, title }: Pick<Store.Entry, "body" | "tags" | "title">) =>
   searchable([...(title === firstLine(body) ? [] : [title]), body, ...tags].join("\n"))
 
-const firstLine = (body: string) =>
-  excerpt(
-    body
-      .trim()
-      .split(/\r?\n/, 1)[0]!
-      .replaceAll(/\p{Cc}+/gu, " "),
-    200
-  )
+/** A body is not blank, so one of its lines is not. */
+const firstLine = (body: string) => {
+  const lines = body.split(/\r?\n/).map((line) => line.replaceAll(/\p{Cc}+/gu, " ").trim())
+  return excerpt(lines.find((line) => line !== "") ?? "", 200)
+}
 
 const entryOf = ({ actor, role, session_ref, source, task_id, ...entry }: Store.Entry): MemoryEntry => ({
   ...entry,
   provenance: { actor, role, session_ref, task_id, source }
 })
 
-const hitOf = ({ body, created_at, id, kind, tags, title }: Store.Hit) => ({
+const hitOf = ({ body, created_at, id, kind, tags, title }: SearchStore.Hit) => ({
   id,
   kind,
   title,

@@ -1,6 +1,6 @@
-/** The statements of memory and of its search. */
+/** The statements that write memory, its postings with it, and read single entries. */
 import { Schema } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 import { auditRow, type Trace } from "../wire/AuditRow.ts"
 import { firstRow, rows } from "../wire/Rows.ts"
 
@@ -25,17 +25,6 @@ export const Entry = Schema.Struct({
 })
 export type Entry = typeof Entry.Type
 
-const Hit = Schema.Struct({
-  id: Schema.String,
-  kind: Kind,
-  title: Schema.String,
-  body: Schema.String,
-  tags: Schema.Array(Schema.String),
-  created_at: Schema.Date
-})
-export type Hit = typeof Hit.Type
-const RankedHit = Schema.Struct({ ...Hit.fields, score: Schema.Finite })
-
 /** What Search.ts makes of a text: `words` and `parts` for to_tsvector, `grams` as lexemes with their `counts`. */
 export interface Searchable {
   readonly words: string
@@ -44,26 +33,30 @@ export interface Searchable {
   readonly counts: ReadonlyArray<number>
 }
 
-export interface Filter {
-  readonly kind?: string | undefined
-  readonly tags?: ReadonlyArray<string> | undefined
-}
-
 export const make = (sql: SqlClient.SqlClient) => {
   /** Lexemes and how often they stand, from what Search.ts prepared. A lexeme of both tsvectors counts once. */
-  const lexemes = ({ counts, grams, parts, words }: Searchable) => sql`
+  const lexemesOf = ({ counts, grams, parts, words }: Readonly<Record<keyof Searchable, Statement.Fragment>>) => sql`
     select lexeme, max(tf)::int as tf
       from (select lexeme, cardinality(positions) as tf from unnest(to_tsvector('english', ${words}))
             union all
             select lexeme, cardinality(positions) from unnest(to_tsvector('english', ${parts}))
             union all
-            select lexeme, tf from unnest(${grams}::text[], ${counts}::int[]) as gram (lexeme, tf)) l
+            select lexeme, tf from unnest(${grams}, ${counts}) as gram (lexeme, tf)) l
      group by lexeme`
 
-  const countEntry = (project_id: string, id: string, by: 1 | -1, from: string) => sql`
+  const lexemes = ({ counts, grams, parts, words }: Searchable) =>
+    lexemesOf({
+      words: sql`${words}::text`,
+      parts: sql`${parts}::text`,
+      grams: sql`${grams}::text[]`,
+      counts: sql`${counts}::int[]`
+    })
+
+  const countEntries = (project_id: string, by: 1 | -1, from: string) => sql`
     insert into memory_count as c (project_id, part, active)
-    select ${project_id}::uuid, get_byte(uuid_send(${id}::uuid), 15) % 16, ${by}
+    select ${project_id}::uuid, get_byte(uuid_send(id), 15) % 16, count(*) * ${by}
       from ${sql.literal(from)}
+     group by 2
         on conflict (project_id, part) do update
        set active = c.active + excluded.active`
 
@@ -108,7 +101,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         select added.project_id, lexeme.lexeme, added.id, lexeme.tf, (select sum(tf) from lexeme)
           from added, lexeme
       ), counted as (
-        ${countEntry(project_id, entry.id, 1, "added")}
+        ${countEntries(project_id, 1, "added")}
       ), audited as (${auditRow(sql, trace, {
         action: "memory.added",
         from: "added",
@@ -118,16 +111,27 @@ export const make = (sql: SqlClient.SqlClient) => {
       })})
       select id from added`)
 
-  /** Makes an active entry that was added without it known to the search. */
-  const post = (project_id: string, id: string, text: Searchable) => sql`
-    with lexeme as materialized (
-      ${lexemes(text)}
+  /** Makes active entries that were added without it known to the search. */
+  const post = (project_id: string, entries: ReadonlyArray<Searchable & { readonly id: string }>) => sql`
+    with text as materialized (
+      select id, words, parts, grams, counts
+        from jsonb_to_recordset(${JSON.stringify(entries)}::jsonb)
+          as t (id uuid, words text, parts text, grams text[], counts int[])
+    ), lexeme as materialized (
+      select t.id, l.lexeme, l.tf, sum(l.tf) over (partition by t.id) as dl
+        from text t
+       cross join lateral (${lexemesOf({
+         words: sql`t.words`,
+         parts: sql`t.parts`,
+         grams: sql`t.grams`,
+         counts: sql`t.counts`
+       })}) l
     ), posted as (
       insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
-      select ${project_id}::uuid, lexeme, ${id}::uuid, tf, (select sum(tf) from lexeme)
+      select ${project_id}::uuid, lexeme, id, tf, dl
         from lexeme
-    ), one as (select 1)
-    ${countEntry(project_id, id, 1, "one")}`
+    )
+    ${countEntries(project_id, 1, "text")}`
 
   /**
    * Takes an inactive entry out of the search. The lexemes are made again from its text, because an index of postings by
@@ -142,8 +146,8 @@ export const make = (sql: SqlClient.SqlClient) => {
        where p.project_id = ${project_id}::uuid
          and p.lexeme = lexeme.lexeme
          and p.entry_id = ${id}::uuid
-    ), one as (select 1)
-    ${countEntry(project_id, id, -1, "one")}`
+    ), one as (select ${id}::uuid as id)
+    ${countEntries(project_id, -1, "one")}`
 
   const archive = (project_id: string, id: string) =>
     firstRow(Entry)(sql`
@@ -173,83 +177,9 @@ export const make = (sql: SqlClient.SqlClient) => {
        where project_id = ${project_id}::uuid
          and id = ${id}::uuid`)
 
-  const matching = ({ kind, tags }: Filter) => sql`
-    ${kind === undefined ? sql`true` : sql`e.kind = ${kind}`}
-    and ${tags === undefined || tags.length === 0 ? sql`true` : sql`e.tags @> ${tags}::text[]`}`
+  /** What a query is searched by: nothing, when it is of stop words only. */
+  const lexemesAsked = (query: Searchable) =>
+    rows(Schema.Struct({ lexeme: Schema.String }))(sql`select lexeme from (${lexemes(query)}) l`)
 
-  /** How many lexemes a query has: none, when it is of stop words only. */
-  const countLexemes = (query: Searchable) =>
-    firstRow(Schema.Struct({ count: Schema.Int }))(sql`select count(*)::int as count from (${lexemes(query)}) l`)
-
-  /**
-   * BM25 with k1 1.2, b 0.3 and a constant average length: with so small a b the average hardly matters.
-   * Without filters the best are cut before they are joined, so that a search reads `limit` entries.
-   */
-  const ranked = (project_id: string, query: Searchable, filter: Filter, limit: number) => {
-    const filtered = filter.kind !== undefined || (filter.tags?.length ?? 0) > 0
-    return rows(RankedHit)(sql`
-      with asked as materialized (
-        ${lexemes(query)}
-      ), hit as materialized (
-        select p.entry_id, p.lexeme, p.tf, p.dl
-          from memory_posting p
-         where p.project_id = ${project_id}::uuid
-           and p.lexeme = any (array(select lexeme from asked))
-      ), frequency as (
-        select lexeme, count(*)::float8 as df
-          from hit
-         group by lexeme
-      ), size as (
-        select coalesce(sum(active), 0)::float8 as n
-          from memory_count
-         where project_id = ${project_id}::uuid
-      ), scored as (
-        select hit.entry_id,
-               sum(ln(1 + greatest(size.n - f.df + 0.5, 0.5) / (f.df + 0.5))
-                   * hit.tf * 2.2 / (hit.tf + 1.2 * (0.7 + 0.3 * hit.dl / 20.0))) as score
-          from hit
-          join frequency f using (lexeme)
-         cross join size
-         ${
-           filtered
-             ? sql`join memory_entry e on e.project_id = ${project_id}::uuid and e.id = hit.entry_id and e.active
-                    and ${matching(filter)}`
-             : sql``
-         }
-         group by hit.entry_id
-         order by score desc, hit.entry_id desc
-         limit ${limit}
-      )
-      select e.id, e.kind, e.title, e.body, e.tags, e.created_at, s.score::float8 as score
-        from scored s
-        join memory_entry e on e.project_id = ${project_id}::uuid and e.id = s.entry_id and e.active
-       order by s.score desc, e.id desc`)
-  }
-
-  /** Newest first, one more than asked for when there is a next page. */
-  const recent = (
-    project_id: string,
-    filter: Filter,
-    after: readonly [created_at: string, id: string] | undefined,
-    limit: number
-  ) =>
-    rows(Hit)(sql`
-      select e.id, e.kind, e.title, e.body, e.tags, e.created_at
-        from memory_entry e
-       where e.project_id = ${project_id}::uuid
-         and e.active
-         and ${matching(filter)}
-         and ${
-           after === undefined ? sql`true` : sql`(e.created_at, e.id) < (${after[0]}::timestamptz, ${after[1]}::uuid)`
-         }
-       order by e.created_at desc, e.id desc
-       limit ${limit + 1}`)
-
-  const countActive = (project_id: string) =>
-    firstRow(Schema.Struct({ count: Schema.Int }))(sql`
-      select coalesce(sum(active), 0)::int as count
-        from memory_count
-       where project_id = ${project_id}::uuid`)
-
-  return { insert, post, forget, archive, find, findTask, countLexemes, ranked, recent, countActive }
+  return { insert, post, forget, archive, find, findTask, lexemesAsked }
 }

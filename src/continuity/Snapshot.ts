@@ -11,9 +11,10 @@ import { persistence } from "../database/Persistence.ts"
 import type { Actor } from "../wire/Actor.ts"
 import { after } from "../wire/Instant.ts"
 import { excerpt } from "../wire/Text.ts"
-import type { ContextReceipt, ContextSnapshot, ContextTask } from "./Api.ts"
+import type { ContextReceipt, ContextSnapshot, ContextTask, Receipt } from "./Api.ts"
 import type { ContinuityRefusal } from "./Errors.ts"
-import * as MemoryStore from "./MemoryStore.ts"
+import * as ReceiptStore from "./ReceiptStore.ts"
+import * as SearchStore from "./SearchStore.ts"
 import * as TaskStore from "./TaskStore.ts"
 
 const most = { tasks: 20, memory: 15, decisions: 8, receipts: 10 }
@@ -36,7 +37,8 @@ export class Snapshot extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const clock = yield* DatabaseClock
       const tasks = TaskStore.make(sql)
-      const memory = MemoryStore.make(sql)
+      const memory = SearchStore.make(sql)
+      const receipts = ReceiptStore.make(sql)
 
       const take = Effect.fn("Snapshot.take")(function* (actor: Actor, max_bytes = 24_576) {
         const now = yield* clock.now
@@ -44,7 +46,7 @@ export class Snapshot extends Context.Service<
         const unfinished = yield* tasks.unfinished(project_id, most.tasks)
         const decisions = yield* memory.recent(project_id, { kind: "decision" }, undefined, most.decisions)
         const entries = yield* memory.recent(project_id, {}, undefined, most.memory + most.decisions)
-        const receipts = yield* tasks.recentReceipts(project_id, most.receipts)
+        const latest = yield* receipts.recent(project_id, most.receipts)
 
         const first = decisions.slice(0, most.decisions)
         const known = new Set(first.map(({ id }) => id))
@@ -52,12 +54,12 @@ export class Snapshot extends Context.Service<
         const offered = {
           open_tasks: unfinished.map((task) => taskOf(task, now)),
           recent_memory: [...first, ...others].map(memoryOf),
-          recent_receipts: receipts.map(receiptOf)
+          recent_receipts: latest.map(receiptOf)
         }
         const total = {
           tasks: countOf(yield* tasks.countUnfinished(project_id)),
           memory: countOf(yield* memory.countActive(project_id)),
-          receipts: countOf(yield* tasks.countReceipts(project_id))
+          receipts: countOf(yield* receipts.count(project_id))
         }
         return fitted({ id: project_id, name: actor.project_name }, now, offered, total, max_bytes)
       }, persistence)
@@ -136,9 +138,9 @@ const taskOf = ({ body, ...task }: TaskStore.OpenTask, now: Date): ContextTask =
   stale: task.status === "in_progress" && after(task.updated_at, untouched).getTime() <= now.getTime()
 })
 
-const memoryOf = ({ body, ...entry }: MemoryStore.Hit) => ({ ...entry, excerpt: excerpt(body, excerptBytes) })
+const memoryOf = ({ body, ...entry }: SearchStore.Hit) => ({ ...entry, excerpt: excerpt(body, excerptBytes) })
 
-const receiptOf = (receipt: TaskStore.Receipt): ContextReceipt => ({
+const receiptOf = (receipt: Receipt): ContextReceipt => ({
   id: receipt.id,
   task_id: receipt.task_id,
   session_ref: receipt.session_ref,

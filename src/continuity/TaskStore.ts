@@ -1,10 +1,6 @@
-/**
- * The statements of tasks and receipts.
- *
- * Locks are taken in one order: the project's graph (only where dependencies change), then the task.
- */
+/** The statements of tasks. */
 import { Schema } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 import { auditRow, type Trace } from "../wire/AuditRow.ts"
 import { firstRow, rows } from "../wire/Rows.ts"
 
@@ -46,35 +42,6 @@ const OpenTask = Schema.Struct({
 })
 export type OpenTask = typeof OpenTask.Type
 
-const GitCheckpoint = Schema.Struct({
-  repository: Schema.String,
-  branch: Schema.String,
-  commit_sha: Schema.String,
-  base_sha: Schema.optionalKey(Schema.String),
-  dirty: Schema.Boolean,
-  pushed: Schema.optionalKey(Schema.Boolean)
-})
-
-const Receipt = Schema.Struct({
-  id: Schema.String,
-  task_id: Schema.String,
-  session_ref: Schema.String,
-  worker: Schema.String,
-  thread: Schema.NullOr(Schema.String),
-  outcome: Schema.Literals(["progress", "handoff", "completed", "blocked"]),
-  summary: Schema.String,
-  next_steps: Schema.Array(Schema.String),
-  pitfalls: Schema.Array(Schema.String),
-  git_checkpoint: Schema.NullOr(GitCheckpoint),
-  task_version_after: Schema.Int,
-  task_status_after: Status,
-  actor: Schema.String,
-  created_at: Schema.Date
-})
-export type Receipt = typeof Receipt.Type
-
-const Link = Schema.Struct({ id: Schema.String, title: Schema.String, status: Status })
-const Id = Schema.Struct({ id: Schema.String })
 const Count = Schema.Struct({ count: Schema.Int })
 
 export interface Filter {
@@ -113,11 +80,6 @@ export const make = (sql: SqlClient.SqlClient) => {
              and d.task_id = t.id
            order by d.depends_on) as depends_on,
     t.claimed_at, t.blocked_reason, t.created_by, t.created_at, t.closed_at`
-
-  const receiptColumns = sql.literal(
-    `id, task_id, session_ref, worker, thread, outcome, summary, next_steps, pitfalls, git_checkpoint,
-     task_version_after, task_status_after, actor, created_at`
-  )
 
   /** Adds the task with its dependencies, if all of them exist; else does and returns nothing. */
   const insert = (project_id: string, task: Task, now: Date, trace: Trace) =>
@@ -163,48 +125,14 @@ export const make = (sql: SqlClient.SqlClient) => {
          and t.id = ${id}::uuid
          for no key update`)
 
-  /** Until the transaction ends nobody else changes what waits for what in the project. */
-  const lockGraph = (project_id: string) => sql`
-    select pg_advisory_xact_lock(hashtextextended('task dependencies of ' || ${project_id}::text, 0))`
-
-  const findAll = (project_id: string, ids: ReadonlyArray<string>) =>
-    rows(Link)(sql`
-      select id, title, status
-        from task
-       where project_id = ${project_id}::uuid
-         and id = any (${ids}::uuid[])
-       order by id`)
-
-  /** Whether any of `ids` waits, directly or not, for the task. */
-  const reaches = (project_id: string, ids: ReadonlyArray<string>, id: string) =>
-    rows(Id)(sql`
-      with recursive waits (id) as (
-        select unnest(${ids}::uuid[])
-         union
-        select d.depends_on
-          from waits
-          join task_dependency d on d.project_id = ${project_id}::uuid and d.task_id = waits.id
-      )
-      select id
-        from waits
-       where id = ${id}::uuid`)
-
-  const replaceDependencies = (project_id: string, id: string, depends_on: ReadonlyArray<string>) => sql`
-    with gone as (
-      delete from task_dependency
-       where project_id = ${project_id}::uuid
-         and task_id = ${id}::uuid
-         and depends_on <> all (${depends_on}::uuid[])
-    )
-    insert into task_dependency (project_id, task_id, depends_on)
-    select ${project_id}::uuid, ${id}::uuid, unnest(${depends_on}::uuid[])
-        on conflict do nothing`
-
-  /** Writes the next version and the receipt; `receipt_id` is null when the session has one already. */
+  /**
+   * Writes the next version, and the receipt by the statement that inserts it for `updated`; `receipt_id` is null when the
+   * session has one already.
+   */
   const update = (
     project_id: string,
     task: Task,
-    receipt: Receipt | undefined,
+    receipt: Statement.Fragment | undefined,
     actor: string,
     now: Date,
     trace: Trace
@@ -229,7 +157,7 @@ export const make = (sql: SqlClient.SqlClient) => {
            and version = ${task.version} - 1
         returning project_id, id
       ), receipt as (
-        ${receipt === undefined ? sql`select null::uuid as id where false` : insertReceipt(receipt, "updated")}
+        ${receipt ?? sql`select null::uuid as id where false`}
       ), audited as (${auditRow(sql, trace, {
         action: "task.updated",
         from: "updated",
@@ -238,47 +166,6 @@ export const make = (sql: SqlClient.SqlClient) => {
         subject: sql`jsonb_strip_nulls(jsonb_build_object('task_id', id, 'receipt_id', (select id from receipt)))`
       })})
       select (select id from receipt) as receipt_id from updated`)
-
-  const insertReceipt = (receipt: Receipt, from: string) => sql`
-    insert into receipt (
-      project_id, id, task_id, session_ref, worker, thread, outcome, summary, next_steps, pitfalls, git_checkpoint,
-      task_version_after, task_status_after, actor, created_at)
-    select project_id, ${receipt.id}::uuid, id, ${receipt.session_ref}, ${receipt.worker}, ${receipt.thread},
-           ${receipt.outcome}, ${receipt.summary}, ${receipt.next_steps}::text[], ${receipt.pitfalls}::text[],
-           ${receipt.git_checkpoint === null ? null : JSON.stringify(receipt.git_checkpoint)}::jsonb,
-           ${receipt.task_version_after}::int, ${receipt.task_status_after}, ${receipt.actor},
-           ${receipt.created_at}::timestamptz
-      from ${sql.literal(from)}
-        on conflict (project_id, task_id, session_ref) do nothing
-    returning id`
-
-  const receiptsOf = (project_id: string, task_id: string, limit: number) =>
-    rows(Receipt)(sql`
-      select ${receiptColumns}
-        from receipt
-       where project_id = ${project_id}::uuid
-         and task_id = ${task_id}::uuid
-       order by created_at desc, id desc
-       limit ${limit}`)
-
-  const dependenciesOf = (project_id: string, id: string) =>
-    rows(Link)(sql`
-      select o.id, o.title, o.status
-        from task_dependency d
-        join task o on o.project_id = d.project_id and o.id = d.depends_on
-       where d.project_id = ${project_id}::uuid
-         and d.task_id = ${id}::uuid
-       order by o.id`)
-
-  const blockedBy = (project_id: string, id: string, limit: number) =>
-    rows(Link)(sql`
-      select o.id, o.title, o.status
-        from task_dependency d
-        join task o on o.project_id = d.project_id and o.id = d.task_id
-       where d.project_id = ${project_id}::uuid
-         and d.depends_on = ${id}::uuid
-       order by o.closed_at is not null, o.priority, o.id
-       limit ${limit}`)
 
   /** One more than asked for when there is a next page. */
   const list = (project_id: string, { assignee, ready: isReady, status, tag }: Filter, after: After, limit: number) =>
@@ -324,36 +211,5 @@ export const make = (sql: SqlClient.SqlClient) => {
        where project_id = ${project_id}::uuid
          and closed_at is null`)
 
-  const recentReceipts = (project_id: string, limit: number) =>
-    rows(Receipt)(sql`
-      select ${receiptColumns}
-        from receipt
-       where project_id = ${project_id}::uuid
-       order by created_at desc, id desc
-       limit ${limit}`)
-
-  const countReceipts = (project_id: string) =>
-    firstRow(Count)(sql`
-      select count(*)::int as count
-        from receipt
-       where project_id = ${project_id}::uuid`)
-
-  return {
-    insert,
-    find,
-    lock,
-    lockGraph,
-    findAll,
-    reaches,
-    replaceDependencies,
-    update,
-    receiptsOf,
-    dependenciesOf,
-    blockedBy,
-    list,
-    unfinished,
-    countUnfinished,
-    recentReceipts,
-    countReceipts
-  }
+  return { insert, find, lock, update, list, unfinished, countUnfinished }
 }

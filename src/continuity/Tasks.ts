@@ -14,12 +14,10 @@ import { persistence } from "../database/Persistence.ts"
 import { Outbox } from "../push/Outbox.ts"
 import { type Actor, actorName } from "../wire/Actor.ts"
 import type { Replayable } from "../wire/Headers.ts"
-import type { KindName } from "../wire/Notifications.ts"
 import { withDetails } from "../wire/Refusal.ts"
 import {
   type Receipt,
   Receipt as ReceiptSchema,
-  type Status,
   type Task,
   type TaskCreate,
   type TaskFound,
@@ -29,18 +27,12 @@ import {
   type TaskUpdate
 } from "./Api.ts"
 import * as Cursor from "./Cursor.ts"
+import * as DependencyStore from "./DependencyStore.ts"
 import { type ContinuityRefusal, refuse } from "./Errors.ts"
 import * as Idempotency from "./Idempotency.ts"
+import * as ReceiptStore from "./ReceiptStore.ts"
+import { allowed, changed, newsOf } from "./TaskChange.ts"
 import * as Store from "./TaskStore.ts"
-
-/** Where a task may go from each status; to stay is no move. */
-const moves: Readonly<Record<Status, ReadonlyArray<Status>>> = {
-  open: ["in_progress", "blocked", "done", "cancelled"],
-  in_progress: ["open", "blocked", "done", "cancelled"],
-  blocked: ["open", "in_progress", "done", "cancelled"],
-  done: ["open"],
-  cancelled: ["open"]
-}
 
 const Updated = Schema.Struct({ task: TaskSchema, receipt: Schema.optionalKey(ReceiptSchema) })
 type Updated = typeof Updated.Type
@@ -85,6 +77,8 @@ export class Tasks extends Context.Service<
       const clock = yield* DatabaseClock
       const outbox = yield* Outbox
       const store = Store.make(sql)
+      const dependencies = DependencyStore.make(sql)
+      const receipts = ReceiptStore.make(sql)
       const { once } = Idempotency.make(sql)
 
       const create = Effect.fn("Tasks.create")(function* (actor: Actor, asked: TaskCreate) {
@@ -110,7 +104,7 @@ export class Tasks extends Context.Service<
         }
         const work = Effect.gen(function* () {
           const added = yield* store.insert(actor.project_id, task, now, yield* traceAt(now))
-          return Option.isSome(added) ? { ...task, ready: added.value.ready } : yield* refuse("task_not_found")
+          return Option.isSome(added) ? { ...task, ready: added.value.ready } : yield* unknownDependency
         })
         return yield* once(TaskSchema, { project_id: actor.project_id, tool: "task_create" }, asked, now, work)
       }, persistence)
@@ -121,7 +115,7 @@ export class Tasks extends Context.Service<
         const depends_on = asked.depends_on === undefined ? undefined : distinct(asked.depends_on).toSorted()
 
         const work = Effect.gen(function* () {
-          if (depends_on !== undefined) yield* store.lockGraph(project_id)
+          if (depends_on !== undefined) yield* dependencies.lockGraph(project_id)
           const found = yield* store.lock(project_id, asked.id)
           if (Option.isNone(found)) return yield* refuse("task_not_found")
           const before = found.value
@@ -136,7 +130,8 @@ export class Tasks extends Context.Service<
             return yield* withDetails(refuse("task_dependencies_open"), { open: waitsFor })
           }
           const receipt = asked.receipt === undefined ? undefined : yield* receiptOf(asked.receipt, after, actor, now)
-          const written = yield* store.update(project_id, after, receipt, actorName(actor), now, yield* traceAt(now))
+          const inserted = receipt && receipts.insert(receipt, "updated")
+          const written = yield* store.update(project_id, after, inserted, actorName(actor), now, yield* traceAt(now))
           if (Option.isNone(written)) return yield* Effect.die("A locked task changed.")
           if (receipt !== undefined && written.value.receipt_id === null) return yield* refuse("receipt_exists")
           const kind = newsOf(before, after)
@@ -152,11 +147,12 @@ export class Tasks extends Context.Service<
 
       const relink = Effect.fnUntraced(function* (project_id: string, id: string, depends_on: ReadonlyArray<string>) {
         if (depends_on.includes(id)) return yield* refuse("task_dependency_cycle")
-        if ((yield* store.findAll(project_id, depends_on)).length !== depends_on.length) {
-          return yield* refuse("task_not_found")
+        if ((yield* dependencies.findAll(project_id, depends_on)).length !== depends_on.length) {
+          return yield* unknownDependency
         }
-        if ((yield* store.reaches(project_id, depends_on, id)).length > 0) return yield* refuse("task_dependency_cycle")
-        yield* store.replaceDependencies(project_id, id, depends_on)
+        if ((yield* dependencies.reaches(project_id, depends_on, id)).length > 0)
+          return yield* refuse("task_dependency_cycle")
+        yield* dependencies.replaceDependencies(project_id, id, depends_on)
       })
 
       /** Ids of what the task still waits for; asked only where the answer counts. */
@@ -167,19 +163,19 @@ export class Tasks extends Context.Service<
         depends_on: ReadonlyArray<string> | undefined
       ) {
         if (after.depends_on.length === 0 || (before.ready && depends_on === undefined)) return []
-        const found = yield* store.findAll(project_id, after.depends_on)
+        const found = yield* dependencies.findAll(project_id, after.depends_on)
         return found.filter(({ status }) => status !== "done" && status !== "cancelled").map(({ id }) => id)
       })
 
       const get = Effect.fn("Tasks.get")(function* ({ project_id }: Actor, id: string) {
         const found = yield* store.find(project_id, id)
         if (Option.isNone(found)) return yield* refuse("task_not_found")
-        const [receipts, dependencies, blocks] = yield* Effect.all([
-          store.receiptsOf(project_id, id, 5),
-          store.dependenciesOf(project_id, id),
-          store.blockedBy(project_id, id, 10)
-        ])
-        return { task: found.value, receipts, dependencies, blocks }
+        return {
+          task: found.value,
+          receipts: yield* receipts.ofTask(project_id, id, 5),
+          dependencies: yield* dependencies.dependenciesOf(project_id, id),
+          blocks: yield* dependencies.blockedBy(project_id, id, 10)
+        }
       }, persistence)
 
       const list = Effect.fn("Tasks.list")(function* ({ project_id }: Actor, asked: TaskList) {
@@ -212,58 +208,9 @@ const ByPriority = Schema.Tuple([
 ])
 const ByUpdate = Schema.Tuple([Cursor.Time, Cursor.Id])
 
+const unknownDependency = Effect.suspend(() => withDetails(refuse("task_not_found"), { field: "depends_on" }))
+
 const distinct = (texts: ReadonlyArray<string> = []): ReadonlyArray<string> => [...new Set(texts)]
-
-/** The task as the update leaves it; whether it may is asked afterwards. */
-const changed = (before: Task, asked: TaskUpdate, now: Date): Task => {
-  const status = asked.status ?? before.status
-  const released = status === "open" && before.status !== "open"
-  const assignee = asked.assignee !== undefined ? asked.assignee : released ? null : before.assignee
-  const claims = status === "in_progress" && (before.status !== "in_progress" || assignee !== before.assignee)
-  const closed = status === "done" || status === "cancelled"
-  const blocked = status === "blocked"
-  return {
-    ...before,
-    title: asked.title ?? before.title,
-    body: asked.body ?? before.body,
-    status,
-    priority: asked.priority ?? before.priority,
-    tags: asked.tags === undefined ? before.tags : distinct(asked.tags),
-    assignee,
-    claimed_at: claims ? now : status === "open" ? null : before.claimed_at,
-    version: before.version + 1,
-    blocked_reason: blocked ? (asked.blocked_reason ?? before.blocked_reason) : null,
-    blocked_kind: blocked ? (asked.blocked_kind ?? before.blocked_kind ?? "other") : null,
-    updated_at: now,
-    closed_at: closed ? (before.closed_at ?? now) : null
-  }
-}
-
-/** What a person away from the desk hears of the change, if anything. */
-const newsOf = (before: Task, after: Task): KindName | undefined => {
-  const newlyBlocked = before.status !== "blocked" || before.blocked_kind !== after.blocked_kind
-  if (after.status === "blocked" && newlyBlocked) {
-    return after.blocked_kind === "decision" ? "task.needs_decision" : "task.blocked"
-  }
-  return after.status === "done" && before.status !== "done" ? "task.completed" : undefined
-}
-
-const allowed = Effect.fnUntraced(function* (before: Task, after: Task, asked: TaskUpdate) {
-  if (after.status !== before.status && !moves[before.status].includes(after.status)) {
-    return yield* withDetails(refuse("task_transition_invalid"), {
-      from: before.status,
-      to: after.status,
-      allowed: moves[before.status]
-    })
-  }
-  const speaksOfBlock = asked.blocked_reason !== undefined || asked.blocked_kind !== undefined
-  if (speaksOfBlock && after.status !== "blocked") {
-    return yield* withDetails(refuse("invalid_request"), {
-      field: asked.blocked_reason === undefined ? "blocked_kind" : "blocked_reason",
-      reason: "Only with status blocked"
-    })
-  }
-})
 
 const receiptOf = Effect.fnUntraced(function* (
   asked: NonNullable<TaskUpdate["receipt"]>,

@@ -59,6 +59,29 @@ export const make = (sql: SqlClient.SqlClient) => {
       returning concat_ws(' ', ${sql.literal(key)}) as key`)
   }
 
+  /** Those of `ids` that are no task of the project. */
+  const unknownTasks = (project_id: string, ids: ReadonlyArray<string>) =>
+    rows(Schema.Struct({ id: Schema.String }))(sql`
+      select asked.id
+        from unnest(${ids}::uuid[]) as asked (id)
+        left join task t on t.project_id = ${project_id}::uuid and t.id = asked.id
+       where t.id is null`)
+
+  /** Entries that refer to what the project does not have: of those that were just added, because others cannot. */
+  const dangling = (project_id: string) =>
+    rows(Schema.Struct({ id: Schema.String }))(sql`
+      select e.id
+        from memory_entry e
+        left join memory_entry old on old.project_id = e.project_id and old.id = e.supersedes
+        left join memory_entry new on new.project_id = e.project_id and new.id = e.superseded_by
+        left join task t on t.project_id = e.project_id and t.id = e.task_id
+       where e.project_id = ${project_id}::uuid
+         and (e.supersedes is not null and old.id is null
+              or e.superseded_by is not null and new.id is null
+              or e.task_id is not null and t.id is null)
+       order by e.id
+       limit 1`)
+
   const audited = (project_id: string, counts: Readonly<Record<Kind, number>>, trace: Trace) => sql`
     with imported as (select 1)
     ${auditRow(sql, trace, {
@@ -69,5 +92,5 @@ export const make = (sql: SqlClient.SqlClient) => {
       subject: sql`${JSON.stringify(counts)}::jsonb`
     })}`
 
-  return { snapshot, findProject, page, deferReferences, add, audited }
+  return { snapshot, findProject, page, deferReferences, add, unknownTasks, dangling, audited }
 }

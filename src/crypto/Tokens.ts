@@ -54,6 +54,19 @@ export const findToken = (text: string): TokenKind | undefined => {
   }
 }
 
+/** The first whole token in any text of a value, and the path of the member that holds it. */
+export const findTokenIn = (value: unknown, field = ""): { field: string; kind: TokenKind } | undefined => {
+  if (typeof value === "string") {
+    const kind = findToken(value)
+    return kind === undefined ? undefined : { field, kind }
+  }
+  if (typeof value !== "object" || value === null) return undefined
+  for (const [name, member] of Object.entries(value)) {
+    const found = findTokenIn(member, field === "" ? name : `${field}.${name}`)
+    if (found !== undefined) return found
+  }
+}
+
 const pattern = `(${Object.keys(kinds).join("|")})_[0-9A-Za-z]{49}`
 const whole = new RegExp(`^${pattern}$`)
 // A look-ahead, because the last three characters of a false token may be the prefix of a true one.

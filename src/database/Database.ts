@@ -27,35 +27,33 @@ export class Database extends Context.Service<
   static readonly layer = Layer.unwrap(
     Effect.gen(function* () {
       const { database } = yield* Settings
-      if (database.url !== undefined) return connected({ url: database.url }, database.poolSize)
+      if (database.url !== undefined) return connected({ url: database.url }, database)
       const { directory, host, port, username, database: name } = yield* managedPostgres(database.dataDir)
-      return connected({ host, port, username, database: name }, database.poolSize, directory)
+      return connected({ host, port, username, database: name }, { ...database, pooler: false }, directory)
     })
   )
 }
 
+/** Behind the deadline of each operation (Persistence.ts), so that nothing lives on that nobody waits for. */
+const timeouts = { statement_timeout: "5s", lock_timeout: "2s", idle_in_transaction_session_timeout: "10s" }
+
+type Pooled = Pick<Settings["Service"]["database"], "pooler" | "poolSize">
 type Address = Pick<PgClient.PgClientConfig, "url" | "host" | "port" | "username" | "database">
 
-/** The pool of one database and the way to connections beside it. */
-export const connected = (address: Address, poolSize: number, managed?: string) => {
+/** The pool of one database and the way to connections beside it. A pooler keeps nothing of a session for us. */
+export const connected = (address: Address, { pooler, poolSize }: Pooled, managed?: string) => {
+  const each = { ...address, connectTimeout: "5 seconds", prepare: !pooler } as const
   const pool = PgClient.layer({
-    ...address,
+    ...each,
     applicationName: "bridge-service",
     maxConnections: poolSize,
-    connectTimeout: "5 seconds",
     connectionTTL: "10 minutes",
-    startupParameters: {
-      statement_timeout: "5s",
-      lock_timeout: "2s",
-      idle_in_transaction_session_timeout: "10s",
-      timezone: "UTC"
-    }
+    startupParameters: pooler ? { timezone: "UTC" } : { ...timeouts, timezone: "UTC" }
   }).pipe(Layer.tap((context) => Effect.sync(() => boundTransactions(Context.get(context, SqlClient.SqlClient)))))
   const single = PgClient.layer({
-    ...address,
+    ...each,
     applicationName: "bridge-service maintenance",
     maxConnections: 1,
-    connectTimeout: "5 seconds",
     startupParameters: { timezone: "UTC" }
   })
   const dedicated = <A, E, R>(work: Effect.Effect<A, E, R>) =>

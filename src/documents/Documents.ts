@@ -98,16 +98,19 @@ export class Documents extends Context.Service<
           const blob = { blob_oid, sha256: sha256(bytes), line_count: lineCount(bytes), bytes }
           if ((yield* store.keepBlob(blob)).length === 0) return yield* refuse("document_unavailable")
           const fresh = { ...place, mode, document_id: yield* uuidAt(now) }
-          const pinned = yield* Effect.flatMap(store.pin(fresh, blob_oid, now), Effect.fromOption).pipe(
-            Effect.catchTag("NoSuchElementError", Effect.die)
-          )
+          const pinned = yield* store.pin(fresh, blob_oid, now)
+          if (Option.isNone(pinned)) {
+            const { document_id } = Option.getOrThrow(yield* store.findPin(fresh))
+            return { document_id, blob_oid, size_bytes: bytes.length }
+          }
+          const { document_id } = pinned.value
           yield* audit.done(now, {
             action: "document.pinned",
             project_id: place.project_id,
             actor: "operator",
-            subject: { document_id: pinned.document_id, blob_oid, commit: place.commit }
+            subject: { document_id, blob_oid, commit: place.commit }
           })
-          return { document_id: pinned.document_id, blob_oid, size_bytes: bytes.length }
+          return { document_id, blob_oid, size_bytes: bytes.length }
         },
         sql.withTransaction,
         persistence

@@ -61,6 +61,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       returning blob_oid`)
 
   /** A place that is pinned already keeps its id and takes title and order of the new call. */
+  /** Acts where it is not pinned yet, or is called or offered otherwise. */
   const pin = (pin: NewPin, blob_oid: string, now: Date) =>
     firstRow(Schema.Struct({ document_id: Schema.String }))(sql`
       insert into pinned_document (
@@ -70,7 +71,18 @@ export const make = (sql: SqlClient.SqlClient) => {
           on conflict (project_id, repository, commit, path) do update
          set title = excluded.title,
              bootstrap = excluded.bootstrap
+       where (pinned_document.title, pinned_document.bootstrap)
+             is distinct from (excluded.title, excluded.bootstrap)
       returning document_id`)
+
+  const findPin = ({ commit, path, project_id, repository }: NewPin) =>
+    firstRow(Schema.Struct({ document_id: Schema.String }))(sql`
+      select document_id
+        from pinned_document
+       where project_id = ${project_id}::uuid
+         and repository = ${repository}
+         and commit = ${commit}
+         and path = ${path}`)
 
   /** What agents start with comes first, then in the order of pinning. */
   const list = (project_id: string, limit: number) =>
@@ -105,5 +117,5 @@ export const make = (sql: SqlClient.SqlClient) => {
            from pinned_document d
           where d.blob_oid = b.blob_oid)`
 
-  return { projectExists, keepBlob, pin, list, find, unpin, dropUnused }
+  return { projectExists, keepBlob, pin, findPin, list, find, unpin, dropUnused }
 }

@@ -33,12 +33,12 @@ export class Addresses extends Context.Service<
 
 const plain = (address: string) => (address.startsWith("::ffff:") ? address.slice(7) : address)
 
-const trusts = (trusted: BlockList, address: string) => {
+export const trusts = (trusted: BlockList, address: string) => {
   const version = isIP(address)
   return version !== 0 && trusted.check(address, version === 4 ? "ipv4" : "ipv6")
 }
 
-const networks = Effect.fnUntraced(function* (cidrs: ReadonlyArray<string>) {
+export const networks = Effect.fnUntraced(function* (cidrs: ReadonlyArray<string>) {
   const list = new BlockList()
   for (const cidr of cidrs) {
     const [address = "", bits] = cidr.split("/")

@@ -119,15 +119,17 @@ const measure = (method: string, status: number, since: bigint) =>
   })
 
 const record = (request: HttpServerRequest.HttpServerRequest, response: HttpServerResponse.HttpServerResponse) => {
-  const path = request.url.split("?")[0]!.replaceAll(/[^/]{32,}/g, shortened)
+  const path = withoutToken(request.url.split("?")[0]!)
   const facts = { method: request.method, path, status: response.status }
   const log = response.status >= 400 ? Effect.logInfo : Effect.logDebug
   return log("Answered").pipe(Effect.annotateLogs(facts), Effect.tap(Effect.annotateCurrentSpan(facts)))
 }
 
-/** Nothing of ours in a path is as long but an id; what else is there may be a token, ours or a phone's. */
-const shortened = (segment: string) =>
-  /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(segment) ? segment : "<redacted>"
+/** Somebody will put a token where none belongs, escaped or not, one of ours or that of a phone; it is not kept there. */
+const withoutToken = (text: string) =>
+  [text, unescaped(text)].some((form) => findToken(form) !== undefined || /[0-9a-f]{64}/i.test(form))
+    ? "<redacted>"
+    : text
 
-/** Somebody will put a token where none belongs; it is not kept there. */
-const withoutToken = (text: string) => (findToken(text) === undefined ? text : "<redacted>")
+const unescaped = (path: string) =>
+  path.replaceAll(/%([0-7][\da-f])/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))

@@ -7,7 +7,7 @@ import { refuse } from "../wire/Errors.ts"
 import { answer } from "../wire/Refusal.ts"
 
 /** All that reach a router: the router asks for GET where HEAD is unknown, and CONNECT is no request to us. */
-const methods = METHODS.filter(
+export const methods = METHODS.filter(
   (method) => method !== "HEAD" && method !== "CONNECT"
 ) as ReadonlyArray<HttpMethod.HttpMethod>
 

@@ -48,12 +48,22 @@ export const make = (sql: SqlClient.SqlClient) => {
        where project_id = ${project_id}::uuid
          and bridge_id = ${bridge_id}`)
 
-  const insert = (credential: NewCredential, now: Date) => sql`
-    insert into bridge_enrollment_credential (
-      credential_id, credential_hash, project_id, account_references, reenroll_bridge_id, created_at, expires_at)
-    values (${credential.credential_id}::uuid, ${credential.credential_hash}, ${credential.project_id}::uuid,
-            ${credential.account_references}::text[], ${credential.reenroll_bridge_id}, ${now},
-            ${credential.expires_at})`
+  const findIssued = (credential_hash: Uint8Array) =>
+    firstRow(Schema.Struct({ project_id: Schema.String, expires_at: Schema.Date }))(sql`
+      select project_id, expires_at
+        from bridge_enrollment_credential
+       where credential_hash = ${credential_hash}`)
+
+  /** Waits for whoever is inserting the same credential, and adds nothing to theirs. */
+  const insert = (credential: NewCredential, now: Date) =>
+    rows(Schema.Struct({ credential_id: Schema.String }))(sql`
+      insert into bridge_enrollment_credential (
+        credential_id, credential_hash, project_id, account_references, reenroll_bridge_id, created_at, expires_at)
+      values (${credential.credential_id}::uuid, ${credential.credential_hash}, ${credential.project_id}::uuid,
+              ${credential.account_references}::text[], ${credential.reenroll_bridge_id}, ${now},
+              ${credential.expires_at})
+          on conflict do nothing
+      returning credential_id`)
 
   const list = (project_id: string, now: Date) =>
     rows(Credential)(sql`
@@ -72,11 +82,18 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by c.created_at, c.credential_id`)
 
   const revoke = (credential_id: string, now: Date) =>
-    firstRow(Schema.Struct({ project_id: Schema.String, revoked_at: Schema.Date }))(sql`
-      update bridge_enrollment_credential
-         set revoked_at = coalesce(revoked_at, ${now})
-       where credential_id = ${credential_id}::uuid
-      returning project_id, revoked_at`)
+    firstRow(Schema.Struct({ project_id: Schema.String, revoked_at: Schema.Date, first: Schema.Boolean }))(sql`
+      with found as materialized (
+        select credential_id, revoked_at
+          from bridge_enrollment_credential
+         where credential_id = ${credential_id}::uuid
+           for no key update
+      )
+      update bridge_enrollment_credential c
+         set revoked_at = coalesce(c.revoked_at, ${now})
+        from found
+       where c.credential_id = found.credential_id
+      returning c.project_id, c.revoked_at, found.revoked_at is null as first`)
 
   /** The identities that its open challenges reserve; locked before the challenges, as everywhere. */
   const lockReserved = (credential_id: string) => sql`
@@ -110,5 +127,15 @@ export const make = (sql: SqlClient.SqlClient) => {
      where i.identity_id = expired.identity_id
        and i.status = 'pending'`
 
-  return { findProject, lockApproved, findIdentityStatus, insert, list, revoke, lockReserved, expireChallenges }
+  return {
+    findProject,
+    lockApproved,
+    findIdentityStatus,
+    findIssued,
+    insert,
+    list,
+    revoke,
+    lockReserved,
+    expireChallenges
+  }
 }

@@ -9,7 +9,7 @@ import { Audit } from "../audit/Audit.ts"
 import { uuidAt } from "../crypto/Random.ts"
 import * as Tokens from "../crypto/Tokens.ts"
 import { DatabaseClock } from "../database/Clock.ts"
-import { persistence } from "../database/Persistence.ts"
+import { persistence, untilSettled } from "../database/Persistence.ts"
 import { after } from "../wire/Instant.ts"
 import * as Store from "./CredentialStore.ts"
 import { type CredentialRefusal, refuseCredential as refuse } from "./Errors.ts"
@@ -21,6 +21,11 @@ export interface Order {
   readonly ttl: Duration.Duration
   /** Replaces key and tokens of this active Bridge instead of enrolling a new one. */
   readonly reenroll_bridge_id: string | undefined
+}
+
+export interface Secret {
+  readonly credential_id: string
+  readonly credential: Redacted.Redacted<string>
 }
 
 export interface Issued {
@@ -37,11 +42,12 @@ export class Credentials extends Context.Service<
   {
     /**
      * Issues `secrets.length` credentials, all or none. `secrets` come from the caller, who has put them into files
-     * already: a file without a row opens nothing, a row without a file could never be used.
+     * already: a file without a row opens nothing, a row without a file could never be used. May be repeated with the
+     * same secrets: an answer that was lost is given again.
      */
     readonly issue: (
       order: Order,
-      secrets: ReadonlyArray<{ readonly credential_id: string; readonly credential: Redacted.Redacted<string> }>
+      secrets: ReadonlyArray<Secret>
     ) => Effect.Effect<
       ReadonlyArray<Issued>,
       | Lost
@@ -62,10 +68,7 @@ export class Credentials extends Context.Service<
       credential_id: string
     ) => Effect.Effect<{ readonly revoked_at: Date }, Lost | CredentialRefusal<"credential_not_found">>
     /** A fresh credential and its id, not yet known to the database. */
-    readonly mint: Effect.Effect<
-      { readonly credential_id: string; readonly credential: Redacted.Redacted<string> },
-      Lost
-    >
+    readonly mint: Effect.Effect<Secret, Lost>
   }
 >()("service/enrollment/Credentials") {
   static readonly layer = Layer.effect(
@@ -81,42 +84,54 @@ export class Credentials extends Context.Service<
       })
 
       const issue = Effect.fn("Credentials.issue")(
-        function* (
-          { account_references, project_id, reenroll_bridge_id, ttl }: Order,
-          secrets: ReadonlyArray<{ readonly credential_id: string; readonly credential: Redacted.Redacted<string> }>
-        ) {
+        function* (order: Order, secrets: ReadonlyArray<Secret>) {
           const now = yield* clock.now
-          const project = yield* store.findProject(project_id)
-          if (Option.isNone(project)) return yield* refuse("project_not_found")
-          if (project.value.disabled) return yield* refuse("project_disabled")
-          const references = [...new Set(account_references)]
-          const approved = yield* store.lockApproved(project_id, references)
-          if (approved.length !== references.length) return yield* refuse("account_reference_not_approved")
-          if (reenroll_bridge_id !== undefined) yield* reenrollable(project_id, reenroll_bridge_id)
-
-          const expires_at = after(now, ttl)
-          for (const { credential, credential_id } of secrets) {
-            const row = {
-              credential_id,
-              credential_hash: Tokens.hash(credential),
-              project_id,
-              account_references: references,
-              reenroll_bridge_id: reenroll_bridge_id ?? null,
-              expires_at
-            }
-            yield* store.insert(row, now)
-            yield* audit.done(now, {
-              action: "bridge_credential.issued",
-              project_id,
-              actor: "operator",
-              subject: { credential_id, ...(reenroll_bridge_id && { bridge_id: reenroll_bridge_id }) }
-            })
-          }
-          return secrets.map(({ credential_id }) => ({ credential_id, project_id, expires_at }))
+          const settled = yield* untilSettled(
+            Effect.filterOrElse(earlier(secrets), Option.isSome, () => insertAll(order, secrets, now))
+          )
+          return secrets.map(({ credential_id }) => ({ credential_id, ...settled }))
         },
         sql.withTransaction,
         persistence
       )
+
+      /** All or none: what holds of the first holds of all. */
+      const earlier = ([first]: ReadonlyArray<Secret>) => store.findIssued(Tokens.hash(first!.credential))
+
+      /** None: an earlier attempt, whose answer was lost, has just committed. */
+      const insertAll = Effect.fnUntraced(function* (
+        { account_references, project_id, reenroll_bridge_id, ttl }: Order,
+        secrets: ReadonlyArray<Secret>,
+        now: Date
+      ) {
+        const project = yield* store.findProject(project_id)
+        if (Option.isNone(project)) return yield* refuse("project_not_found")
+        if (project.value.disabled) return yield* refuse("project_disabled")
+        const references = [...new Set(account_references)]
+        const approved = yield* store.lockApproved(project_id, references)
+        if (approved.length !== references.length) return yield* refuse("account_reference_not_approved")
+        if (reenroll_bridge_id !== undefined) yield* reenrollable(project_id, reenroll_bridge_id)
+
+        const expires_at = after(now, ttl)
+        for (const { credential, credential_id } of secrets) {
+          const row = {
+            credential_id,
+            credential_hash: Tokens.hash(credential),
+            project_id,
+            account_references: references,
+            reenroll_bridge_id: reenroll_bridge_id ?? null,
+            expires_at
+          }
+          if ((yield* store.insert(row, now)).length === 0) return Option.none()
+          yield* audit.done(now, {
+            action: "bridge_credential.issued",
+            project_id,
+            actor: "operator",
+            subject: { credential_id, ...(reenroll_bridge_id && { bridge_id: reenroll_bridge_id }) }
+          })
+        }
+        return Option.some({ project_id, expires_at })
+      })
 
       const reenrollable = Effect.fnUntraced(function* (project_id: string, bridge_id: string) {
         const identity = yield* store.findIdentityStatus(project_id, bridge_id)
@@ -135,15 +150,18 @@ export class Credentials extends Context.Service<
           const now = yield* clock.now
           const revoked = yield* store.revoke(credential_id, now)
           if (Option.isNone(revoked)) return yield* refuse("credential_not_found")
+          const { first, project_id, revoked_at } = revoked.value
           yield* store.lockReserved(credential_id)
           yield* store.expireChallenges(credential_id, now)
-          yield* audit.done(now, {
-            action: "bridge_credential.revoked",
-            project_id: revoked.value.project_id,
-            actor: "operator",
-            subject: { credential_id }
-          })
-          return { revoked_at: revoked.value.revoked_at }
+          if (first) {
+            yield* audit.done(now, {
+              action: "bridge_credential.revoked",
+              project_id,
+              actor: "operator",
+              subject: { credential_id }
+            })
+          }
+          return { revoked_at }
         },
         sql.withTransaction,
         persistence

@@ -6,14 +6,15 @@
  * 3. The domain. 4. The result, once as structured content and once as text for clients that read no other.
  */
 import type { CallToolResult } from "@modelcontextprotocol/server"
-import { Cause, Context, Effect, Layer, Option, Result, Schema, SchemaIssue } from "effect"
+import { Cause, Context, Effect, Layer, Option, Result, Schema } from "effect"
 import { Audit } from "../audit/Audit.ts"
 import { Settings } from "../Config.ts"
-import { findToken, kinds } from "../crypto/Tokens.ts"
+import { findTokenIn, kinds } from "../crypto/Tokens.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { databaseLoss, withoutValues } from "../database/Persistence.ts"
 import { counted, timed, toolCalls, toolSeconds } from "../metrics/Metrics.ts"
 import type { Actor } from "../wire/Actor.ts"
+import { firstIssue } from "../wire/Issue.ts"
 import { type Refusal, withDetails } from "../wire/Refusal.ts"
 import { failure, refuse } from "./Errors.ts"
 import { ToolHandlers } from "./Handlers.ts"
@@ -75,38 +76,25 @@ const codecs = Object.fromEntries(Object.entries(tools).map(([name, tool]) => [n
 
 const decoded = Effect.fnUntraced(function* (name: ToolName, given: unknown) {
   const input = codecs[name].decode(given)
-  if (Result.isFailure(input)) return yield* malformed(...firstIssue(input.failure.issue))
-  const leak = tokenIn(input.success, "")
+  if (Result.isFailure(input)) {
+    const [field, reason] = firstIssue(input.failure.issue)
+    return yield* malformed(field === "" ? "arguments" : field, field === "" ? `${reason}; ${known(name)}` : reason)
+  }
+  const leak = findTokenIn(input.success)
   return leak === undefined
     ? input.success
     : yield* malformed(leak.field, `Contains a ${kinds[leak.kind]}; never write secrets`)
 })
 
+const known = (name: ToolName) => {
+  const { input, writes } = tools[name]
+  const names = [...("fields" in input ? Object.keys(input.fields) : []), ...(writes ? ["write_context"] : [])]
+  return `known: ${names.length === 0 ? "none" : names.join(", ")}`
+}
+
 /** Says which parameter and what is expected of it, never what was sent. */
 const malformed = (field: string, reason: string) =>
   withDetails(refuse("invalid_request"), { field, reason }, `${field}: ${reason}.`)
-
-const issuesOf = SchemaIssue.makeFormatterStandardSchemaV1()
-
-const firstIssue = (issue: SchemaIssue.Issue): readonly [field: string, reason: string] => {
-  const [{ message, path = [] } = { message: "Expected something else" }] = issuesOf(issue).issues
-  const unknown = message === "Expected no excess property"
-  const named = (unknown ? path.slice(0, -1) : path).map((part) => (typeof part === "object" ? part.key : part))
-  return [named.length === 0 ? "arguments" : named.join("."), unknown ? "Unknown parameter" : message]
-}
-
-const tokenIn = (value: unknown, field: string): { field: string; kind: keyof typeof kinds } | undefined => {
-  if (typeof value === "string") {
-    const kind = findToken(value)
-    return kind === undefined ? undefined : { field, kind }
-  }
-  if (typeof value !== "object" || value === null) return undefined
-  for (const [name, member] of Object.entries(value)) {
-    const found = tokenIn(member, field === "" ? name : `${field}.${name}`)
-    if (found !== undefined) return found
-  }
-  return undefined
-}
 
 const success = (structuredContent: unknown): CallToolResult => ({
   content: [{ type: "text", text: JSON.stringify(structuredContent) }],

@@ -10,6 +10,7 @@ const table = {
   write_context_required: [400, "Send write_context; server_identity returns the one to copy."],
   /** Not exactly the resource, the instance and the project of this credential. */
   write_context_mismatch: [409, "write_context is of another service or project; copy it from server_identity."],
+  internal_error: [500, "The service failed. Retry once; if it fails again, tell its operator when it did."],
   bridge_persistence_error: [
     503,
     "The service cannot reach its data; retry, with the same idempotency_key if you sent one."

@@ -25,9 +25,10 @@ import type { Actor } from "../wire/Actor.ts"
 import { answer, type Refusal } from "../wire/Refusal.ts"
 import { Calls } from "./Calls.ts"
 import { failure, refuse } from "./Errors.ts"
-import { calledTool, isListen, messagesOf, parse } from "./Messages.ts"
+import { calledTool, messagesOf, parse } from "./Messages.ts"
 import { allows, corsHeaders, preflightHeaders } from "./Origins.ts"
-import { lists, toolFor, type ToolName } from "./Tools.ts"
+import { lists } from "./ToolList.ts"
+import { toolFor, type ToolName } from "./Tools.ts"
 
 const largestBody = ByteSize.fromInputUnsafe(1024 * 1024)
 const largestBatch = 50
@@ -134,7 +135,7 @@ const spoken = Effect.fnUntraced(function* (
   calls: Calls["Service"]
 ) {
   const context = yield* Effect.context<never>()
-  const response = yield* Effect.promise(async (signal) => {
+  const { answered, text } = yield* Effect.promise(async (signal) => {
     const call: Session["call"] = async (name, given) => {
       const exit = await Effect.runPromiseExitWith(context)(calls.call(actor, name, given), { signal })
       return Exit.isSuccess(exit) ? exit.value : failure(refuse("internal_error"))
@@ -144,11 +145,10 @@ const spoken = Effect.fnUntraced(function* (
       // The SDK wants a token and hands it to nobody but us; the real one goes no further than Access.
       authInfo: { token: "", clientId: actor.client_id ?? "", scopes: [...actor.scopes], extra: { actor, call } }
     })
-    // Everything but a subscription ends at once: read here, a slow reader holds no transaction and no instance open.
-    return isListen(parsedBody) ? answered : { answered, text: await answered.text() }
+    // Every answer ends: read here, a slow reader holds no transaction and no instance open. That of a subscription too,
+    // because `protocol` declares nothing that changes; one that lasts would have to end with its credential.
+    return { answered, text: await answered.text() }
   })
-  if (response instanceof Response) return HttpServerResponse.fromWeb(response)
-  const { answered, text } = response
   const type = answered.headers.get("content-type")
   const kept = { ...Object.fromEntries(answered.headers), "cache-control": "no-store" }
   return text === ""

@@ -35,8 +35,5 @@ export const calledTool = (message: unknown): string | undefined => {
   return method === "tools/call" && typeof name === "string" ? name : undefined
 }
 
-/** The one request whose answer stays open. */
-export const isListen = (body: unknown): boolean => membersOf(body)["method"] === "subscriptions/listen"
-
 const membersOf = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {}

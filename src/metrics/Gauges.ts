@@ -18,12 +18,19 @@ const gauge = (name: string, description: string, attributes: Readonly<Record<st
 const connections = (state: string) =>
   gauge("service_database_connections", "Connections of all replicas by what they do", { state })
 
+const paused = (environment: string) =>
+  gauge("service_push_paused", "Whether delivery to an environment is paused", { environment })
+
 /** By the column of the statement below. */
 const gauges = {
   tokens_near_expiry: gauge("service_bridge_tokens_near_expiry", "Tokens in the last tenth of their life"),
   rotations_pending: gauge("service_bridge_rotations_pending", "Rotations prepared and not yet ended"),
   oldest_rotation: gauge("service_bridge_rotation_oldest_seconds", "Age of the oldest pending rotation"),
   sweep_lag: gauge("service_sweep_lag_seconds", "How long ago the oldest thing ended that no sweep has written down"),
+  push_due: gauge("service_push_due", "Notifications that could be sent and were not yet"),
+  push_oldest_due: gauge("service_push_oldest_due_seconds", "How long the oldest of them has waited"),
+  push_paused_production: paused("production"),
+  push_paused_development: paused("development"),
   database_size: gauge("service_database_size_bytes", "Size of the database"),
   connections_active: connections("active"),
   connections_idle: connections("idle"),
@@ -39,6 +46,10 @@ const Row = Schema.Struct({
   rotations_pending: Schema.Number,
   oldest_rotation: Schema.Number,
   sweep_lag: Schema.Number,
+  push_due: Schema.Number,
+  push_oldest_due: Schema.Number,
+  push_paused_production: Schema.Number,
+  push_paused_development: Schema.Number,
   database_size: Schema.Number,
   connections_active: Schema.Number,
   connections_idle: Schema.Number,
@@ -65,6 +76,26 @@ const look = (sql: SqlClient.SqlClient, now: Date, nearly: Date) =>
     ), unswept as (
       select least((select min(expires_at) from bridge_token where state = 'active'),
                    (select min(confirmation_expires_at) from bridge_rotation where state = 'pending')) as since
+    ), due as (
+      select
+        from push_outbox
+       where state in ('pending', 'leased')
+         and not_before <= ${now}
+         and expires_at > ${now}
+       limit 10000
+    ), oldest_due as (
+      -- One look into the index for each priority.
+      select min(first.not_before) as since
+        from generate_series(0, 3) level
+       cross join lateral (select min(o.not_before) as not_before
+                             from push_outbox o
+                            where o.state in ('pending', 'leased')
+                              and o.priority = level) first
+    ), paused as (
+      select environment
+        from push_provider_state
+       where provider = 'apns'
+         and paused_until > ${now}
     ), session as (
       select state, wait_event_type
         from pg_stat_activity
@@ -77,6 +108,11 @@ const look = (sql: SqlClient.SqlClient, now: Date, nearly: Date) =>
               from pending)::float8 as oldest_rotation,
            (select greatest(coalesce(extract(epoch from ${now}::timestamptz - since), 0), 0)
               from unswept)::float8 as sweep_lag,
+           (select count(*) from due)::float8 as push_due,
+           (select greatest(coalesce(extract(epoch from ${now}::timestamptz - since), 0), 0)
+              from oldest_due)::float8 as push_oldest_due,
+           (select count(*) from paused where environment = 'production')::float8 as push_paused_production,
+           (select count(*) from paused where environment = 'development')::float8 as push_paused_development,
            pg_database_size(current_database())::float8 as database_size,
            (select count(*) from session
              where state = 'active' and wait_event_type is distinct from 'Lock')::float8 as connections_active,

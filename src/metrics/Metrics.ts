@@ -42,6 +42,12 @@ export const suspicions = counters("service_bridge_suspicions_total", "Signs of 
 export const toolCalls = counters("service_mcp_tool_calls_total", "Calls of tools", "tool", "code")
 export const toolSeconds = histograms("service_mcp_tool_duration_seconds", "Time of a call of a tool", "tool")
 
+/** What became of a notification that was claimed. */
+export const pushOutcomes = ["delivered", "retried", "held", "paused", "suppressed", "gone", "dead"] as const
+const deliveries = counters("service_push_deliveries_total", "What became of claims", "environment", "outcome")
+export const pushed = (environment: string, outcome: (typeof pushOutcomes)[number]) => deliveries(environment, outcome)
+export const pushPauses = counters("service_push_pauses_total", "Pauses of delivery", "environment", "cause")
+
 export const sweptRows = counters("service_sweep_rows_total", "Rows that a sweep ended or deleted", "sweep")
 export const sweepFailures = counters("service_sweep_failures_total", "Sweeps that failed", "sweep")
 

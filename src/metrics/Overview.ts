@@ -1,4 +1,4 @@
-/** What `service-admin status` shows: how much there is, what is about to end, what was refused of late. */
+/** What `service-admin status` shows: how much there is, what is about to end, what waits, what was refused of late. */
 import { Context, Duration, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Settings } from "../Config.ts"
@@ -21,7 +21,21 @@ const Numbers = Schema.Struct({
   /** The oldest end that no sweep has written down; null when the sweeps are up to date. */
   unswept_since: Schema.NullOr(Schema.Date),
   agent_grants: Schema.Int,
+  active_devices: Schema.Int,
+  /** Neither delivered nor given up nor expired. */
+  notifications_waiting: Schema.Int,
+  /** Since when the oldest of them could have been sent; null when none could. */
+  notification_due_since: Schema.NullOr(Schema.Date),
+  /** Given up; `retry-push-dead-letters` tries those again that have not expired. */
+  dead_letters: Schema.Int,
   database_bytes: Schema.Number
+})
+
+const Pause = Schema.Struct({
+  environment: Schema.String,
+  paused_until: Schema.NullOr(Schema.Date),
+  reason: Schema.NullOr(Schema.String),
+  failures: Schema.Int
 })
 
 const Refused = Schema.Struct({
@@ -34,6 +48,8 @@ const Refused = Schema.Struct({
 export interface Status {
   readonly at: Date
   readonly numbers: typeof Numbers.Type
+  /** Push environments that fail, and until when they are left alone. */
+  readonly pauses: ReadonlyArray<typeof Pause.Type>
   /** Of the last day, the latest first. */
   readonly refused: ReadonlyArray<typeof Refused.Type>
 }
@@ -53,8 +69,9 @@ export class Overview extends Context.Service<
       const take = Effect.gen(function* () {
         const at = yield* clock.now
         const numbers = yield* firstRow(Numbers)(numbersAt(sql, at, after(at, tenth)))
+        const pauses = yield* rows(Pause)(pausesOf(sql))
         const refused = yield* rows(Refused)(refusedSince(sql, after(at, Duration.days(-1))))
-        return { at, numbers: Option.getOrThrow(numbers), refused }
+        return { at, numbers: Option.getOrThrow(numbers), pauses, refused }
       }).pipe(Effect.withSpan("Overview.take"), persistence)
       return { take }
     })
@@ -70,6 +87,11 @@ const numbersAt = (sql: SqlClient.SqlClient, now: Date, nearly: Date) => sql`
     select created_at, confirmation_expires_at
       from bridge_rotation
      where state = 'pending'
+  ), waiting as (
+    select not_before
+      from push_outbox
+     where state in ('pending', 'leased')
+       and expires_at > ${now}
   ), unswept as (
     select least((select min(expires_at) from bridges), (select min(confirmation_expires_at) from rotations)) as since
   )
@@ -87,7 +109,17 @@ const numbersAt = (sql: SqlClient.SqlClient, now: Date, nearly: Date) => sql`
          (select since from unswept where since <= ${now}) as unswept_since,
          (select count(*) from oauth_grant
            where activated_at is not null and revoked_at is null and expires_at > ${now})::int as agent_grants,
+         (select count(*) from mobile_device where state = 'active')::int as active_devices,
+         (select count(*) from waiting)::int as notifications_waiting,
+         (select min(not_before) from waiting where not_before <= ${now}) as notification_due_since,
+         (select count(*) from push_outbox where state = 'dead')::int as dead_letters,
          pg_database_size(current_database())::float8 as database_bytes`
+
+const pausesOf = (sql: SqlClient.SqlClient) => sql`
+  select environment, paused_until, reason, failures
+    from push_provider_state
+   where failures > 0
+   order by environment`
 
 const refusedSince = (sql: SqlClient.SqlClient, since: Date) => sql`
   select action, code, sum(count)::int as times, max(at) as last_at

@@ -5,7 +5,7 @@
  * that sign-in; to everybody else it does not exist. No answer carries the push token.
  */
 import { Schema, SchemaGetter } from "effect"
-import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
+import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { LimitedByCredential, ProjectCredential, WellFormed } from "../wire/Headers.ts"
 import { Id, IdempotencyKey, Uuid } from "../wire/Ids.ts"
 import { Instant } from "../wire/Instant.ts"
@@ -123,13 +123,13 @@ const register = HttpApiEndpoint.post("register", "/devices", {
     "push_topic_not_allowed",
     "idempotency_conflict"
   )
-})
+}).annotate(OpenApi.Summary, "Registers this installation of the app for notifications, or renews it.")
 
 const get = HttpApiEndpoint.get("get", "/devices/:id", {
   params: { id: Id },
   success: HttpApiSchema.WithHeaders(Device, ETag),
   error: refusals(...common, "device_not_found")
-})
+}).annotate(OpenApi.Summary, "Says what is known of a device of this person.")
 
 const setPreferences = HttpApiEndpoint.put("setPreferences", "/devices/:id/preferences", {
   params: { id: Id },
@@ -137,13 +137,13 @@ const setPreferences = HttpApiEndpoint.put("setPreferences", "/devices/:id/prefe
   payload: Preferences,
   success: HttpApiSchema.WithHeaders(PreferencesSet, ETag),
   error: refusals(...common, ...withBody, "device_not_found", "device_revoked", "preferences_version_conflict")
-})
+}).annotate(OpenApi.Summary, "Replaces what this device wants to hear, at the version that If-Match names.")
 
 const revoke = HttpApiEndpoint.post("revoke", "/devices/:id/revoke", {
   params: { id: Id },
   success: DeviceRevoked,
   error: refusals(...common, "device_not_found")
-})
+}).annotate(OpenApi.Summary, "Ends the device and forgets its push token: the first step of signing out.")
 
 export class MobileApi extends HttpApiGroup.make("mobile")
   .add(register, get, setPreferences, revoke)

@@ -1,6 +1,6 @@
 /** What time or somebody else has ended of devices. */
 import { purgeBefore, type Sweep } from "../database/Sweeper.ts"
-import * as Store from "./Store.ts"
+import * as Store from "./SweepStore.ts"
 
 export const sweeps: ReadonlyArray<Sweep> = [
   { name: "end devices", run: (sql, now, limit) => Store.make(sql).endUnauthorized(now, limit) },

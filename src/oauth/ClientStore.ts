@@ -21,6 +21,8 @@ export const Client = Schema.Struct({
 })
 export type Client = typeof Client.Type
 
+const Disabled = Schema.Struct({ disabled_at: Schema.Date, first: Schema.Boolean })
+
 const Listed = Schema.Struct({ ...Client.fields, live_grants: Schema.Int })
 
 export const make = (sql: SqlClient.SqlClient) => {
@@ -53,11 +55,47 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by c.created_at, c.client_id`)
 
   const disable = (client_id: string, now: Date) =>
-    firstRow(Schema.Struct({ disabled_at: Schema.Date }))(sql`
-      update oauth_client
-         set disabled_at = coalesce(disabled_at, ${now})
-       where client_id = ${client_id}
-      returning disabled_at`)
+    firstRow(Disabled)(sql`
+      with found as materialized (
+        select client_id, disabled_at
+          from oauth_client
+         where client_id = ${client_id}
+           for no key update
+      )
+      update oauth_client c
+         set disabled_at = coalesce(c.disabled_at, ${now})
+        from found
+       where c.client_id = found.client_id
+      returning c.disabled_at, found.disabled_at is null as first`)
 
-  return { find, insert, list, disable }
+  /** With a row from now on, where nobody had allowed it anything yet: the row is what keeps it out. */
+  const disableDocument = (client_id: string, name: string, now: Date) =>
+    firstRow(Disabled)(sql`
+      insert into oauth_client as c (
+        client_id, kind, name, redirect_uris, grant_types, scopes, created_at, disabled_at)
+      values (${client_id}, 'document', ${name}, '{}', '{}', '{}', ${now}, ${now})
+          on conflict (client_id) do update
+         set disabled_at = coalesce(c.disabled_at, excluded.disabled_at)
+      returning disabled_at, disabled_at = ${now} as first`)
+
+  /** They are dead with the client already; this writes down why. Answers those of earlier calls too. */
+  const endGrants = (client_id: string, now: Date) =>
+    rows(Schema.Struct({ grant_id: Schema.String }))(sql`
+      with ended as (
+        update oauth_grant
+           set revoked_at = ${now}, end_reason = 'client_disabled'
+         where client_id = ${client_id}
+           and revoked_at is null
+        returning grant_id
+      )
+      select grant_id
+        from ended
+       union all
+      select grant_id
+        from oauth_grant
+       where client_id = ${client_id}
+         and end_reason = 'client_disabled'
+       order by grant_id`)
+
+  return { find, insert, list, disable, disableDocument, endGrants }
 }

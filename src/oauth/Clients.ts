@@ -14,8 +14,8 @@ import { expanded, type Scope } from "../wire/Scopes.ts"
 import { ClientDocuments } from "./ClientDocuments.ts"
 import { type ClientMetadata, readMetadata, shown, unattendedScopes } from "./ClientMetadata.ts"
 import * as Store from "./ClientStore.ts"
-import type { DocumentUnavailable } from "./DocumentFetch.ts"
-import { type OAuthOperatorRefusal, type OAuthRefusal, refuseOperator } from "./Errors.ts"
+import { type DocumentUnavailable, isDocumentAddress } from "./DocumentFetch.ts"
+import { type OAuthOperatorRefusal, type OAuthRefusal, refuse, refuseOperator } from "./Errors.ts"
 import { type ApplicationType, isAcceptable } from "./RedirectUri.ts"
 
 /** A client that may ask for authorization now. */
@@ -41,6 +41,8 @@ export class Clients extends Context.Service<
   {
     /** None: unknown or disabled. */
     readonly find: (client_id: string) => Effect.Effect<Option.Option<Client>, Lost | DocumentUnavailable>
+    /** For /token and /revoke. A client without grant may still be told apart: only its own name is at stake. */
+    readonly known: (client_id: string) => Effect.Effect<void, Lost | OAuthRefusal<"invalid_client">>
     /** RFC 7591: whoever asks gets a client, never more than the scopes that need no operator. */
     readonly register: (
       document: unknown
@@ -51,14 +53,19 @@ export class Clients extends Context.Service<
     readonly create: (
       order: Order
     ) => Effect.Effect<
-      { readonly client_id: string; readonly scopes: ReadonlyArray<Scope> },
+      Pick<Client, "client_id" | "name" | "redirect_uris" | "application_type" | "scopes">,
       Lost | OAuthOperatorRefusal<"redirect_uri_not_allowed">
     >
     readonly list: Effect.Effect<ReadonlyArray<Store.Client & { readonly live_grants: number }>, Lost>
-    /** Its tokens are refused from then on. May be repeated. */
+    /**
+     * Ends its grants and answers their ids. A document's client may be one that nobody has met yet. May be repeated.
+     */
     readonly disable: (
       client_id: string
-    ) => Effect.Effect<{ readonly disabled_at: Date }, Lost | OAuthOperatorRefusal<"oauth_client_not_found">>
+    ) => Effect.Effect<
+      { readonly disabled_at: Date; readonly grant_ids: ReadonlyArray<string> },
+      Lost | OAuthOperatorRefusal<"oauth_client_not_found">
+    >
   }
 >()("service/oauth/Clients") {
   static readonly layer = Layer.effect(
@@ -83,6 +90,11 @@ export class Clients extends Context.Service<
           kind: "document" as const,
           scopes: unattendedScopes
         }))
+      }, persistence)
+
+      const known = Effect.fn("Clients.known")(function* (client_id: string) {
+        const found = yield* store.find(client_id)
+        if (Option.isNone(found) || found.value.disabled_at !== null) return yield* refuse("invalid_client")
       }, persistence)
 
       const insert = Effect.fnUntraced(function* (
@@ -120,12 +132,12 @@ export class Clients extends Context.Service<
           const metadata = {
             name: shown(name) || "Unnamed client",
             redirect_uris,
-            application_type: application_type ?? null,
-            grant_types: ["authorization_code", "refresh_token"] as const
+            application_type: application_type ?? null
           }
+          const grant_types = ["authorization_code", "refresh_token"] as const
           const allowed = scopes.length === 0 ? unattendedScopes : expanded(scopes)
-          const { client_id } = yield* insert("operator", metadata, allowed)
-          return { client_id, scopes: allowed }
+          const { client_id } = yield* insert("operator", { ...metadata, grant_types }, allowed)
+          return { client_id, ...metadata, scopes: allowed }
         },
         sql.withTransaction,
         persistence
@@ -136,21 +148,27 @@ export class Clients extends Context.Service<
       const disable = Effect.fn("Clients.disable")(
         function* (client_id: string) {
           const now = yield* clock.now
-          const disabled = yield* store.disable(client_id, now)
+          const disabled = yield* isDocumentAddress(client_id)
+            ? store.disableDocument(client_id, shown(new URL(client_id).hostname), now)
+            : store.disable(client_id, now)
           if (Option.isNone(disabled)) return yield* refuseOperator("oauth_client_not_found")
-          yield* audit.done(now, {
-            action: "oauth_client.disabled",
-            project_id: null,
-            actor: "operator",
-            subject: { client_id }
-          })
-          return disabled.value
+          const { disabled_at, first } = disabled.value
+          const grants = yield* store.endGrants(client_id, now)
+          if (first) {
+            yield* audit.done(now, {
+              action: "oauth_client.disabled",
+              project_id: null,
+              actor: "operator",
+              subject: { client_id }
+            })
+          }
+          return { disabled_at, grant_ids: grants.map(({ grant_id }) => grant_id) }
         },
         sql.withTransaction,
         persistence
       )
 
-      return { find, register, create, list, disable }
+      return { find, known, register, create, list, disable }
     })
   )
 }

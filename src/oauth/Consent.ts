@@ -5,33 +5,24 @@
  * 2. Scopes are cut to what the token has. What the page shows is what the grant will hold.
  * 3. Allowing makes the grant and its code in one transaction. A second click gets a new code for the same grant, as
  *    long as the client has not fetched the first: the browser only follows its last click.
- *
- * A request belongs to the browser that made it: `browser` is the secret of its cookie, `csrf` proves that the form came
- * from a page that this browser was shown.
  */
 import { Context, Data, type Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../audit/Audit.ts"
 import { Settings } from "../Config.ts"
-import { deriveFrom } from "../crypto/Derivation.ts"
 import { uuidAt } from "../crypto/Random.ts"
-import { equal, sha256 } from "../crypto/Sha256.ts"
 import * as Tokens from "../crypto/Tokens.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence } from "../database/Persistence.ts"
 import { Outbox } from "../push/Outbox.ts"
 import type { SharedRefusal } from "../wire/Errors.ts"
-import { after, hasPassed } from "../wire/Instant.ts"
+import { after } from "../wire/Instant.ts"
 import { type Role, type Scope } from "../wire/Scopes.ts"
 import { refuse } from "./Errors.ts"
 import { withAnswer } from "./RedirectUri.ts"
 import { resourceOf } from "./Resource.ts"
 import * as Store from "./RequestStore.ts"
-
-/** Why there is nothing to decide; the person has to start again from the app. */
-export class ConsentEnded extends Data.TaggedError("ConsentEnded")<{
-  readonly reason: "unknown" | "expired" | "other_browser" | "answered" | "too_many_tries"
-}> {}
+import { ConsentEnded, opened, type Submission, submitted, type Visit } from "./Visits.ts"
 
 /** Unknown, expired, revoked, mistyped or no project token at all: one answer. */
 export class WrongToken extends Data.TaggedError("WrongToken")<{ readonly page: ConsentPage }> {}
@@ -53,11 +44,6 @@ export interface ConsentPage {
   readonly project: { readonly name: string; readonly role: Role; readonly until: Date } | undefined
 }
 
-interface Visit {
-  readonly request_id: string
-  readonly browser: Option.Option<Redacted.Redacted<string>>
-}
-
 type Lost = SharedRefusal<"bridge_persistence_error">
 
 export class Consent extends Context.Service<
@@ -65,11 +51,11 @@ export class Consent extends Context.Service<
   {
     readonly show: (visit: Visit) => Effect.Effect<ConsentPage, ConsentEnded | Lost>
     readonly present: (
-      visit: Visit & { readonly csrf: string; readonly token: Redacted.Redacted<string> }
+      visit: Submission & { readonly token: Redacted.Redacted<string> }
     ) => Effect.Effect<void, ConsentEnded | WrongToken | Lost>
     /** Answers where to send the browser. */
     readonly decide: (
-      visit: Visit & { readonly csrf: string; readonly decision: "allow" | "deny" }
+      visit: Submission & { readonly decision: "allow" | "deny" }
     ) => Effect.Effect<string, ConsentEnded | Lost>
   }
 >()("service/oauth/Consent") {
@@ -83,24 +69,8 @@ export class Consent extends Context.Service<
       const { access, authUrl, baseUrl, oauth } = yield* Settings
       const store = Store.make(sql)
 
-      /** The request, if this browser may see it. */
-      const opened = (read: typeof store.find) =>
-        Effect.fnUntraced(function* ({ browser, request_id }: Visit, now: Date) {
-          const found = isUuid.test(request_id) ? yield* read(request_id, now) : Option.none()
-          if (Option.isNone(found)) return yield* new ConsentEnded({ reason: "unknown" })
-          const request = found.value
-          if (Option.isNone(browser) || !equal(sha256(Redacted.value(browser.value)), request.browser_hash)) {
-            return yield* new ConsentEnded({ reason: "other_browser" })
-          }
-          if (hasPassed(request.expires_at, now)) return yield* new ConsentEnded({ reason: "expired" })
-          if (request.wrong_tokens >= 5) return yield* new ConsentEnded({ reason: "too_many_tries" })
-          return { request, csrf: csrfOf(browser.value, request.request_id) }
-        })
       const find = opened(store.find)
       const lock = opened(store.lock)
-
-      const submitted = (csrf: string, expected: string) =>
-        equal(sha256(csrf), sha256(expected)) ? Effect.void : new ConsentEnded({ reason: "other_browser" })
 
       const pageOf = (request: Store.Request, csrf: string, now: Date): ConsentPage => ({
         request_id: request.request_id,
@@ -130,11 +100,11 @@ export class Consent extends Context.Service<
       }, persistence)
 
       const present = Effect.fn("Consent.present")(function* (
-        visit: Visit & { readonly csrf: string; readonly token: Redacted.Redacted<string> }
+        visit: Submission & { readonly token: Redacted.Redacted<string> }
       ) {
         const now = yield* clock.now
         const { csrf, request } = yield* find(visit, now)
-        yield* submitted(visit.csrf, csrf)
+        yield* submitted(visit, csrf)
         if (request.decided_at !== null) return yield* new ConsentEnded({ reason: "answered" })
         const found = Tokens.isToken("spt", Redacted.value(visit.token))
           ? yield* store.findToken(Tokens.hash(visit.token), now)
@@ -147,10 +117,10 @@ export class Consent extends Context.Service<
       }, persistence)
 
       const decide = Effect.fn("Consent.decide")(
-        function* (visit: Visit & { readonly csrf: string; readonly decision: "allow" | "deny" }) {
+        function* (visit: Submission & { readonly decision: "allow" | "deny" }) {
           const now = yield* clock.now
           const { csrf, request } = yield* lock(visit, now)
-          yield* submitted(visit.csrf, csrf)
+          yield* submitted(visit, csrf)
           const answered = (answer: Readonly<Record<string, string>>) =>
             withAnswer(request.redirect_uri, { ...answer, state: request.state ?? undefined, iss: authUrl.origin })
           const { _tag: error, message: error_description } = refuse("access_denied")
@@ -210,6 +180,7 @@ export class Consent extends Context.Service<
           expires_at: endOf(request, now)
         }
         yield* store.insertGrant(request.request_id, grant, now)
+        yield* store.touchToken(request.project_token_id!, now)
         yield* store.decide(request.request_id, grant_id, now)
         yield* audit.done(now, {
           action: "oauth_grant.created",
@@ -232,11 +203,6 @@ export class Consent extends Context.Service<
   )
 }
 
-const isUuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
-
 /** What the token has of what was asked; `mobile:devices` depends on the client alone, whose scopes were cut before. */
 const cut = ({ scopes, token_scopes }: Store.Request): ReadonlyArray<Scope> =>
   scopes.filter((scope) => scope === "mobile:devices" || token_scopes!.includes(scope))
-
-const csrfOf = (browser: Redacted.Redacted<string>, request_id: string) =>
-  Buffer.from(deriveFrom(browser, "oauth/v1/consent-form", [request_id])).toString("base64url")

@@ -4,8 +4,9 @@ import type { Role, Scope } from "../wire/Scopes.ts"
 import { html, type Html } from "../site/Html.ts"
 import { page } from "../site/Page.ts"
 import type { ErrorRedirect, NoRedirect } from "./Authorize.ts"
-import type { ConsentEnded, ConsentPage } from "./Consent.ts"
+import type { ConsentPage } from "./Consent.ts"
 import { destination } from "./RedirectUri.ts"
+import type { ConsentEnded } from "./Visits.ts"
 
 const words: Readonly<Record<Scope, { readonly text: string; readonly changes?: true }>> = {
   "context:read": { text: "See an overview: recent memory, open tasks, work receipts" },
@@ -33,7 +34,6 @@ const askToken = ({ client, csrf, redirect_uri, request_id }: ConsentPage, wrong
     `Allow ${client.name} to use a project?`,
     html`<h1>${client.name} asks to use one of your projects</h1>
       <p class="soft">Show a project token to choose which. You decide on the next page; nothing is allowed yet.</p>
-      ${wrong && alert("token-error", "This token is not valid. Check that you copied all of it, or ask your operator.")}
       ${facts(whoAsks(client), whereTo(redirect_uri))} ${warning(client, redirect_uri)}
       <form method="post" action="/oauth/consent">
         ${hidden(request_id, csrf)}
@@ -41,6 +41,7 @@ const askToken = ({ client, csrf, redirect_uri, request_id }: ConsentPage, wrong
         <span class="soft small" id="token-help">
           It begins with <code>spt_</code>. It only names the project and your role here; ${client.name} never sees it.
         </span>
+        ${wrong && alert("token-error", "This token is not valid. Check that you copied all of it, or ask your operator.")}
         ${tokenField(wrong)}
         <div class="buttons">
           <button class="primary">Continue</button>
@@ -225,6 +226,6 @@ export const returnPage = ({ location, redirect_uri, refusal }: ErrorRedirect): 
     title,
     html`<h1>${title}</h1>
       <p class="soft">${refusal.message} (<code>${refusal._tag}</code>)</p>
-      <p><a class="button" href="${location}">Return to ${name}</a></p>`
+      <div class="buttons"><a class="button" href="${location}">Return to ${name}</a></div>`
   )
 }

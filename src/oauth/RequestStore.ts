@@ -144,6 +144,12 @@ export const make = (sql: SqlClient.SqlClient) => {
       join project_token t on t.token_id = r.project_token_id
      where r.request_id = ${request_id}::uuid`
 
+  /** Giving consent is a use. */
+  const touchToken = (token_id: string, now: Date) => sql`
+    update project_token
+       set last_used_at = ${now}
+     where token_id = ${token_id}::uuid`
+
   const decide = (request_id: string, grant_id: string | null, now: Date) => sql`
     update oauth_request
        set decided_at = ${now}, grant_id = ${grant_id}::uuid
@@ -174,5 +180,17 @@ export const make = (sql: SqlClient.SqlClient) => {
         from open_grant
       returning grant_id`)
 
-  return { insert, find, lock, findToken, bindToken, countWrong, keepClient, insertGrant, decide, replaceCode }
+  return {
+    insert,
+    find,
+    lock,
+    findToken,
+    bindToken,
+    countWrong,
+    keepClient,
+    insertGrant,
+    touchToken,
+    decide,
+    replaceCode
+  }
 }

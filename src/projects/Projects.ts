@@ -68,10 +68,11 @@ export class Projects extends Context.Service<
         Effect.fn(disabled ? "Projects.disable" : "Projects.enable")(
           function* (project_id: string) {
             const now = yield* clock.now
-            const changed = yield* store.setDisabled(project_id, disabled ? now : null)
-            if (Option.isNone(changed)) return yield* refuse("project_not_found")
-            yield* done(now, disabled ? "project.disabled" : "project.enabled", project_id)
-            return changed.value
+            const found = yield* store.setDisabled(project_id, disabled ? now : null)
+            if (Option.isNone(found)) return yield* refuse("project_not_found")
+            const { changed, ...project } = found.value
+            if (changed) yield* done(now, disabled ? "project.disabled" : "project.enabled", project_id)
+            return project
           },
           sql.withTransaction,
           persistence
@@ -81,8 +82,8 @@ export class Projects extends Context.Service<
         function* (project_id: string, reference: string, label: Option.Option<string>) {
           const now = yield* clock.now
           yield* existing(project_id)
-          yield* store.approve(project_id, reference, Option.getOrNull(label), now)
-          yield* done(now, "account_reference.approved", project_id, { reference })
+          const approved = yield* store.approve(project_id, reference, Option.getOrNull(label), now)
+          if (approved.length > 0) yield* done(now, "account_reference.approved", project_id, { reference })
         },
         sql.withTransaction,
         persistence
@@ -97,11 +98,10 @@ export class Projects extends Context.Service<
         function* (project_id: string, reference: string) {
           const now = yield* clock.now
           yield* existing(project_id)
-          if (Option.isNone(yield* store.withdraw(project_id, reference, now))) {
-            return yield* refuse("account_reference_not_found")
-          }
+          const withdrawn = yield* store.withdraw(project_id, reference, now)
+          if (Option.isNone(withdrawn)) return yield* refuse("account_reference_not_found")
           const revoked = yield* store.revokeUnclaimedCredentials(project_id, reference, now)
-          yield* done(now, "account_reference.withdrawn", project_id, { reference })
+          if (withdrawn.value.first) yield* done(now, "account_reference.withdrawn", project_id, { reference })
           return revoked.map(({ credential_id }) => credential_id)
         },
         sql.withTransaction,

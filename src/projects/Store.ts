@@ -34,19 +34,32 @@ export const make = (sql: SqlClient.SqlClient) => {
        where project_id = ${project_id}::uuid`)
 
   const setDisabled = (project_id: string, disabled_at: Date | null) =>
-    firstRow(Project)(sql`
-      update project
-         set disabled_at = ${disabled_at === null ? null : sql`coalesce(disabled_at, ${disabled_at})`}
-       where project_id = ${project_id}::uuid
-      returning project_id, name, created_at, disabled_at`)
+    firstRow(Schema.Struct({ ...Project.fields, changed: Schema.Boolean }))(sql`
+      with found as materialized (
+        select project_id, disabled_at
+          from project
+         where project_id = ${project_id}::uuid
+           for no key update
+      )
+      update project p
+         set disabled_at = ${disabled_at === null ? null : sql`coalesce(p.disabled_at, ${disabled_at})`}
+        from found
+       where p.project_id = found.project_id
+      returning p.project_id, p.name, p.created_at, p.disabled_at,
+                p.disabled_at is distinct from found.disabled_at as changed`)
 
-  const approve = (project_id: string, reference: string, label: string | null, now: Date) => sql`
-    insert into approved_account_reference as a (project_id, reference, label, approved_at)
-    values (${project_id}::uuid, ${reference}, ${label}, ${now})
-        on conflict (project_id, reference) do update
-       set label = coalesce(excluded.label, a.label),
-           approved_at = case when a.withdrawn_at is null then a.approved_at else excluded.approved_at end,
-           withdrawn_at = null`
+  /** Acts only where it is not approved yet, or gets another label. */
+  const approve = (project_id: string, reference: string, label: string | null, now: Date) =>
+    rows(Schema.Struct({ reference: Schema.String }))(sql`
+      insert into approved_account_reference as a (project_id, reference, label, approved_at)
+      values (${project_id}::uuid, ${reference}, ${label}, ${now})
+          on conflict (project_id, reference) do update
+         set label = coalesce(excluded.label, a.label),
+             approved_at = case when a.withdrawn_at is null then a.approved_at else excluded.approved_at end,
+             withdrawn_at = null
+       where a.withdrawn_at is not null
+          or a.label is distinct from coalesce(excluded.label, a.label)
+      returning reference`)
 
   const listReferences = (project_id: string) =>
     rows(AccountReference)(sql`
@@ -56,12 +69,20 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by reference`)
 
   const withdraw = (project_id: string, reference: string, now: Date) =>
-    firstRow(Schema.Struct({ reference: Schema.String }))(sql`
-      update approved_account_reference
-         set withdrawn_at = coalesce(withdrawn_at, ${now})
-       where project_id = ${project_id}::uuid
-         and reference = ${reference}
-      returning reference`)
+    firstRow(Schema.Struct({ first: Schema.Boolean }))(sql`
+      with found as materialized (
+        select reference, withdrawn_at
+          from approved_account_reference
+         where project_id = ${project_id}::uuid
+           and reference = ${reference}
+           for no key update
+      )
+      update approved_account_reference a
+         set withdrawn_at = coalesce(a.withdrawn_at, ${now})
+        from found
+       where a.project_id = ${project_id}::uuid
+         and a.reference = found.reference
+      returning found.withdrawn_at is null as first`)
 
   /** Credentials that nobody has used yet and that would carry the reference on. */
   const revokeUnclaimedCredentials = (project_id: string, reference: string, now: Date) =>

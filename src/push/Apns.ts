@@ -5,6 +5,7 @@
  * is the worker's to judge.
  */
 import { Duration, Effect, Layer, Redacted } from "effect"
+import { X509Certificate } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { ConfigurationError, Settings } from "../Config.ts"
 import { DatabaseClock } from "../database/Clock.ts"
@@ -84,8 +85,14 @@ export const apnsProvider = Layer.effect(
   })
 )
 
-const readCertificates = (file: string) =>
+export const readCertificates = (file: string) =>
   Effect.try({
-    try: () => readFileSync(file, "utf8"),
-    catch: () => new ConfigurationError({ message: `SERVICE_APNS_CA_FILE: ${file} cannot be read.` })
+    try: () => {
+      const found = readFileSync(file, "utf8").match(/-----BEGIN CERTIFICATE-----[^]*?-----END CERTIFICATE-----/g)
+      // Any text would do for TLS, as a list of none.
+      if (found === null) throw new Error("no certificate")
+      return found.map((pem) => new X509Certificate(pem).toString()).join("")
+    },
+    catch: () =>
+      new ConfigurationError({ message: `SERVICE_APNS_CA_FILE: ${file} holds no readable certificate (PEM).` })
   })

@@ -143,7 +143,8 @@ const read = (status: number, text: string, retryAfter: string | undefined): Res
   const seconds = /^\d{1,6}$/.test(retryAfter ?? "") ? Number(retryAfter) : undefined
   return {
     status,
-    reason: typeof reason === "string" ? reason.slice(0, 64) : undefined,
+    // A word, as all of theirs are: other text could be anything, and goes into rows and log lines.
+    reason: typeof reason === "string" && /^[A-Za-z]{1,64}$/.test(reason) ? reason : undefined,
     goneSince: typeof timestamp === "number" ? new Date(timestamp > 1e12 ? timestamp : timestamp * 1000) : undefined,
     retryAfter: seconds === undefined ? undefined : Duration.seconds(seconds)
   }

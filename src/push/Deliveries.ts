@@ -105,11 +105,13 @@ export class Deliveries extends Context.Service<
           if (last === undefined) break
           after = last.device_id
         }
-        const now = yield* clock.now
-        yield* audit
-          .done(now, { action: "push.tokens_rekeyed", project_id: null, actor: "operator", subject: {} })
-          .pipe(persistence)
         const { resealed, unreadable } = counts
+        if (resealed > 0) {
+          const now = yield* clock.now
+          yield* audit
+            .done(now, { action: "push.tokens_rekeyed", project_id: null, actor: "operator", subject: {} })
+            .pipe(persistence)
+        }
         return { resealed, unreadable, token_keys: yield* tokenKeys.pipe(persistence) }
       })
 

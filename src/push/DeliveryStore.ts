@@ -72,7 +72,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by settled_at desc, delivery_id
        limit ${limit}`)
 
-  /** Those that are still worth it, to devices that still listen. */
+  /** Those that are still worth it, to devices that still listen; not those whose place a newer one has taken. */
   const retryDead = (now: Date) =>
     rows(Schema.Struct({ delivery_id: Schema.String }))(sql`
       update push_outbox o
@@ -82,6 +82,13 @@ export const make = (sql: SqlClient.SqlClient) => {
          and d.state = 'active'
          and o.state = 'dead'
          and o.expires_at > ${now}
+         and not exists (
+           select 1
+             from push_outbox n
+            where n.device_id = o.device_id
+              and n.collapse_key = o.collapse_key
+              and n.state in ('pending', 'leased', 'delivered', 'dead')
+              and n.created_at > o.created_at)
       returning o.delivery_id`)
 
   const sealedAfter = (device_id: string, limit: number) =>

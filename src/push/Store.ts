@@ -1,14 +1,14 @@
 /**
- * The statements of delivery.
+ * The statements of a delivery, from its claim to its end.
  *
  * A claim leases rows and nobody waits for anybody; whoever settles a row names the lease, and a lease that ran out
  * settles nothing. Where device and row are both written, the device is locked first.
  */
-import { Duration, Schema } from "effect"
+import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { auditRow, type Trace } from "../wire/AuditRow.ts"
-import { firstRow, rows } from "../wire/Rows.ts"
 import { type Environment, kindNames, Preferences } from "../wire/Notifications.ts"
+import { firstRow, rows } from "../wire/Rows.ts"
+import { joined, stands } from "../wire/StandingGrant.ts"
 
 const At = Schema.Date
 
@@ -21,6 +21,8 @@ export const Claimed = Schema.Struct({
   collapse_key: Schema.String,
   /** This one included. */
   attempts: Schema.Int,
+  /** What the attempt before was answered. */
+  last_status: Schema.NullOr(Schema.Int),
   expires_at: At,
   topic: Schema.String,
   state: Schema.Literals(["active", "revoked", "inactive"]),
@@ -47,68 +49,6 @@ export interface Said {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  const findPause = (environment: Environment) =>
-    firstRow(Schema.Struct({ paused_until: Schema.NullOr(At), failures: Schema.Int }))(sql`
-      select paused_until, failures
-        from push_provider_state
-       where provider = 'apns'
-         and environment = ${environment}`)
-
-  /** After a pause one delivery shows whether it is over; of all replicas the one that this answers may send it. */
-  const takeProbe = (environment: Environment, now: Date, until: Date) =>
-    firstRow(Schema.Struct({ environment: Schema.String }))(sql`
-      update push_provider_state s
-         set paused_until = ${until}
-       where s.provider = 'apns'
-         and s.environment = ${environment}
-         and s.paused_until <= ${now}
-         and exists (
-           select 1
-             from push_outbox o
-             join mobile_device d on d.device_id = o.device_id
-            where d.environment = s.environment
-              and o.state in ('pending', 'leased')
-              and o.not_before <= ${now}
-              and o.expires_at > ${now})
-      returning environment`)
-
-  /** Nothing more is sent before that. Whoever learns of the same failure meanwhile does not double it. */
-  const pause = (
-    environment: Environment,
-    { atLeast, base, most }: Record<"base" | "most" | "atLeast", Duration.Duration>,
-    reason: string,
-    now: Date,
-    probing: Date
-  ) => {
-    const span = (duration: Duration.Duration) => sql`make_interval(secs => ${Duration.toSeconds(duration)}::float8)`
-    return firstRow(Schema.Struct({ paused_until: At }))(sql`
-      insert into push_provider_state as s (provider, environment, paused_until, reason, failures)
-      values ('apns', ${environment}, ${now}::timestamptz + greatest(${span(base)}, ${span(atLeast)}), ${reason}, 1)
-          on conflict (provider, environment) do update
-         set paused_until = ${now}::timestamptz
-               + greatest(${span(atLeast)}, least(${span(most)}, ${span(base)} * power(2, least(s.failures, 20)))),
-             reason = excluded.reason,
-             failures = s.failures + 1
-       where s.paused_until is null
-          or s.paused_until <= ${probing}
-      returning paused_until`)
-  }
-
-  const resume = (environment: Environment) =>
-    rows(Schema.Struct({ environment: Schema.String }))(sql`
-      update push_provider_state
-         set paused_until = null, reason = null, failures = 0
-       where provider = 'apns'
-         and environment = ${environment}
-         and failures > 0
-      returning environment`)
-
-  /** A restart may have mended what was wrong: every pause is over but for its one probe. */
-  const endPauses = (now: Date) => sql`
-    update push_provider_state
-       set paused_until = ${now}
-     where paused_until > ${now}`
-
   const claim = (environment: Environment, limit: number, lease: Lease, now: Date) =>
     rows(Claimed)(sql`
       with due as materialized (
@@ -131,10 +71,10 @@ export const make = (sql: SqlClient.SqlClient) => {
           from due
          where o.delivery_id = due.delivery_id
         returning o.delivery_id, o.device_id, o.project_id, o.kind, o.reference, o.collapse_key, o.attempts,
-                  o.expires_at, o.priority, o.not_before
+                  o.last_status, o.expires_at, o.priority, o.not_before
       )
-      select l.delivery_id, l.device_id, l.project_id, l.kind, l.reference, l.collapse_key, l.attempts, l.expires_at,
-             d.topic, d.state, d.token_key_id, d.token_sealed, d.token_updated_at, d.preferences,
+      select l.delivery_id, l.device_id, l.project_id, l.kind, l.reference, l.collapse_key, l.attempts, l.last_status,
+             l.expires_at, d.topic, d.state, d.token_key_id, d.token_sealed, d.token_updated_at, d.preferences,
              ${authorized(sql, now)} as authorized
         from leased l
         join mobile_device d on d.device_id = l.device_id
@@ -175,7 +115,7 @@ export const make = (sql: SqlClient.SqlClient) => {
                                    from push_outbox n
                                   where n.device_id = o.device_id
                                     and n.collapse_key = o.collapse_key
-                                    and n.state = 'pending'
+                                    and n.state in ('pending', 'leased', 'delivered')
                                     and n.created_at > o.created_at) then 'superseded'
                     else 'pending' end as state
           from push_outbox o
@@ -192,147 +132,20 @@ export const make = (sql: SqlClient.SqlClient) => {
          and o.lease_token = ${lease.token}::uuid
       returning o.state`)
 
-  const rest = (device_id: string, until: Date) => sql`
-    update mobile_device
-       set resting_until = ${until}
-     where device_id = ${device_id}::uuid`
-
-  /**
-   * The installation is gone: the device ends, and with it all that waits for it. Nothing happens, and no row comes
-   * back, where the lease is over, or where the token is no longer the one that was sent or is younger than `since`.
-   */
-  const deactivate = (
-    { delivery_id, token_updated_at }: Claimed,
-    since: Date | null,
-    { reason, status }: Said,
-    lease: Lease,
-    now: Date,
-    trace: Trace
-  ) =>
-    firstRow(Schema.Struct({ device_id: Schema.String }))(sql`
-      with mine as materialized (
-        select delivery_id, device_id
-          from push_outbox
-         where delivery_id = ${delivery_id}::uuid
-           and lease_token = ${lease.token}::uuid
-      ), gone as (
-        update mobile_device d
-           set state = 'inactive', state_reason = ${reason}, ended_at = ${now}, token_key_id = null,
-               token_sealed = null, token_lookup = null
-          from mine
-         where d.device_id = mine.device_id
-           and d.state = 'active'
-           and d.token_updated_at = ${token_updated_at}
-           and (${since}::timestamptz is null or d.token_updated_at < ${since}::timestamptz)
-        returning d.device_id, d.project_id
-      ), silenced as (
-        update push_outbox o
-           set state = 'suppressed', settled_at = ${now}, last_reason = ${reason}
-          from gone
-         where o.device_id = gone.device_id
-           and o.state = 'pending'
-      ), ended as (
-        update push_outbox o
-           set state = 'suppressed', settled_at = ${now}, lease_token = null, lease_until = null,
-               last_status = ${status}, last_reason = ${reason}
-          from mine
-          join gone on gone.device_id = mine.device_id
-         where o.delivery_id = mine.delivery_id
-      ), audited as (${auditRow(sql, trace, {
-        action: "mobile_device.gone",
-        from: "gone",
-        project: sql`project_id`,
-        actor: sql`'push_provider:apns'`,
-        subject: sql`jsonb_build_object('device_id', device_id)`
-      })})
-      select device_id from gone`)
-
-  /** Of the 50 devices of the environment that the provider answered for last, how many it does not know. */
-  const countBadTokens = (environment: Environment) =>
-    firstRow(Schema.Struct({ devices: Schema.Int, bad: Schema.Int }))(sql`
-      with recent as (
-        select o.device_id, o.settled_at, o.last_reason is not distinct from 'BadDeviceToken' as bad
-          from push_outbox o
-          join mobile_device d on d.device_id = o.device_id
-         where o.settled_at is not null
-           and o.last_status is not null
-           and d.environment = ${environment}
-         order by o.settled_at desc
-         limit 500
-      ), latest as (
-        select distinct on (device_id) device_id, settled_at, bad
-          from recent
-         order by device_id, settled_at desc
-      ), last as (
-        select bad from latest order by settled_at desc limit 50
-      )
-      select count(*)::int as devices, count(*) filter (where bad)::int as bad
-        from last`)
-
   /** What a process that stops had not sent yet, at once for the others. */
   const release = (lease_tokens: ReadonlyArray<string>) => sql`
     update push_outbox
        set state = 'pending', lease_token = null, lease_until = null
      where lease_token = any (${lease_tokens}::uuid[])`
 
-  const expire = (now: Date, limit: number) =>
-    rows(Schema.Struct({ delivery_id: Schema.String }))(sql`
-      with late as materialized (
-        select delivery_id
-          from push_outbox
-         where state in ('pending', 'leased')
-           and expires_at <= ${now}
-           and (lease_until is null or lease_until <= ${now})
-         limit ${limit}
-           for no key update skip locked
-      )
-      update push_outbox o
-         set state = 'expired', settled_at = ${now}, lease_token = null, lease_until = null
-        from late
-       where o.delivery_id = late.delivery_id
-      returning o.delivery_id`)
-
-  const purge = (before: Date, limit: number) =>
-    rows(Schema.Struct({ delivery_id: Schema.String }))(sql`
-      delete from push_outbox
-       where delivery_id in (
-         select delivery_id
-           from push_outbox
-          where settled_at < ${before}
-          limit ${limit})
-      returning delivery_id`)
-
-  return {
-    expire,
-    purge,
-    findPause,
-    takeProbe,
-    pause,
-    resume,
-    endPauses,
-    claim,
-    deliver,
-    end,
-    postpone,
-    rest,
-    deactivate,
-    countBadTokens,
-    release
-  }
+  return { claim, deliver, end, postpone, release }
 }
 
 /** A condition on the device `d`: what its registration rested on still stands. */
-export const authorized = (sql: SqlClient.SqlClient, now: Date) => sql`
+const authorized = (sql: SqlClient.SqlClient, now: Date) => sql`
   exists (
     select 1
       from oauth_grant g
-      join oauth_client c on c.client_id = g.client_id
-      join project_token t on t.token_id = g.project_token_id
-      join project p on p.project_id = g.project_id
+      ${joined(sql)}
      where g.grant_id = d.grant_id
-       and g.revoked_at is null
-       and g.expires_at > ${now}
-       and c.disabled_at is null
-       and t.revoked_at is null
-       and (t.expires_at is null or t.expires_at > ${now})
-       and p.disabled_at is null)`
+       and ${stands(sql, now)})`

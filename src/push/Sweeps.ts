@@ -1,6 +1,6 @@
 /** Notifications that came too late, and those that were settled thirty days ago. */
 import { purgeBefore, type Sweep } from "../database/Sweeper.ts"
-import * as Store from "./Store.ts"
+import * as Store from "./SweepStore.ts"
 
 export const sweeps: ReadonlyArray<Sweep> = [
   { name: "expire deliveries", run: (sql, now, limit) => Store.make(sql).expire(now, limit) },

@@ -24,7 +24,8 @@ export const bridges = ({ base_url }: Deployment): Html =>
             "npx service-admin approve-account-reference \\",
             "  --project PROJECT_ID --reference github:harbour",
             "npx service-admin create-bridge-enrollment-credential \\",
-            "  --project PROJECT_ID --account-reference github:harbour --out bridge.credential"
+            "  --project PROJECT_ID --account-reference github:harbour \\",
+            "  --out bridge.credential"
           ].join("\n")
         )}`,
         html`On the Bridge's machine, the reference Bridge trades the file for a token and keeps that alive.
@@ -166,10 +167,25 @@ export const phones = (endpoints: ReadonlyArray<Endpoint>): Html =>
       "To sign out it revokes the device record, and then deletes device id and tokens."
     ),
     html`<p>The app never shows a token or an authorization header. A watch mirrors the phone.</p>`,
-    list(
-      ...endpoints
-        .filter(({ group }) => group === "mobile")
-        .map(({ id, method, path }) => html`<a href="#endpoint-${id}">${method} <code>${path}</code></a>`)
+    topic(
+      "Let an app in",
+      html`<p>The client id of the app comes from an operator. A phone that was lost is shut out by its device id.</p>`,
+      block(
+        [
+          'npx service-admin create-oauth-client --name "Companion" \\',
+          "  --application-type native --scope mobile:devices \\",
+          "  --redirect-uri com.example.harbour:/signed-in",
+          "npx service-admin revoke-device --device DEVICE_ID"
+        ].join("\n")
+      )
+    ),
+    topic(
+      "Its endpoints",
+      list(
+        ...endpoints
+          .filter(({ group }) => group === "mobile")
+          .map(({ id, method, path }) => html`<a href="#endpoint-${id}">${method} <code>${path}</code></a>`)
+      )
     )
   )
 

@@ -39,7 +39,7 @@ p { margin: 0 0 12px; }
 .small { font-size: .875rem; }
 dl { margin: 20px 0 0; border-top: 1px solid var(--line); }
 dl > div { display: flex; gap: 16px; padding: 10px 0; border-bottom: 1px solid var(--line); }
-dt { flex: 0 0 6.5rem; color: var(--soft); }
+dt { flex: 0 0 clamp(5rem, 24vw, 6.5rem); color: var(--soft); }
 dd { margin: 0; min-width: 0; overflow-wrap: anywhere; }
 dd .small { display: block; }
 ul { margin: 0; padding: 0; list-style: none; }
@@ -48,7 +48,8 @@ ul li::before { content: ""; position: absolute; left: 4px; top: 1.05em; width: 
 .mark { padding: 1px 8px; border-radius: 999px; background: var(--warn-ground); color: var(--warn-ink); font-size: .8125rem; white-space: nowrap; }
 .note { margin: 20px 0 0; padding: 12px 14px; border-radius: 10px; background: var(--warn-ground); color: var(--warn-ink); }
 .alert { margin: 16px 0 0; padding: 12px 14px; border-radius: 10px; background: var(--bad-ground); color: var(--bad-ink); }
-.note p:last-child, .alert p:last-child { margin: 0; }
+.alert + input { margin-top: 16px; }
+.note p:last-child, .alert p:last-child, main > p:last-child { margin-bottom: 0; }
 .good { color: var(--good-ink); }
 form { margin: 24px 0 0; }
 label { display: block; margin: 0 0 4px; font-weight: 600; }
@@ -56,9 +57,10 @@ input {
   width: 100%; min-height: 48px; margin: 8px 0 0; padding: 10px 14px; border: 1px solid var(--field); border-radius: 10px;
   background: var(--card); color: var(--ink); font: inherit;
 }
-.buttons { display: grid; grid-template-columns: 1fr 1fr; gap: 12px; margin: 20px 0 0; }
+.buttons { display: flex; flex-wrap: wrap; gap: 12px; margin: 20px 0 0; }
+.buttons > * { flex: 1 1 0; min-width: fit-content; overflow-wrap: anywhere; }
 button, .button {
-  display: block; width: 100%; min-height: 48px; padding: 11px 16px; border: 1px solid var(--field); border-radius: 10px;
+  display: block; min-height: 48px; padding: 11px 16px; border: 1px solid var(--field); border-radius: 10px;
   background: var(--card); color: var(--ink); font: inherit; font-weight: 600; text-align: center; text-decoration: none; cursor: pointer;
 }
 button:hover, .button:hover { border-color: var(--ink); }

@@ -32,7 +32,9 @@ export const Fingerprint = Schema.String.check(Schema.isPattern(/^sha256:[0-9a-f
 })
 
 /** 1 to 255 visible ASCII characters, compared as received (spec 3.4). */
-export const IdempotencyKey = Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,255}$/u)).annotate({
+export const IdempotencyKey = Schema.String.check(
+  Schema.isPattern(/^[\x21-\x7e]{1,255}$/u, { expected: "1 to 255 visible ASCII characters" })
+).annotate({
   identifier: "IdempotencyKey",
   description: "1 to 255 visible ASCII characters"
 })

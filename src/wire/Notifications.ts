@@ -107,6 +107,9 @@ export const Preferences = Schema.Struct({
 }).annotate({ identifier: "NotificationPreferences" })
 export type Preferences = typeof Preferences.Type
 
+/** As they are stored. */
+export const asJson = (preferences: Preferences): string => JSON.stringify(Schema.encodeSync(Preferences)(preferences))
+
 export const initialPreferences: Preferences = {
   kinds: {},
   minimum_priority: "low",

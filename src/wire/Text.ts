@@ -15,7 +15,9 @@ const storable = Schema.makeFilter((text: string) => text.isWellFormed() && !tex
   expected: "well-formed text without NUL"
 })
 
-const notBlank = Schema.makeFilter((text: string) => text.trim() !== "", { expected: "text that is not blank" })
+const notBlank = Schema.makeFilter((text: string) => text.replaceAll(/\p{Cc}+/gu, " ").trim() !== "", {
+  expected: "text that is not blank"
+})
 
 const atMostBytes = (limit: number) =>
   Schema.makeFilter((text: string) => Buffer.byteLength(text) <= limit, {

@@ -26,7 +26,7 @@ import {
   post,
   refresh
 } from "../support/Agent.ts"
-import { apnsSimulator } from "../support/ApnsSimulator.ts"
+import { apnsSimulator, settingsFor } from "../support/ApnsSimulator.ts"
 import { Bridge } from "../support/Bridge.ts"
 import { type Places, search, utf8 } from "../support/Canaries.ts"
 import { type Answer, type Ask, send } from "../support/Http.ts"
@@ -34,7 +34,7 @@ import { Agent } from "../support/McpAgent.ts"
 import { everything, makePhone } from "../support/Phone.ts"
 import { allRows } from "../support/Rows.ts"
 import { tokens } from "../support/Tokens.ts"
-import { admin, apnsSettings, beside, chaos, freePort, scratch, server, size } from "./harness.ts"
+import { admin, beside, chaos, freePort, scratch, server, size } from "./harness.ts"
 
 const found: Array<string> = []
 
@@ -62,7 +62,7 @@ chaos(
     const metrics = yield* Effect.promise(freePort)
     const [pushKey, lookupKey] = [randomBytes(32).toString("base64"), randomBytes(32).toString("base64")]
     const settings = {
-      ...apnsSettings(folder, simulator),
+      ...settingsFor(simulator, folder),
       SERVICE_LOG_LEVEL: "All",
       SERVICE_METRICS_PORT: String(metrics),
       SERVICE_OTLP_URL: otlp.url,

@@ -13,19 +13,20 @@ import {
   type HttpClientResponse
 } from "effect/http"
 import { SqlClient } from "effect/sql"
-import { type ChildProcess, execFile, spawn } from "node:child_process"
+import { type ChildProcess, execFile, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
 import { connect, createServer, type AddressInfo, type Socket } from "node:net"
 import { loadavg, tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { createInterface } from "node:readline"
+import { getCACertificates, setDefaultCACertificates } from "node:tls"
 import { promisify } from "node:util"
 import { services } from "../../src/App.ts"
 import { Bridge } from "../../src/client/Bridge.ts"
 import { Client } from "../../src/client/Client.ts"
 import { Journal } from "../../src/client/Journal.ts"
-import type { ApnsSimulator } from "../support/ApnsSimulator.ts"
+import { throwAwayCertificate } from "../support/ThrowAwayCertificate.ts"
 
 const root = join(import.meta.dirname, "../..")
 
@@ -56,6 +57,10 @@ export interface Server {
   readonly said: ReadonlyArray<string>
   /** kill -9, and back again; answers the milliseconds from the start to ready. */
   readonly killAndRestart: Effect.Effect<number, ChaosError>
+  /** SIGTERM; answers the milliseconds until it was gone, and its exit code. */
+  readonly stop: Effect.Effect<{ readonly millis: number; readonly code: number | null }>
+  /** In the environment as it is now. */
+  readonly start: Effect.Effect<number, ChaosError>
 }
 
 /** A folder that goes with the run. */
@@ -75,7 +80,8 @@ export const scratch = Effect.acquireRelease(
     })
 )
 
-const environment = (folder: string, port: number): NodeJS.ProcessEnv => {
+/** Of a server and of commands. */
+export const environment = (folder: string, port: number, settings: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv => {
   const { DATABASE_URL: _, ...rest } = process.env
   return {
     ...rest,
@@ -83,33 +89,42 @@ const environment = (folder: string, port: number): NodeJS.ProcessEnv => {
     SERVICE_HOST: "127.0.0.1",
     SERVICE_PORT: String(port),
     SERVICE_BASE_URL: `http://127.0.0.1:${port}`,
-    SERVICE_LOG_LEVEL: "Fatal",
-    SERVICE_RATE_LIMITS: "off"
+    SERVICE_LOG_LEVEL: "Error",
+    SERVICE_RATE_LIMITS: "off",
+    ...settings
   }
 }
 
 /** One process of the service; replicas share the folder. */
-export const server = Effect.fnUntraced(function* (folder: string, settings: Readonly<Record<string, string>> = {}) {
+export const server = Effect.fnUntraced(function* (folder: string, settings: NodeJS.ProcessEnv = {}) {
   const port = yield* Effect.promise(freePort)
   const url = `http://127.0.0.1:${port}`
   const said: Array<string> = []
-  let child: ChildProcess
+  let child: ChildProcess | undefined
   const start = Effect.gen(function* () {
     const from = performance.now()
-    child = spawn(process.execPath, [join(root, "src/main.ts")], {
-      env: { ...environment(folder, port), ...settings },
+    const started = spawn(process.execPath, [join(root, "src/main.ts")], {
+      env: environment(folder, port, settings),
       stdio: ["ignore", "pipe", "pipe"]
     })
-    for (const stream of [child.stdout!, child.stderr!]) createInterface(stream).on("line", (line) => said.push(line))
-    yield* ready(url, child)
+    child = started
+    for (const stream of [started.stdout, started.stderr]) createInterface(stream).on("line", (line) => said.push(line))
+    yield* ready(url, started)
     return Math.round(performance.now() - from)
   })
-  yield* Effect.acquireRelease(start, () => Effect.promise(() => end(child, "SIGTERM")))
+  // One that does not become ready has to end all the same.
+  yield* Effect.addFinalizer(() => Effect.promise(() => end(child, "SIGTERM")))
+  yield* start
   const killAndRestart = Effect.andThen(
     Effect.promise(() => end(child, "SIGKILL")),
     start
   )
-  return { url, port, pid: () => child.pid!, said, killAndRestart } satisfies Server
+  const stop = Effect.promise(async () => {
+    const from = performance.now()
+    await end(child, "SIGTERM")
+    return { millis: Math.round(performance.now() - from), code: child?.exitCode ?? null }
+  })
+  return { url, port, pid: () => child!.pid!, said, killAndRestart, stop, start } satisfies Server
 })
 
 /** The services of a server in this process, on the same database: to make what a script needs, and to look at rows. */
@@ -124,22 +139,6 @@ export const beside = Effect.fnUntraced(function* (
   return { url, services: context, sql: Context.get(context, SqlClient.SqlClient) }
 })
 
-/** A server that notifies through the simulator. */
-export const apnsSettings = (folder: string, { ca, key, keyId, origin, teamId, topic }: ApnsSimulator) => {
-  const file = (name: string, text: string) => {
-    fs.writeFileSync(join(folder, name), text, { mode: 0o600 })
-    return join(folder, name)
-  }
-  return {
-    SERVICE_APNS_TEAM_ID: teamId,
-    SERVICE_APNS_KEY_ID: keyId,
-    SERVICE_APNS_KEY_FILE: file("apns.p8", key),
-    SERVICE_APNS_TOPICS: topic,
-    SERVICE_APNS_ORIGIN_PRODUCTION: origin,
-    SERVICE_APNS_CA_FILE: file("apns-ca.pem", ca)
-  }
-}
-
 const ready = (url: string, child: ChildProcess) =>
   Effect.tryPromise({
     try: async () => {
@@ -153,8 +152,8 @@ const ready = (url: string, child: ChildProcess) =>
     })
   )
 
-const end = async (child: ChildProcess, signal: NodeJS.Signals) => {
-  if (child.exitCode !== null || child.signalCode !== null) return
+const end = async (child: ChildProcess | undefined, signal: NodeJS.Signals) => {
+  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
   child.kill(signal)
   await once(child, "exit")
 }
@@ -169,7 +168,7 @@ export const freePort = async () => {
 }
 
 /** One address before several servers: connections in turn, past those that refuse them. Cut when their server dies. */
-export const balancer = (ports: ReadonlyArray<number>) =>
+export const balancer = (ports: ReadonlyArray<number>, at = 0) =>
   Effect.map(
     Effect.acquireRelease(
       Effect.promise(async () => {
@@ -192,7 +191,7 @@ export const balancer = (ports: ReadonlyArray<number>) =>
           open.add(incoming)
           incoming.on("close", () => open.delete(incoming)).on("error", () => incoming.destroy())
           pass(incoming, ports.length - 1)
-        }).listen(0, "127.0.0.1")
+        }).listen(at, "127.0.0.1")
         await once(listening, "listening")
         return { listening, open }
       }),
@@ -204,6 +203,51 @@ export const balancer = (ports: ReadonlyArray<number>) =>
     ),
     ({ listening }) => `http://127.0.0.1:${(listening.address() as AddressInfo).port}`
   )
+
+/**
+ * The one address of several servers, known before they start: nginx with deploy/nginx.conf as it is, but for addresses
+ * and certificate, where nginx is installed; else the balancer, without TLS.
+ */
+export const frontDoor = Effect.fnUntraced(function* (folder: string) {
+  const port = yield* Effect.promise(freePort)
+  if (spawnSync("nginx", ["-v"]).error !== undefined) {
+    const open = (ports: ReadonlyArray<number>) => balancer(ports, port)
+    return { by: "balancer", url: `http://127.0.0.1:${port}`, open }
+  }
+  const url = `https://127.0.0.1:${port}`
+  const open = (ports: ReadonlyArray<number>) =>
+    Effect.flatMap(
+      Effect.acquireRelease(
+        Effect.sync(() => nginx(join(folder, "nginx"), port, ports)),
+        (child) => Effect.promise(() => end(child, "SIGTERM"))
+      ),
+      (child) => ready(url, child)
+    )
+  return { by: "nginx", url, open }
+})
+
+const nginx = (home: string, port: number, ports: ReadonlyArray<number>) => {
+  const { cert, key } = throwAwayCertificate()
+  setDefaultCACertificates([...getCACertificates(), cert])
+  const [certFile, keyFile, config] = ["cert.pem", "key.pem", "nginx.conf"].map((name) => join(home, name))
+  fs.mkdirSync(home, { mode: 0o711 })
+  fs.writeFileSync(certFile!, cert)
+  fs.writeFileSync(keyFile!, key, { mode: 0o600 })
+  const site = fs
+    .readFileSync(join(root, "deploy/nginx.conf"), "utf8")
+    .replace(/^server \{\n {2}listen 80;[^]*?^\}\n/m, "")
+    .replace(/^ +listen \[::\].*\n/gm, "")
+    .replace("listen 443 ", `listen 127.0.0.1:${port} `)
+    .replace("127.0.0.1:8787", `127.0.0.1:${ports[0]}`)
+    .replace("127.0.0.1:8788", `127.0.0.1:${ports[1]}`)
+    .replace(/(ssl_certificate) .*;/, `$1 ${certFile};`)
+    .replace(/(ssl_certificate_key) .*;/, `$1 ${keyFile};`)
+  const written = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((of) => `${of}_temp_path ${home}/${of};`)
+  const main = `daemon off; pid ${home}/pid; events {}`
+  fs.writeFileSync(config!, `${main}\nhttp { access_log off; ${written.join(" ")}\n${site}}\n`)
+  const args = ["-p", home, "-e", join(home, "error.log"), "-c", config!]
+  return spawn("nginx", args, { stdio: ["ignore", "ignore", "inherit"] })
+}
 
 /** `service-admin` on the servers' database. */
 export const admin = (folder: string, ...args: ReadonlyArray<string>) =>

@@ -5,11 +5,11 @@
  * The API answers as before, nothing is lost, and the outbox drains when it is over.
  */
 import { Effect } from "effect"
-import { apnsSimulator } from "../support/ApnsSimulator.ts"
+import { apnsSimulator, settingsFor } from "../support/ApnsSimulator.ts"
 import { Agent } from "../support/McpAgent.ts"
 import { makeRegisteredPhone } from "../support/Phone.ts"
 import { makePerson } from "../support/SignIn.ts"
-import { apnsSettings, beside, chaos, percentile, scratch, server, size, sliced } from "./harness.ts"
+import { beside, chaos, percentile, scratch, server, size, sliced } from "./harness.ts"
 
 const phones = 4
 /** How often each weather comes, and for how long. */
@@ -24,7 +24,7 @@ chaos(
   Effect.gen(function* () {
     const folder = yield* scratch
     const simulator = yield* apnsSimulator()
-    const settings = apnsSettings(folder, simulator)
+    const settings = settingsFor(simulator, folder)
     const first = yield* server(folder, settings)
     const on = yield* beside(folder, first, settings)
     const violations: Array<string> = []

@@ -30,6 +30,15 @@ const unchanged = async (work: () => Promise<void>) => {
   expect([await stored(), readdirSync(service.folder, { recursive: true })]).toEqual(before)
 }
 
+/** Sessions that wait for a lock. */
+const waiting = async () => {
+  const locks = "select count(*)::int as waiting from pg_stat_activity where wait_event_type = 'Lock'"
+  return (await service.query("postgres", locks))[0]!["waiting"]
+}
+const until = async (asked: () => Promise<unknown>, answer: unknown) => {
+  while ((await asked()) !== answer) await setTimeout(10)
+}
+
 beforeAll(async () => {
   service = await startService()
   project_id = result(await json("create-project", "--name", "Fleet")).project_id
@@ -121,6 +130,20 @@ it("an interruption, or a database that does not answer, removes the file that w
     )
   )
 })
+
+it("a database that answers late is asked again for the same credential", () =>
+  service.within("postgres", (session) =>
+    Effect.gen(function* () {
+      yield* session.query("begin")
+      yield* session.query("lock table bridge_enrollment_credential")
+      const { ended } = service.on("postgres").start(...create("--out", path("late"), "--json"))
+      yield* Effect.promise(() => until(waiting, 1).then(() => until(waiting, 0)))
+      yield* session.query("rollback")
+      const credential = result(yield* Effect.promise(() => ended))
+      const hash = createHash("sha256").update(readFileSync(credential.file, "utf8").trim()).digest("hex")
+      expect(yield* Effect.promise(stored)).toContain(hash)
+    })
+  ))
 
 it("a withdrawn reference takes its unused credentials with it; a revoked one is listed as such", async () => {
   const { items } = result(await json("list-bridge-enrollment-credentials", "--project", project_id))

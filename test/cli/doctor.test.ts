@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, it } from "vitest"
 import { refusal, result, secrets, serviceAdmin, startService, type TestService } from "../support/ServiceAdmin.ts"
 
 let service: TestService
+let unreachable: ReturnType<typeof serviceAdmin>["ended"]
 const folder = mkdtempSync(join(tmpdir(), "service-admin-test-"))
 const data = join(folder, "data")
 chmodSync(folder, 0o711)
@@ -16,9 +17,15 @@ const examined = ({ code, stderr, stdout }: { code: number; stderr: string; stdo
   return { code, stderr, ok, warn: of("warn"), fail: of("fail") }
 }
 const embedded = (...args: ReadonlyArray<string>) => serviceAdmin(args, { SERVICE_DATA_DIR: data }).ended
+/** What it says, by the name of the check; the last of several of one name. */
+const said = ({ stdout }: { stdout: string }): Record<string, string> =>
+  Object.fromEntries(JSON.parse(stdout).checks.map(({ message, name, status }: any) => [name, `${status} ${message}`]))
 const fine = { code: 0, stderr: "", ok: true, warn: [], fail: [] }
 
 beforeAll(async () => {
+  // Waits ten seconds while the others run.
+  const nowhere = { ...secrets, DATABASE_URL: "postgres://nobody@127.0.0.1:1/x" }
+  unreachable = serviceAdmin(["doctor", "--json"], nowhere).ended
   service = await startService()
 })
 afterAll(async () => {
@@ -33,14 +40,38 @@ it("before the first start there is nothing to examine, and afterwards still not
 
 it("the embedded database is in order once a command has made it, and its secrets are kept from others", async () => {
   expect((await embedded("create-project", "--name", "Embedded")).stderr).toMatch(/secrets\.env; keep a copy/)
-  expect(examined(await embedded("doctor", "--json"))).toEqual(fine)
+  const good = await embedded("doctor", "--json")
+  expect(examined(good)).toEqual(fine)
+  expect(said(good)).toEqual({
+    configuration: "ok Complete; the service is at http://127.0.0.1:8787.",
+    secrets: "ok Long enough, and independent of each other.",
+    data_folder: `ok ${data} and its secrets belong to this service alone.`,
+    disk: expect.stringMatching(/^ok \d+ MiB are free\.$/),
+    apns: "ok Not configured: notifications are only logged.",
+    database: expect.stringMatching(/^ok PostgreSQL [\d.]+ answers\.$/),
+    durability: "ok What was acknowledged survives a power cut.",
+    migrations: "ok The schema is up to date.",
+    clock: "ok This machine and the database agree on the time."
+  })
   chmodSync(join(data, "secrets.env"), 0o644)
-  expect(examined(await embedded("doctor", "--json"))).toEqual({ ...fine, code: 1, ok: false, fail: ["data_folder"] })
+  const open = await embedded("doctor", "--json")
+  expect(examined(open)).toEqual({ ...fine, code: 1, ok: false, fail: ["data_folder"] })
+  const file = join(data, "secrets.env")
+  expect(said(open)["data_folder"]).toBe(`fail ${file} is open to other accounts: chmod 600 ${file}`)
+  chmodSync(file, 0o600)
+  chmodSync(data, 0o777)
+  expect(said(await embedded("doctor", "--json"))["data_folder"]).toBe(
+    `fail Other accounts may write to ${data}: chmod go-w ${data}`
+  )
 })
 
 it("a database without migrations is left without, and one that loses commits fails", async () => {
   const ended = await service.on("postgres").run("doctor", "--json")
   expect(examined(ended)).toEqual({ ...fine, code: 1, ok: false, warn: ["migrations"], fail: ["durability"] })
+  expect(said(ended)["migrations"]).toMatch(
+    /^warn Not run yet: 0001_projects\.sql, .*; service-admin migrate, or the next start, does\.$/
+  )
+  expect(said(ended)["durability"]).toMatch(/^fail Turn on .*fsync.*: a power cut can undo revocations\.$/)
   const [{ present } = {}] = await service.query("postgres", "select to_regclass('project') is not null as present")
   expect(present).toBe(false)
 })
@@ -63,6 +94,8 @@ it("weak secrets, unusual lifetimes and edited migrations are found; the latter 
     warn: ["lifetimes"],
     fail: ["secrets", "durability", "migrations"]
   })
+  expect(said(doctor!)["lifetimes"]).toBe("warn SERVICE_BRIDGE_CHALLENGE_TTL_SECONDS is 5: from 30 to 3600 is usual.")
+  expect(said(doctor!)["migrations"]).toBe("fail Changed after they ran: 0001_projects.sql; restore them.")
   expect(doctor!.stdout).not.toContain("xxx")
   expect(refusal(other!)).toEqual([78, "migration_error"])
 })
@@ -71,6 +104,56 @@ it("a configuration that is incomplete is what it says first", async () => {
   const incomplete = { DATABASE_URL: "postgres://localhost/x", ...secrets, SERVICE_BRIDGE_TOKEN_SECRET: "" }
   const ended = await serviceAdmin(["doctor", "--json"], incomplete).ended
   expect(examined(ended)).toEqual({ ...fine, code: 1, ok: false, fail: ["configuration"] })
+})
+
+it("a database that nobody reaches is one check that failed, and the others are there", async () => {
+  const ended = await unreachable
+  expect(examined(ended)).toEqual({ ...fine, code: 1, ok: false, fail: ["database"] })
+  expect(said(ended)["database"]).toMatch(
+    /^fail The database cannot be reached \(ConnectionError.*\); see DATABASE_URL, and try again\.$/
+  )
+})
+
+it("a database that is too old, and whose clock is two minutes ahead or behind, is found", async () => {
+  await service.create("odd")
+  const odd = (time: string) => [
+    `create or replace function clock_timestamp() returns timestamptz language sql as
+       'select pg_catalog.clock_timestamp() ${time} interval ''2 minutes'''`,
+    `create or replace function current_setting(text) returns text language sql as
+       'select case $1 when ''server_version_num'' then ''130012'' else pg_catalog.current_setting($1) end'`,
+    "alter database odd set search_path = public, pg_catalog"
+  ]
+  for (const statement of odd("+")) await service.query("odd", statement)
+  const ahead = said(await service.on("odd").run("doctor", "--json"))
+  expect(ahead["database"]).toMatch(/^fail PostgreSQL [\d.]+ is too old: use 14 or newer\.$/)
+  expect(ahead["clock"]).toMatch(/^warn The database is 1(20|19)\.\d s ahead: its time counts; set this machine's\.$/)
+  await service.query("odd", odd("-")[0]!)
+  expect(said(await service.on("odd").run("doctor", "--json"))["clock"]).toMatch(
+    /^warn The database is 1(20|19)\.\d s behind: /
+  )
+})
+
+it("a proxy that does not say who asks is seen in who has called", async () => {
+  await service.create("called")
+  result(await service.on("called").run("migrate", "--json"))
+  const doctor = async () => {
+    const behind = { SERVICE_BASE_URL: "https://bridge.invalid", SERVICE_TRUSTED_PROXIES: "127.0.0.1" }
+    return said(await service.on("called", behind).run("doctor", "--json"))["forwarded"]
+  }
+  const call = (address: string) =>
+    service.query(
+      "called",
+      `insert into audit_event (event_id, at, actor, action, outcome, subject, address, user_agent)
+       values (gen_random_uuid(), now(), 'bridge:b', 'bridge.enrolled', 'done', '{}', $1::text, '')`,
+      [address]
+    )
+  expect(await doctor()).toBeUndefined()
+  await call("127.0.0.1")
+  expect(await doctor()).toBe(
+    "warn All callers of late had the proxy's address, 127.0.0.1: it has to set X-Forwarded-For."
+  )
+  await call("192.0.2.7")
+  expect(await doctor()).toBe("ok The proxy says who asks.")
 })
 
 it("an address that does not lead here, and a proxy that is not named or whoever it is, are found", async () => {

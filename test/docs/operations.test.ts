@@ -7,6 +7,7 @@ import { join } from "node:path"
 import { promisify } from "node:util"
 import { Settings } from "../../src/Config.ts"
 import { packageRoot } from "../../src/Package.ts"
+import { outcomeOf } from "../../src/push/Outcome.ts"
 import { kindNames } from "../../src/wire/Notifications.ts"
 import { read, rows, sections } from "../support/Markdown.ts"
 import { environment } from "../support/Service.ts"
@@ -133,6 +134,23 @@ describe("docs/operations.md", () => {
         line
       )
     for (const start of explained) assert.include(sources, start)
+  })
+
+  it("explains the pauses of delivery by the words that cause them", () => {
+    const documented = rows(parts.get("Phones")!)
+    assert.isAbove(documented.length, 5)
+    for (const { Do, Reason } of documented)
+      for (const [word] of Reason!.matchAll(/\w+/g)) {
+        if (sources.includes(`reason: "${word}"`) || sources.includes(`lost("${word}")`)) continue
+        // What passes by itself is told apart by its status, what has to be mended by its word.
+        const outcomes = (Do!.startsWith("nothing") ? [429, 503] : [400]).map((status) =>
+          outcomeOf({ status, reason: word })
+        )
+        assert.isTrue(
+          outcomes.some(({ _tag }) => ["Pause", "RenewProviderToken", "BadToken"].includes(_tag)),
+          word
+        )
+      }
   })
 
   it("names every audit action, and no other", () => {

@@ -9,9 +9,13 @@ import { codes as enrollmentCodes, refuse as refuseEnrollment } from "../../src/
 import { codes as continuityCodes } from "../../src/continuity/Errors.ts"
 import { codes as documentCodes } from "../../src/documents/Errors.ts"
 import { codes as mcpCodes, refuse as refuseMcp } from "../../src/mcp/Errors.ts"
-import { lists, type ToolName, tools } from "../../src/mcp/Tools.ts"
+import { lists } from "../../src/mcp/ToolList.ts"
+import { type ToolName, tools } from "../../src/mcp/Tools.ts"
+import { Device, RegisterDevice } from "../../src/mobile/Api.ts"
 import { codes as mobileCodes, refuse as refuseMobile } from "../../src/mobile/Errors.ts"
 import { codes as oauthCodes, type OAuthCode, refuse as refuseOAuth } from "../../src/oauth/Errors.ts"
+import { payload } from "../../src/push/Payload.ts"
+import { type KindName, kindNames, kinds, Preferences, priorities } from "../../src/wire/Notifications.ts"
 import type { Refusal } from "../../src/wire/Refusal.ts"
 import { ofRole, scopes } from "../../src/wire/Scopes.ts"
 import { refuse as refuseRotation } from "../../src/rotation/Errors.ts"
@@ -176,6 +180,49 @@ describe("the MCP part of docs/protocol.md", () => {
     const before = rows(part.get("What /mcp answers before the protocol")!)
     for (const { Code, Status } of before.filter(({ Code }) => Code !== ""))
       assert.strictEqual(Status, String(refuseMcp(Code as (typeof mcpCodes)[number]).status), Code)
+  })
+})
+
+describe("the mobile part of docs/protocol.md", () => {
+  const part = sections(sections(text, 2).get("Mobile")!, 3)
+  const [registration, device, notification] = blocks(text.slice(text.indexOf("\n## Mobile\n")), "json").map((block) =>
+    JSON.parse(block)
+  )
+  const decode = <A, I>(schema: Schema.Codec<A, I>, given: unknown) =>
+    Schema.decodeUnknownSync(schema)(given, { onExcessProperty: "error" })
+
+  it("has every kind with what it is by default, and no other", () => {
+    assert.deepStrictEqual(
+      new Map(
+        rows(part.get("Kinds")!).map((row) => [row["Kind"], [row["Default"], row["Priority"], row["Comes within"]]])
+      ),
+      new Map(
+        ["task.needs_decision", "task.blocked", ...kindNames].map((name) => {
+          const { byDefault, lasts, optional, priority } = kinds[name as KindName]
+          const on = optional ? (byDefault ? "on" : "off") : "on, always"
+          return [name, [on, priority, `${Duration.toHours(lasts)} h`]]
+        })
+      )
+    )
+  })
+
+  it("has every field of preferences, and an order of priorities", () => {
+    const documented = rows(part.get("Preferences")!)
+    assert.deepStrictEqual(
+      documented.map(({ Field }) => Field),
+      Object.keys(Preferences.fields)
+    )
+    for (const priority of priorities) assert.include(part.get("Preferences"), `\`${priority}\``)
+  })
+
+  it("shows a registration and a device as the contract has them", () => {
+    assert.strictEqual(decode(RegisterDevice, registration).push.topic, decode(Device, device).push.topic)
+    assert.deepStrictEqual(Object.keys(device), fieldsOf(Device))
+  })
+
+  it("shows the payload that is sent", () => {
+    const told = { delivery_id: notification.n, kind: notification.k, project_id: "", reference: notification.r }
+    assert.deepStrictEqual(JSON.parse(payload(told, notification.aps["thread-id"])), notification)
   })
 })
 

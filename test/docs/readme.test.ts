@@ -2,7 +2,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { execFile, execFileSync, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
-import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { type AddressInfo, createServer } from "node:net"
 import { join } from "node:path"
 import { setTimeout } from "node:timers/promises"
@@ -10,20 +10,13 @@ import { promisify } from "node:util"
 import { Context, Effect, Layer } from "effect"
 import { packageRoot } from "../../src/Package.ts"
 import { authorizeQuery, Browser, callback } from "../support/Agent.ts"
+import { checkout } from "../support/Checkout.ts"
 import { blocks, read, rows } from "../support/Markdown.ts"
-import { dataFolder, end, place } from "../support/PostgresUser.ts"
+import { end } from "../support/PostgresUser.ts"
 
 const text = read("README.md")
 const commands = blocks(text, "sh")
 const { dependencies, devDependencies, scripts } = JSON.parse(read("package.json"))
-
-/** This checkout once more, without data of its own: the walk writes where it stands. */
-const checkout = Effect.map(place, (folder) => {
-  for (const name of ["cli", "migrations", "src", "scripts", "node_modules", "package.json"]) {
-    symlinkSync(join(packageRoot, name), join(folder, name))
-  }
-  return folder
-}).pipe(Effect.tap((folder) => dataFolder(folder)))
 
 const freePort = Effect.promise(async () => {
   const server = createServer().listen(0, "127.0.0.1")
@@ -82,7 +75,7 @@ class Newcomer extends Context.Service<
   static readonly layer = Layer.effect(
     Newcomer,
     Effect.gen(function* () {
-      const folder = yield* checkout
+      const folder = yield* checkout()
       const port = yield* freePort
       yield* running("npm", ["start"], { cwd: folder, env: { ...process.env, SERVICE_PORT: port } })
       const url = `http://127.0.0.1:${port}`

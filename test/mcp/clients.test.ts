@@ -10,34 +10,24 @@ import { execFile } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { examplesFor } from "../support/Examples.ts"
 import { Agent } from "../support/McpAgent.ts"
 import { Service } from "../support/Service.ts"
 
 type Call = (name: string, given: Record<string, unknown>) => Effect.Effect<any, unknown>
 
-/** One day of an agent: every tool once, and a failure in between. */
-const day = Effect.fnUntraced(function* (call: Call) {
-  const ok = Effect.fnUntraced(function* (name: string, given: Record<string, unknown> = {}) {
+/** Every tool once, as the same object and text, and a failure at the end. */
+const day = Effect.fnUntraced(function* (agent: Agent, call: Call) {
+  const examples = yield* examplesFor(agent)
+  for (const [name, given] of Object.entries(examples)) {
     const result = yield* call(name, given)
     assert.isNotTrue(result.isError, JSON.stringify(result))
-    return result.structuredContent
-  })
-  const { write_context } = yield* ok("server_identity")
-  const { entry } = yield* ok("memory_add", { kind: "note", body: "ostriches run", write_context })
-  assert.strictEqual((yield* ok("memory_get", { id: entry.id })).entry.body, "ostriches run")
-  assert.strictEqual((yield* ok("memory_search", { query: "ostrich" })).entries[0].id, entry.id)
-  const { task } = yield* ok("task_create", { title: "T", write_context })
-  const claim = { id: task.id, expected_version: 1, status: "in_progress", write_context }
-  const receipt = { session_ref: "s", worker: "w", outcome: "handoff", summary: "x" }
-  assert.strictEqual((yield* ok("task_update", { ...claim, receipt })).receipt.task_version_after, 2)
-  const stale = yield* call("task_update", claim)
+    assert.deepStrictEqual(JSON.parse(result.content[0].text), result.structuredContent)
+  }
+  const { idempotency_key: _, ...again } = examples.task_update
+  const stale = yield* call("task_update", again)
   assert.isTrue(stale.isError)
   assert.strictEqual(JSON.parse(stale.content[0].text).error.code, "stale_version")
-  assert.lengthOf((yield* ok("task_get", { id: task.id })).receipts, 1)
-  assert.lengthOf((yield* ok("task_list")).tasks, 1)
-  assert.lengthOf((yield* ok("continuity_context")).open_tasks, 1)
-  assert.deepStrictEqual(yield* ok("runtime_bootstrap_get"), { documents: [] })
-  assert.isTrue((yield* call("git_document_get", { document_id: "x" })).isError)
 })
 
 layer(Service.layer, { excludeTestServices: true })("clients", (it) => {
@@ -53,7 +43,7 @@ layer(Service.layer, { excludeTestServices: true })("clients", (it) => {
       yield* Effect.promise(() => client.connect(transport as never))
       yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
       assert.lengthOf((yield* Effect.promise(() => client.listTools())).tools, 11)
-      yield* day((name, given) => Effect.promise(() => client.callTool({ name, arguments: given })))
+      yield* day(a, (name, given) => Effect.promise(() => client.callTool({ name, arguments: given })))
     })
   )
 
@@ -66,7 +56,7 @@ layer(Service.layer, { excludeTestServices: true })("clients", (it) => {
         yield* Effect.promise(() => client.connect(transport))
         yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
         assert.lengthOf((yield* Effect.promise(() => client.listTools())).tools, 11)
-        yield* day((name, given) => Effect.promise(() => client.callTool({ name, arguments: given })))
+        yield* day(a, (name, given) => Effect.promise(() => client.callTool({ name, arguments: given })))
       })
     )
   }
@@ -83,7 +73,7 @@ layer(Service.layer, { excludeTestServices: true })("clients", (it) => {
           const client = yield* McpClient.McpClient
           const tools = yield* client.listTools()
           assert.lengthOf(tools, 11)
-          yield* day((name, given) =>
+          yield* day(a, (name, given) =>
             client
               .callTool({ tool: tools.find((tool) => tool.name === name)!, arguments: given as never })
               .pipe(Effect.catchReason("McpClientError", "ToolError", ({ result }) => Effect.succeed(result)))
@@ -93,36 +83,63 @@ layer(Service.layer, { excludeTestServices: true })("clients", (it) => {
     )
   }
 
-  for (const era of ["legacy", "auto", "modern"]) {
+  const inspector = (era: string) =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const home = mkdtempSync(join(tmpdir(), "bridge-service-test-"))
+      yield* Effect.addFinalizer(() => Effect.sync(() => rmSync(home, { recursive: true, force: true })))
+      const launcher = "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+      const standing = ["--cli", "--server-url", address(a).href, "--transport", "http", "--format", "json"]
+      const header = ["--header", `Authorization: Bearer ${a.token}`, "--protocol-era", era]
+      const options = { env: { PATH: process.env["PATH"], HOME: home }, timeout: 60_000 }
+      /** A result that is an error ends it with a code of its own. */
+      const inspect = (...args: ReadonlyArray<string>) =>
+        Effect.map(
+          Effect.promise(
+            () =>
+              new Promise<string>((resolve) =>
+                execFile(process.execPath, [launcher, ...standing, ...header, ...args], options, (_, stdout) =>
+                  resolve(stdout)
+                )
+              )
+          ),
+          (stdout) => {
+            const said = JSON.parse(stdout)
+            return said.result ?? said
+          }
+        )
+      const call: Call = (name, given) => {
+        const values = Object.entries(given).flatMap(([key, value]) => [
+          "--tool-arg",
+          `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`
+        ])
+        return inspect("--method", "tools/call", "--tool-name", name, ...values)
+      }
+      assert.lengthOf((yield* inspect("--method", "tools/list", "--strict")).tools, 11)
+      return { agent: a, call }
+    })
+
+  for (const era of ["legacy", "modern"]) {
     it.effect(
       `the Inspector (${era}) lists and calls`,
       () =>
         Effect.gen(function* () {
-          const a = yield* agent
-          const home = mkdtempSync(join(tmpdir(), "bridge-service-test-"))
-          yield* Effect.addFinalizer(() => Effect.sync(() => rmSync(home, { recursive: true, force: true })))
-          const inspect = (...args: ReadonlyArray<string>) =>
-            Effect.promise(
-              () =>
-                new Promise<string>((resolve, reject) => {
-                  const inspector = "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
-                  const standing = ["--cli", "--server-url", address(a).href, "--transport", "http", "--format", "json"]
-                  const header = ["--header", `Authorization: Bearer ${a.token}`, "--protocol-era", era]
-                  const options = { env: { PATH: process.env["PATH"], HOME: home }, timeout: 25_000 }
-                  execFile(
-                    process.execPath,
-                    [inspector, ...standing, ...header, ...args],
-                    options,
-                    (error, stdout, stderr) => (error === null ? resolve(stdout) : reject(new Error(stderr || stdout)))
-                  )
-                })
-            )
-          const listed = JSON.parse(yield* inspect("--method", "tools/list", "--strict"))
-          assert.lengthOf(listed.tools ?? listed.result.tools, 11)
-          const called = yield* inspect("--method", "tools/call", "--tool-name", "server_identity")
-          assert.include(called, a.project_id)
+          const { agent, call } = yield* inspector(era)
+          const { structuredContent } = yield* call("server_identity", {})
+          assert.strictEqual(structuredContent.project.id, agent.project_id)
         }),
       60_000
     )
   }
+
+  // A process for each call.
+  it.effect(
+    "the Inspector (auto) uses every tool",
+    () =>
+      Effect.gen(function* () {
+        const { agent, call } = yield* inspector("auto")
+        yield* day(agent, call)
+      }),
+    180_000
+  )
 })

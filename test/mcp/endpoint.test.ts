@@ -139,6 +139,25 @@ layer(Service.layer)("the MCP endpoint", (it) => {
     })
   )
 
+  it.effect("a subscription ends at once: nothing of this service changes, and no stream outlives its credential", () =>
+    Effect.gen(function* () {
+      const notifications = {
+        toolsListChanged: true,
+        promptsListChanged: true,
+        resourcesListChanged: true,
+        resourceSubscriptions: ["memory://x"]
+      }
+      const { status, text } = yield* (yield* agent).post("subscriptions/listen", { notifications })
+      const messages = text.split("\n\n").flatMap((event) => /^data: (.*)$/m.exec(event)?.slice(1) ?? [])
+      const [acknowledged, result, ...more] = messages.map((data) => JSON.parse(data))
+      assert.strictEqual(status, 200)
+      assert.strictEqual(acknowledged.method, "notifications/subscriptions/acknowledged")
+      assert.deepStrictEqual(acknowledged.params.notifications, {})
+      assert.strictEqual(result.result.resultType, "complete")
+      assert.deepStrictEqual(more, [])
+    })
+  )
+
   it.effect("every answer carries a request id and is not stored", () =>
     Effect.gen(function* () {
       const { headers } = yield* (yield* agent).post("tools/list")

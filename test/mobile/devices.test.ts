@@ -11,6 +11,7 @@ import { Projects } from "../../src/projects/Projects.ts"
 import { Delivery, drain, happens, rowsOf } from "../support/Delivery.ts"
 import type { Answer } from "../support/Http.ts"
 import { everything, makePhone, makeRegisteredPhone } from "../support/Phone.ts"
+import { instance } from "../support/Service.ts"
 import { makeApp, makePerson, makeSubject, signIn } from "../support/SignIn.ts"
 
 const is = (answer: Answer, outcome: number | string) =>
@@ -193,6 +194,43 @@ layer(Delivery.layer)("a registration", (it) => {
       })
     )
   }
+})
+
+layer(Delivery.layer)("where the service delivers", (it) => {
+  const delivering = Effect.gen(function* () {
+    const on = yield* instance({
+      SERVICE_APNS_TEAM_ID: "TEAM123456",
+      SERVICE_APNS_KEY_ID: "KEY1234567",
+      SERVICE_APNS_KEY_FILE: "read by the worker alone",
+      SERVICE_APNS_TOPICS: "com.example.first,com.example.second",
+      SERVICE_APNS_ENVIRONMENTS: "production"
+    })
+    return makePhone(on, yield* makePerson(on))
+  })
+
+  it.effect("a registration for another environment is refused", () =>
+    Effect.gen(function* () {
+      const phone = yield* delivering
+      const push = { environment: "development", topic: "com.example.first" }
+      is(yield* phone.register({ push }), "push_environment_not_allowed")
+    })
+  )
+
+  it.effect("a registration of another app is refused", () =>
+    Effect.gen(function* () {
+      const phone = yield* delivering
+      is(yield* phone.register(), "push_topic_not_allowed")
+      is(yield* phone.register({ push: { topic: "com.example.second" } }), 201)
+    })
+  )
+
+  it.effect("a registration that names no app is of the first", () =>
+    Effect.gen(function* () {
+      const phone = yield* delivering
+      const answer = yield* phone.register({ push: { topic: undefined } })
+      assert.strictEqual(answer.body.push.topic, "com.example.first", answer.text)
+    })
+  )
 })
 
 layer(Delivery.layer)("preferences", (it) => {

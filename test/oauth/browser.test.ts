@@ -6,7 +6,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
-import { createServer, type Server } from "node:http"
+import { createServer, type RequestListener, type Server } from "node:http"
+import { createServer as createSecureServer } from "node:https"
 import { join } from "node:path"
 import type { Page } from "playwright-core"
 import { Clients } from "../../src/oauth/Clients.ts"
@@ -14,25 +15,30 @@ import { authorizeQuery, makeClient, makeToken, reachable } from "../support/Age
 import { Chromium, faults, looks, noChromium, opened } from "../support/Chromium.ts"
 import { Service } from "../support/Service.ts"
 import { TestDatabase } from "../support/TestDatabase.ts"
+import { throwAwayCertificate } from "../support/ThrowAwayCertificate.ts"
 
 const screenshots = process.env["SCREENSHOTS"]
 
 const Reachable = Layer.effect(Service, reachable()).pipe(Layer.provideMerge(TestDatabase.sql))
 const Walk = noChromium === undefined ? Layer.merge(Reachable, Chromium.layer) : (Layer.empty as never)
 
-/** Where a client waits for its answer; `hop` sends the browser on to another origin. */
-const waiting = (hop?: string) =>
+/** Where a client waits for its answer, over https at `localhost` when secure; `hop` sends the browser on from there. */
+const waiting = (given: { readonly secure?: boolean; readonly hop?: string } = {}) =>
   Effect.acquireRelease(
     Effect.callback<{ readonly uri: string; readonly seen: Array<string>; readonly server: Server }>((resume) => {
       const seen: Array<string> = []
-      const server = createServer((request, response) => {
+      const answer: RequestListener = (request, response) => {
         if (request.url!.startsWith("/callback")) seen.push(request.url!)
-        if (hop === undefined) response.end("<title>Back in the app</title>")
-        else response.writeHead(302, { location: hop }).end()
-      }).listen(0, "127.0.0.1", () => {
+        if (given.hop === undefined) response.end("<title>Back in the app</title>")
+        else response.writeHead(302, { location: given.hop }).end()
+      }
+      const secure = given.secure === true
+      const server = secure ? createSecureServer(throwAwayCertificate(), answer) : createServer(answer)
+      server.listen(0, "127.0.0.1", () => {
         const address = server.address()
         const port = typeof address === "object" && address !== null ? address.port : 0
-        resume(Effect.succeed({ uri: `http://127.0.0.1:${port}/callback`, seen, server }))
+        const origin = secure ? `https://localhost:${port}` : `http://127.0.0.1:${port}`
+        resume(Effect.succeed({ uri: `${origin}/callback`, seen, server }))
       })
     }),
     ({ server }) => Effect.sync(() => server.close().closeAllConnections())
@@ -115,11 +121,12 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
   walk("a wrong token is said so beside the field, and does not come back in the page", () =>
     Effect.gen(function* () {
       const { token, url } = yield* signedIn()
-      const { page } = yield* opened()
+      const { page } = yield* opened({ viewport: { width: 320, height: 480 } })
       yield* Effect.promise(async () => {
         await page.goto(url)
         await present(page, "spt_wrong")
-        await page.waitForSelector('[role="alert"]')
+        const { height, y } = (await (await page.waitForSelector('[role="alert"]')).boundingBox())!
+        assert.isTrue(y >= 0 && y + height <= 480, "on the screen, with the field that has the focus")
         assert.strictEqual(await page.inputValue("#project_token"), "")
         assert.strictEqual(await page.evaluate<string>("document.activeElement.id"), "project_token")
         await present(page, token)
@@ -182,22 +189,24 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
     })
   )
 
-  walk("the policy lets a callback hop on to a third origin", () =>
+  walk("the policy lets an https callback hop on to a third origin, and further to an app", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const app = yield* waiting()
-      const site = yield* waiting(app.uri)
+      const landing = yield* waiting({ secure: true, hop: app.uri })
+      const site = yield* waiting({ secure: true, hop: landing.uri })
       const { token } = yield* makeToken(service)
-      const client_id = yield* makeClient(service, { redirect_uris: [site.uri] })
+      const client_id = yield* makeClient(service, { redirect_uris: [site.uri], application_type: "web" })
       const url = yield* authorizeUrl({ client_id, redirect_uri: site.uri })
-      const { complaints, page } = yield* opened()
+      const { complaints, page } = yield* opened({ ignoreHTTPSErrors: true })
       yield* Effect.promise(async () => {
         await page.goto(url)
         await present(page, token)
         await press(page, "Allow")
         await page.waitForURL(app.uri)
       })
-      assert.include(site.seen[0]!, "code=sac_")
+      assert.match(site.seen[0]!, /^\/callback\?code=sac_/)
+      assert.deepEqual([landing.seen, app.seen], [["/callback"], ["/callback"]])
       assert.deepEqual(complaints, [])
     })
   )

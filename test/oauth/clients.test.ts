@@ -6,6 +6,7 @@ import { createServer } from "node:https"
 import { Access } from "../../src/access/Access.ts"
 import { credentialOf } from "../../src/access/Challenges.ts"
 import * as Tokens from "../../src/crypto/Tokens.ts"
+import { Clients } from "../../src/oauth/Clients.ts"
 import { DocumentNetwork, isDocumentAddress } from "../../src/oauth/DocumentFetch.ts"
 import { isPublic } from "../../src/oauth/PublicAddress.ts"
 import { isAcceptable, matches } from "../../src/oauth/RedirectUri.ts"
@@ -464,6 +465,37 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
     })
   )
 
+  it.effect("is kept out once it was disabled, whether anybody had met it or not", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const documents = yield* Documents
+      const { disable, list } = Context.get(service.services, Clients)
+      const [met, unmet] = [fresh(), fresh()]
+      documents.answer = (path) => ({ body: document({ client_id: `https://${host}${path}` }) })
+
+      assert.deepEqual((yield* disable(unmet)).grant_ids, [])
+      documents.asked = []
+      assert.strictEqual((yield* authorize(unmet)).status, 400)
+      assert.lengthOf(documents.asked, 0)
+
+      const { access_token, refresh_token } = yield* signIn(service, { client_id: met, redirect_uri })
+      const { token } = yield* makeToken(service)
+      const browser = new Browser(service.url)
+      const page = yield* browser.authorize(authorizeQuery({ client_id: met, redirect_uri }))
+      const waiting = yield* browser.submit(page, { project_token: token })
+      assert.lengthOf((yield* disable(met)).grant_ids, 1)
+      assert.strictEqual((yield* browser.submit(waiting, { decision: "allow" })).status, 404)
+      assert.strictEqual((yield* authorize(met)).status, 400)
+      assert.isFalse(yield* opens(service, access_token))
+      assert.strictEqual((yield* refresh(service, { client_id: met, refresh_token })).body.error, "invalid_client")
+      const known = (yield* list).filter(({ client_id }) => client_id === met || client_id === unmet)
+      assert.deepEqual(
+        known.map(({ disabled_at, kind, live_grants }) => [kind, live_grants, disabled_at === null]),
+        Array.from({ length: 2 }, () => ["document", 0, false])
+      )
+    })
+  )
+
   it.effect("keeps its grants when its document is gone", () =>
     Effect.gen(function* () {
       const service = yield* Service
@@ -540,9 +572,20 @@ describe("redirect URIs", () => {
     assert.isFalse(matches("http://[::1]:80/callback?a=1", registered))
   })
 
+  test("match no longer or shorter one at any port", () => {
+    for (const uri of [
+      "http://127.0.0.1:4711/callback?a=",
+      "http://127.0.0.1:4711/callback",
+      "http://127.0.0.1:4711"
+    ]) {
+      assert.isFalse(matches(uri, registered), uri)
+      assert.isFalse(matches(`${uri}x`, registered), uri)
+    }
+  })
+
   test("match no mutation of a registered one", () => {
     const mutation = FastCheck.tuple(
-      FastCheck.constantFrom(...registered),
+      FastCheck.constantFrom(...registered, "http://127.0.0.1:4711/callback?a=1"),
       FastCheck.nat(),
       FastCheck.string({ minLength: 1, maxLength: 3 }),
       FastCheck.constantFrom("insert", "replace", "delete")

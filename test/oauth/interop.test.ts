@@ -11,7 +11,8 @@ import { auth as authV1 } from "@modelcontextprotocol/sdk/client/auth.js"
 import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Fiber, Layer } from "effect"
+import { SqlClient } from "effect/sql"
 import * as oauth from "oauth4webapi"
 import * as openid from "openid-client"
 import { spawn } from "node:child_process"
@@ -22,13 +23,13 @@ import { dirname, join } from "node:path"
 import { Access } from "../../src/access/Access.ts"
 import { credentialOf } from "../../src/access/Challenges.ts"
 import { ProjectTokens } from "../../src/access/ProjectTokens.ts"
-import { Browser, callback, freePort, makeClient, makeToken } from "../support/Agent.ts"
+import { Grants } from "../../src/oauth/Grants.ts"
+import { Browser, callback, freePort, makeClient, makeToken, reachable } from "../support/Agent.ts"
 import { send } from "../support/Http.ts"
-import { withMcp } from "../support/Resource.ts"
 import { Service } from "../support/Service.ts"
 import { TestDatabase } from "../support/TestDatabase.ts"
 
-const Interop = Layer.effect(Service, withMcp({ SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on" })).pipe(
+const Interop = Layer.effect(Service, reachable({ SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on" })).pipe(
   Layer.provideMerge(TestDatabase.sql)
 )
 
@@ -44,6 +45,58 @@ const person = Effect.fnUntraced(function* (url: string | URL, token: string) {
 const opens = Effect.fnUntraced(function* (token: string) {
   const access = Context.get((yield* Service).services, Access)
   return (yield* Effect.exit(access.authorize(credentialOf(`Bearer ${token}`))))._tag === "Success"
+})
+
+/** The command in a home of its own, and what its host sees: answers to calls, and addresses that it would open. */
+const mcpRemote = Effect.fnUntraced(function* (service: Service["Service"]) {
+  const port = yield* freePort
+  const home = yield* Effect.acquireRelease(
+    Effect.sync(() => mkdtempSync(join(tmpdir(), "mcp-remote-"))),
+    (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
+  )
+  const proxy = join(dirname(createRequire(import.meta.url).resolve("mcp-remote/package.json")), "dist/proxy.js")
+  const child = yield* Effect.acquireRelease(
+    Effect.sync(() =>
+      spawn(process.execPath, [proxy, `${service.url}/mcp`, String(port), "--transport", "http-only"], {
+        // No PATH: it shall find no browser.
+        env: { HOME: home, MCP_REMOTE_CONFIG_DIR: home, PATH: "" }
+      })
+    ),
+    (process) => Effect.sync(() => process.kill("SIGKILL"))
+  )
+  let [stdout, stderr] = ["", ""]
+  child.stdout.on("data", (chunk) => (stdout += chunk))
+  child.stderr.on("data", (chunk) => (stderr += chunk))
+  const until = (found: () => boolean) =>
+    Effect.promise(async () => {
+      for (let waited = 0; !found() && waited < 20_000; waited += 50) await new Promise((go) => setTimeout(go, 50))
+      assert.isTrue(found(), `${stdout}\n${stderr}`)
+    })
+  const say = (message: object) => child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`)
+  let id = 0
+  const ask = (method: string, params: object) =>
+    Effect.gen(function* () {
+      const own = `"id":${++id}`
+      say({ id, method, params })
+      yield* until(() => stdout.includes(own))
+      return stdout.split("\n").find((line) => line.includes(own))!
+    })
+
+  /** The addresses that it would have opened, once there are so many of them. */
+  const opened = Effect.fnUntraced(function* (count: number) {
+    const found = () => stderr.match(/http\S+\/authorize\?\S+/g) ?? []
+    yield* until(() => found().length >= count)
+    return found()
+  })
+  const started = yield* Effect.cached(
+    Effect.gen(function* () {
+      const clientInfo = { name: "test", version: "1" }
+      yield* ask("initialize", { protocolVersion: "2025-06-18", capabilities: {}, clientInfo })
+      say({ method: "notifications/initialized" })
+    })
+  )
+  const call = Effect.andThen(started, ask("tools/call", { name: "server_identity", arguments: {} }))
+  return { call, opened }
 })
 
 layer(Interop, { timeout: 60_000 })("a client by", (it) => {
@@ -184,7 +237,7 @@ layer(Interop, { timeout: 60_000 })("a client by", (it) => {
       it.effect(`${name}, ${kind}, signs in, calls, refreshes and is refused after revocation`, () =>
         Effect.gen(function* () {
           const service = yield* Service
-          const { token, token_id } = yield* makeToken(service)
+          const { project_id, token, token_id } = yield* makeToken(service)
           const serverUrl = `${service.url}/mcp`
           const host = provider(kind === "registering itself" ? undefined : yield* makeClient(service))
           const authorize = (options: object = {}) =>
@@ -199,16 +252,16 @@ layer(Interop, { timeout: 60_000 })("a client by", (it) => {
           const call = Effect.promise(async () => {
             const client = new Client({ name: "test", version: "1" })
             await client.connect(new Transport(new URL(serverUrl), { authProvider: host.it }))
-            const { content } = await client.callTool({ name: "whoami" })
+            const { content } = await client.callTool({ name: "server_identity" })
             await client.close()
             return content[0].text as string
           })
-          assert.strictEqual(yield* call, "signed in")
+          assert.include(yield* call, project_id)
 
           const before = host.state.tokens
           assert.strictEqual(yield* authorize(), "AUTHORIZED")
           assert.notStrictEqual(host.state.tokens.refresh_token, before.refresh_token)
-          assert.strictEqual(yield* call, "signed in")
+          assert.include(yield* call, project_id)
 
           yield* Context.get(service.services, ProjectTokens).revoke(token_id)
           assert.isFalse(yield* opens(host.state.tokens.access_token))
@@ -219,49 +272,38 @@ layer(Interop, { timeout: 60_000 })("a client by", (it) => {
   }
 
   it.effect(
-    "the command mcp-remote signs in and calls",
+    "the command mcp-remote signs in, calls, refreshes, and asks for a new sign-in once revoked",
     () =>
       Effect.gen(function* () {
         const service = yield* Service
-        const { token } = yield* makeToken(service)
-        const port = yield* freePort
-        const home = yield* Effect.acquireRelease(
-          Effect.sync(() => mkdtempSync(join(tmpdir(), "mcp-remote-"))),
-          (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
-        )
-        const proxy = join(dirname(createRequire(import.meta.url).resolve("mcp-remote/package.json")), "dist/proxy.js")
-        const child = yield* Effect.acquireRelease(
-          Effect.sync(() =>
-            spawn(process.execPath, [proxy, `${service.url}/mcp`, String(port), "--transport", "http-only"], {
-              // No PATH: it shall find no browser.
-              env: { HOME: home, MCP_REMOTE_CONFIG_DIR: home, PATH: "" }
-            })
-          ),
-          (process) => Effect.sync(() => process.kill("SIGKILL"))
-        )
-        let [stdout, stderr] = ["", ""]
-        child.stdout.on("data", (chunk) => (stdout += chunk))
-        child.stderr.on("data", (chunk) => (stderr += chunk))
-        const until = (found: () => boolean) =>
-          Effect.promise(async () => {
-            for (let waited = 0; !found() && waited < 20_000; waited += 50)
-              await new Promise((go) => setTimeout(go, 50))
-            assert.isTrue(found(), stderr)
-          })
-        const say = (message: object) => child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`)
+        const sql = yield* SqlClient.SqlClient
+        const { project_id, token } = yield* makeToken(service)
+        const { call, opened } = yield* mcpRemote(service)
 
-        yield* until(() => /http\S+\/authorize\?\S+/.test(stderr))
-        const [url] = /http\S+\/authorize\?\S+/.exec(stderr)!
-        const back = yield* person(url, token)
+        const back = yield* person((yield* opened(1))[0]!, token)
         assert.strictEqual((yield* send(back.href, { method: "GET" })).status, 200)
+        assert.include(yield* call, project_id)
 
-        const clientInfo = { name: "test", version: "1" }
-        say({ id: 1, method: "initialize", params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo } })
-        yield* until(() => stdout.includes('"id":1'))
-        say({ method: "notifications/initialized" })
-        say({ id: 2, method: "tools/call", params: { name: "whoami", arguments: {} } })
-        yield* until(() => stdout.includes('"id":2'))
-        assert.include(stdout, "signed in")
+        const grants = Context.get(service.services, Grants)
+        const [grant] = yield* grants.list(project_id)
+        const { grant_id } = grant!
+        const generations = sql`select 1 from oauth_refresh_token where grant_id = ${grant_id}::uuid`
+        assert.lengthOf(yield* generations, 1)
+        yield* sql`update oauth_access_token set expires_at = created_at where grant_id = ${grant_id}::uuid`
+        assert.include(yield* call, project_id)
+        assert.lengthOf(yield* generations, 2)
+
+        yield* grants.revoke(grant_id)
+        const held = yield* Effect.forkChild(call)
+        const [, again] = yield* opened(2)
+        assert.isUndefined(held.pollUnsafe())
+        assert.lengthOf(yield* generations, 2)
+        yield* send((yield* person(again!, token)).href, { method: "GET" })
+        assert.include(yield* Fiber.join(held), project_id)
+        assert.deepEqual(
+          (yield* grants.list(project_id)).map(({ status }) => status),
+          ["revoked", "active"]
+        )
       }),
     60_000
   )

@@ -5,8 +5,6 @@ import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import { Deliveries } from "../../src/push/Deliveries.ts"
 import { apnsOf, Delivery, drain, happens, rowsOf, workerOf } from "../support/Delivery.ts"
-import { recording } from "../support/Lines.ts"
-import { Agent } from "../support/McpAgent.ts"
 import { makePhone, makeRegisteredPhone } from "../support/Phone.ts"
 import { allRows } from "../support/Rows.ts"
 import { instance } from "../support/Service.ts"
@@ -131,41 +129,6 @@ layer(Delivery.layer)("a push token", (it) => {
       const states = yield* sql`select distinct state from push_outbox`
       assert.deepStrictEqual(states, [{ state: "delivered" }])
       assert.strictEqual(yield* heardBy(phones[0]!.token), 20)
-    })
-  )
-
-  it.effect("and what a project says are in no log line, no span and no payload, whatever the provider answers", () =>
-    Effect.gen(function* () {
-      yield* fresh
-      const { simulator } = yield* Delivery
-      const { lines, record, spansAsText } = recording()
-      const words = ["A canary title", "a-canary-reason", "Test project"]
-      const tokens = yield* record(
-        Effect.gen(function* () {
-          const on = yield* replica({ SERVICE_LOG_LEVEL: "Debug" })
-          const person = yield* makePerson(on)
-          const agent = yield* Agent.make(on, { project_id: person.project_id })
-          const answers = [
-            { status: 410, reason: "Unregistered" },
-            { status: 400, reason: "BadDeviceToken" },
-            { status: 400, reason: "PayloadEmpty" },
-            { status: 429, reason: "TooManyRequests" },
-            "hang" as const,
-            { status: 503, reason: "ServiceUnavailable" }
-          ]
-          const phones = yield* Effect.forEach(answers, () => makeRegisteredPhone(on, person))
-          yield* drain(on.worker)
-          phones.forEach(({ token }, i) => simulator.faults.set(token, answers[i]!))
-          const task = yield* agent.task(words[0]!)
-          yield* agent.update(task, { status: "blocked", blocked_kind: "decision", blocked_reason: words[1] })
-          yield* drain(on.worker)
-          simulator.faults.clear()
-          return phones.map(({ token }) => token)
-        })
-      )
-      assert.isNotEmpty(lines)
-      const said = [...lines, ...spansAsText(), ...simulator.received.map(({ payload }) => payload)].join("\n")
-      for (const canary of [...tokens, ...words]) assert.notInclude(said, canary)
     })
   )
 })

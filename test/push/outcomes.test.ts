@@ -144,6 +144,19 @@ layer(Delivery.layer)("an answer of APNs", (it) => {
     })
   )
 
+  it.effect("410 from before the token was registered is not believed for what went wrong otherwise", () =>
+    Effect.gen(function* () {
+      yield* TestClock.adjust("1 day")
+      const { on, phone } = yield* meets("hang")
+      on.simulator.next.push({ status: 410, reason: "Unregistered", timestamp: 1 })
+      yield* TestClock.adjust("5 seconds")
+      yield* on.worker.round
+      const [row] = yield* rowsOf(phone.device_id)
+      assert.deepInclude(row, { state: "pending", attempts: 2, last_status: 410 })
+      assert.deepInclude(yield* deviceOf(phone.device_id), { state: "active" })
+    })
+  )
+
   it.effect("400 BadDeviceToken ends the device", () =>
     Effect.gen(function* () {
       const { phone, row } = yield* meets({ status: 400, reason: "BadDeviceToken" })

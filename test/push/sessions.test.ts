@@ -1,6 +1,6 @@
 /** The connection to APNs: what is lost is made anew, and nothing is sent on what was said to be over. */
 import { assert, it } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { Duration, Effect, Redacted } from "effect"
 import { randomBytes, randomUUID } from "node:crypto"
 import type { Push, PushProvider } from "../../src/push/Provider.ts"
 import { apnsSimulator } from "../support/ApnsSimulator.ts"
@@ -31,7 +31,7 @@ it.live(
     Effect.gen(function* () {
       const simulator = yield* apnsSimulator()
       simulator.goawayAfter = 50
-      const apns = yield* apnsOf(simulator)
+      const apns = yield* apnsOf(simulator, { deadline: Duration.seconds(10) })
       assert.deepStrictEqual(yield* sendMany(apns, 5000), all(5000))
       assert.strictEqual(new Set(simulator.received.map(({ delivery_id }) => delivery_id)).size, 5000)
       assert.isAtMost(simulator.sessions, 101)
@@ -92,10 +92,7 @@ it.live("a credential serves for 45 minutes and is then made anew", () =>
   Effect.gen(function* () {
     let at = new Date("2026-11-21T12:00:00Z")
     const simulator = yield* apnsSimulator({ now: () => at.getTime() })
-    const apns = yield* apnsOf(
-      simulator,
-      Effect.sync(() => at)
-    )
+    const apns = yield* apnsOf(simulator, { now: Effect.sync(() => at) })
     for (const minute of [0, 10, 44, 46, 60, 89, 92, 200]) {
       at = new Date(Date.UTC(2026, 10, 21, 12, minute))
       assert.deepStrictEqual(yield* sendMany(apns, 2), all(2), `minute ${minute}`)
@@ -107,10 +104,7 @@ it.live("a credential that the provider finds too old is made anew at once, unle
   Effect.gen(function* () {
     let at = new Date("2026-11-21T12:00:00Z")
     const simulator = yield* apnsSimulator({ now: () => at.getTime() })
-    const apns = yield* apnsOf(
-      simulator,
-      Effect.sync(() => at)
-    )
+    const apns = yield* apnsOf(simulator, { now: Effect.sync(() => at) })
     yield* sendMany(apns, 1)
     simulator.next.push({ status: 403, reason: "ExpiredProviderToken" })
     assert.deepStrictEqual(yield* sendMany(apns, 1), ["ExpiredProviderToken"])

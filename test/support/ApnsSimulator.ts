@@ -7,8 +7,10 @@
 import { Effect } from "effect"
 import { createPublicKey, generateKeyPairSync, type KeyObject, randomUUID, verify } from "node:crypto"
 import { once } from "node:events"
+import { writeFileSync } from "node:fs"
 import * as http2 from "node:http2"
 import type { AddressInfo } from "node:net"
+import { join } from "node:path"
 import { throwAwayCertificate } from "./ThrowAwayCertificate.ts"
 
 export type Fault =
@@ -54,6 +56,8 @@ export interface ApnsSimulator {
   sessions: number
   /** How many requests a session answers before it says GOAWAY. */
   goawayAfter: number | undefined
+  /** Tears every connection down; what hangs is lost. */
+  readonly drop: () => void
 }
 
 export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.app" } = {}) =>
@@ -75,7 +79,10 @@ export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.a
         faults: new Map(),
         requests: 0,
         sessions: 0,
-        goawayAfter: undefined
+        goawayAfter: undefined,
+        drop: () => {
+          for (const session of open) session.destroy()
+        }
       }
       const trusted = createPublicKey(provider.publicKey.export({ type: "spki", format: "pem" }))
 
@@ -118,13 +125,31 @@ export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.a
       return {
         simulator: Object.assign(simulator, { origin: `https://localhost:${(server.address() as AddressInfo).port}` }),
         close: () => {
-          for (const session of open) session.destroy()
+          simulator.drop()
           server.close()
         }
       }
     }),
     ({ close }) => Effect.sync(close)
   ).pipe(Effect.map(({ simulator }) => simulator))
+
+/** The settings of a service that delivers there; its files are written into the folder. */
+export const settingsFor = ({ ca, key, keyId, origin, teamId, topic }: ApnsSimulator, folder: string) => {
+  const file = (name: string, text: string) => {
+    const path = join(folder, name)
+    writeFileSync(path, text, { mode: 0o600 })
+    return path
+  }
+  return {
+    SERVICE_APNS_TEAM_ID: teamId,
+    SERVICE_APNS_KEY_ID: keyId,
+    SERVICE_APNS_KEY_FILE: file("apns.p8", key),
+    SERVICE_APNS_TOPICS: topic,
+    SERVICE_APNS_ORIGIN_PRODUCTION: origin,
+    SERVICE_APNS_ORIGIN_DEVELOPMENT: origin,
+    SERVICE_APNS_CA_FILE: file("apns-ca.pem", ca)
+  }
+}
 
 /** What happened to the request, where it was not simply answered. */
 const answer = (
@@ -136,6 +161,8 @@ const answer = (
 ): Fault | "untrusted" | undefined => {
   const id = String(headers["apns-id"] ?? randomUUID())
   const reply = (status: number, reason?: string, more: { timestamp?: number; retryAfter?: number } = {}) => {
+    // Another stream of the session may have torn it down meanwhile.
+    if (stream.destroyed) return
     const { retryAfter, timestamp } = more
     stream.respond({ ":status": status, "apns-id": id, ...(retryAfter && { "retry-after": String(retryAfter) }) })
     stream.end(reason && JSON.stringify({ reason, ...(timestamp && { timestamp }) }))

@@ -11,14 +11,17 @@ import { type ApnsSimulator, apnsSimulator } from "./ApnsSimulator.ts"
 import { instance } from "./Service.ts"
 import { TestDatabase } from "./TestDatabase.ts"
 
-/** A client of the simulator. Sockets know no test clock: what hangs is given up after half a second. */
-export const apnsOf = (simulator: ApnsSimulator, now = Effect.sync(() => new Date())) =>
+/** A client of the simulator. Sockets know no test clock: what hangs is given up after half a second, unless told. */
+export const apnsOf = (
+  simulator: ApnsSimulator,
+  { deadline = Duration.millis(500), now = Effect.sync(() => new Date()) } = {}
+) =>
   makeApns({
     origins: { production: simulator.origin, development: simulator.origin },
     ca: simulator.ca,
     signer: { teamId: simulator.teamId, keyId: simulator.keyId, key: createPrivateKey(simulator.key) },
     now,
-    deadline: Duration.millis(500),
+    deadline,
     idle: Duration.minutes(1),
     concurrency: 50
   })

@@ -32,9 +32,18 @@ export const rows = (text: string): ReadonlyArray<Readonly<Record<string, string
   return found
 }
 
-/** The fenced blocks of one language, in order. */
+/** The fenced blocks of one language, in order; those in a list without its indentation. */
 export const blocks = (text: string, language: string): ReadonlyArray<string> =>
-  [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\``, "gm"))].map(([, block]) => block!)
+  [...text.matchAll(new RegExp(`^( *)\`\`\`${language}\\n([^]*?)^\\1\`\`\``, "gm"))].map(([, indent = "", block]) =>
+    block!.replaceAll(new RegExp(`^${indent}`, "gm"), "")
+  )
+
+/** The same under one heading of the second level. */
+export const blocksUnder = (text: string, heading: string, language: string) =>
+  blocks(
+    text.split(/^(?=## )/m).find((part) => part.startsWith(`## ${heading}\n`))!,
+    language
+  )
 
 const cells = (line: string) =>
   line

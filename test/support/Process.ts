@@ -5,14 +5,16 @@ import { once } from "node:events"
 import { type AddressInfo, createServer } from "node:net"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
+import { packageRoot } from "../../src/Package.ts"
 import { relay } from "./Relay.ts"
 import { environment } from "./Service.ts"
 import { TestDatabase } from "./TestDatabase.ts"
 
-const main = join(import.meta.dirname, "../../src/main.ts")
-
-/** Listening on a free port; killed with the scope if it still runs then. */
-export const serviceProcess = Effect.fnUntraced(function* (more: Readonly<Record<string, string>> = {}) {
+/** Listening on a free port; killed with the scope if it still runs then. `release`: the folder that it is started from. */
+export const serviceProcess = Effect.fnUntraced(function* (
+  more: Readonly<Record<string, string>> = {},
+  release = packageRoot
+) {
   const { database, host, port, username } = yield* TestDatabase
   // A URL of PostgreSQL names no unix socket, so the process is given a port that leads to it.
   const line = yield* relay({ path: `${host}/.s.PGSQL.${port}` })
@@ -27,7 +29,9 @@ export const serviceProcess = Effect.fnUntraced(function* (more: Readonly<Record
     ...more
   }
   const child = yield* Effect.acquireRelease(
-    Effect.sync(() => spawn(process.execPath, [main], { env, stdio: ["ignore", "pipe", "pipe"] })),
+    Effect.sync(() =>
+      spawn(process.execPath, [join(release, "src/main.ts")], { env, stdio: ["ignore", "pipe", "pipe"] })
+    ),
     (running) => Effect.sync(() => running.kill("SIGKILL"))
   )
   const lines: Array<string> = []

@@ -4,6 +4,7 @@ import { HttpServer } from "effect/http"
 import { SqlClient } from "effect/sql"
 import { domains } from "../../src/App.ts"
 import { Settings } from "../../src/Config.ts"
+import { Transfer } from "../../src/continuity/Transfer.ts"
 import { DatabaseClock } from "../../src/database/Clock.ts"
 import { connected } from "../../src/database/Database.ts"
 import { http } from "../../src/Http.ts"
@@ -34,10 +35,10 @@ export const instance = (
     const address = yield* TestDatabase
     const provider = ConfigProvider.fromUnknown({ ...environment, ...settings })
     const layer = http.pipe(
-      Layer.provideMerge(domains),
+      Layer.provideMerge(Layer.merge(domains, Transfer.layer)),
       Layer.provideMerge(DatabaseClock.layerLocal),
       Layer.provideMerge(between),
-      Layer.provideMerge(connected(address, 10)),
+      Layer.provideMerge(connected(address, { poolSize: 10, pooler: false })),
       Layer.provideMerge(logLevel),
       Layer.provideMerge(Settings.layer),
       Layer.provide(ConfigProvider.layer(provider))

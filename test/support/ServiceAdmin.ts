@@ -6,13 +6,17 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { startCluster } from "./Cluster.ts"
+import { TestDatabase } from "./TestDatabase.ts"
 
-const checkout = join(import.meta.dirname, "../..")
+const command = join(import.meta.dirname, "../../cli/service-admin.ts")
 
 export const secrets = {
   SERVICE_BRIDGE_ENROLLMENT_SECRET: "Kc5q2WmJ0sYb8vTzR3uNf7LxAe1HdPgQ",
   SERVICE_BRIDGE_TOKEN_SECRET: "p9VwXo4ZtE6iCjUy2rSaMn5GhBkD8lFq"
 }
+
+/** Whoever starts the command a hundred times compiles it once. */
+export const compiled = join(tmpdir(), "service-admin-test-compiled")
 
 export interface Ended {
   /** 130 for SIGINT. */
@@ -24,8 +28,8 @@ export interface Ended {
 export const serviceAdmin = (args: ReadonlyArray<string>, env: Record<string, string>, limits = "true") => {
   // Once set up, a limit of the shell holds for the command too.
   const shell = `${limits}; exec "$0" "$@"`
-  const child = spawn("/bin/sh", ["-c", shell, process.execPath, join(checkout, "cli/service-admin.ts"), ...args], {
-    env: { PATH: "/usr/bin:/bin", NODE_COMPILE_CACHE: join(tmpdir(), "service-admin-test-compiled"), ...env },
+  const child = spawn("/bin/sh", ["-c", shell, process.execPath, command, ...args], {
+    env: { PATH: "/usr/bin:/bin", NODE_COMPILE_CACHE: compiled, ...env },
     stdio: ["ignore", "pipe", "pipe"]
   })
   const ended = new Promise<Ended>((resolve) => {
@@ -60,6 +64,8 @@ export const startService = async () => {
       return {
         start: (...args: ReadonlyArray<string>) => serviceAdmin(args, env),
         run: (...args: ReadonlyArray<string>) => serviceAdmin(args, env).ended,
+        /** For another program that runs it. */
+        shell: (...args: ReadonlyArray<string>) => ({ program: process.execPath, args: [command, ...args], env }),
         /** No file it writes may grow: what a full disk does. */
         runOnFullDisk: (...args: ReadonlyArray<string>) =>
           serviceAdmin(args, { ...env, NODE_COMPILE_CACHE: "" }, "trap '' XFSZ; ulimit -f 0").ended
@@ -73,6 +79,13 @@ export const startService = async () => {
 }
 
 export type TestService = Awaited<ReturnType<typeof startService>>
+
+/** The command on the database of the service under test. */
+export const admin = Effect.fnUntraced(function* (...args: ReadonlyArray<string>) {
+  const { database, host, port, username } = yield* TestDatabase
+  const DATABASE_URL = `postgres://${username}@localhost:${port}/${database}?host=${encodeURIComponent(host)}`
+  return yield* Effect.promise(() => serviceAdmin(args, { ...secrets, DATABASE_URL }).ended)
+})
 
 /** What a program reads from stdout, after the command succeeded without another word. */
 export const result = ({ code, stderr, stdout }: Ended) => {

@@ -19,6 +19,10 @@ export const shapeOf = (project_id: string) =>
         from bridge_enrollment_credential
        where project_id = ${project_id}::uuid
       union all
+      select 'project token ' || row(role, scopes, expires_at, revoked_at)
+        from project_token
+       where project_id = ${project_id}::uuid
+      union all
       select 'identity ' || row(status, challenge_expires_at, enrolled_at, revoked_at, generation,
                                 pending_rotation_id is null)
         from identity

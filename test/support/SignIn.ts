@@ -4,8 +4,8 @@ import { createHash, randomBytes, randomUUID } from "node:crypto"
 import { ProjectTokens } from "../../src/access/ProjectTokens.ts"
 import { Authorize } from "../../src/oauth/Authorize.ts"
 import { Clients } from "../../src/oauth/Clients.ts"
+import { Codes } from "../../src/oauth/Codes.ts"
 import { Consent } from "../../src/oauth/Consent.ts"
-import { Grants } from "../../src/oauth/Grants.ts"
 import type { Projects } from "../../src/projects/Projects.ts"
 import type { Scope } from "../../src/wire/Scopes.ts"
 import { makeProject } from "./Bridge.ts"
@@ -14,8 +14,8 @@ type Signing = Layer.Success<
   | typeof ProjectTokens.layer
   | typeof Authorize.layer
   | typeof Clients.layer
+  | typeof Codes.layer
   | typeof Consent.layer
-  | typeof Grants.layer
   | typeof Projects.layer
 >
 export interface On {
@@ -67,7 +67,7 @@ export const signIn = Effect.fnUntraced(function* (
   const { csrf } = yield* consent.show({ request_id, browser })
   yield* consent.present({ request_id, browser, csrf, token })
   const answer = new URL(yield* consent.decide({ request_id, browser, csrf, decision: "allow" }))
-  return yield* Context.get(services, Grants).exchange({
+  return yield* Context.get(services, Codes).exchange({
     client_id,
     code: Redacted.make(answer.searchParams.get("code")!),
     verifier,

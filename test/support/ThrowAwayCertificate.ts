@@ -1,24 +1,28 @@
-/** A certificate that signs itself, made on the spot: P-256, for `localhost` and 127.0.0.1 (RFC 5280, DER by hand). */
+/** A certificate that signs itself, made on the spot: P-256, for a name and 127.0.0.1 (RFC 5280, DER by hand). */
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto"
 
-export const throwAwayCertificate = () => {
+export const throwAwayCertificate = ({
+  host = "localhost",
+  from = new Date("2020-01-01"),
+  until = new Date("2120-01-01")
+} = {}) => {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" })
   const algorithm = sequence(oid("2a8648ce3d040302")) // ecdsa-with-SHA256
-  const name = sequence(set(sequence(oid("550403"), der(0x0c, "localhost"))))
+  const name = sequence(set(sequence(oid("550403"), der(0x0c, host))))
   const extension = (id: string, value: Buffer) => sequence(oid(id), der(0x04, value))
   const content = sequence(
     der(0xa0, der(0x02, Buffer.from([2]))),
     der(0x02, Buffer.concat([Buffer.from([1]), randomBytes(8)])),
     algorithm,
     name,
-    sequence(der(0x17, "200101000000Z"), der(0x18, "21200101000000Z")),
+    sequence(...[from, until].map((at) => der(0x18, `${at.toISOString().replaceAll(/[-:T]|\..*/g, "")}Z`))),
     name,
     publicKey.export({ type: "spki", format: "der" }),
     der(
       0xa3,
       sequence(
         extension("551d13", sequence(der(0x01, Buffer.from([0xff])))), // a CA, of itself
-        extension("551d11", sequence(der(0x82, "localhost"), der(0x87, Buffer.from([127, 0, 0, 1]))))
+        extension("551d11", sequence(der(0x82, host), der(0x87, Buffer.from([127, 0, 0, 1]))))
       )
     )
   )

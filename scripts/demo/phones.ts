@@ -1,0 +1,120 @@
+/** Phones: the companion app hears of what needs its person, and of nothing else (spec 2.9, 4.12, 4.13). */
+import { Clock, Effect, Redacted } from "effect"
+import { FetchHttpClient } from "effect/http"
+import { randomBytes } from "node:crypto"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import * as Companion from "../../src/client/Companion.ts"
+import type { ApnsSimulator } from "../../test/support/ApnsSimulator.ts"
+import type { Scene } from "../demo.ts"
+import { agent } from "./Agent.ts"
+import { callback, consents } from "./Person.ts"
+import { DemoError, expected, print } from "./Stage.ts"
+
+/** What the scenes hand on. */
+let project_id: string
+let companion: Effect.Success<ReturnType<typeof app>>
+let works: ReturnType<typeof agent>
+let write_context: object
+
+export const phones = (apns: ApnsSimulator): ReadonlyArray<Scene> => [
+  {
+    title: "A person signs in on a phone: the companion app goes through the browser, like an agent",
+    play: Effect.fnUntraced(function* ({ admin, base_url, scratch, via }) {
+      project_id = (yield* admin("create-project", "--name", "Demo of phones")).project_id
+      const out = join(scratch, "person-token")
+      yield* admin("create-project-token", "--project", project_id, "--role", "contributor", "--out", out)
+      const allowed = ["--application-type", "native", "--redirect-uri", callback, "--scope", "mobile:devices"]
+      const { client_id } = yield* admin("create-oauth-client", "--name", "Demo companion", ...allowed)
+      const token = Redacted.make(readFileSync(out, "utf8").trim())
+      companion = yield* app(base_url, client_id, token, via)
+      works = agent(base_url, token, via)
+      yield* companion.signIn
+    })
+  },
+  {
+    title: "The app registers its push token, which no answer repeats",
+    play: () => companion.register(Redacted.make(randomBytes(32).toString("hex")))
+  },
+  {
+    title: "Its owner wants quiet now, but for what is urgent",
+    play: Effect.fnUntraced(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const clock = (hours: number) => new Date(now + hours * 3_600_000).toISOString().slice(11, 16)
+      yield* companion.setPreferences({
+        kinds: {},
+        minimum_priority: "low",
+        quiet_hours: {
+          enabled: true,
+          start: clock(-1),
+          end: clock(2),
+          time_zone: "Etc/UTC",
+          days: ["mon", "tue", "wed", "thu", "fri", "sat", "sun"],
+          allow_urgent: true
+        },
+        paused_until: null
+      })
+    })
+  },
+  {
+    title: "An agent cannot go on without a decision: the phone rings, and Apple learns no word of it",
+    play: Effect.fnUntraced(function* () {
+      write_context = (yield* works.done("server_identity")).write_context
+      yield* blocked("Choose the colour of the ferry", "decision")
+      const payload = yield* arrival(apns)
+      yield* expected("task.needs_decision", JSON.parse(payload).k)
+      yield* expected("false", String(/ferry/i.test(payload)))
+    })
+  },
+  {
+    title: "Another one waits for paint: that can wait for the end of the quiet hours",
+    play: Effect.fnUntraced(function* ({ admin }) {
+      yield* blocked("Paint the ferry", "external")
+      const { deliveries } = yield* admin("push-status")
+      yield* expected("1", String(deliveries.pending))
+    })
+  },
+  {
+    title: "The person signs out: the device is revoked first, and nothing waits for it or comes any more",
+    play: Effect.fnUntraced(function* ({ admin }) {
+      yield* companion.signOut
+      yield* blocked("Choose the name of the ferry", "decision")
+      const { items } = yield* admin("list-devices", "--project", project_id)
+      yield* expected("revoked", items[0]?.state)
+      const { deliveries } = yield* admin("push-status")
+      yield* expected(`{"delivered":1,"suppressed":1}`, JSON.stringify(deliveries))
+      yield* expected("1", String(apns.received.length))
+    })
+  }
+]
+
+const app = (base_url: string, client_id: string, project_token: Redacted.Redacted<string>, via: typeof fetch) => {
+  let kept = Companion.nothing
+  return Companion.make<DemoError>({
+    base_url,
+    client_id,
+    redirect_uri: callback,
+    environment: "development",
+    app_version: "1.0.0",
+    browser: (authorize) => consents(authorize, project_token, via),
+    store: { load: Effect.sync(() => kept), save: (next) => Effect.sync(() => void (kept = next)) }
+  }).pipe(Effect.provide(FetchHttpClient.layer), Effect.provideService(FetchHttpClient.Fetch, via))
+}
+
+const blocked = Effect.fnUntraced(function* (title: string, blocked_kind: string) {
+  const { task } = yield* works.done("task_create", { title, write_context })
+  const change = { status: "blocked", blocked_kind, expected_version: task.version, write_context }
+  yield* works.done("task_update", { id: task.id, ...change })
+})
+
+/** What the simulator of APNs was handed for the phone. */
+const arrival = Effect.fnUntraced(function* ({ received }: ApnsSimulator) {
+  yield* Effect.repeat(Effect.sleep("20 millis"), { until: () => received.length > 0 }).pipe(
+    Effect.timeout("10 seconds"),
+    Effect.mapError(() => new DemoError({ message: "No notification came." }))
+  )
+  const [{ collapse_id, delivery_id, payload, priority }] = received as [(typeof received)[number]]
+  print(`  APNs   apns-id: ${delivery_id}   apns-priority: ${priority}   apns-collapse-id: ${collapse_id}`)
+  print(`    ${payload}`)
+  return payload
+})

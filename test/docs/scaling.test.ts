@@ -1,0 +1,63 @@
+/** docs/scaling.md names what makes replicas possible, and what they do not share: it is compared with the code. */
+import { assert, describe, it } from "@effect/vitest"
+import { execFileSync } from "node:child_process"
+import { readdirSync } from "node:fs"
+import { join } from "node:path"
+import { packageRoot } from "../../src/Package.ts"
+import { read, rows, sections } from "../support/Markdown.ts"
+
+const text = read("docs/scaling.md")
+const parts = sections(text, 2)
+const files = readdirSync(join(packageRoot, "src"), { recursive: true, encoding: "utf8" })
+  .filter((file) => file.endsWith(".ts") && !file.startsWith("client"))
+  .map((file) => ({ file: `src/${file}`, source: read(`src/${file}`) }))
+const filesWith = (what: RegExp) => files.filter(({ source }) => what.test(source)).map(({ file }) => file)
+
+describe("docs/scaling.md", () => {
+  const named = new Map(rows(parts.get("A distributed database")!).map(({ Needs, Where }) => [Needs!, Where!] as const))
+  const where = (needs: string) =>
+    [...named].flatMap(([need, paths]) => (need.includes(needs) ? paths.match(/src\/[\w/]+\.ts/g)! : []))
+
+  it("names every file that locks what is no row", () => {
+    const embedded = "src/database/ManagedPostgres.ts"
+    assert.sameMembers(where("pg_advisory_xact_lock"), filesWith(/\bpg_(try_)?advisory_xact_lock\(/))
+    assert.deepStrictEqual(filesWith(/\bpg_(try_)?advisory_(un)?lock/), [embedded])
+  })
+
+  it("names every file that passes over locked rows", () => {
+    assert.sameMembers(where("skip locked"), filesWith(/skip locked/))
+  })
+
+  it("is right that nothing else stays in a session", () => {
+    assert.deepStrictEqual(filesWith(/\btemp(orary)? table\b|`\s*(listen|set (?!transaction|constraints))\b/i), [])
+  })
+
+  it("has the numbers of every rate limit", () => {
+    const limits = files.flatMap(({ source }) => [...source.matchAll(/perSecond: ([\d /]+), burst: (\d+)/g)])
+    assert.isAbove(limits.length, 5)
+    const said = parts.get("From one process to many")!
+    for (const [, perSecond, burst] of limits) {
+      const often =
+        perSecond === "20 / 60" ? "20 wrong tokens a minute" : perSecond === "1" ? "1 registration" : perSecond!
+      assert.include(said, often)
+      if (!["20 / 60", "1"].includes(perSecond!)) assert.include(said, Number(burst).toLocaleString("en"))
+    }
+  })
+
+  it("shows the table that the simulation prints", () => {
+    const printed = execFileSync(process.execPath, [join(packageRoot, "bench/capacity.ts"), "--bridges", "10000"], {
+      encoding: "utf8"
+    })
+    const columns = rows(parts.get("What a load costs")!).map((row) => Object.keys(row).join())
+    for (const row of rows(printed).filter((row) => "Bridges" in row)) assert.include(columns, Object.keys(row).join())
+  })
+
+  it("shows the unit as a template that sed makes of it", () => {
+    const [, script] = /^(sed '.*') deploy/m.exec(text)!
+    const made = execFileSync("bash", ["-c", `${script} deploy/bridge-service.service`], {
+      cwd: packageRoot,
+      encoding: "utf8"
+    })
+    assert.match(made, /^\[Service\]\nEnvironment=SERVICE_PORT=%i$/m)
+  })
+})

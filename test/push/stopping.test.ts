@@ -1,0 +1,53 @@
+/** SIGTERM (contract section 8): what a server had taken and not sent is at once for the others. */
+import { assert, layer } from "@effect/vitest"
+import { Effect, Schedule } from "effect"
+import { SqlClient } from "effect/sql"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { apnsSimulator, settingsFor } from "../support/ApnsSimulator.ts"
+import { makeRegisteredPhone } from "../support/Phone.ts"
+import { serviceProcess } from "../support/Process.ts"
+import { Service } from "../support/Service.ts"
+import { makePerson } from "../support/SignIn.ts"
+
+const folder = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "bridge-service-test-"))),
+  (path) => Effect.sync(() => rmSync(path, { recursive: true }))
+)
+
+layer(Service.layer, { timeout: "30 seconds", excludeTestServices: true })("a server that is told to stop", (it) => {
+  // Five of its seconds are those that it gives to what is on its way.
+  it.effect("waits a little for what it is sending, and then gives it back", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      const simulator = yield* apnsSimulator()
+      const server = yield* serviceProcess(settingsFor(simulator, yield* folder))
+      const phone = yield* makeRegisteredPhone(service, yield* makePerson(service), {
+        push: { topic: simulator.topic }
+      })
+      simulator.faults.set(phone.token, "hang")
+      yield* sql`
+        insert into push_outbox (
+          delivery_id, event_id, device_id, project_id, kind, priority, collapse_key, state, not_before, expires_at,
+          created_at)
+        select gen_random_uuid(), gen_random_uuid(), device_id, project_id, 'task.blocked', 2, 'stopping ' || n,
+               'pending', clock_timestamp(), clock_timestamp() + interval '1 day', clock_timestamp()
+          from mobile_device
+         cross join generate_series(1, 3) n
+         where device_id = ${phone.device_id}::uuid`
+      const states = sql`select state, lease_token, lease_until from push_outbox`
+      yield* Effect.repeat(states, {
+        schedule: Schedule.spaced("20 millis"),
+        until: (rows) => rows.every(({ state }) => state === "leased")
+      })
+      server.signal("SIGTERM")
+      assert.strictEqual(yield* server.exit, 0)
+      assert.deepStrictEqual(
+        yield* states,
+        [1, 2, 3].map(() => ({ state: "pending", lease_token: null, lease_until: null }))
+      )
+    })
+  )
+})
