@@ -87,8 +87,9 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a line that goes silen
     Effect.gen(function* () {
       const { database, host, port, username } = yield* TestDatabase
       const line = yield* relay({ path: `${host}/.s.PGSQL.${port}` })
-      const address = { host: "127.0.0.1", port: line.port, username, database }
-      const pool = yield* Layer.build(connected(address, { poolSize: 1, pooler: false }))
+      const pool = yield* Layer.build(
+        connected({ host: "127.0.0.1", port: line.port, username, database }, { pooler: false, poolSize: 1 })
+      )
       const sql = Context.get(pool, SqlClient.SqlClient)
       // What is open when the line heals stays silent.
       const silence = Effect.andThen(line.swallow, line.heal)

@@ -12,7 +12,7 @@ import { makeLoad } from "./parts/Load.ts"
 import { ownPostgres } from "./parts/Postgres.ts"
 import { watchHealth } from "./parts/Health.ts"
 
-const rounds = size(4, 1)
+const rounds = size(2, 1)
 const standstill = size(3000, 1000)
 /** Milliseconds from the end of a fault to the last error that it brought. */
 const bound = sliced ? Infinity : 2000

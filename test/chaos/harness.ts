@@ -53,8 +53,6 @@ export interface Server {
   readonly url: string
   readonly port: number
   readonly pid: () => number
-  /** What it printed, on both streams. */
-  readonly said: ReadonlyArray<string>
   /** kill -9, and back again; answers the milliseconds from the start to ready. */
   readonly killAndRestart: Effect.Effect<number, ChaosError>
   /** SIGTERM; answers the milliseconds until it was gone, and its exit code. */
@@ -148,7 +146,7 @@ const ready = (url: string, child: ChildProcess) =>
   }).pipe(
     Effect.retry({
       while: () => child.exitCode === null,
-      schedule: Schedule.upTo(Schedule.spaced("20 millis"), { duration: "30 seconds" })
+      schedule: Schedule.upTo(Schedule.spaced("20 millis"), { duration: sliced ? "100 seconds" : "30 seconds" })
     })
   )
 

@@ -9,7 +9,7 @@ import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { createHash } from "node:crypto"
-import { migrate, shipped } from "../../src/database/Migrations.ts"
+import { migrate, type Migration, shipped } from "../../src/database/Migrations.ts"
 import { startCluster } from "../support/Cluster.ts"
 import { type Fault, faultyDatabase } from "../support/Faults.ts"
 import { everything, makePhone } from "../support/Phone.ts"
@@ -56,37 +56,39 @@ chaos(
     const rows = yield* on("release", allTables)
 
     const chosen = Math.floor(draw() * ofFiles)
-    for (const [version, file] of shipped.entries()) {
-      if (version % ofFiles !== chosen) continue
+    const breakOff = Effect.fnUntraced(function* (file: Migration, version: number) {
+      if (version % ofFiles !== chosen) return
       // `v3`: the database that the first three migrations make, with rows.
       yield* admin(`create database v${version}`)
       yield* on(`v${version}`, Effect.andThen(migrate(shipped.slice(0, version)), fill(rows)))
       const before = yield* on(`v${version}`, look)
-      yield* admin(`create database sound template v${version}`)
-      yield* on("sound", migrate([file]))
-      const after = yield* on("sound", look)
-      yield* admin("drop database sound")
+      yield* admin(`create database sound${version} template v${version}`)
+      yield* on(`sound${version}`, migrate([file]))
+      const after = yield* on(`sound${version}`, look)
+      yield* admin(`drop database sound${version}`)
       if (before.schema === after.schema) violations.push(`${file.name} changes nothing`)
 
       for (let nth = 1 + Math.floor(draw() * (every - 1)), struck = true; struck; nth += every) {
         const how = ways[(nth + Math.floor(draw() * 2)) % 2]!
         const at = `${file.name}, statement ${nth}, ${how}`
-        yield* admin(`create database broken template v${version}`)
+        yield* admin(`create database broken${version} template v${version}`)
         const { fail, heal, layer } = faultyDatabase()
         yield* fail(how, nth)
-        yield* Effect.exit(on("broken", migrate([file]), layer))
+        yield* Effect.exit(on(`broken${version}`, migrate([file]), layer))
         struck = yield* heal
-        const left = yield* on("broken", look)
+        const left = yield* on(`broken${version}`, look)
         const whole = [before, after].some(({ data, schema }) => schema === left.schema && data === left.data)
         if (!whole) violations.push(`${at}: neither as before nor as after`)
-        yield* on("broken", migrate([file]))
-        const again = yield* on("broken", look)
+        const rerun = yield* Effect.exit(on(`broken${version}`, migrate([file])))
+        if (rerun._tag === "Failure") violations.push(`${at}: cannot be run again`)
+        const again = yield* on(`broken${version}`, look)
         if (again.schema !== after.schema) violations.push(`${at}: another schema after the second run`)
         if (again.data !== after.data) violations.push(`${at}: other rows after the second run`)
-        yield* admin("drop database broken")
+        yield* admin(`drop database broken${version}`)
         if (struck) cases++
       }
-    }
+    })
+    yield* Effect.forEach(shipped, breakOff, { concurrency: 3 })
     if (cases < shipped.length / ofFiles) violations.push(`only ${cases} statements were broken off`)
 
     const filled = Object.entries(rows).filter(([, { length }]) => length > 0).length

@@ -15,7 +15,7 @@ import { ownPostgres } from "./parts/Postgres.ts"
 const connections = 8
 const clients = size(40, 16)
 /** The deadline is five seconds; a held table is given up after two. */
-const holds = size(4, 1)
+const holds = size(3, 1)
 const held = 6500
 const deadline = sliced ? Infinity : 6000
 const bound = sliced ? Infinity : 2000

@@ -85,7 +85,7 @@ chaos(
         Effect.gen(function* () {
           yield* Effect.sleep(size(500, 200) + draw() * 500)
           const request = HttpClientRequest.get(`${base_url}/bridge/v1/tokens/self`).pipe(
-            HttpClientRequest.bearerToken(secret(draw())!)
+            HttpClientRequest.bearerToken(secret(draw()))
           )
           yield* Effect.ignore(watch(HttpClient.execute(request).pipe(Effect.provide(FetchHttpClient.layer)), request))
         }).pipe(Effect.forever),

@@ -1,5 +1,5 @@
 /**
- * Bridges rotate, agents call tools and refresh their sign-ins at a moderate rate for three quarters of a minute
+ * Bridges rotate, agents call tools and refresh their sign-ins at a moderate rate for half a minute
  * (reliability R17).
  *
  * What stays in memory and how many files are open does not grow, nothing is logged, and when all of it has ended and its
@@ -23,7 +23,7 @@ import { tokens } from "../support/Tokens.ts"
 import { beside, chaos, freePort, percentile, scratch, server, size, sliced } from "./harness.ts"
 
 /** Milliseconds: of the load, of them to warm up, and between two looks. */
-const [whole, warming, pause] = [size(40_000, 2500), size(12_000, 500), size(2000, 500)]
+const [whole, warming, pause] = [size(32_000, 2500), size(10_000, 500), size(2000, 500)]
 /** Of each kind, each with a request every 100 ms at most. */
 const clients = 4
 const rest = "100 millis"

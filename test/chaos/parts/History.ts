@@ -57,7 +57,7 @@ export const makeHistory = () => {
     /** The token of the enrollment. */
     begin: (token: Redacted.Redacted<string>) => learn(Redacted.value(token), "c0/k"),
     /** One of the tokens that were handed out last. */
-    secret: (which: number) => [...names.keys()].at(-1 - Math.floor(which * 3)),
+    secret: (which: number) => [...names.keys()].at(-1 - Math.floor(which * Math.min(3, names.size)))!,
     watch: (exchange: Exchange, request: HttpClientRequest.HttpClientRequest): Exchange =>
       Effect.suspend(() => {
         const op = opOf(request)

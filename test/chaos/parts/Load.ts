@@ -250,7 +250,6 @@ export const makeLoad = Effect.fnUntraced(function* (
     }
   }
 })
-export type Load = Effect.Success<ReturnType<typeof makeLoad>>
 
 type Ids = Effect.Effect<ReadonlyArray<{ readonly id: string }>, unknown>
 
