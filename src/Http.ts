@@ -67,11 +67,11 @@ export const routes = Layer.mergeAll(
 /** Case-sensitive and strict about slashes, so that one resource has one address. */
 const routerConfig = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false }
 
-/** What does not finish its request is gone within 10 s: 5 s for the headers, 9 s for all of it, looked at every second. */
+/** What does not finish its request is gone within 10 s: 5 s for the headers, 8 s for all of it, looked at every second. */
 const server = (connections: number) => () => {
   const server = createServer({
     headersTimeout: 5_000,
-    requestTimeout: 9_000,
+    requestTimeout: 8_000,
     connectionsCheckingInterval: 1_000,
     keepAliveTimeout: 65_000
   })

@@ -53,6 +53,8 @@ export interface Server {
   readonly url: string
   readonly port: number
   readonly pid: () => number
+  /** What it printed, on both streams. */
+  readonly said: ReadonlyArray<string>
   /** kill -9, and back again; answers the milliseconds from the start to ready. */
   readonly killAndRestart: Effect.Effect<number, ChaosError>
   /** SIGTERM; answers the milliseconds until it was gone, and its exit code. */
