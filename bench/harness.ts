@@ -21,6 +21,7 @@ import { services } from "../src/App.ts"
 import * as Tokens from "../src/crypto/Tokens.ts"
 import { Projects } from "../src/projects/Projects.ts"
 import { dataFolder, end } from "../test/support/PostgresUser.ts"
+import { cpuSeconds, cpuTimes, rssMib } from "../test/support/Proc.ts"
 import type { Load, Measured } from "./load.ts"
 import { credentialOf } from "./seeds.ts"
 
@@ -151,21 +152,11 @@ const said = (child: ChildProcess) =>
     child.once("exit", (code) => reject(new Error(`The load generator ended with ${code}.`)))
   })
 
-/** /proc counts in hundredths of a second: user and system time, then those of children that have ended. */
-const times = (pid: number) => {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]!.split(" ").map(Number)
-  return { own: (fields[11]! + fields[12]!) / 100, ended: (fields[13]! + fields[14]!) / 100 }
-}
-
-const cpuSeconds = (pid: number) => times(pid).own
-
 const databaseCpuSeconds = (postmaster: number) => {
-  const { ended, own } = times(postmaster)
+  const { ended, own } = cpuTimes(postmaster)
   const sessions = readFileSync(`/proc/${postmaster}/task/${postmaster}/children`, "utf8").trim().split(" ")
   return sessions.reduce((sum, pid) => sum + cpuSeconds(Number(pid)), own + ended)
 }
-
-const rssMib = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) / 1024
 
 /**
  * The rate of a pgbench script with as many clients as the service has connections. `done` counts what it has done:

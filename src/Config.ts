@@ -78,6 +78,7 @@ const http = Config.all({
   // 0: any free port.
   port: port("SERVICE_PORT", 0).pipe(Config.withDefault(8787)),
   baseUrl: optionalText("SERVICE_BASE_URL"),
+  connections: whole("SERVICE_CONNECTIONS", "connections", 16_000, 1, 1_000_000),
   trustedProxies: commaSeparated("SERVICE_TRUSTED_PROXIES").pipe(Config.withDefault<Array<string>>([])),
   rateLimits: onOff("SERVICE_RATE_LIMITS", "on"),
   logLevel: Config.LogLevel("SERVICE_LOG_LEVEL").pipe(Config.withDefault("Info" as const))

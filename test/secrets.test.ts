@@ -12,7 +12,8 @@ import * as Tokens from "../src/crypto/Tokens.ts"
 import { Bridge } from "./support/Bridge.ts"
 import { type Answer, send } from "./support/Http.ts"
 import { recording } from "./support/Lines.ts"
-import { filesSince, forms, lsn, rowsAsText, search, utf8 } from "./support/Secrets.ts"
+import { forms, search, utf8 } from "./support/Canaries.ts"
+import { filesSince, lsn, rowsAsText } from "./support/Secrets.ts"
 import { environment, instance } from "./support/Service.ts"
 import { TestDatabase } from "./support/TestDatabase.ts"
 
@@ -105,7 +106,7 @@ layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
       }
       const places = { ...(yield* rowsAsText), ...(yield* filesSince(start)), "log lines": utf8(lines.join("\n")) }
       const found = search(places, { planted: utf8(planted) })
-      for (const form of Object.keys(forms(new Uint8Array()))) {
+      for (const form of Object.keys(forms(new Uint8Array(9)))) {
         for (const place of ["table project", "base/", "pg_wal/", "log lines"]) {
           assert.isTrue(
             found.some((hit) => hit.startsWith(`planted, ${form}, ${place}`)),

@@ -5,6 +5,7 @@
  * dropped, as RFC 7591 3.2.1 lets a server do; a list without a usable one is refused, and so is one with a trap in it.
  */
 import { Result, Schema } from "effect"
+import { findToken } from "../crypto/Tokens.ts"
 import { scopes, type Scope } from "../wire/Scopes.ts"
 import { type OAuthRefusal, refuse } from "./Errors.ts"
 import { isAcceptable, isDangerous } from "./RedirectUri.ts"
@@ -68,6 +69,10 @@ export const readMetadata = (document: unknown): Result.Result<ClientMetadata, M
   if (redirect_uris.length > 10) return unacceptable("At most 10 redirect URIs.")
   const usable = [...new Set(redirect_uris)].filter((uri) => isAcceptable(uri, application_type))
   if (usable.length === 0 || redirect_uris.some(isDangerous)) return Result.fail(refuse("invalid_redirect_uri"))
+  // It would be kept and shown: no place for a secret, whoever put it there.
+  if ([given.client_name ?? "", ...usable].some((text) => findToken(text) !== undefined)) {
+    return unacceptable("The client metadata contains a token of this service.")
+  }
 
   return Result.succeed({
     name: shown(given.client_name ?? ""),

@@ -54,14 +54,14 @@ export interface Server {
   readonly port: number
   readonly pid: () => number
   readonly isRunning: () => boolean
+  /** What it printed, on both streams. */
+  readonly said: ReadonlyArray<string>
   /** kill -9, and back again; answers the milliseconds from the start to ready. */
   readonly killAndRestart: Effect.Effect<number, ChaosError>
   /** SIGTERM; answers the milliseconds until it was gone, and its exit code. */
   readonly stop: Effect.Effect<{ readonly millis: number; readonly code: number | null }>
   /** In the environment as it is now. */
   readonly start: Effect.Effect<number, ChaosError>
-  /** What it printed, on both streams. */
-  readonly said: ReadonlyArray<string>
 }
 
 /** A folder that goes with the run. */
@@ -109,9 +109,7 @@ export const server = Effect.fnUntraced(function* (folder: string, settings: Nod
       stdio: ["ignore", "pipe", "pipe"]
     })
     child = started
-    for (const stream of [started.stdout, started.stderr]) {
-      createInterface(stream).on("line", (line) => said.push(line))
-    }
+    for (const stream of [started.stdout, started.stderr]) createInterface(stream).on("line", (line) => said.push(line))
     yield* ready(url, started)
     return Math.round(performance.now() - from)
   })

@@ -5,20 +5,13 @@ import { createHash, randomBytes, randomInt } from "node:crypto"
 import { Ed25519 } from "../../src/crypto/Ed25519.ts"
 import { fingerprint } from "../../src/crypto/Fingerprint.ts"
 import { generateKeyPair, sign } from "../../src/crypto/KeyPair.ts"
+import { bytes, count, decode, encode, hex, join, L, nonCanonical, smallOrder } from "../support/Ed25519Edges.ts"
 
 interface Claim {
   readonly publicKey: Uint8Array
   readonly message: Uint8Array
   readonly signature: Uint8Array
 }
-
-const bytes = (hex: string) => Uint8Array.from(Buffer.from(hex, "hex"))
-const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString("hex")
-const join = (...parts: ReadonlyArray<Uint8Array>) => Uint8Array.from(Buffer.concat(parts))
-/** 32 bytes, little endian. */
-const encode = (value: bigint) => bytes(value.toString(16).padStart(64, "0")).toReversed()
-const decode = (bytes: Uint8Array) => BigInt(`0x${hex(bytes.toReversed())}`)
-const count = (length: number) => Array.from({ length }, (_, i) => i)
 
 const flip = (bytes: Uint8Array, bit: number) => bytes.with(bit >> 3, bytes[bit >> 3]! ^ (1 << (bit & 7)))
 const flips = (bytes: Uint8Array) => count(bytes.length * 8).map((bit) => flip(bytes, bit))
@@ -69,30 +62,12 @@ const rfc8032 = [
   } satisfies Claim
 }))
 
-const { n: L, p } = Point.CURVE()
 const claim = rfc8032[1]!.claim
 const R = claim.signature.subarray(0, 32)
 const S = claim.signature.subarray(32)
 
 const identity = encode(1n)
-/** The points of order 1, 2, 4, 4, 8, 8, 8, 8. */
-const smallOrder = [
-  "0100000000000000000000000000000000000000000000000000000000000000",
-  "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
-  "0000000000000000000000000000000000000000000000000000000000000000",
-  "0000000000000000000000000000000000000000000000000000000000000080",
-  "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
-  "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
-  "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
-  "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa"
-].map(bytes)
 const orderEight = smallOrder[4]!
-
-/** y from p up with either sign of x, and x = 0 with a sign. */
-const nonCanonical = [...count(19).map((i) => p + BigInt(i)), 1n, p - 1n]
-  .flatMap((y) => [y, y + 2n ** 255n])
-  .filter((y) => y !== 1n && y !== p - 1n)
-  .map(encode)
 
 /** No point of the curve has y = 2. */
 const noPoint = encode(2n)

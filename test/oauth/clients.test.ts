@@ -1,10 +1,11 @@
 /** Metadata, registration, documents and revocation (RFC 8414, 9728, 7591, 7009; Client ID Metadata Documents). */
 import { assert, describe, it as test, layer } from "@effect/vitest"
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, Redacted } from "effect"
 import * as FastCheck from "fast-check"
 import { createServer } from "node:https"
 import { Access } from "../../src/access/Access.ts"
 import { credentialOf } from "../../src/access/Challenges.ts"
+import * as Tokens from "../../src/crypto/Tokens.ts"
 import { Clients } from "../../src/oauth/Clients.ts"
 import { DocumentNetwork, isDocumentAddress } from "../../src/oauth/DocumentFetch.ts"
 import { isPublic } from "../../src/oauth/PublicAddress.ts"
@@ -177,6 +178,7 @@ layer(Registering)("dynamic registration", (it) => {
     })
   )
 
+  const token = Redacted.value(Tokens.format("spt", new Uint8Array(32)))
   const refused: ReadonlyArray<readonly [string, unknown, string]> = [
     ["no redirect URIs", {}, "invalid_redirect_uri"],
     ["an empty list", { redirect_uris: [] }, "invalid_redirect_uri"],
@@ -214,6 +216,12 @@ layer(Registering)("dynamic registration", (it) => {
       { redirect_uris: ["https://a.test/"], software_statement: "x" },
       "unapproved_software_statement"
     ],
+    [
+      "a token for a name",
+      { redirect_uris: ["https://a.test/"], client_name: `with ${token}` },
+      "invalid_client_metadata"
+    ],
+    ["a token in a redirect URI", { redirect_uris: [`https://a.test/${token}`] }, "invalid_client_metadata"],
     ["no object", "[]", "invalid_redirect_uri"],
     ["no JSON", "{", "invalid_client_metadata"]
   ]

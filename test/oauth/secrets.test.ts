@@ -22,7 +22,8 @@ import {
 } from "../support/Agent.ts"
 import { type Answer, send } from "../support/Http.ts"
 import { recording } from "../support/Lines.ts"
-import { filesSince, lsn, rowsAsText, search, utf8 } from "../support/Secrets.ts"
+import { search, utf8 } from "../support/Canaries.ts"
+import { filesSince, lsn, rowsAsText } from "../support/Secrets.ts"
 import { instance } from "../support/Service.ts"
 import { TestDatabase } from "../support/TestDatabase.ts"
 

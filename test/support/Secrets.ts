@@ -1,41 +1,12 @@
-/** A look for secrets in every place where they must not be, in every form that somebody might have written them down. */
+/** The places where secrets must not be. */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { inject } from "vitest"
+import { utf8 } from "./Canaries.ts"
 import { allRows } from "./Rows.ts"
-
-type Secrets = Readonly<Record<string, Uint8Array>>
-
-export const utf8 = (text: string) => Buffer.from(text)
-
-/** The same bytes as somebody might have written them down. */
-export const forms = (secret: Uint8Array) => {
-  const bytes = Buffer.from(secret)
-  return {
-    raw: bytes,
-    hex: utf8(bytes.toString("hex")),
-    base64: utf8(bytes.toString("base64").replace(/=+$/, "")),
-    base64url: utf8(bytes.toString("base64url")),
-    "URL-encoded": utf8([...bytes].map((byte) => `%${byte.toString(16).padStart(2, "0")}`).join(""))
-  }
-}
-
-/** `secret, form, place` of everything that was found. */
-export const search = (places: Readonly<Record<string, Uint8Array>>, secrets: Secrets) =>
-  Object.entries(places).flatMap(([place, contents]) => {
-    const [haystack, lower] = [
-      Buffer.from(contents),
-      Buffer.from(Buffer.from(contents).toString("latin1").toLowerCase())
-    ]
-    return Object.entries(secrets).flatMap(([name, secret]) =>
-      Object.entries(forms(secret))
-        .filter(([form, needle]) => (form === "hex" || form === "URL-encoded" ? lower : haystack).includes(needle))
-        .map(([form]) => `${name}, ${form}, ${place}`)
-    )
-  })
 
 /** Files of PostgreSQL: the database, what all databases share, the log, and the WAL since `start`. */
 export const filesSince = Effect.fnUntraced(function* (start: string) {
