@@ -11,18 +11,13 @@ import { Console, Effect } from "effect"
 import { agents } from "./demo/agents.ts"
 import { bridges } from "./demo/bridges.ts"
 import { phones } from "./demo/phones.ts"
-import { flags, stage, type Stage } from "./demo/Stage.ts"
-import { apnsSimulator } from "../test/support/ApnsSimulator.ts"
-
-export interface Scene {
-  readonly title: string
-  readonly play: (stage: Stage) => Effect.Effect<unknown, { readonly _tag: string; readonly message: string }>
-}
+import { flags, type Scene, stage } from "./demo/Stage.ts"
+import { apnsSimulator, settingsFor } from "../test/support/ApnsSimulator.ts"
 
 Effect.gen(function* () {
   const { "base-url": running } = yield* flags("base-url")
   const apns = yield* apnsSimulator()
-  const on = yield* stage(running, apns)
+  const on = yield* stage(running, (folder) => settingsFor(apns, folder))
   const scenes: ReadonlyArray<Scene> = [...bridges, ...agents, ...(running === undefined ? phones(apns) : [])]
   yield* Console.log(`Bridge Service at ${on.base_url}. Secrets are shown as their prefix and length.`)
   for (const [index, { play, title }] of scenes.entries()) {

@@ -12,7 +12,6 @@ import { Bridge } from "../../src/client/Bridge.ts"
 import { Client } from "../../src/client/Client.ts"
 import { Journal } from "../../src/client/Journal.ts"
 import { kinds } from "../../src/crypto/Tokens.ts"
-import { type ApnsSimulator, settingsFor } from "../../test/support/ApnsSimulator.ts"
 
 export class DemoError extends Data.TaggedError("DemoError")<{ readonly message: string }> {}
 
@@ -48,11 +47,13 @@ export const shown = (text: string) =>
     )
     .replaceAll(/"(nonce|signature)_b64":"([^"]*)"/g, (_, name, value) => `"${name}_b64":"…(${value.length})"`)
 
-/** On a server that runs already, or on one of its own that ends with the demo and delivers to that APNs. */
-export const stage = Effect.fnUntraced(function* (running: string | undefined, apns?: ApnsSimulator) {
+/** On a server that runs already, or on one of its own that ends with the demo; `more`: what it is set to, given a folder. */
+export const stage = Effect.fnUntraced(function* (
+  running: string | undefined,
+  more: (folder: string) => Readonly<Record<string, string>> = () => ({})
+) {
   const scratch = yield* temporary
-  const delivering = apns === undefined ? {} : settingsFor(apns, scratch)
-  const env = running === undefined ? yield* ownServer(scratch, delivering) : process.env
+  const env = running === undefined ? yield* ownServer(scratch, more(scratch)) : process.env
   const base_url = running?.replace(/\/$/, "") ?? env["SERVICE_BASE_URL"]!
 
   const admin = Effect.fnUntraced(function* (...args: ReadonlyArray<string>) {
@@ -92,6 +93,11 @@ export const stage = Effect.fnUntraced(function* (running: string | undefined, a
   return { base_url, scratch, admin, bridge, ask, via: transcribed() }
 })
 export type Stage = Effect.Success<ReturnType<typeof stage>>
+
+export interface Scene {
+  readonly title: string
+  readonly play: (stage: Stage) => Effect.Effect<unknown, { readonly _tag: string; readonly message: string }>
+}
 
 class Killed extends Data.TaggedError("Killed") {}
 
@@ -160,12 +166,12 @@ const temporary = Effect.acquireRelease(
     })
 )
 
-const ownServer = Effect.fnUntraced(function* (scratch: string, delivering: Readonly<Record<string, string>>) {
+const ownServer = Effect.fnUntraced(function* (scratch: string, more: Readonly<Record<string, string>>) {
   const port = yield* Effect.promise(freePort)
   const { DATABASE_URL: _, ...rest } = process.env
   const env: NodeJS.ProcessEnv = {
     ...rest,
-    ...delivering,
+    ...more,
     SERVICE_DATA_DIR: join(scratch, "data"),
     SERVICE_HOST: "127.0.0.1",
     SERVICE_PORT: String(port),

@@ -2,10 +2,9 @@
 import { Effect, Redacted } from "effect"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import type { Scene } from "../demo.ts"
 import { agent } from "./Agent.ts"
 import { callback, person } from "./Person.ts"
-import { expected } from "./Stage.ts"
+import { expected, type Scene } from "./Stage.ts"
 
 /** What the scenes hand on. */
 let project_id: string

@@ -2,8 +2,7 @@
 import { Effect, Redacted } from "effect"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import type { Scene } from "../demo.ts"
-import { expected, type Stage } from "./Stage.ts"
+import { expected, type Scene, type Stage } from "./Stage.ts"
 
 /** What the scenes hand on. */
 const played: { project_id: string } = { project_id: "" }

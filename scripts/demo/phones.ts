@@ -6,10 +6,9 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import * as Companion from "../../src/client/Companion.ts"
 import type { ApnsSimulator } from "../../test/support/ApnsSimulator.ts"
-import type { Scene } from "../demo.ts"
 import { agent } from "./Agent.ts"
 import { callback, consents } from "./Person.ts"
-import { DemoError, expected, print } from "./Stage.ts"
+import { DemoError, expected, print, type Scene } from "./Stage.ts"
 
 /** What the scenes hand on. */
 let project_id: string

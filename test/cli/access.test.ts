@@ -112,7 +112,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the 
       const revoked_at = grant!.revoked_at!.toISOString()
       assert.deepEqual(revoked, { token_id, project_id, revoked_at, grant_ids: [grant!.grant_id] })
       assert.deepEqual(yield* json("revoke-project-token", "--token", token_id), revoked)
-      assert.deepEqual(yield* done(token_id), ["project_token.issued", ...Array(2).fill("project_token.revoked")])
+      assert.deepEqual(yield* done(token_id), ["project_token.issued", "project_token.revoked"])
     })
   )
 
@@ -153,7 +153,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the 
       const { items } = yield* json("list-oauth-clients")
       const listed = items.find((item: { client_id: string }) => item.client_id === client_id)
       assert.include(listed, { kind: "operator", live_grants: 0, disabled_at: disabled.disabled_at })
-      assert.deepEqual(yield* done(client_id), ["oauth_client.created", ...Array(2).fill("oauth_client.disabled")])
+      assert.deepEqual(yield* done(client_id), ["oauth_client.created", "oauth_client.disabled"])
     })
   )
 
@@ -202,7 +202,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the 
       const lines = (yield* text("list-oauth-grants", "--project", project_id)).split("\n")
       assert.match(lines[1]!, new RegExp(`^${grant_id} +revoked +Lighthouse .* revoked_by_operator$`))
       assert.match(lines[2]!, /^\S+ +expired /)
-      assert.deepEqual(yield* done(grant_id), Array(2).fill("oauth_grant.revoked"))
+      assert.deepEqual(yield* done(grant_id), ["oauth_grant.revoked"])
     })
   )
 

@@ -244,7 +244,7 @@ describe("Apple's push service", () => {
         `fail SERVICE_APNS_KEY_FILE: ${caFile} holds no readable P-256 key (.p8).`
       ])
       assert.deepStrictEqual(yield* of({ caFile: "/nowhere.pem" }), [
-        "fail SERVICE_APNS_CA_FILE: /nowhere.pem cannot be read."
+        "fail SERVICE_APNS_CA_FILE: /nowhere.pem holds no readable certificate (PEM)."
       ])
     })
   )
