@@ -48,7 +48,7 @@ chaos(
     const folder = yield* scratch
     const inspector = yield* Effect.promise(freePort)
     const settings = { SERVICE_LOG_LEVEL: "Warn", NODE_OPTIONS: `--inspect=127.0.0.1:${inspector}` }
-    const { pid, said, url } = yield* server(folder, settings)
+    const { pid, said, stop, url } = yield* server(folder, settings)
     const on = yield* beside(folder, { url })
     const { sql } = on
     const heap = yield* heapOf(inspector)
@@ -137,6 +137,8 @@ chaos(
     if (!sliced && live >= 1) violations.push(`what is alive grows by ${live} MiB a minute`)
     if (files > 10) violations.push(`${files} more files are open`)
     for (const line of said.slice(quiet, quiet + 3)) violations.push(`logged: ${line}`)
+    // What it had begun ends with it, so that no row comes late.
+    yield* stop
 
     const columns = yield* Effect.orDie(sql<{ readonly name: string; readonly earlier: string }>`
       select table_name as name,

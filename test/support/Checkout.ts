@@ -30,7 +30,7 @@ export const checkout = Effect.fnUntraced(function* ({ copied = false } = {}) {
 export const typing = (folder: string, environment: Readonly<Record<string, string>>) => {
   const programs = join(folder, ".programs")
   mkdirSync(programs, { recursive: true })
-  writeFileSync(join(programs, "npx"), `#!/bin/sh\nshift\nexec "${process.execPath}" cli/service-admin.ts "$@"\n`)
+  writeFileSync(join(programs, "npx"), `#!/bin/sh\nshift\nexec "${process.execPath}" cli/service-admin.mjs "$@"\n`)
   chmodSync(join(programs, "npx"), 0o755)
   return (lines: string, more: Readonly<Record<string, string>> = {}) =>
     Effect.promise(async () => {

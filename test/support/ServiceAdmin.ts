@@ -8,7 +8,7 @@ import { join } from "node:path"
 import { startCluster } from "./Cluster.ts"
 import { TestDatabase } from "./TestDatabase.ts"
 
-const command = join(import.meta.dirname, "../../cli/service-admin.ts")
+const command = join(import.meta.dirname, "../../cli/service-admin.mjs")
 
 export const secrets = {
   SERVICE_BRIDGE_ENROLLMENT_SECRET: "Kc5q2WmJ0sYb8vTzR3uNf7LxAe1HdPgQ",
