@@ -48,7 +48,7 @@ chaos(
     const folder = yield* scratch
     const inspector = yield* Effect.promise(freePort)
     const settings = { SERVICE_LOG_LEVEL: "Warn", NODE_OPTIONS: `--inspect=127.0.0.1:${inspector}` }
-    const { pid, said, stop, url } = yield* server(folder, settings)
+    const { pid, said, url } = yield* server(folder, settings)
     const on = yield* beside(folder, { url })
     const { sql } = on
     const heap = yield* heapOf(inspector)
@@ -125,10 +125,12 @@ chaos(
       }
     })
     const living = Effect.all(
-      lives.map((life) => Effect.forever(Effect.andThen(life, Effect.sleep(rest)))),
+      lives.map((life) =>
+        Effect.repeat(Effect.andThen(life, Effect.sleep(rest)), { until: () => performance.now() - from >= whole })
+      ),
       { concurrency: "unbounded" }
     )
-    yield* Effect.raceFirst(watching, living)
+    yield* Effect.all([watching, living], { concurrency: 2 })
 
     const growth = (of: "live" | "rss") => Math.round(slope(looks.map((look) => [look.minute, look[of]])) * 100) / 100
     const [live, rss] = [growth("live"), growth("rss")]
@@ -137,8 +139,6 @@ chaos(
     if (!sliced && live >= 1) violations.push(`what is alive grows by ${live} MiB a minute`)
     if (files > 10) violations.push(`${files} more files are open`)
     for (const line of said.slice(quiet, quiet + 3)) violations.push(`logged: ${line}`)
-    // What it had begun ends with it, so that no row comes late.
-    yield* stop
 
     const columns = yield* Effect.orDie(sql<{ readonly name: string; readonly earlier: string }>`
       select table_name as name,
