@@ -152,10 +152,16 @@ const said = (child: ChildProcess) =>
     child.once("exit", (code) => reject(new Error(`The load generator ended with ${code}.`)))
   })
 
-const databaseCpuSeconds = (postmaster: number) => {
-  const { ended, own } = cpuTimes(postmaster)
+const databaseCpuSeconds = (postmaster: number): number => {
   const sessions = readFileSync(`/proc/${postmaster}/task/${postmaster}/children`, "utf8").trim().split(" ")
-  return sessions.reduce((sum, pid) => sum + cpuSeconds(Number(pid)), own + ended)
+  try {
+    const running = sessions.reduce((sum, pid) => sum + cpuSeconds(Number(pid)), 0)
+    const { ended, own } = cpuTimes(postmaster)
+    return running + own + ended
+  } catch {
+    // A session ended in between: it is among those that have ended now.
+    return databaseCpuSeconds(postmaster)
+  }
 }
 
 /**

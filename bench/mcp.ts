@@ -219,12 +219,10 @@ const figures: Array<Figure> = []
 
 const main = Effect.gen(function* () {
   const on = yield* harness.start
-  const small = yield* project(on, 1000)
-  const other = yield* harness.start
-  const itself = yield* project(other, 1000)
-  figures.push(...(yield* costs(on, small)))
+  figures.push(...(yield* costs(on, yield* project(on, 1000))))
   for (const size of sizes) figures.push(...(yield* growth(on, yield* project(on, size))))
-  figures.push(...(yield* neighbour([on, small], [other, itself])))
+  const other = yield* harness.start
+  figures.push(...(yield* neighbour([on, yield* project(on, 1000)], [other, yield* project(other, 1000)])))
 }).pipe(Effect.ensuring(Effect.sync(() => report("mcp", figures))))
 
 NodeRuntime.runMain(Effect.scoped(main))

@@ -9,7 +9,7 @@ import { Statement } from "effect/sql"
 export type Parameter =
   | { readonly named: string }
   | { readonly fresh: "uuid" | "bytes"; readonly index: number }
-  | { readonly constant: string | number | boolean | null }
+  | { readonly constant: string | number | boolean | null | ReadonlyArray<string> }
 
 export interface Recorded {
   readonly sql: string
@@ -40,7 +40,7 @@ export const generalize = (
   const parameter = (value: unknown): Parameter => {
     if (value instanceof Date) return { constant: value.toISOString() }
     if (typeof value !== "string" && !(value instanceof Uint8Array)) {
-      return { constant: value as number | boolean | null }
+      return { constant: value as number | boolean | null | ReadonlyArray<string> }
     }
     const named = known.get(keyOf(value))
     if (named !== undefined) return { named }
@@ -70,8 +70,10 @@ const expression = (parameter: Parameter, expressions: Readonly<Record<string, s
       : `sha256((:n::text || ' fresh ${parameter.index}')::bytea)`
   }
   const { constant } = parameter
-  // A colon and a name would be a variable, in a literal too.
-  return typeof constant === "string"
-    ? `e'${constant.replaceAll("\\", "\\\\").replaceAll("'", "''").replaceAll(":", "\\x3a")}'`
-    : String(constant)
+  if (typeof constant === "string") return literal(constant)
+  return Array.isArray(constant) ? literal(`{${constant.join(",")}}`) : String(constant)
 }
+
+/** A colon and a name would be a variable, in a literal too. */
+const literal = (text: string) =>
+  `e'${text.replaceAll("\\", "\\\\").replaceAll("'", "''").replaceAll(":", "\\x3a")}'`
