@@ -64,7 +64,8 @@ export class Authorize extends Context.Service<
         if (query.length > longest) return yield* new NoRedirect({ reason: "malformed" })
         const params = parametersOf(new URLSearchParams(query))
         const client_id = params.get("client_id")
-        if (client_id === undefined || params.repeated.has("client_id") || params.repeated.has("redirect_uri")) {
+        const isOnce = !params.repeated.has("client_id") && !params.repeated.has("redirect_uri")
+        if (client_id === undefined || !isOnce || !params.isText) {
           return yield* new NoRedirect({ reason: "malformed" })
         }
         const client = yield* clients

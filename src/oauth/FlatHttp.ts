@@ -101,6 +101,7 @@ export const readParameters = Effect.fnUntraced(function* (request: Request) {
   const form = parametersOf(yield* readForm(request).pipe(Effect.catchTag("FormError", unread)))
   if (form.repeated.has("resource")) return yield* refuse("invalid_target", "Tokens are for one resource at a time.")
   if (form.repeated.size > 0) return yield* refuse("invalid_request", "A parameter was sent more than once.")
+  if (!form.isText) return yield* refuse("invalid_request", "A parameter holds a NUL.")
   return form
 })
 

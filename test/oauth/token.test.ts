@@ -5,7 +5,17 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Access } from "../../src/access/Access.ts"
 import { credentialOf } from "../../src/access/Challenges.ts"
-import { exchange, makeClient, makeToken, obtainCode, post, refresh, resource, signIn } from "../support/Agent.ts"
+import {
+  authorizeQuery,
+  exchange,
+  makeClient,
+  makeToken,
+  obtainCode,
+  post,
+  refresh,
+  resource,
+  signIn
+} from "../support/Agent.ts"
 import { send } from "../support/Http.ts"
 import { instance, Service } from "../support/Service.ts"
 
@@ -350,6 +360,25 @@ layer(Service.layer)("the token endpoint", (it) => {
       assert.deepEqual([json.status, json.body.error], [400, "invalid_request"])
       assert.deepEqual([twice.status, twice.body.error], [400, "invalid_request"])
       assert.deepEqual([large.status, large.body.error], [413, "invalid_request"])
+    })
+  )
+
+  it.effect("takes no NUL, whatever else is right", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, refresh_token } = yield* signIn(service)
+      const { code, verifier } = yield* obtainCode(service, { client_id })
+      const asked = { grant_type: "authorization_code", client_id, code, code_verifier: verifier }
+      const answers = [
+        yield* post(`${service.url}/token`, { grant_type: "refresh_token", refresh_token, client_id: "\0" }),
+        yield* post(`${service.url}/token`, { ...asked, redirect_uri: "\0" }),
+        yield* post(`${service.url}/revoke`, { token: refresh_token, client_id: "\0" })
+      ]
+      for (const { body, status } of answers) assert.deepEqual([status, body.error], [400, "invalid_request"])
+      const pages = [authorizeQuery({ client_id, state: "\0" }), authorizeQuery({ client_id: "https://\0" })]
+      for (const query of pages)
+        assert.strictEqual((yield* send(`${service.url}/authorize?${query}`, { method: "GET" })).status, 400)
+      assert.strictEqual((yield* refresh(service, { client_id, refresh_token })).status, 200)
     })
   )
 
