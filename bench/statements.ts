@@ -75,5 +75,4 @@ const expression = (parameter: Parameter, expressions: Readonly<Record<string, s
 }
 
 /** A colon and a name would be a variable, in a literal too. */
-const literal = (text: string) =>
-  `e'${text.replaceAll("\\", "\\\\").replaceAll("'", "''").replaceAll(":", "\\x3a")}'`
+const literal = (text: string) => `e'${text.replaceAll("\\", "\\\\").replaceAll("'", "''").replaceAll(":", "\\x3a")}'`

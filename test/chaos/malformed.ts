@@ -18,7 +18,7 @@ const count = size(100_000, 1500)
 // The server needs seconds to give up on them.
 const never = size(300, 0)
 const connections = 32
-/** MiB between the first fifth and the end. */
+/** MiB between the half of them and the end. */
 const growth = 64
 /** Milliseconds; the server's own deadline for a request is shorter. */
 const patience = size(15_000, 30_000)
