@@ -7,7 +7,6 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     pool: "forks",
     maxWorkers: 2,
-    maxConcurrency: 2,
     testTimeout: 30_000,
     hookTimeout: 60_000,
     reporters: ["default", "./test/support/Summary.ts"]
