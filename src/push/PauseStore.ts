@@ -63,11 +63,22 @@ export const make = (sql: SqlClient.SqlClient) => {
          and failures > 0
       returning environment`)
 
-  /** A restart may have mended what was wrong: every pause is over but for its one probe. */
-  const endPauses = (now: Date) => sql`
-    update push_provider_state
-       set paused_until = ${now}
-     where paused_until > ${now}`
+  /** Every pause is over but for its one probe; what was put behind the pause comes at `behind`. */
+  const endPauses = (now: Date, behind: Date) => sql`
+    with ended as (
+      update push_provider_state
+         set paused_until = ${now}
+       where paused_until > ${now}
+      returning environment, reason
+    )
+    update push_outbox o
+       set not_before = ${behind}
+      from ended e
+      join mobile_device d on d.environment = e.environment
+     where o.device_id = d.device_id
+       and o.state = 'pending'
+       and o.last_reason = e.reason
+       and o.not_before > ${behind}`
 
   return { findPause, takeProbe, pause, resume, endPauses }
 }

@@ -66,7 +66,7 @@ export const make = Effect.gen(function* () {
   }, persistence)
 
   /** A restart may have mended what was wrong. */
-  const endAll = Effect.flatMap(clock.now, pauses.endPauses).pipe(persistence)
+  const endAll = Effect.flatMap(clock.now, (now) => pauses.endPauses(now, after(now, behind))).pipe(persistence)
 
   return { admission, pause, resume, endAll }
 })

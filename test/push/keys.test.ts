@@ -2,6 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
 import { Deliveries } from "../../src/push/Deliveries.ts"
 import { apnsOf, Delivery, drain, happens, rowsOf, workerOf } from "../support/Delivery.ts"
@@ -83,10 +84,12 @@ layer(Delivery.layer)("a push token", (it) => {
         attempts: 0,
         last_reason: "token_key_unknown"
       })
-      const sql = yield* SqlClient.SqlClient
-      yield* sql`delete from push_provider_state`
-      yield* sql`update push_outbox set not_before = created_at`
-      yield* drain((yield* replica({ SERVICE_PUSH_TOKEN_KEYS: `${k2},${k1}` })).worker)
+      const restarted = yield* replica({ SERVICE_PUSH_TOKEN_KEYS: `${k2},${k1}` })
+      yield* restarted.worker.start
+      // The pause is of 15 minutes; the restart ends it.
+      yield* Effect.andThen(TestClock.adjust("1 second"), rowsOf(phone.device_id)).pipe(
+        Effect.repeat({ until: ([row]) => row!.state === "delivered", times: 300 })
+      )
       assert.strictEqual(yield* heardBy(phone.token), 1)
     })
   )
