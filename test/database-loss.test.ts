@@ -2,7 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { connected } from "../src/database/Database.ts"
+import { connected, migrateUntilDone } from "../src/database/Database.ts"
 import { Bridge } from "./support/Bridge.ts"
 import { assertRefusal } from "./support/Codes.ts"
 import { type Answer, send } from "./support/Http.ts"
@@ -96,6 +96,35 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a line that goes silen
       const error = yield* Effect.flip(sql.withTransaction(Effect.andThen(sql`select 1`, silence)))
       assert.strictEqual(error.reason._tag, "ConnectionError")
       assert.deepStrictEqual(yield* sql`select 1 as answer`, [{ answer: 1 }])
+    })
+  )
+})
+
+layer(TestDatabase.sql, { excludeTestServices: true })("a migration", (it) => {
+  it.effect("begins again when its connection is lost in its transaction", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { database, host, port, username } = yield* TestDatabase
+      const line = yield* relay({ path: `${host}/.s.PGSQL.${port}` })
+      const there = connected(
+        { host: "127.0.0.1", port: line.port, username, database },
+        { pooler: false, poolSize: 1 }
+      )
+      const locked = yield* Deferred.make<void>()
+      const over = yield* Deferred.make<void>()
+      const lock = sql`select pg_advisory_xact_lock(hashtext('bridge-service migrations'))`.pipe(
+        Effect.andThen(Deferred.succeed(locked, undefined)),
+        Effect.andThen(Deferred.await(over)),
+        sql.withTransaction
+      )
+      yield* Effect.forkChild(lock)
+      yield* Deferred.await(locked)
+      const migrating = yield* Effect.forkChild(Effect.provide(migrateUntilDone, there))
+      yield* waitingForLock
+      yield* line.cut
+      yield* Deferred.succeed(over, undefined)
+      yield* line.heal
+      yield* Fiber.join(migrating)
     })
   )
 })

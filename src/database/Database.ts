@@ -4,7 +4,7 @@
  * Requests use a pool with timeouts; migrations, backup, import and sweeps take a connection of their own without them.
  */
 import { PgClient } from "@effect/sql-pg"
-import { Context, Data, Effect, Layer, Schedule, Schema } from "effect"
+import { Context, Data, type Duration, Effect, Layer, Schedule, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { Settings } from "../Config.ts"
 import { rows } from "../wire/Rows.ts"
@@ -42,6 +42,10 @@ type Address = Pick<PgClient.PgClientConfig, "url" | "host" | "port" | "username
 
 /** The pool of one database and the way to connections beside it. A pooler keeps nothing of a session for us. */
 export const connected = (address: Address, { pooler, poolSize }: Pooled, managed?: string) => {
+  const bound = (limit: Duration.Input) =>
+    Layer.tap((context: Context.Context<SqlClient.SqlClient>) =>
+      Effect.sync(() => boundTransactions(Context.get(context, SqlClient.SqlClient), limit))
+    )
   const each = { ...address, connectTimeout: "5 seconds", prepare: !pooler } as const
   const pool = PgClient.layer({
     ...each,
@@ -49,13 +53,13 @@ export const connected = (address: Address, { pooler, poolSize }: Pooled, manage
     maxConnections: poolSize,
     connectionTTL: "10 minutes",
     startupParameters: pooler ? { timezone: "UTC" } : { ...timeouts, timezone: "UTC" }
-  }).pipe(Layer.tap((context) => Effect.sync(() => boundTransactions(Context.get(context, SqlClient.SqlClient)))))
+  }).pipe(bound("5 seconds"))
   const single = PgClient.layer({
     ...each,
     applicationName: "bridge-service maintenance",
     maxConnections: 1,
     startupParameters: { timezone: "UTC" }
-  })
+  }).pipe(bound("1 minute"))
   const dedicated = <A, E, R>(work: Effect.Effect<A, E, R>) =>
     Layer.build(single).pipe(
       Effect.flatMap((connection) => Effect.provideContext(work, connection)),
