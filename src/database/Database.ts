@@ -42,24 +42,20 @@ type Address = Pick<PgClient.PgClientConfig, "url" | "host" | "port" | "username
 
 /** The pool of one database and the way to connections beside it. A pooler keeps nothing of a session for us. */
 export const connected = (address: Address, { pooler, poolSize }: Pooled, managed?: string) => {
-  const bound = (limit: Duration.Input) =>
-    Layer.tap((context: Context.Context<SqlClient.SqlClient>) =>
-      Effect.sync(() => boundTransactions(Context.get(context, SqlClient.SqlClient), limit))
-    )
   const each = { ...address, connectTimeout: "5 seconds", prepare: !pooler } as const
-  const pool = PgClient.layer({
+  const pool = bounded("5 seconds", {
     ...each,
     applicationName: "bridge-service",
     maxConnections: poolSize,
     connectionTTL: "10 minutes",
     startupParameters: pooler ? { timezone: "UTC" } : { ...timeouts, timezone: "UTC" }
-  }).pipe(bound("5 seconds"))
-  const single = PgClient.layer({
+  })
+  const single = bounded("1 minute", {
     ...each,
     applicationName: "bridge-service maintenance",
     maxConnections: 1,
     startupParameters: { timezone: "UTC" }
-  }).pipe(bound("1 minute"))
+  })
   const dedicated = <A, E, R>(work: Effect.Effect<A, E, R>) =>
     Layer.build(single).pipe(
       Effect.flatMap((connection) => Effect.provideContext(work, connection)),
@@ -68,6 +64,11 @@ export const connected = (address: Address, { pooler, poolSize }: Pooled, manage
     )
   return Layer.merge(pool, Layer.succeed(Database, Database.of({ dedicated, managed } as never)))
 }
+
+const bounded = (limit: Duration.Input, config: PgClient.PgPoolConfig) =>
+  PgClient.layer(config).pipe(
+    Layer.tap((context) => Effect.sync(() => boundTransactions(Context.get(context, SqlClient.SqlClient), limit)))
+  )
 
 /** Migrates as soon as the database lets it, then warns about settings that would lose acknowledged writes. */
 export const migrateUntilDone = Effect.gen(function* () {

@@ -8,6 +8,8 @@ import { Clock, Context, Effect, Fiber } from "effect"
 
 const seconds = 5
 const interval = 250
+/** How long to wait until what was interrupted has had no effect; on a silent line nobody can tell. */
+const grace = "1 second"
 
 interface Operation {
   readonly clock: Clock.Clock
@@ -31,7 +33,9 @@ export const inTime =
         const fiber = Effect.runForkWith(context)(self)
         const clock = Context.get(context, Clock.Clock)
         const until = clock.monotonicTimeNanosUnsafe() + BigInt(seconds * 1e9)
-        const operation = { clock, until, end: () => resume(Effect.andThen(Fiber.interrupt(fiber), late)) }
+        const ended = Effect.timeoutOption(Fiber.interrupt(fiber), grace)
+        const end = () => resume(Effect.andThen(ended, late))
+        const operation = { clock, until, end }
         running.add(operation)
         fiber.addObserver((exit) => {
           running.delete(operation)

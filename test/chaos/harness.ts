@@ -96,6 +96,9 @@ export const environment = (folder: string, port: number, settings: NodeJS.Proce
   }
 }
 
+/** What servers said last that nobody had asked to end. */
+const endedByThemselves: Array<string> = []
+
 /** One process of the service; replicas share the folder. */
 export const server = Effect.fnUntraced(function* (folder: string, settings: NodeJS.ProcessEnv = {}) {
   const port = yield* Effect.promise(freePort)
@@ -109,6 +112,10 @@ export const server = Effect.fnUntraced(function* (folder: string, settings: Nod
       stdio: ["ignore", "pipe", "pipe"]
     })
     child = started
+    started.once("exit", (code, signal) => {
+      if (!started.killed)
+        endedByThemselves.push([`A server ended by itself: ${code ?? signal}`, ...said.slice(-9)].join("\n"))
+    })
     for (const stream of [started.stdout, started.stderr]) createInterface(stream).on("line", (line) => said.push(line))
     yield* ready(url, started)
     return Math.round(performance.now() - from)
@@ -384,7 +391,8 @@ export const chaos = (
       Effect.scoped,
       Effect.timeout(sliced ? "170 seconds" : "58 seconds"),
       Effect.catchCause((cause) => Effect.succeed({ figures: progress(), violations: [Cause.pretty(cause)] })),
-      Effect.map(({ figures, violations }) => {
+      Effect.map(({ figures, violations: seen }) => {
+        const violations = [...seen, ...endedByThemselves]
         const seconds = Math.round(performance.now() - from) / 1000
         // Of the last minute: what else the machine did has its share in every figure.
         const load = loadavg()[0]!
