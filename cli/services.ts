@@ -1,5 +1,5 @@
 /** What commands work with: the services of the server, on a database whose schema is up to date. */
-import { Effect, Option, Schedule } from "effect"
+import { Effect, Schedule } from "effect"
 import * as App from "../src/App.ts"
 import { ProjectTokens } from "../src/access/ProjectTokens.ts"
 import { Audit } from "../src/audit/Audit.ts"
@@ -8,7 +8,6 @@ import { Memory } from "../src/continuity/Memory.ts"
 import { Transfer } from "../src/continuity/Transfer.ts"
 import { Backup } from "../src/database/Backup.ts"
 import { migrateSoon } from "../src/database/Database.ts"
-import { databaseLoss } from "../src/database/Persistence.ts"
 import { Documents } from "../src/documents/Documents.ts"
 import { Credentials } from "../src/enrollment/Credentials.ts"
 import { Overview } from "../src/metrics/Overview.ts"
@@ -17,7 +16,6 @@ import { Clients } from "../src/oauth/Clients.ts"
 import { Grants } from "../src/oauth/Grants.ts"
 import { Projects } from "../src/projects/Projects.ts"
 import { Deliveries } from "../src/push/Deliveries.ts"
-import type { SharedRefusal } from "../src/wire/Errors.ts"
 
 const services = Effect.gen(function* () {
   return {
@@ -41,15 +39,9 @@ const services = Effect.gen(function* () {
   }
 })
 
-/** A connection that breaks inside a transaction ends it as a defect. */
-const lossRefused = <A, E, R>(self: Effect.Effect<A, E, R>) =>
-  Effect.catchCause(self, (cause): Effect.Effect<never, E | SharedRefusal<"bridge_persistence_error">> =>
-    Option.match(databaseLoss(cause), { onNone: () => Effect.failCause(cause), onSome: Effect.fail })
-  )
-
 /** For what may be repeated: where the database does not answer it may have acted all the same, and says so when asked again. */
 const persistently = <A, E extends { readonly _tag: string }>(work: Effect.Effect<A, E>) =>
-  lossRefused(work).pipe(
+  work.pipe(
     Effect.retry({
       while: ({ _tag }) => _tag === "bridge_persistence_error",
       schedule: Schedule.spaced("500 millis"),
@@ -60,4 +52,4 @@ const persistently = <A, E extends { readonly _tag: string }>(work: Effect.Effec
 export type Services = Effect.Success<typeof services>
 
 export const withServices = <A, E>(work: (services: Services) => Effect.Effect<A, E>) =>
-  services.pipe(Effect.flatMap(work), Effect.provide(App.services), lossRefused)
+  services.pipe(Effect.flatMap(work), Effect.provide(App.services))

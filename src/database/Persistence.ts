@@ -50,16 +50,6 @@ export const untilSettled = <A, E, R>(attempt: Effect.Effect<Option.Option<A>, E
     Effect.flatMap(Option.match({ onNone: () => Effect.fail(unavailable), onSome: Effect.succeed<A> }))
   )
 
-/** The refusal hidden in a cause, where a connection lost inside a transaction ended the request as a defect. */
-export const databaseLoss = (cause: Cause.Cause<unknown>): Option.Option<SharedRefusal<"bridge_persistence_error">> =>
-  cause.reasons.some(
-    (reason) =>
-      (reason._tag === "Die" && SqlError.isSqlError(reason.defect) && isPassing(reason.defect)) ||
-      (reason._tag === "Fail" && SqlError.isSqlError(reason.error) && isPassing(reason.error))
-  )
-    ? Option.some(unavailable)
-    : Option.none()
-
 const answered = Effect.fnUntraced(function* (error: SqlError.SqlError) {
   const facts = describe(error)
   if (!isPassing(error)) return yield* Effect.die(new StatementDefect(facts))

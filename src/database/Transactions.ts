@@ -5,8 +5,8 @@
  * place in the pool and the end of the process until TCP gives up, a quarter of an hour later. Here each has a time limit;
  * then its connection is given up, and a COMMIT has an outcome that only a retry can tell.
  *
- * Where the library makes a defect of a ROLLBACK that fails, here nobody hears of it: it fails where the connection is
- * gone, and then PostgreSQL has rolled back by itself.
+ * The library makes a defect of a ROLLBACK or RELEASE that fails. Here nobody hears of a ROLLBACK that does: its connection
+ * is gone, and PostgreSQL has rolled back by itself. Savepoints are released by the COMMIT.
  */
 import { type Duration, Effect } from "effect"
 import { SqlClient, type SqlConnection, SqlError } from "effect/sql"
@@ -26,7 +26,6 @@ export const boundTransactions = (client: SqlClient.SqlClient, limit: Duration.I
       acquireConnection: (restore) => restore(client.reserve),
       begin: (connection, statement) => control(connection, statement ?? "BEGIN"),
       savepoint: (connection, id) => control(connection, `SAVEPOINT inner_${id}`),
-      releaseSavepoint: (connection, id) => control(connection, `RELEASE SAVEPOINT inner_${id}`),
       commit: (connection) => Effect.flatMap(control(connection, "COMMIT"), committed),
       rollback: (connection) => undo(connection, "ROLLBACK"),
       rollbackSavepoint: (connection, id) => undo(connection, `ROLLBACK TO SAVEPOINT inner_${id}`)

@@ -10,7 +10,6 @@ import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } fr
 import { uuid } from "../crypto/Random.ts"
 import { findToken } from "../crypto/Tokens.ts"
 import { DatabaseClock } from "../database/Clock.ts"
-import { databaseLoss } from "../database/Persistence.ts"
 import { count, elapsed, requests, requestSeconds } from "../metrics/Metrics.ts"
 import { spanned } from "../metrics/Span.ts"
 import { refuse } from "../wire/Errors.ts"
@@ -76,8 +75,6 @@ const standing = (request: HttpServerRequest.HttpServerRequest) =>
     : { "x-content-type-options": "nosniff" }
 
 const answerTo = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
-  const lost = databaseLoss(cause)
-  if (Option.isSome(lost)) return answer(lost.value)
   const [response] = yield* HttpServerError.causeResponse(cause)
   if (response.status >= 500) yield* report(cause)
   return response

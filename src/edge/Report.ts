@@ -1,6 +1,6 @@
 /** A request that failed outside of what its handler answers. */
 import { Cause, Effect, Option } from "effect"
-import { databaseLoss, withoutValues } from "../database/Persistence.ts"
+import { withoutValues } from "../database/Persistence.ts"
 import { Refusal } from "../wire/Refusal.ts"
 
 /** The one log line of a failure of ours. */
@@ -12,6 +12,5 @@ export const report = (cause: Cause.Cause<unknown>): Effect.Effect<void> =>
 /** The database was away: that was logged where it was noticed, and may have passed when the caller tries again. */
 export const isPassing = (cause: Cause.Cause<unknown>): boolean => {
   const failure = Option.getOrUndefined(Cause.findErrorOption(cause))
-  const refused = failure instanceof Refusal && failure._tag === "bridge_persistence_error"
-  return refused || Option.isSome(databaseLoss(cause))
+  return failure instanceof Refusal && failure._tag === "bridge_persistence_error"
 }

@@ -6,12 +6,12 @@
  * 3. The domain. 4. The result, once as structured content and once as text for clients that read no other.
  */
 import type { CallToolResult } from "@modelcontextprotocol/server"
-import { Cause, Context, Effect, Layer, Option, Result, Schema } from "effect"
+import { Cause, Context, Effect, Layer, Result, Schema } from "effect"
 import { Audit } from "../audit/Audit.ts"
 import { Settings } from "../Config.ts"
 import { findTokenIn, kinds } from "../crypto/Tokens.ts"
 import { DatabaseClock } from "../database/Clock.ts"
-import { databaseLoss, withoutValues } from "../database/Persistence.ts"
+import { withoutValues } from "../database/Persistence.ts"
 import { counted, timed, toolCalls, toolSeconds } from "../metrics/Metrics.ts"
 import { spanned } from "../metrics/Span.ts"
 import type { Actor } from "../wire/Actor.ts"
@@ -108,7 +108,6 @@ const worded = (refusal: Refusal) =>
 
 const broken = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   if (Cause.hasInterruptsOnly(cause)) return yield* Effect.interrupt
-  if (Option.isSome(databaseLoss(cause))) return failure(refuse("bridge_persistence_error"))
   yield* Effect.logError("A tool failed").pipe(Effect.annotateLogs(withoutValues(cause)))
   return failure(refuse("internal_error"))
 })

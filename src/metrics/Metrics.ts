@@ -5,7 +5,6 @@
  * callers send could hold secrets, and would make series without end.
  */
 import { Cause, Clock, Effect, Exit, Metric, Option } from "effect"
-import { databaseLoss } from "../database/Persistence.ts"
 
 /** One metric by labels. Each series is made once: after that, counting is a look-up and an addition. */
 const family = <Input>(
@@ -72,7 +71,6 @@ export const counted =
 const codeOf = (exit: Exit.Exit<unknown, { readonly _tag: string }>): string => {
   if (Exit.isSuccess(exit)) return "ok"
   if (Cause.hasInterruptsOnly(exit.cause)) return "cancelled"
-  if (Option.isSome(databaseLoss(exit.cause))) return "bridge_persistence_error"
   return Option.match(Cause.findErrorOption(exit.cause), {
     onNone: () => "internal_error",
     onSome: ({ _tag }) => _tag

@@ -3,9 +3,8 @@
  * never between; the answer is the true one or asks for a retry; and the retry converges.
  */
 import { assert, type Vitest } from "@effect/vitest"
-import { Effect, Option, type Scope } from "effect"
+import { Effect, type Scope } from "effect"
 import type { SqlClient } from "effect/sql"
-import { databaseLoss } from "../../src/database/Persistence.ts"
 import { faults, faultyDatabase } from "./Faults.ts"
 import { invariants } from "./Invariants.ts"
 import { instance, Service } from "./Service.ts"
@@ -34,11 +33,8 @@ export const command =
     run: ({ services }, world) =>
       run(services, world).pipe(
         Effect.as("done"),
-        Effect.catchCause((cause) => {
-          const [reason] = cause.reasons
-          if (reason?._tag === "Fail") return Effect.succeed(reason.error._tag)
-          return Effect.succeed(Option.isSome(databaseLoss(cause)) ? "bridge_persistence_error" : "internal_error")
-        })
+        Effect.catch(({ _tag }) => Effect.succeed(_tag)),
+        Effect.catchDefect(() => Effect.succeed("internal_error"))
       ),
     again: "done"
   })

@@ -8,6 +8,7 @@ import { Effect, Layer } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, type SqlConnection, SqlError } from "effect/sql"
 import { describe } from "../../src/database/Persistence.ts"
+import { boundTransactions } from "../../src/database/Transactions.ts"
 
 export const faults = ["refused", "broken", "disconnected before", "disconnected after"] as const
 
@@ -66,13 +67,13 @@ export const faultyDatabase = (edited: (statement: string) => string = (statemen
       SqlClient.SqlClient,
       Effect.gen(function* () {
         const { driver, reserve } = yield* SqlClient.SqlClient
-        return yield* SqlClient.make({
+        const client = yield* SqlClient.make({
           driver,
           acquirer: Effect.map(reserve, connection),
           compiler: PgClient.makeCompiler(),
-          prepareTransactionControls: true,
           spanAttributes: []
         })
+        return boundTransactions(client, "5 seconds")
       })
     ).pipe(Layer.provide(Reactivity.layer)),
     /** Errors that PostgreSQL answered by itself, oldest first: `DeadlockError 40P01`, `UniqueViolation 23505 name`. */
