@@ -16,7 +16,9 @@ const areas = {
     tests: ["test/crypto/tokens.test.ts", "test/crypto/derivation.test.ts"]
   },
   rotation: {
-    files: ["Bearer", "Preparing", "Ending", "Rotation", "Store"].map((name) => `src/rotation/${name}.ts`),
+    files: ["Bearer", "Preparing", "PrepareStore", "Ending", "EndStore", "Rotation", "Store"].map(
+      (name) => `src/rotation/${name}.ts`
+    ),
     tests: [
       "test/rotation.test.ts",
       "test/rotation-codes.test.ts",

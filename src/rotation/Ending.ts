@@ -10,7 +10,7 @@ import { persistence, untilSettled } from "../database/Persistence.ts"
 import { after, hasPassed } from "../wire/Instant.ts"
 import * as Bearers from "./Bearer.ts"
 import { refuse, type RotationRefusal } from "./Errors.ts"
-import * as Store from "./Store.ts"
+import * as Store from "./EndStore.ts"
 
 export type EndRefusal =
   | Exclude<Bearers.Guarded, RotationRefusal<"bridge_token_pending">>

@@ -14,7 +14,7 @@ import { Caller } from "../wire/Headers.ts"
 import { after, hasPassed, secondsUntil } from "../wire/Instant.ts"
 import * as Bearers from "./Bearer.ts"
 import { refuse, type RotationRefusal } from "./Errors.ts"
-import * as Store from "./Store.ts"
+import * as Store from "./PrepareStore.ts"
 
 export type PrepareRefusal =
   | Bearers.Guarded

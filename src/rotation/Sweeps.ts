@@ -1,6 +1,6 @@
 /** What time ends in rotation: windows, tokens, and thirty days later their rows. */
 import { purgeBefore, type Sweep } from "../database/Sweeper.ts"
-import * as Store from "./Store.ts"
+import * as Store from "./SweepStore.ts"
 
 export const sweeps: ReadonlyArray<Sweep> = [
   { name: "settle rotations", run: (sql, now, limit) => Store.make(sql).settleRotations(now, limit) },
