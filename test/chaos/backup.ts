@@ -70,7 +70,10 @@ chaos(
             revoked.push(...(yield* revoking))
             const acks = notes.noted("ack")
             yield* admin(folder, "backup-database", "--out", file)
-            return { file, acks, meant: new Set(notes.noted("intent")), revoked: [...revoked] }
+            const meant = new Set(notes.noted("intent"))
+            // Somebody has to mean something afterwards.
+            yield* Effect.sleep("300 millis")
+            return { file, acks, meant, revoked: [...revoked] }
           })
       )
     )

@@ -34,7 +34,7 @@ import { Agent } from "../support/McpAgent.ts"
 import { everything, makePhone } from "../support/Phone.ts"
 import { allRows } from "../support/Rows.ts"
 import { tokens } from "../support/Tokens.ts"
-import { admin, beside, chaos, freePort, scratch, server, size } from "./harness.ts"
+import { admin, beside, chaos, freePort, scratch, server, size, until } from "./harness.ts"
 
 const found: Array<string> = []
 
@@ -221,7 +221,7 @@ chaos(
           blocked_reason: "x",
           blocked_kind: "decision"
         })
-        yield* Effect.repeat(Effect.sleep("50 millis"), { until: () => simulator.received.length > 0 })
+        yield* until("a notification", () => simulator.received.length > 0)
         yield* keep("answers of devices", phone.get(device_id))
         yield* keep("answers of devices", phone.prefer(device_id, { ...everything, [phone.token]: phone.token }))
         yield* keep("answers of devices", phone.register({ push: { environment: phone.token } }))

@@ -134,7 +134,7 @@ chaos(
       made: number,
       turn: number
     ) {
-      const [here, there] = [replicas[made]!, replicas[(made + turn) % 3]!]
+      const [here, there] = [replicas[made]!, replicas[(made + turn + 1) % 3]!]
       const earliest = (yield* databaseTime) + seconds * 1000
       const use = yield* make(here)
       const latest = (yield* databaseTime) + seconds * 1000

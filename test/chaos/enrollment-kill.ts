@@ -5,7 +5,20 @@
  */
 import { Effect } from "effect"
 import { join } from "node:path"
-import { bridge, chaos, draw, ledger, operator, percentile, rowsOf, scratch, server, size, wire } from "./harness.ts"
+import {
+  bridge,
+  chaos,
+  draw,
+  ledger,
+  operator,
+  percentile,
+  rowsOf,
+  scratch,
+  server,
+  size,
+  until,
+  wire
+} from "./harness.ts"
 
 const bridges = size(200, 20)
 const kills = size(10, 2)
@@ -44,7 +57,7 @@ chaos(
     const killing = Effect.gen(function* () {
       while (starts.length < kills) {
         const due = ((starts.length + 0.5) / kills) * bridges
-        yield* Effect.repeat(Effect.sleep("10 millis"), { until: () => noted("ack").length + violations.length >= due })
+        yield* until(`${due} enrollments`, () => noted("ack").length + violations.length >= due)
         yield* Effect.sleep(draw() * 50)
         starts.push(yield* killAndRestart)
       }

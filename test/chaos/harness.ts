@@ -53,7 +53,6 @@ export interface Server {
   readonly url: string
   readonly port: number
   readonly pid: () => number
-  readonly isRunning: () => boolean
   /** What it printed, on both streams. */
   readonly said: ReadonlyArray<string>
   /** kill -9, and back again; answers the milliseconds from the start to ready. */
@@ -96,8 +95,19 @@ export const environment = (folder: string, port: number, settings: NodeJS.Proce
   }
 }
 
-/** What servers said last that nobody had asked to end. */
+/** What servers said last that nobody had asked to end. A script ends with the first: nobody would answer it any more. */
 const endedByThemselves: Array<string> = []
+const endOfAServer = Effect.repeat(Effect.sleep("50 millis"), { until: () => endedByThemselves.length > 0 })
+
+/** What the script waits for, or was waiting for when its time was over. */
+const waitingFor = new Set<string>()
+export const awaiting = <A, E, R>(what: string, wait: Effect.Effect<A, E, R>) =>
+  Effect.suspend(() => {
+    waitingFor.add(what)
+    return Effect.tap(wait, () => Effect.sync(() => waitingFor.delete(what)))
+  })
+export const until = (what: string, isSo: () => boolean) =>
+  awaiting(what, Effect.repeat(Effect.sleep("10 millis"), { until: isSo }))
 
 /** One process of the service; replicas share the folder. */
 export const server = Effect.fnUntraced(function* (folder: string, settings: NodeJS.ProcessEnv = {}) {
@@ -136,7 +146,6 @@ export const server = Effect.fnUntraced(function* (folder: string, settings: Nod
     url,
     port,
     pid: () => child!.pid!,
-    isRunning: () => child?.exitCode === null && child.signalCode === null,
     killAndRestart,
     stop,
     start,
@@ -164,13 +173,15 @@ const ready = (url: string, child: ChildProcess) =>
     catch: () => new ChaosError({ message: "A server did not become ready." })
   }).pipe(
     Effect.retry({
-      while: () => child.exitCode === null,
+      while: () => !hasEnded(child),
       schedule: Schedule.upTo(Schedule.spaced("20 millis"), { duration: sliced ? "100 seconds" : "30 seconds" })
     })
   )
 
+const hasEnded = ({ exitCode, signalCode }: ChildProcess) => exitCode !== null || signalCode !== null
+
 const end = async (child: ChildProcess | undefined, signal: NodeJS.Signals) => {
-  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
+  if (child === undefined || hasEnded(child)) return
   child.kill(signal)
   await once(child, "exit")
 }
@@ -376,7 +387,7 @@ export const percentile = (values: ReadonlyArray<number>, share: number) =>
 
 /**
  * Runs a script: its figures as one JSON line, exit code 1 when there are violations or it did not finish; then the line
- * says how far it came.
+ * says how far it came and what it waited for.
  */
 export const chaos = (
   name: string,
@@ -386,11 +397,16 @@ export const chaos = (
   const from = performance.now()
   // Until it says otherwise: a script that ends without its line has failed.
   process.exitCode = 1
+  const unfinished = (...violations: ReadonlyArray<string>) => ({
+    figures: { ...progress(), waiting_for: [...waitingFor] },
+    violations
+  })
   Effect.runFork(
     run.pipe(
       Effect.scoped,
+      Effect.raceFirst(Effect.map(endOfAServer, () => unfinished())),
       Effect.timeout(sliced ? "170 seconds" : "58 seconds"),
-      Effect.catchCause((cause) => Effect.succeed({ figures: progress(), violations: [Cause.pretty(cause)] })),
+      Effect.catchCause((cause) => Effect.succeed(unfinished(Cause.pretty(cause)))),
       Effect.map(({ figures, violations: seen }) => {
         const violations = [...seen, ...endedByThemselves]
         const seconds = Math.round(performance.now() - from) / 1000

@@ -7,7 +7,7 @@
 import { Effect } from "effect"
 import { apnsSimulator, settingsFor } from "../support/ApnsSimulator.ts"
 import { fleet, servicesOf } from "../support/Fleet.ts"
-import { chaos, draw, environment, percentile, scratch, server, size } from "./harness.ts"
+import { awaiting, chaos, draw, environment, percentile, scratch, server, size } from "./harness.ts"
 
 const notifications = size(6000, 600)
 const kills = size(10, 1)
@@ -41,7 +41,7 @@ chaos(
     })
     yield* Effect.all([changing, killing], { concurrency: 2 })
     // What a killed server had claimed comes back when its lease is over.
-    yield* settled
+    yield* awaiting("an empty outbox", settled)
     const { came, twice, violations } = yield* judge(notifications)
     if (twice > kills * 100) violations.push(`${twice} came twice, more than were on their way`)
 

@@ -9,7 +9,7 @@ import { apnsSimulator, settingsFor } from "../support/ApnsSimulator.ts"
 import { Agent } from "../support/McpAgent.ts"
 import { makeRegisteredPhone } from "../support/Phone.ts"
 import { makePerson } from "../support/SignIn.ts"
-import { beside, chaos, percentile, scratch, server, size, sliced } from "./harness.ts"
+import { awaiting, beside, chaos, percentile, scratch, server, size, sliced } from "./harness.ts"
 
 const phones = 4
 /** How often each weather comes, and for how long. */
@@ -90,7 +90,10 @@ chaos(
     ).pipe(Effect.orDie)
     const left = yield* waiting
     const healed = performance.now()
-    yield* Effect.repeat(Effect.andThen(later, Effect.delay(waiting, "200 millis")), { until: (n) => n === 0 })
+    yield* awaiting(
+      "an empty outbox",
+      Effect.repeat(Effect.andThen(later, Effect.delay(waiting, "200 millis")), { until: (n) => n === 0 })
+    )
     const drained_ms = Math.round(performance.now() - healed)
 
     const states = yield* Effect.orDie(on.sql<{ readonly state: string; readonly count: number }>`

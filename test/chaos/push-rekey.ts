@@ -10,7 +10,7 @@ import { Tasks } from "../../src/continuity/Tasks.ts"
 import type { Actor } from "../../src/wire/Actor.ts"
 import { apnsSimulator, settingsFor } from "../support/ApnsSimulator.ts"
 import { fleet, servicesOf } from "../support/Fleet.ts"
-import { admin, chaos, environment, scratch, type Server, server, size } from "./harness.ts"
+import { admin, awaiting, chaos, environment, scratch, type Server, server, size, until } from "./harness.ts"
 
 const changes = size(2000, 100)
 const devices = 3
@@ -68,8 +68,7 @@ chaos(
     })
     const changing = Effect.forEach(ids, block, { concurrency: 6 })
 
-    const past = (share: number) =>
-      Effect.repeat(Effect.sleep("10 millis"), { until: () => blocked >= changes * share })
+    const past = (share: number) => until(`${changes * share} changes`, () => blocked >= changes * share)
     const replacing = Effect.gen(function* () {
       yield* past(0.2)
       use(k2, k1)
@@ -85,7 +84,7 @@ chaos(
       return unreadable as number
     })
     const [unreadable] = yield* Effect.all([replacing, changing], { concurrency: 2 })
-    yield* on.settled
+    yield* awaiting("an empty outbox", on.settled)
 
     const { came, twice, violations } = yield* on.judge(changes * devices)
     if (twice > 0) violations.push(`${twice} came twice`)

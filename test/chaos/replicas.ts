@@ -22,6 +22,7 @@ import {
   scratch,
   server,
   size,
+  until,
   wire
 } from "./harness.ts"
 import { makeHistory } from "./parts/History.ts"
@@ -101,9 +102,7 @@ chaos(
     const killing = Effect.gen(function* () {
       while (starts.length < kills) {
         const due = ((starts.length + 0.5) / kills) * rotations
-        yield* Effect.repeat(Effect.sleep("10 millis"), {
-          until: () => millis.length >= due || violations.length >= bridges
-        })
+        yield* until(`${due} rotations`, () => millis.length >= due || violations.length >= bridges)
         yield* Effect.sleep(draw() * 50)
         starts.push(yield* replicas[draw() < 0.5 ? 0 : 1]!.killAndRestart)
       }

@@ -12,7 +12,7 @@ import { Agent, type Called, type Instance as ForAgents } from "../../support/Mc
 import { Bridge, type Instance as ForBridges, makeProject } from "../../support/Bridge.ts"
 import { type Answer, send } from "../../support/Http.ts"
 import { violatedInvariants } from "../../support/Invariants.ts"
-import { draw, type Ledger } from "../harness.ts"
+import { awaiting, draw, type Ledger } from "../harness.ts"
 
 export type On = ForAgents & ForBridges
 
@@ -47,7 +47,9 @@ export const makeLoad = Effect.fnUntraced(function* (
   const agents = yield* Effect.forEach(Array.from({ length: size.agents }), () => Agent.make(on, { project_id }))
 
   /** One request until it is answered; undefined where the answer is no success, which is noted as a violation. */
-  const insist = Effect.fnUntraced(function* <A>(
+  const insist = <A>(what: string, request: Effect.Effect<A>, outcomeOf: (of: A) => string) =>
+    awaiting(`an answer to ${what}`, asking(what, request, outcomeOf))
+  const asking = Effect.fnUntraced(function* <A>(
     what: string,
     request: Effect.Effect<A>,
     outcomeOf: (of: A) => string
