@@ -154,7 +154,7 @@ chaos(
         if (said !== refusal && `${status}` !== refusal) violations.push(`${which}: ${said}, after its end`)
       }
       const told = Date.parse(headers.get("date") ?? "")
-      if (told < before - 1000 - tolerance || told > after + tolerance)
+      if (!(told >= before - 1000 - tolerance && told <= after + tolerance))
         violations.push(`${there.name}: Date is ${told - after} ms off`)
     })
     const all = Object.entries(kinds).flatMap(([name, kind]) =>

@@ -95,6 +95,7 @@ chaos(
           yield* until(() => since(from, false) > size(100, 20), "nobody felt the full disk")
           const { answer, code } = yield* load.agents[0]!.call("memory_search")
           if (code === undefined && answer.status === 200) reads++
+          else violations.push(`a read was answered ${answer.status} ${code}`)
           yield* Effect.sleep(size(1500, 300))
           yield* Fiber.interrupt(filling)
           yield* disk.empty
@@ -107,13 +108,15 @@ chaos(
     )
     yield* load.settled(sql)
 
+    const outcomes = load.outcomes()
+    if ((outcomes["no answer"] ?? 0) > 0) violations.push("a request had no answer")
     const slowest = Math.max(...recoveries)
     if (slowest > bound) violations.push(`errors for ${slowest} ms after there was room`)
     return {
       figures: {
         disk: mounted ? "tmpfs" : "SQLSTATE 53100",
         ...load.counts(),
-        outcomes: load.outcomes(),
+        outcomes,
         fulls,
         reads_while_full: reads,
         slowest_recovery_ms: slowest,

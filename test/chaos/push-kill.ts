@@ -7,7 +7,7 @@
 import { Effect } from "effect"
 import { apnsSimulator, settingsFor } from "../support/ApnsSimulator.ts"
 import { fleet, servicesOf } from "../support/Fleet.ts"
-import { awaiting, chaos, draw, environment, percentile, scratch, server, size } from "./harness.ts"
+import { awaiting, chaos, draw, environment, percentile, scratch, server, size, sliced, until } from "./harness.ts"
 
 const notifications = size(6000, 600)
 const kills = size(10, 1)
@@ -26,7 +26,7 @@ chaos(
     const first = yield* server(folder)
     const second = yield* server(folder)
     const services = yield* servicesOf(environment(folder, first.port))
-    const { judge, notify, settled } = yield* fleet({ url: first.url, services }, simulator, devices)
+    const { judge, notify, settled, sql } = yield* fleet({ url: first.url, services }, simulator, devices)
 
     const changing = Effect.forEach(
       Array.from({ length: notifications / devices / 20 }),
@@ -35,12 +35,16 @@ chaos(
     )
     const killing = Effect.gen(function* () {
       while (starts.length < kills) {
-        yield* Effect.sleep(100 + draw() * 300)
+        // While they are on their way, and early enough that those of the last kill come back in time.
+        const due = ((starts.length + 0.5) / kills / 2) * notifications
+        yield* until(`${due} notifications`, () => simulator.received.length >= due)
+        yield* Effect.sleep(draw() * 20)
         starts.push(yield* (starts.length % 2 === 0 ? first : second).killAndRestart)
       }
     })
     yield* Effect.all([changing, killing], { concurrency: 2 })
-    // What a killed server had claimed comes back when its lease is over.
+    // What a killed server had claimed comes back when its lease is over: in the slice at once.
+    if (sliced) yield* sql`update push_outbox set lease_until = clock_timestamp() where state = 'leased'`
     yield* awaiting("an empty outbox", settled)
     const { came, twice, violations } = yield* judge(notifications)
     if (twice > kills * 100) violations.push(`${twice} came twice, more than were on their way`)
