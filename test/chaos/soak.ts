@@ -7,8 +7,6 @@
  */
 import { Context, Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { join } from "node:path"
-import { pathToFileURL } from "node:url"
 import { sweeps as auditSweeps } from "../../src/audit/Sweeps.ts"
 import { sweeps as continuitySweeps } from "../../src/continuity/Sweeps.ts"
 import { DatabaseClock } from "../../src/database/Clock.ts"
@@ -49,8 +47,7 @@ chaos(
   Effect.gen(function* () {
     const folder = yield* scratch
     const inspector = yield* Effect.promise(freePort)
-    const options = `--inspect=127.0.0.1:${inspector} --import ${pathToFileURL(join(import.meta.dirname, "parts/KeepCode.mjs"))}`
-    const settings = { SERVICE_LOG_LEVEL: "Warn", NODE_OPTIONS: options }
+    const settings = { SERVICE_LOG_LEVEL: "Warn", NODE_OPTIONS: `--inspect=127.0.0.1:${inspector}` }
     const { pid, said, url } = yield* server(folder, settings)
     const on = yield* beside(folder, { url })
     const { sql } = on
