@@ -5,6 +5,7 @@ import { assert, it as test, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Option, Redacted, Result } from "effect"
 import { TestClock } from "effect/testing"
 import * as FastCheck from "fast-check"
+import { randomUUID } from "node:crypto"
 import { customFetch, protectedResourceRequest, type WWWAuthenticateChallengeError } from "oauth4webapi"
 import { Access } from "../src/access/Access.ts"
 import { challenges, credentialOf } from "../src/access/Challenges.ts"
@@ -55,6 +56,22 @@ layer(Service.layer)("a project token", (it) => {
       const reader = yield* Effect.flip(makeToken(service, { role: "reader", scopes: ["tasks:write"] }))
       const phone = yield* Effect.flip(makeToken(service, { scopes: ["mobile:devices"] }))
       assert.deepEqual([reader._tag, phone._tag], ["scope_not_allowed", "scope_not_allowed"])
+    })
+  )
+
+  it.effect("is for a project that exists and is not disabled", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const projects = Context.get(service.services, Projects)
+      const tokens = Context.get(service.services, ProjectTokens)
+      const issue = Effect.fnUntraced(function* (project_id: string) {
+        const order = { project_id, role: "reader", scopes: [], ttl: Option.none() } as const
+        return (yield* Effect.flip(tokens.issue(order, yield* tokens.mint)))._tag
+      })
+      const { project_id } = yield* projects.create("Closed")
+      yield* projects.disable(project_id)
+      assert.strictEqual(yield* issue(project_id), "project_disabled")
+      assert.strictEqual(yield* issue(randomUUID()), "project_not_found")
     })
   )
 
@@ -192,6 +209,27 @@ layer(Service.layer)("an OAuth access token", (it) => {
       assert.isAbove(yield* foreign(elsewhere), 0)
       assert.strictEqual(yield* foreign(renamed), yield* foreign(elsewhere))
       assert.strictEqual(yield* foreign(service), 0)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is told to whoever changed the base URL, as long as its grant is alive", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { services } = yield* instance({ SERVICE_BASE_URL: "https://other.example" })
+      const foreign = Context.get(services, Access).foreignGrants
+      const { project_id, token } = yield* makeToken(service)
+      const before = yield* foreign
+      yield* signIn(service, { token })
+      yield* signIn(service, { token })
+      assert.strictEqual(yield* foreign, before + 2)
+      const grants = Context.get(service.services, Grants)
+      const [ended, left] = yield* grants.list(project_id)
+      yield* grants.revoke(ended!.grant_id)
+      assert.strictEqual(yield* foreign, before + 1)
+      yield* TestClock.setTime(left!.expires_at.getTime() - 1)
+      const last = yield* foreign
+      yield* TestClock.adjust("1 millis")
+      assert.isBelow(yield* foreign, last)
     }).pipe(Effect.scoped)
   )
 })
