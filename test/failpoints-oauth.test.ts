@@ -1,31 +1,28 @@
 /** How an app becomes a client and gets its consent, with each statement failing in each way a database fails. */
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Redacted } from "effect"
+import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
 import { Clients } from "../src/oauth/Clients.ts"
-import { authorizeQuery, Browser, callback, makeClient } from "./support/Agent.ts"
-import { command, type On, type Operation, request, sweep } from "./support/Failpoints.ts"
+import { authorizeQuery, Browser, callback, makeClient, makeToken } from "./support/Agent.ts"
+import { command, type On, type Operation, request, type Shape, sweep } from "./support/Failpoints.ts"
 import { type Answer, send } from "./support/Http.ts"
 import { makeRegisteredPhone } from "./support/Phone.ts"
 import { Service } from "./support/Service.ts"
 import { masked, rowsOf } from "./support/Shape.ts"
 import { makePerson } from "./support/SignIn.ts"
 
-/** Somebody with a phone, in front of an app's question for a project token, and of another that has seen one. */
+/** Somebody with a project token, in front of an app's question for it. */
 const world = Effect.gen(function* () {
   const service = yield* Service
   const sql = yield* SqlClient.SqlClient
-  const person = yield* makePerson(service)
-  yield* makeRegisteredPhone(service, person)
+  const { project_id, token } = yield* makeToken(service)
   const client_id = yield* makeClient(service)
-  const project_token = Redacted.value(person.project_token)
   const browser = new Browser(service.url)
   const query = authorizeQuery({ client_id })
-  const asked = yield* browser.authorize(query)
-  const shown = yield* Effect.flatMap(browser.authorize(query), (page) => browser.submit(page, { project_token }))
+  const page = yield* browser.authorize(query)
   yield* sql`delete from audit_event where project_id is null`
-  return { client_id, project_id: person.project_id, project_token, browser, query, asked, shown, name: randomUUID() }
+  return { client_id, project_id, token, browser, query, page, name: randomUUID() }
 })
 type World = Effect.Success<typeof world>
 
@@ -41,10 +38,12 @@ const shapeOf = ({ client_id, name, project_id }: World) =>
     [client_id, name, project_id]
   )
 
-const operator = command<World>()
-
-/** Pages tell people only that the service cannot answer: whether something happened is not known there. */
-const page = (again: string, run: (browser: Browser, world: World) => Effect.Effect<Answer>, more = {}) =>
+/** Pages tell people only that the service cannot answer: what became of the request is not known there. */
+const browsing = (
+  again: string,
+  run: (browser: Browser, world: World) => Effect.Effect<Answer>,
+  more: Pick<Operation<World>, "after" | "settled"> = {}
+) =>
   request<World>()(
     again,
     (on, world) =>
@@ -54,8 +53,17 @@ const page = (again: string, run: (browser: Browser, world: World) => Effect.Eff
     { asks: "503", ...more }
   )
 
-/** Nobody can tell a client that its answer was lost: asked again, it is made again, and the first is swept. */
-const madeAgain = { settled: (shape: ReadonlyArray<string>) => new Set(shape) }
+/** Where the answer was lost, the retry makes another one beside the first. */
+const madeAgain = { settled: (shape: Shape) => new Set(shape) }
+
+const shown = { after: (_: On, { browser, page, token }: World) => browser.submit(page, { project_token: token }) }
+const withPhone = {
+  after: (on: On, world: World) =>
+    Effect.all([
+      shown.after(on, world),
+      Effect.flatMap(makePerson(on, world), (person) => makeRegisteredPhone(on, person))
+    ])
+}
 
 layer(Service.layer)("when a statement fails", (it) =>
   sweep(
@@ -63,36 +71,31 @@ layer(Service.layer)("when a statement fails", (it) =>
     world,
     shapeOf,
     {
-      "begin an authorization": page("303", (browser, { query }) => browser.get(`/authorize?${query}`), madeAgain),
-      "show a wrong project token": page(
+      "begin an authorization": browsing("303", (browser, { query }) => browser.get(`/authorize?${query}`), madeAgain),
+      "show a wrong project token": browsing(
         "422",
-        (browser, { asked }) => browser.submit(asked, { project_token: "spt_wrong" }),
-        // A second try counts as one.
-        { settled: ({ length }: ReadonlyArray<string>) => length }
+        (browser, { page }) => browser.submit(page, { project_token: "spt_wrong" }),
+        // Each try counts.
+        { settled: ({ length }) => length }
       ),
-      "show a project token": page("200", (browser, { asked, project_token }) =>
-        browser.submit(asked, { project_token })
+      "show a project token": browsing("200", (browser, { page, token }) =>
+        browser.submit(page, { project_token: token })
       ),
-      allow: page("303", (browser, { shown }) => browser.submit(shown, { decision: "allow" })),
-      deny: page("303", (browser, { shown }) => browser.submit(shown, { decision: "deny" })),
+      allow: browsing("303", (browser, { page }) => browser.submit(page, { decision: "allow" }), withPhone),
+      deny: browsing("303", (browser, { page }) => browser.submit(page, { decision: "deny" }), shown),
       "register a client": request<World>()(
         "201",
-        ({ url }: On, { name }) =>
+        ({ url }, { name }) =>
           send(`${url}/register`, { body: { client_name: name, redirect_uris: ["https://app.example/callback"] } }),
         madeAgain
       ),
       "create a client": {
-        ...operator((on, { name }) =>
-          Context.get(on, Clients).create({
-            name,
-            redirect_uris: [callback],
-            application_type: undefined,
-            scopes: []
-          })
+        ...command<World>()((on, { name }) =>
+          Context.get(on, Clients).create({ name, redirect_uris: [callback], application_type: undefined, scopes: [] })
         ),
         ...madeAgain
       }
-    } satisfies Readonly<Record<string, Operation<World>>>,
+    },
     { SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on" }
   )
 )
