@@ -74,7 +74,7 @@ export const sweeps: ReadonlyArray<Sweep> = [
        where client_id in (
          select c.client_id
            from oauth_client c
-          where c.kind = 'dynamic'
+          where (c.kind = 'dynamic' or (c.kind = 'document' and c.disabled_at is null))
             and c.created_at < ${before}
             and not exists (select 1 from oauth_grant g where g.client_id = c.client_id)
           limit ${limit}

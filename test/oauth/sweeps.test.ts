@@ -56,6 +56,24 @@ layer(Service.layer)("the sweeper", (it) => {
     })
   )
 
+  it.effect("deletes clients known by a document that nobody allows anything, and keeps those that are disabled", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { services } = yield* Service
+      const clients = Context.get(services, Clients)
+      yield* clients.disable("https://client.example/disabled")
+      yield* sql`
+        insert into oauth_client (client_id, kind, name, redirect_uris, grant_types, scopes, created_at)
+        select 'https://client.example/idle', kind, name, redirect_uris, grant_types, scopes, created_at
+          from oauth_client
+         where client_id = 'https://client.example/disabled'`
+      yield* TestClock.adjust(Duration.days(31))
+      yield* sweep
+      const left = yield* sql`select client_id from oauth_client where kind = 'document'`
+      assert.deepStrictEqual(left, [{ client_id: "https://client.example/disabled" }])
+    })
+  )
+
   it.effect("deletes clients that registered themselves and were never allowed anything", () =>
     Effect.gen(function* () {
       const service = yield* Service
