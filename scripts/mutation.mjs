@@ -31,7 +31,7 @@ const areas = {
       ...["Access", "Challenges", "Store", "ProjectTokens", "ProjectTokenStore"].map((name) => `src/access/${name}.ts`),
       "src/wire/StandingGrant.ts"
     ],
-    tests: ["test/access.test.ts", "test/doors.test.ts", "test/oauth/answers.test.ts"]
+    tests: ["test/access.test.ts", "test/doors.test.ts", "test/oauth/answers.test.ts", "test/mobile/devices.test.ts"]
   },
   idempotency: {
     files: ["src/continuity/Idempotency.ts", "src/continuity/IdempotencyStore.ts"],

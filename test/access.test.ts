@@ -71,6 +71,7 @@ layer(Service.layer)("a project token", (it) => {
     Effect.gen(function* () {
       const service = yield* Service
       const tokens = Context.get(service.services, ProjectTokens)
+      yield* TestClock.adjust(Duration.hours(1))
       const { project_id, token } = yield* makeToken(service)
       const lastUse = Effect.map(tokens.list(project_id), ([only]) => only!.last_used_at?.getTime())
       yield* authorize(service, `Bearer ${token}`)
@@ -122,6 +123,21 @@ layer(Service.layer)("an OAuth access token", (it) => {
       assert.deepEqual([...actor.scopes].join(" "), scope)
       assert.deepEqual([actor.project_id, actor.subject, actor.client_id], [project_id, token_id, client_id])
       assert.isString(actor.grant_id)
+    })
+  )
+
+  it.effect("shows at its grant, and at no other, when it was used last", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { project_id, token } = yield* makeToken(service)
+      const { access_token } = yield* signIn(service, { token })
+      yield* signIn(service, { token })
+      yield* TestClock.adjust(Duration.minutes(10))
+      const { grant_id } = yield* authorize(service, `Bearer ${access_token}`)
+      const usedNow = (yield* Context.get(service.services, Grants).list(project_id))
+        .filter(({ last_used_at }) => last_used_at?.getTime() === 600_000)
+        .map((grant) => grant.grant_id)
+      assert.deepEqual(usedNow, [grant_id])
     })
   )
 
