@@ -8,6 +8,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync }
 import { availableParallelism, tmpdir } from "node:os"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
+import { makeCluster } from "../test/support/globalSetup.ts"
 
 /** The quickest tests first: the first one that notices ends the run. */
 const areas = {
@@ -31,7 +32,7 @@ const areas = {
       ...["Access", "Challenges", "Store", "ProjectTokens", "ProjectTokenStore"].map((name) => `src/access/${name}.ts`),
       "src/wire/StandingGrant.ts"
     ],
-    tests: ["test/access.test.ts", "test/doors.test.ts", "test/oauth/answers.test.ts"]
+    tests: ["test/access.test.ts", "test/doors.test.ts", "test/oauth/answers.test.ts", "test/mobile/devices.test.ts"]
   },
   idempotency: {
     files: ["src/continuity/Idempotency.ts", "src/continuity/IdempotencyStore.ts"],
@@ -164,7 +165,7 @@ const notices = async (folder, tests) => {
   const flags = ["--bail=1", "--maxWorkers=1", "--reporter=dot", "--no-file-parallelism"]
   const runner = spawn(process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...flags, ...tests], {
     cwd: folder,
-    env: { ...process.env, ROUNDS: "2", MODEL_RUNS: "5" },
+    env: { ...process.env, ROUNDS: "2", MODEL_RUNS: "5", TEST_CLUSTER: JSON.stringify(cluster) },
     stdio: "ignore",
     timeout: patience
   })
@@ -172,6 +173,7 @@ const notices = async (folder, tests) => {
   return code !== 0
 }
 
+const { cluster, stop } = await makeCluster()
 const folders = Array.from({ length: Number(values.at) }, sandbox)
 process.on("exit", () => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })))
 process.once("SIGINT", () => process.exit(130))
@@ -204,4 +206,5 @@ for (const name of positionals.length > 0 ? positionals : Object.keys(areas)) {
   )
   if (noticed < least) process.exitCode = 1
 }
+await stop()
 process.exit()

@@ -5,6 +5,7 @@ import { assert, it as test, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Option, Redacted, Result } from "effect"
 import { TestClock } from "effect/testing"
 import * as FastCheck from "fast-check"
+import { randomUUID } from "node:crypto"
 import { customFetch, protectedResourceRequest, type WWWAuthenticateChallengeError } from "oauth4webapi"
 import { Access } from "../src/access/Access.ts"
 import { challenges, credentialOf } from "../src/access/Challenges.ts"
@@ -58,6 +59,22 @@ layer(Service.layer)("a project token", (it) => {
     })
   )
 
+  it.effect("is for a project that exists and is not disabled", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const projects = Context.get(service.services, Projects)
+      const tokens = Context.get(service.services, ProjectTokens)
+      const issue = Effect.fnUntraced(function* (project_id: string) {
+        const order = { project_id, role: "reader", scopes: [], ttl: Option.none() } as const
+        return (yield* Effect.flip(tokens.issue(order, yield* tokens.mint)))._tag
+      })
+      const { project_id } = yield* projects.create("Closed")
+      yield* projects.disable(project_id)
+      assert.strictEqual(yield* issue(project_id), "project_disabled")
+      assert.strictEqual(yield* issue(randomUUID()), "project_not_found")
+    })
+  )
+
   it.effect("that may write may read the same noun", () =>
     Effect.gen(function* () {
       const service = yield* Service
@@ -71,6 +88,7 @@ layer(Service.layer)("a project token", (it) => {
     Effect.gen(function* () {
       const service = yield* Service
       const tokens = Context.get(service.services, ProjectTokens)
+      yield* TestClock.adjust(Duration.hours(1))
       const { project_id, token } = yield* makeToken(service)
       const lastUse = Effect.map(tokens.list(project_id), ([only]) => only!.last_used_at?.getTime())
       yield* authorize(service, `Bearer ${token}`)
@@ -125,6 +143,21 @@ layer(Service.layer)("an OAuth access token", (it) => {
     })
   )
 
+  it.effect("shows at its grant, and at no other, when it was used last", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { project_id, token } = yield* makeToken(service)
+      const { access_token } = yield* signIn(service, { token })
+      yield* signIn(service, { token })
+      yield* TestClock.adjust(Duration.minutes(10))
+      const { grant_id } = yield* authorize(service, `Bearer ${access_token}`)
+      const usedNow = (yield* Context.get(service.services, Grants).list(project_id))
+        .filter(({ last_used_at }) => last_used_at?.getTime() === 600_000)
+        .map((grant) => grant.grant_id)
+      assert.deepEqual(usedNow, [grant_id])
+    })
+  )
+
   it.effect("ends after an hour, for phones after a quarter of one", () =>
     Effect.gen(function* () {
       const service = yield* Service
@@ -176,6 +209,27 @@ layer(Service.layer)("an OAuth access token", (it) => {
       assert.isAbove(yield* foreign(elsewhere), 0)
       assert.strictEqual(yield* foreign(renamed), yield* foreign(elsewhere))
       assert.strictEqual(yield* foreign(service), 0)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is told to whoever changed the base URL, as long as its grant is alive", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { services } = yield* instance({ SERVICE_BASE_URL: "https://other.example" })
+      const foreign = Context.get(services, Access).foreignGrants
+      const { project_id, token } = yield* makeToken(service)
+      const before = yield* foreign
+      yield* signIn(service, { token })
+      yield* signIn(service, { token })
+      assert.strictEqual(yield* foreign, before + 2)
+      const grants = Context.get(service.services, Grants)
+      const [ended, left] = yield* grants.list(project_id)
+      yield* grants.revoke(ended!.grant_id)
+      assert.strictEqual(yield* foreign, before + 1)
+      yield* TestClock.setTime(left!.expires_at.getTime() - 1)
+      const last = yield* foreign
+      yield* TestClock.adjust("1 millis")
+      assert.isBelow(yield* foreign, last)
     }).pipe(Effect.scoped)
   )
 })

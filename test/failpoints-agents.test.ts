@@ -8,11 +8,11 @@ import { Devices } from "../src/mobile/Devices.ts"
 import { Clients } from "../src/oauth/Clients.ts"
 import { Grants } from "../src/oauth/Grants.ts"
 import { exchange, obtainCode, post, refresh } from "./support/Agent.ts"
-import { command, type On, type Operation, type Shape, sweep } from "./support/Failpoints.ts"
-import type { Answer } from "./support/Http.ts"
+import { command, type On, type Operation, request, type Shape, sweep } from "./support/Failpoints.ts"
 import { Agent, type Called } from "./support/McpAgent.ts"
 import { everything, makePhone, makeRegisteredPhone } from "./support/Phone.ts"
 import { Service } from "./support/Service.ts"
+import { masked, rowsOf } from "./support/Shape.ts"
 import { makePerson } from "./support/SignIn.ts"
 
 /** A project with an agent, what it has written, somebody signed in on a phone, and a code that nobody has used yet. */
@@ -48,27 +48,19 @@ const projectTables = [
 ]
 const grantTables = ["oauth_code", "oauth_access_token", "oauth_refresh_token"]
 
-/** The rows of the project without what is random in them; time stands still here. */
+/** Time stands still here. */
 const shapeOf = ({ app, person, project_id }: World) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const ofProject = projectTables.map(
-      (table) => `select '${table} ' || t::text as row from ${table} t where project_id = $1`
-    )
-    const ofGrants = grantTables.map(
-      (table) =>
-        `select '${table} ' || t::text as row from ${table} t join oauth_grant using (grant_id) where project_id = $1`
-    )
-    const rows = yield* sql.unsafe<{ readonly row: string }>(
-      `select regexp_replace(row, '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,}|[A-Za-z0-9_-]{43,}', '*', 'g') as row
-         from (${[...ofProject, ...ofGrants].join(" union all ")}
-               union all select 'count ' || sum(active) from memory_count where project_id = $1
-               union all select 'client ' || (disabled_at is null) from oauth_client where client_id in ($2, $3)) rows (row)
-        order by 1`,
-      [project_id, app.client_id, person.client_id]
-    )
-    return rows.map(({ row }) => row)
-  })
+  masked(
+    [
+      ...projectTables.map((table) => rowsOf(table, "project_id = $1")),
+      ...grantTables.map((table) =>
+        rowsOf(table, "grant_id in (select grant_id from oauth_grant where project_id = $1)")
+      ),
+      "select 'count ' || sum(active) from memory_count where project_id = $1",
+      "select 'client ' || (disabled_at is null) from oauth_client where client_id in ($2, $3)"
+    ],
+    [project_id, app.client_id, person.client_id]
+  )
 
 const tool = (run: (agent: Agent, world: World) => Effect.Effect<Called>): Operation<World> => ({
   run: (on, world) =>
@@ -76,24 +68,7 @@ const tool = (run: (agent: Agent, world: World) => Effect.Effect<Called>): Opera
   again: "replayed"
 })
 
-const http = (
-  again: string,
-  run: (on: On, world: World) => Effect.Effect<Answer>,
-  settled: (shape: Shape) => unknown = (shape) => shape
-): Operation<World> => ({
-  run: (on, world) =>
-    Effect.map(run(on, world), ({ body, code, status }) =>
-      status < 300 ? `${status}` : (code ?? oauthCodes[body.error] ?? body.error)
-    ),
-  again,
-  settled
-})
-/** As RFC 6749 and 7591 name what is 503 and 500 elsewhere. */
-const oauthCodes: Readonly<Record<string, string>> = {
-  temporarily_unavailable: "bridge_persistence_error",
-  server_error: "internal_error"
-}
-
+const http = request<World>()
 const operator = command<World>()
 const phoneAt = (on: On, { person, phone }: World) => makePhone(on, person, phone.token)
 /** A retry that is told the truth leaves more tokens, or a grant that has ended: only that there is one is the same. */
@@ -122,28 +97,31 @@ layer(Service.layer)("when a statement fails", (it) =>
     "exchange a code": http(
       "invalid_grant",
       (on, { app }) => exchange(on, { client_id: app.client_id, code: app.code, code_verifier: app.verifier }),
-      grants
+      { settled: grants }
     ),
     "refresh a token": http(
       "200",
       (on, { person }) =>
         refresh(on, { client_id: person.client_id, refresh_token: Redacted.value(person.refresh_token) }),
-      grants
+      { settled: grants }
     ),
     "revoke a refresh token": http("200", (on, { person }) =>
       post(`${on.url}/revoke`, { client_id: person.client_id, token: Redacted.value(person.refresh_token) })
+    ),
+    "revoke an access token": http("200", (on, { person }) =>
+      post(`${on.url}/revoke`, { client_id: person.client_id, token: person.bearer })
     ),
     "register a phone": http(
       "200",
       (on, { person, project_id }) =>
         makePhone(on, person, project_id.replaceAll("-", "").repeat(2)).register({ preferences: everything }),
       // Registered again, it is renewed.
-      (shape) => unversioned(shape.filter((row) => !row.includes("mobile_device.renewed")))
+      { settled: (shape) => unversioned(shape.filter((row) => !row.includes("mobile_device.renewed"))) }
     ),
     "set preferences": http(
       "200",
       (on, world) => phoneAt(on, world).prefer(world.phone.device_id, { ...everything, minimum_priority: "high" }),
-      (shape) => new Set(unversioned(shape))
+      { settled: (shape) => new Set(unversioned(shape)) }
     ),
     "revoke a phone": http("200", (on, world) => phoneAt(on, world).revoke(world.phone.device_id)),
     "revoke a project token": operator((on, { person }) => Context.get(on, ProjectTokens).revoke(person.subject)),

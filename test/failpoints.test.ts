@@ -6,9 +6,7 @@ import { Bridges } from "../src/bridge/Bridges.ts"
 import { Credentials } from "../src/enrollment/Credentials.ts"
 import { Projects } from "../src/projects/Projects.ts"
 import { Bridge } from "./support/Bridge.ts"
-import { command, type On, type Operation, sweep } from "./support/Failpoints.ts"
-import type { Answer } from "./support/Http.ts"
-import { outcomeOf } from "./support/Race.ts"
+import { command, type Operation, request, sweep } from "./support/Failpoints.ts"
 import { Service } from "./support/Service.ts"
 import { shapeOf } from "./support/Shape.ts"
 import { successorOf, tokens } from "./support/Tokens.ts"
@@ -28,20 +26,15 @@ const world = Effect.gen(function* () {
 })
 type World = Effect.Success<typeof world>
 
-const http = (again: string, run: (on: On, world: World) => Effect.Effect<Answer>): Operation<World> => ({
-  run: (on, world) => Effect.map(run(on, world), outcomeOf),
-  again
-})
-
+const http = request<World>()
 const operator = command<World>()
 
 const operations: Readonly<Record<string, Operation<World>>> = {
   "create a challenge": http("201 replayed", (on, { newcomer }) => newcomer.askChallenge(on)),
   prove: http("200 replayed", (on, { challenge, challenged }) => challenged.prove(on, challenge)),
-  prepare: {
-    ...http("201 replayed", (on, { token }) => tokens(on).prepare(token, "next")),
+  prepare: http("201 replayed", (on, { token }) => tokens(on).prepare(token, "next"), {
     after: (on, { rotation_id, successor }) => tokens(on).abort(successor, rotation_id)
-  },
+  }),
   confirm: http("200 replayed", (on, { rotation_id, successor }) => tokens(on).confirm(successor, rotation_id)),
   abort: http("200 replayed", (on, { rotation_id, successor }) => tokens(on).abort(successor, rotation_id)),
   "revoke a token": http("bridge_token_revoked", (on, { token }) => tokens(on).revoke(token)),
@@ -63,6 +56,20 @@ const operations: Readonly<Record<string, Operation<World>>> = {
   ),
   "revoke a Bridge": operator((on, { bridge }) => Context.get(on, Bridges).revoke(bridge.project_id, bridge.bridge_id)),
   "disable a project": operator((on, { bridge }) => Context.get(on, Projects).disable(bridge.project_id)),
+  "enable a project": {
+    ...operator((on, { bridge }) => Context.get(on, Projects).enable(bridge.project_id)),
+    after: ({ services }, { bridge }) => Context.get(services, Projects).disable(bridge.project_id)
+  },
+  "approve an account reference": operator((on, { bridge }) =>
+    Context.get(on, Projects).approveReference(bridge.project_id, "github:other", Option.some("Other"))
+  ),
+  "approve a withdrawn account reference": {
+    ...operator((on, { bridge }) =>
+      Context.get(on, Projects).approveReference(bridge.project_id, "github:octo", Option.none())
+    ),
+    after: ({ services }, { bridge }) =>
+      Context.get(services, Projects).withdrawReference(bridge.project_id, "github:octo")
+  },
   "withdraw an account reference": operator((on, { bridge }) =>
     Context.get(on, Projects).withdrawReference(bridge.project_id, "github:octo")
   )

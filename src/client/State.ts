@@ -77,4 +77,4 @@ export type Holding = State & { readonly token: typeof Token.Type }
 
 /** Whole seconds that an answer gives its token, at least one; by the service's clock alone. */
 export const lifetimeOf = ({ at, body }: { readonly at: Date; readonly body: { readonly expires_at: Date } }): number =>
-  Math.max(1, Math.round((body.expires_at.getTime() - at.getTime()) / 1000))
+  Math.max(1, Math.floor((body.expires_at.getTime() - at.getTime()) / 1000))

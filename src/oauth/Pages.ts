@@ -203,7 +203,7 @@ const reasons: Readonly<Record<EndReason, readonly [status: number, title: strin
   answered: [410, "This was decided already", "Go back to your app; if it is still waiting, start again from there."],
   too_many_tries: [410, "Too many tokens that were not valid", "Nothing was allowed. Start again from your app."],
   busy: [429, "Too many tries", "Wait a minute, then load this page again."],
-  failed: [503, "The service cannot answer right now", "Nothing was changed. Try again in a minute."]
+  failed: [503, "The service cannot answer right now", "Try again in a minute."]
 }
 
 export const endPage = (reason: EndReason): { readonly status: number; readonly body: string } => {

@@ -84,7 +84,24 @@ export class Deliveries extends Context.Service<
         return retried.length
       })
 
-      const rekeyOne = Effect.fnUntraced(function* (device: typeof Store.Sealed.Type) {
+      const reseal = Effect.fnUntraced(function* (
+        isFirst: boolean,
+        now: Date,
+        ...change: Parameters<typeof store.reseal>
+      ) {
+        const isDone = (yield* store.reseal(...change)).length > 0
+        if (isDone && isFirst) {
+          yield* audit.done(now, {
+            action: "push.tokens_rekeyed",
+            project_id: null,
+            actor: "operator",
+            subject: {}
+          })
+        }
+        return isDone
+      }, sql.withTransaction)
+
+      const rekeyOne = Effect.fnUntraced(function* (device: typeof Store.Sealed.Type, isFirst: boolean, now: Date) {
         const token = keys.open(device, device.device_id)
         if (Option.isNone(token)) return "unreadable"
         const [token_lookup] = keys.lookups({ ...device, token: token.value })
@@ -92,26 +109,22 @@ export class Deliveries extends Context.Service<
         const isCurrent = device.token_key_id === keys.current && keys.current !== "derived"
         if (isCurrent && equal(token_lookup, device.token_lookup)) return "current"
         const sealed = yield* keys.seal(token.value, device.device_id)
-        return (yield* store.reseal(device, { ...sealed, token_lookup })).length > 0 ? "resealed" : "current"
-      })
+        return (yield* reseal(isFirst, now, device, { ...sealed, token_lookup })) ? "resealed" : "current"
+      }, persistence)
 
+      /** Token by token. A run that breaks off has its audit row all the same: it comes with the first token. */
       const rekey = Effect.gen(function* () {
+        const now = yield* clock.now
         const counts = { resealed: 0, unreadable: 0, current: 0 }
         let after = "00000000-0000-0000-0000-000000000000"
         for (;;) {
           const devices = yield* store.sealedAfter(after, 100).pipe(persistence)
-          for (const device of devices) counts[yield* rekeyOne(device).pipe(persistence)]++
+          for (const device of devices) counts[yield* rekeyOne(device, counts.resealed === 0, now)]++
           const last = devices.at(-1)
           if (last === undefined) break
           after = last.device_id
         }
         const { resealed, unreadable } = counts
-        if (resealed > 0) {
-          const now = yield* clock.now
-          yield* audit
-            .done(now, { action: "push.tokens_rekeyed", project_id: null, actor: "operator", subject: {} })
-            .pipe(persistence)
-        }
         return { resealed, unreadable, token_keys: yield* tokenKeys.pipe(persistence) }
       })
 

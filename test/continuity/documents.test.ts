@@ -2,40 +2,16 @@
 import { assert, it as plain, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import * as fc from "fast-check"
-import { execFileSync, spawnSync } from "node:child_process"
+import { execFileSync } from "node:child_process"
 import { randomUUID } from "node:crypto"
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { dirname, join } from "node:path"
+import { mkdirSync, symlinkSync } from "node:fs"
+import { join } from "node:path"
 import { SqlClient } from "effect/sql"
 import { Documents } from "../../src/documents/Documents.ts"
 import { boundaryBefore, endOf } from "../../src/documents/Fragment.ts"
 import { Agent, type Called } from "../support/McpAgent.ts"
+import { hasGit, repository } from "../support/Repository.ts"
 import { Service } from "../support/Service.ts"
-
-const hasGit = spawnSync("git", ["--version"]).status === 0
-
-const repository = Effect.acquireRelease(
-  Effect.sync(() => {
-    const directory = mkdtempSync(join(tmpdir(), "bridge-service-test-"))
-    const git = (...args: ReadonlyArray<string>) =>
-      execFileSync("git", ["-C", directory, "-c", "user.name=t", "-c", "user.email=t@example.com", ...args], {
-        encoding: "utf8"
-      }).trim()
-    git("init", "-q")
-    const commit = (files: Readonly<Record<string, string | Uint8Array>>) => {
-      for (const [path, content] of Object.entries(files)) {
-        mkdirSync(dirname(join(directory, path)), { recursive: true })
-        writeFileSync(join(directory, path), content)
-      }
-      git("add", "-A")
-      git("commit", "-qm", "test", "--allow-empty")
-      return git("rev-parse", "HEAD")
-    }
-    return { directory, git, commit }
-  }),
-  ({ directory }) => Effect.sync(() => rmSync(directory, { recursive: true, force: true }))
-)
 
 plain("the fragments of any text, one after the other, are its bytes, and each is whole characters", () => {
   const piece = fc.oneof(fc.string({ unit: "binary" }), fc.constantFrom("\n", "\r\n", "\ufeff", "é", "猫", "🦄"))

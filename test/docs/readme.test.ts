@@ -147,35 +147,38 @@ layer(Newcomer.layer, { timeout: "3 minutes" })("README.md, typed from top to bo
     })
   )
 
-  it.effect("leaves a project whose lists have the fields that docs/operations.md names", (context) =>
-    Effect.gen(function* () {
-      if (spawnSync("git", ["--version"]).status !== 0) return context.skip("needs git")
-      const { folder, url } = yield* Newcomer
-      const { project_id } = JSON.parse(readFileSync(join(folder, "first-bridge/project.json"), "utf8"))
-      const admin = Effect.fnUntraced(function* (...args: ReadonlyArray<string>) {
-        const { stdout } = yield* Effect.promise(() =>
-          promisify(execFile)(join(folder, "cli/service-admin.mjs"), [...args, "--json"], { cwd: folder })
-        )
-        return JSON.parse(stdout)
-      })
+  it.effect(
+    "leaves a project whose lists have the fields that docs/operations.md names",
+    (context) =>
+      Effect.gen(function* () {
+        if (spawnSync("git", ["--version"]).status !== 0) return context.skip("needs git")
+        const { folder, url } = yield* Newcomer
+        const { project_id } = JSON.parse(readFileSync(join(folder, "first-bridge/project.json"), "utf8"))
+        const admin = Effect.fnUntraced(function* (...args: ReadonlyArray<string>) {
+          const { stdout } = yield* Effect.promise(() =>
+            promisify(execFile)(join(folder, "cli/service-admin.mjs"), [...args, "--json"], { cwd: folder })
+          )
+          return JSON.parse(stdout)
+        })
 
-      // What the walk does not make: a grant, with its client, and a pinned document.
-      const token = readFileSync(join(folder, "first-bridge/agent.token"), "utf8").trim()
-      const { client_id } = yield* admin("create-oauth-client", "--name", "An agent", "--redirect-uri", callback)
-      yield* new Browser(url).consent(authorizeQuery({ client_id }), token)
-      const { commit, repository } = oneFile(folder)
-      const at = ["--repository", repository, "--label", "me/guide", "--commit", commit, "--path", "guide.md"]
-      yield* admin("pin-document", "--project", project_id, ...at)
+        // What the walk does not make: a grant, with its client, and a pinned document.
+        const token = readFileSync(join(folder, "first-bridge/agent.token"), "utf8").trim()
+        const { client_id } = yield* admin("create-oauth-client", "--name", "An agent", "--redirect-uri", callback)
+        yield* new Browser(url).consent(authorizeQuery({ client_id }), token)
+        const { commit, repository } = oneFile(folder)
+        const at = ["--repository", repository, "--label", "me/guide", "--commit", commit, "--path", "guide.md"]
+        yield* admin("pin-document", "--project", project_id, ...at)
 
-      const lists = rows(read("docs/operations.md")).filter(({ Command }) => Command?.startsWith("list-"))
-      assert.isNotEmpty(lists)
-      const check = Effect.fnUntraced(function* ({ Command, Flags, "--json": fields }: (typeof lists)[number]) {
-        const about = Flags!.includes("--project") ? ["--project", project_id] : []
-        const { items } = yield* admin(Command!, ...about)
-        const shown = unmade.get(Command!) ?? Object.keys(items[0]).join(", ")
-        assert.strictEqual(shown, fields, Command)
-      })
-      yield* Effect.forEach(lists, check, { concurrency: 2 })
-    })
+        const lists = rows(read("docs/operations.md")).filter(({ Command }) => Command?.startsWith("list-"))
+        assert.isNotEmpty(lists)
+        const check = Effect.fnUntraced(function* ({ Command, Flags, "--json": fields }: (typeof lists)[number]) {
+          const about = Flags!.includes("--project") ? ["--project", project_id] : []
+          const { items } = yield* admin(Command!, ...about)
+          const shown = unmade.get(Command!) ?? Object.keys(items[0]).join(", ")
+          assert.strictEqual(shown, fields, Command)
+        })
+        yield* Effect.forEach(lists, check, { concurrency: 2 })
+      }),
+    { timeout: 120_000 }
   )
 })

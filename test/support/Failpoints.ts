@@ -3,10 +3,12 @@
  * never between; the answer is the true one or asks for a retry; and the retry converges.
  */
 import { assert, type Vitest } from "@effect/vitest"
-import { Effect, type Scope } from "effect"
+import { Effect, Layer, type Scope } from "effect"
 import type { SqlClient } from "effect/sql"
-import { faults, faultyDatabase } from "./Faults.ts"
+import { type Fault, faults, faultyDatabase } from "./Faults.ts"
+import type { Answer } from "./Http.ts"
 import { invariants } from "./Invariants.ts"
+import { outcomeOf } from "./Race.ts"
 import { instance, Service } from "./Service.ts"
 import type { TestDatabase } from "./TestDatabase.ts"
 
@@ -24,6 +26,8 @@ export interface Operation<World> {
   readonly again: string
   /** What of the rows is the same however often it is repeated: all of it, unless told. */
   readonly settled?: (shape: Shape) => unknown
+  /** How it asks for a retry where it does not say what failed. */
+  readonly asks?: string
 }
 
 /** The operator's commands, which name a failure as the edge does. */
@@ -39,12 +43,35 @@ export const command =
     again: "done"
   })
 
+/** A request, and what its retry is told. */
+export const request =
+  <World>() =>
+  (
+    again: string,
+    run: (on: On, world: World) => Effect.Effect<Answer>,
+    more: Pick<Operation<World>, "after" | "asks" | "settled"> = {}
+  ): Operation<World> => ({
+    run: (on, world) =>
+      Effect.map(run(on, world), (answer) => {
+        const error: unknown = answer.body?.error
+        return typeof error === "string" ? (oauthCodes[error] ?? error) : outcomeOf(answer)
+      }),
+    again,
+    ...more
+  })
+/** As RFC 6749 and 7591 name what is 503 and 500 elsewhere. */
+const oauthCodes: Readonly<Record<string, string>> = {
+  temporarily_unavailable: "bridge_persistence_error",
+  server_error: "internal_error"
+}
+
 /** A test for each operation and fault. `world`: everything that any of the operations needs. */
-export const sweep = <World, E, E2>(
-  it: Vitest.MethodsNonLive<Base>,
-  world: Effect.Effect<World, E, Needs>,
+export const sweep = <World, E, E2, R = never>(
+  it: Vitest.MethodsNonLive<Base | R>,
+  world: Effect.Effect<World, E, Needs | R>,
   shapeOf: (world: World) => Effect.Effect<Shape, E2, Needs>,
-  operations: Readonly<Record<string, Operation<World>>>
+  operations: Readonly<Record<string, Operation<World>>>,
+  settings: Readonly<Record<string, string>> = {}
 ) => {
   const start = Effect.fnUntraced(function* ({ after }: Operation<World>) {
     const made = yield* world
@@ -56,12 +83,11 @@ export const sweep = <World, E, E2>(
     for (const fault of faults) {
       it.effect(`${name}: ${fault}, whichever it is`, () =>
         Effect.gen(function* () {
-          const service = yield* Service
           const database = faultyDatabase()
-          const on = yield* instance({}, database.layer)
+          const on = yield* instance(settings, Layer.merge(database.layer, database.dedicated))
           const twin = yield* start(operation)
           const before = yield* shapeOf(twin)
-          const outcome = yield* operation.run(service, twin)
+          const outcome = yield* operation.run(on, twin)
           const after = yield* shapeOf(twin)
           assert.notDeepEqual(after, before)
 
@@ -80,7 +106,7 @@ export const sweep = <World, E, E2>(
             const happened = found.length === after.length && found.every((row, i) => row === after[i])
             if (!happened) assert.deepStrictEqual(found, before, at)
             if (answered === outcome) assert.isTrue(happened, at)
-            else assert.strictEqual(answered, fault === "broken" ? "internal_error" : "bridge_persistence_error", at)
+            else assert.strictEqual(answered, operation.asks ?? named[fault], at)
 
             assert.strictEqual(yield* operation.run(on, made), happened ? operation.again : outcome, at)
             const { settled = (shape: Shape) => shape } = operation
@@ -91,4 +117,11 @@ export const sweep = <World, E, E2>(
       )
     }
   }
+}
+
+const named: Readonly<Record<Fault, string>> = {
+  refused: "bridge_persistence_error",
+  broken: "internal_error",
+  "disconnected before": "bridge_persistence_error",
+  "disconnected after": "bridge_persistence_error"
 }

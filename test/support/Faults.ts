@@ -7,6 +7,7 @@ import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, type SqlConnection, SqlError } from "effect/sql"
+import { Database } from "../../src/database/Database.ts"
 import { describe } from "../../src/database/Persistence.ts"
 import { boundTransactions } from "../../src/database/Transactions.ts"
 
@@ -62,20 +63,29 @@ export const faultyDatabase = (edited: (statement: string) => string = (statemen
     }
   }
 
-  return {
-    layer: Layer.effect(
-      SqlClient.SqlClient,
-      Effect.gen(function* () {
-        const { driver, reserve } = yield* SqlClient.SqlClient
-        const client = yield* SqlClient.make({
-          driver,
-          acquirer: Effect.map(reserve, connection),
-          compiler: PgClient.makeCompiler(),
-          spanAttributes: []
-        })
-        return boundTransactions(client, "5 seconds")
+  const layer = Layer.effect(
+    SqlClient.SqlClient,
+    Effect.gen(function* () {
+      const { driver, reserve } = yield* SqlClient.SqlClient
+      const client = yield* SqlClient.make({
+        driver,
+        acquirer: Effect.map(reserve, connection),
+        compiler: PgClient.makeCompiler(),
+        spanAttributes: []
       })
-    ).pipe(Layer.provide(Reactivity.layer)),
+      return boundTransactions(client, "5 seconds")
+    })
+  ).pipe(Layer.provide(Reactivity.layer))
+
+  return {
+    layer,
+    /** The same of the connections beside the pool. */
+    dedicated: Layer.effect(
+      Database,
+      Effect.map(Database, (database) =>
+        Database.of({ ...database, dedicated: (work) => database.dedicated(Effect.provide(work, layer)) })
+      )
+    ),
     /** Errors that PostgreSQL answered by itself, oldest first: `DeadlockError 40P01`, `UniqueViolation 23505 name`. */
     errors,
     /** From now on the `nth` statement fails, and only that one. */

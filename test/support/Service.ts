@@ -6,7 +6,7 @@ import { domains } from "../../src/App.ts"
 import { Settings } from "../../src/Config.ts"
 import { Transfer } from "../../src/continuity/Transfer.ts"
 import { DatabaseClock } from "../../src/database/Clock.ts"
-import { connected } from "../../src/database/Database.ts"
+import { connected, type Database } from "../../src/database/Database.ts"
 import { http } from "../../src/Http.ts"
 import { logLevel } from "../../src/Logging.ts"
 import { TestDatabase } from "./TestDatabase.ts"
@@ -29,7 +29,7 @@ const itself = Layer.effect(SqlClient.SqlClient, Effect.service(SqlClient.SqlCli
  */
 export const instance = (
   settings: Readonly<Record<string, string>> = {},
-  between: Layer.Layer<SqlClient.SqlClient, never, SqlClient.SqlClient> = itself
+  between: Layer.Layer<SqlClient.SqlClient, never, SqlClient.SqlClient | Database> = itself
 ) =>
   Effect.gen(function* () {
     const address = yield* TestDatabase

@@ -42,3 +42,17 @@ export const shapeOf = (project_id: string) =>
        order by row`
     return rows.map(({ row }) => row)
   })
+
+/** A query of all columns of some rows, for `masked`. */
+export const rowsOf = (table: string, where: string) => `select '${table} ' || t::text from ${table} t where ${where}`
+
+/** What the queries find, one text a row, without what is random in it. */
+export const masked = (queries: ReadonlyArray<string>, values: ReadonlyArray<string>) =>
+  SqlClient.SqlClient.use((sql) =>
+    sql.unsafe<{ readonly row: string }>(
+      `select regexp_replace(row, '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,}|[A-Za-z0-9_-]{43,}', '*', 'g') as row
+         from (${queries.join(" union all ")}) rows (row)
+        order by 1`,
+      values
+    )
+  ).pipe(Effect.map((rows) => rows.map(({ row }) => row)))

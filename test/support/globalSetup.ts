@@ -19,7 +19,8 @@ declare module "vitest" {
   }
 }
 
-export default async (project: TestProject) => {
+/** With the template in it. */
+export const makeCluster = async () => {
   const { stop, ...cluster } = await startCluster()
   const { host, port, username } = cluster
   const on = (database: string) => PgClient.layer({ host, port, username, database, maxConnections: 1 })
@@ -29,6 +30,14 @@ export default async (project: TestProject) => {
     )
   )
   await Effect.runPromise(Effect.provide(migrate(), on("template_migrated")))
+  return { cluster, stop }
+}
+
+export default async (project: TestProject) => {
+  // Who runs the tests again and again brings one along.
+  const given = process.env["TEST_CLUSTER"]
+  if (given !== undefined) return project.provide("cluster", JSON.parse(given))
+  const { cluster, stop } = await makeCluster()
   project.provide("cluster", cluster)
   return stop
 }
