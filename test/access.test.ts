@@ -3,6 +3,7 @@ import { extractWWWAuthenticateParams as parserOfV2 } from "@modelcontextprotoco
 import { extractWWWAuthenticateParams as parserOfV1 } from "@modelcontextprotocol/sdk/client/auth.js"
 import { assert, it as test, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Option, Redacted, Result } from "effect"
+import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import * as FastCheck from "fast-check"
 import { randomUUID } from "node:crypto"
@@ -15,7 +16,7 @@ import { Clients } from "../src/oauth/Clients.ts"
 import { Grants } from "../src/oauth/Grants.ts"
 import { Projects } from "../src/projects/Projects.ts"
 import { expanded, scopes } from "../src/wire/Scopes.ts"
-import { makeClient, makeToken, refresh, signIn } from "./support/Agent.ts"
+import { makeClient, makeToken, obtainCode, refresh, signIn } from "./support/Agent.ts"
 import { Bridge } from "./support/Bridge.ts"
 import { instance, Service } from "./support/Service.ts"
 
@@ -110,6 +111,51 @@ layer(Service.layer)("a project token", (it) => {
       const [only] = yield* Context.get(service.services, ProjectTokens).list(project_id)
       assert.isNotNull(only!.last_used_at)
       assert.strictEqual(only!.live_grants, 1)
+    })
+  )
+
+  it.effect("counts the sign-ins that are alive: exchanged, not ended, not expired", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { project_id, token } = yield* makeToken(service)
+      const grants = Context.get(service.services, Grants)
+      const list = Context.get(service.services, ProjectTokens).list(project_id)
+      const alive = Effect.map(list, ([only]) => only!.live_grants)
+      yield* obtainCode(service, { token })
+      assert.strictEqual(yield* alive, 0)
+      yield* signIn(service, { token })
+      yield* signIn(service, { token })
+      assert.strictEqual(yield* alive, 2)
+      const [ended, left] = (yield* grants.list(project_id)).filter(({ status }) => status === "active")
+      yield* grants.revoke(ended!.grant_id)
+      assert.strictEqual(yield* alive, 1)
+      yield* TestClock.setTime(left!.expires_at.getTime())
+      assert.strictEqual(yield* alive, 0)
+    })
+  )
+
+  it.effect("is listed as active, expired or revoked, and written down when it is issued and when it is revoked", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const tokens = Context.get(service.services, ProjectTokens)
+      const sql = yield* SqlClient.SqlClient
+      const { project_id, token_id: active } = yield* makeToken(service)
+      const { token_id: expired } = yield* makeToken(service, { project_id, ttl: Option.some(Duration.hours(1)) })
+      const { token_id: revoked } = yield* makeToken(service, { project_id })
+      const { revoked_at } = yield* tokens.revoke(revoked)
+      yield* TestClock.adjust(Duration.hours(1))
+      assert.deepEqual((yield* tokens.revoke(revoked)).revoked_at, revoked_at)
+      const listed = new Map((yield* tokens.list(project_id)).map(({ status, token_id }) => [token_id, status]))
+      assert.deepEqual([listed.get(active), listed.get(expired), listed.get(revoked)], ["active", "expired", "revoked"])
+      const audited = yield* sql`
+        select action
+          from audit_event
+         where subject ->> 'project_token_id' = ${revoked}
+         order by action`
+      assert.deepEqual(audited, [{ action: "project_token.issued" }, { action: "project_token.revoked" }])
+      const nobody = randomUUID()
+      assert.strictEqual((yield* Effect.flip(tokens.list(nobody)))._tag, "project_not_found")
+      assert.strictEqual((yield* Effect.flip(tokens.revoke(nobody)))._tag, "project_token_not_found")
     })
   )
 
