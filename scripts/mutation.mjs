@@ -176,7 +176,7 @@ const notices = async (folder, tests) => {
 const { cluster, stop } = await makeCluster()
 const folders = Array.from({ length: Number(values.at) }, sandbox)
 process.on("exit", () => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })))
-process.once("SIGINT", () => process.exit(130))
+for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => void stop().then(() => process.exit(130)))
 
 for (const name of positionals.length > 0 ? positionals : Object.keys(areas)) {
   const { files, tests } = areas[name]
