@@ -33,8 +33,7 @@ export const inTime =
         const fiber = Effect.runForkWith(context)(self)
         const clock = Context.get(context, Clock.Clock)
         const until = clock.monotonicTimeNanosUnsafe() + BigInt(seconds * 1e9)
-        const ended = Effect.timeoutOption(Fiber.interrupt(fiber), grace)
-        const end = () => resume(Effect.andThen(ended, late))
+        const end = () => resume(Effect.andThen(Effect.timeoutOption(Fiber.interrupt(fiber), grace), late))
         const operation = { clock, until, end }
         running.add(operation)
         fiber.addObserver((exit) => {
