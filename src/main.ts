@@ -5,6 +5,9 @@ import { server } from "./App.ts"
 import { exitCode, explain } from "./Exit.ts"
 import { logging } from "./Logging.ts"
 
+// A log that cannot be written, on a full disk or to a reader that has gone, is no reason to end.
+for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})
+
 Layer.launch(server).pipe(
   explain,
   Effect.provide(logging),

@@ -88,6 +88,17 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
   )
 })
 
+layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server whose log nobody takes", (it) => {
+  it.effect("goes on", () =>
+    Effect.gen(function* () {
+      const { deafen, url } = yield* serviceProcess({ SERVICE_LOG_LEVEL: "Debug" })
+      yield* deafen
+      const asked = send(`${url}/healthz`, { method: "GET" })
+      for (let n = 0; n < 20; n++) assert.strictEqual((yield* asked).status, 200)
+    })
+  )
+})
+
 layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that is told to stop", (it) => {
   it.effect("finishes what it has begun, takes nothing new, and exits with 0", () =>
     Effect.gen(function* () {

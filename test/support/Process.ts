@@ -45,7 +45,15 @@ export const serviceProcess = Effect.fnUntraced(function* (
     }
     void exited.then(() => resume(Effect.fail(lines.join("\n"))))
   })
-  return { url, lines, line, signal: (name: NodeJS.Signals) => child.kill(name), exit: Effect.promise(() => exited) }
+  return {
+    url,
+    lines,
+    line,
+    signal: (name: NodeJS.Signals) => child.kill(name),
+    /** Nobody reads any more what it says. */
+    deafen: Effect.sync(() => [child.stdout, child.stderr].forEach((stream) => stream.destroy())),
+    exit: Effect.promise(() => exited)
+  }
 })
 
 export const freePort = Effect.promise(async () => {
