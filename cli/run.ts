@@ -21,10 +21,23 @@ export const run = <Name extends string, Input, ContextInput, E>(
     Effect.provide([NodeServices.layer, presenter, builtIns, quiet, loggingAside]),
     NodeRuntime.runMain({
       disableErrorReporting: true,
-      teardown: (exit, onExit) =>
-        exit._tag === "Failure" && Cause.hasInterruptsOnly(exit.cause) ? onExit(interrupted()) : exitCode(exit, onExit)
+      teardown: (exit, onExit) => {
+        const end = () => {
+          if (exit._tag === "Success" && unwritten !== undefined) {
+            process.stderr.write(`The result could not be written: ${unwritten}\n`)
+            return onExit(1)
+          }
+          if (exit._tag === "Failure" && Cause.hasInterruptsOnly(exit.cause)) return onExit(interrupted())
+          exitCode(exit, onExit)
+        }
+        setImmediate(end)
+      }
     })
   )
+
+/** Why stdout did not take something: a full disk, a reader that has gone. It says so a moment after the write. */
+let unwritten: string | undefined
+process.stdout.on("error", ({ message }) => (unwritten = message))
 
 const builtIns = CliConfig.layer({
   builtIns: [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions, GlobalFlag.LogLevel]

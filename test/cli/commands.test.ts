@@ -1,5 +1,9 @@
 /** The operator's command as scripts see it: exit codes, stdout, stderr (contract section 8). */
+import { spawnSync, type StdioOptions } from "node:child_process"
+import { existsSync, openSync } from "node:fs"
+import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { packageRoot } from "../../src/Package.ts"
 import { refusal, result, secrets, serviceAdmin, startService, type TestService } from "../support/ServiceAdmin.ts"
 
 const nobody = "00000000-0000-4000-8000-000000000000"
@@ -46,6 +50,14 @@ describe("for people", () => {
       stdout: "",
       stderr: "There is no such project; see list-projects.\n"
     })
+  })
+  it.skipIf(!existsSync("/dev/full"))("a result that cannot be written is a failure", () => {
+    const stdio: StdioOptions = ["ignore", openSync("/dev/full", "w"), "pipe"]
+    const { status, stderr } = spawnSync(process.execPath, [join(packageRoot, "cli/service-admin.mjs"), "--version"], {
+      stdio,
+      encoding: "utf8"
+    })
+    expect([status, stderr]).toEqual([1, expect.stringMatching(/^The result could not be written: ENOSPC/)])
   })
   it("help and completions are on stdout", async () => {
     const [help, ...scripts] = await Promise.all([
