@@ -3,6 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { connected, migrateUntilDone } from "../src/database/Database.ts"
+import { longPersistence } from "../src/database/Persistence.ts"
 import { Bridge } from "./support/Bridge.ts"
 import { assertRefusal } from "./support/Codes.ts"
 import { type Answer, send } from "./support/Http.ts"
@@ -72,6 +73,22 @@ layer(Service.layer)("without its database the service", (it) => {
     })
   )
 
+  it.effect("that has become a standby refuses, and takes the same requests of the one that takes writes", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { database } = yield* TestDatabase
+      const alter = (what: string) => sql.unsafe(`alter database ${database} ${what}`)
+      yield* alter("set default_transaction_read_only = on")
+      const { line, on } = yield* cuttable
+      const { bridge, challenge } = yield* challenged
+      isUnavailable(yield* (yield* fresh()).askChallenge(on))
+      isUnavailable(yield* bridge.prove(on, challenge))
+      yield* alter("reset default_transaction_read_only")
+      yield* Effect.andThen(line.cut, line.heal)
+      assert.strictEqual((yield* bridge.prove(on, challenge)).status, 200)
+    })
+  )
+
   it.effect("refuses what is malformed as ever", () =>
     Effect.gen(function* () {
       const { line, on } = yield* cuttable
@@ -96,6 +113,18 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a line that goes silen
       const error = yield* Effect.flip(sql.withTransaction(Effect.andThen(sql`select 1`, silence)))
       assert.strictEqual(error.reason._tag, "ConnectionError")
       assert.deepStrictEqual(yield* sql`select 1 as answer`, [{ answer: 1 }])
+    })
+  )
+})
+
+layer(Service.layer)("a transaction that stood still", (it) => {
+  it.effect("is a failure that may pass", () =>
+    Effect.gen(function* () {
+      const sql = Context.get((yield* Service).services, SqlClient.SqlClient)
+      const stood = sql`select pg_sleep(1)`.pipe(Effect.andThen(sql`select 1`))
+      const work = Effect.andThen(sql`set local transaction_timeout = '100ms'`, stood)
+      const refusal = yield* Effect.flip(longPersistence(sql.withTransaction(work)))
+      assert.strictEqual(refusal._tag, "bridge_persistence_error")
     })
   )
 })

@@ -61,8 +61,9 @@ const isConflict = ({ reason }: SqlError.SqlError) =>
   reason._tag === "SerializationError" || reason._tag === "DeadlockError"
 
 // Class 08 connection, 53 resources, 57 operator and timeouts, 58 system; 28, 3D, 55000: not let in, no such database, or
-// one that takes no connections; 42P01, 42703, 3F000: the schema of this version is not there yet.
-const passing = /^(08|53|57|58|28|3D|55000|42P01|42703|3F000)/
+// one that takes no connections; 25006: a standby, which takes no writes; 25P03, 25P04: a transaction that stood still,
+// because this machine did; 42P01, 42703, 3F000: the schema of this version is not there yet.
+const passing = /^(08|53|57|58|28|3D|25006|25P0[34]|55000|42P01|42703|3F000)/
 
 const isPassing = (error: SqlError.SqlError) =>
   error.isRetryable || error.reason._tag === "ConnectionError" || passing.test(describe(error).sqlstate)
