@@ -142,20 +142,52 @@ layer(Service.layer)("a project token", (it) => {
       const { project_id, token_id: active } = yield* makeToken(service)
       const { token_id: expired } = yield* makeToken(service, { project_id, ttl: Option.some(Duration.hours(1)) })
       const { token_id: revoked } = yield* makeToken(service, { project_id })
-      const { revoked_at } = yield* tokens.revoke(revoked)
-      yield* TestClock.adjust(Duration.hours(1))
-      assert.deepEqual((yield* tokens.revoke(revoked)).revoked_at, revoked_at)
-      const listed = new Map((yield* tokens.list(project_id)).map(({ status, token_id }) => [token_id, status]))
-      assert.deepEqual([listed.get(active), listed.get(expired), listed.get(revoked)], ["active", "expired", "revoked"])
-      const audited = yield* sql`
+      const audited = sql`
         select action
           from audit_event
          where subject ->> 'project_token_id' = ${revoked}
          order by action`
-      assert.deepEqual(audited, [{ action: "project_token.issued" }, { action: "project_token.revoked" }])
+      const { revoked_at } = yield* tokens.revoke(revoked)
+      const once = [{ action: "project_token.issued" }, { action: "project_token.revoked" }]
+      assert.deepEqual(yield* audited, once)
+      yield* TestClock.adjust(Duration.hours(1))
+      assert.deepEqual((yield* tokens.revoke(revoked)).revoked_at, revoked_at)
+      const listed = new Map((yield* tokens.list(project_id)).map(({ status, token_id }) => [token_id, status]))
+      assert.deepEqual([listed.get(active), listed.get(expired), listed.get(revoked)], ["active", "expired", "revoked"])
+      assert.deepEqual(yield* audited, once)
       const nobody = randomUUID()
       assert.strictEqual((yield* Effect.flip(tokens.list(nobody)))._tag, "project_not_found")
       assert.strictEqual((yield* Effect.flip(tokens.revoke(nobody)))._tag, "project_token_not_found")
+    })
+  )
+
+  it.effect("revoked names the grants that ended with it, again when it is repeated", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const tokens = Context.get(service.services, ProjectTokens)
+      const grants = Context.get(service.services, Grants)
+      const { project_id, token, token_id } = yield* makeToken(service)
+      const other = yield* makeToken(service, { project_id })
+      yield* signIn(service, { token })
+      const [earlier] = yield* grants.list(project_id)
+      yield* grants.revoke(earlier!.grant_id)
+      yield* signIn(service, { token })
+      yield* signIn(service, { token: other.token })
+      yield* TestClock.adjust(Duration.minutes(1))
+      const { grant_ids } = yield* tokens.revoke(token_id)
+      assert.deepEqual((yield* tokens.revoke(token_id)).grant_ids, grant_ids)
+      yield* tokens.revoke(other.token_id)
+      assert.deepEqual((yield* tokens.revoke(token_id)).grant_ids, grant_ids)
+      const after = yield* grants.list(project_id)
+      const endedByIt = after.filter((grant) => grant_ids.includes(grant.grant_id))
+      assert.deepEqual(
+        endedByIt.map(({ end_reason, project_token_id }) => [project_token_id, end_reason]),
+        [[token_id, "project_token_revoked"]]
+      )
+      assert.deepInclude(
+        after.find(({ grant_id }) => grant_id === earlier!.grant_id),
+        { end_reason: "revoked_by_operator", revoked_at: new Date(0) }
+      )
     })
   )
 
