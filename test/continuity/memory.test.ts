@@ -93,6 +93,37 @@ layer(Service.layer)("memory", (it) => {
     })
   )
 
+  it.effect("an idempotency key belongs to one project and one tool", () =>
+    Effect.gen(function* () {
+      const [a, b] = [yield* agent, yield* agent]
+      const note = { kind: "note", body: "x", idempotency_key: "k" }
+      const task = { title: "x", idempotency_key: "k" }
+      const ask = Effect.all([
+        a.write("memory_add", note),
+        a.write("task_create", task),
+        b.write("memory_add", note),
+        b.write("task_create", task)
+      ])
+      const first = (yield* ask).map(({ output }) => output)
+      const again = (yield* ask).map(({ output }) => output)
+      assert.deepStrictEqual(
+        again,
+        first.map((output) => ({ ...output, replayed: true }))
+      )
+      assert.strictEqual(new Set(first.map(({ entry, task }) => (entry ?? task).id)).size, 4)
+    })
+  )
+
+  it.effect("a safe retry may name its fields in another order", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const given = { kind: "note", body: "x", tags: ["t"], idempotency_key: "k" }
+      yield* a.write("memory_add", given)
+      const again = yield* a.write("memory_add", Object.fromEntries(Object.entries(given).toReversed()))
+      assert.isTrue(again.output.replayed)
+    })
+  )
+
   it.effect("an idempotency key belongs to one request", () =>
     Effect.gen(function* () {
       const a = yield* agent
