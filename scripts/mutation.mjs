@@ -36,7 +36,7 @@ const areas = {
   },
   idempotency: {
     files: ["src/continuity/Idempotency.ts", "src/continuity/IdempotencyStore.ts"],
-    tests: ["test/continuity/memory.test.ts", "test/continuity/tasks.test.ts"]
+    tests: ["test/continuity/idempotency.test.ts", "test/continuity/tasks.test.ts"]
   }
 }
 const least = 0.85

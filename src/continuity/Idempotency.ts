@@ -49,8 +49,8 @@ export const make = (sql: SqlClient.SqlClient) => {
   return { once }
 }
 
-/** Equal for equal requests, in whatever order their members were sent. */
-const canonical = (value: unknown): string =>
+/** Equal for equal requests, in whatever order a client or another release names their members. */
+export const canonical = (value: unknown): string =>
   JSON.stringify(value, (_, member: unknown) =>
     typeof member === "object" && member !== null && !Array.isArray(member)
       ? Object.fromEntries(Object.entries(member).toSorted(([a], [b]) => (a < b ? -1 : 1)))
