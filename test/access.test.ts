@@ -276,6 +276,40 @@ layer(Service.layer)("an OAuth access token", (it) => {
     })
   )
 
+  it.effect("ends with any of the rows that it stands on", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      const made = Effect.gen(function* () {
+        const { project_id, token } = yield* makeToken(service)
+        const { access_token, client_id } = yield* signIn(service, { token })
+        yield* TestClock.adjust("1 second")
+        assert.isTrue(yield* opens(service, access_token))
+        return { project_id, client_id, access_token, now: new Date(yield* Clock.currentTimeMillis) }
+      })
+      type Made = Effect.Success<typeof made>
+      const ends: Record<string, (made: Made) => Effect.Effect<unknown, unknown>> = {
+        client: ({ client_id, now }) =>
+          sql`update oauth_client set disabled_at = ${now} where client_id = ${client_id}`,
+        "project token": ({ now, project_id }) => sql`
+          update project_token set revoked_at = ${now} where project_id = ${project_id}::uuid`,
+        "time of the project token": ({ now, project_id }) => sql`
+          update project_token set expires_at = ${now} where project_id = ${project_id}::uuid`,
+        grant: ({ client_id, now }) => sql`
+          update oauth_grant set revoked_at = ${now}, end_reason = 'revoked_by_client' where client_id = ${client_id}`,
+        "time of the grant": ({ client_id, now }) => sql`
+          update oauth_grant set expires_at = ${now} where client_id = ${client_id}`,
+        project: ({ now, project_id }) => sql`
+          update project set disabled_at = ${now} where project_id = ${project_id}::uuid`
+      }
+      for (const [what, end] of Object.entries(ends)) {
+        const signedIn = yield* made
+        yield* end(signedIn)
+        assert.isFalse(yield* opens(service, signedIn.access_token), what)
+      }
+    })
+  )
+
   it.effect("is for this base URL and this instance only", () =>
     Effect.gen(function* () {
       const service = yield* Service
