@@ -447,6 +447,47 @@ layer(Service.layer)("self", (it) => {
   )
 })
 
+layer(Service.layer)("a request", (it) => {
+  const requests = {
+    prepare: Effect.map(holder(), ({ bridge, prepare, token }) => ({ bridge, request: prepare(token) })),
+    confirm: Effect.map(rotating(), ({ bridge, confirm, rotation_id, successor }) => ({
+      bridge,
+      request: confirm(successor, rotation_id)
+    })),
+    abort: Effect.map(rotating(), ({ abort, bridge, rotation_id, successor }) => ({
+      bridge,
+      request: abort(successor, rotation_id)
+    })),
+    revoke: Effect.map(holder(), ({ bridge, revoke, token }) => ({ bridge, request: revoke(token) }))
+  }
+  /** The row alone: what else the operator's commands end is not what keeps the others out. */
+  const ends = {
+    "a disabled project": ({ project_id }: Bridge) =>
+      SqlClient.SqlClient.use(
+        (sql) => sql`update project set disabled_at = clock_timestamp() where project_id = ${project_id}::uuid`
+      ),
+    "a revoked identity": ({ bridge_id, project_id }: Bridge) =>
+      SqlClient.SqlClient.use(
+        (sql) => sql`
+          update bridge_identity
+             set status = 'revoked', revoked_at = clock_timestamp()
+           where project_id = ${project_id}::uuid
+             and bridge_id = ${bridge_id}`
+      )
+  }
+  for (const [name, make] of Object.entries(requests)) {
+    for (const [whose, end] of Object.entries(ends)) {
+      it.effect(`to ${name} of ${whose} is refused, and changes nothing`, () =>
+        Effect.gen(function* () {
+          const { bridge, request } = yield* make
+          yield* end(bridge)
+          is(yield* unchanged(request), "bridge_revoked")
+        })
+      )
+    }
+  }
+})
+
 layer(Service.layer)("the audit log", (it) => {
   it.effect("has one row for every mutation of a token, and none for a replay", () =>
     Effect.gen(function* () {
