@@ -3,25 +3,26 @@
  * once: the public contract, the caller's authenticity, the identity, the token, then the rotation.
  */
 import { assert, layer } from "@effect/vitest"
-import { Duration, Effect } from "effect"
+import { Duration, Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { randomUUID } from "node:crypto"
+import * as Tokens from "../src/crypto/Tokens.ts"
 import { declared, reached, rowsFor, testEach } from "./support/Codes.ts"
 import { faultyDatabase } from "./support/Faults.ts"
 import type { Answer } from "./support/Http.ts"
 import { unchanged } from "./support/Rows.ts"
 import { instance, Service } from "./support/Service.ts"
 import { again, disableProject, revokeIdentity } from "./support/Steps.ts"
-import { holder, rotate, rotating, successorOf, type Tokens, tokens } from "./support/Tokens.ts"
+import { holder, rotate, rotating, successorOf, type Tokens as Endpoints, tokens } from "./support/Tokens.ts"
 
 const rotationTtl = Duration.seconds(300)
 const tokenTtl = Duration.hours(24)
 
 type Rotating = Effect.Success<ReturnType<typeof rotating>>
-type Request = (on: Tokens, bearer: string) => Effect.Effect<Answer>
+type Request = (on: Endpoints, bearer: string) => Effect.Effect<Answer>
 
 /** A syntactically good token that nobody has. */
-const unknown = Effect.map(rotating(), ({ successor }) => successor.replace(/^sbt_.{43}/, "sbt_" + "0".repeat(43)))
+const unknown = Effect.map(Tokens.mint("sbt"), Redacted.value)
 
 /** An instance that has no request left for callers without a credential. */
 const exhausted = Effect.gen(function* () {
