@@ -3,6 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { randomUUID } from "node:crypto"
 import { Audit } from "../src/audit/Audit.ts"
 import { Bridges } from "../src/bridge/Bridges.ts"
 import { Projects } from "../src/projects/Projects.ts"
@@ -172,6 +173,8 @@ layer(Service.layer)("prepare", (it) => {
       })
       is(yield* elsewhere, "bridge_rotation_in_progress")
       is(yield* elsewhere, "bridge_rotation_in_progress")
+      // From where the other one was prepared it is no sign of anything.
+      is(yield* tokens(yield* Service).prepare(token, "again"), "bridge_rotation_in_progress")
       const [signal, ...rest] = (yield* audited(bridge)).filter(({ outcome }) => outcome === "refused")
       assert.deepInclude(signal, {
         action: "bridge.rotation_prepared_elsewhere",
@@ -429,22 +432,25 @@ layer(Service.layer)("self", (it) => {
     })
   )
 
-  it.effect("with a rotated-away token leaves an audit row after a minute, and locks nobody out", () =>
-    Effect.gen(function* () {
-      const { bridge, self, token, ...on } = yield* holder()
-      const next = yield* rotate({ self, ...on }, token, "r")
-      const signals = Effect.map(audited(bridge), (events) =>
-        events.filter(({ action }) => action === "bridge.token_reused_after_rotation")
-      )
-      yield* TestClock.adjust("60 seconds")
-      is(yield* self(token), "bridge_token_revoked")
-      assert.deepStrictEqual(yield* signals, [])
-      yield* TestClock.adjust("1 millis")
-      is(yield* self(token), "bridge_token_revoked")
-      assert.lengthOf(yield* signals, 1)
-      is(yield* self(next), 200)
-    })
-  )
+  for (const request of ["self", "confirm", "abort"] as const) {
+    it.effect(`with a rotated-away token leaves an audit row after a minute, and locks nobody out: ${request}`, () =>
+      Effect.gen(function* () {
+        const { bridge, token, ...on } = yield* holder()
+        const next = yield* rotate(on, token, "r")
+        const asked = on[request](token, randomUUID())
+        const signals = Effect.map(audited(bridge), (events) =>
+          events.filter(({ action }) => action === "bridge.token_reused_after_rotation")
+        )
+        yield* TestClock.adjust("60 seconds")
+        is(yield* asked, "bridge_token_revoked")
+        assert.deepStrictEqual(yield* signals, [])
+        yield* TestClock.adjust("1 millis")
+        is(yield* asked, "bridge_token_revoked")
+        assert.lengthOf(yield* signals, 1)
+        is(yield* on.self(next), 200)
+      })
+    )
+  }
 })
 
 layer(Service.layer)("a request", (it) => {
