@@ -402,10 +402,11 @@ layer(Service.layer)("self", (it) => {
     })
   )
 
-  it.effect("hides an account reference that was withdrawn, until it is approved again", () =>
+  it.effect("hides an account reference that was withdrawn until it is approved again, and those of others", () =>
     Effect.gen(function* () {
       const { bridge, self, token } = yield* holder()
       const projects = Context.get((yield* Service).services, Projects)
+      yield* projects.approveReference(bridge.project_id, "github:somebody", Option.none())
       yield* projects.withdrawReference(bridge.project_id, "github:octo")
       assert.deepStrictEqual((yield* self(token)).body.account_references, [])
       yield* projects.approveReference(bridge.project_id, "github:octo", Option.none())
