@@ -45,13 +45,14 @@ layer(Service.layer)("an idempotency key", (it) => {
     })
   )
 
-  it.effect("belongs to one project and one tool", () =>
+  it.effect("belongs to one project and one tool, and is not another", () =>
     Effect.gen(function* () {
       const [a, b] = [yield* agent, yield* agent]
       const note = { kind: "note", body: "x", idempotency_key: "k" }
       const task = { title: "x", idempotency_key: "k" }
       const ask = Effect.all([
         a.write("memory_add", note),
+        a.write("memory_add", { ...note, idempotency_key: "another" }),
         a.write("task_create", task),
         b.write("memory_add", note),
         b.write("task_create", task)
@@ -62,7 +63,7 @@ layer(Service.layer)("an idempotency key", (it) => {
         again,
         first.map((output) => ({ ...output, replayed: true }))
       )
-      assert.strictEqual(new Set(first.map(({ entry, task }) => (entry ?? task).id)).size, 4)
+      assert.strictEqual(new Set(first.map(({ entry, task }) => (entry ?? task).id)).size, 5)
     })
   )
 
