@@ -17,7 +17,7 @@ import { beside, chaos, draw, scratch, server, size } from "./harness.ts"
 
 const skews = { right: 0, ahead: 600_000, behind: -600_000 }
 /** Of each kind, made at each replica. */
-const each = size(8, 1)
+const each = size(7, 1)
 /** How well a process knows the clock of the database, in milliseconds: half of what a busy machine takes to answer. */
 const tolerance = size(300, 1000)
 
