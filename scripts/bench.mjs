@@ -1,5 +1,5 @@
-// `node scripts/bench.mjs [name] [--seconds N] [--requests N]`: runs bench/<name>.ts, or each of them, and writes its table
-// into docs/benchmarks.md. What the other benchmarks wrote there stays.
+// `npm run bench [name ...] [-- --seconds N --requests N]`: runs bench/<name>.ts, or each of them, and writes its table into
+// docs/benchmarks.md. What the other benchmarks wrote there stays.
 import { spawnSync } from "node:child_process"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { cpus, loadavg, totalmem } from "node:os"
@@ -7,8 +7,14 @@ import { cpus, loadavg, totalmem } from "node:os"
 const file = "docs/benchmarks.md"
 const names = ["enrollment", "rotation", "oauth", "mcp", "push", "replicas", "startup"]
 
-const [first = "", ...rest] = process.argv.slice(2)
-const [chosen, options] = names.includes(first) ? [[first], rest] : [names, process.argv.slice(2)]
+const given = process.argv.slice(2)
+const options = given.slice([...given, "--"].findIndex((argument) => argument.startsWith("--")))
+const asked = given.slice(0, given.length - options.length)
+const unknown = asked.filter((name) => !names.includes(name))
+if (unknown.length > 0) {
+  process.stderr.write(`No such benchmark: ${unknown.join(", ")}. There are: ${names.join(", ")}.\n`)
+  process.exit(64)
+}
 
 const section = /^## (\w+)\n[^]*?(?=\n## |$(?![^]))/gm
 const written = existsSync(file) ? readFileSync(file, "utf8") : ""
@@ -18,7 +24,7 @@ const version = (program) => spawnSync(program, ["--version"], { encoding: "utf8
 const versionOf = (name) => JSON.parse(readFileSync(`node_modules/${name}/package.json`, "utf8")).version
 
 let failed = false
-for (const name of chosen) {
+for (const name of asked.length > 0 ? asked : names) {
   const busy = loadavg()[0].toFixed(1)
   const { status, stdout } = spawnSync(process.execPath, [`bench/${name}.ts`, ...options], {
     encoding: "utf8",
@@ -31,7 +37,7 @@ for (const name of chosen) {
   const machine = `${cpus().length} × ${cpus()[0].model}, ${Math.round(totalmem() / 2 ** 30)} GiB, load ${busy} before`
   const versions = `node ${process.versions.node}, effect ${versionOf("effect")}, ${version("pgbench")}`
   const when = new Date().toISOString().slice(0, 10)
-  const how = `${when}, ${machine}; ${versions}. \`node scripts/bench.mjs ${[name, ...options].join(" ")}\``
+  const how = `${when}, ${machine}; ${versions}. \`npm run bench ${[name, ...(options.length > 0 ? ["--", ...options] : [])].join(" ")}\``
   sections.set(name, [`## ${name}`, "", how, "", ...table].join("\n"))
 }
 
