@@ -4,6 +4,7 @@ export default defineConfig({
   test: {
     environment: "node",
     globalSetup: "./test/support/globalSetup.ts",
+    setupFiles: "./test/support/Seed.ts",
     include: ["test/**/*.test.ts"],
     pool: "forks",
     maxWorkers: 2,

@@ -6,11 +6,11 @@ import { assertRefusal } from "./support/Codes.ts"
 import { bodyOf, headersOf } from "./support/Malformed.ts"
 import { request } from "./support/Raw.ts"
 import { unchanged } from "./support/Rows.ts"
+import { seed } from "./support/Seed.ts"
 import { Service } from "./support/Service.ts"
 import { challenged, fresh, revokeCredential } from "./support/Steps.ts"
 
 const count = 2000
-const seed = Number(process.env["SEED"] ?? Math.floor(Math.random() * 2 ** 31))
 
 layer(Service.layer)("of 2,000 malformed requests", (it) => {
   const none = Effect.fnUntraced(function* (path: string, credential: string, good: object) {

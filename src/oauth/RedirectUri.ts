@@ -38,10 +38,11 @@ const matchesAnyPort = (requested: string, registered: string) => {
   const [, host, port, rest = ""] = loopback.exec(registered) ?? []
   const [, sameHost, anyPort, sameRest = ""] = loopback.exec(requested) ?? []
   if (host === undefined || port !== undefined || anyPort === undefined) return false
-  return host === sameHost && rest === sameRest && !requested.includes("#") && isPort(Number(anyPort))
+  return host === sameHost && rest === sameRest && !requested.includes("#") && isPort(anyPort)
 }
 
-const isPort = (port: number) => port >= 1 && port <= 65_535
+/** As anybody writes it: 1 to 65535, without leading zeros. */
+const isPort = (port: string) => !port.startsWith("0") && Number(port) <= 65_535
 
 /** Where the person will be sent, in words for the consent page. */
 export const destination = (uri: string): { readonly kind: "here" | "site" | "app"; readonly name: string } => {

@@ -1,8 +1,8 @@
 /**
- * `npm run chaos races`: the races and histories of the test suite with another seed each time.
+ * `npm run chaos races`: the races and histories of the test suite, more of them.
  *
  * ROUNDS of each race (20) over two instances, and MODEL_RUNS random and concurrent histories (100) against the model of
- * spec 3; SEED repeats the histories of a run. `ROUNDS=300 MODEL_RUNS=1000 npm run chaos races` takes a quarter of an hour
+ * spec 3, chosen by SEED (1). `ROUNDS=300 MODEL_RUNS=1000 npm run chaos races` takes a quarter of an hour
  * and gives up after 25 minutes.
  */
 import { spawnSync } from "node:child_process"
@@ -12,7 +12,7 @@ import { join } from "node:path"
 
 const root = join(import.meta.dirname, "../..")
 const report = join(tmpdir(), `bridge-races-${process.pid}.json`)
-const settings = { ROUNDS: "20", MODEL_RUNS: "100", SEED: String(process.pid), ...process.env }
+const settings = { ROUNDS: "20", MODEL_RUNS: "100", SEED: "1", ...process.env }
 const started = performance.now()
 
 const { status } = spawnSync(

@@ -1,10 +1,10 @@
 /** A credential reaches one project (spec 1.5, 5): what is another project's is answered like what does not exist. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { randomInt } from "node:crypto"
 import { isolation } from "../support/Isolation.ts"
 import { Agent } from "../support/McpAgent.ts"
 import { place } from "../support/PostgresUser.ts"
+import { seed } from "../support/Seed.ts"
 import { instance, Service } from "../support/Service.ts"
 
 layer(Service.layer)("isolation", (it) => {
@@ -14,7 +14,6 @@ layer(Service.layer)("isolation", (it) => {
       Effect.gen(function* () {
         const on = yield* instance({ SERVICE_APNS_TOPICS: "com.example.app" })
         const folder = yield* place
-        const seed = Number(process.env["SEED"] ?? randomInt(2 ** 31))
         const { violations } = yield* isolation(on, { count: 100, chunk: 10, folder, seed })
         assert.deepStrictEqual(violations, [], `SEED=${seed}`)
       }),

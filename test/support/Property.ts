@@ -1,9 +1,8 @@
-/** Random inputs for an effect: MODEL_RUNS of them, 40 unless told; SEED repeats a run that failed. */
+/** Random inputs for an effect: MODEL_RUNS of them, 40 unless told. */
 import { Effect } from "effect"
 import * as fc from "fast-check"
 
 const numRuns = Number(process.env["MODEL_RUNS"] ?? 40)
-const seed = process.env["SEED"]
 
 export const forAll = <T, E, R>(
   inputs: fc.Arbitrary<T>,
@@ -14,7 +13,7 @@ export const forAll = <T, E, R>(
     Effect.promise(() =>
       fc.assert(
         fc.asyncProperty(inputs, (input) => Effect.runPromiseWith(context)(property(input))),
-        { numRuns, ...parameters, ...(seed === undefined ? {} : { seed: Number(seed) }) }
+        { numRuns, ...parameters }
       )
     )
   )
