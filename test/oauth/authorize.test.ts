@@ -158,6 +158,15 @@ layer(Service.layer)("an authorization request", (it) => {
     })
   )
 
+  it.effect("with a parameter that means nothing here twice is as good as without", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const query = authorizeQuery({ client_id: yield* makeClient(service) })
+      const answer = yield* new Browser(service.url).authorize(`${query}&audience=a&audience=b`)
+      assert.strictEqual(answer.status, 200, answer.text)
+    })
+  )
+
   it.effect("of a client that registered itself goes back only by the person's hand", () =>
     Effect.gen(function* () {
       const service = yield* Service
