@@ -14,7 +14,7 @@ import {
   type CallToolResult,
   type McpHttpHandler
 } from "@modelcontextprotocol/server"
-import { ByteSize, Effect, Exit, Layer, Option } from "effect"
+import { ByteSize, Effect, Exit, Layer, Option, Schema } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Access } from "../access/Access.ts"
 import { credentialOf } from "../access/Challenges.ts"
@@ -44,6 +44,9 @@ interface Session {
   readonly call: (name: ToolName, given: Readonly<Record<string, unknown>>) => Promise<CallToolResult>
 }
 
+/** No cursor is ever handed out, so none is valid. By its own schema the SDK would call one of a wrong type its own failure. */
+const onePage = Schema.toStandardSchemaV1(Schema.Struct({ cursor: Schema.optional(Schema.Undefined) }))
+
 const protocol = ({ actor, call }: Session) => {
   const server = new Server(
     { name: "bridge-service", title: "Bridge Service", version },
@@ -53,12 +56,7 @@ const protocol = ({ actor, call }: Session) => {
       cacheHints: { "tools/list": { ttlMs: 300_000, cacheScope: "private" } }
     }
   )
-  // There is one page, so no cursor is one of ours.
-  server.setRequestHandler("tools/list", ({ params }) =>
-    params?.cursor === undefined
-      ? { tools: lists[actor.role] }
-      : Promise.reject(new ProtocolError(ProtocolErrorCode.InvalidParams, "Unknown cursor"))
-  )
+  server.setRequestHandler("tools/list", { params: onePage }, () => ({ tools: lists[actor.role] }))
   server.setRequestHandler("tools/call", ({ params }) =>
     toolFor(actor.role, params.name) === undefined
       ? Promise.reject(new ProtocolError(ProtocolErrorCode.InvalidParams, "Unknown tool"))

@@ -141,8 +141,10 @@ layer(Service.layer)("the MCP endpoint", (it) => {
 
   it.effect("tools/list is one page: a cursor is invalid", () =>
     Effect.gen(function* () {
-      const { body } = yield* (yield* agent).post("tools/list", { cursor: "x" })
-      assert.strictEqual(body.error.code, -32_602)
+      for (const cursor of ["x", "", 5, null]) {
+        const { body } = yield* (yield* agent).post("tools/list", { cursor })
+        assert.strictEqual(body.error.code, -32_602)
+      }
     })
   )
 
