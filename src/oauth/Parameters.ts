@@ -28,7 +28,8 @@ const names = [
   "csrf",
   "decision",
   "other",
-  "project_token"
+  "project_token",
+  "token_id"
 ] as const
 export type ParameterName = (typeof names)[number]
 

@@ -430,6 +430,19 @@ layer(Service.layer)("the consent page", (it) => {
     })
   )
 
+  it.effect("allows nothing that it has not shown: after another token in another tab it comes again", () =>
+    Effect.gen(function* () {
+      const { browser, page, service, token } = yield* open()
+      const reader = yield* makeToken(service, { role: "reader" })
+      const shown = yield* browser.submit(page, { project_token: reader.token })
+      yield* browser.submit(page, { project_token: token })
+      const again = yield* browser.submit(shown, { decision: "allow" })
+      assert.strictEqual(again.status, 200)
+      assert.include(again.text, "Contributor")
+      assert.strictEqual((yield* browser.submit(again, { decision: "allow" })).status, 303)
+    })
+  )
+
   it.effect("allows nothing once the token it was shown has been revoked", () =>
     Effect.gen(function* () {
       const service = yield* Service
