@@ -179,7 +179,10 @@ layer(Delivery.layer)("a registration", (it) => {
       { preferences: { ...everything, kinds: { "security.device_added": false } } }],
     ["quiet hours without zone",
       { preferences: { ...everything, quiet_hours: { enabled: true, start: "22:00", end: "07:00", days: [] } } }],
-    ["a pause of more than thirty days", { preferences: { ...everything, paused_until: "2099-01-01T00:00:00Z" } }]
+    ["a pause of more than thirty days", { preferences: { ...everything, paused_until: "2099-01-01T00:00:00Z" } }],
+    ["a pause until a time of no zone", { preferences: { ...everything, paused_until: "2020-01-01T00:00:00" } }],
+    ["a pause until a day that is none", { preferences: { ...everything, paused_until: "2020-02-30T00:00:00Z" } }],
+    ["a pause until what is no instant", { preferences: { ...everything, paused_until: "5" } }]
   ] // prettier-ignore
   for (const [what, given] of malformed) {
     it.effect(`with ${what} is refused and changes nothing`, () =>
