@@ -5,6 +5,7 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
 import { ProjectTokens } from "../../src/access/ProjectTokens.ts"
+import * as Tokens from "../../src/crypto/Tokens.ts"
 import { Clients } from "../../src/oauth/Clients.ts"
 import { Grants } from "../../src/oauth/Grants.ts"
 import { Projects } from "../../src/projects/Projects.ts"
@@ -161,6 +162,7 @@ layer(Delivery.layer)("a registration", (it) => {
     })
   )
 
+  const secret = Redacted.value(Tokens.format("sat", new Uint8Array(32)))
   const malformed: ReadonlyArray<readonly [what: string, body: Parameters<ReturnType<typeof makePhone>["body"]>[0]]> = [
     ["another platform", { platform: "android" }],
     ["another provider", { push: { provider: "fcm" } }],
@@ -173,6 +175,8 @@ layer(Delivery.layer)("a registration", (it) => {
     ["an unknown field", { push_to_talk: true }],
     ["an unknown field of push", { push: { badge: 1 } }],
     ["control characters", { app_version: "1.0\u0000" }],
+    ["a token for its version", { app_version: secret }],
+    ["a token for its system's version", { os_version: `26.1 ${secret}` }],
     ["a locale that is none", { locale: "../../etc" }],
     ["preferences with an unknown kind", { preferences: { ...everything, kinds: { "task.deleted": true } } }],
     ["preferences that switch off security.device_added",
