@@ -152,11 +152,11 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
   const register = Effect.fn("Companion.register")(function* (token: Redacted.Redacted<string>) {
     const { device: before } = yield* store.load
     // The request without an answer was for another push token.
-    const entered = yield* Effect.catchIf(enter(token), isConflict, () => enter(token))
+    const entered = yield* Effect.catchTag(enter(token), "idempotency_conflict", () => enter(token))
     const device =
       before === undefined || before.device_id === entered.device_id
         ? entered
-        : yield* Effect.catchIf(replace(before.device_id, entered), isUnknown, () => Effect.succeed(entered))
+        : yield* Effect.catchTag(replace(before.device_id, entered), "device_not_found", () => Effect.succeed(entered))
     const { device_id, preferences, preferences_version: version } = device
     yield* update((now) => ({ ...now, device: { device_id, version }, registration: undefined }))
     return preferences
@@ -210,7 +210,5 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
 
 const over: ReadonlyArray<unknown> = ["device_not_found", "unauthorized", "SignInRequired"]
 const isTagged = Predicate.hasProperty("_tag")
-const isConflict = Predicate.isTagged("idempotency_conflict")
-const isUnknown = Predicate.isTagged("device_not_found")
 
 const unanswered = new ServiceUnreachable({ message: "The service did not answer.", passing: true })
