@@ -8,12 +8,12 @@
  * 3. Sign-out revokes the device at the server first, then ends the sign-in, then forgets device id and tokens in one
  *    write. While the server cannot be told nothing is forgotten and nothing else is done: it is asked again.
  */
-import { Data, Duration, Effect, Option, Predicate, type Redacted, Result, Semaphore } from "effect"
+import { Data, Duration, Effect, Option, Predicate, type Redacted, Semaphore } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
 import { HttpApiClient } from "effect/http-api"
 import { randomUUID } from "node:crypto"
 import { Api } from "../Api.ts"
-import { RegisterDevice } from "../mobile/Api.ts"
+import { type Device, RegisterDevice } from "../mobile/Api.ts"
 import type { Environment, Preferences } from "../wire/Notifications.ts"
 import { Refusal } from "../wire/Refusal.ts"
 import { ServiceUnreachable } from "./Errors.ts"
@@ -119,8 +119,7 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
 
   const signIn = Effect.asVoid(Effect.andThen(unlessSigningOut, oauth.signIn))
 
-  /** Whenever the system hands out a push token, after an update of the app, and every week. */
-  const register = Effect.fn("Companion.register")(function* (token: Redacted.Redacted<string>) {
+  const enter = Effect.fnUntraced(function* (token: Redacted.Redacted<string>) {
     const kept = yield* unlessSigningOut
     const key = kept.registration ?? `mobile-register-${randomUUID()}`
     if (kept.registration === undefined) yield* update((now) => ({ ...now, registration: key }))
@@ -129,15 +128,36 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
       push: { provider: "apns", environment: options.environment, token },
       app_version: options.app_version
     })
-    const answer = yield* Effect.result(
-      call((mobile) => mobile.register({ headers: { "idempotency-key": key }, payload }))
+    // Without an answer the same request is sent again under the same key; a refusal is the end of it.
+    return yield* call((mobile) => mobile.register({ headers: { "idempotency-key": key }, payload })).pipe(
+      Effect.map(({ device }) => device),
+      Effect.tapError((error) =>
+        error instanceof Refusal ? update((now) => ({ ...now, registration: undefined })) : Effect.void
+      )
     )
-    // Without an answer the same request is sent again under the same key; every answer is the end of it.
-    if (Result.isFailure(answer)) {
-      if (answer.failure instanceof Refusal) yield* update((now) => ({ ...now, registration: undefined }))
-      return yield* Effect.fail(answer.failure)
-    }
-    const { device_id, preferences, preferences_version: version } = answer.success.device
+  })
+
+  /** To the service another push token is another device: it is given what the one before wanted, and that one ends. */
+  const replace = Effect.fnUntraced(function* (before: string, device: Device) {
+    const { body } = yield* call((mobile) => mobile.get({ params: { id: before } }))
+    const headers = { "if-match": `"${device.preferences_version}"` }
+    const set = yield* call((mobile) =>
+      mobile.setPreferences({ params: { id: device.device_id }, headers, payload: body.preferences })
+    )
+    yield* call((mobile) => mobile.revoke({ params: { id: before } }))
+    return { ...device, preferences: set.body.preferences, preferences_version: set.body.version }
+  })
+
+  /** Whenever the system hands out a push token, after an update of the app, and every week. */
+  const register = Effect.fn("Companion.register")(function* (token: Redacted.Redacted<string>) {
+    const { device: before } = yield* store.load
+    // The request without an answer was for another push token.
+    const entered = yield* Effect.catchTag(enter(token), "idempotency_conflict", () => enter(token))
+    const device =
+      before === undefined || before.device_id === entered.device_id
+        ? entered
+        : yield* Effect.catchTag(replace(before.device_id, entered), "device_not_found", () => Effect.succeed(entered))
+    const { device_id, preferences, preferences_version: version } = device
     yield* update((now) => ({ ...now, device: { device_id, version }, registration: undefined }))
     return preferences
   })

@@ -1,23 +1,11 @@
 /** What stands in a line of a project's file: every column of its row but the project, within the limits of the tools. */
 import { Schema } from "effect"
 import { Uuid } from "../wire/Ids.ts"
+import { Instant } from "../wire/Instant.ts"
 import { line } from "../wire/Text.ts"
 import * as Api from "./Api.ts"
 
 export const format = "bridge-service project"
-
-const Time = Schema.String.check(
-  Schema.isPattern(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$/),
-  Schema.makeFilter((time: string) => isDay(time.slice(0, 10)) && !Number.isNaN(Date.parse(time)), {
-    expected: "a time since 1970"
-  })
-).pipe(Schema.decodeTo(Schema.DateFromString))
-
-/** JavaScript takes a 30 February for one of March. */
-const isDay = (day: string) => {
-  const date = new Date(`${day}T00:00:00Z`)
-  return date.getTime() >= 0 && date.toISOString().startsWith(day)
-}
 
 const maybe = Schema.NullOr
 const Author = line(256)
@@ -32,13 +20,13 @@ const Entry = Schema.Struct({
   active: Schema.Boolean,
   supersedes: maybe(Uuid),
   superseded_by: maybe(Uuid),
-  superseded_at: maybe(Time),
+  superseded_at: maybe(Instant),
   actor: Author,
   role: Author,
   session_ref: maybe(Api.Name),
   task_id: maybe(Uuid),
   source: maybe(Author),
-  created_at: Time
+  created_at: Instant
 }).check(
   Schema.makeFilter(
     (entry) =>
@@ -57,14 +45,14 @@ const Task = Schema.Struct({
   priority: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 4 })),
   tags: Api.Tags,
   assignee: maybe(Api.Name),
-  claimed_at: maybe(Time),
+  claimed_at: maybe(Instant),
   version: Count,
   blocked_reason: maybe(Api.BlockedReason),
   blocked_kind: maybe(Api.BlockedKind),
   created_by: Author,
-  created_at: Time,
-  updated_at: Time,
-  closed_at: maybe(Time)
+  created_at: Instant,
+  updated_at: Instant,
+  closed_at: maybe(Instant)
 }).check(
   Schema.makeFilter(
     ({ blocked_kind, blocked_reason, closed_at, status }) =>
@@ -94,7 +82,7 @@ const Receipt = Schema.Struct({
   task_version_after: Count,
   task_status_after: Api.Status,
   actor: Author,
-  created_at: Time
+  created_at: Instant
 })
 type Receipt = typeof Receipt.Type
 
@@ -119,7 +107,7 @@ export const countsOf = (): { -readonly [K in Kind]: number } => ({ ...none })
 const Header = Schema.Struct({
   export: Schema.Literal(format),
   project: Schema.Struct({ id: Schema.String, name: Schema.String }),
-  created_at: Time
+  created_at: Instant
 })
 
 const decoder = (schema: Schema.Codec<any, unknown>) =>

@@ -5,6 +5,7 @@ import type { Granted } from "../access/Access.ts"
 import { Settings } from "../Config.ts"
 import { uuidAt } from "../crypto/Random.ts"
 import { equal, sha256 } from "../crypto/Sha256.ts"
+import { findToken } from "../crypto/Tokens.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence, untilSettled } from "../database/Persistence.ts"
 import { PushKeys } from "../push/Keys.ts"
@@ -52,6 +53,10 @@ export const make = Effect.gen(function* () {
     key: string | undefined
   ) {
     const by = yield* owner(actor)
+    // A version is kept and shown to the operator: a token that somebody put there by mistake must not be.
+    if ([asked.app_version, asked.os_version].some((text = "") => findToken(text) !== undefined)) {
+      return yield* refuse("invalid_request")
+    }
     const now = yield* clock.now
     const { environment, token } = asked.push
     if (!push.environments.includes(environment)) return yield* refuse("push_environment_not_allowed")

@@ -18,6 +18,8 @@ const Reachable = Layer.merge(Layer.effect(Service, reachable()), FetchHttpClien
   Layer.provideMerge(TestDatabase.sql)
 )
 
+const anotherToken = () => Redacted.make(randomBytes(32).toString("hex"))
+
 const make = Effect.fnUntraced(function* (turn: (back: URL) => void = () => undefined) {
   const service = yield* Service
   const { token } = yield* makeToken(service)
@@ -43,7 +45,7 @@ const make = Effect.fnUntraced(function* (turn: (back: URL) => void = () => unde
         })
     }
   })
-  const pushToken = Redacted.make(randomBytes(32).toString("hex"))
+  const pushToken = anotherToken()
   return { companion, pushToken, service, store }
 })
 
@@ -102,6 +104,45 @@ layer(Reachable)("the companion", (it) => {
       store.kept = { ...store.kept, device: { ...store.kept.device!, version: 1 } }
       const late = yield* Effect.flip(companion.setPreferences(initialPreferences))
       assert.strictEqual(late._tag, "preferences_version_conflict")
+    })
+  )
+
+  it.effect(
+    "takes its preferences along when the system hands out another push token, and ends the device before",
+    () =>
+      Effect.gen(function* () {
+        const { companion, store } = yield* registered
+        const wanted = { ...initialPreferences, minimum_priority: "high" as const }
+        yield* companion.setPreferences(wanted)
+        const before = store.kept.device!.device_id
+        assert.deepStrictEqual(yield* companion.register(anotherToken()), wanted)
+        assert.deepStrictEqual(yield* companion.preferences, wanted)
+        const sql = yield* SqlClient.SqlClient
+        const after = store.kept.device!.device_id
+        assert.deepStrictEqual(
+          yield* sql`
+          select device_id, state
+            from mobile_device
+           where device_id in ${sql.in([before, after])}
+           order by state`,
+          [
+            { device_id: after, state: "active" },
+            { device_id: before, state: "revoked" }
+          ]
+        )
+      })
+  )
+
+  it.effect("registers another push token although a registration of the one before has had no answer", () =>
+    Effect.gen(function* () {
+      const { companion, pushToken, store } = yield* make()
+      yield* companion.signIn
+      const signedIn = store.kept
+      yield* companion.register(pushToken)
+      const key = store.saved.map(({ registration }) => registration).find((kept) => kept !== undefined)!
+      store.kept = { ...signedIn, registration: key }
+      yield* companion.register(anotherToken())
+      assert.strictEqual(yield* companion.state, "registered")
     })
   )
 

@@ -5,6 +5,7 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
 import { ProjectTokens } from "../../src/access/ProjectTokens.ts"
+import * as Tokens from "../../src/crypto/Tokens.ts"
 import { Clients } from "../../src/oauth/Clients.ts"
 import { Grants } from "../../src/oauth/Grants.ts"
 import { Projects } from "../../src/projects/Projects.ts"
@@ -161,6 +162,7 @@ layer(Delivery.layer)("a registration", (it) => {
     })
   )
 
+  const secret = Redacted.value(Tokens.format("sat", new Uint8Array(32)))
   const malformed: ReadonlyArray<readonly [what: string, body: Parameters<ReturnType<typeof makePhone>["body"]>[0]]> = [
     ["another platform", { platform: "android" }],
     ["another provider", { push: { provider: "fcm" } }],
@@ -173,13 +175,18 @@ layer(Delivery.layer)("a registration", (it) => {
     ["an unknown field", { push_to_talk: true }],
     ["an unknown field of push", { push: { badge: 1 } }],
     ["control characters", { app_version: "1.0\u0000" }],
+    ["a token for its version", { app_version: secret }],
+    ["a token for its system's version", { os_version: `26.1 ${secret}` }],
     ["a locale that is none", { locale: "../../etc" }],
     ["preferences with an unknown kind", { preferences: { ...everything, kinds: { "task.deleted": true } } }],
     ["preferences that switch off security.device_added",
       { preferences: { ...everything, kinds: { "security.device_added": false } } }],
     ["quiet hours without zone",
       { preferences: { ...everything, quiet_hours: { enabled: true, start: "22:00", end: "07:00", days: [] } } }],
-    ["a pause of more than thirty days", { preferences: { ...everything, paused_until: "2099-01-01T00:00:00Z" } }]
+    ["a pause of more than thirty days", { preferences: { ...everything, paused_until: "2099-01-01T00:00:00Z" } }],
+    ["a pause until a time of no zone", { preferences: { ...everything, paused_until: "2020-01-01T00:00:00" } }],
+    ["a pause until a day that is none", { preferences: { ...everything, paused_until: "2020-02-30T00:00:00Z" } }],
+    ["a pause until what is no instant", { preferences: { ...everything, paused_until: "5" } }]
   ] // prettier-ignore
   for (const [what, given] of malformed) {
     it.effect(`with ${what} is refused and changes nothing`, () =>
@@ -281,6 +288,39 @@ layer(Delivery.layer)("preferences", (it) => {
       })
     )
   }
+
+  it.effect("are answered again when the same request with its If-Match is repeated, until they are changed", () =>
+    Effect.gen(function* () {
+      const { phone } = yield* withPhone
+      const quiet_hours = {
+        enabled: true,
+        start: "22:00",
+        end: "07:00",
+        time_zone: "Europe/Madrid",
+        days: ["mon", "sun"],
+        allow_urgent: false
+      }
+      const preferences = { ...everything, quiet_hours, paused_until: "1970-01-02T00:00:00.000Z" }
+      const set = phone.prefer(phone.device_id, preferences, { headers: { "if-match": '"1"' } })
+      const [first, again] = [yield* set, yield* set]
+      is(first, 200)
+      assert.deepStrictEqual(
+        [again.status, again.text, again.headers.get("etag")],
+        [200, first.text, first.headers.get("etag")]
+      )
+      yield* phone.prefer(phone.device_id, { ...preferences, minimum_priority: "high" })
+      is(yield* set, "preferences_version_conflict")
+    })
+  )
+
+  it.effect("that another has changed in the same version are not answered as one's own", () =>
+    Effect.gen(function* () {
+      const { phone } = yield* withPhone
+      const asked = { headers: { "if-match": '"1"' } }
+      is(yield* phone.prefer(phone.device_id, { ...everything, minimum_priority: "high" }, asked), 200)
+      is(yield* phone.prefer(phone.device_id, everything, asked), "preferences_version_conflict")
+    })
+  )
 
   it.effect("of a device that has ended are refused", () =>
     Effect.gen(function* () {
