@@ -36,9 +36,9 @@ const busy = Effect.fnUntraced(function* (server: { readonly url: string }) {
   const agent = (yield* Agent.make(service)).at(server)
   yield* agent.call("memory_get", { id: randomUUID() })
   yield* agent.call("memory_search", { query: "harbour" })
-  yield* strays(server, token)
-  yield* send(`${server.url}/healthz`, { method: "DELETE" })
   const { signature_b64 } = yield* bridge.proofBody(challenge)
+  for (const secret of [token, challenge.body.nonce_b64, signature_b64!]) yield* strays(server, secret)
+  yield* send(`${server.url}/healthz`, { method: "DELETE" })
   const secrets: ReadonlyArray<unknown> = [
     token,
     prepared.body.successor_token,
@@ -59,25 +59,25 @@ const unescaped = (text: string) =>
   text.replaceAll(/%([\da-f]{2})/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
 
 /** Secrets where none belong, and where they have to be: in paths and queries, escaped or not, and in headers. */
-const strays = Effect.fnUntraced(function* (server: { readonly url: string }, token: string) {
+const strays = Effect.fnUntraced(function* (server: { readonly url: string }, secret: string) {
   const [state, code, code_challenge, cookie] = planted
-  const escaped = [...token].map((letter) => `%${letter.charCodeAt(0).toString(16)}`).join("")
+  const escaped = [...secret].map((letter) => `%${letter.charCodeAt(0).toString(16)}`).join("")
   const query = new URLSearchParams({
     state: state!,
     code: code!,
     code_challenge: code_challenge!,
-    access_token: token
+    access_token: secret
   })
   const headers = {
     cookie: `__Host-oauth=${cookie}`,
     referer: `${server.url}/?${query}`,
-    "user-agent": token,
-    "x-request-id": token,
+    "user-agent": secret,
+    "x-request-id": secret,
     traceparent: `00-${"1".repeat(32)}-${"2".repeat(16)}-01`,
-    tracestate: `vendor=${token.slice(0, 40)}`
+    tracestate: `vendor=${secret.slice(0, 40)}`
   }
   for (const path of [
-    `/nowhere/${token}`,
+    `/nowhere/${secret}`,
     `/nowhere/${escaped}`,
     `/nowhere?${query}`,
     `/authorize?${query}`,
