@@ -133,6 +133,23 @@ it("a database that is too old, and whose clock is two minutes ahead or behind, 
   )
 })
 
+it("a database that its account may not work with is found, and ends a command with 78", async () => {
+  await service.create("foreign_owned")
+  await service.query("postgres", "create role guest login")
+  const { DATABASE_URL } = service.on("foreign_owned").shell().env
+  const guest = (...args: ReadonlyArray<string>) =>
+    service.on("", { DATABASE_URL: DATABASE_URL.replace(/\/\/\w+@/, "//guest@") }).run(...args, "--json")
+  const may = "let it own the database."
+  expect(said(await guest("doctor"))["migrations"]).toBe(
+    `fail The account in DATABASE_URL may not create tables there: ${may}`
+  )
+  result(await service.on("foreign_owned").run("migrate", "--json"))
+  expect(said(await guest("doctor"))["database"]).toBe(
+    `fail The account in DATABASE_URL may not create tables there, or not use them: ${may}`
+  )
+  expect(refusal(await guest("list-projects"))).toEqual([78, "database_forbids"])
+})
+
 it("a proxy that does not say who asks is seen in who has called", async () => {
   await service.create("called")
   result(await service.on("called").run("migrate", "--json"))
