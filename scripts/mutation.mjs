@@ -16,6 +16,20 @@ const areas = {
     files: ["src/crypto/Tokens.ts", "src/crypto/Derivation.ts"],
     tests: ["test/crypto/tokens.test.ts", "test/crypto/derivation.test.ts"]
   },
+  enrollment: {
+    files: ["Challenges", "ChallengeStore", "Proofs", "ProofStore", "Credentials", "CredentialStore"].map(
+      (name) => `src/enrollment/${name}.ts`
+    ),
+    tests: [
+      "test/enrollment.test.ts",
+      "test/enrollment-codes.test.ts",
+      "test/forged-proofs.test.ts",
+      "test/audit.test.ts",
+      "test/lost-answers.test.ts",
+      "test/cli/credentials.test.ts",
+      "test/races/enrollment.test.ts"
+    ]
+  },
   rotation: {
     files: ["Bearer", "Preparing", "PrepareStore", "Ending", "EndStore", "Rotation", "Store"].map(
       (name) => `src/rotation/${name}.ts`
@@ -33,6 +47,49 @@ const areas = {
       "src/wire/StandingGrant.ts"
     ],
     tests: ["test/access.test.ts", "test/doors.test.ts", "test/oauth/answers.test.ts", "test/mobile/devices.test.ts"]
+  },
+  oauth: {
+    files: [
+      ...["AccessTokens", "AccessTokenStore", "Codes", "CodeStore", "Grants", "GrantStore"],
+      ...["RefreshTokens", "RefreshTokenStore", "RedirectUri", "Pkce", "Resource", "Parameters"]
+    ].map((name) => `src/oauth/${name}.ts`),
+    tests: [
+      "test/oauth/token.test.ts",
+      "test/oauth/clients.test.ts",
+      "test/oauth/answers.test.ts",
+      "test/failpoints-oauth.test.ts"
+    ]
+  },
+  consent: {
+    files: ["Authorize", "AuthorizeRequest", "Consent", "RequestStore", "ClientMetadata", "Clients", "ClientStore"].map(
+      (name) => `src/oauth/${name}.ts`
+    ),
+    tests: [
+      "test/oauth/authorize.test.ts",
+      "test/oauth/clients.test.ts",
+      "test/oauth/answers.test.ts",
+      "test/oauth/sweeps.test.ts"
+    ]
+  },
+  devices: {
+    files: ["Devices", "Owner", "Preferring", "Registering", "RegistrationStore", "Store"].map(
+      (name) => `src/mobile/${name}.ts`
+    ),
+    tests: ["test/mobile/devices.test.ts", "test/mobile/ownership.test.ts"]
+  },
+  push: {
+    files: [
+      ...["Outcome", "Verdict", "QuietHours", "Payload", "Batch", "Sending", "Settling", "Pausing"],
+      ...["Deliveries", "DeliveryStore", "DeviceStore", "PauseStore", "Store", "Outbox", "Worker"]
+    ].map((name) => `src/push/${name}.ts`),
+    tests: [
+      "test/push/quiet-hours.test.ts",
+      "test/push/outcomes.test.ts",
+      "test/push/delivery.test.ts",
+      "test/push/workers.test.ts",
+      "test/push/events.test.ts",
+      "test/push/sweeps.test.ts"
+    ]
   },
   idempotency: {
     files: ["src/continuity/Idempotency.ts", "src/continuity/IdempotencyStore.ts"],

@@ -264,6 +264,17 @@ const challengeRows = [
     })
   ),
   challenge(
+    "another project, once a first challenge has passed",
+    403,
+    "project_mismatch",
+    Effect.flatMap(challenged, ({ bridge }) =>
+      Effect.andThen(
+        TestClock.adjust(challengeTtl),
+        ask(bridge, { key: "another", body: { project_id: randomUUID() } })
+      )
+    )
+  ),
+  challenge(
     "another project, before the identity",
     403,
     "project_mismatch",
