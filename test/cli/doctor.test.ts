@@ -38,6 +38,12 @@ it("before the first start there is nothing to examine, and afterwards still not
   expect(existsSync(data)).toBe(false)
 })
 
+it("a data folder that cannot be made is found before the first start", async () => {
+  const SERVICE_DATA_DIR = join(import.meta.filename, "data")
+  const ended = await serviceAdmin(["doctor", "--json"], { SERVICE_DATA_DIR }).ended
+  expect(examined(ended)).toEqual({ ...fine, code: 1, ok: false, fail: ["data_folder"] })
+})
+
 it("the embedded database is in order once a command has made it, and its secrets are kept from others", async () => {
   expect((await embedded("create-project", "--name", "Embedded")).stderr).toMatch(/secrets\.env; keep a copy/)
   const good = await embedded("doctor", "--json")
