@@ -1,8 +1,10 @@
 /** `doctor` finds what is wrong, says what to do, and changes nothing. */
-import { chmodSync, existsSync, mkdtempSync, rmSync } from "node:fs"
+import { Effect, References } from "effect"
+import { chmodSync, existsSync, mkdtempSync, rmSync, statSync, utimesSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, expect, it } from "vitest"
+import { generatedSecrets } from "../../src/Secrets.ts"
 import { refusal, result, secrets, serviceAdmin, startService, type TestService } from "../support/ServiceAdmin.ts"
 
 let service: TestService
@@ -42,6 +44,15 @@ it("a data folder that cannot be made is found before the first start", async ()
   const SERVICE_DATA_DIR = join(import.meta.filename, "data")
   const ended = await serviceAdmin(["doctor", "--json"], { SERVICE_DATA_DIR }).ended
   expect(examined(ended)).toEqual({ ...fine, code: 1, ok: false, fail: ["data_folder"] })
+})
+
+it("secrets that are there are read, and nothing is written beside them", async () => {
+  const kept = mkdtempSync(join(folder, "kept-"))
+  const read = generatedSecrets(kept).pipe(Effect.provideService(References.MinimumLogLevel, "None"))
+  await Effect.runPromise(read)
+  utimesSync(kept, 0, 0)
+  await Effect.runPromise(read)
+  expect(statSync(kept).mtimeMs).toBe(0)
 })
 
 it("the embedded database is in order once a command has made it, and its secrets are kept from others", async () => {
