@@ -92,8 +92,7 @@ const http = Config.all({
   logLevel: Config.LogLevel("SERVICE_LOG_LEVEL").pipe(Config.withDefault("Info" as const))
 })
 
-/** Beside a socket there is no host, which no other address may leave out. */
-const isPostgres = (text: string) => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text.replace("@/", "@localhost/"))
+const isPostgres = (text: string) => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text)
 
 const database = Config.all({
   url: Config.option(Config.Redacted("DATABASE_URL")).pipe(
