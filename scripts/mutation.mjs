@@ -10,90 +10,57 @@ import { join } from "node:path"
 import { parseArgs } from "node:util"
 import { makeCluster } from "../test/support/globalSetup.ts"
 
+const filesOf = (folder, names) => names.split(" ").map((name) => `src/${folder}/${name}.ts`)
+const testsOf = (names) => names.split(" ").map((name) => `test/${name}.test.ts`)
+
 /** The quickest tests first: the first one that notices ends the run. */
 const areas = {
   tokens: {
-    files: ["src/crypto/Tokens.ts", "src/crypto/Derivation.ts"],
-    tests: ["test/crypto/tokens.test.ts", "test/crypto/derivation.test.ts"]
+    files: filesOf("crypto", "Tokens Derivation"),
+    tests: testsOf("crypto/tokens crypto/derivation")
   },
   enrollment: {
-    files: ["Challenges", "ChallengeStore", "Proofs", "ProofStore", "Credentials", "CredentialStore"].map(
-      (name) => `src/enrollment/${name}.ts`
-    ),
-    tests: [
-      "test/enrollment.test.ts",
-      "test/enrollment-codes.test.ts",
-      "test/forged-proofs.test.ts",
-      "test/audit.test.ts",
-      "test/lost-answers.test.ts",
-      "test/cli/credentials.test.ts",
-      "test/races/enrollment.test.ts"
-    ]
+    files: filesOf("enrollment", "Challenges ChallengeStore Proofs ProofStore Credentials CredentialStore"),
+    tests: testsOf(
+      "enrollment enrollment-codes forged-proofs audit lost-answers failpoints cli/credentials races/enrollment races/late-statements"
+    )
   },
   rotation: {
-    files: ["Bearer", "Preparing", "PrepareStore", "Ending", "EndStore", "Rotation", "Store"].map(
-      (name) => `src/rotation/${name}.ts`
-    ),
-    tests: [
-      "test/rotation.test.ts",
-      "test/rotation-codes.test.ts",
-      "test/lost-answers.test.ts",
-      "test/races/rotation.test.ts"
-    ]
+    files: filesOf("rotation", "Bearer Preparing PrepareStore Ending EndStore Rotation Store"),
+    tests: testsOf("rotation rotation-codes lost-answers races/rotation")
   },
   access: {
     files: [
-      ...["Access", "Challenges", "Store", "ProjectTokens", "ProjectTokenStore"].map((name) => `src/access/${name}.ts`),
+      ...filesOf("access", "Access Challenges Store ProjectTokens ProjectTokenStore"),
       "src/wire/StandingGrant.ts"
     ],
-    tests: ["test/access.test.ts", "test/doors.test.ts", "test/oauth/answers.test.ts", "test/mobile/devices.test.ts"]
+    tests: testsOf("access doors oauth/answers mobile/devices")
   },
-  oauth: {
-    files: [
-      ...["AccessTokens", "AccessTokenStore", "Codes", "CodeStore", "Grants", "GrantStore"],
-      ...["RefreshTokens", "RefreshTokenStore", "RedirectUri", "Pkce", "Resource", "Parameters"]
-    ].map((name) => `src/oauth/${name}.ts`),
-    tests: [
-      "test/oauth/token.test.ts",
-      "test/oauth/clients.test.ts",
-      "test/oauth/answers.test.ts",
-      "test/failpoints-oauth.test.ts"
-    ]
+  grants: {
+    files: filesOf(
+      "oauth",
+      "AccessTokens AccessTokenStore Codes CodeStore Grants GrantStore RefreshTokens RefreshTokenStore RedirectUri Pkce"
+    ),
+    tests: testsOf("oauth/token oauth/clients oauth/answers failpoints-oauth")
   },
   consent: {
-    files: ["Authorize", "AuthorizeRequest", "Consent", "RequestStore", "ClientMetadata", "Clients", "ClientStore"].map(
-      (name) => `src/oauth/${name}.ts`
-    ),
-    tests: [
-      "test/oauth/authorize.test.ts",
-      "test/oauth/clients.test.ts",
-      "test/oauth/answers.test.ts",
-      "test/oauth/sweeps.test.ts"
-    ]
+    files: filesOf("oauth", "Authorize AuthorizeRequest Consent RequestStore ClientMetadata Clients ClientStore"),
+    tests: testsOf("oauth/authorize oauth/clients oauth/answers oauth/sweeps")
   },
   devices: {
-    files: ["Devices", "Owner", "Preferring", "Registering", "RegistrationStore", "Store"].map(
-      (name) => `src/mobile/${name}.ts`
-    ),
-    tests: ["test/mobile/devices.test.ts", "test/mobile/ownership.test.ts"]
+    files: filesOf("mobile", "Devices Owner Preferring Registering RegistrationStore Store"),
+    tests: testsOf("mobile/devices mobile/ownership")
   },
   push: {
-    files: [
-      ...["Outcome", "Verdict", "QuietHours", "Payload", "Batch", "Sending", "Settling", "Pausing"],
-      ...["Deliveries", "DeliveryStore", "DeviceStore", "PauseStore", "Store", "Outbox", "Worker"]
-    ].map((name) => `src/push/${name}.ts`),
-    tests: [
-      "test/push/quiet-hours.test.ts",
-      "test/push/outcomes.test.ts",
-      "test/push/delivery.test.ts",
-      "test/push/workers.test.ts",
-      "test/push/events.test.ts",
-      "test/push/sweeps.test.ts"
-    ]
+    files: filesOf(
+      "push",
+      "Outcome QuietHours Sending Settling Pausing Deliveries DeliveryStore DeviceStore PauseStore Store Outbox Worker"
+    ),
+    tests: testsOf("push/quiet-hours push/outcomes push/delivery push/workers push/events push/sweeps")
   },
   idempotency: {
-    files: ["src/continuity/Idempotency.ts", "src/continuity/IdempotencyStore.ts"],
-    tests: ["test/continuity/idempotency.test.ts", "test/continuity/tasks.test.ts"]
+    files: filesOf("continuity", "Idempotency IdempotencyStore"),
+    tests: testsOf("continuity/idempotency continuity/tasks")
   }
 }
 const least = 0.85

@@ -3,7 +3,9 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { randomUUID } from "node:crypto"
 import { Bridges } from "../src/bridge/Bridges.ts"
+import { Credentials } from "../src/enrollment/Credentials.ts"
 import { Projects } from "../src/projects/Projects.ts"
 import { Bridge, makeProject } from "./support/Bridge.ts"
 import type { Answer } from "./support/Http.ts"
@@ -367,6 +369,20 @@ layer(Service.layer)("a proof", (it) => {
 })
 
 layer(Service.layer)("the operator", (it) => {
+  it.effect("issues credentials for a project that exists and is not disabled", () =>
+    Effect.gen(function* () {
+      const bridge = yield* fresh()
+      yield* disableProject(bridge)
+      const credentials = Context.get((yield* Service).services, Credentials)
+      const issue = Effect.fnUntraced(function* (project_id: string) {
+        const order = { project_id, account_references: [], ttl: Duration.hours(1), reenroll_bridge_id: undefined }
+        return (yield* Effect.flip(credentials.issue(order, [yield* credentials.mint])))._tag
+      })
+      assert.strictEqual(yield* issue(bridge.project_id), "project_disabled")
+      assert.strictEqual(yield* issue(randomUUID()), "project_not_found")
+    })
+  )
+
   it.effect("may revoke a credential after its proof: the token lives on and the proof still replays", () =>
     Effect.gen(function* () {
       const { bridge, challenge } = yield* enrolled

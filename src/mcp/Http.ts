@@ -14,11 +14,12 @@ import {
   type CallToolResult,
   type McpHttpHandler
 } from "@modelcontextprotocol/server"
-import { ByteSize, Effect, Exit, Layer, Option } from "effect"
+import { ByteSize, Effect, Exit, Layer, Option, Schema } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Access } from "../access/Access.ts"
 import { credentialOf } from "../access/Challenges.ts"
 import { Settings } from "../Config.ts"
+import { isTooLarge } from "../edge/Form.ts"
 import { RateLimit } from "../edge/RateLimit.ts"
 import { version } from "../Package.ts"
 import type { Actor } from "../wire/Actor.ts"
@@ -43,6 +44,9 @@ interface Session {
   readonly call: (name: ToolName, given: Readonly<Record<string, unknown>>) => Promise<CallToolResult>
 }
 
+/** No cursor is ever handed out, so none is valid. By its own schema the SDK would call one of a wrong type its own failure. */
+const onePage = Schema.toStandardSchemaV1(Schema.Struct({ cursor: Schema.optional(Schema.Undefined) }))
+
 const protocol = ({ actor, call }: Session) => {
   const server = new Server(
     { name: "bridge-service", title: "Bridge Service", version },
@@ -52,7 +56,7 @@ const protocol = ({ actor, call }: Session) => {
       cacheHints: { "tools/list": { ttlMs: 300_000, cacheScope: "private" } }
     }
   )
-  server.setRequestHandler("tools/list", () => ({ tools: lists[actor.role] }))
+  server.setRequestHandler("tools/list", { params: onePage }, () => ({ tools: lists[actor.role] }))
   server.setRequestHandler("tools/call", ({ params }) =>
     toolFor(actor.role, params.name) === undefined
       ? Promise.reject(new ProtocolError(ProtocolErrorCode.InvalidParams, "Unknown tool"))
@@ -114,16 +118,17 @@ const notJson = HttpServerResponse.jsonUnsafe(
     id: null,
     error: { code: -32_700, message: "Parse error: the body is not JSON, or nested too deeply" }
   },
-  { status: 400 }
+  { status: 400, headers: { "cache-control": "no-store" } }
 )
 
 const bodyOf = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
   if (!isJsonContentType(request.headers["content-type"] ?? null)) return yield* refuse("unsupported_media_type")
   const text = yield* request.text.pipe(
     Effect.provideService(HttpServerRequest.MaxBodySize, largestBody),
-    Effect.catch(() => refuse("payload_too_large"))
+    Effect.asSome,
+    Effect.catch((error) => (isTooLarge(error) ? refuse("payload_too_large") : Effect.succeedNone))
   )
-  return parse(text)
+  return Option.flatMap(text, parse)
 })
 
 /** One exchange with the SDK; what it runs ends with this fiber. */

@@ -3,7 +3,7 @@
  * 4.3, RFC 8707 2): from here on an error goes back to the client.
  */
 import { Result } from "effect"
-import { expanded, parsed, readScopes, type Scope } from "../wire/Scopes.ts"
+import { expanded, parsed, readScopes, type Scope, wordsOf } from "../wire/Scopes.ts"
 import { type OAuthRefusal, refuse } from "./Errors.ts"
 import type { Parameters } from "./Parameters.ts"
 import { isChallenge } from "./Pkce.ts"
@@ -49,8 +49,8 @@ export const readRequest = (
 
 /** Nothing asked: the reading scopes, or all that a client may have whose scopes are others. Unknown words are left out. */
 const grantable = (asked: string | undefined, allowed: ReadonlyArray<Scope>) => {
-  const words = asked?.split(" ").filter((word) => word !== "" && word !== "offline_access") ?? []
-  if (words.length > 0) return expanded(parsed(words.join(" "))).filter((scope) => allowed.includes(scope))
+  const words = wordsOf(asked ?? "")
+  if (words.size > 0) return expanded(parsed(words)).filter((scope) => allowed.includes(scope))
   const usual = readScopes.filter((scope) => allowed.includes(scope))
   return usual.length > 0 ? usual : allowed
 }

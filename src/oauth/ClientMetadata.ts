@@ -24,14 +24,16 @@ export interface ClientMetadata {
 export const unattendedScopes: ReadonlyArray<Scope> = scopes.filter((scope) => scope !== "mobile:devices")
 
 const Texts = Schema.Array(Schema.String)
+/** Null says the same as nothing (RFC 7592 2.2), and is what many serializers write of a member without value. */
+const member = <S extends Schema.Constraint>(schema: S) => Schema.optional(Schema.NullOr(schema))
 const Declared = Schema.Struct({
   redirect_uris: Texts,
-  client_name: Schema.optional(Schema.String),
-  application_type: Schema.optional(Schema.String),
-  grant_types: Schema.optional(Texts),
-  response_types: Schema.optional(Texts),
-  token_endpoint_auth_method: Schema.optional(Schema.String),
-  token_endpoint_auth_methods_supported: Schema.optional(Texts),
+  client_name: member(Schema.String),
+  application_type: member(Schema.String),
+  grant_types: member(Texts),
+  response_types: member(Texts),
+  token_endpoint_auth_method: member(Schema.String),
+  token_endpoint_auth_methods_supported: member(Texts),
   software_statement: Schema.optional(Schema.Unknown)
 })
 const decode = Schema.decodeUnknownResult(Declared)
@@ -50,7 +52,7 @@ export const readMetadata = (document: unknown): Result.Result<ClientMetadata, M
       : Result.fail(refuse("invalid_redirect_uri", "redirect_uris is required: a list of text."))
   }
   const given = decoded.success
-  if (given.software_statement !== undefined) return Result.fail(refuse("unapproved_software_statement"))
+  if ((given.software_statement ?? null) !== null) return Result.fail(refuse("unapproved_software_statement"))
 
   // A document may offer a choice (OpenID Relying Party Metadata Choices): none is always the one we take.
   const methods = [given.token_endpoint_auth_method ?? "none", ...(given.token_endpoint_auth_methods_supported ?? [])]
@@ -60,7 +62,7 @@ export const readMetadata = (document: unknown): Result.Result<ClientMetadata, M
   if (!types.includes("authorization_code")) return unacceptable("grant_types has to contain authorization_code.")
   if (!(given.response_types ?? ["code"]).includes("code")) return unacceptable("response_types has to contain code.")
 
-  const application_type = given.application_type
+  const application_type = given.application_type ?? undefined
   if (application_type !== undefined && !Schema.is(ApplicationType)(application_type)) {
     return unacceptable("application_type is native or web.")
   }

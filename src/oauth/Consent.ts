@@ -2,7 +2,8 @@
  * The consent boundary (spec 4.10): a person shows a project token, sees what it would give away, and decides.
  *
  * 1. The token is used solely to pick the project and its role: the request keeps the token's id, nobody keeps the token.
- * 2. Scopes are cut to what the token has. What the page shows is what the grant will hold.
+ * 2. Scopes are cut to what the token has. What the page shows is what the grant will hold: where another tab has shown
+ *    another token since, the page comes again instead.
  * 3. Allowing makes the grant and its code in one transaction. A second click gets a new code for the same grant, as
  *    long as the client has not fetched the first: the browser only follows its last click.
  */
@@ -22,7 +23,7 @@ import { refuse } from "./Errors.ts"
 import { withAnswer } from "./RedirectUri.ts"
 import { resourceOf } from "./Resource.ts"
 import * as Store from "./RequestStore.ts"
-import { ConsentEnded, opened, type Submission, submitted, type Visit } from "./Visits.ts"
+import { addressOf, ConsentEnded, opened, type Submission, submitted, type Visit } from "./Visits.ts"
 
 /** Unknown, expired, revoked, mistyped or no project token at all: one answer. */
 export class WrongToken extends Data.TaggedError("WrongToken")<{ readonly page: ConsentPage }> {}
@@ -41,7 +42,15 @@ export interface ConsentPage {
   /** How long access lasts without use. */
   readonly idle: Duration.Duration
   /** Until a token was shown there is only the question for one. */
-  readonly project: { readonly name: string; readonly role: Role; readonly until: Date } | undefined
+  readonly project:
+    | { readonly token_id: string; readonly name: string; readonly role: Role; readonly until: Date }
+    | undefined
+}
+
+interface Decision extends Submission {
+  readonly decision: "allow" | "deny"
+  /** The project token of the page that the person saw; agents that never loaded it leave it out. */
+  readonly token_id?: string | undefined
 }
 
 type Lost = SharedRefusal<"bridge_persistence_error">
@@ -54,9 +63,7 @@ export class Consent extends Context.Service<
       visit: Submission & { readonly token: Redacted.Redacted<string> }
     ) => Effect.Effect<void, ConsentEnded | WrongToken | Lost>
     /** Answers where to send the browser. */
-    readonly decide: (
-      visit: Submission & { readonly decision: "allow" | "deny" }
-    ) => Effect.Effect<string, ConsentEnded | Lost>
+    readonly decide: (visit: Decision) => Effect.Effect<string, ConsentEnded | Lost>
   }
 >()("service/oauth/Consent") {
   static readonly layer = Layer.effect(
@@ -83,7 +90,12 @@ export class Consent extends Context.Service<
         project:
           request.project_id === null
             ? undefined
-            : { name: request.project_name!, role: request.role!, until: endOf(request, now) }
+            : {
+                token_id: request.project_token_id!,
+                name: request.project_name!,
+                role: request.role!,
+                until: endOf(request, now)
+              }
       })
 
       /** Never beyond the life of the project token. */
@@ -117,7 +129,7 @@ export class Consent extends Context.Service<
       }, persistence)
 
       const decide = Effect.fn("Consent.decide")(
-        function* (visit: Submission & { readonly decision: "allow" | "deny" }) {
+        function* (visit: Decision) {
           const now = yield* clock.now
           const { csrf, request } = yield* lock(visit, now)
           yield* submitted(visit, csrf)
@@ -134,6 +146,8 @@ export class Consent extends Context.Service<
             return denied
           }
           if (request.project_id === null) return yield* new ConsentEnded({ reason: "expired" })
+          if ((visit.token_id ?? request.project_token_id) !== request.project_token_id)
+            return addressOf(request.request_id)
           if (cut(request).length === 0) {
             yield* refuseClient(request, now)
             return denied

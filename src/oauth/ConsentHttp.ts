@@ -19,6 +19,7 @@ import { Authorize } from "./Authorize.ts"
 import { Consent } from "./Consent.ts"
 import { consentPage, type EndReason, endPage, returnPage } from "./Pages.ts"
 import { parametersOf } from "./Parameters.ts"
+import { addressOf } from "./Visits.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
@@ -78,7 +79,7 @@ const routes = HttpRouter.use((router) =>
           ? known.value
           : Redacted.make(Buffer.from(yield* salt).toString("base64url"))
         const { request_id } = yield* authorize.begin(queryOf(request), browser)
-        const response = redirect(`/oauth/consent?request=${request_id}`)
+        const response = redirect(addressOf(request_id))
         return Option.isSome(known) ? response : HttpServerResponse.setHeader(response, "set-cookie", remember(browser))
       }).pipe(
         Effect.catchTags({
@@ -109,7 +110,7 @@ const routes = HttpRouter.use((router) =>
         }
         const decision = form.get("decision")
         if (decision === "allow" || decision === "deny") {
-          return redirect(yield* consent.decide({ ...visit, decision }))
+          return redirect(yield* consent.decide({ ...visit, decision, token_id: form.get("token_id") }))
         }
         const key = `wrong project token ${(yield* Caller).address}`
         const wait = yield* limits.wait(key, wrongTokens)
@@ -118,7 +119,7 @@ const routes = HttpRouter.use((router) =>
         yield* consent
           .present({ ...visit, token })
           .pipe(Effect.tapErrorTag("WrongToken", () => limits.take(key, wrongTokens)))
-        return redirect(`/oauth/consent?request=${visit.request_id}`)
+        return redirect(addressOf(visit.request_id))
       }).pipe(
         Effect.catchTags({
           ConsentEnded: ({ reason }) => Effect.succeed(end(reason)),

@@ -12,12 +12,15 @@ import { isPassing, report } from "../edge/Report.ts"
 import { Caller } from "../wire/Headers.ts"
 import { Refusal } from "../wire/Refusal.ts"
 import { type OAuthRefusal, refuse } from "./Errors.ts"
-import { type Parameters, parametersOf } from "./Parameters.ts"
+import { type ParameterName, type Parameters, parametersOf } from "./Parameters.ts"
 
 export type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
 
-const anyOrigin = { "access-control-allow-origin": "*" }
+const anyOrigin = {
+  "access-control-allow-origin": "*",
+  "access-control-expose-headers": "WWW-Authenticate, Retry-After, X-Request-Id"
+}
 export const flatHeaders = { ...anyOrigin, "cache-control": "no-store", pragma: "no-cache" }
 
 export const flatRoutes = Effect.fnUntraced(function* (router: HttpRouter.HttpRouter) {
@@ -96,7 +99,7 @@ const answerTo = (cause: Cause.Cause<unknown>): Effect.Effect<Response> => {
     : Effect.as(report(cause), flat(refuse("server_error")))
 }
 
-/** The parameters of a form, each of them once. */
+/** The parameters of a form, each that is known once. */
 export const readParameters = Effect.fnUntraced(function* (request: Request) {
   const form = parametersOf(yield* readForm(request).pipe(Effect.catchTag("FormError", unread)))
   if (form.repeated.has("resource")) return yield* refuse("invalid_target", "Tokens are for one resource at a time.")
@@ -127,7 +130,7 @@ export const readMetadataBody = (request: Request) => {
   })
 }
 
-export const required = (form: Parameters, name: string) =>
+export const required = (form: Parameters, name: ParameterName) =>
   Option.match(Option.fromUndefinedOr(form.get(name)), {
     onNone: () => Effect.fail(refuse("invalid_request", `${name} is required.`)),
     onSome: Effect.succeed<string>

@@ -3,7 +3,7 @@ import { Effect, Redacted } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { Settings } from "../Config.ts"
 import { Refusal } from "../wire/Refusal.ts"
-import { parsed } from "../wire/Scopes.ts"
+import { parsed, wordsOf } from "../wire/Scopes.ts"
 import type { TokenSet } from "./AccessTokens.ts"
 import { Clients } from "./Clients.ts"
 import { Codes } from "./Codes.ts"
@@ -45,10 +45,11 @@ export const OAuthHttp = HttpRouter.use((router) =>
 
     const refresh = Effect.fnUntraced(function* (client_id: string, form: Parameters) {
       const refresh_token = Redacted.make(yield* required(form, "refresh_token"))
-      const scope = form.get("scope")
-      const scopes = scope === undefined ? undefined : parsed(scope)
-      if (scopes?.length === 0) return yield* refuse("invalid_scope")
-      return yield* refreshTokens.refresh({ client_id, refresh_token, scopes })
+      const words = wordsOf(form.get("scope") ?? "")
+      const scopes = parsed(words)
+      // What names no scope was not granted before (RFC 6749 6).
+      if (scopes.length < words.size) return yield* refuse("invalid_scope")
+      return yield* refreshTokens.refresh({ client_id, refresh_token, scopes: words.size === 0 ? undefined : scopes })
     })
 
     const token = Effect.fnUntraced(function* (request: Request) {

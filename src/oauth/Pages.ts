@@ -6,7 +6,7 @@ import { page } from "../site/Page.ts"
 import type { ErrorRedirect, NoRedirect } from "./Authorize.ts"
 import type { ConsentPage } from "./Consent.ts"
 import { destination } from "./RedirectUri.ts"
-import type { ConsentEnded } from "./Visits.ts"
+import { addressOf, type ConsentEnded } from "./Visits.ts"
 
 const words: Readonly<Record<Scope, { readonly text: string; readonly changes?: true }>> = {
   "context:read": { text: "See an overview: recent memory, open tasks, work receipts" },
@@ -79,7 +79,7 @@ const tokenField = (wrong: boolean) =>
 const askConsent = (name: string, view: ConsentPage, project: NonNullable<ConsentPage["project"]>) => {
   const { client, csrf, redirect_uri, request_id, scopes } = view
   const title = `Allow ${name} to use ${project.name}?`
-  const again = `/oauth/consent?request=${request_id}&other=1`
+  const again = `${addressOf(request_id)}&other=1`
   if (scopes.length === 0) {
     return page(
       title,
@@ -113,7 +113,7 @@ const askConsent = (name: string, view: ConsentPage, project: NonNullable<Consen
         })}
       </ul>
       <form method="post" action="/oauth/consent">
-        ${hidden(request_id, csrf)}
+        ${hidden(request_id, csrf)}<input type="hidden" name="token_id" value="${project.token_id}" />
         <div class="buttons">
           <button class="primary" name="decision" value="allow">Allow</button>
           <button name="decision" value="deny">Deny</button>

@@ -18,7 +18,7 @@ export const isAcceptable = (uri: string, application_type: ApplicationType | un
   const url = new URL(uri)
   if (url.username !== "" || url.password !== "") return false
   // They are appended to the query: a client must not find two of them.
-  if (["code", "state", "iss", "error"].some((name) => url.searchParams.has(name))) return false
+  if (["code", "state", "iss", "error", "error_description"].some((name) => url.searchParams.has(name))) return false
   if (url.protocol === "https:") return /^https:\/\/[^/?]/.test(uri)
   if (application_type === "web") return false
   return loopback.test(uri) || isPrivateUse(url)

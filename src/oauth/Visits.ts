@@ -11,6 +11,9 @@ import { equal, sha256 } from "../crypto/Sha256.ts"
 import { hasPassed } from "../wire/Instant.ts"
 import type { Request } from "./RequestStore.ts"
 
+/** The page, at the issuer's origin. */
+export const addressOf = (request_id: string): string => `/oauth/consent?request=${request_id}`
+
 /** Why there is nothing to decide; the person has to start again from the app. */
 export class ConsentEnded extends Data.TaggedError("ConsentEnded")<{
   readonly reason: "unknown" | "expired" | "other_browser" | "answered" | "too_many_tries"

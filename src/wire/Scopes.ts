@@ -34,8 +34,13 @@ export const expanded = (given: Iterable<string>): ReadonlyArray<Scope> => {
   return scopes.filter((scope) => asked.has(scope) || asked.has(scope.replace(/:read$/, ":write")))
 }
 
-/** A space-separated list (RFC 6749 3.3); words that name no scope are left out. */
-export const parsed = (text: string): ReadonlyArray<Scope> => {
-  const words = new Set(text.split(" "))
-  return scopes.filter((scope) => words.has(scope))
+/** The words of a `scope` (RFC 6749 3.3), each once. `offline_access` is none: it asks for nothing that a scope decides. */
+export const wordsOf = (scope: string): ReadonlySet<string> => {
+  const words = new Set(scope.split(" "))
+  words.delete("")
+  words.delete("offline_access")
+  return words
 }
+
+/** Words that name no scope are left out. */
+export const parsed = (words: ReadonlySet<string>): ReadonlyArray<Scope> => scopes.filter((scope) => words.has(scope))

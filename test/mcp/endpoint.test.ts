@@ -120,6 +120,31 @@ layer(Service.layer)("the MCP endpoint", (it) => {
       const { token: bearer, url } = yield* agent
       const answer = yield* send(`${url}/mcp`, { bearer, headers: accept, body: "{" })
       assert.deepStrictEqual([answer.status, answer.body.error.code], [400, -32_700])
+      assert.strictEqual(answer.headers.get("cache-control"), "no-store")
+    })
+  )
+
+  it.effect("a body that is no UTF-8 is a parse error", () =>
+    Effect.gen(function* () {
+      const { token, url } = yield* agent
+      const answer = yield* Effect.promise(() =>
+        fetch(`${url}/mcp`, {
+          method: "POST",
+          headers: { ...accept, "content-type": "application/json", authorization: `Bearer ${token}` },
+          body: Buffer.from('{"jsonrpc":"2.0","id":"é","method":"ping"}', "latin1")
+        })
+      )
+      const { error } = yield* Effect.promise(() => answer.json() as Promise<any>)
+      assert.deepStrictEqual([answer.status, error.code], [400, -32_700])
+    })
+  )
+
+  it.effect("tools/list is one page: a cursor is invalid", () =>
+    Effect.gen(function* () {
+      for (const cursor of ["x", "", 5, null]) {
+        const { body } = yield* (yield* agent).post("tools/list", { cursor })
+        assert.strictEqual(body.error.code, -32_602)
+      }
     })
   )
 

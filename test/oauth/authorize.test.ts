@@ -158,6 +158,15 @@ layer(Service.layer)("an authorization request", (it) => {
     })
   )
 
+  it.effect("with a parameter that means nothing here twice is as good as without", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const query = authorizeQuery({ client_id: yield* makeClient(service) })
+      const answer = yield* new Browser(service.url).authorize(`${query}&audience=a&audience=b`)
+      assert.strictEqual(answer.status, 200, answer.text)
+    })
+  )
+
   it.effect("of a client that registered itself goes back only by the person's hand", () =>
     Effect.gen(function* () {
       const service = yield* Service
@@ -418,6 +427,19 @@ layer(Service.layer)("the consent page", (it) => {
       const other = yield* makeToken(service, { role: "reader" })
       const bound = yield* browser.submit(again, { project_token: other.token })
       assert.include(bound.text, "Reader")
+    })
+  )
+
+  it.effect("allows nothing that it has not shown: after another token in another tab it comes again", () =>
+    Effect.gen(function* () {
+      const { browser, page, service, token } = yield* open()
+      const reader = yield* makeToken(service, { role: "reader" })
+      const shown = yield* browser.submit(page, { project_token: reader.token })
+      yield* browser.submit(page, { project_token: token })
+      const again = yield* browser.submit(shown, { decision: "allow" })
+      assert.strictEqual(again.status, 200)
+      assert.include(again.text, "Contributor")
+      assert.strictEqual((yield* browser.submit(again, { decision: "allow" })).status, 303)
     })
   )
 

@@ -171,6 +171,28 @@ layer(Registering)("dynamic registration", (it) => {
     })
   )
 
+  it.effect("takes null for nothing", () =>
+    Effect.gen(function* () {
+      const nothing = Object.fromEntries(
+        [
+          "client_name",
+          "application_type",
+          "grant_types",
+          "response_types",
+          "token_endpoint_auth_method",
+          "software_statement"
+        ].map((name) => [name, null])
+      )
+      const { body, status } = yield* register({ redirect_uris: ["http://localhost/cb"], ...nothing })
+      assert.strictEqual(status, 201)
+      assert.deepEqual(
+        [body.client_name, body.token_endpoint_auth_method, body.grant_types],
+        ["Unnamed client", "none", ["authorization_code", "refresh_token"]]
+      )
+      assert.notProperty(body, "application_type")
+    })
+  )
+
   it.effect("keeps the usable redirect URIs of a mixed list", () =>
     Effect.gen(function* () {
       const { body } = yield* register({ redirect_uris: ["http://localhost/cb", "odd:thing", "http://example.com/cb"] })
@@ -629,6 +651,7 @@ describe("redirect URIs", () => {
     "",
     "https://a.test/ x",
     "https://a.test/?code=1",
+    "https://a.test/?error_description=1",
     "http://127.0.0.1@evil.test/",
     "https://a.test\\@b.test/"
   ])("may not be %s", (uri) => assert.isFalse(isAcceptable(uri, undefined)))

@@ -82,10 +82,12 @@ const mcpRemote = Effect.fnUntraced(function* (service: Service["Service"]) {
       return stdout.split("\n").find((line) => line.includes(own))!
     })
 
-  /** The addresses that it would have opened, once there are so many of them. */
+  /** The addresses that it would have opened, once there are so many and it listens for who comes back from the last. */
   const opened = Effect.fnUntraced(function* (count: number) {
     const found = () => stderr.match(/http\S+\/authorize\?\S+/g) ?? []
-    yield* until(() => found().length >= count)
+    // While it is signed in nothing listens, and the next address is shown before something does again.
+    const listened = () => stderr.match(/OAuth callback server running/g) ?? []
+    yield* until(() => found().length >= count && listened().length >= count)
     return found()
   })
   const started = yield* Effect.cached(

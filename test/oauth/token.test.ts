@@ -242,6 +242,26 @@ layer(Service.layer)("a refresh token", (it) => {
     })
   )
 
+  it.effect("was not granted a scope that does not exist", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, refresh_token } = yield* signIn(service)
+      const unknown = yield* refresh(service, { client_id, refresh_token, scope: "memory:read openid" })
+      assert.deepEqual([unknown.status, unknown.body.error], [400, "invalid_scope"])
+      const narrow = yield* refresh(service, { client_id, refresh_token, scope: "memory:read offline_access" })
+      assert.strictEqual(narrow.body.scope, "memory:read")
+    })
+  )
+
+  it.effect("asked for offline_access alone is asked for all that was granted", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, refresh_token } = yield* signIn(service)
+      const { body } = yield* refresh(service, { client_id, refresh_token, scope: "offline_access" })
+      assert.strictEqual(body.scope, "context:read memory:read tasks:read documents:read")
+    })
+  )
+
   it.effect("expires after 30 days without use, and 90 days after consent at the latest", () =>
     Effect.gen(function* () {
       const service = yield* Service
@@ -328,6 +348,10 @@ layer(Service.layer)("the token endpoint", (it) => {
       assert.match(answer.body.error_description, /^[\x20-\x21\x23-\x5b\x5d-\x7e]+$/)
       assert.strictEqual(answer.headers.get("cache-control"), "no-store")
       assert.strictEqual(answer.headers.get("access-control-allow-origin"), "*")
+      assert.strictEqual(
+        answer.headers.get("access-control-expose-headers"),
+        "WWW-Authenticate, Retry-After, X-Request-Id"
+      )
     })
   )
 
