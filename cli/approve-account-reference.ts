@@ -1,4 +1,4 @@
-import { Effect, Option } from "effect"
+import { Effect } from "effect"
 import { Flag } from "effect/cli"
 import { command, using } from "./command.ts"
 import * as Flags from "./flags.ts"
@@ -13,11 +13,11 @@ export const approveAccountReference = command("approve-account-reference", {
   },
   run: ({ label, project, reference }) =>
     using(({ projects }) =>
-      Effect.as(projects.approveReference(project, reference, label), {
+      Effect.map(projects.approveReference(project, reference, label), (approved) => ({
         project_id: project,
         reference,
-        label: Option.getOrNull(label)
-      })
+        label: approved.label
+      }))
     ),
   print: (approved) => [
     ...facts(approved),

@@ -1,7 +1,7 @@
 /** What `doctor` looks at, the near before the far. It creates nothing, migrates nothing, and sends nothing. */
 import { Effect } from "effect"
 import * as fs from "node:fs"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import { databasePlace, Settings, unusualLifetimes } from "../src/Config.ts"
 import { check } from "./check.ts"
 import { database } from "./databaseChecks.ts"
@@ -17,7 +17,9 @@ const all = Effect.gen(function* () {
   const { dataDir, url } = yield* databasePlace
   if (url === undefined && !fs.existsSync(join(dataDir, "secrets.env"))) {
     return [
-      check("data_folder", "warn", `${dataDir} holds no service yet: npm start, or any other command, begins one.`)
+      mayWrite(dataDir)
+        ? check("data_folder", "warn", `${dataDir} holds no service yet: npm start, or any other command, begins one.`)
+        : check("data_folder", "fail", `${dataDir} cannot be made or written: name another SERVICE_DATA_DIR.`)
     ]
   }
   return yield* Effect.provide(configured(dataDir, url === undefined), Settings.layer)
@@ -39,6 +41,17 @@ const configured = Effect.fnUntraced(function* (dataDir: string, embedded: boole
     ...below!
   ]
 })
+
+/** Into the folder, or into the nearest one above that is there. */
+const mayWrite = (folder: string): boolean => {
+  if (!fs.existsSync(folder)) return mayWrite(dirname(folder))
+  try {
+    fs.accessSync(folder, fs.constants.W_OK | fs.constants.X_OK)
+    return fs.statSync(folder).isDirectory()
+  } catch {
+    return false
+  }
+}
 
 const files = (dataDir: string) => {
   const file = join(dataDir, "secrets.env")

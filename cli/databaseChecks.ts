@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { Audit } from "../src/audit/Audit.ts"
 import { Settings } from "../src/Config.ts"
 import { DatabaseClock } from "../src/database/Clock.ts"
-import { Database, durability, reachable } from "../src/database/Database.ts"
+import { allowed, Database, durability, reachable } from "../src/database/Database.ts"
 import { review } from "../src/database/Migrations.ts"
 import { longPersistence } from "../src/database/Persistence.ts"
 import { networks, trusts } from "../src/edge/Addresses.ts"
@@ -20,7 +20,7 @@ const asked = Effect.gen(function* () {
   const { dedicated } = yield* Database
   const clock = yield* DatabaseClock
   yield* reachable
-  const inside = yield* dedicated(Effect.all([serverVersion, durable, migrations])).pipe(longPersistence)
+  const inside = yield* dedicated(Effect.all([serverVersion, durable, migrations])).pipe(allowed, longPersistence)
   const isComplete = inside.every(({ name, status }) => name !== "migrations" || status === "ok")
   return [...inside, timeOf(yield* clock.offset), ...(isComplete ? yield* forwarded : [])]
 })
@@ -42,12 +42,22 @@ const durable = Effect.map(durability, (settings) => {
     : check("durability", "fail", `Turn on ${off.join(", ")}: a power cut can undo revocations.`)
 })
 
-const migrations = Effect.map(review(), ({ changed, pending }) => {
+const migrations = Effect.gen(function* () {
+  const { changed, pending } = yield* review()
   if (changed.length > 0)
     return check("migrations", "fail", `Changed after they ran: ${changed.join(", ")}; restore them.`)
-  return pending.length === 0
-    ? check("migrations", "ok", "The schema is up to date.")
-    : check("migrations", "warn", `Not run yet: ${pending.join(", ")}; service-admin migrate, or the next start, does.`)
+  if (pending.length === 0) return check("migrations", "ok", "The schema is up to date.")
+  return (yield* mayCreate)
+    ? check("migrations", "warn", `Not run yet: ${pending.join(", ")}; service-admin migrate, or the next start, does.`)
+    : check("migrations", "fail", "The account in DATABASE_URL may not create tables there: let it own the database.")
+})
+
+const mayCreate = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [right] = yield* rows(Schema.Struct({ given: Schema.Boolean }))(
+    sql`select coalesce(has_schema_privilege(current_schema(), 'create'), false) as given`
+  )
+  return right!.given
 })
 
 const timeOf = (offset: number) => {

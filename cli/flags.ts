@@ -74,7 +74,7 @@ export const count = (name: string, most: number, description: string) =>
 /** `45s`, `30m`, `1h`, `7d`: whole, from one second to ten years. */
 export const lifetime = (description: string) =>
   Flag.String("ttl").pipe(
-    Flag.filterMap(lifetimeOf, () => "expected a lifetime such as 45s, 30m, 1h or 7d"),
+    Flag.filterMap(lifetimeOf, () => "expected a lifetime such as 45s, 30m, 1h or 7d, at most 3650d"),
     Flag.withMetavar("45s|30m|1h|7d"),
     Flag.withDescription(description)
   )

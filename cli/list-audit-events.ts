@@ -1,4 +1,4 @@
-import { Option } from "effect"
+import { Effect, Option } from "effect"
 import { Flag } from "effect/cli"
 import { command, using } from "./command.ts"
 import * as Flags from "./flags.ts"
@@ -10,7 +10,13 @@ export const listAuditEvents = command("list-audit-events", {
     project: Flags.project.pipe(Flag.optional),
     limit: Flags.count("limit", 10_000, "How many at most (100)").pipe(Flag.withDefault(100))
   },
-  run: ({ limit, project }) => using(({ audit }) => audit.list(Option.getOrUndefined(project), limit)),
+  run: ({ limit, project }) =>
+    using(({ audit, projects }) =>
+      Effect.andThen(
+        Effect.transposeOption(Option.map(project, projects.find)),
+        audit.list(Option.getOrUndefined(project), limit)
+      )
+    ),
   print: (events) => [
     ...table(events, ["at", "action", "outcome", "code", "count", "actor", "subject"], "Nothing has happened yet."),
     next("list-audit-events --project ID --limit N --json")

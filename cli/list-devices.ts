@@ -5,7 +5,10 @@ import { next, table } from "./print.ts"
 
 export const listDevices = command("list-devices", {
   description: "List the phones of a project that receive notifications",
-  flags: { project: Flags.project, limit: Flags.count("limit", 1000, "How many").pipe(Flag.withDefault(100)) },
+  flags: {
+    project: Flags.project,
+    limit: Flags.count("limit", 1000, "How many at most (100)").pipe(Flag.withDefault(100))
+  },
   run: ({ limit, project }) => using(({ devices }) => devices.list(project, limit)),
   print: (devices) => [
     ...table(

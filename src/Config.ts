@@ -41,6 +41,14 @@ const commaSeparated = (name: string) =>
 const optionalText = (name: string) =>
   Config.option(Config.NonEmptyString(name)).pipe(Config.map(Option.getOrUndefined))
 const optionalSecret = (name: string) => Config.option(secret(name)).pipe(Config.map(Option.getOrUndefined))
+const requiredSecret = (name: string) =>
+  optionalSecret(name).pipe(
+    Config.mapEffect((value) =>
+      value === undefined
+        ? invalid(`${name} is not set: 32 bytes or more, such as the output of openssl rand -base64 32.`)
+        : Effect.succeed(value)
+    )
+  )
 const onOff = (name: string, byDefault: "on" | "off") =>
   Config.Literals(["on", "off"], name).pipe(
     Config.withDefault(byDefault),
@@ -84,13 +92,17 @@ const http = Config.all({
   logLevel: Config.LogLevel("SERVICE_LOG_LEVEL").pipe(Config.withDefault("Info" as const))
 })
 
+const isPostgres = (text: string) => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text)
+
 const database = Config.all({
   url: Config.option(Config.Redacted("DATABASE_URL")).pipe(
     Config.map(Option.getOrUndefined),
     Config.mapEffect((url) =>
-      url === undefined || /^postgres(ql)?:\/\//.test(Redacted.value(url))
+      url === undefined || isPostgres(Redacted.value(url))
         ? Effect.succeed(url)
-        : invalid("DATABASE_URL is an address such as postgres://user:password@host:5432/database.")
+        : invalid(
+            "DATABASE_URL is an address such as postgres://user:password@host:5432/database; in a password / is %2F, ? is %3F and # is %23."
+          )
     )
   ),
   dataDir: Config.NonEmptyString("SERVICE_DATA_DIR").pipe(
@@ -112,9 +124,9 @@ const audit = Config.all({
 })
 
 const bridge = Config.all({
-  enrollmentSecret: secret("SERVICE_BRIDGE_ENROLLMENT_SECRET"),
+  enrollmentSecret: requiredSecret("SERVICE_BRIDGE_ENROLLMENT_SECRET"),
   enrollmentSecretPrevious: optionalSecret("SERVICE_BRIDGE_ENROLLMENT_SECRET_PREVIOUS"),
-  tokenSecret: secret("SERVICE_BRIDGE_TOKEN_SECRET"),
+  tokenSecret: requiredSecret("SERVICE_BRIDGE_TOKEN_SECRET"),
   tokenSecretPrevious: optionalSecret("SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS"),
   challengeTtl: seconds("SERVICE_BRIDGE_CHALLENGE_TTL_SECONDS", 600),
   tokenTtl: seconds("SERVICE_BRIDGE_TOKEN_TTL_SECONDS", 86_400),
@@ -296,12 +308,12 @@ const check = Effect.fnUntraced(function* ({ bridge, database, http, mcp, oauth 
   if (Redacted.value(bridge.enrollmentSecret) === Redacted.value(bridge.tokenSecret)) {
     return yield* invalid("SERVICE_BRIDGE_ENROLLMENT_SECRET and SERVICE_BRIDGE_TOKEN_SECRET must differ.")
   }
-  const wildcard = http.host === "0.0.0.0" || http.host === "::"
-  if (http.baseUrl === undefined && wildcard) {
-    return yield* invalid("SERVICE_BASE_URL is required when SERVICE_HOST is a wildcard address.")
-  }
   const host = http.host.includes(":") ? `[${http.host}]` : http.host
-  const baseUrl = yield* origin("SERVICE_BASE_URL", http.baseUrl ?? `http://${host}:${http.port}`)
+  const own = `http://${host}:${http.port}`
+  if (http.baseUrl === undefined && !(URL.canParse(own) && isLoopback(new URL(own)))) {
+    return yield* invalid("SERVICE_BASE_URL is required when SERVICE_HOST is no loopback address.")
+  }
+  const baseUrl = yield* origin("SERVICE_BASE_URL", http.baseUrl ?? own)
   const authUrl = oauth.authUrl === undefined ? baseUrl : yield* origin("SERVICE_AUTH_URL", oauth.authUrl)
   // Anybody may register a client: by default only where nobody else can reach the service.
   const local = database.url === undefined && isLoopback(baseUrl)

@@ -8,6 +8,7 @@ import { randomBytes } from "node:crypto"
 import {
   chmodSync,
   closeSync,
+  existsSync,
   fsyncSync,
   linkSync,
   mkdirSync,
@@ -41,6 +42,7 @@ export const generatedSecrets = Effect.fnUntraced(function* (dataDir: string) {
 
 /** Written beside and linked into place: two first starts at once agree on one file, and nobody reads half of it. */
 const createOnce = (file: string): boolean => {
+  if (existsSync(file)) return false
   const draft = `${file}.${process.pid}`
   const descriptor = openSync(draft, "w", 0o600)
   try {

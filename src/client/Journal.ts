@@ -52,7 +52,10 @@ const make = (folder: string) => {
       if (content === undefined) return undefined
       return yield* Effect.mapError(
         decode(content),
-        () => new FolderError({ message: `${path} is not what this version wrote; restore it from a backup.` })
+        () =>
+          new FolderError({
+            message: `${path} is not what this version wrote: use the one that did, or enroll again into another folder.`
+          })
       )
     })
     const write = (value: A) =>
@@ -80,17 +83,17 @@ const create = async (folder: string) => {
 
 /** PostgreSQL and ssh do the same: a secret that others can read has to be noticed, not used. */
 const privately = Effect.fnUntraced(function* (folder: string) {
-  const { mode } = yield* attempt(folder, () => fs.stat(folder))
-  if ((mode & 0o077) !== 0) {
+  const found = yield* attempt(folder, () => fs.stat(folder).catch(absent))
+  if (found === undefined) {
+    return yield* new FolderError({ message: `There is no folder ${folder}: \`bridge enroll\` makes it.` })
+  }
+  if ((found.mode & 0o077) !== 0) {
     return yield* new FolderError({ message: `Others may open ${folder}: chmod 700 it, or name another folder.` })
   }
 })
 
 const readPrivate = async (path: string) => {
-  const file = await fs.open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return undefined
-    throw error
-  })
+  const file = await fs.open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(absent)
   if (file === undefined) return undefined
   try {
     if (((await file.stat()).mode & 0o077) !== 0) throw new Error("others may read it; chmod 600 it")
@@ -98,6 +101,11 @@ const readPrivate = async (path: string) => {
   } finally {
     await file.close()
   }
+}
+
+const absent = (error: NodeJS.ErrnoException) => {
+  if (error.code === "ENOENT") return undefined
+  throw error
 }
 
 const replace = async (folder: string, path: string, content: string) => {

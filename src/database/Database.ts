@@ -5,7 +5,7 @@
  */
 import { PgClient } from "@effect/sql-pg"
 import { Context, Data, type Duration, Effect, Layer, Schedule, Schema } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
+import { SqlClient, SqlError } from "effect/sql"
 import { Settings } from "../Config.ts"
 import { rows } from "../wire/Rows.ts"
 import { managedPostgres } from "./ManagedPostgres.ts"
@@ -91,8 +91,22 @@ export class DatabaseUnreachable extends Data.TaggedError("DatabaseUnreachable")
 export const migrateSoon = Effect.gen(function* () {
   const { dedicated } = yield* Database
   yield* reachable
-  return yield* dedicated(migrate()).pipe(longPersistence)
+  return yield* dedicated(migrate()).pipe(allowed, longPersistence)
 })
+
+/** It lets its account in, and then does not let it work. */
+export class DatabaseForbids extends Data.TaggedError("DatabaseForbids")<{ readonly message: string }> {}
+
+/** For commands: a missing right is the operator's to give, no defect. */
+export const allowed = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.catchIf(
+    self,
+    (error) => SqlError.isSqlError(error) && error.reason._tag === "AuthorizationError",
+    () =>
+      new DatabaseForbids({
+        message: "The account in DATABASE_URL may not create tables there, or not use them: let it own the database."
+      })
+  )
 
 /** A first answer within ten seconds. */
 export const reachable = Effect.gen(function* () {

@@ -18,15 +18,16 @@ export class Projects extends Context.Service<
   {
     readonly create: (name: string) => Effect.Effect<{ readonly project_id: string; readonly name: string }, Lost>
     readonly list: Effect.Effect<ReadonlyArray<Project>, Lost>
+    readonly find: (project_id: string) => Effect.Effect<Project, NoProject>
     /** A disabled project refuses everything at once and deletes nothing; `enable` undoes it. Both may be repeated. */
     readonly disable: (project_id: string) => Effect.Effect<Project, NoProject>
     readonly enable: (project_id: string) => Effect.Effect<Project, NoProject>
-    /** May be repeated; approving a withdrawn reference approves it anew. */
+    /** May be repeated; approving a withdrawn reference approves it anew. Without a label it keeps the one it has. */
     readonly approveReference: (
       project_id: string,
       reference: string,
       label: Option.Option<string>
-    ) => Effect.Effect<void, NoProject>
+    ) => Effect.Effect<AccountReference, NoProject>
     readonly listReferences: (project_id: string) => Effect.Effect<ReadonlyArray<AccountReference>, NoProject>
     /** Also revokes the unclaimed credentials that carry it, and answers their ids. Identities stay. */
     readonly withdrawReference: (
@@ -84,6 +85,7 @@ export class Projects extends Context.Service<
           yield* existing(project_id)
           const approved = yield* store.approve(project_id, reference, Option.getOrNull(label), now)
           if (approved.length > 0) yield* done(now, "account_reference.approved", project_id, { reference })
+          return Option.getOrThrow(yield* store.findReference(project_id, reference))
         },
         sql.withTransaction,
         persistence
@@ -111,6 +113,7 @@ export class Projects extends Context.Service<
       return {
         create,
         list: store.list.pipe(persistence, Effect.withSpan("Projects.list")),
+        find: Effect.fn("Projects.find")(existing, persistence),
         disable: setDisabled(true),
         enable: setDisabled(false),
         approveReference,

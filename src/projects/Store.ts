@@ -61,6 +61,13 @@ export const make = (sql: SqlClient.SqlClient) => {
           or a.label is distinct from coalesce(excluded.label, a.label)
       returning reference`)
 
+  const findReference = (project_id: string, reference: string) =>
+    firstRow(AccountReference)(sql`
+      select reference, label, approved_at, withdrawn_at
+        from approved_account_reference
+       where project_id = ${project_id}::uuid
+         and reference = ${reference}`)
+
   const listReferences = (project_id: string) =>
     rows(AccountReference)(sql`
       select reference, label, approved_at, withdrawn_at
@@ -95,5 +102,15 @@ export const make = (sql: SqlClient.SqlClient) => {
          and revoked_at is null
       returning credential_id`)
 
-  return { insert, list, find, setDisabled, approve, listReferences, withdraw, revokeUnclaimedCredentials }
+  return {
+    insert,
+    list,
+    find,
+    setDisabled,
+    approve,
+    findReference,
+    listReferences,
+    withdraw,
+    revokeUnclaimedCredentials
+  }
 }

@@ -37,8 +37,7 @@ export const bridges = ({ base_url }: Deployment): Html =>
             "npm run -s bridge -- run --state bridge-state"
           ].join("\n")
         )}`,
-        html`Ask who it is.
-        ${block([`curl ${base_url}/bridge/v1/tokens/self \\`, '  -H "Authorization: Bearer $BRIDGE_TOKEN"'].join("\n"))}`
+        html`Ask who it is. ${block("npm run -s bridge -- status --state bridge-state")}`
       )
     ),
     topic(

@@ -121,14 +121,28 @@ describe("a configuration that is incomplete exits with 78", () => {
   it("for a secret that is missing, short or used twice, and a DATABASE_URL that is none", async () => {
     const same = { SERVICE_BRIDGE_TOKEN_SECRET: secrets.SERVICE_BRIDGE_ENROLLMENT_SECRET }
     const short = { SERVICE_BRIDGE_TOKEN_SECRET: "short" }
+    const slash = { DATABASE_URL: "postgres://bridge:hunter/2@localhost/x" }
     const ends = await Promise.all([
-      ...[short, same, { DATABASE_URL: "localhost" }].map((env) =>
+      ...[short, same, { DATABASE_URL: "localhost" }, slash].map((env) =>
         service.on("postgres", env).run("list-projects", "--json")
       ),
       serviceAdmin(["list-projects", "--json"], { DATABASE_URL: "postgres://localhost/x" }).ended
     ])
     for (const ended of ends) expect(refusal(ended)).toEqual([78, "configuration_error"])
     expect(ends[0]!.stderr).not.toContain('"short"')
+    expect(ends[3]!.stderr).not.toContain("hunter")
+    expect(ends[4]!.stderr).toContain("SERVICE_BRIDGE_ENROLLMENT_SECRET is not set")
+  })
+  it("for a host that others reach, without the address by which they do", async () => {
+    const ends = await Promise.all(
+      ["0.0.0.0", "::", "192.0.2.1", "two words"].map((SERVICE_HOST) =>
+        service.on("postgres", { SERVICE_HOST }).run("list-projects", "--json")
+      )
+    )
+    for (const ended of ends) {
+      expect(refusal(ended)).toEqual([78, "configuration_error"])
+      expect(ended.stderr).toContain("SERVICE_BASE_URL is required when SERVICE_HOST is no loopback address.")
+    }
   })
   it("for a data folder beside a folder that was deleted", async () => {
     const ended = await serviceAdmin(["list-projects", "--json"], {}, `cd "$(mktemp -d)" && rmdir "$PWD"`).ended
@@ -155,6 +169,7 @@ describe("projects and account references", () => {
       reference,
       label: "Acme"
     })
+    expect(result(await withReference("approve-account-reference")).label).toBe("Acme")
     const withdrawn = { project_id, reference, revoked_credentials: [] }
     expect(result(await withReference("withdraw-account-reference"))).toEqual(withdrawn)
     expect(result(await json("list-account-references", "--project", project_id)).items).toEqual([
@@ -162,12 +177,13 @@ describe("projects and account references", () => {
     ])
   })
   it("what is not there is refused with its code", async () => {
-    const [project, credential, bridge] = await Promise.all([
+    const [project, audit, credential, bridge] = await Promise.all([
       json("list-account-references", "--project", nobody),
+      json("list-audit-events", "--project", nobody),
       json("revoke-bridge-enrollment-credential", "--credential", nobody),
       json("show-bridge", "--project", project_id, "--bridge", "absent")
     ])
-    expect(refusal(project!)).toEqual([1, "project_not_found"])
+    for (const ended of [project!, audit!]) expect(refusal(ended)).toEqual([1, "project_not_found"])
     expect(refusal(credential!)).toEqual([1, "credential_not_found"])
     expect(refusal(bridge!)).toEqual([1, "bridge_not_found"])
   })

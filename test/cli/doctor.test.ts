@@ -1,8 +1,10 @@
 /** `doctor` finds what is wrong, says what to do, and changes nothing. */
-import { chmodSync, existsSync, mkdtempSync, rmSync } from "node:fs"
+import { Effect, References } from "effect"
+import { chmodSync, existsSync, mkdtempSync, rmSync, statSync, utimesSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, expect, it } from "vitest"
+import { generatedSecrets } from "../../src/Secrets.ts"
 import { refusal, result, secrets, serviceAdmin, startService, type TestService } from "../support/ServiceAdmin.ts"
 
 let service: TestService
@@ -36,6 +38,21 @@ afterAll(async () => {
 it("before the first start there is nothing to examine, and afterwards still nothing", async () => {
   expect(examined(await embedded("doctor", "--json"))).toEqual({ ...fine, warn: ["data_folder"] })
   expect(existsSync(data)).toBe(false)
+})
+
+it("a data folder that cannot be made is found before the first start", async () => {
+  const SERVICE_DATA_DIR = join(import.meta.filename, "data")
+  const ended = await serviceAdmin(["doctor", "--json"], { SERVICE_DATA_DIR }).ended
+  expect(examined(ended)).toEqual({ ...fine, code: 1, ok: false, fail: ["data_folder"] })
+})
+
+it("secrets that are there are read, and nothing is written beside them", async () => {
+  const kept = mkdtempSync(join(folder, "kept-"))
+  const read = generatedSecrets(kept).pipe(Effect.provideService(References.MinimumLogLevel, "None"))
+  await Effect.runPromise(read)
+  utimesSync(kept, 0, 0)
+  await Effect.runPromise(read)
+  expect(statSync(kept).mtimeMs).toBe(0)
 })
 
 it("the embedded database is in order once a command has made it, and its secrets are kept from others", async () => {
@@ -131,6 +148,23 @@ it("a database that is too old, and whose clock is two minutes ahead or behind, 
   expect(said(await service.on("odd").run("doctor", "--json"))["clock"]).toMatch(
     /^warn The database is 1(20|19)\.\d s behind: /
   )
+})
+
+it("a database that its account may not work with is found, and ends a command with 78", async () => {
+  await service.create("foreign_owned")
+  await service.query("postgres", "create role guest login")
+  const { DATABASE_URL } = service.on("foreign_owned").shell().env
+  const guest = (...args: ReadonlyArray<string>) =>
+    service.on("", { DATABASE_URL: DATABASE_URL.replace(/\/\/\w+@/, "//guest@") }).run(...args, "--json")
+  const may = "let it own the database."
+  expect(said(await guest("doctor"))["migrations"]).toBe(
+    `fail The account in DATABASE_URL may not create tables there: ${may}`
+  )
+  result(await service.on("foreign_owned").run("migrate", "--json"))
+  expect(said(await guest("doctor"))["database"]).toBe(
+    `fail The account in DATABASE_URL may not create tables there, or not use them: ${may}`
+  )
+  expect(refusal(await guest("list-projects"))).toEqual([78, "database_forbids"])
 })
 
 it("a proxy that does not say who asks is seen in who has called", async () => {

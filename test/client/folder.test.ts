@@ -3,7 +3,7 @@ import { assert, it, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { chmodSync, readdirSync, statSync, writeFileSync } from "node:fs"
+import { chmodSync, existsSync, readdirSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Journal } from "../../src/client/Journal.ts"
 import { makeProject } from "../support/Bridge.ts"
@@ -65,6 +65,15 @@ for (const [what, name, mode] of [
     })
   )
 }
+
+it.effect("a look into a folder that is not there is told how one is made, and makes none", () =>
+  Effect.gen(function* () {
+    const path = join(yield* folder, "none")
+    const refused = yield* Effect.flip(Layer.build(Journal.layerReading(path)))
+    assert.strictEqual(refused.message, `There is no folder ${path}: \`bridge enroll\` makes it.`)
+    assert.isFalse(existsSync(path))
+  })
+)
 
 it.effect("a state that this version did not write is refused and left as it is", () =>
   Effect.gen(function* () {
