@@ -111,7 +111,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
       assert.deepInclude(requests, {
         'method="POST",route="/bridge/v1/enrollment/challenges",status="201"': 1,
         'method="POST",route="/mcp",status="200"': 2,
-        'method="other",route="unknown",status="404"': 3,
+        'method="other",route="unknown",status="404"': 9,
         'method="other",route="/healthz",status="405"': 1
       })
       assert.strictEqual(values(page, "service_http_request_duration_seconds_count")['route="/mcp"'], 2)
