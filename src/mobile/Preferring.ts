@@ -1,18 +1,17 @@
 /** What the owner of a phone wants to hear (spec 4.12): the whole document, at a version where one is named. */
-import { Duration, Effect, Option, Schema } from "effect"
+import { Duration, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { DatabaseClock } from "../database/Clock.ts"
 import { persistence, untilSettled } from "../database/Persistence.ts"
 import { Outbox } from "../push/Outbox.ts"
 import { type Actor, actorName } from "../wire/Actor.ts"
 import { after } from "../wire/Instant.ts"
-import { Preferences } from "../wire/Notifications.ts"
+import type { Preferences } from "../wire/Notifications.ts"
 import { refuse } from "./Errors.ts"
 import * as Owner from "./Owner.ts"
 import * as Store from "./Store.ts"
 
 const longestPause = Duration.days(30)
-const same = Schema.toEquivalence(Preferences)
 
 export const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -52,13 +51,8 @@ export const make = Effect.gen(function* () {
       const found = yield* store.find(by, id)
       if (Option.isNone(found)) return yield* refuse("device_not_found")
       if (found.value.state !== "active") return yield* refuse("device_revoked")
-      const version = found.value.preferences_version
-      if (versions === undefined || versions.includes(version)) return Option.none()
-      // The answer to this very change was lost (RFC 9110 13.1.1).
-      const already = versions.includes(version - 1) && same(found.value.preferences, preferences)
-      return already
-        ? Option.some({ device_id: id, preferences, version })
-        : yield* refuse("preferences_version_conflict")
+      const stale = versions !== undefined && !versions.includes(found.value.preferences_version)
+      return stale ? yield* refuse("preferences_version_conflict") : Option.none()
     })
 
     return yield* untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => explain))

@@ -289,39 +289,6 @@ layer(Delivery.layer)("preferences", (it) => {
     )
   }
 
-  it.effect("are answered again when the same request with its If-Match is repeated, until they are changed", () =>
-    Effect.gen(function* () {
-      const { phone } = yield* withPhone
-      const quiet_hours = {
-        enabled: true,
-        start: "22:00",
-        end: "07:00",
-        time_zone: "Europe/Madrid",
-        days: ["mon", "sun"],
-        allow_urgent: false
-      }
-      const preferences = { ...everything, quiet_hours, paused_until: "1970-01-02T00:00:00.000Z" }
-      const set = phone.prefer(phone.device_id, preferences, { headers: { "if-match": '"1"' } })
-      const [first, again] = [yield* set, yield* set]
-      is(first, 200)
-      assert.deepStrictEqual(
-        [again.status, again.text, again.headers.get("etag")],
-        [200, first.text, first.headers.get("etag")]
-      )
-      yield* phone.prefer(phone.device_id, { ...preferences, minimum_priority: "high" })
-      is(yield* set, "preferences_version_conflict")
-    })
-  )
-
-  it.effect("that another has changed in the same version are not answered as one's own", () =>
-    Effect.gen(function* () {
-      const { phone } = yield* withPhone
-      const asked = { headers: { "if-match": '"1"' } }
-      is(yield* phone.prefer(phone.device_id, { ...everything, minimum_priority: "high" }, asked), 200)
-      is(yield* phone.prefer(phone.device_id, everything, asked), "preferences_version_conflict")
-    })
-  )
-
   it.effect("of a device that has ended are refused", () =>
     Effect.gen(function* () {
       const { phone } = yield* withPhone
