@@ -6,21 +6,29 @@
  */
 import { Clock, Context, Effect, Fiber } from "effect"
 
-const seconds = 5
+/** Nanoseconds. */
+const limit = 5_000_000_000n
+/** Milliseconds. */
 const interval = 250
 /** How long to wait until what was interrupted has had no effect; on a silent line nobody can tell. */
 const grace = "1 second"
 
+/** No closure of its own: V8 takes those that are kept in a property for old, and what is old is dear to collect. */
 interface Operation {
   readonly clock: Clock.Clock
   readonly until: bigint
-  readonly end: () => void
+  readonly fiber: Fiber.Fiber<unknown, unknown>
+  readonly resume: (late: Effect.Effect<never, any>) => void
+  readonly late: Effect.Effect<never, unknown>
 }
 
 const running = new Set<Operation>()
 
 const look = () => {
-  for (const { clock, end, until } of running) if (clock.monotonicTimeNanosUnsafe() >= until) end()
+  for (const { clock, fiber, late, resume, until } of running) {
+    if (clock.monotonicTimeNanosUnsafe() < until) continue
+    resume(Effect.andThen(Effect.timeoutOption(Fiber.interrupt(fiber), grace), late))
+  }
 }
 setInterval(look, interval).unref()
 
@@ -32,9 +40,7 @@ export const inTime =
       Effect.callback<A, E | E2>((resume) => {
         const fiber = Effect.runForkWith(context)(self)
         const clock = Context.get(context, Clock.Clock)
-        const until = clock.monotonicTimeNanosUnsafe() + BigInt(seconds * 1e9)
-        const end = () => resume(Effect.andThen(Effect.timeoutOption(Fiber.interrupt(fiber), grace), late))
-        const operation = { clock, until, end }
+        const operation = { clock, until: clock.monotonicTimeNanosUnsafe() + limit, fiber, resume, late }
         running.add(operation)
         fiber.addObserver((exit) => {
           running.delete(operation)
