@@ -5,7 +5,7 @@
  * Whatever ends a request (no route, a body too large, a lost database, a defect) leaves as the error object of spec
  * 2.7. A defect is logged under the request id and shown as a bare `internal_error`.
  */
-import { type Cause, Clock, Context, Effect, Option, type Types } from "effect"
+import { type Cause, Clock, Context, Effect, LogLevel, Option, References, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { uuid } from "../crypto/Random.ts"
 import { DatabaseClock } from "../database/Clock.ts"
@@ -114,12 +114,19 @@ const measure = (method: string, status: number, since: bigint) =>
     )
   })
 
-const record = (request: HttpServerRequest.HttpServerRequest, response: HttpServerResponse.HttpServerResponse) => {
+/** What nobody hears is not made: it would cost every request something. */
+const record = Effect.fnUntraced(function* (
+  request: HttpServerRequest.HttpServerRequest,
+  response: HttpServerResponse.HttpServerResponse
+) {
+  const level = response.status >= 400 ? "Info" : "Debug"
+  const heard = (yield* LogLevel.isEnabled(level)) || (yield* References.TracerEnabled)
+  if (!heard) return
   const path = withoutSecrets(request.url.split("?")[0]!)
   const facts = { method: request.method, path, status: response.status }
-  const log = response.status >= 400 ? Effect.logInfo : Effect.logDebug
-  return log("Answered").pipe(Effect.annotateLogs(facts), Effect.tap(Effect.annotateCurrentSpan(facts)))
-}
+  yield* Effect.logWithLevel(level)("Answered").pipe(Effect.annotateLogs(facts))
+  yield* Effect.annotateCurrentSpan(facts)
+})
 
 /** Somebody will put a secret where none belongs. A word longer than a UUID is no name of ours; it is not kept. */
 const withoutSecrets = (text: string) => text.replaceAll(/[^/\s]{37,}/g, "<redacted>")
