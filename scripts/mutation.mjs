@@ -41,22 +41,7 @@ const areas = {
       "oauth",
       "AccessTokens AccessTokenStore Codes CodeStore Grants GrantStore RefreshTokens RefreshTokenStore RedirectUri Pkce"
     ),
-    tests: testsOf("oauth/token oauth/clients oauth/answers failpoints-oauth")
-  },
-  consent: {
-    files: filesOf("oauth", "Authorize AuthorizeRequest Consent RequestStore ClientMetadata Clients ClientStore"),
-    tests: testsOf("oauth/authorize oauth/clients oauth/answers oauth/sweeps")
-  },
-  devices: {
-    files: filesOf("mobile", "Devices Owner Preferring Registering RegistrationStore Store"),
-    tests: testsOf("mobile/devices mobile/ownership")
-  },
-  push: {
-    files: filesOf(
-      "push",
-      "Outcome QuietHours Sending Settling Pausing Deliveries DeliveryStore DeviceStore PauseStore Store Outbox Worker"
-    ),
-    tests: testsOf("push/quiet-hours push/outcomes push/delivery push/workers push/events push/sweeps")
+    tests: testsOf("oauth/token oauth/clients oauth/answers failpoints-oauth cli/access")
   },
   idempotency: {
     files: filesOf("continuity", "Idempotency IdempotencyStore"),
