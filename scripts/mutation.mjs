@@ -19,12 +19,6 @@ const areas = {
     files: filesOf("crypto", "Tokens Derivation"),
     tests: testsOf("crypto/tokens crypto/derivation")
   },
-  enrollment: {
-    files: filesOf("enrollment", "Challenges ChallengeStore Proofs ProofStore Credentials CredentialStore"),
-    tests: testsOf(
-      "enrollment enrollment-codes forged-proofs audit lost-answers failpoints cli/credentials races/enrollment races/late-statements"
-    )
-  },
   rotation: {
     files: filesOf("rotation", "Bearer Preparing PrepareStore Ending EndStore Rotation Store"),
     tests: testsOf("rotation rotation-codes lost-answers races/rotation")
