@@ -3,13 +3,13 @@ import { defineConfig } from "vitest/config"
 export default defineConfig({
   test: {
     environment: "node",
-    globalSetup: "./test/support/globalSetup.ts",
-    setupFiles: "./test/support/Seed.ts",
+    globalSetup: "./test/support/run/globalSetup.ts",
+    setupFiles: "./test/support/run/Seed.ts",
     include: ["test/**/*.test.ts"],
     pool: "forks",
     maxWorkers: 2,
     testTimeout: 30_000,
     hookTimeout: 60_000,
-    reporters: ["default", "./test/support/Summary.ts"]
+    reporters: ["default", "./test/support/run/Summary.ts"]
   }
 })

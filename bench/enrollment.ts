@@ -7,13 +7,13 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
-import { sha256 } from "../src/crypto/Sha256.ts"
-import * as Tokens from "../src/crypto/Tokens.ts"
-import { enroll } from "./bridge.ts"
-import * as harness from "./harness.ts"
-import { pebble, raw } from "./peers.ts"
-import { figure, ratio, report } from "./report.ts"
-import { asScript, generalize } from "./statements.ts"
+import { sha256 } from "../src/platform/crypto/Sha256.ts"
+import * as Tokens from "../src/platform/crypto/Tokens.ts"
+import { enroll } from "./support/bridge.ts"
+import * as harness from "./support/harness.ts"
+import { pebble, raw } from "./peers/peers.ts"
+import { figure, ratio, report } from "./support/report.ts"
+import { asScript, generalize } from "./support/statements.ts"
 
 /** What an enrollment runs: open the challenge; find it; enroll. */
 const recorded = Effect.fnUntraced(function* (on: harness.Bench) {

@@ -12,24 +12,24 @@ import { SqlClient } from "effect/sql"
 import { fork } from "node:child_process"
 import { once } from "node:events"
 import { join } from "node:path"
-import { Access } from "../src/access/Access.ts"
-import { ProjectTokens } from "../src/access/ProjectTokens.ts"
-import { Memory } from "../src/continuity/Memory.ts"
-import { Tasks } from "../src/continuity/Tasks.ts"
-import { Transfer } from "../src/continuity/Transfer.ts"
-import { uuidAt } from "../src/crypto/Random.ts"
-import { Database } from "../src/database/Database.ts"
-import { Projects } from "../src/projects/Projects.ts"
-import { end } from "../test/support/PostgresUser.ts"
-import { open } from "./connection.ts"
-import { body, question } from "./corpus.ts"
-import * as harness from "./harness.ts"
-import { listening } from "./peers.ts"
-import { type Figure, figure, ratio, type Round, report } from "./report.ts"
-import { serverMemory } from "./server-memory.ts"
-import type { Alone } from "./sql-alone.ts"
-import { running } from "./statements.ts"
-import { type AgentLoad, call, type tools } from "./tools.ts"
+import { Access } from "../src/signin/access/Access.ts"
+import { ProjectTokens } from "../src/signin/access/ProjectTokens.ts"
+import { Memory } from "../src/agents/memory/Memory.ts"
+import { Tasks } from "../src/agents/tasks/Tasks.ts"
+import { Transfer } from "../src/agents/transfer/Transfer.ts"
+import { uuidAt } from "../src/platform/crypto/Random.ts"
+import { Database } from "../src/platform/database/Database.ts"
+import { Projects } from "../src/operator/projects/Projects.ts"
+import { end } from "../test/support/service/PostgresUser.ts"
+import { open } from "./support/connection.ts"
+import { body, question } from "./support/corpus.ts"
+import * as harness from "./support/harness.ts"
+import { listening } from "./peers/peers.ts"
+import { type Figure, figure, ratio, type Round, report } from "./support/report.ts"
+import { serverMemory } from "./peers/server-memory.ts"
+import type { Alone } from "./peers/sql-alone.ts"
+import { running } from "./support/statements.ts"
+import { type AgentLoad, call, type tools } from "./support/tools.ts"
 
 const sizes = harness.large ? [1000, 10_000, 100_000] : [1000, 10_000]
 const seconds = Math.max(1, harness.seconds / 60)
@@ -119,7 +119,7 @@ const sqlAlone = Effect.fnUntraced(function* (
 ) {
   const port = yield* harness.freePort
   const child = yield* Effect.acquireRelease(
-    Effect.sync(() => fork(join(import.meta.dirname, "sql-alone.ts"), { serialization: "advanced" })),
+    Effect.sync(() => fork(join(import.meta.dirname, "peers/sql-alone.ts"), { serialization: "advanced" })),
     (running) => end(running, "SIGTERM")
   )
   child.send({ database, port, poolSize: harness.poolSize, ...ran } satisfies Alone)
@@ -129,7 +129,7 @@ const sqlAlone = Effect.fnUntraced(function* (
 
 const doingNothing = Effect.gen(function* () {
   const port = yield* harness.freePort
-  const child = yield* harness.started(["bench/mcp-nothing.ts", String(port)])
+  const child = yield* harness.started(["bench/peers/mcp-nothing.ts", String(port)])
   const url = `http://127.0.0.1:${port}`
   yield* listening(url)
   return { url, pid: child.pid! }

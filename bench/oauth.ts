@@ -4,15 +4,15 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Context, Effect, Option, Redacted } from "effect"
-import { ProjectTokens } from "../src/access/ProjectTokens.ts"
-import { uuid } from "../src/crypto/Random.ts"
-import * as Tokens from "../src/crypto/Tokens.ts"
-import { Clients } from "../src/oauth/Clients.ts"
-import { challengeOf } from "../src/oauth/Pkce.ts"
-import * as harness from "./harness.ts"
-import { oidcProvider } from "./peers.ts"
-import { figure, ratio, report } from "./report.ts"
-import { redirect_uri, verifier } from "./seeds.ts"
+import { ProjectTokens } from "../src/signin/access/ProjectTokens.ts"
+import { uuid } from "../src/platform/crypto/Random.ts"
+import * as Tokens from "../src/platform/crypto/Tokens.ts"
+import { Clients } from "../src/signin/oauth/clients/Clients.ts"
+import { challengeOf } from "../src/signin/oauth/authorize/Pkce.ts"
+import * as harness from "./support/harness.ts"
+import { oidcProvider } from "./peers/peers.ts"
+import { figure, ratio, report } from "./support/report.ts"
+import { redirect_uri, verifier } from "./support/seeds.ts"
 
 const code_challenge = challengeOf(verifier)
 

@@ -9,12 +9,12 @@ import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Redacted } from "effect"
 import { createPrivateKey, randomBytes, randomUUID } from "node:crypto"
 import * as http2 from "node:http2"
-import { providerToken } from "../src/push/ProviderToken.ts"
-import { type ApnsSimulator, apnsSimulator, settingsFor } from "../test/support/ApnsSimulator.ts"
-import { fleet } from "../test/support/Fleet.ts"
-import { place } from "../test/support/PostgresUser.ts"
-import * as harness from "./harness.ts"
-import { figure, ratio, report } from "./report.ts"
+import { providerToken } from "../src/push/channels/apns/ProviderToken.ts"
+import { type ApnsSimulator, apnsSimulator, settingsFor } from "../test/support/phones/ApnsSimulator.ts"
+import { fleet } from "../test/support/phones/Fleet.ts"
+import { place } from "../test/support/service/PostgresUser.ts"
+import * as harness from "./support/harness.ts"
+import { figure, ratio, report } from "./support/report.ts"
 
 const count = 5000
 const devices = 10

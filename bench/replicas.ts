@@ -8,8 +8,8 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
-import * as harness from "./harness.ts"
-import { figure, ratio, report, type Round } from "./report.ts"
+import * as harness from "./support/harness.ts"
+import { figure, ratio, report, type Round } from "./support/report.ts"
 
 const [running, period] = [10, 40]
 

@@ -6,14 +6,14 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Context, Effect } from "effect"
-import { sha256 } from "../src/crypto/Sha256.ts"
-import * as Tokens from "../src/crypto/Tokens.ts"
-import { Rotation } from "../src/rotation/Rotation.ts"
-import { enroll } from "./bridge.ts"
-import * as harness from "./harness.ts"
-import { raw } from "./peers.ts"
-import { figure, ratio, report } from "./report.ts"
-import { asScript, generalize, running } from "./statements.ts"
+import { sha256 } from "../src/platform/crypto/Sha256.ts"
+import * as Tokens from "../src/platform/crypto/Tokens.ts"
+import { Rotation } from "../src/bridges/rotation/Rotation.ts"
+import { enroll } from "./support/bridge.ts"
+import * as harness from "./support/harness.ts"
+import { raw } from "./peers/peers.ts"
+import { figure, ratio, report } from "./support/report.ts"
+import { asScript, generalize, running } from "./support/statements.ts"
 
 /** One rotation and one lookup in this process, and the statements they ran. */
 const recorded = Effect.fnUntraced(function* (on: harness.Bench) {

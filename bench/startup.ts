@@ -5,9 +5,9 @@
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
 import { spawnSync } from "node:child_process"
-import { dataFolder, end } from "../test/support/PostgresUser.ts"
-import * as harness from "./harness.ts"
-import { figure, report, type Round } from "./report.ts"
+import { dataFolder, end } from "../test/support/service/PostgresUser.ts"
+import * as harness from "./support/harness.ts"
+import { figure, report, type Round } from "./support/report.ts"
 
 const times = 10
 

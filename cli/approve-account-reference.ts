@@ -1,8 +1,8 @@
 import { Effect } from "effect"
 import { Flag } from "effect/cli"
-import { command, using } from "./command.ts"
-import * as Flags from "./flags.ts"
-import { facts, next } from "./print.ts"
+import { command, using } from "./support/command.ts"
+import * as Flags from "./support/flags.ts"
+import { facts, next } from "./support/print.ts"
 
 export const approveAccountReference = command("approve-account-reference", {
   description: "Let Bridges of a project name an account of a provider; never a credential",

@@ -1,4 +1,4 @@
 #!/usr/bin/env node
-import { launch } from "./launch.mjs"
+import { launch } from "./support/launch.mjs"
 
 await launch("bridge")

@@ -3,13 +3,13 @@ import { Data, Effect, Layer, Option, Redacted, References } from "effect"
 import { Command, Flag } from "effect/cli"
 import { readFileSync } from "node:fs"
 import { hostname } from "node:os"
-import { isToken } from "../src/crypto/Tokens.ts"
+import { isToken } from "../src/platform/crypto/Tokens.ts"
 import { FolderError } from "../src/client/Errors.ts"
 import { BaseUrl } from "../src/client/State.ts"
-import { command, Json } from "./command.ts"
-import * as Flags from "./flags.ts"
-import { facts } from "./print.ts"
-import { run } from "./run.ts"
+import { command, Json } from "./support/command.ts"
+import * as Flags from "./support/flags.ts"
+import { facts } from "./support/print.ts"
+import { run } from "./support/run.ts"
 
 const state = Flags.path("state", "Folder of this Bridge's key, tokens and journal (./bridge-state)").pipe(
   Flag.withDefault("./bridge-state")

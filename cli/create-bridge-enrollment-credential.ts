@@ -2,10 +2,10 @@ import { Duration, Effect, Option } from "effect"
 import { Flag } from "effect/cli"
 import { mkdirSync } from "node:fs"
 import { join } from "node:path"
-import { command, using } from "./command.ts"
-import * as Flags from "./flags.ts"
-import { next, table } from "./print.ts"
-import { fileWork, withSecretFiles } from "./secretFile.ts"
+import { command, using } from "./support/command.ts"
+import * as Flags from "./support/flags.ts"
+import { next, table } from "./support/print.ts"
+import { fileWork, withSecretFiles } from "./support/secretFile.ts"
 
 const flags = {
   project: Flags.project,

@@ -1,8 +1,8 @@
 import { Option } from "effect"
 import { Flag } from "effect/cli"
-import { command, using } from "./command.ts"
-import * as Flags from "./flags.ts"
-import { facts, next } from "./print.ts"
+import { command, using } from "./support/command.ts"
+import * as Flags from "./support/flags.ts"
+import { facts, next } from "./support/print.ts"
 
 const flags = {
   name: Flags.label("name", 64, "What people read on the consent page"),

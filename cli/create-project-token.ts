@@ -1,9 +1,9 @@
 import { Effect } from "effect"
 import { Flag } from "effect/cli"
-import { command, using } from "./command.ts"
-import * as Flags from "./flags.ts"
-import { facts, next } from "./print.ts"
-import { withSecretFiles } from "./secretFile.ts"
+import { command, using } from "./support/command.ts"
+import * as Flags from "./support/flags.ts"
+import { facts, next } from "./support/print.ts"
+import { withSecretFiles } from "./support/secretFile.ts"
 
 const flags = {
   project: Flags.project,

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
-import { command, using } from "./command.ts"
-import * as Flags from "./flags.ts"
-import { facts, next } from "./print.ts"
+import { command, using } from "./support/command.ts"
+import * as Flags from "./support/flags.ts"
+import { facts, next } from "./support/print.ts"
 
 export const disableOauthClient = command("disable-oauth-client", {
   description: "Disable an OAuth client for good, and end every grant that it has",

@@ -1,13 +1,13 @@
 import { Effect } from "effect"
-import { command } from "./command.ts"
-import { next } from "./print.ts"
+import { command } from "./support/command.ts"
+import { next } from "./support/print.ts"
 
 export const doctor = command("doctor", {
   description: "Check configuration, database and files; changes nothing",
   flags: {},
   run: () =>
     Effect.flatMap(
-      Effect.promise(() => import("./checks.ts")),
+      Effect.promise(() => import("./support/checks.ts")),
       ({ examination }) => examination
     ),
   print: ({ checks, ok }) => [

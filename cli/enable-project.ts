@@ -1,6 +1,6 @@
-import { command, using } from "./command.ts"
-import * as Flags from "./flags.ts"
-import { facts, next } from "./print.ts"
+import { command, using } from "./support/command.ts"
+import * as Flags from "./support/flags.ts"
+import { facts, next } from "./support/print.ts"
 
 export const enableProject = command("enable-project", {
   description: "Undo disable-project",

@@ -1,11 +1,11 @@
 import { Effect } from "effect"
 import * as fs from "node:fs"
-import { command, using } from "./command.ts"
-import * as Flags from "./flags.ts"
-import { facts, next } from "./print.ts"
-import { fileWork } from "./secretFile.ts"
-import { inPlace } from "./wholeFile.ts"
-import { progress } from "./progress.ts"
+import { command, using } from "./support/command.ts"
+import * as Flags from "./support/flags.ts"
+import { facts, next } from "./support/print.ts"
+import { fileWork } from "./support/secretFile.ts"
+import { inPlace } from "./support/wholeFile.ts"
+import { progress } from "./support/progress.ts"
 
 export const exportProject = command("export-project", {
   description: "Write memory, tasks and receipts of a project into a new file, while the server runs or not",

@@ -1,9 +1,9 @@
 import { Effect } from "effect"
-import { command, using } from "./command.ts"
-import * as Flags from "./flags.ts"
-import { facts, next } from "./print.ts"
-import { progress } from "./progress.ts"
-import { contents } from "./wholeFile.ts"
+import { command, using } from "./support/command.ts"
+import * as Flags from "./support/flags.ts"
+import { facts, next } from "./support/print.ts"
+import { progress } from "./support/progress.ts"
+import { contents } from "./support/wholeFile.ts"
 
 export const importProject = command("import-project", {
   description: "Add what a project does not have yet from a file of export-project, all or nothing; may be repeated",

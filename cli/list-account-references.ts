@@ -1,6 +1,6 @@
-import { command, using } from "./command.ts"
-import * as Flags from "./flags.ts"
-import { next, table } from "./print.ts"
+import { command, using } from "./support/command.ts"
+import * as Flags from "./support/flags.ts"
+import { next, table } from "./support/print.ts"
 
 export const listAccountReferences = command("list-account-references", {
   description: "List the account references of a project",

@@ -1,8 +1,8 @@
 import { Effect, Option } from "effect"
 import { Flag } from "effect/cli"
-import { command, using } from "./command.ts"
-import * as Flags from "./flags.ts"
-import { next, table } from "./print.ts"
+import { command, using } from "./support/command.ts"
+import * as Flags from "./support/flags.ts"
+import { next, table } from "./support/print.ts"
 
 export const listAuditEvents = command("list-audit-events", {
   description: "List what happened, newest first",

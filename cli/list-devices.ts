@@ -1,7 +1,7 @@
 import { Flag } from "effect/cli"
-import { command, using } from "./command.ts"
-import * as Flags from "./flags.ts"
-import { next, table } from "./print.ts"
+import { command, using } from "./support/command.ts"
+import * as Flags from "./support/flags.ts"
+import { next, table } from "./support/print.ts"
 
 export const listDevices = command("list-devices", {
   description: "List the phones of a project that receive notifications",

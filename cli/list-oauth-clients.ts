@@ -1,5 +1,5 @@
-import { command, using } from "./command.ts"
-import { next, table } from "./print.ts"
+import { command, using } from "./support/command.ts"
+import { next, table } from "./support/print.ts"
 
 export const listOauthClients = command("list-oauth-clients", {
   description: "List OAuth clients: registered by you, by themselves, or known by their document",

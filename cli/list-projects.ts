@@ -1,5 +1,5 @@
-import { command, using } from "./command.ts"
-import { next, table } from "./print.ts"
+import { command, using } from "./support/command.ts"
+import { next, table } from "./support/print.ts"
 
 export const listProjects = command("list-projects", {
   description: "List projects",

@@ -1,6 +1,6 @@
-import { command, using } from "./command.ts"
-import * as Flags from "./flags.ts"
-import { next, table } from "./print.ts"
+import { command, using } from "./support/command.ts"
+import * as Flags from "./support/flags.ts"
+import { next, table } from "./support/print.ts"
 import { Flag } from "effect/cli"
 
 export const listPushDeadLetters = command("list-push-dead-letters", {

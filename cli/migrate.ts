@@ -1,6 +1,6 @@
 import { Effect } from "effect"
-import { command, using } from "./command.ts"
-import { next } from "./print.ts"
+import { command, using } from "./support/command.ts"
+import { next } from "./support/print.ts"
 
 /** Every command migrates first; this one says what ran. */
 export const migrate = command("migrate", {

@@ -1,9 +1,9 @@
 import { Effect, Option } from "effect"
 import { Flag } from "effect/cli"
 import { resolve } from "node:path"
-import { command, using } from "./command.ts"
-import * as Flags from "./flags.ts"
-import { facts, next } from "./print.ts"
+import { command, using } from "./support/command.ts"
+import * as Flags from "./support/flags.ts"
+import { facts, next } from "./support/print.ts"
 
 const flags = {
   project: Flags.project,

@@ -1,5 +1,5 @@
-import { command, using } from "./command.ts"
-import { facts, next } from "./print.ts"
+import { command, using } from "./support/command.ts"
+import { facts, next } from "./support/print.ts"
 
 export const pushStatus = command("push-status", {
   description: "Show what waits for delivery to phones, what was given up, and which provider is paused",

@@ -1,5 +1,5 @@
-import { command, using } from "./command.ts"
-import { facts, next } from "./print.ts"
+import { command, using } from "./support/command.ts"
+import { facts, next } from "./support/print.ts"
 
 export const rekeyPushTokens = command("rekey-push-tokens", {
   description: "Seal every push token under the first of SERVICE_PUSH_TOKEN_KEYS, while the server runs",

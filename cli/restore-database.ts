@@ -1,7 +1,7 @@
-import { command, using } from "./command.ts"
-import * as Flags from "./flags.ts"
-import { facts, next } from "./print.ts"
-import { contents } from "./wholeFile.ts"
+import { command, using } from "./support/command.ts"
+import * as Flags from "./support/flags.ts"
+import { facts, next } from "./support/print.ts"
+import { contents } from "./support/wholeFile.ts"
 
 export const restoreDatabase = command("restore-database", {
   description: "Fill an empty database from a backup, all or nothing",

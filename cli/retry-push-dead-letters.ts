@@ -1,6 +1,6 @@
 import { Effect } from "effect"
-import { command, using } from "./command.ts"
-import { facts, next } from "./print.ts"
+import { command, using } from "./support/command.ts"
+import { facts, next } from "./support/print.ts"
 
 export const retryPushDeadLetters = command("retry-push-dead-letters", {
   description: "Try notifications again that were given up and have not expired",

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
-import { command, using } from "./command.ts"
-import * as Flags from "./flags.ts"
-import { facts, next } from "./print.ts"
+import { command, using } from "./support/command.ts"
+import * as Flags from "./support/flags.ts"
+import { facts, next } from "./support/print.ts"
 
 export const revokeOauthGrant = command("revoke-oauth-grant", {
   description: "End an OAuth grant and every token of it",

@@ -1,6 +1,6 @@
-import { command, using } from "./command.ts"
-import * as Flags from "./flags.ts"
-import { facts, next, table } from "./print.ts"
+import { command, using } from "./support/command.ts"
+import * as Flags from "./support/flags.ts"
+import { facts, next, table } from "./support/print.ts"
 
 export const showBridge = command("show-bridge", {
   description: "Show a Bridge and its last tokens",

@@ -1,8 +1,8 @@
 import { Console, Effect } from "effect"
 import { Flag } from "effect/cli"
-import type { Status } from "../src/metrics/Overview.ts"
-import { command, json, using } from "./command.ts"
-import { facts, next, table } from "./print.ts"
+import type { Status } from "../src/people/operator/Overview.ts"
+import { command, json, using } from "./support/command.ts"
+import { facts, next, table } from "./support/print.ts"
 
 const clear = "\u001B[H\u001B[2J"
 

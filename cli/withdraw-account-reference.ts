@@ -1,7 +1,7 @@
 import { Effect } from "effect"
-import { command, using } from "./command.ts"
-import * as Flags from "./flags.ts"
-import { facts, next } from "./print.ts"
+import { command, using } from "./support/command.ts"
+import * as Flags from "./support/flags.ts"
+import { facts, next } from "./support/print.ts"
 
 export const withdrawAccountReference = command("withdraw-account-reference", {
   description: "Undo an approval, and revoke the unused credentials that carry the reference",

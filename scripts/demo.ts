@@ -12,7 +12,7 @@ import { agents } from "./demo/agents.ts"
 import { bridges } from "./demo/bridges.ts"
 import { phones } from "./demo/phones.ts"
 import { flags, type Scene, stage } from "./demo/Stage.ts"
-import { apnsSimulator, settingsFor } from "../test/support/ApnsSimulator.ts"
+import { apnsSimulator, settingsFor } from "../test/support/phones/ApnsSimulator.ts"
 
 Effect.gen(function* () {
   const { "base-url": running } = yield* flags("base-url")

@@ -1,5 +1,5 @@
 // Who may import what (docs/architecture.md), as the lint rule `house/layers`; the clock and the environment each have one
-// door, `house/clock` and `house/environment`. test/layers.test.ts seeds a violation of every sentence below.
+// door, `house/clock` and `house/environment`. test/docs/layers.test.ts seeds a violation of every sentence below.
 // Not no-restricted-imports: there a later override replaces an earlier one, nothing can be allowed by name, and
 // `import()` goes unseen.
 import { posix, relative, sep } from "node:path"

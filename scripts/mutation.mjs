@@ -8,7 +8,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync }
 import { availableParallelism, tmpdir } from "node:os"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
-import { makeCluster } from "../test/support/globalSetup.ts"
+import { makeCluster } from "../test/support/run/globalSetup.ts"
 
 const filesOf = (folder, names) => names.split(" ").map((name) => `src/${folder}/${name}.ts`)
 const testsOf = (names) => names.split(" ").map((name) => `test/${name}.test.ts`)
@@ -16,30 +16,35 @@ const testsOf = (names) => names.split(" ").map((name) => `test/${name}.test.ts`
 /** The quickest tests first: the first one that notices ends the run. */
 const areas = {
   tokens: {
-    files: filesOf("crypto", "Tokens Derivation"),
-    tests: testsOf("crypto/tokens crypto/derivation")
+    files: filesOf("platform/crypto", "Tokens Derivation"),
+    tests: testsOf("platform/crypto/tokens platform/crypto/derivation")
   },
   rotation: {
-    files: filesOf("rotation", "Bearer Preparing PrepareStore Ending EndStore Rotation Store"),
-    tests: testsOf("rotation rotation-codes lost-answers races/rotation")
+    files: filesOf("bridges/rotation", "Bearer prepare PrepareStore endRotation EndStore Rotation RotationStore"),
+    tests: testsOf("bridges/rotation bridges/rotation-codes attacks/lost-answers attacks/races/rotation")
   },
   access: {
     files: [
-      ...filesOf("access", "Access Challenges Store ProjectTokens ProjectTokenStore"),
-      "src/wire/StandingGrant.ts"
+      ...filesOf("signin/access", "Access Challenge AccessStore ProjectTokens ProjectTokenStore"),
+      "src/platform/sql/StandingGrant.ts"
     ],
-    tests: testsOf("access doors oauth/answers mobile/devices")
+    tests: testsOf("signin/access attacks/doors signin/oauth/answers people/mobile/devices")
   },
   grants: {
-    files: filesOf(
-      "oauth",
-      "AccessTokens AccessTokenStore Codes CodeStore Grants GrantStore RefreshTokens RefreshTokenStore RedirectUri Pkce"
-    ),
-    tests: testsOf("oauth/token oauth/clients oauth/answers failpoints-oauth cli/access")
+    files: [
+      ...filesOf(
+        "signin/oauth/tokens",
+        "AccessTokens AccessTokenStore Codes CodeStore RefreshTokens RefreshTokenStore"
+      ),
+      ...filesOf("signin/oauth", "grants/Grants grants/GrantStore clients/RedirectUri authorize/Pkce")
+    ],
+    tests: testsOf(
+      "signin/oauth/token signin/oauth/clients signin/oauth/answers attacks/failpoints/oauth operator/access"
+    )
   },
   idempotency: {
-    files: filesOf("continuity", "Idempotency IdempotencyStore"),
-    tests: testsOf("continuity/idempotency continuity/tasks")
+    files: filesOf("agents/continuity", "Idempotency IdempotencyStore"),
+    tests: testsOf("agents/idempotency agents/tasks")
   }
 }
 const least = 0.85

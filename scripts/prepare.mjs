@@ -8,6 +8,6 @@ if (!["esbuild", "@effect/tsgo", "typescript"].every((tool) => existsSync(`node_
   process.exit(0)
 }
 
-// A platform without them still builds and runs; test/layers.test.ts fails there and says so.
+// A platform without them still builds and runs; test/docs/layers.test.ts fails there and says so.
 spawnSync("node_modules/.bin/effect-tsgo", ["patch"], { stdio: "inherit" })
 await import("./build.mjs")

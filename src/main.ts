@@ -2,8 +2,8 @@
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Layer } from "effect"
 import { server } from "./App.ts"
-import { exitCode, explain } from "./Exit.ts"
-import { logging } from "./Logging.ts"
+import { exitCode, explain } from "./platform/process/Exit.ts"
+import { logging } from "./platform/process/Logging.ts"
 
 // A log that cannot be written, on a full disk or to a reader that has gone, is no reason to end.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})

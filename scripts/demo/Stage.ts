@@ -11,7 +11,7 @@ import { parseArgs, promisify } from "node:util"
 import { Bridge } from "../../src/client/Bridge.ts"
 import { Client } from "../../src/client/Client.ts"
 import { Journal } from "../../src/client/Journal.ts"
-import { kinds } from "../../src/crypto/Tokens.ts"
+import { kinds } from "../../src/platform/crypto/Tokens.ts"
 
 export class DemoError extends Data.TaggedError("DemoError")<{ readonly message: string }> {}
 

@@ -10,10 +10,10 @@
  */
 import { Context, Effect, Layer } from "effect"
 import { Client } from "./Client.ts"
-import * as Enrolling from "./Enrolling.ts"
+import * as Enrolling from "./enroll.ts"
 import { Journal } from "./Journal.ts"
-import * as Rotating from "./Rotating.ts"
-import * as Running from "./Running.ts"
+import * as Rotating from "./rotate.ts"
+import * as Running from "./run.ts"
 import { lifetimeOf } from "./State.ts"
 
 const make = Effect.gen(function* () {

@@ -25,9 +25,9 @@ import {
   type HttpClientResponse
 } from "effect/http"
 import { HttpApiClient } from "effect/http-api"
-import { Api } from "../Api.ts"
-import { CreateChallenge, Prove } from "../enrollment/Api.ts"
-import { RotationRequest } from "../rotation/Api.ts"
+import { Api } from "../wire/Api.ts"
+import { CreateChallenge, Prove } from "../wire/bridges/EnrollmentApi.ts"
+import { RotationRequest } from "../wire/bridges/RotationApi.ts"
 import { Refusal } from "../wire/Refusal.ts"
 import { reactionTo } from "./Codes.ts"
 import { ServiceUnreachable } from "./Errors.ts"

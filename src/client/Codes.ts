@@ -1,6 +1,6 @@
 /** What a Bridge does about each code of spec 7.2. A new code does not compile until it has a row here. */
-import type { EnrollmentRefusal } from "../enrollment/Errors.ts"
-import type { RotationRefusal } from "../rotation/Errors.ts"
+import type { EnrollmentRefusal } from "../wire/bridges/EnrollmentErrors.ts"
+import type { RotationRefusal } from "../wire/bridges/RotationErrors.ts"
 
 export type Code = EnrollmentRefusal["_tag"] | RotationRefusal["_tag"]
 

@@ -11,7 +11,7 @@
 import { Clock, Data, Duration, Effect, Option, Redacted, Result, Schema, Semaphore } from "effect"
 import { HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 import { randomBytes } from "node:crypto"
-import { sha256 } from "../crypto/Sha256.ts"
+import { sha256 } from "../platform/crypto/Sha256.ts"
 
 /** What has to survive a restart, in a place that keeps secrets. */
 export interface Tokens {

@@ -1,7 +1,7 @@
 /** The statements of the sweeps. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { rows } from "../wire/Rows.ts"
+import { rows } from "../platform/sql/Rows.ts"
 
 export const make = (sql: SqlClient.SqlClient) => {
   const expire = (now: Date, limit: number) =>

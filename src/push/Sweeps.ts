@@ -1,5 +1,5 @@
 /** Notifications that came too late, and those that were settled thirty days ago. */
-import { purgeBefore, type Sweep } from "../database/Sweeper.ts"
+import { purgeBefore, type Sweep } from "../platform/database/Sweeper.ts"
 import * as Store from "./SweepStore.ts"
 
 export const sweeps: ReadonlyArray<Sweep> = [

@@ -5,11 +5,11 @@ import { execFile, spawn } from "node:child_process"
 import { once } from "node:events"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { Bridges } from "../../src/bridge/Bridges.ts"
-import { findToken } from "../../src/crypto/Tokens.ts"
-import { issueCredential, makeProject } from "../support/Bridge.ts"
-import { folder, tokensOf } from "../support/BridgeProcess.ts"
-import { Service } from "../support/Service.ts"
+import { Bridges } from "../../src/bridges/identity/Bridges.ts"
+import { findToken } from "../../src/platform/crypto/Tokens.ts"
+import { issueCredential, makeProject } from "../support/bridges/Bridge.ts"
+import { folder, tokensOf } from "../support/bridges/BridgeProcess.ts"
+import { Service } from "../support/service/Service.ts"
 
 const program = join(import.meta.dirname, "../../cli/bridge.ts")
 

@@ -4,9 +4,9 @@ import { Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { makeProject } from "../support/Bridge.ts"
-import { newcomer, process, seen, tokensOf } from "../support/BridgeProcess.ts"
-import { Service } from "../support/Service.ts"
+import { makeProject } from "../support/bridges/Bridge.ts"
+import { newcomer, process, seen, tokensOf } from "../support/bridges/BridgeProcess.ts"
+import { Service } from "../support/service/Service.ts"
 
 /** For each point in turn: `prepare` a Bridge, kill it there. Ends with the first point that it does not reach. */
 const everyPoint = Effect.fnUntraced(function* <E, R>(at: (killAt: number) => Effect.Effect<boolean, E, R>) {

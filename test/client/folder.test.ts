@@ -6,9 +6,9 @@ import { once } from "node:events"
 import { chmodSync, existsSync, readdirSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Journal } from "../../src/client/Journal.ts"
-import { makeProject } from "../support/Bridge.ts"
-import { folder, newcomer, process } from "../support/BridgeProcess.ts"
-import { Service } from "../support/Service.ts"
+import { makeProject } from "../support/bridges/Bridge.ts"
+import { folder, newcomer, process } from "../support/bridges/BridgeProcess.ts"
+import { Service } from "../support/service/Service.ts"
 
 const opened = (path: string) => Layer.build(Layer.fresh(Journal.layer(path)))
 
@@ -16,7 +16,10 @@ const opened = (path: string) => Layer.build(Layer.fresh(Journal.layer(path)))
 const holder = (path: string) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
-      const child = spawn(globalThis.process.execPath, [join(import.meta.dirname, "../support/FolderHolder.ts"), path])
+      const child = spawn(globalThis.process.execPath, [
+        join(import.meta.dirname, "../support/bridges/FolderHolder.ts"),
+        path
+      ])
       await once(child.stdout, "data")
       return child
     }),

@@ -3,12 +3,12 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { FetchHttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
-import { Access } from "../../src/access/Access.ts"
-import { credentialOf } from "../../src/access/Challenges.ts"
+import { Access } from "../../src/signin/access/Access.ts"
+import { credentialOf } from "../../src/signin/access/Challenge.ts"
 import * as OAuthClient from "../../src/client/OAuthClient.ts"
-import { Browser, callback, makeClient, makeToken, reachable } from "../support/Agent.ts"
-import { Service } from "../support/Service.ts"
-import { TestDatabase } from "../support/TestDatabase.ts"
+import { Browser, callback, makeClient, makeToken, reachable } from "../support/agents/Agent.ts"
+import { Service } from "../support/service/Service.ts"
+import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 const Reachable = Layer.merge(Layer.effect(Service, reachable()), FetchHttpClient.layer).pipe(
   Layer.provideMerge(TestDatabase.sql)

@@ -2,9 +2,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Clock, Deferred, Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { makeProject } from "../support/Bridge.ts"
-import { type Fate, newcomer, outside, process, tokensOf } from "../support/BridgeProcess.ts"
-import { Service } from "../support/Service.ts"
+import { makeProject } from "../support/bridges/Bridge.ts"
+import { type Fate, newcomer, outside, process, tokensOf } from "../support/bridges/BridgeProcess.ts"
+import { Service } from "../support/service/Service.ts"
 
 const hours = Duration.hours
 

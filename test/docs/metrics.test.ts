@@ -1,12 +1,12 @@
-/** The dashboard and the alerting rules ask only for what docs/operations.md explains; test/metrics.test.ts sees it served. */
+/** The dashboard and the alerting rules ask only for what docs/operations.md explains; test/operator/metrics.test.ts sees it served. */
 import { assert, describe, it } from "@effect/vitest"
-import { read, rows, sections } from "../support/Markdown.ts"
+import { read, rows, sections } from "../support/run/Markdown.ts"
 
 const explained = rows(sections(read("docs/operations.md"), 2).get("Metrics")!) as ReadonlyArray<
   Record<"Metric" | "Kind" | "Labels", string>
 >
-const dashboard = JSON.parse(read("docs/operations/dashboard.json"))
-const rules = read("docs/operations/alerts.yaml")
+const dashboard = JSON.parse(read("deploy/monitoring/dashboard.json"))
+const rules = read("deploy/monitoring/alerts.yaml")
 
 const asked: ReadonlyArray<{ expression: string }> = [
   ...dashboard.panels.flatMap(({ targets }: any) => targets.map(({ expr }: any) => ({ expression: expr }))),

@@ -5,12 +5,12 @@ import { execFile } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { promisify } from "node:util"
-import { Settings } from "../../src/Config.ts"
-import { packageRoot } from "../../src/Package.ts"
-import { outcomeOf } from "../../src/push/Outcome.ts"
-import { kindNames } from "../../src/wire/Notifications.ts"
-import { read, rows, sections } from "../support/Markdown.ts"
-import { environment } from "../support/Service.ts"
+import { Settings } from "../../src/platform/settings/Settings.ts"
+import { packageRoot } from "../../src/platform/settings/Package.ts"
+import { outcomeOf } from "../../src/push/delivery/Outcome.ts"
+import { kindNames } from "../../src/wire/mobile/Notifications.ts"
+import { read, rows, sections } from "../support/run/Markdown.ts"
+import { environment } from "../support/service/Service.ts"
 
 const parts = sections(read("docs/operations.md"), 2)
 
@@ -113,7 +113,9 @@ const isAction = (name: string) =>
 
 describe("docs/operations.md", () => {
   it("has every exit code, and no other", () => {
-    const special = readFileSync(join(packageRoot, "src/Exit.ts"), "utf8").matchAll(/^ {2}\w+: (\d+),?$/gm)
+    const special = readFileSync(join(packageRoot, "src/platform/process/Exit.ts"), "utf8").matchAll(
+      /^ {2}\w+: (\d+),?$/gm
+    )
     const everywhere = ["0", "1"]
     const interrupted = ["130"]
     assert.sameMembers(

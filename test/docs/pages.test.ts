@@ -2,8 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { existsSync, readdirSync } from "node:fs"
 import { dirname, join } from "node:path"
-import { packageRoot } from "../../src/Package.ts"
-import { read, rows, sections } from "../support/Markdown.ts"
+import { packageRoot } from "../../src/platform/settings/Package.ts"
+import { read, rows, sections } from "../support/run/Markdown.ts"
 
 const markdown = readdirSync(join(packageRoot, "docs")).filter((name) => name.endsWith(".md"))
 const pages = ["README.md", "SECURITY.md", ...markdown.map((name) => `docs/${name}`)].map((page) => ({

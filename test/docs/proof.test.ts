@@ -1,14 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { readdirSync } from "node:fs"
-import { join } from "node:path"
-import { packageRoot } from "../../src/Package.ts"
-import { read, rows } from "../support/Markdown.ts"
+import { basename, join } from "node:path"
+import { packageRoot } from "../../src/platform/settings/Package.ts"
+import { read, rows } from "../support/run/Markdown.ts"
 
 describe("docs/proof.md", () => {
   it("has a row for each chaos script, and no other", () => {
-    const scripts = readdirSync(join(packageRoot, "test/chaos"))
-      .filter((file) => file.endsWith(".ts") && file !== "harness.ts")
-      .map((file) => file.replace(/\.ts$/, ""))
+    const scripts = readdirSync(join(packageRoot, "test/attacks/chaos"), { recursive: true, encoding: "utf8" })
+      .filter((file) => /^(?!parts).+\/.+\.ts$/.test(file))
+      .map((file) => basename(file, ".ts"))
     const named = rows(read("docs/proof.md")).flatMap(({ Script }) => Script?.replaceAll("`", "") ?? [])
     assert.sameMembers(named, scripts)
   })

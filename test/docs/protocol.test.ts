@@ -2,28 +2,28 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Duration, Effect, Redacted, Schema } from "effect"
 import { OpenApi } from "effect/http-api"
-import { Api } from "../../src/Api.ts"
+import { Api } from "../../src/wire/Api.ts"
 import { reactionTo } from "../../src/client/Codes.ts"
-import { sign } from "../../src/crypto/KeyPair.ts"
-import { codes as enrollmentCodes, refuse as refuseEnrollment } from "../../src/enrollment/Errors.ts"
-import { codes as continuityCodes } from "../../src/continuity/Errors.ts"
-import { codes as documentCodes } from "../../src/documents/Errors.ts"
-import { codes as mcpCodes, refuse as refuseMcp } from "../../src/mcp/Errors.ts"
-import { lists } from "../../src/mcp/ToolList.ts"
-import { type ToolName, tools } from "../../src/mcp/Tools.ts"
-import { Device, RegisterDevice } from "../../src/mobile/Api.ts"
-import { codes as mobileCodes, refuse as refuseMobile } from "../../src/mobile/Errors.ts"
-import { codes as oauthCodes, type OAuthCode, refuse as refuseOAuth } from "../../src/oauth/Errors.ts"
-import { payload } from "../../src/push/Payload.ts"
-import { type KindName, kindNames, kinds, Preferences, priorities } from "../../src/wire/Notifications.ts"
+import { sign } from "../../src/client/KeyPair.ts"
+import { codes as enrollmentCodes, refuse as refuseEnrollment } from "../../src/wire/bridges/EnrollmentErrors.ts"
+import { codes as continuityCodes } from "../../src/agents/continuity/Errors.ts"
+import { codes as documentCodes } from "../../src/agents/documents/Errors.ts"
+import { codes as mcpCodes, refuse as refuseMcp } from "../../src/agents/mcp/Errors.ts"
+import { lists } from "../../src/agents/mcp/ToolList.ts"
+import { type ToolName, tools } from "../../src/agents/mcp/Tools.ts"
+import { Device, RegisterDevice } from "../../src/wire/mobile/MobileApi.ts"
+import { codes as mobileCodes, refuse as refuseMobile } from "../../src/wire/mobile/MobileErrors.ts"
+import { codes as oauthCodes, type OAuthCode, refuse as refuseOAuth } from "../../src/signin/oauth/Errors.ts"
+import { payload } from "../../src/push/delivery/Payload.ts"
+import { type KindName, kindNames, kinds, Preferences, priorities } from "../../src/wire/mobile/Notifications.ts"
 import type { Refusal } from "../../src/wire/Refusal.ts"
 import { ofRole, scopes } from "../../src/wire/Scopes.ts"
-import { refuse as refuseRotation } from "../../src/rotation/Errors.ts"
-import { b64, issueCredential, makeProject } from "../support/Bridge.ts"
-import { codesIn } from "../support/Codes.ts"
-import { send } from "../support/Http.ts"
-import { blocks, read, rows, sections } from "../support/Markdown.ts"
-import { Service } from "../support/Service.ts"
+import { refuse as refuseRotation } from "../../src/wire/bridges/RotationErrors.ts"
+import { b64, issueCredential, makeProject } from "../support/bridges/Bridge.ts"
+import { codesIn } from "../support/bridges/Codes.ts"
+import { send } from "../support/network/Http.ts"
+import { blocks, read, rows, sections } from "../support/run/Markdown.ts"
+import { Service } from "../support/service/Service.ts"
 
 interface ObjectSchema {
   readonly properties?: Readonly<Record<string, unknown>>
@@ -107,7 +107,7 @@ describe("the OAuth part of docs/protocol.md", () => {
   const addresses = rows(part).filter(({ Address }) => Address !== undefined)
 
   it("has every address that is mounted, and no other", () => {
-    const sources = ["Http", "ConsentHttp"].map((name) => read(`src/oauth/${name}.ts`)).join("\n")
+    const sources = ["Http", "consent/Http"].map((name) => read(`src/signin/oauth/${name}.ts`)).join("\n")
     const mounted = [...sources.matchAll(/[(,]\s*"(\/[\w./-]+)"/g)].map(([, path]) => path!)
     assert.sameMembers([...new Set(addresses.map(({ Address }) => Address))], [...new Set(mounted)])
   })

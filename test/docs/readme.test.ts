@@ -8,11 +8,11 @@ import { join } from "node:path"
 import { setTimeout } from "node:timers/promises"
 import { promisify } from "node:util"
 import { Context, Effect, Layer } from "effect"
-import { packageRoot } from "../../src/Package.ts"
-import { authorizeQuery, Browser, callback } from "../support/Agent.ts"
-import { checkout } from "../support/Checkout.ts"
-import { blocks, read, rows } from "../support/Markdown.ts"
-import { end } from "../support/PostgresUser.ts"
+import { packageRoot } from "../../src/platform/settings/Package.ts"
+import { authorizeQuery, Browser, callback } from "../support/agents/Agent.ts"
+import { checkout } from "../support/service/Checkout.ts"
+import { blocks, read, rows } from "../support/run/Markdown.ts"
+import { end } from "../support/service/PostgresUser.ts"
 
 const text = read("README.md")
 const commands = blocks(text, "sh")
@@ -63,8 +63,8 @@ const fieldsIn = (file: string, schema: string) =>
 
 /** Lists whose rows take a phone. */
 const unmade = new Map([
-  ["list-devices", fieldsIn("src/mobile/Store.ts", "Listed")],
-  ["list-push-dead-letters", fieldsIn("src/push/DeliveryStore.ts", "DeadLetter")]
+  ["list-devices", fieldsIn("src/people/mobile/DeviceStore.ts", "Listed")],
+  ["list-push-dead-letters", fieldsIn("src/push/outbox/DeliveriesStore.ts", "DeadLetter")]
 ])
 
 /** A service of their own, and what the commands of the page printed. */

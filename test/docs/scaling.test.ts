@@ -3,8 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { execFileSync } from "node:child_process"
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
-import { packageRoot } from "../../src/Package.ts"
-import { read, rows, sections } from "../support/Markdown.ts"
+import { packageRoot } from "../../src/platform/settings/Package.ts"
+import { read, rows, sections } from "../support/run/Markdown.ts"
 
 const text = read("docs/scaling.md")
 const parts = sections(text, 2)
@@ -19,7 +19,7 @@ describe("docs/scaling.md", () => {
     [...named].flatMap(([need, paths]) => (need.includes(needs) ? paths.match(/src\/[\w/]+\.ts/g)! : []))
 
   it("names every file that locks what is no row", () => {
-    const embedded = "src/database/ManagedPostgres.ts"
+    const embedded = "src/platform/database/embedded/ManagedPostgres.ts"
     assert.sameMembers(where("pg_advisory_xact_lock"), filesWith(/\bpg_(try_)?advisory_xact_lock\(/))
     assert.deepStrictEqual(filesWith(/\bpg_(try_)?advisory_(un)?lock/), [embedded])
   })

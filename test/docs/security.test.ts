@@ -2,8 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
-import { packageRoot } from "../../src/Package.ts"
-import { read, rows, sections } from "../support/Markdown.ts"
+import { packageRoot } from "../../src/platform/settings/Package.ts"
+import { read, rows, sections } from "../support/run/Markdown.ts"
 
 const invariants = [...sections(sections(read("docs/security.md"), 2).get("What holds")!, 3)].map(
   ([sentence, text]) => ({ sentence, text })

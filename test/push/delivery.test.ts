@@ -2,9 +2,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { Delivery, drain, happens, rowsOf } from "../support/Delivery.ts"
-import { everything, makeRegisteredPhone } from "../support/Phone.ts"
-import { makePerson } from "../support/SignIn.ts"
+import { Delivery, drain, happens, rowsOf } from "../support/service/Delivery.ts"
+import { everything, makeRegisteredPhone } from "../support/phones/Phone.ts"
+import { makePerson } from "../support/agents/SignIn.ts"
 
 const withPhone = Effect.fnUntraced(function* (given: Parameters<typeof makeRegisteredPhone>[2] = {}) {
   const on = yield* Delivery

@@ -4,12 +4,12 @@ import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
-import { Deliveries } from "../../src/push/Deliveries.ts"
-import { apnsOf, Delivery, drain, happens, rowsOf, workerOf } from "../support/Delivery.ts"
-import { makePhone, makeRegisteredPhone } from "../support/Phone.ts"
-import { allRows } from "../support/Rows.ts"
-import { instance } from "../support/Service.ts"
-import { makePerson } from "../support/SignIn.ts"
+import { Deliveries } from "../../src/push/outbox/Deliveries.ts"
+import { apnsOf, Delivery, drain, happens, rowsOf, workerOf } from "../support/service/Delivery.ts"
+import { makePhone, makeRegisteredPhone } from "../support/phones/Phone.ts"
+import { allRows } from "../support/run/Rows.ts"
+import { instance } from "../support/service/Service.ts"
+import { makePerson } from "../support/agents/SignIn.ts"
 
 const key = (name: string) => `${name}:${randomBytes(32).toString("base64")}`
 

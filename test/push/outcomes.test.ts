@@ -3,10 +3,10 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
-import type { Fault } from "../support/ApnsSimulator.ts"
-import { Delivery, drain, happens, rowsOf } from "../support/Delivery.ts"
-import { makeRegisteredPhone } from "../support/Phone.ts"
-import { makePerson } from "../support/SignIn.ts"
+import type { Fault } from "../support/phones/ApnsSimulator.ts"
+import { Delivery, drain, happens, rowsOf } from "../support/service/Delivery.ts"
+import { makeRegisteredPhone } from "../support/phones/Phone.ts"
+import { makePerson } from "../support/agents/SignIn.ts"
 
 const now = Effect.clockWith((clock) => clock.currentTimeMillis)
 

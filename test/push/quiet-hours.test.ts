@@ -2,8 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import * as fc from "fast-check"
-import { quietUntil } from "../../src/push/QuietHours.ts"
-import { QuietHours, weekdays } from "../../src/wire/Notifications.ts"
+import { quietUntil } from "../../src/push/delivery/QuietHours.ts"
+import { QuietHours, weekdays } from "../../src/wire/mobile/Notifications.ts"
 
 const minute = 60_000
 

@@ -2,9 +2,9 @@
 import { assert, it } from "@effect/vitest"
 import { Duration, Effect, Redacted } from "effect"
 import { randomBytes, randomUUID } from "node:crypto"
-import type { Push, PushProvider } from "../../src/push/Provider.ts"
-import { apnsSimulator } from "../support/ApnsSimulator.ts"
-import { apnsOf } from "../support/Delivery.ts"
+import type { Push, PushProvider } from "../../src/push/channels/Provider.ts"
+import { apnsSimulator } from "../support/phones/ApnsSimulator.ts"
+import { apnsOf } from "../support/service/Delivery.ts"
 
 const push = (): Push => ({
   delivery_id: randomUUID(),

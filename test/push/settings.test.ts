@@ -5,11 +5,11 @@ import { generateKeyPairSync } from "node:crypto"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Settings } from "../../src/Config.ts"
-import { DatabaseClock } from "../../src/database/Clock.ts"
-import { apnsProvider } from "../../src/push/Apns.ts"
-import { throwAwayCertificate } from "../support/ThrowAwayCertificate.ts"
-import { environment } from "../support/Service.ts"
+import { Settings } from "../../src/platform/settings/Settings.ts"
+import { DatabaseClock } from "../../src/platform/database/Clock.ts"
+import { apnsProvider } from "../../src/push/channels/apns/Apns.ts"
+import { throwAwayCertificate } from "../support/phones/ThrowAwayCertificate.ts"
+import { environment } from "../support/service/Service.ts"
 
 const provider = (given: Readonly<Record<string, string>>) =>
   Layer.build(Layer.fresh(apnsProvider)).pipe(

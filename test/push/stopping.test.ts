@@ -5,11 +5,11 @@ import { SqlClient } from "effect/sql"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { apnsSimulator, settingsFor } from "../support/ApnsSimulator.ts"
-import { makeRegisteredPhone } from "../support/Phone.ts"
-import { serviceProcess } from "../support/Process.ts"
-import { Service } from "../support/Service.ts"
-import { makePerson } from "../support/SignIn.ts"
+import { apnsSimulator, settingsFor } from "../support/phones/ApnsSimulator.ts"
+import { makeRegisteredPhone } from "../support/phones/Phone.ts"
+import { serviceProcess } from "../support/service/Process.ts"
+import { Service } from "../support/service/Service.ts"
+import { makePerson } from "../support/agents/SignIn.ts"
 
 const folder = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "bridge-service-test-"))),

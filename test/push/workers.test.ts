@@ -4,12 +4,12 @@ import { Context, Duration, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomUUID } from "node:crypto"
-import { Outbox } from "../../src/push/Outbox.ts"
-import { apnsOf, Delivery, drain, happens, rowsOf, workerOf } from "../support/Delivery.ts"
-import { makePhone, makeRegisteredPhone } from "../support/Phone.ts"
-import { rounds } from "../support/Race.ts"
-import { instance } from "../support/Service.ts"
-import { makePerson } from "../support/SignIn.ts"
+import { Outbox } from "../../src/push/outbox/Outbox.ts"
+import { apnsOf, Delivery, drain, happens, rowsOf, workerOf } from "../support/service/Delivery.ts"
+import { makePhone, makeRegisteredPhone } from "../support/phones/Phone.ts"
+import { rounds } from "../support/attacks/Race.ts"
+import { instance } from "../support/service/Service.ts"
+import { makePerson } from "../support/agents/SignIn.ts"
 
 const replica = Effect.gen(function* () {
   const { simulator } = yield* Delivery

@@ -1,0 +1,80 @@
+/**
+ * The least that could answer the same requests: node:http, `pg`, the service's own statements, and no check that is not
+ * needed to run them. No routing, no schemas, no limits, no refusals, no logs.
+ */
+import { createHmac, randomBytes, randomUUID, verify } from "node:crypto"
+import { createServer, type IncomingMessage } from "node:http"
+import { Redacted } from "effect"
+import { Pool } from "pg"
+import { sha256 } from "../../src/platform/crypto/Sha256.ts"
+import * as Tokens from "../../src/platform/crypto/Tokens.ts"
+import type { Recorded } from "../support/statements.ts"
+
+export interface Raw {
+  readonly port: number
+  readonly database: { readonly host: string; readonly port: number }
+  readonly poolSize: number
+  /** One for `self`; two for a proof: find the challenge, enroll. */
+  readonly statements: ReadonlyArray<Recorded>
+}
+
+const { database, poolSize, port, statements } = JSON.parse(process.argv[2]!) as Raw
+const pool = new Pool({ ...database, user: "postgres", database: "postgres", max: poolSize })
+
+/** Named, so that `pg` prepares it once per connection. */
+const run = async (at: number, named: Readonly<Record<string, unknown>>) => {
+  const { parameters, sql } = statements[at]!
+  const values = parameters.map((parameter) => {
+    if ("named" in parameter) return named[parameter.named]
+    if ("constant" in parameter) return parameter.constant
+    return parameter.fresh === "uuid" ? randomUUID() : randomBytes(32)
+  })
+  const { rows } = await pool.query({ name: `statement-${at}`, text: sql, values })
+  return rows[0]
+}
+
+const self = async ({ headers }: IncomingMessage) => {
+  const { account_references, bridge_id, device_id, display_name, expires_at, project_id, token_id } = await run(0, {
+    bearer: sha256(headers.authorization!.slice("Bearer ".length))
+  })
+  return {
+    project_id,
+    bridge_id,
+    device_id,
+    display_name,
+    account_references,
+    scope: "bridge:transport",
+    token_id,
+    expires_at,
+    pending_rotation: null
+  }
+}
+
+const prove = async (request: IncomingMessage) => {
+  const chunks: Array<Buffer> = []
+  for await (const chunk of request) chunks.push(chunk)
+  const proof = JSON.parse(Buffer.concat(chunks).toString())
+  const key_hash = sha256(String(request.headers["idempotency-key"]))
+  const { identity_id } = await run(0, { challenge_id: proof.challenge_id, key_hash })
+  const nonce = Buffer.from(proof.nonce_b64, "base64url")
+  const signature = Buffer.from(proof.signature_b64, "base64url")
+  const key = { kty: "OKP", crv: "Ed25519", x: proof.public_key_b64 }
+  if (!verify(null, nonce, { key, format: "jwk" }, signature)) throw new Error("Not signed")
+  const token = Tokens.format("sbt", createHmac("sha256", "a key").update(identity_id).update(signature).digest())
+  await run(1, { challenge_id: proof.challenge_id, key_hash, token_hash: Tokens.hash(token) })
+  const { bridge_id, project_id } = proof
+  const access_token = Redacted.value(token)
+  const expires_at = new Date().toISOString()
+  return { project_id, bridge_id, access_token, token_type: "Bearer", scope: "bridge:transport", expires_at }
+}
+
+createServer((request, response) => {
+  const answer = request.method === "GET" ? self(request) : prove(request)
+  answer.then(
+    (body) => response.setHeader("content-type", "application/json").end(JSON.stringify(body)),
+    (error: Error) => {
+      response.statusCode = 500
+      response.end(error.message)
+    }
+  )
+}).listen(port, "127.0.0.1", () => process.send?.("ready"))

@@ -1,0 +1,241 @@
+/**
+ * What every benchmark stands on (Linux only: it reads /proc).
+ *
+ * 1. The service as `npm start` runs it: src/main.ts in a process of its own, with its managed PostgreSQL, fsync on, in
+ *    a folder that is removed afterwards. Rate limits are off; everything else is as it ships.
+ * 2. The same services in this process, on the same database and secrets, to seed it and to record statements.
+ * 3. The load in a third process, so that the CPU time of the service is its own.
+ * The machine may be busy with other things: what counts is the ratio to a peer measured in turns with it.
+ */
+import { PgClient } from "@effect/sql-pg"
+import { ConfigProvider, Context, Effect, Layer, Option, Schedule } from "effect"
+import { SqlClient } from "effect/sql"
+import { type ChildProcess, execFile, fork, spawn } from "node:child_process"
+import { once } from "node:events"
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { createServer } from "node:net"
+import { tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import { parseArgs, promisify } from "node:util"
+import { services } from "../../src/App.ts"
+import * as Tokens from "../../src/platform/crypto/Tokens.ts"
+import { Projects } from "../../src/operator/projects/Projects.ts"
+import { dataFolder, end } from "../../test/support/service/PostgresUser.ts"
+import { cpuSeconds, cpuTimes, rssMib } from "../../test/support/run/Proc.ts"
+import type { Load, Measured } from "./load.ts"
+import { credentialOf } from "./seeds.ts"
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: "string", default: "60" },
+    requests: { type: "string", default: "20000" },
+    large: { type: "boolean", default: false },
+    profile: { type: "string" }
+  }
+})
+/** How long a benchmark may take, its watch over memory not counted. */
+export const seconds = Number(values.seconds)
+/** How many requests the memory is watched for. */
+export const requests = Number(values.requests)
+
+/** Whether what takes long is measured too. */
+export const large = values.large
+
+/** Where the service leaves a CPU profile when it ends. */
+const profiling = values.profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${resolve(values.profile)}`]
+
+/** The service's own default, so every peer has as many connections to the database. */
+export const poolSize = 10
+/** Clients under load: enough to keep those connections busy. */
+export const connections = 16
+export const rounds = 3
+
+export interface Target {
+  readonly url: string
+  readonly pid: number
+}
+
+/** `more`: settings that are not as it ships. */
+export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<string, string>>) {
+  const environment = { SERVICE_DATA_DIR: yield* dataFolder(), SERVICE_RATE_LIMITS: "off", ...more }
+  /** A process of the service; all of them share database and secrets. */
+  const replica = Effect.gen(function* () {
+    const port = String(yield* freePort)
+    const url = `http://127.0.0.1:${port}`
+    const child = yield* started([...profiling, "src/main.ts"], { ...environment, SERVICE_PORT: port })
+    yield* answers(`${url}/readyz`)
+    return { url, pid: child.pid! } satisfies Target
+  })
+  const itself = yield* replica
+
+  const context = yield* Layer.build(
+    services.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))))
+  )
+  const sql = Context.get(context, SqlClient.SqlClient)
+  const projects = Context.get(context, Projects)
+  const { project_id } = yield* projects.create("Bench")
+  yield* projects.approveReference(project_id, "github:octo", Option.none())
+  const { host, port: pgPort } = Context.get(context, PgClient.PgClient).config
+  const postmaster = Number(readFileSync(join(host!, "postmaster.pid"), "utf8").split("\n")[0])
+
+  let credentials = 0
+  /** Numbers `count` unused credentials and answers the first. */
+  const issue = Effect.fnUntraced(function* (count: number) {
+    const first = credentials
+    credentials += count
+    const hashes = Array.from({ length: count }, (_, i) => Buffer.from(Tokens.hash(credentialOf(first + i))))
+    yield* sql`
+      insert into bridge_enrollment_credential (
+        credential_id, credential_hash, project_id, account_references, created_at, expires_at)
+      select gen_random_uuid(), decode(hash, 'hex'), ${project_id}::uuid, '{github:octo}', clock_timestamp(),
+             clock_timestamp() + interval '1 day'
+        from unnest(${hashes.map((hash) => hash.toString("hex"))}::text[]) hash`
+    return first
+  })
+
+  const database = { host: host!, port: pgPort! }
+  return { ...itself, replica, context, sql, project_id, issue, postmaster, database }
+})
+export const start = startWith({})
+export type Bench = Effect.Success<typeof start>
+
+/** A node process that runs until the scope closes. */
+export const started = (args: ReadonlyArray<string>, environment: Readonly<Record<string, string>> = {}) =>
+  Effect.acquireRelease(
+    Effect.sync(() =>
+      spawn(process.execPath, args, {
+        cwd: join(import.meta.dirname, "../.."),
+        env: { PATH: process.env["PATH"], ...environment },
+        stdio: ["ignore", "ignore", "inherit"]
+      })
+    ),
+    (child) => end(child, "SIGTERM")
+  )
+
+export const answers = (url: string) =>
+  Effect.tryPromise(async () => {
+    if (!(await fetch(url)).ok) throw new Error(url)
+  }).pipe(Effect.retry(Schedule.spaced("50 millis")), Effect.timeout("30 seconds"))
+
+export const freePort = Effect.promise(async () => {
+  const server = createServer().listen(0, "127.0.0.1")
+  await once(server, "listening")
+  const { port } = server.address() as { readonly port: number }
+  await new Promise((closed) => server.close(closed))
+  return port
+})
+
+/** CPU time per operation: of the process under load with all its threads, and of PostgreSQL with all its processes. */
+export const measure = (
+  on: Pick<Bench, "postmaster">,
+  { pid, url }: Target,
+  load: Omit<Load, "url" | "connections"> & { readonly connections?: number }
+) =>
+  Effect.promise(async () => {
+    const generator = fork(join(import.meta.dirname, "load.ts"), [JSON.stringify({ connections, ...load, url })])
+    await said(generator)
+    const [before, databaseBefore] = [cpuSeconds(pid), databaseCpuSeconds(on.postmaster)]
+    generator.send("go")
+    const measured = (await said(generator)) as Measured
+    const each = (seconds: number) => (seconds / measured.count) * 1e6
+    return {
+      ...measured,
+      cpu_us: each(cpuSeconds(pid) - before),
+      database_cpu_us: each(databaseCpuSeconds(on.postmaster) - databaseBefore),
+      rss_mib: rssMib(pid)
+    }
+  })
+
+const said = (child: ChildProcess) =>
+  new Promise((resolve, reject) => {
+    child.once("message", resolve)
+    child.once("exit", (code) => reject(new Error(`The load generator ended with ${code}.`)))
+  })
+
+const databaseCpuSeconds = (postmaster: number): number => {
+  const sessions = readFileSync(`/proc/${postmaster}/task/${postmaster}/children`, "utf8").trim().split(" ")
+  try {
+    const running = sessions.reduce((sum, pid) => sum + cpuSeconds(Number(pid)), 0)
+    const { ended, own } = cpuTimes(postmaster)
+    return running + own + ended
+  } catch {
+    // A session ended in between: it is among those that have ended now.
+    return databaseCpuSeconds(postmaster)
+  }
+}
+
+/**
+ * The rate of a pgbench script with as many clients as the service has connections. `done` counts what it has done:
+ * transactions that find nothing to do would be fast.
+ */
+export const pgbench = Effect.fnUntraced(function* <E>(
+  on: Bench,
+  script: string,
+  options: { readonly seconds: number; readonly base: number; readonly done: Effect.Effect<number, E> }
+) {
+  const before = yield* options.done
+  const cpuBefore = databaseCpuSeconds(on.postmaster)
+  const measured = yield* runPgbench(on.database, script, options)
+  const cpu = databaseCpuSeconds(on.postmaster) - cpuBefore
+  const done = (yield* options.done) - before
+  return done === measured.count
+    ? { ...measured, database_cpu_us: (cpu / measured.count) * 1e6 }
+    : yield* Effect.die(`${measured.count} transactions of pgbench did ${done} times what they should.`)
+})
+
+const runPgbench = (
+  { host, port }: Bench["database"],
+  script: string,
+  options: { readonly seconds: number; readonly base: number }
+): Effect.Effect<Measured> =>
+  Effect.promise(async () => {
+    const folder = mkdtempSync(join(tmpdir(), "bridge-service-bench-"))
+    try {
+      writeFileSync(join(folder, "script.sql"), script)
+      const flags = ["--no-vacuum", "--protocol=prepared", `--client=${poolSize}`, `--time=${options.seconds}`]
+      const variables = [`--define=clients=${poolSize}`, `--define=base=${options.base}`, "--define=i=-1"]
+      const logged = ["--log", `--log-prefix=${join(folder, "log")}`, `--file=${join(folder, "script.sql")}`]
+      const at = [`--host=${host}`, `--port=${port}`, "--username=postgres", "postgres"]
+      const { stdout } = await promisify(execFile)("pgbench", [...flags, ...variables, ...logged, ...at])
+      const logs = readdirSync(folder).filter((name) => name.startsWith("log."))
+      const latencies = logs
+        .flatMap((name) => readFileSync(join(folder, name), "utf8").trim().split("\n"))
+        .map((line) => Number(line.split(" ")[2]) / 1000)
+        .toSorted((a, b) => a - b)
+      const quantile = (q: number) => latencies[Math.floor(latencies.length * q)]!
+      const per_second = Number(/tps = ([\d.]+)/.exec(stdout)![1])
+      return {
+        count: latencies.length,
+        seconds: options.seconds,
+        per_second,
+        p50_ms: quantile(0.5),
+        p99_ms: quantile(0.99)
+      }
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+
+/** Numbers the transactions of all clients, in the order in which they happen, roughly. */
+export const numbered = `\\set i :i + 1\n\\set n :base + :i * :clients + :client_id\n`
+
+/** Every contestant once per round, in turns; fewer rounds where the machine is so busy that they would end too late. */
+export const inTurns = <
+  Contestants extends Readonly<Record<string, (round: number) => Effect.Effect<unknown, unknown>>>
+>(
+  contestants: Contestants,
+  within = seconds
+) =>
+  Effect.gen(function* () {
+    const runs = Object.keys(contestants).map((name) => [name, [] as Array<unknown>] as const)
+    for (let round = 1, longest = 0; round <= rounds; round++) {
+      const began = performance.now() / 1000
+      // Counted from the start of this process.
+      if (round > 1 && began + longest > within) break
+      for (const [name, results] of runs) results.push(yield* contestants[name]!(round))
+      longest = Math.max(longest, performance.now() / 1000 - began)
+    }
+    return Object.fromEntries(runs) as unknown as {
+      readonly [Name in keyof Contestants]: ReadonlyArray<Effect.Success<ReturnType<Contestants[Name]>>>
+    }
+  })

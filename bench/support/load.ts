@@ -1,0 +1,226 @@
+/**
+ * The load generator, a process of its own: `connections` clients that each repeat one operation until the time or the
+ * work is over. Says "ready" when everything is prepared, starts on "go", and sends what it measured.
+ */
+import { generateKeyPairSync, type KeyPairKeyObjectResult, sign } from "node:crypto"
+import { Redacted } from "effect"
+import { fingerprint } from "../../src/platform/crypto/Fingerprint.ts"
+import { type Connection, open, type Received } from "./connection.ts"
+import { credentialOf, redirect_uri, verifier } from "./seeds.ts"
+import { type AgentLoad, tools } from "./tools.ts"
+
+export interface Load {
+  readonly operation: keyof typeof operations | keyof ReturnType<typeof tools>
+  readonly url: string
+  /** Where what the operation needs is prepared, if not at `url`. */
+  readonly service?: string
+  readonly connections: number
+  /** Whichever comes first ends the run. */
+  readonly seconds: number
+  readonly count: number
+  readonly project_id?: string
+  /** The number of the first of the credentials that the run may use up. */
+  readonly first: number
+  /** Who calls the tools. */
+  readonly agent?: AgentLoad
+  readonly client_id?: string
+  /** Authorization codes that the run may use up. */
+  readonly codes?: ReadonlyArray<string>
+}
+
+export interface Measured {
+  readonly count: number
+  readonly seconds: number
+  readonly per_second: number
+  readonly p50_ms: number
+  readonly p99_ms: number
+}
+
+type Operation = () => Promise<unknown>
+
+const load = JSON.parse(process.argv[2]!) as Load
+let used = 0
+let serial = 0
+
+const json = { "content-type": "application/json" }
+/** Of this run and no other. */
+const key = () => `bench-${load.first}-${serial++}`
+
+const expect = (status: number, { body, status: answered }: Received) => {
+  if (answered !== status) throw new Error(`${answered} instead of ${status}: ${body}`)
+  return body === "" ? undefined : JSON.parse(body)
+}
+
+const { privateKey, publicKey } = generateKeyPairSync("ed25519")
+const rawKey = Buffer.from(publicKey.export({ format: "jwk" }).x!, "base64url")
+const public_key_fingerprint = fingerprint(rawKey)
+
+const challenge = async (connection: Connection) => {
+  const n = load.first + used++
+  const asked = {
+    project_id: load.project_id,
+    bridge_id: `bridge-${n}`,
+    device_id: "device-1",
+    display_name: "A Bridge under load",
+    public_key_fingerprint
+  }
+  const headers = { ...json, "idempotency-key": key(), authorization: `Bearer ${Redacted.value(credentialOf(n))}` }
+  const path = "/bridge/v1/enrollment/challenges"
+  return expect(201, await connection.request("POST", path, headers, JSON.stringify(asked)))
+}
+
+const proofOf = ({ bridge_id, challenge_id, nonce_b64, project_id }: Record<string, string>) =>
+  JSON.stringify({
+    project_id,
+    bridge_id,
+    challenge_id,
+    nonce_b64,
+    signature_b64: sign(null, Buffer.from(nonce_b64!, "base64url"), privateKey).toString("base64url"),
+    public_key_b64: rawKey.toString("base64url")
+  })
+
+const prove = async (connection: Connection, proof: string) =>
+  expect(
+    200,
+    await connection.request("POST", "/bridge/v1/enrollment/proofs", { ...json, "idempotency-key": key() }, proof)
+  )
+
+const enroll = async (connection: Connection) => prove(connection, proofOf(await challenge(connection)))
+
+const enrolled = async (service: Connection): Promise<string> => (await enroll(service)).access_token
+
+const self = async (connection: Connection, token: string) =>
+  expect(200, await connection.request("GET", "/bridge/v1/tokens/self", { authorization: `Bearer ${token}` }))
+
+const rotation = "/bridge/v1/tokens/rotate"
+
+interface Prepared {
+  readonly rotation_id: string
+  readonly successor_token: string
+}
+
+const prepare = async (connection: Connection, token: string): Promise<Prepared> => {
+  const headers = { "idempotency-key": key(), authorization: `Bearer ${token}` }
+  return expect(201, await connection.request("POST", `${rotation}/prepare`, headers))
+}
+
+/** Answers the successor: from now on it is the token. */
+const confirm = async (connection: Connection, { rotation_id, successor_token }: Prepared) => {
+  const headers = { ...json, "idempotency-key": key(), authorization: `Bearer ${successor_token}` }
+  expect(200, await connection.request("POST", `${rotation}/confirm`, headers, JSON.stringify({ rotation_id })))
+  return successor_token
+}
+
+const codes = [...(load.codes ?? [])]
+
+/** RFC 6749 4.1.3, 6. */
+const grant = async (connection: Connection, fields: Readonly<Record<string, string>>): Promise<string> => {
+  const body = new URLSearchParams({ ...fields, client_id: load.client_id! }).toString()
+  const headers = { "content-type": "application/x-www-form-urlencoded" }
+  return expect(200, await connection.request("POST", "/token", headers, body)).refresh_token
+}
+
+const exchange = (connection: Connection) =>
+  grant(connection, { grant_type: "authorization_code", code: codes.pop()!, code_verifier: verifier, redirect_uri })
+
+/** RFC 8555 7.2, 7.3. */
+const account = async (connection: Connection, { privateKey, publicKey }: KeyPairKeyObjectResult) => {
+  const { crv, kty, x, y } = publicKey.export({ format: "jwk" })
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url")
+  const { head } = await connection.request("HEAD", "/nonce-plz", {})
+  const nonce = /\r\nreplay-nonce: *([\w-]+)/i.exec(head)![1]
+  const header = part({ alg: "ES256", jwk: { crv, kty, x, y }, nonce, url: `${load.url}/sign-me-up` })
+  const payload = part({ termsOfServiceAgreed: true })
+  const key = { key: privateKey, dsaEncoding: "ieee-p1363" as const }
+  const signature = sign("sha256", Buffer.from(`${header}.${payload}`), key).toString("base64url")
+  const body = JSON.stringify({ protected: header, payload, signature })
+  expect(201, await connection.request("POST", "/sign-me-up", { "content-type": "application/jose+json" }, body))
+}
+
+/** Made before the clock runs, used up by whichever connection is free. */
+const proofs: Array<string> = []
+const keys: Array<KeyPairKeyObjectResult> = []
+
+/** Each is called once per connection, before the clock runs, and answers what is repeated. */
+const operations = {
+  enroll:
+    async (connection: Connection): Promise<Operation> =>
+    () =>
+      enroll(connection),
+  prove: async (connection: Connection, service: Connection): Promise<Operation> => {
+    for (let i = 0; i < load.count / load.connections; i++) proofs.push(proofOf(await challenge(service)))
+    return async () => prove(connection, proofs.pop()!)
+  },
+  self: async (connection: Connection, service: Connection): Promise<Operation> => {
+    const tokens = [await enrolled(service), await enrolled(service), await enrolled(service), await enrolled(service)]
+    return () => self(connection, tokens[serial++ % tokens.length]!)
+  },
+  rotate: async (connection: Connection, service: Connection): Promise<Operation> => {
+    let token = await enrolled(service)
+    return async () => void (token = await confirm(connection, await prepare(connection, token)))
+  },
+  /** One request at a time: of ten, one prepares a rotation, one confirms it, eight ask who they are. */
+  mixed: async (connection: Connection, service: Connection): Promise<Operation> => {
+    let token = await enrolled(service)
+    let prepared: Prepared | undefined
+    let turn = 0
+    return async () => {
+      if (prepared !== undefined) {
+        token = await confirm(connection, prepared)
+        prepared = undefined
+      } else if (turn++ % 9 === 0) prepared = await prepare(connection, token)
+      else await self(connection, token)
+    }
+  },
+  exchange:
+    async (connection: Connection): Promise<Operation> =>
+    () =>
+      exchange(connection),
+  refresh: async (connection: Connection): Promise<Operation> => {
+    let refresh_token = await exchange(connection)
+    return async () => void (refresh_token = await grant(connection, { grant_type: "refresh_token", refresh_token }))
+  },
+  account: async (connection: Connection): Promise<Operation> => {
+    // A key that is known already gets its old account back.
+    for (let i = 0; i < load.count / load.connections; i++)
+      keys.push(generateKeyPairSync("ec", { namedCurve: "P-256" }))
+    return () => account(connection, keys.pop()!)
+  }
+}
+
+const connections = await Promise.all(
+  Array.from({ length: load.connections }, async () => {
+    const connection = await open(load.url)
+    const service = load.service === undefined ? connection : await open(load.service)
+    const run = await (load.agent === undefined ? operations : { ...operations, ...tools(load.agent) })[
+      load.operation as keyof typeof operations
+    ](connection, service)
+    if (service !== connection) service.close()
+    return { connection, run }
+  })
+)
+
+process.once("message", async () => {
+  const latencies: Array<number> = []
+  const started = performance.now()
+  const until = started + load.seconds * 1000
+  let left = load.count
+  await Promise.all(
+    connections.map(async ({ run }) => {
+      while (left-- > 0 && performance.now() < until) {
+        const before = performance.now()
+        await run()
+        latencies.push(performance.now() - before)
+      }
+    })
+  )
+  const seconds = (performance.now() - started) / 1000
+  for (const { connection } of connections) connection.close()
+  latencies.sort((a, b) => a - b)
+  const quantile = (q: number) => latencies[Math.floor(latencies.length * q)]!
+  const count = latencies.length
+  const measured = { count, seconds, per_second: count / seconds, p50_ms: quantile(0.5), p99_ms: quantile(0.99) }
+  process.send!(measured satisfies Measured)
+  process.disconnect()
+})
+process.send!("ready")

@@ -1,0 +1,58 @@
+/**
+ * Safe retries (spec 4.11): the same idempotency_key with the same request is answered with the original result.
+ *
+ * The key belongs to a project and a tool. Its row is reserved first, in the transaction of the mutation: a caller with the
+ * same key waits for it, a mutation that fails leaves the key free.
+ */
+import { Effect, Option, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
+import { untilSettled } from "../../platform/database/Persistence.ts"
+import { refuse } from "./Errors.ts"
+import * as Store from "./IdempotencyStore.ts"
+
+export const make = (sql: SqlClient.SqlClient) => {
+  const store = Store.make(sql)
+
+  /** `work` is atomic by itself where no key came, and part of one transaction with the key's row where one did. */
+  const once = <A, E, R>(
+    result: Schema.Codec<A, unknown>,
+    { project_id, tool }: { readonly project_id: string; readonly tool: string },
+    request: { readonly idempotency_key?: string },
+    now: Date,
+    work: Effect.Effect<A, E, R>
+  ) => {
+    const { idempotency_key, ...content } = request
+    if (idempotency_key === undefined) return Effect.map(work, (answer) => ({ answer, replayed: false }))
+    const key = { project_id, tool, idempotency_key }
+    const request_hash = sha256(canonical(content))
+    const json = Schema.fromJsonString(Schema.toCodecJson(result))
+
+    const attempt = Effect.gen(function* () {
+      if ((yield* store.reserve(key, request_hash, now)).length === 0) return Option.none()
+      const answer = yield* work
+      yield* store.complete(key, yield* Effect.orDie(Schema.encodeEffect(json)(answer)))
+      return Option.some({ answer, replayed: false })
+    }).pipe(sql.withTransaction)
+
+    const replay = Effect.gen(function* () {
+      const earlier = yield* store.find(key)
+      if (Option.isNone(earlier)) return Option.none()
+      if (!equal(earlier.value.request_hash, request_hash)) return yield* refuse("idempotency_conflict")
+      const answer = yield* Effect.orDie(Schema.decodeUnknownEffect(json)(earlier.value.result))
+      return Option.some({ answer, replayed: true })
+    })
+
+    return untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => replay))
+  }
+
+  return { once }
+}
+
+/** Equal for equal requests, in whatever order a client or another release names their members. */
+export const canonical = (value: unknown): string =>
+  JSON.stringify(value, (_, member: unknown) =>
+    typeof member === "object" && member !== null && !Array.isArray(member)
+      ? Object.fromEntries(Object.entries(member).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : member
+  )

@@ -1,0 +1,197 @@
+/**
+ * Pinned documents (spec 4.11): imported once by the operator, then served from the database alone.
+ *
+ * A pin names repository, commit and path; its bytes never change. Both hashes are checked again at every read.
+ */
+import { Context, Effect, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { Audit } from "../../platform/audit/Audit.ts"
+import { uuidAt } from "../../platform/crypto/Random.ts"
+import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
+import { DatabaseClock } from "../../platform/database/Clock.ts"
+import { persistence } from "../../platform/database/Persistence.ts"
+import type { Actor } from "../../wire/Actor.ts"
+import { withDetails } from "../../wire/Refusal.ts"
+import type { DocumentFragment, DocumentGet, DocumentReference } from "./Shapes.ts"
+import { type DocumentRefusal, refuse } from "./Errors.ts"
+import { boundaryBefore, endOf, lineAt, lineCount, offsetOfLine } from "./Fragment.ts"
+import { isBlob, readFile } from "./Git.ts"
+import * as Store from "./DocumentStore.ts"
+
+export interface Pin {
+  readonly project_id: string
+  /** A folder of this machine, read once and not remembered. */
+  readonly directory: string
+  /** What agents are told instead. */
+  readonly repository: string
+  readonly commit: string
+  readonly path: string
+  readonly title: string
+  readonly bootstrap: boolean
+}
+
+type Lost = DocumentRefusal<"bridge_persistence_error">
+type Listed = DocumentReference & { readonly bootstrap: boolean; readonly pinned_at: Date }
+
+export class Documents extends Context.Service<
+  Documents,
+  {
+    /** May be repeated. */
+    readonly pin: (
+      pin: Pin
+    ) => Effect.Effect<
+      { readonly document_id: string; readonly blob_oid: string; readonly size_bytes: number },
+      | Lost
+      | DocumentRefusal<
+          | "project_not_found"
+          | "document_path_invalid"
+          | "document_commit_invalid"
+          | "document_path_not_found"
+          | "document_not_a_file"
+          | "document_too_large"
+          | "document_not_text"
+          | "document_is_lfs_pointer"
+          | "document_repository_unusable"
+          | "document_unavailable"
+          | "git_missing"
+        >
+    >
+    readonly list: (
+      project_id: string
+    ) => Effect.Effect<ReadonlyArray<Listed>, Lost | DocumentRefusal<"project_not_found">>
+    readonly unpin: (document_id: string) => Effect.Effect<void, Lost | DocumentRefusal<"document_not_found">>
+    /** At most 50 references, what agents start with first. */
+    readonly references: (actor: Actor) => Effect.Effect<ReadonlyArray<DocumentReference>, Lost>
+    readonly fragment: (
+      actor: Actor,
+      asked: DocumentGet
+    ) => Effect.Effect<
+      DocumentFragment,
+      Lost | DocumentRefusal<"document_not_pinned" | "document_fragment_invalid" | "document_unavailable">
+    >
+  }
+>()("service/documents/Documents") {
+  static readonly layer = Layer.effect(
+    Documents,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* DatabaseClock
+      const audit = yield* Audit
+      const store = Store.make(sql)
+
+      const existing = Effect.fnUntraced(function* (project_id: string) {
+        if ((yield* store.projectExists(project_id)).length === 0) return yield* refuse("project_not_found")
+      })
+
+      const pin = Effect.fn("Documents.pin")(function* ({ directory, ...place }: Pin) {
+        yield* persistence(existing(place.project_id))
+        const file = yield* readFile(directory, place.commit, place.path)
+        return yield* keep(place, file)
+      })
+
+      const keep = Effect.fnUntraced(
+        function* (
+          place: Omit<Pin, "directory">,
+          { blob_oid, bytes, mode }: Effect.Success<ReturnType<typeof readFile>>
+        ) {
+          const now = yield* clock.now
+          const blob = { blob_oid, sha256: sha256(bytes), line_count: lineCount(bytes), bytes }
+          if ((yield* store.keepBlob(blob)).length === 0) return yield* refuse("document_unavailable")
+          const fresh = { ...place, mode, document_id: yield* uuidAt(now) }
+          const pinned = yield* store.pin(fresh, blob_oid, now)
+          if (Option.isNone(pinned)) {
+            const { document_id } = Option.getOrThrow(yield* store.findPin(fresh))
+            return { document_id, blob_oid, size_bytes: bytes.length }
+          }
+          const { document_id } = pinned.value
+          yield* audit.done(now, {
+            action: "document.pinned",
+            project_id: place.project_id,
+            actor: "operator",
+            subject: { document_id, blob_oid, commit: place.commit }
+          })
+          return { document_id, blob_oid, size_bytes: bytes.length }
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      const list = Effect.fn("Documents.list")(function* (project_id: string) {
+        yield* existing(project_id)
+        return yield* store.list(project_id, 10_000)
+      }, persistence)
+
+      const unpin = Effect.fn("Documents.unpin")(
+        function* (document_id: string) {
+          const now = yield* clock.now
+          const gone = yield* store.unpin(document_id)
+          if (Option.isNone(gone)) return yield* refuse("document_not_found")
+          yield* store.dropUnused(gone.value.blob_oid)
+          yield* audit.done(now, {
+            action: "document.unpinned",
+            project_id: gone.value.project_id,
+            actor: "operator",
+            subject: { document_id }
+          })
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      const references = Effect.fn("Documents.references")(
+        ({ project_id }: Actor) => store.list(project_id, 50),
+        persistence
+      )
+
+      const fragment = Effect.fn("Documents.fragment")(function* ({ project_id }: Actor, asked: DocumentGet) {
+        const found = yield* store.find(project_id, asked.document_id)
+        if (Option.isNone(found)) return yield* refuse("document_not_pinned")
+        const { blob_oid, bytes, commit, path } = found.value
+        if (!isBlob(blob_oid, bytes) || !equal(sha256(bytes), found.value.sha256)) {
+          yield* Effect.logError("A pinned document is damaged").pipe(Effect.annotateLogs({ blob_oid }))
+          return yield* refuse("document_unavailable")
+        }
+        const offset = yield* startOf(bytes, blob_oid, asked)
+        const end_offset = endOf(bytes, offset, asked.max_bytes ?? 8192)
+        const eof = end_offset === bytes.length
+        return {
+          document_id: asked.document_id,
+          commit,
+          path,
+          blob_oid,
+          offset,
+          end_offset,
+          total_bytes: bytes.length,
+          start_line: lineAt(bytes, offset),
+          end_line: lineAt(bytes, Math.max(offset, end_offset - 1)),
+          text: asText(bytes.subarray(offset, end_offset)),
+          next_offset: eof ? null : end_offset,
+          eof
+        }
+      }, persistence)
+
+      return { pin, list, unpin, references, fragment }
+    })
+  )
+}
+
+/** Never moved silently: what is not the beginning of a character of this very blob is refused. */
+const startOf = Effect.fnUntraced(function* (
+  bytes: Uint8Array,
+  blob_oid: string,
+  { expected_blob_oid, offset, start_line }: DocumentGet
+) {
+  const facts = { blob_oid, total_bytes: bytes.length }
+  const invalid = (more: { readonly boundary?: number } = {}) =>
+    withDetails(refuse("document_fragment_invalid"), { ...facts, ...more })
+  if (expected_blob_oid !== undefined && expected_blob_oid !== blob_oid) return yield* invalid()
+  if (offset !== undefined && start_line !== undefined) return yield* invalid()
+  const start = start_line === undefined ? (offset ?? 0) : offsetOfLine(bytes, start_line)
+  if (start === undefined || start > bytes.length) return yield* invalid({ boundary: bytes.length })
+  const boundary = boundaryBefore(bytes, start)
+  return boundary === start ? start : yield* invalid({ boundary })
+})
+
+/** Keeps a byte order mark: it is part of the blob. */
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true })
+const asText = (bytes: Uint8Array) => decoder.decode(bytes)

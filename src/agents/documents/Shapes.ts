@@ -1,0 +1,46 @@
+/** The shapes of the document tools (spec 4.11): references, and bounded fragments of text. */
+import { Schema } from "effect"
+import { Id } from "../../wire/Ids.ts"
+
+const natural = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 2_147_483_647 }))
+const positive = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 }))
+
+export const DocumentReference = Schema.Struct({
+  document_id: Schema.String,
+  title: Schema.String,
+  repository: Schema.String,
+  commit: Schema.String,
+  path: Schema.String,
+  blob_oid: Schema.String,
+  sha256: Schema.String,
+  size_bytes: Schema.Int,
+  line_count: Schema.Int
+})
+export type DocumentReference = typeof DocumentReference.Type
+
+export const Bootstrap = Schema.Struct({ documents: Schema.Array(DocumentReference) })
+
+export const DocumentGet = Schema.Struct({
+  document_id: Id,
+  offset: Schema.optionalKey(natural),
+  start_line: Schema.optionalKey(positive),
+  max_bytes: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 32_768 }))),
+  expected_blob_oid: Schema.optionalKey(Schema.String)
+})
+export type DocumentGet = typeof DocumentGet.Type
+
+export const DocumentFragment = Schema.Struct({
+  document_id: Schema.String,
+  commit: Schema.String,
+  path: Schema.String,
+  blob_oid: Schema.String,
+  offset: Schema.Int,
+  end_offset: Schema.Int,
+  total_bytes: Schema.Int,
+  start_line: Schema.Int,
+  end_line: Schema.Int,
+  text: Schema.String,
+  next_offset: Schema.NullOr(Schema.Int),
+  eof: Schema.Boolean
+})
+export type DocumentFragment = typeof DocumentFragment.Type

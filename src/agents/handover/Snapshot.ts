@@ -1,0 +1,153 @@
+/**
+ * Startup recovery (spec 4.11): what an agent that starts should know, in one answer of a bounded size.
+ *
+ * Items are cut to excerpts and taken in turns (a task, an entry, a receipt) as long as they fit; one that does not fit is
+ * passed over and the next one tried. Ids are always whole, and what was left out is counted.
+ */
+import { Context, Duration, Effect, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { DatabaseClock } from "../../platform/database/Clock.ts"
+import { persistence } from "../../platform/database/Persistence.ts"
+import type { Actor } from "../../wire/Actor.ts"
+import { after } from "../../wire/Instant.ts"
+import { excerpt } from "../../wire/Text.ts"
+import type { ContextReceipt, ContextSnapshot, ContextTask, Receipt } from "../continuity/Shapes.ts"
+import type { ContinuityRefusal } from "../continuity/Errors.ts"
+import * as ReceiptStore from "../tasks/ReceiptStore.ts"
+import * as SearchStore from "../memory/SearchStore.ts"
+import * as TaskStore from "../tasks/TaskStore.ts"
+
+const most = { tasks: 20, memory: 15, decisions: 8, receipts: 10 }
+const excerptBytes = 600
+const untouched = Duration.hours(24)
+
+export class Snapshot extends Context.Service<
+  Snapshot,
+  {
+    /** At most `max_bytes` as JSON. */
+    readonly take: (
+      actor: Actor,
+      max_bytes?: number
+    ) => Effect.Effect<ContextSnapshot, ContinuityRefusal<"bridge_persistence_error">>
+  }
+>()("service/continuity/Snapshot") {
+  static readonly layer = Layer.effect(
+    Snapshot,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* DatabaseClock
+      const tasks = TaskStore.make(sql)
+      const memory = SearchStore.make(sql)
+      const receipts = ReceiptStore.make(sql)
+
+      const take = Effect.fn("Snapshot.take")(function* (actor: Actor, max_bytes = 24_576) {
+        const now = yield* clock.now
+        const { project_id } = actor
+        const unfinished = yield* tasks.unfinished(project_id, most.tasks)
+        const decisions = yield* memory.recent(project_id, { kind: "decision" }, undefined, most.decisions)
+        const entries = yield* memory.recent(project_id, {}, undefined, most.memory + most.decisions)
+        const latest = yield* receipts.recent(project_id, most.receipts)
+
+        const first = decisions.slice(0, most.decisions)
+        const known = new Set(first.map(({ id }) => id))
+        const others = entries.filter(({ id }) => !known.has(id)).slice(0, most.memory - first.length)
+        const offered = {
+          open_tasks: unfinished.map((task) => taskOf(task, now)),
+          recent_memory: [...first, ...others].map(memoryOf),
+          recent_receipts: latest.map(receiptOf)
+        }
+        const total = {
+          tasks: countOf(yield* tasks.countUnfinished(project_id)),
+          memory: countOf(yield* memory.countActive(project_id)),
+          receipts: countOf(yield* receipts.count(project_id))
+        }
+        return fitted({ id: project_id, name: actor.project_name }, now, offered, total, max_bytes)
+      }, persistence)
+
+      return { take }
+    })
+  )
+}
+
+type Offered = Pick<ContextSnapshot, "open_tasks" | "recent_memory" | "recent_receipts">
+
+/** Exact, because the sizes are those of the JSON that is sent; the counts are reserved at their longest. */
+const fitted = (
+  project: ContextSnapshot["project"],
+  now: Date,
+  offered: Offered,
+  total: ContextSnapshot["omitted"],
+  max_bytes: number
+): ContextSnapshot => {
+  const empty = { open_tasks: [], recent_memory: [], recent_receipts: [] }
+  const frame = { project, generated_at: now, ...empty, omitted: total, bytes: max_bytes, truncated: false }
+  let used = sizeOf(frame)
+  const take = <A>(items: ReadonlyArray<A>) => {
+    const taken: Array<A> = []
+    const offer = (index: number) => {
+      const item = items[index]
+      if (item === undefined) return
+      const size = sizeOf(item) + 1
+      if (used + size > max_bytes) return
+      used += size
+      taken.push(item)
+    }
+    return { taken, offer }
+  }
+  const tasks = take(offered.open_tasks)
+  const memory = take(offered.recent_memory)
+  const receipts = take(offered.recent_receipts)
+  for (let index = 0; index < Math.max(most.tasks, most.memory, most.receipts); index += 1) {
+    tasks.offer(index)
+    memory.offer(index)
+    receipts.offer(index)
+  }
+  const omitted = {
+    tasks: Math.max(0, total.tasks - tasks.taken.length),
+    memory: Math.max(0, total.memory - memory.taken.length),
+    receipts: Math.max(0, total.receipts - receipts.taken.length)
+  }
+  const snapshot = {
+    project,
+    generated_at: now,
+    open_tasks: tasks.taken,
+    recent_memory: memory.taken,
+    recent_receipts: receipts.taken,
+    omitted,
+    bytes: 0,
+    truncated: omitted.tasks + omitted.memory + omitted.receipts > 0
+  }
+  return { ...snapshot, bytes: withItself(sizeOf(snapshot) - 1) }
+}
+
+/** A `Date` is as long in here as the instant on the wire. */
+const sizeOf = (value: unknown) => Buffer.byteLength(JSON.stringify(value))
+
+/** The size of a text that ends up containing its own size in digits. */
+const withItself = (rest: number): number => {
+  const digits = String(rest + String(rest).length).length
+  return rest + digits
+}
+
+const countOf = (row: Option.Option<{ readonly count: number }>) =>
+  Option.match(row, { onNone: () => 0, onSome: ({ count }) => count })
+
+const taskOf = ({ body, ...task }: TaskStore.OpenTask, now: Date): ContextTask => ({
+  ...task,
+  excerpt: excerpt(body, excerptBytes),
+  stale: task.status === "in_progress" && after(task.updated_at, untouched).getTime() <= now.getTime()
+})
+
+const memoryOf = ({ body, ...entry }: SearchStore.Hit) => ({ ...entry, excerpt: excerpt(body, excerptBytes) })
+
+const receiptOf = (receipt: Receipt): ContextReceipt => ({
+  id: receipt.id,
+  task_id: receipt.task_id,
+  session_ref: receipt.session_ref,
+  worker: receipt.worker,
+  outcome: receipt.outcome,
+  summary: excerpt(receipt.summary, excerptBytes),
+  next_steps: receipt.next_steps.map((step) => excerpt(step, 200)),
+  git_checkpoint: receipt.git_checkpoint,
+  created_at: receipt.created_at
+})

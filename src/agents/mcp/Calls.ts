@@ -1,0 +1,113 @@
+/**
+ * A tools/call from its raw arguments to its result. Every failure is a result with our code; nothing is thrown.
+ *
+ * 1. write_context, where the tool writes: before anything else of the arguments is read, and audited.
+ * 2. The arguments: our schema, and no whole token of this service in any text (spec 1.5).
+ * 3. The domain. 4. The result, once as structured content and once as text for clients that read no other.
+ */
+import type { CallToolResult } from "@modelcontextprotocol/server"
+import { Cause, Context, Effect, Layer, Result, Schema } from "effect"
+import { Audit } from "../../platform/audit/Audit.ts"
+import { Settings } from "../../platform/settings/Settings.ts"
+import { findTokenIn, kinds } from "../../platform/crypto/Tokens.ts"
+import { DatabaseClock } from "../../platform/database/Clock.ts"
+import { withoutValues } from "../../platform/database/Persistence.ts"
+import { counted, timed, toolCalls, toolSeconds } from "../../platform/metrics/Metrics.ts"
+import { spanned } from "../../platform/metrics/Span.ts"
+import type { Actor } from "../../wire/Actor.ts"
+import { firstIssue } from "../../wire/Issue.ts"
+import { type Refusal, withDetails } from "../../wire/Refusal.ts"
+import { failure, refuse } from "./Errors.ts"
+import { ToolHandlers } from "./Handlers.ts"
+import { type Tool, type ToolName, tools } from "./Tools.ts"
+import { checkWriteContext } from "./WriteContext.ts"
+
+type Handler = (actor: Actor, input: unknown) => Effect.Effect<unknown, Refusal>
+
+export class Calls extends Context.Service<
+  Calls,
+  {
+    /** `name` is a tool that the actor's role and scopes allow. */
+    readonly call: (
+      actor: Actor,
+      name: ToolName,
+      given: Readonly<Record<string, unknown>>
+    ) => Effect.Effect<CallToolResult>
+  }
+>()("service/mcp/Calls") {
+  static readonly layer = Layer.effect(
+    Calls,
+    Effect.gen(function* () {
+      const handlers = yield* ToolHandlers
+      const audit = yield* Audit
+      const clock = yield* DatabaseClock
+      const { resource } = yield* Settings
+
+      const call = (actor: Actor, name: ToolName, given: Readonly<Record<string, unknown>>) =>
+        Effect.gen(function* () {
+          const { write_context, ...rest } = given
+          const { writes } = tools[name]
+          if (writes) {
+            yield* checkWriteContext(audit, yield* clock.now, { actor, resource, tool: name }, write_context)
+          }
+          const input = yield* decoded(name, writes ? rest : given)
+          const output = yield* (handlers[name] as Handler)(actor, input)
+          return success(yield* Effect.orDie(codecs[name].encode(output)))
+        }).pipe(
+          counted(toolCalls, name),
+          timed(toolSeconds(name)),
+          Effect.catch((refusal) => Effect.succeed(failure(worded(refusal)))),
+          Effect.catchCause(broken),
+          spanned("Calls.call", { attributes: { tool: name } })
+        )
+
+      return { call }
+    })
+  ).pipe(Layer.provide(ToolHandlers.layer))
+}
+
+const codecOf = (tool: Tool) => ({
+  decode: Schema.decodeUnknownResult(tool.input as Schema.Codec<unknown>, { onExcessProperty: "error" }),
+  encode: Schema.encodeUnknownEffect(Schema.toCodecJson(tool.output as Schema.Codec<unknown>))
+})
+const codecs = Object.fromEntries(Object.entries(tools).map(([name, tool]) => [name, codecOf(tool)])) as Record<
+  ToolName,
+  ReturnType<typeof codecOf>
+>
+
+const decoded = Effect.fnUntraced(function* (name: ToolName, given: unknown) {
+  const input = codecs[name].decode(given)
+  if (Result.isFailure(input)) {
+    const [field, reason] = firstIssue(input.failure.issue)
+    return yield* malformed(field === "" ? "arguments" : field, field === "" ? `${reason}; ${known(name)}` : reason)
+  }
+  const leak = findTokenIn(input.success)
+  return leak === undefined
+    ? input.success
+    : yield* malformed(leak.field, `Contains a ${kinds[leak.kind]}; never write secrets`)
+})
+
+const known = (name: ToolName) => {
+  const { input, writes } = tools[name]
+  const names = [...("fields" in input ? Object.keys(input.fields) : []), ...(writes ? ["write_context"] : [])]
+  return `known: ${names.length === 0 ? "none" : names.join(", ")}`
+}
+
+/** Says which parameter and what is expected of it, never what was sent. */
+const malformed = (field: string, reason: string) =>
+  withDetails(refuse("invalid_request"), { field, reason }, `${field}: ${reason}.`)
+
+const success = (structuredContent: unknown): CallToolResult => ({
+  content: [{ type: "text", text: JSON.stringify(structuredContent) }],
+  structuredContent: structuredContent as Record<string, unknown>
+})
+
+/** Agents have no headers: the sentence speaks of what they can send. */
+const worded = (refusal: Refusal) =>
+  refusal._tag === "bridge_persistence_error" ? refuse("bridge_persistence_error") : refusal
+
+const broken = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
+  if (Cause.hasInterruptsOnly(cause)) return yield* Effect.interrupt
+  yield* Effect.logError("A tool failed").pipe(Effect.annotateLogs(withoutValues(cause)))
+  return failure(refuse("internal_error"))
+})

@@ -1,0 +1,28 @@
+/**
+ * Which web pages may call /mcp (Streamable HTTP, Security: the Origin of every connection is validated; Fetch 3.2 CORS).
+ *
+ * A request without Origin comes from no page. One with a foreign Origin is refused before its credential is looked at.
+ */
+import { isLoopback } from "../../platform/settings/Settings.ts"
+
+export const allows = (baseUrl: URL, listed: ReadonlyArray<string> | undefined) => (origin: string) =>
+  origin === baseUrl.origin ||
+  (listed === undefined
+    ? isLoopback(baseUrl) && URL.canParse(origin) && isLoopback(new URL(origin))
+    : listed.includes(origin))
+
+export const corsHeaders = (origin: string | undefined): Record<string, string> =>
+  origin === undefined
+    ? { vary: "origin" }
+    : {
+        vary: "origin",
+        "access-control-allow-origin": origin,
+        "access-control-expose-headers": "WWW-Authenticate, MCP-Protocol-Version, Retry-After, X-Request-Id"
+      }
+
+export const preflightHeaders = {
+  "access-control-allow-methods": "POST",
+  "access-control-allow-headers":
+    "Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, Last-Event-ID",
+  "access-control-max-age": "7200"
+}

@@ -1,0 +1,60 @@
+/** What tools/list answers: the table of tools as JSON Schema, small enough for the context of every agent. */
+import { Schema } from "effect"
+import { type Role } from "../../wire/Scopes.ts"
+import { tools, usable, WriteContext } from "./Tools.ts"
+
+/** Draft 2020-12, without references: not every client resolves them. */
+const jsonSchema = (schema: Schema.Constraint, onExcessProperty: "error" | "ignore") =>
+  Schema.toJsonSchemaDocument(schema, { onExcessProperty, referencePolicy: () => undefined }).schema
+
+/**
+ * An output without what only a validator reads. The descriptions say what comes back; in full the outputs alone would be
+ * 16 KiB in the context of every agent.
+ */
+const outline = (schema: JsonSchema): JsonSchema => {
+  const { anyOf, items, properties, type } = schema
+  if (anyOf !== undefined) return { type: [...new Set(anyOf.flatMap((one) => one.type ?? []))] }
+  if (items !== undefined) return { type: "array", items: { type: items.type ?? [] } }
+  if (properties === undefined) return { type: type ?? [] }
+  return {
+    type: "object",
+    properties: Object.fromEntries(Object.entries(properties).map(([name, inner]) => [name, outline(inner)]))
+  }
+}
+
+interface JsonSchema {
+  readonly type?: string | ReadonlyArray<string>
+  readonly anyOf?: ReadonlyArray<JsonSchema>
+  readonly items?: JsonSchema
+  readonly properties?: Readonly<Record<string, JsonSchema>>
+}
+
+const listed = Object.entries(tools).map(([name, tool]) => ({
+  tool,
+  definition: {
+    name,
+    title: tool.title,
+    description: tool.description,
+    inputSchema: {
+      type: "object" as const,
+      ...jsonSchema(
+        tool.writes && "fields" in tool.input
+          ? Schema.Struct({ ...tool.input.fields, write_context: WriteContext })
+          : tool.input,
+        "error"
+      )
+    },
+    outputSchema: { ...outline(jsonSchema(tool.output, "ignore") as JsonSchema), type: "object" as const },
+    annotations: {
+      readOnlyHint: !tool.writes,
+      destructiveHint: false,
+      idempotentHint: !tool.writes,
+      openWorldHint: false
+    }
+  }
+}))
+
+const listFor = (role: Role) => listed.filter(({ tool }) => usable(role, tool)).map(({ definition }) => definition)
+
+/** What tools/list answers. */
+export const lists = { reader: listFor("reader"), contributor: listFor("contributor") } as const

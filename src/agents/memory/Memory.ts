@@ -1,0 +1,185 @@
+/**
+ * Memory of a project (spec 2.8, 4.11): notes and decisions that are added, found and superseded, never edited.
+ */
+import { Context, Effect, Layer, Option, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { type Actor, actorName } from "../../wire/Actor.ts"
+import { Audit, traceAt } from "../../platform/audit/Audit.ts"
+import { uuidAt } from "../../platform/crypto/Random.ts"
+import { DatabaseClock } from "../../platform/database/Clock.ts"
+import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
+import type { Replayable } from "../../wire/Headers.ts"
+import { withDetails } from "../../wire/Refusal.ts"
+import { excerpt } from "../../wire/Text.ts"
+import { type MemoryAdd, MemoryEntry, type MemoryHits, type MemorySearch } from "../continuity/Shapes.ts"
+import * as Cursor from "../continuity/Cursor.ts"
+import { type ContinuityRefusal, refuse } from "../continuity/Errors.ts"
+import * as Idempotency from "../continuity/Idempotency.ts"
+import * as Store from "./MemoryStore.ts"
+import { asked, searchable } from "./Search.ts"
+import * as SearchStore from "./SearchStore.ts"
+
+type Lost = ContinuityRefusal<"bridge_persistence_error">
+
+export class Memory extends Context.Service<
+  Memory,
+  {
+    readonly add: (
+      actor: Actor,
+      asked: MemoryAdd
+    ) => Effect.Effect<
+      Replayable<MemoryEntry>,
+      | Lost
+      | ContinuityRefusal<"memory_not_found" | "memory_already_superseded" | "task_not_found" | "idempotency_conflict">
+    >
+    /** Also of an entry that is no longer active. */
+    readonly get: (actor: Actor, id: string) => Effect.Effect<MemoryEntry, Lost | ContinuityRefusal<"memory_not_found">>
+    readonly search: (
+      actor: Actor,
+      asked: MemorySearch
+    ) => Effect.Effect<MemoryHits, Lost | ContinuityRefusal<"cursor_invalid">>
+    /** The operator's way to take an entry out of use without a successor. May be repeated. */
+    readonly archive: (
+      project_id: string,
+      id: string
+    ) => Effect.Effect<MemoryEntry, Lost | ContinuityRefusal<"memory_not_found">>
+  }
+>()("service/continuity/Memory") {
+  static readonly layer = Layer.effect(
+    Memory,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* DatabaseClock
+      const audit = yield* Audit
+      const store = Store.make(sql)
+      const finding = SearchStore.make(sql)
+      const { once } = Idempotency.make(sql)
+
+      const add = Effect.fn("Memory.add")(function* (actor: Actor, asked: MemoryAdd) {
+        const now = yield* clock.now
+        const { project_id } = actor
+        const entry: Store.Entry = {
+          id: yield* uuidAt(now),
+          kind: asked.kind,
+          title: asked.title ?? firstLine(asked.body),
+          body: asked.body,
+          tags: [...new Set(asked.tags)],
+          active: true,
+          supersedes: asked.supersedes ?? null,
+          superseded_by: null,
+          superseded_at: null,
+          actor: actorName(actor),
+          role: actor.role,
+          session_ref: asked.session_ref ?? null,
+          task_id: asked.task_id ?? null,
+          source: null,
+          created_at: now
+        }
+
+        const attempt = Effect.gen(function* () {
+          const added = yield* store.insert(project_id, entry, textOf(entry), now, yield* traceAt(now))
+          if (Option.isNone(added)) return Option.none()
+          if (entry.supersedes !== null) yield* forget(project_id, entry.supersedes)
+          return Option.some(entryOf(entry))
+        })
+
+        const explain = Effect.gen(function* () {
+          if (entry.task_id !== null && (yield* store.findTask(project_id, entry.task_id)).length === 0) {
+            return yield* withDetails(refuse("task_not_found"), { field: "task_id" })
+          }
+          const old = entry.supersedes === null ? Option.none() : yield* store.find(project_id, entry.supersedes)
+          if (Option.isNone(old)) return yield* refuse("memory_not_found")
+          return old.value.active ? Option.none() : yield* refuse("memory_already_superseded")
+        })
+
+        const settled = untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => explain))
+        const work = entry.supersedes === null ? settled : sql.withTransaction(settled)
+        return yield* once(MemoryEntry, { project_id, tool: "memory_add" }, asked, now, work)
+      }, persistence)
+
+      const forget = Effect.fnUntraced(function* (project_id: string, id: string) {
+        const old = yield* store.find(project_id, id)
+        if (Option.isSome(old)) yield* store.forget(project_id, id, textOf(old.value))
+      })
+
+      const get = Effect.fn("Memory.get")(function* ({ project_id }: Actor, id: string) {
+        const found = yield* store.find(project_id, id)
+        return Option.isSome(found) ? entryOf(found.value) : yield* refuse("memory_not_found")
+      }, persistence)
+
+      const search = Effect.fn("Memory.search")(function* ({ project_id }: Actor, options: MemorySearch) {
+        const { cursor, kind, limit = 10, query = "", tags } = options
+        const filter = { kind, tags }
+        const wanted = query.trim() === "" ? [] : yield* store.lexemesAsked(asked(query))
+        if (wanted.length > 0) {
+          if (cursor !== undefined) return yield* refuse("cursor_invalid")
+          const lexemes = wanted.map(({ lexeme }) => lexeme)
+          const hits = yield* finding.ranked(project_id, lexemes, filter, limit)
+          return {
+            entries: hits.map((hit) => ({ ...hitOf(hit), score: rounded(hit.score) })),
+            matched: "ranked" as const
+          }
+        }
+        const filters = ["memory_search", kind ?? null, tags ?? []]
+        const after = yield* Cursor.read(cursor, After, filters)
+        const newest = yield* finding.recent(project_id, filter, after, limit)
+        const page = newest.slice(0, limit)
+        const last = page.at(-1)
+        return {
+          entries: page.map(hitOf),
+          ...(newest.length > limit && last !== undefined
+            ? { next_cursor: Cursor.write([last.created_at.toISOString(), last.id], filters) }
+            : undefined),
+          matched: "recent" as const
+        }
+      }, persistence)
+
+      const archive = Effect.fn("Memory.archive")(
+        function* (project_id: string, id: string) {
+          const now = yield* clock.now
+          const archived = yield* store.archive(project_id, id)
+          if (Option.isSome(archived)) {
+            yield* store.forget(project_id, id, textOf(archived.value))
+            const subject = { entry_id: id }
+            yield* audit.done(now, { action: "memory.archived", project_id, actor: "operator", subject })
+            return entryOf(archived.value)
+          }
+          const found = yield* store.find(project_id, id)
+          return Option.isSome(found) ? entryOf(found.value) : yield* refuse("memory_not_found")
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      return { add, get, search, archive }
+    })
+  )
+}
+
+const After = Schema.Tuple([Cursor.Time, Cursor.Id])
+
+/** A title taken from the body stands in the text once. */
+export const textOf = ({ body, tags, title }: Pick<Store.Entry, "body" | "tags" | "title">) =>
+  searchable([...(title === firstLine(body) ? [] : [title]), body, ...tags].join("\n"))
+
+/** A body is not blank, so one of its lines is not. */
+const firstLine = (body: string) => {
+  const lines = body.split(/\r?\n/).map((line) => line.replaceAll(/\p{Cc}+/gu, " ").trim())
+  return excerpt(lines.find((line) => line !== "") ?? "", 200)
+}
+
+const entryOf = ({ actor, role, session_ref, source, task_id, ...entry }: Store.Entry): MemoryEntry => ({
+  ...entry,
+  provenance: { actor, role, session_ref, task_id, source }
+})
+
+const hitOf = ({ body, created_at, id, kind, tags, title }: SearchStore.Hit) => ({
+  id,
+  kind,
+  title,
+  excerpt: excerpt(body, 400),
+  tags,
+  created_at
+})
+
+const rounded = (score: number) => Math.round(score * 1000) / 1000

@@ -1,0 +1,185 @@
+/** The statements that write memory, its postings with it, and read single entries. */
+import { Schema } from "effect"
+import type { SqlClient, Statement } from "effect/sql"
+import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
+import { firstRow, rows } from "../../platform/sql/Rows.ts"
+
+const Kind = Schema.Literals(["note", "decision"])
+
+export const Entry = Schema.Struct({
+  id: Schema.String,
+  kind: Kind,
+  title: Schema.String,
+  body: Schema.String,
+  tags: Schema.Array(Schema.String),
+  active: Schema.Boolean,
+  supersedes: Schema.NullOr(Schema.String),
+  superseded_by: Schema.NullOr(Schema.String),
+  superseded_at: Schema.NullOr(Schema.Date),
+  actor: Schema.String,
+  role: Schema.String,
+  session_ref: Schema.NullOr(Schema.String),
+  task_id: Schema.NullOr(Schema.String),
+  source: Schema.NullOr(Schema.String),
+  created_at: Schema.Date
+})
+export type Entry = typeof Entry.Type
+
+/** What Search.ts makes of a text: `words` and `parts` for to_tsvector, `grams` as lexemes with their `counts`. */
+export interface Searchable {
+  readonly words: string
+  readonly parts: string
+  readonly grams: ReadonlyArray<string>
+  readonly counts: ReadonlyArray<number>
+}
+
+export const make = (sql: SqlClient.SqlClient) => {
+  /** Lexemes and how often they stand, from what Search.ts prepared. A lexeme of both tsvectors counts once. */
+  const lexemesOf = ({ counts, grams, parts, words }: Readonly<Record<keyof Searchable, Statement.Fragment>>) => sql`
+    select lexeme, max(tf)::int as tf
+      from (select lexeme, cardinality(positions) as tf from unnest(to_tsvector('english', ${words}))
+            union all
+            select lexeme, cardinality(positions) from unnest(to_tsvector('english', ${parts}))
+            union all
+            select lexeme, tf from unnest(${grams}, ${counts}) as gram (lexeme, tf)) l
+     group by lexeme`
+
+  const lexemes = ({ counts, grams, parts, words }: Searchable) =>
+    lexemesOf({
+      words: sql`${words}::text`,
+      parts: sql`${parts}::text`,
+      grams: sql`${grams}::text[]`,
+      counts: sql`${counts}::int[]`
+    })
+
+  const countEntries = (project_id: string, by: 1 | -1, from: string) => sql`
+    insert into memory_count as c (project_id, part, active)
+    select ${project_id}::uuid, get_byte(uuid_send(id), 15) % 16, count(*) * ${by}
+      from ${sql.literal(from)}
+     group by 2
+        on conflict (project_id, part) do update
+       set active = c.active + excluded.active`
+
+  /** Adds the entry, if what it supersedes is active and the task it names exists; else does and returns nothing. */
+  const insert = (project_id: string, entry: Entry, text: Searchable, now: Date, trace: Trace) =>
+    firstRow(Schema.Struct({ id: Schema.String }))(sql`
+      with known as materialized (
+        select 1
+         where ${
+           entry.task_id === null
+             ? sql`true`
+             : sql`exists (
+                 select 1
+                   from task
+                  where project_id = ${project_id}::uuid
+                    and id = ${entry.task_id}::uuid)`
+         }
+      ), superseded as (
+        update memory_entry
+           set active = false,
+               superseded_by = ${entry.id}::uuid,
+               superseded_at = ${now}
+          from known
+         where project_id = ${project_id}::uuid
+           and id = ${entry.supersedes}::uuid
+           and active
+        returning id
+      ), added as (
+        insert into memory_entry (
+          project_id, id, kind, title, body, tags, supersedes, actor, role, session_ref, task_id, created_at)
+        select ${project_id}::uuid, ${entry.id}::uuid, ${entry.kind}, ${entry.title}, ${entry.body},
+               ${entry.tags}::text[], ${entry.supersedes}::uuid, ${entry.actor}, ${entry.role}, ${entry.session_ref},
+               ${entry.task_id}::uuid, ${now}::timestamptz
+          from known
+         where ${entry.supersedes}::uuid is null
+            or exists (select 1 from superseded)
+        returning project_id, id
+      ), lexeme as materialized (
+        ${lexemes(text)}
+      ), posted as (
+        insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
+        select added.project_id, lexeme.lexeme, added.id, lexeme.tf, (select sum(tf) from lexeme)
+          from added, lexeme
+      ), counted as (
+        ${countEntries(project_id, 1, "added")}
+      ), audited as (${auditRow(sql, trace, {
+        action: "memory.added",
+        from: "added",
+        project: sql`project_id`,
+        actor: sql`${entry.actor}::text`,
+        subject: sql`jsonb_strip_nulls(jsonb_build_object('entry_id', id, 'supersedes', ${entry.supersedes}::text))`
+      })})
+      select id from added`)
+
+  /** Makes active entries that were added without it known to the search. */
+  const post = (project_id: string, entries: ReadonlyArray<Searchable & { readonly id: string }>) => sql`
+    with text as materialized (
+      select id, words, parts, grams, counts
+        from jsonb_to_recordset(${JSON.stringify(entries)}::jsonb)
+          as t (id uuid, words text, parts text, grams text[], counts int[])
+    ), lexeme as materialized (
+      select t.id, l.lexeme, l.tf, sum(l.tf) over (partition by t.id) as dl
+        from text t
+       cross join lateral (${lexemesOf({
+         words: sql`t.words`,
+         parts: sql`t.parts`,
+         grams: sql`t.grams`,
+         counts: sql`t.counts`
+       })}) l
+    ), posted as (
+      insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
+      select ${project_id}::uuid, lexeme, id, tf, dl
+        from lexeme
+    )
+    ${countEntries(project_id, 1, "text")}`
+
+  /**
+   * Takes an inactive entry out of the search. The lexemes are made again from its text, because an index of postings by
+   * entry would cost every writer more than this costs the one who supersedes.
+   */
+  const forget = (project_id: string, id: string, text: Searchable) => sql`
+    with lexeme as materialized (
+      ${lexemes(text)}
+    ), gone as (
+      delete from memory_posting p
+       using lexeme
+       where p.project_id = ${project_id}::uuid
+         and p.lexeme = lexeme.lexeme
+         and p.entry_id = ${id}::uuid
+    ), one as (select ${id}::uuid as id)
+    ${countEntries(project_id, -1, "one")}`
+
+  const archive = (project_id: string, id: string) =>
+    firstRow(Entry)(sql`
+      update memory_entry
+         set active = false
+       where project_id = ${project_id}::uuid
+         and id = ${id}::uuid
+         and active
+      returning ${entryColumns}`)
+
+  const entryColumns = sql.literal(
+    `id, kind, title, body, tags, active, supersedes, superseded_by, superseded_at, actor, role, session_ref, task_id,
+     source, created_at`
+  )
+
+  const find = (project_id: string, id: string) =>
+    firstRow(Entry)(sql`
+      select ${entryColumns}
+        from memory_entry
+       where project_id = ${project_id}::uuid
+         and id = ${id}::uuid`)
+
+  const findTask = (project_id: string, id: string) =>
+    rows(Schema.Struct({ id: Schema.String }))(sql`
+      select id
+        from task
+       where project_id = ${project_id}::uuid
+         and id = ${id}::uuid`)
+
+  /** What a query is searched by: nothing, when it is of stop words only. */
+  const lexemesAsked = (query: Searchable) =>
+    rows(Schema.Struct({ lexeme: Schema.String }))(sql`select lexeme from (${lexemes(query)}) l`)
+
+  return { insert, post, forget, archive, find, findTask, lexemesAsked }
+}

@@ -1,0 +1,96 @@
+/** The statements that find memory: by relevance, or the newest. */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { firstRow, rows } from "../../platform/sql/Rows.ts"
+
+const Hit = Schema.Struct({
+  id: Schema.String,
+  kind: Schema.Literals(["note", "decision"]),
+  title: Schema.String,
+  body: Schema.String,
+  tags: Schema.Array(Schema.String),
+  created_at: Schema.Date
+})
+export type Hit = typeof Hit.Type
+const RankedHit = Schema.Struct({ ...Hit.fields, score: Schema.Finite })
+
+export interface Filter {
+  readonly kind?: string | undefined
+  readonly tags?: ReadonlyArray<string> | undefined
+}
+
+export const make = (sql: SqlClient.SqlClient) => {
+  const matching = ({ kind, tags }: Filter) => sql`
+    ${kind === undefined ? sql`true` : sql`e.kind = ${kind}`}
+    and ${tags === undefined || tags.length === 0 ? sql`true` : sql`e.tags @> ${tags}::text[]`}`
+
+  /**
+   * BM25 with k1 1.2, b 0.3 and a constant average length of 20: with so small a b the average hardly matters.
+   *
+   * The postings of a lexeme are read twice, to count and to score them: both from the index alone, which is faster than
+   * keeping them for the second time. Without filters the best are cut before they are joined, so that a search reads
+   * `limit` entries. float8, because a plain 0.84 is numeric, whose arithmetic cost more than all the rest.
+   */
+  const ranked = (project_id: string, lexemes: ReadonlyArray<string>, filter: Filter, limit: number) => {
+    const filtered = filter.kind !== undefined || (filter.tags?.length ?? 0) > 0
+    return rows(RankedHit)(sql`
+      with size as materialized (
+        select coalesce(sum(active), 0)::float8 as n
+          from memory_count
+         where project_id = ${project_id}::uuid
+      ), asked as materialized (
+        select a.lexeme, 2.2 * ln(1 + greatest(size.n - f.df + 0.5, 0.5) / (f.df + 0.5)) as weight
+          from size
+         cross join unnest(${lexemes}::text[]) as a (lexeme)
+         cross join lateral (
+           select count(*)::float8 as df
+             from memory_posting p
+            where p.project_id = ${project_id}::uuid
+              and p.lexeme = a.lexeme) f
+      ), scored as (
+        select p.entry_id, sum(asked.weight * p.tf / (p.tf + 0.84::float8 + 0.018::float8 * p.dl)) as score
+          from asked
+          join memory_posting p on p.project_id = ${project_id}::uuid and p.lexeme = asked.lexeme
+         ${
+           filtered
+             ? sql`join memory_entry e on e.project_id = ${project_id}::uuid and e.id = p.entry_id and e.active
+                    and ${matching(filter)}`
+             : sql``
+         }
+         group by p.entry_id
+         order by score desc, p.entry_id desc
+         limit ${limit}
+      )
+      select e.id, e.kind, e.title, e.body, e.tags, e.created_at, s.score
+        from scored s
+        join memory_entry e on e.project_id = ${project_id}::uuid and e.id = s.entry_id and e.active
+       order by s.score desc, e.id desc`)
+  }
+
+  /** Newest first, one more than asked for when there is a next page. */
+  const recent = (
+    project_id: string,
+    filter: Filter,
+    after: readonly [created_at: string, id: string] | undefined,
+    limit: number
+  ) =>
+    rows(Hit)(sql`
+      select e.id, e.kind, e.title, e.body, e.tags, e.created_at
+        from memory_entry e
+       where e.project_id = ${project_id}::uuid
+         and e.active
+         and ${matching(filter)}
+         and ${
+           after === undefined ? sql`true` : sql`(e.created_at, e.id) < (${after[0]}::timestamptz, ${after[1]}::uuid)`
+         }
+       order by e.created_at desc, e.id desc
+       limit ${limit + 1}`)
+
+  const countActive = (project_id: string) =>
+    firstRow(Schema.Struct({ count: Schema.Int }))(sql`
+      select coalesce(sum(active), 0)::int as count
+        from memory_count
+       where project_id = ${project_id}::uuid`)
+
+  return { ranked, recent, countActive }
+}

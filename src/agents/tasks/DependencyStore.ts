@@ -1,0 +1,72 @@
+/**
+ * The statements of what waits for what.
+ *
+ * Locks are taken in one order: the project's graph (only where dependencies change), then the task.
+ */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { rows } from "../../platform/sql/Rows.ts"
+
+const Status = Schema.Literals(["open", "in_progress", "blocked", "done", "cancelled"])
+const Link = Schema.Struct({ id: Schema.String, title: Schema.String, status: Status })
+const Id = Schema.Struct({ id: Schema.String })
+
+export const make = (sql: SqlClient.SqlClient) => {
+  /** Until the transaction ends nobody else changes what waits for what in the project. */
+  const lockGraph = (project_id: string) => sql`
+    select pg_advisory_xact_lock(hashtextextended('task dependencies of ' || ${project_id}::text, 0))`
+
+  const findAll = (project_id: string, ids: ReadonlyArray<string>) =>
+    rows(Link)(sql`
+      select id, title, status
+        from task
+       where project_id = ${project_id}::uuid
+         and id = any (${ids}::uuid[])
+       order by id`)
+
+  /** Whether any of `ids` waits, directly or not, for the task. */
+  const reaches = (project_id: string, ids: ReadonlyArray<string>, id: string) =>
+    rows(Id)(sql`
+      with recursive waits (id) as (
+        select unnest(${ids}::uuid[])
+         union
+        select d.depends_on
+          from waits
+          join task_dependency d on d.project_id = ${project_id}::uuid and d.task_id = waits.id
+      )
+      select id
+        from waits
+       where id = ${id}::uuid`)
+
+  const replaceDependencies = (project_id: string, id: string, depends_on: ReadonlyArray<string>) => sql`
+    with gone as (
+      delete from task_dependency
+       where project_id = ${project_id}::uuid
+         and task_id = ${id}::uuid
+         and depends_on <> all (${depends_on}::uuid[])
+    )
+    insert into task_dependency (project_id, task_id, depends_on)
+    select ${project_id}::uuid, ${id}::uuid, unnest(${depends_on}::uuid[])
+        on conflict do nothing`
+
+  const dependenciesOf = (project_id: string, id: string) =>
+    rows(Link)(sql`
+      select o.id, o.title, o.status
+        from task_dependency d
+        join task o on o.project_id = d.project_id and o.id = d.depends_on
+       where d.project_id = ${project_id}::uuid
+         and d.task_id = ${id}::uuid
+       order by o.id`)
+
+  const blockedBy = (project_id: string, id: string, limit: number) =>
+    rows(Link)(sql`
+      select o.id, o.title, o.status
+        from task_dependency d
+        join task o on o.project_id = d.project_id and o.id = d.task_id
+       where d.project_id = ${project_id}::uuid
+         and d.depends_on = ${id}::uuid
+       order by o.closed_at is not null, o.priority, o.id
+       limit ${limit}`)
+
+  return { lockGraph, findAll, reaches, replaceDependencies, dependenciesOf, blockedBy }
+}

@@ -1,0 +1,215 @@
+/** The statements of tasks. */
+import { Schema } from "effect"
+import type { SqlClient, Statement } from "effect/sql"
+import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
+import { firstRow, rows } from "../../platform/sql/Rows.ts"
+
+const Status = Schema.Literals(["open", "in_progress", "blocked", "done", "cancelled"])
+const BlockedKind = Schema.Literals(["decision", "external", "other"])
+
+const summary = {
+  id: Schema.String,
+  title: Schema.String,
+  status: Status,
+  priority: Schema.Int,
+  tags: Schema.Array(Schema.String),
+  ready: Schema.Boolean,
+  assignee: Schema.NullOr(Schema.String),
+  version: Schema.Int,
+  blocked_kind: Schema.NullOr(BlockedKind),
+  updated_at: Schema.Date
+}
+const Summary = Schema.Struct(summary)
+const Listed = Schema.Struct({ ...summary, created_at: Schema.Date })
+
+const Task = Schema.Struct({
+  ...summary,
+  body: Schema.String,
+  depends_on: Schema.Array(Schema.String),
+  claimed_at: Schema.NullOr(Schema.Date),
+  blocked_reason: Schema.NullOr(Schema.String),
+  created_by: Schema.String,
+  created_at: Schema.Date,
+  closed_at: Schema.NullOr(Schema.Date)
+})
+export type Task = typeof Task.Type
+
+const OpenTask = Schema.Struct({
+  ...Summary.fields,
+  body: Schema.String,
+  claimed_at: Schema.NullOr(Schema.Date),
+  blocked_reason: Schema.NullOr(Schema.String)
+})
+export type OpenTask = typeof OpenTask.Type
+
+const Count = Schema.Struct({ count: Schema.Int })
+
+export interface Filter {
+  readonly status?: ReadonlyArray<string> | undefined
+  readonly ready?: boolean | undefined
+  readonly assignee?: string | undefined
+  readonly tag?: string | undefined
+}
+
+export type After =
+  | {
+      readonly order: "priority"
+      readonly keys: readonly [priority: number, created_at: string, id: string] | undefined
+    }
+  | { readonly order: "updated"; readonly keys: readonly [updated_at: string, id: string] | undefined }
+
+export const make = (sql: SqlClient.SqlClient) => {
+  /** Open, and everything it waits for is over. `t` is the task. */
+  const ready = sql`
+    t.status = 'open' and not exists (
+      select 1
+        from task_dependency d
+        join task o on o.project_id = d.project_id and o.id = d.depends_on
+       where d.project_id = t.project_id
+         and d.task_id = t.id
+         and o.closed_at is null)`
+
+  const summaryColumns = sql`
+    t.id, t.title, t.status, t.priority, t.tags, (${ready}) as ready, t.assignee, t.version, t.blocked_kind, t.updated_at`
+
+  const taskColumns = sql`
+    ${summaryColumns}, t.body,
+    array(select d.depends_on::text
+            from task_dependency d
+           where d.project_id = t.project_id
+             and d.task_id = t.id
+           order by d.depends_on) as depends_on,
+    t.claimed_at, t.blocked_reason, t.created_by, t.created_at, t.closed_at`
+
+  /** Adds the task with its dependencies, if all of them exist; else does and returns nothing. */
+  const insert = (project_id: string, task: Task, now: Date, trace: Trace) =>
+    firstRow(Schema.Struct({ ready: Schema.Boolean }))(sql`
+      with dependency as materialized (
+        select id, closed_at
+          from task
+         where project_id = ${project_id}::uuid
+           and id = any (${task.depends_on}::uuid[])
+      ), added as (
+        insert into task (
+          project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
+        select ${project_id}::uuid, ${task.id}::uuid, ${task.title}, ${task.body}, 'open', ${task.priority},
+               ${task.tags}::text[], 1, ${task.created_by}, ${now}::timestamptz, ${now}::timestamptz
+         where (select count(*) from dependency) = cardinality(${task.depends_on}::uuid[])
+        returning project_id, id
+      ), linked as (
+        insert into task_dependency (project_id, task_id, depends_on)
+        select added.project_id, added.id, dependency.id
+          from added, dependency
+      ), audited as (${auditRow(sql, trace, {
+        action: "task.created",
+        from: "added",
+        project: sql`project_id`,
+        actor: sql`${task.created_by}::text`,
+        subject: sql`jsonb_build_object('task_id', id)`
+      })})
+      select not exists (select 1 from dependency where closed_at is null) as ready from added`)
+
+  const find = (project_id: string, id: string) =>
+    firstRow(Task)(sql`
+      select ${taskColumns}
+        from task t
+       where t.project_id = ${project_id}::uuid
+         and t.id = ${id}::uuid`)
+
+  /** As `find`, and holds it until the transaction ends. */
+  const lock = (project_id: string, id: string) =>
+    firstRow(Task)(sql`
+      select ${taskColumns}
+        from task t
+       where t.project_id = ${project_id}::uuid
+         and t.id = ${id}::uuid
+         for no key update`)
+
+  /**
+   * Writes the next version, and the receipt by the statement that inserts it for `updated`; `receipt_id` is null when the
+   * session has one already.
+   */
+  const update = (
+    project_id: string,
+    task: Task,
+    receipt: Statement.Fragment | undefined,
+    actor: string,
+    now: Date,
+    trace: Trace
+  ) =>
+    firstRow(Schema.Struct({ receipt_id: Schema.NullOr(Schema.String) }))(sql`
+      with updated as (
+        update task
+           set title = ${task.title},
+               body = ${task.body},
+               status = ${task.status},
+               priority = ${task.priority},
+               tags = ${task.tags}::text[],
+               assignee = ${task.assignee},
+               claimed_at = ${task.claimed_at}::timestamptz,
+               version = ${task.version},
+               blocked_reason = ${task.blocked_reason},
+               blocked_kind = ${task.blocked_kind},
+               updated_at = ${now},
+               closed_at = ${task.closed_at}::timestamptz
+         where project_id = ${project_id}::uuid
+           and id = ${task.id}::uuid
+           and version = ${task.version} - 1
+        returning project_id, id
+      ), receipt as (
+        ${receipt ?? sql`select null::uuid as id where false`}
+      ), audited as (${auditRow(sql, trace, {
+        action: "task.updated",
+        from: "updated",
+        project: sql`project_id`,
+        actor: sql`${actor}::text`,
+        subject: sql`jsonb_strip_nulls(jsonb_build_object('task_id', id, 'receipt_id', (select id from receipt)))`
+      })})
+      select (select id from receipt) as receipt_id from updated`)
+
+  /** One more than asked for when there is a next page. */
+  const list = (project_id: string, { assignee, ready: isReady, status, tag }: Filter, after: After, limit: number) =>
+    rows(Listed)(sql`
+      select ${summaryColumns}, t.created_at
+        from task t
+       where t.project_id = ${project_id}::uuid
+         and ${status === undefined ? sql`true` : sql`t.status = any (${status}::text[])`}
+         and ${isReady === undefined ? sql`true` : sql`(${ready}) = ${isReady}`}
+         and ${assignee === undefined ? sql`true` : sql`t.assignee = ${assignee}`}
+         and ${tag === undefined ? sql`true` : sql`t.tags @> array[${tag}]::text[]`}
+         and ${beyond(after)}
+       order by ${sql.literal(
+         after.order === "priority" ? "t.priority, t.created_at, t.id" : "t.updated_at desc, t.id desc"
+       )}
+       limit ${limit + 1}`)
+
+  const beyond = (after: After) => {
+    if (after.keys === undefined) return sql`true`
+    if (after.order === "updated") {
+      const [updated_at, id] = after.keys
+      return sql`(t.updated_at, t.id) < (${updated_at}::timestamptz, ${id}::uuid)`
+    }
+    const [priority, created_at, id] = after.keys
+    return sql`(t.priority, t.created_at, t.id) > (${priority}::smallint, ${created_at}::timestamptz, ${id}::uuid)`
+  }
+
+  /** What is at work first, then what is ready, then what waits. */
+  const unfinished = (project_id: string, limit: number) =>
+    rows(OpenTask)(sql`
+      select ${summaryColumns}, t.body, t.claimed_at, t.blocked_reason
+        from task t
+       where t.project_id = ${project_id}::uuid
+         and t.closed_at is null
+       order by case when t.status = 'in_progress' then 0 when (${ready}) then 1 when t.status = 'blocked' then 2 else 3 end,
+                t.priority, t.created_at, t.id
+       limit ${limit}`)
+
+  const countUnfinished = (project_id: string) =>
+    firstRow(Count)(sql`
+      select count(*)::int as count
+        from task
+       where project_id = ${project_id}::uuid
+         and closed_at is null`)
+
+  return { insert, find, lock, update, list, unfinished, countUnfinished }
+}

@@ -1,0 +1,237 @@
+/**
+ * Tasks of a project and the receipts of the sessions that worked on them (spec 2.8, 3.5, 4.11).
+ *
+ * 1. An update names the version it has read. Of several callers with one version, one wins: that is how a task is claimed.
+ * 2. The row is locked, checked and written with the receipt in one transaction; a refusal rolls all of it back.
+ * 3. The order of refusals: not found, stale version, transition and dependencies, receipt exists.
+ */
+import { Context, Effect, Layer, Option, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { traceAt } from "../../platform/audit/Audit.ts"
+import { uuidAt } from "../../platform/crypto/Random.ts"
+import { DatabaseClock } from "../../platform/database/Clock.ts"
+import { persistence } from "../../platform/database/Persistence.ts"
+import { Outbox } from "../../push/outbox/Outbox.ts"
+import { type Actor, actorName } from "../../wire/Actor.ts"
+import type { Replayable } from "../../wire/Headers.ts"
+import { withDetails } from "../../wire/Refusal.ts"
+import {
+  type Receipt,
+  Receipt as ReceiptSchema,
+  type Task,
+  type TaskCreate,
+  type TaskFound,
+  type TaskList,
+  type TaskPage,
+  Task as TaskSchema,
+  type TaskUpdate
+} from "../continuity/Shapes.ts"
+import * as Cursor from "../continuity/Cursor.ts"
+import * as DependencyStore from "./DependencyStore.ts"
+import { type ContinuityRefusal, refuse } from "../continuity/Errors.ts"
+import * as Idempotency from "../continuity/Idempotency.ts"
+import * as ReceiptStore from "./ReceiptStore.ts"
+import { allowed, changed, newsOf } from "./TaskChange.ts"
+import * as Store from "./TaskStore.ts"
+
+const Updated = Schema.Struct({ task: TaskSchema, receipt: Schema.optionalKey(ReceiptSchema) })
+type Updated = typeof Updated.Type
+type Lost = ContinuityRefusal<"bridge_persistence_error">
+
+export class Tasks extends Context.Service<
+  Tasks,
+  {
+    readonly create: (
+      actor: Actor,
+      asked: TaskCreate
+    ) => Effect.Effect<Replayable<Task>, Lost | ContinuityRefusal<"task_not_found" | "idempotency_conflict">>
+    readonly update: (
+      actor: Actor,
+      asked: TaskUpdate
+    ) => Effect.Effect<
+      Replayable<Updated>,
+      | Lost
+      | ContinuityRefusal<
+          | "task_not_found"
+          | "stale_version"
+          | "task_transition_invalid"
+          | "task_dependencies_open"
+          | "task_dependency_cycle"
+          | "receipt_exists"
+          | "idempotency_conflict"
+          | "invalid_request"
+        >
+    >
+    /** With its last 5 receipts, what it waits for, and up to 10 tasks that wait for it. */
+    readonly get: (actor: Actor, id: string) => Effect.Effect<TaskFound, Lost | ContinuityRefusal<"task_not_found">>
+    readonly list: (
+      actor: Actor,
+      asked: TaskList
+    ) => Effect.Effect<TaskPage, Lost | ContinuityRefusal<"cursor_invalid">>
+  }
+>()("service/continuity/Tasks") {
+  static readonly layer = Layer.effect(
+    Tasks,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* DatabaseClock
+      const outbox = yield* Outbox
+      const store = Store.make(sql)
+      const dependencies = DependencyStore.make(sql)
+      const receipts = ReceiptStore.make(sql)
+      const { once } = Idempotency.make(sql)
+
+      const create = Effect.fn("Tasks.create")(function* (actor: Actor, asked: TaskCreate) {
+        const now = yield* clock.now
+        const task: Task = {
+          id: yield* uuidAt(now),
+          title: asked.title,
+          body: asked.body ?? "",
+          status: "open",
+          priority: asked.priority ?? 2,
+          tags: distinct(asked.tags),
+          depends_on: distinct(asked.depends_on).toSorted(),
+          ready: true,
+          assignee: null,
+          claimed_at: null,
+          version: 1,
+          blocked_reason: null,
+          blocked_kind: null,
+          created_by: actorName(actor),
+          created_at: now,
+          updated_at: now,
+          closed_at: null
+        }
+        const work = Effect.gen(function* () {
+          const added = yield* store.insert(actor.project_id, task, now, yield* traceAt(now))
+          return Option.isSome(added) ? { ...task, ready: added.value.ready } : yield* unknownDependency
+        })
+        return yield* once(TaskSchema, { project_id: actor.project_id, tool: "task_create" }, asked, now, work)
+      }, persistence)
+
+      const update = Effect.fn("Tasks.update")(function* (actor: Actor, asked: TaskUpdate) {
+        const now = yield* clock.now
+        const { project_id } = actor
+        const depends_on = asked.depends_on === undefined ? undefined : distinct(asked.depends_on).toSorted()
+
+        const work = Effect.gen(function* () {
+          if (depends_on !== undefined) yield* dependencies.lockGraph(project_id)
+          const found = yield* store.lock(project_id, asked.id)
+          if (Option.isNone(found)) return yield* refuse("task_not_found")
+          const before = found.value
+          if (before.version !== asked.expected_version) {
+            return yield* withDetails(refuse("stale_version"), { current_version: before.version })
+          }
+          const after = { ...changed(before, asked, now), ...(depends_on === undefined ? undefined : { depends_on }) }
+          yield* allowed(before, after, asked)
+          if (depends_on !== undefined) yield* relink(project_id, asked.id, depends_on)
+          const waitsFor = yield* unfinishedOf(project_id, after, before, depends_on)
+          if (after.status === "in_progress" && before.status !== "in_progress" && waitsFor.length > 0) {
+            return yield* withDetails(refuse("task_dependencies_open"), { open: waitsFor })
+          }
+          const receipt = asked.receipt === undefined ? undefined : yield* receiptOf(asked.receipt, after, actor, now)
+          const inserted = receipt && receipts.insert(receipt, "updated")
+          const written = yield* store.update(project_id, after, inserted, actorName(actor), now, yield* traceAt(now))
+          if (Option.isNone(written)) return yield* Effect.die("A locked task changed.")
+          if (receipt !== undefined && written.value.receipt_id === null) return yield* refuse("receipt_exists")
+          const kind = newsOf(before, after)
+          if (kind !== undefined) {
+            yield* outbox.enqueue(now, { kind, event_id: yield* uuidAt(now), project_id, about: after.id })
+          }
+          const task = { ...after, ready: after.status === "open" && waitsFor.length === 0 }
+          return receipt === undefined ? { task } : { task, receipt }
+        }).pipe(sql.withTransaction)
+
+        return yield* once(Updated, { project_id, tool: "task_update" }, asked, now, work)
+      }, persistence)
+
+      const relink = Effect.fnUntraced(function* (project_id: string, id: string, depends_on: ReadonlyArray<string>) {
+        if (depends_on.includes(id)) return yield* refuse("task_dependency_cycle")
+        if ((yield* dependencies.findAll(project_id, depends_on)).length !== depends_on.length) {
+          return yield* unknownDependency
+        }
+        if ((yield* dependencies.reaches(project_id, depends_on, id)).length > 0)
+          return yield* refuse("task_dependency_cycle")
+        yield* dependencies.replaceDependencies(project_id, id, depends_on)
+      })
+
+      /** Ids of what the task still waits for; asked only where the answer counts. */
+      const unfinishedOf = Effect.fnUntraced(function* (
+        project_id: string,
+        after: Task,
+        before: Task,
+        depends_on: ReadonlyArray<string> | undefined
+      ) {
+        if (after.depends_on.length === 0 || (before.ready && depends_on === undefined)) return []
+        const found = yield* dependencies.findAll(project_id, after.depends_on)
+        return found.filter(({ status }) => status !== "done" && status !== "cancelled").map(({ id }) => id)
+      })
+
+      const get = Effect.fn("Tasks.get")(function* ({ project_id }: Actor, id: string) {
+        const found = yield* store.find(project_id, id)
+        if (Option.isNone(found)) return yield* refuse("task_not_found")
+        return {
+          task: found.value,
+          receipts: yield* receipts.ofTask(project_id, id, 5),
+          dependencies: yield* dependencies.dependenciesOf(project_id, id),
+          blocks: yield* dependencies.blockedBy(project_id, id, 10)
+        }
+      }, persistence)
+
+      const list = Effect.fn("Tasks.list")(function* ({ project_id }: Actor, asked: TaskList) {
+        const { assignee, cursor, limit = 25, order = "priority", ready, status, tag } = asked
+        const filters = ["task_list", order, status ?? null, ready ?? null, assignee ?? null, tag ?? null]
+        const after: Store.After =
+          order === "priority"
+            ? { order, keys: yield* Cursor.read(cursor, ByPriority, filters) }
+            : { order, keys: yield* Cursor.read(cursor, ByUpdate, filters) }
+        const found = yield* store.list(project_id, { assignee, ready, status, tag }, after, limit)
+        const page = found.slice(0, limit)
+        const last = page.at(-1)
+        if (found.length <= limit || last === undefined) return { tasks: page }
+        const keys =
+          order === "priority"
+            ? [last.priority, last.created_at.toISOString(), last.id]
+            : [last.updated_at.toISOString(), last.id]
+        return { tasks: page, next_cursor: Cursor.write(keys, filters) }
+      }, persistence)
+
+      return { create, update, get, list }
+    })
+  )
+}
+
+const ByPriority = Schema.Tuple([
+  Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 4 })),
+  Cursor.Time,
+  Cursor.Id
+])
+const ByUpdate = Schema.Tuple([Cursor.Time, Cursor.Id])
+
+const unknownDependency = Effect.suspend(() => withDetails(refuse("task_not_found"), { field: "depends_on" }))
+
+const distinct = (texts: ReadonlyArray<string> = []): ReadonlyArray<string> => [...new Set(texts)]
+
+const receiptOf = Effect.fnUntraced(function* (
+  asked: NonNullable<TaskUpdate["receipt"]>,
+  task: Task,
+  actor: Actor,
+  now: Date
+) {
+  return {
+    id: yield* uuidAt(now),
+    task_id: task.id,
+    session_ref: asked.session_ref,
+    worker: asked.worker,
+    thread: asked.thread ?? null,
+    outcome: asked.outcome,
+    summary: asked.summary,
+    next_steps: asked.next_steps ?? [],
+    pitfalls: asked.pitfalls ?? [],
+    git_checkpoint: asked.git_checkpoint ?? null,
+    task_version_after: task.version,
+    task_status_after: task.status,
+    actor: actorName(actor),
+    created_at: now
+  } satisfies Receipt
+})

@@ -1,0 +1,133 @@
+/**
+ * The file of a project: one JSON object a line.
+ *
+ *     header   {"export":"bridge-service project","project":{"id":…,"name":…},"created_at":…}
+ *     rows     {"memory":{…}}  {"task":{…}}  {"dependency":{…}}  {"receipt":{…}}      in this order
+ *     end      {"counts":{"memory":…,"task":…,"dependency":…,"receipt":…}}            a file without it was cut off
+ *
+ * A file may come from anywhere: each row has the fields of an export and no other, within the limits of the tools.
+ */
+import { Effect, Option, Result, Stream } from "effect"
+import { isUtf8 } from "node:buffer"
+import { findTokenIn, kinds as tokenKinds } from "../../platform/crypto/Tokens.ts"
+import { firstIssue } from "../../wire/Issue.ts"
+import { withDetails } from "../../wire/Refusal.ts"
+import { refuse } from "../continuity/Errors.ts"
+import { type Counts, countsOf, decoders, format, type Kind, kinds, type Row } from "./TransferRows.ts"
+
+/** More than the largest row has, however its text is escaped. */
+const longestLine = 256 * 1024
+
+export const header = (project: { readonly id: string; readonly name: string }, created_at: Date) =>
+  `${JSON.stringify({ export: format, project, created_at })}\n`
+export const end = (counts: Counts) => `${JSON.stringify({ counts })}\n`
+
+/** Undefined for a line that is no UTF-8 or too long for a row. */
+export const lines = <E>(file: Stream.Stream<Uint8Array, E>): Stream.Stream<string | undefined, E> =>
+  Stream.mapAccum(
+    file,
+    () => Buffer.alloc(0),
+    (rest, chunk: Uint8Array) => {
+      const found: Array<string | undefined> = []
+      let bytes = Buffer.concat([rest, chunk])
+      for (let end = bytes.indexOf(0x0a); end !== -1; end = bytes.indexOf(0x0a)) {
+        found.push(textOf(bytes.subarray(0, end)))
+        bytes = bytes.subarray(end + 1)
+      }
+      return bytes.length > longestLine ? [Buffer.alloc(0), [...found, undefined]] : [bytes, found]
+    },
+    { onHalt: (rest) => (rest.length === 0 ? [] : [textOf(rest)]) }
+  )
+
+const textOf = (bytes: Buffer) => (bytes.length <= longestLine && isUtf8(bytes) ? bytes.toString("utf8") : undefined)
+
+/** Reads line after line; whatever is wrong is refused with its number. */
+export const reader = () => {
+  let number = 0
+  let section = 0
+  let ended = false
+  const counts = countsOf()
+  /** Where each thing stands that may stand once. Only this grows with the file. */
+  const places = new Map<string, number>()
+
+  const invalid = (line: number, reason: string) =>
+    withDetails(
+      refuse("import_invalid"),
+      { line, reason },
+      `Line ${line} of the file is no line of an export: ${reason}; nothing was imported.`
+    )
+  const decoded = Effect.fnUntraced(function* (name: keyof typeof decoders, value: unknown) {
+    const result = decoders[name](value)
+    if (Result.isSuccess(result)) return result.success
+    const [field, reason] = firstIssue(result.failure.issue)
+    return yield* invalid(number, field === "" ? reason : `${field}: ${reason}`)
+  })
+
+  /** A row, or none for header, end and empty lines. */
+  const read = Effect.fnUntraced(function* (text: string | undefined) {
+    number += 1
+    if (text?.trim() === "") return Option.none()
+    const value = text === undefined ? undefined : Option.getOrUndefined(parse(text))
+    if (typeof value !== "object" || value === null) return yield* invalid(number, "It is no JSON object")
+    if (ended) return yield* invalid(number, "It follows the end")
+    if (number === 1) {
+      yield* decoded("header", value)
+      return Option.none()
+    }
+    const [[name, content] = ["", undefined], ...more] = Object.entries(value)
+    if (name === "counts" && more.length === 0) {
+      const expected: Counts = yield* decoded("counts", content)
+      const wrong = kinds.find((kind) => expected[kind] !== counts[kind])
+      if (wrong !== undefined)
+        return yield* invalid(number, `The file does not have ${expected[wrong]} rows of ${wrong}`)
+      ended = true
+      return Option.none()
+    }
+    const kind = kinds.find((kind) => kind === name)
+    if (kind === undefined || more.length > 0) return yield* invalid(number, `It is none of ${kinds.join(", ")}`)
+    if (kinds.indexOf(kind) < section) return yield* invalid(number, `It must stand before ${kinds[section]}`)
+    section = kinds.indexOf(kind)
+    const row: Row = yield* decoded(kind, content)
+    const leak = findTokenIn(row)
+    if (leak !== undefined) return yield* invalid(number, `${leak.field}: Contains a ${tokenKinds[leak.kind]}`)
+    for (const key of keysOf(kind, row)) {
+      const earlier = places.get(key)
+      if (earlier !== undefined) return yield* invalid(number, `It repeats line ${earlier}`)
+      places.set(key, number)
+    }
+    counts[kind] += 1
+    return Option.some({ kind, row })
+  })
+
+  const finish = Effect.suspend(() => (ended ? Effect.void : invalid(number + 1, "The file ends before its end")))
+
+  /** The refusal of a row that was read before. */
+  const refer = (kind: Kind, row: Named, reason: string) => invalid(places.get(keysOf(kind, row)[0]!) ?? number, reason)
+
+  return { read, finish, refer }
+}
+
+const parse = (text: string) => Result.getSuccess(Result.try(() => JSON.parse(text) as unknown))
+
+interface Named {
+  readonly id?: string
+  readonly supersedes?: string | null
+  readonly task_id?: string | null
+  readonly depends_on?: string
+  readonly session_ref?: string | null
+}
+
+/** What may stand once; the first names the row. */
+const keysOf = (kind: Kind, row: Named): ReadonlyArray<string> => {
+  const { depends_on, id, session_ref, supersedes, task_id } = row
+  switch (kind) {
+    case "memory":
+      return [`memory ${id}`, ...(typeof supersedes === "string" ? [`successor of ${supersedes}`] : [])]
+    case "task":
+      return [`task ${id}`]
+    case "dependency":
+      return [`dependency ${task_id} ${depends_on}`]
+    case "receipt":
+      return [`receipt ${id}`, `receipt of ${task_id} ${session_ref}`]
+  }
+}

@@ -1,0 +1,166 @@
+/**
+ * The statements of a challenge.
+ *
+ * Locks are taken in one order in all of enrollment: credential, identity, challenge, token. What a statement decides on
+ * is on rows that it has locked; a statement that may not act returns no row, and its caller reads why.
+ */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
+import { firstRow } from "../../platform/sql/Rows.ts"
+
+export const CredentialState = Schema.Struct({
+  credential_id: Schema.String,
+  project_id: Schema.String,
+  reenroll_bridge_id: Schema.NullOr(Schema.String),
+  expires_at: Schema.Date,
+  revoked: Schema.Boolean,
+  claimed_bridge_id: Schema.NullOr(Schema.String),
+  claimed_device_id: Schema.NullOr(Schema.String),
+  claimed_fingerprint: Schema.NullOr(Schema.String),
+  challenge_expires_at: Schema.NullOr(Schema.Date),
+  consumed: Schema.Boolean,
+  identity_status: Schema.NullOr(Schema.Literals(["pending", "active", "revoked"])),
+  identity_fingerprint: Schema.NullOr(Schema.String),
+  identity_reserved_until: Schema.NullOr(Schema.Date)
+})
+export type CredentialState = typeof CredentialState.Type
+
+/** The challenge that an Idempotency-Key of a credential made. */
+export const EarlierChallenge = Schema.Struct({
+  challenge_id: Schema.String,
+  request_hash: Schema.Uint8Array,
+  nonce_hash: Schema.Uint8Array,
+  derivation_salt: Schema.Uint8Array,
+  key_id: Schema.String,
+  expires_at: Schema.Date
+})
+
+interface Ask {
+  readonly credential_hash: Uint8Array
+  readonly project_id: string
+  readonly bridge_id: string
+  readonly device_id: string
+  readonly display_name: string
+  readonly public_key_fingerprint: string
+  readonly idempotency_key_hash: Uint8Array
+  readonly request_hash: Uint8Array
+}
+
+interface NewChallenge {
+  readonly challenge_id: string
+  readonly identity_id: string
+  readonly nonce_hash: Uint8Array
+  readonly derivation_salt: Uint8Array
+  readonly key_id: string
+  readonly expires_at: Date
+}
+
+export const make = (sql: SqlClient.SqlClient) => {
+  /** Claims the credential, reserves the identity and stores the challenge, or does nothing and returns nothing. */
+  const openChallenge = (ask: Ask, challenge: NewChallenge, now: Date, trace: Trace) =>
+    firstRow(Schema.Struct({ challenge_id: Schema.String }))(sql`
+      with credential as materialized (
+        select c.credential_id, c.project_id, c.reenroll_bridge_id
+          from bridge_enrollment_credential c
+          join project p on p.project_id = c.project_id
+         where c.credential_hash = ${ask.credential_hash}
+           and c.project_id = ${ask.project_id}::uuid
+           and c.revoked_at is null
+           and c.expires_at > ${now}
+           and p.disabled_at is null
+           and coalesce(c.reenroll_bridge_id, ${ask.bridge_id}) = ${ask.bridge_id}
+           and (c.claimed_at is null
+                or (c.claimed_bridge_id = ${ask.bridge_id}
+                    and c.claimed_device_id = ${ask.device_id}
+                    and c.claimed_fingerprint = ${ask.public_key_fingerprint}
+                    and c.challenge_expires_at <= ${now}))
+           and not exists (
+             select 1
+               from enrollment_challenge h
+              where h.credential_id = c.credential_id
+                and (h.idempotency_key_hash = ${ask.idempotency_key_hash} or h.consumed_at is not null))
+           for no key update of c
+      ), reserved as (
+        insert into bridge_identity as i (
+          identity_id, project_id, bridge_id, status, device_id, display_name, public_key_fingerprint,
+          account_references, challenge_expires_at, created_at)
+        select ${challenge.identity_id}::uuid, project_id, ${ask.bridge_id}, 'pending', ${ask.device_id},
+               ${ask.display_name}, ${ask.public_key_fingerprint}, '{}', ${challenge.expires_at}::timestamptz,
+               ${now}::timestamptz
+          from credential
+         where reenroll_bridge_id is null
+            on conflict (project_id, bridge_id) do update
+           set device_id = excluded.device_id,
+               display_name = excluded.display_name,
+               public_key_fingerprint = excluded.public_key_fingerprint,
+               challenge_expires_at = greatest(i.challenge_expires_at, excluded.challenge_expires_at)
+         where i.status = 'pending'
+           and (i.public_key_fingerprint = excluded.public_key_fingerprint or i.challenge_expires_at <= ${now})
+        returning i.identity_id
+      ), returning_bridge as (
+        update bridge_identity i
+           set challenge_expires_at = ${challenge.expires_at}
+          from credential c
+         where i.project_id = c.project_id
+           and i.bridge_id = c.reenroll_bridge_id
+           and i.status = 'active'
+           and i.enrolled_credential_id is distinct from c.credential_id
+        returning i.identity_id
+      ), challenge as (
+        insert into enrollment_challenge (
+          challenge_id, credential_id, identity_id, device_id, display_name, public_key_fingerprint,
+          idempotency_key_hash, request_hash, nonce_hash, derivation_salt, key_id, created_at, expires_at)
+        select ${challenge.challenge_id}::uuid, c.credential_id, i.identity_id, ${ask.device_id}, ${ask.display_name},
+               ${ask.public_key_fingerprint}, ${ask.idempotency_key_hash}::bytea, ${ask.request_hash}::bytea,
+               ${challenge.nonce_hash}::bytea, ${challenge.derivation_salt}::bytea, ${challenge.key_id},
+               ${now}::timestamptz, ${challenge.expires_at}::timestamptz
+          from credential c
+         cross join (select identity_id from reserved union all select identity_id from returning_bridge) i
+        returning challenge_id, credential_id
+      ), claimed as (
+        update bridge_enrollment_credential c
+           set claimed_at = coalesce(c.claimed_at, ${now}),
+               claimed_bridge_id = ${ask.bridge_id},
+               claimed_device_id = ${ask.device_id},
+               claimed_fingerprint = ${ask.public_key_fingerprint},
+               challenge_expires_at = ${challenge.expires_at}
+          from challenge
+         where c.credential_id = challenge.credential_id
+        returning c.project_id, c.credential_id, c.claimed_bridge_id as bridge_id
+      ), audited as (${auditRow(sql, trace, {
+        action: "bridge.challenge_created",
+        from: "claimed",
+        project: sql`project_id`,
+        actor: sql`'bridge:' || bridge_id`,
+        subject: sql`jsonb_build_object('credential_id', credential_id, 'bridge_id', bridge_id,
+                                        'challenge_id', ${challenge.challenge_id}::text)`
+      })})
+      select challenge_id from challenge`)
+
+  const findCredential = (ask: Ask) =>
+    firstRow(CredentialState)(sql`
+      select c.credential_id, c.project_id, c.reenroll_bridge_id, c.expires_at,
+             c.revoked_at is not null or p.disabled_at is not null as revoked,
+             c.claimed_bridge_id, c.claimed_device_id, c.claimed_fingerprint, c.challenge_expires_at,
+             exists (select 1
+                       from enrollment_challenge h
+                      where h.credential_id = c.credential_id
+                        and h.consumed_at is not null) as consumed,
+             i.status as identity_status, i.public_key_fingerprint as identity_fingerprint,
+             i.challenge_expires_at as identity_reserved_until
+        from bridge_enrollment_credential c
+        join project p on p.project_id = c.project_id
+        left join bridge_identity i on i.project_id = c.project_id and i.bridge_id = ${ask.bridge_id}
+       where c.credential_hash = ${ask.credential_hash}`)
+
+  const findEarlierChallenge = (ask: Ask) =>
+    firstRow(EarlierChallenge)(sql`
+      select h.challenge_id, h.request_hash, h.nonce_hash, h.derivation_salt, h.key_id, h.expires_at
+        from enrollment_challenge h
+        join bridge_enrollment_credential c on c.credential_id = h.credential_id
+       where c.credential_hash = ${ask.credential_hash}
+         and h.idempotency_key_hash = ${ask.idempotency_key_hash}`)
+
+  return { openChallenge, findCredential, findEarlierChallenge }
+}

@@ -1,0 +1,173 @@
+/**
+ * Bootstrap credentials, the operator's side of enrollment (spec 1.5, 2.2): issue, list, revoke.
+ *
+ * The raw credential leaves this service once, `Redacted`, for the file that the command writes; the row keeps its hash.
+ */
+import { Context, type Duration, Effect, Layer, Option, type Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { Audit } from "../../platform/audit/Audit.ts"
+import { uuidAt } from "../../platform/crypto/Random.ts"
+import * as Tokens from "../../platform/crypto/Tokens.ts"
+import { DatabaseClock } from "../../platform/database/Clock.ts"
+import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
+import { after } from "../../wire/Instant.ts"
+import * as Store from "./CredentialStore.ts"
+import { type CredentialRefusal, refuseCredential as refuse } from "../../wire/bridges/EnrollmentErrors.ts"
+
+export interface Order {
+  readonly project_id: string
+  /** At least one; each approved for the project. */
+  readonly account_references: ReadonlyArray<string>
+  readonly ttl: Duration.Duration
+  /** Replaces key and tokens of this active Bridge instead of enrolling a new one. */
+  readonly reenroll_bridge_id: string | undefined
+}
+
+export interface Secret {
+  readonly credential_id: string
+  readonly credential: Redacted.Redacted<string>
+}
+
+export interface Issued {
+  readonly credential_id: string
+  readonly project_id: string
+  readonly expires_at: Date
+}
+
+type Credential = typeof Store.Credential.Type
+type Lost = CredentialRefusal<"bridge_persistence_error">
+
+export class Credentials extends Context.Service<
+  Credentials,
+  {
+    /**
+     * Issues `secrets.length` credentials, all or none. `secrets` come from the caller, who has put them into files
+     * already: a file without a row opens nothing, a row without a file could never be used. May be repeated with the
+     * same secrets: an answer that was lost is given again.
+     */
+    readonly issue: (
+      order: Order,
+      secrets: ReadonlyArray<Secret>
+    ) => Effect.Effect<
+      ReadonlyArray<Issued>,
+      | Lost
+      | CredentialRefusal<
+          | "project_not_found"
+          | "project_disabled"
+          | "account_reference_not_approved"
+          | "bridge_not_found"
+          | "bridge_revoked"
+          | "bridge_not_active"
+        >
+    >
+    readonly list: (
+      project_id: string
+    ) => Effect.Effect<ReadonlyArray<Credential>, Lost | CredentialRefusal<"project_not_found">>
+    /** Also expires its open challenge. May be repeated; a token that was minted from it lives on. */
+    readonly revoke: (
+      credential_id: string
+    ) => Effect.Effect<{ readonly revoked_at: Date }, Lost | CredentialRefusal<"credential_not_found">>
+    /** A fresh credential and its id, not yet known to the database. */
+    readonly mint: Effect.Effect<Secret, Lost>
+  }
+>()("service/enrollment/Credentials") {
+  static readonly layer = Layer.effect(
+    Credentials,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* DatabaseClock
+      const audit = yield* Audit
+      const store = Store.make(sql)
+
+      const mint = Effect.gen(function* () {
+        return { credential_id: yield* uuidAt(yield* clock.now), credential: yield* Tokens.mint("sbe") }
+      })
+
+      const issue = Effect.fn("Credentials.issue")(
+        function* (order: Order, secrets: ReadonlyArray<Secret>) {
+          const now = yield* clock.now
+          const settled = yield* untilSettled(
+            Effect.filterOrElse(earlier(secrets), Option.isSome, () => insertAll(order, secrets, now))
+          )
+          return secrets.map(({ credential_id }) => ({ credential_id, ...settled }))
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      /** All or none: what holds of the first holds of all. */
+      const earlier = ([first]: ReadonlyArray<Secret>) => store.findIssued(Tokens.hash(first!.credential))
+
+      /** None: an earlier attempt, whose answer was lost, has just committed. */
+      const insertAll = Effect.fnUntraced(function* (
+        { account_references, project_id, reenroll_bridge_id, ttl }: Order,
+        secrets: ReadonlyArray<Secret>,
+        now: Date
+      ) {
+        const project = yield* store.findProject(project_id)
+        if (Option.isNone(project)) return yield* refuse("project_not_found")
+        if (project.value.disabled) return yield* refuse("project_disabled")
+        const references = [...new Set(account_references)]
+        const approved = yield* store.lockApproved(project_id, references)
+        if (approved.length !== references.length) return yield* refuse("account_reference_not_approved")
+        if (reenroll_bridge_id !== undefined) yield* reenrollable(project_id, reenroll_bridge_id)
+
+        const expires_at = after(now, ttl)
+        for (const { credential, credential_id } of secrets) {
+          const row = {
+            credential_id,
+            credential_hash: Tokens.hash(credential),
+            project_id,
+            account_references: references,
+            reenroll_bridge_id: reenroll_bridge_id ?? null,
+            expires_at
+          }
+          if ((yield* store.insert(row, now)).length === 0) return Option.none()
+          yield* audit.done(now, {
+            action: "bridge_credential.issued",
+            project_id,
+            actor: "operator",
+            subject: { credential_id, ...(reenroll_bridge_id && { bridge_id: reenroll_bridge_id }) }
+          })
+        }
+        return Option.some({ project_id, expires_at })
+      })
+
+      const reenrollable = Effect.fnUntraced(function* (project_id: string, bridge_id: string) {
+        const identity = yield* store.findIdentityStatus(project_id, bridge_id)
+        if (Option.isNone(identity)) return yield* refuse("bridge_not_found")
+        if (identity.value.status === "revoked") return yield* refuse("bridge_revoked")
+        if (identity.value.status === "pending") return yield* refuse("bridge_not_active")
+      })
+
+      const list = Effect.fn("Credentials.list")(function* (project_id: string) {
+        if (Option.isNone(yield* store.findProject(project_id))) return yield* refuse("project_not_found")
+        return yield* store.list(project_id, yield* clock.now)
+      }, persistence)
+
+      const revoke = Effect.fn("Credentials.revoke")(
+        function* (credential_id: string) {
+          const now = yield* clock.now
+          const revoked = yield* store.revoke(credential_id, now)
+          if (Option.isNone(revoked)) return yield* refuse("credential_not_found")
+          const { first, project_id, revoked_at } = revoked.value
+          yield* store.lockReserved(credential_id)
+          yield* store.expireChallenges(credential_id, now)
+          if (first) {
+            yield* audit.done(now, {
+              action: "bridge_credential.revoked",
+              project_id,
+              actor: "operator",
+              subject: { credential_id }
+            })
+          }
+          return { revoked_at }
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      return { issue, list, revoke, mint }
+    })
+  )
+}

@@ -1,0 +1,162 @@
+/** The statements of a proof; their order of locks is the one of ChallengeStore.ts. */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
+import { notified } from "../../platform/sql/PushRow.ts"
+import { firstRow } from "../../platform/sql/Rows.ts"
+
+export const ChallengeState = Schema.Struct({
+  challenge_id: Schema.String,
+  identity_id: Schema.String,
+  project_id: Schema.String,
+  bridge_id: Schema.String,
+  public_key_fingerprint: Schema.String,
+  nonce_hash: Schema.Uint8Array,
+  expires_at: Schema.Date,
+  /** Not told by `expires_at` alone: who revoked it may have had a faster clock. */
+  credential_revoked: Schema.Boolean,
+  revoked: Schema.Boolean,
+  /** The identity can take this proof: pending, or active and the credential re-enrolls it. */
+  enrollable: Schema.Boolean,
+  key_used: Schema.Boolean,
+  consumed_at: Schema.NullOr(Schema.Date),
+  proof_key_hash: Schema.NullOr(Schema.Uint8Array),
+  proof_request_hash: Schema.NullOr(Schema.Uint8Array),
+  token_id: Schema.NullOr(Schema.String),
+  token_state: Schema.NullOr(Schema.String),
+  token_hash: Schema.NullOr(Schema.Uint8Array),
+  token_salt: Schema.NullOr(Schema.Uint8Array),
+  token_key_id: Schema.NullOr(Schema.String),
+  token_expires_at: Schema.NullOr(Schema.Date)
+})
+export type ChallengeState = typeof ChallengeState.Type
+
+interface NewToken {
+  readonly token_id: string
+  readonly token_hash: Uint8Array
+  readonly derivation_salt: Uint8Array
+  readonly key_id: string
+  readonly expires_at: Date
+}
+
+export const make = (sql: SqlClient.SqlClient) => {
+  const findChallenge = (challenge_id: string, proof_key_hash: Uint8Array) =>
+    firstRow(ChallengeState)(sql`
+      select h.challenge_id, h.identity_id, i.project_id, i.bridge_id, h.public_key_fingerprint, h.nonce_hash,
+             h.expires_at, c.revoked_at is not null as credential_revoked,
+             i.status = 'revoked' or p.disabled_at is not null as revoked,
+             i.status = 'pending'
+               or (i.status = 'active' and c.reenroll_bridge_id is not null
+                   and i.enrolled_credential_id is distinct from c.credential_id) as enrollable,
+             exists (select 1
+                       from enrollment_challenge o
+                      where o.identity_id = h.identity_id
+                        and o.proof_key_hash = ${proof_key_hash}
+                        and o.challenge_id <> h.challenge_id) as key_used,
+             h.consumed_at, h.proof_key_hash, h.proof_request_hash, h.token_id, t.state as token_state, t.token_hash,
+             t.derivation_salt as token_salt, t.key_id as token_key_id, t.expires_at as token_expires_at
+        from enrollment_challenge h
+        join bridge_identity i on i.identity_id = h.identity_id
+        join project p on p.project_id = i.project_id
+        join bridge_enrollment_credential c on c.credential_id = h.credential_id
+        left join bridge_token t on t.token_id = h.token_id
+       where h.challenge_id = ${challenge_id}::uuid`)
+
+  /** Consumes the challenge, activates the identity and stores its token, or does nothing and returns nothing. */
+  const enroll = (
+    proof: { readonly challenge_id: string; readonly key_hash: Uint8Array; readonly request_hash: Uint8Array },
+    token: NewToken,
+    now: Date,
+    trace: Trace
+  ) =>
+    firstRow(Schema.Struct({ token_id: Schema.String }))(sql`
+      with locked as materialized (
+        select i.identity_id, i.project_id, i.bridge_id, i.pending_rotation_id, h.challenge_id, h.credential_id,
+               h.device_id, h.display_name, h.public_key_fingerprint, c.account_references
+          from bridge_identity i
+          join enrollment_challenge h on h.identity_id = i.identity_id
+          join bridge_enrollment_credential c on c.credential_id = h.credential_id
+          join project p on p.project_id = i.project_id
+         where h.challenge_id = ${proof.challenge_id}::uuid
+           and h.consumed_at is null
+           and h.expires_at > ${now}
+           and c.revoked_at is null
+           and p.disabled_at is null
+           and (i.status = 'pending'
+                or (i.status = 'active' and c.reenroll_bridge_id is not null
+                    and i.enrolled_credential_id is distinct from c.credential_id))
+           for no key update of i, h
+      ), cleared as materialized (
+        -- A rotation newer than this statement's snapshot would be missed below: then nothing happens, and the caller
+        -- runs the statement again.
+        select * from locked
+         where pending_rotation_id is null
+            or exists (select 1 from bridge_rotation r where r.rotation_id = locked.pending_rotation_id)
+      ), cancelled as (
+        update bridge_rotation r
+           set state = case when r.confirmation_expires_at <= ${now} then 'expired' else 'cancelled' end,
+               ended_at = least(r.confirmation_expires_at, ${now})
+          from cleared
+         where r.rotation_id = cleared.pending_rotation_id
+           and r.state = 'pending'
+        returning r.rotation_id
+      ), replaced as (
+        update bridge_token t
+           set state = case when t.expires_at <= ${now} then 'expired' else 'revoked' end,
+               ended_at = least(t.expires_at, ${now}),
+               end_reason = case when t.expires_at <= ${now} then 'expired' else 'reenrolled' end
+          from cleared
+         where t.identity_id = cleared.identity_id
+           and t.state in ('pending', 'active')
+        returning t.token_id
+      ), token as (
+        -- Counting makes the old token give way before the new one is inserted.
+        insert into bridge_token (
+          token_id, identity_id, token_hash, state, derivation_salt, key_id, created_at, expires_at)
+        select ${token.token_id}::uuid, identity_id, ${token.token_hash}::bytea, 'active',
+               ${token.derivation_salt}::bytea, ${token.key_id}, ${now}::timestamptz, ${token.expires_at}::timestamptz
+          from cleared
+         cross join (select count(*) from replaced) gone
+        returning token_id
+      ), consumed as (
+        update enrollment_challenge h
+           set consumed_at = ${now},
+               proof_key_hash = ${proof.key_hash},
+               proof_request_hash = ${proof.request_hash},
+               token_id = token.token_id
+          from cleared, token
+         where h.challenge_id = cleared.challenge_id
+        returning h.challenge_id
+      ), enrolled as (
+        update bridge_identity i
+           set status = 'active',
+               device_id = cleared.device_id,
+               display_name = cleared.display_name,
+               public_key_fingerprint = cleared.public_key_fingerprint,
+               account_references = cleared.account_references,
+               enrolled_credential_id = cleared.credential_id,
+               enrolled_at = ${now},
+               challenge_expires_at = null,
+               pending_rotation_id = null
+          from cleared, token
+         where i.identity_id = cleared.identity_id
+        returning i.project_id, i.identity_id, i.bridge_id, token.token_id, cleared.credential_id,
+                  cleared.challenge_id
+      ), audited as (${auditRow(sql, trace, {
+        action: "bridge.enrolled",
+        from: "enrolled",
+        project: sql`project_id`,
+        actor: sql`'bridge:' || bridge_id`,
+        subject: sql`jsonb_build_object('bridge_id', bridge_id, 'credential_id', credential_id,
+                                        'challenge_id', challenge_id, 'token_id', token_id)`
+      })}), ${notified(sql, now, {
+        kind: "bridge.enrolled",
+        from: "enrolled",
+        event: sql`e.token_id`,
+        project: sql`e.project_id`,
+        about: sql`e.identity_id`
+      })}
+      select token_id from token`)
+
+  return { findChallenge, enroll }
+}

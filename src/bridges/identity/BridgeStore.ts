@@ -1,0 +1,100 @@
+/** The operator's statements about Bridges. */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { firstRow, rows } from "../../platform/sql/Rows.ts"
+
+const Status = Schema.Literals(["pending", "active", "revoked"])
+
+export const Bridge = Schema.Struct({
+  bridge_id: Schema.String,
+  status: Status,
+  device_id: Schema.String,
+  display_name: Schema.String,
+  public_key_fingerprint: Schema.String,
+  account_references: Schema.Array(Schema.String),
+  created_at: Schema.Date,
+  enrolled_at: Schema.NullOr(Schema.Date),
+  revoked_at: Schema.NullOr(Schema.Date),
+  token_expires_at: Schema.NullOr(Schema.Date),
+  pending_rotation_id: Schema.NullOr(Schema.String)
+})
+
+export const Token = Schema.Struct({
+  token_id: Schema.String,
+  state: Schema.Literals(["pending", "active", "revoked", "expired"]),
+  created_at: Schema.Date,
+  expires_at: Schema.NullOr(Schema.Date),
+  ended_at: Schema.NullOr(Schema.Date),
+  end_reason: Schema.NullOr(Schema.String)
+})
+
+export const make = (sql: SqlClient.SqlClient) => {
+  const bridges = (project_id: string, bridge_id?: string) => sql`
+    select i.bridge_id, i.status, i.device_id, i.display_name, i.public_key_fingerprint, i.account_references,
+           i.created_at, i.enrolled_at, i.revoked_at, t.expires_at as token_expires_at, i.pending_rotation_id
+      from bridge_identity i
+      left join bridge_token t on t.identity_id = i.identity_id and t.state = 'active'
+     where i.project_id = ${project_id}::uuid
+       and ${bridge_id === undefined ? sql`true` : sql`i.bridge_id = ${bridge_id}`}
+     order by i.bridge_id`
+
+  const list = (project_id: string) => rows(Bridge)(bridges(project_id))
+  const find = (project_id: string, bridge_id: string) => firstRow(Bridge)(bridges(project_id, bridge_id))
+
+  const projectExists = (project_id: string) =>
+    rows(Schema.Struct({ project_id: Schema.String }))(sql`
+      select project_id
+        from project
+       where project_id = ${project_id}::uuid`)
+
+  const listTokens = (project_id: string, bridge_id: string) =>
+    rows(Token)(sql`
+      select t.token_id, t.state, t.created_at, t.expires_at, t.ended_at, t.end_reason
+        from bridge_token t
+        join bridge_identity i on i.identity_id = t.identity_id
+       where i.project_id = ${project_id}::uuid
+         and i.bridge_id = ${bridge_id}
+       order by t.created_at desc, t.token_id desc
+       limit 20`)
+
+  /** Takes the lock that every writer of the identity takes first, and ends it for good. */
+  const revokeIdentity = (project_id: string, bridge_id: string, now: Date) =>
+    firstRow(Schema.Struct({ identity_id: Schema.String, revoked_at: Schema.Date, first: Schema.Boolean }))(sql`
+      with found as materialized (
+        select identity_id, status
+          from bridge_identity
+         where project_id = ${project_id}::uuid
+           and bridge_id = ${bridge_id}
+           for no key update
+      )
+      update bridge_identity i
+         set status = 'revoked',
+             revoked_at = coalesce(i.revoked_at, ${now}),
+             pending_rotation_id = null,
+             challenge_expires_at = null
+        from found
+       where i.identity_id = found.identity_id
+      returning i.identity_id, i.revoked_at, found.status <> 'revoked' as first`)
+
+  /** A statement of its own, after the lock: it sees what was committed while the lock was awaited. */
+  const endEverything = (identity_id: string, now: Date) => sql`
+    with rotations as (
+      update bridge_rotation
+         set state = case when confirmation_expires_at <= ${now} then 'expired' else 'cancelled' end,
+             ended_at = least(confirmation_expires_at, ${now})
+       where identity_id = ${identity_id}::uuid
+         and state = 'pending'
+    ), challenges as (
+      update enrollment_challenge
+         set expires_at = ${now}
+       where identity_id = ${identity_id}::uuid
+         and consumed_at is null
+         and expires_at > ${now}
+    )
+    update bridge_token
+       set state = 'revoked', ended_at = ${now}, end_reason = 'identity_revoked'
+     where identity_id = ${identity_id}::uuid
+       and state in ('pending', 'active')`
+
+  return { list, find, projectExists, listTokens, revokeIdentity, endEverything }
+}

@@ -1,0 +1,44 @@
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../../wire/Api.ts"
+import { counted, rotations } from "../../platform/metrics/Metrics.ts"
+import { Bearer, replayable } from "../../wire/Headers.ts"
+import { answer } from "../../wire/Refusal.ts"
+import { refuse } from "../../wire/bridges/RotationErrors.ts"
+import { Rotation } from "./Rotation.ts"
+
+export const RotationHttp = HttpApiBuilder.group(
+  Api,
+  "rotation",
+  Effect.fn(function* (handlers) {
+    const rotation = yield* Rotation
+    return handlers.handleAll({
+      prepare: ({ headers }) =>
+        Effect.flatMap(Bearer, (bearer) =>
+          replayable(rotation.prepare(bearer, headers["idempotency-key"])).pipe(counted(rotations, "prepare"))
+        ),
+      confirm: ({ headers, payload }) =>
+        Effect.flatMap(Bearer, (bearer) =>
+          replayable(rotation.confirm(bearer, payload.rotation_id, headers["idempotency-key"])).pipe(
+            counted(rotations, "confirm")
+          )
+        ),
+      abort: ({ headers, payload }) =>
+        Effect.flatMap(Bearer, (bearer) =>
+          replayable(rotation.abort(bearer, payload.rotation_id, headers["idempotency-key"])).pipe(
+            counted(rotations, "abort")
+          )
+        ),
+      revoke: () => Effect.flatMap(Bearer, (bearer) => counted(rotations, "revoke")(rotation.revoke(bearer))),
+      self: () => Effect.flatMap(Bearer, rotation.self)
+    })
+  })
+)
+
+const retired = answer(refuse("bridge_rotation_protocol_upgrade_required"), {
+  link: '</bridge/v1/tokens/rotate/prepare>; rel="successor-version"'
+})
+
+export const RetiredHttp = HttpApiBuilder.group(Api, "retired", (handlers) =>
+  Effect.succeed(handlers.handleAll({ rotate: () => Effect.succeed(retired) }))
+)

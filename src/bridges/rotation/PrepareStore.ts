@@ -1,0 +1,132 @@
+/** The statements that prepare: a successor beside the active token. */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { TokenState } from "../identity/Guard.ts"
+import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
+import { firstRow } from "../../platform/sql/Rows.ts"
+import { bearer, rotationFailed, RotationStatus, tokenState } from "./RotationStore.ts"
+
+const Bytes = Schema.Uint8Array
+
+/** A bearer, the rotation its prepare key made, and the rotation that is pending. */
+const PrepareState = Schema.Struct({
+  ...TokenState.fields,
+  key_rotation_id: Schema.NullOr(Schema.String),
+  key_predecessor_id: Schema.NullOr(Schema.String),
+  key_state: Schema.NullOr(RotationStatus),
+  key_confirmation_expires_at: Schema.NullOr(Schema.Date),
+  key_successor_id: Schema.NullOr(Schema.String),
+  key_token_hash: Schema.NullOr(Bytes),
+  key_salt: Schema.NullOr(Bytes),
+  key_key_id: Schema.NullOr(Schema.String),
+  pending_until: Schema.NullOr(Schema.Date),
+  pending_prepared_from: Schema.NullOr(Schema.String)
+})
+export type PrepareState = typeof PrepareState.Type
+
+interface NewSuccessor {
+  readonly rotation_id: string
+  readonly token_id: string
+  readonly token_hash: Uint8Array
+  readonly derivation_salt: Uint8Array
+  readonly key_id: string
+  readonly confirmation_expires_at: Date
+}
+
+export const make = (sql: SqlClient.SqlClient) => {
+  /**
+   * Stores the pending successor, or does nothing and returns nothing. A rotation whose window has passed is settled
+   * only together with that: settled alone, it would leave the pointer at a rotation that has ended.
+   */
+  const prepare = (
+    token_hash: Uint8Array,
+    prepare_key_hash: Uint8Array,
+    successor: NewSuccessor,
+    now: Date,
+    trace: Trace
+  ) =>
+    firstRow(Schema.Struct({ rotation_id: Schema.String }))(sql`
+      with bearer as materialized (
+        select i.identity_id, i.project_id, i.bridge_id, i.pending_rotation_id, t.token_id
+          from bridge_identity i
+          join bridge_token t on t.identity_id = i.identity_id
+          join project p on p.project_id = i.project_id
+         where t.token_hash = ${token_hash}
+           and t.state = 'active'
+           and t.expires_at > ${now}
+           and i.status = 'active'
+           and p.disabled_at is null
+           and not exists (
+             select 1
+               from bridge_rotation k
+              where k.identity_id = i.identity_id
+                and k.prepare_key_hash = ${prepare_key_hash})
+           for no key update of i, t
+      ), lapsed as (
+        update bridge_rotation r
+           set state = 'expired', ended_at = r.confirmation_expires_at
+          from bearer
+         where r.rotation_id = bearer.pending_rotation_id
+           and r.state = 'pending'
+           and r.confirmation_expires_at <= ${now}
+        returning r.rotation_id, r.successor_id, r.ended_at, bearer.project_id, bearer.identity_id
+      ), dropped as (
+        update bridge_token s
+           set state = 'revoked', ended_at = lapsed.ended_at, end_reason = 'rotation_expired'
+          from lapsed
+         where s.token_id = lapsed.successor_id
+        returning s.token_id
+      ), free as (
+        -- Joining makes a lapsed rotation give way before the new one is inserted.
+        select bearer.*
+          from bearer
+          left join lapsed on true
+          left join dropped on true
+         where bearer.pending_rotation_id is null
+            or lapsed.rotation_id is not null
+      ), rotation as (
+        insert into bridge_rotation (
+          rotation_id, identity_id, predecessor_id, successor_id, state, created_at, prepared_from,
+          confirmation_expires_at, prepare_key_hash)
+        select ${successor.rotation_id}::uuid, identity_id, token_id, ${successor.token_id}::uuid, 'pending',
+               ${now}::timestamptz, ${trace.address}::text, ${successor.confirmation_expires_at}::timestamptz,
+               ${prepare_key_hash}::bytea
+          from free
+            -- The key's rotation may have come and gone since this statement's snapshot.
+            on conflict (identity_id, prepare_key_hash) do nothing
+        returning rotation_id, identity_id
+      ), successor as (
+        insert into bridge_token (token_id, identity_id, token_hash, state, derivation_salt, key_id, created_at)
+        select ${successor.token_id}::uuid, identity_id, ${successor.token_hash}::bytea, 'pending',
+               ${successor.derivation_salt}::bytea, ${successor.key_id}, ${now}::timestamptz
+          from rotation
+      ), pointed as (
+        update bridge_identity i
+           set pending_rotation_id = rotation.rotation_id
+          from bearer, rotation
+         where i.identity_id = bearer.identity_id
+        returning i.project_id, i.bridge_id, rotation.rotation_id, bearer.token_id
+      ), audited as (${auditRow(sql, trace, {
+        action: "bridge.rotation_prepared",
+        from: "pointed",
+        project: sql`project_id`,
+        actor: sql`'bridge:' || bridge_id`,
+        subject: sql`jsonb_build_object('bridge_id', bridge_id, 'rotation_id', rotation_id, 'token_id', token_id)`
+      })}), ${rotationFailed(sql, "lapsed", now)}
+      select rotation_id from rotation`)
+
+  const findPrepare = (token_hash: Uint8Array, prepare_key_hash: Uint8Array) =>
+    firstRow(PrepareState)(sql`
+      select ${tokenState(sql)}, k.rotation_id as key_rotation_id, k.predecessor_id as key_predecessor_id,
+             k.state as key_state, k.confirmation_expires_at as key_confirmation_expires_at,
+             k.successor_id as key_successor_id, s.token_hash as key_token_hash, s.derivation_salt as key_salt,
+             s.key_id as key_key_id, r.confirmation_expires_at as pending_until,
+             r.prepared_from as pending_prepared_from
+        from ${bearer(sql)}
+        left join bridge_rotation k on k.identity_id = i.identity_id and k.prepare_key_hash = ${prepare_key_hash}
+        left join bridge_token s on s.token_id = k.successor_id
+        left join bridge_rotation r on r.rotation_id = i.pending_rotation_id and r.state = 'pending'
+       where t.token_hash = ${token_hash}`)
+
+  return { prepare, findPrepare }
+}

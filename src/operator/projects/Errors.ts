@@ -1,0 +1,16 @@
+/** What the operator's commands about projects and account references refuse. */
+import { sharedTable } from "../../wire/Errors.ts"
+import { fromTable, type RefusalOf } from "../../wire/Refusal.ts"
+
+export const projectTable = {
+  ...sharedTable,
+  project_not_found: [404, "There is no such project; see list-projects."],
+  account_reference_not_approved: [409, "The project has not approved this account reference; approve it first."],
+  account_reference_not_found: [404, "The project has no such approved account reference."]
+} as const
+
+export type ProjectRefusal<Code extends keyof typeof projectTable = keyof typeof projectTable> = RefusalOf<
+  typeof projectTable,
+  Code
+>
+export const { refuse, refusals } = fromTable(projectTable)

@@ -1,0 +1,116 @@
+/** The statements of projects and their approved account references. */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { firstRow, rows } from "../../platform/sql/Rows.ts"
+
+export const Project = Schema.Struct({
+  project_id: Schema.String,
+  name: Schema.String,
+  created_at: Schema.Date,
+  disabled_at: Schema.NullOr(Schema.Date)
+})
+
+export const AccountReference = Schema.Struct({
+  reference: Schema.String,
+  label: Schema.NullOr(Schema.String),
+  approved_at: Schema.Date,
+  withdrawn_at: Schema.NullOr(Schema.Date)
+})
+
+export const make = (sql: SqlClient.SqlClient) => {
+  const insert = (project_id: string, name: string, now: Date) => sql`
+    insert into project (project_id, name, created_at)
+    values (${project_id}::uuid, ${name}, ${now})`
+
+  const list = rows(Project)(sql`
+    select project_id, name, created_at, disabled_at
+      from project
+     order by created_at, project_id`)
+
+  const find = (project_id: string) =>
+    firstRow(Project)(sql`
+      select project_id, name, created_at, disabled_at
+        from project
+       where project_id = ${project_id}::uuid`)
+
+  const setDisabled = (project_id: string, disabled_at: Date | null) =>
+    firstRow(Schema.Struct({ ...Project.fields, changed: Schema.Boolean }))(sql`
+      with found as materialized (
+        select project_id, disabled_at
+          from project
+         where project_id = ${project_id}::uuid
+           for no key update
+      )
+      update project p
+         set disabled_at = ${disabled_at === null ? null : sql`coalesce(p.disabled_at, ${disabled_at})`}
+        from found
+       where p.project_id = found.project_id
+      returning p.project_id, p.name, p.created_at, p.disabled_at,
+                p.disabled_at is distinct from found.disabled_at as changed`)
+
+  /** Acts only where it is not approved yet, or gets another label. */
+  const approve = (project_id: string, reference: string, label: string | null, now: Date) =>
+    rows(Schema.Struct({ reference: Schema.String }))(sql`
+      insert into approved_account_reference as a (project_id, reference, label, approved_at)
+      values (${project_id}::uuid, ${reference}, ${label}, ${now})
+          on conflict (project_id, reference) do update
+         set label = coalesce(excluded.label, a.label),
+             approved_at = case when a.withdrawn_at is null then a.approved_at else excluded.approved_at end,
+             withdrawn_at = null
+       where a.withdrawn_at is not null
+          or a.label is distinct from coalesce(excluded.label, a.label)
+      returning reference`)
+
+  const findReference = (project_id: string, reference: string) =>
+    firstRow(AccountReference)(sql`
+      select reference, label, approved_at, withdrawn_at
+        from approved_account_reference
+       where project_id = ${project_id}::uuid
+         and reference = ${reference}`)
+
+  const listReferences = (project_id: string) =>
+    rows(AccountReference)(sql`
+      select reference, label, approved_at, withdrawn_at
+        from approved_account_reference
+       where project_id = ${project_id}::uuid
+       order by reference`)
+
+  const withdraw = (project_id: string, reference: string, now: Date) =>
+    firstRow(Schema.Struct({ first: Schema.Boolean }))(sql`
+      with found as materialized (
+        select reference, withdrawn_at
+          from approved_account_reference
+         where project_id = ${project_id}::uuid
+           and reference = ${reference}
+           for no key update
+      )
+      update approved_account_reference a
+         set withdrawn_at = coalesce(a.withdrawn_at, ${now})
+        from found
+       where a.project_id = ${project_id}::uuid
+         and a.reference = found.reference
+      returning found.withdrawn_at is null as first`)
+
+  /** Credentials that nobody has used yet and that would carry the reference on. */
+  const revokeUnclaimedCredentials = (project_id: string, reference: string, now: Date) =>
+    rows(Schema.Struct({ credential_id: Schema.String }))(sql`
+      update bridge_enrollment_credential
+         set revoked_at = ${now}
+       where project_id = ${project_id}::uuid
+         and ${reference} = any (account_references)
+         and claimed_at is null
+         and revoked_at is null
+      returning credential_id`)
+
+  return {
+    insert,
+    list,
+    find,
+    setDisabled,
+    approve,
+    findReference,
+    listReferences,
+    withdraw,
+    revokeUnclaimedCredentials
+  }
+}

@@ -1,0 +1,125 @@
+/** Projects and the account references their Bridges may carry (spec 1.5, 2.2). The operator's side; agents never write here. */
+import { Context, Effect, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { Audit } from "../../platform/audit/Audit.ts"
+import { uuidAt } from "../../platform/crypto/Random.ts"
+import { DatabaseClock } from "../../platform/database/Clock.ts"
+import { persistence } from "../../platform/database/Persistence.ts"
+import { type ProjectRefusal, refuse } from "./Errors.ts"
+import * as Store from "./ProjectStore.ts"
+
+type Project = typeof Store.Project.Type
+type AccountReference = typeof Store.AccountReference.Type
+type Lost = ProjectRefusal<"bridge_persistence_error">
+type NoProject = ProjectRefusal<"project_not_found" | "bridge_persistence_error">
+
+export class Projects extends Context.Service<
+  Projects,
+  {
+    readonly create: (name: string) => Effect.Effect<{ readonly project_id: string; readonly name: string }, Lost>
+    readonly list: Effect.Effect<ReadonlyArray<Project>, Lost>
+    readonly find: (project_id: string) => Effect.Effect<Project, NoProject>
+    /** A disabled project refuses everything at once and deletes nothing; `enable` undoes it. Both may be repeated. */
+    readonly disable: (project_id: string) => Effect.Effect<Project, NoProject>
+    readonly enable: (project_id: string) => Effect.Effect<Project, NoProject>
+    /** May be repeated; approving a withdrawn reference approves it anew. Without a label it keeps the one it has. */
+    readonly approveReference: (
+      project_id: string,
+      reference: string,
+      label: Option.Option<string>
+    ) => Effect.Effect<AccountReference, NoProject>
+    readonly listReferences: (project_id: string) => Effect.Effect<ReadonlyArray<AccountReference>, NoProject>
+    /** Also revokes the unclaimed credentials that carry it, and answers their ids. Identities stay. */
+    readonly withdrawReference: (
+      project_id: string,
+      reference: string
+    ) => Effect.Effect<ReadonlyArray<string>, NoProject | ProjectRefusal<"account_reference_not_found">>
+  }
+>()("service/projects/Projects") {
+  static readonly layer = Layer.effect(
+    Projects,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* DatabaseClock
+      const audit = yield* Audit
+      const store = Store.make(sql)
+
+      const done = (at: Date, action: string, project_id: string, subject: Record<string, string> = {}) =>
+        audit.done(at, { action, project_id, actor: "operator", subject: { project_id, ...subject } })
+
+      const existing = (project_id: string) =>
+        Effect.flatMap(
+          store.find(project_id),
+          Option.match({ onNone: () => refuse("project_not_found"), onSome: Effect.succeed })
+        )
+
+      const create = Effect.fn("Projects.create")(
+        function* (name: string) {
+          const now = yield* clock.now
+          const project_id = yield* uuidAt(now)
+          yield* store.insert(project_id, name, now)
+          yield* done(now, "project.created", project_id)
+          return { project_id, name }
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      const setDisabled = (disabled: boolean) =>
+        Effect.fn(disabled ? "Projects.disable" : "Projects.enable")(
+          function* (project_id: string) {
+            const now = yield* clock.now
+            const found = yield* store.setDisabled(project_id, disabled ? now : null)
+            if (Option.isNone(found)) return yield* refuse("project_not_found")
+            const { changed, ...project } = found.value
+            if (changed) yield* done(now, disabled ? "project.disabled" : "project.enabled", project_id)
+            return project
+          },
+          sql.withTransaction,
+          persistence
+        )
+
+      const approveReference = Effect.fn("Projects.approveReference")(
+        function* (project_id: string, reference: string, label: Option.Option<string>) {
+          const now = yield* clock.now
+          yield* existing(project_id)
+          const approved = yield* store.approve(project_id, reference, Option.getOrNull(label), now)
+          if (approved.length > 0) yield* done(now, "account_reference.approved", project_id, { reference })
+          return Option.getOrThrow(yield* store.findReference(project_id, reference))
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      const listReferences = Effect.fn("Projects.listReferences")(function* (project_id: string) {
+        yield* existing(project_id)
+        return yield* store.listReferences(project_id)
+      }, persistence)
+
+      const withdrawReference = Effect.fn("Projects.withdrawReference")(
+        function* (project_id: string, reference: string) {
+          const now = yield* clock.now
+          yield* existing(project_id)
+          const withdrawn = yield* store.withdraw(project_id, reference, now)
+          if (Option.isNone(withdrawn)) return yield* refuse("account_reference_not_found")
+          const revoked = yield* store.revokeUnclaimedCredentials(project_id, reference, now)
+          if (withdrawn.value.first) yield* done(now, "account_reference.withdrawn", project_id, { reference })
+          return revoked.map(({ credential_id }) => credential_id)
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      return {
+        create,
+        list: store.list.pipe(persistence, Effect.withSpan("Projects.list")),
+        find: Effect.fn("Projects.find")(existing, persistence),
+        disable: setDisabled(true),
+        enable: setDisabled(false),
+        approveReference,
+        listReferences,
+        withdrawReference
+      }
+    })
+  )
+}

@@ -1,0 +1,133 @@
+/** The statements of a device that is registered. One that ends forgets its push token in the same statement. */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { asJson, environments, Preferences } from "../../wire/mobile/Notifications.ts"
+import { firstRow, rows } from "../../platform/sql/Rows.ts"
+
+const At = Schema.Date
+const State = Schema.Literals(["active", "revoked", "inactive"])
+
+export const Row = Schema.Struct({
+  device_id: Schema.String,
+  project_id: Schema.String,
+  subject: Schema.String,
+  state: State,
+  environment: Schema.Literals(environments),
+  topic: Schema.String,
+  token_fingerprint: Schema.NullOr(Schema.String),
+  preferences: Preferences,
+  preferences_version: Schema.Int,
+  created_at: At,
+  last_seen_at: At,
+  ended_at: Schema.NullOr(At)
+})
+export type Row = typeof Row.Type
+
+/** What the operator sees. */
+export const Listed = Schema.Struct({
+  device_id: Schema.String,
+  subject: Schema.String,
+  client_id: Schema.String,
+  state: State,
+  state_reason: Schema.NullOr(Schema.String),
+  environment: Schema.Literals(environments),
+  topic: Schema.String,
+  app_version: Schema.NullOr(Schema.String),
+  token_key_id: Schema.NullOr(Schema.String),
+  created_at: At,
+  last_seen_at: At,
+  ended_at: Schema.NullOr(At)
+})
+
+export interface Owner {
+  readonly project_id: string
+  readonly subject: string
+}
+
+export const make = (sql: SqlClient.SqlClient) => {
+  const columns = sql`
+    d.device_id, d.project_id, d.subject, d.state, d.environment, d.topic,
+    right(encode(d.token_lookup, 'hex'), 4) as token_fingerprint, d.preferences, d.preferences_version, d.created_at,
+    d.last_seen_at, d.ended_at`
+
+  const find = ({ project_id, subject }: Owner, device_id: string) =>
+    firstRow(Row)(sql`
+      select ${columns}
+        from mobile_device d
+       where d.device_id = ${device_id}::uuid
+         and d.project_id = ${project_id}::uuid
+         and d.subject = ${subject}::uuid`)
+
+  /** `versions`: any of them; null: whichever it is. */
+  const setPreferences = (
+    { project_id, subject }: Owner,
+    device_id: string,
+    preferences: Preferences,
+    versions: ReadonlyArray<number> | null,
+    now: Date
+  ) =>
+    firstRow(Row)(sql`
+      update mobile_device d
+         set preferences = ${asJson(preferences)}::jsonb,
+             preferences_version = d.preferences_version + 1,
+             last_seen_at = ${now}
+       where d.device_id = ${device_id}::uuid
+         and d.project_id = ${project_id}::uuid
+         and d.subject = ${subject}::uuid
+         and d.state = 'active'
+         and (${versions}::int[] is null or d.preferences_version = any (${versions}::int[]))
+      returning ${columns}`)
+
+  /** What was held for quiet hours or a pause is judged anew by the new preferences. */
+  const recallHeld = (device_id: string, now: Date) => sql`
+    update push_outbox
+       set not_before = ${now}
+     where device_id = ${device_id}::uuid
+       and state = 'pending'
+       and last_reason in ('quiet_hours', 'paused')
+       and not_before > ${now}`
+
+  /** Ends it, and what waits for it; a device that is gone becomes revoked. A revoked one stays as it is. */
+  const revoke = (device_id: string, reason: string, now: Date) =>
+    rows(Schema.Struct({ device_id: Schema.String }))(sql`
+      with revoked as (
+        update mobile_device
+           set state = 'revoked', state_reason = ${reason}, ended_at = coalesce(ended_at, ${now}), token_key_id = null,
+               token_sealed = null, token_lookup = null
+         where device_id = ${device_id}::uuid
+           and state <> 'revoked'
+        returning device_id
+      ), silenced as (
+        update push_outbox o
+           set state = 'suppressed', settled_at = ${now}, last_reason = 'device_revoked'
+          from revoked
+         where o.device_id = revoked.device_id
+           and o.state = 'pending'
+      )
+      select device_id from revoked`)
+
+  const lock = (device_id: string) =>
+    firstRow(Row)(sql`
+      select ${columns}
+        from mobile_device d
+       where d.device_id = ${device_id}::uuid
+         for no key update`)
+
+  const projectExists = (project_id: string) =>
+    rows(Schema.Struct({ project_id: Schema.String }))(sql`
+      select project_id
+        from project
+       where project_id = ${project_id}::uuid`)
+
+  /** Those that are active first, then the newest. */
+  const list = (project_id: string, limit: number) =>
+    rows(Listed)(sql`
+      select device_id, subject, client_id, state, state_reason, environment, topic, app_version, token_key_id,
+             created_at, last_seen_at, ended_at
+        from mobile_device
+       where project_id = ${project_id}::uuid
+       order by (state = 'active') desc, created_at desc, device_id
+       limit ${limit}`)
+
+  return { find, setPreferences, recallHeld, revoke, lock, projectExists, list }
+}

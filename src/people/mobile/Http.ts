@@ -1,0 +1,39 @@
+import { Effect } from "effect"
+import { HttpApiBuilder, HttpApiSchema } from "effect/http-api"
+import { Api } from "../../wire/Api.ts"
+import { CurrentActor } from "../../wire/Actor.ts"
+import { etag } from "../../wire/mobile/MobileApi.ts"
+import { Devices } from "./Devices.ts"
+
+export const MobileHttp = HttpApiBuilder.group(
+  Api,
+  "mobile",
+  Effect.fn(function* (handlers) {
+    const devices = yield* Devices
+    return handlers.handleAll({
+      register: ({ headers, payload }) =>
+        Effect.flatMap(CurrentActor, (actor) => devices.register(actor, payload, headers["idempotency-key"])),
+      get: ({ params }) =>
+        Effect.flatMap(CurrentActor, (actor) => devices.get(actor, params.id)).pipe(
+          Effect.map((device) => versioned(device, device.preferences_version))
+        ),
+      setPreferences: ({ headers, params, payload }) =>
+        Effect.flatMap(CurrentActor, (actor) =>
+          devices.setPreferences(actor, params.id, payload, versions(headers["if-match"]))
+        ).pipe(Effect.map((set) => versioned(set, set.version))),
+      revoke: ({ params }) => Effect.flatMap(CurrentActor, (actor) => devices.revoke(actor, params.id))
+    })
+  })
+)
+
+const versioned = <Body>(body: Body, version: number) =>
+  HttpApiSchema.withHeaders({ body, headers: { etag: etag(version) } })
+
+/** If-Match: undefined matches every version, as `*` does; what is no version of ours matches none. */
+const versions = (ifMatch: string | undefined): ReadonlyArray<number> | undefined =>
+  ifMatch === undefined || ifMatch.trim() === "*"
+    ? undefined
+    : ifMatch.split(",").flatMap((tag) => {
+        const [, version] = /^"(\d{1,9})"$/.exec(tag.trim()) ?? []
+        return version === undefined ? [] : [Number(version)]
+      })

@@ -1,0 +1,37 @@
+/** GET /metrics in the text format of Prometheus, on a port of its own that only this machine reaches. */
+import { NodeHttpServer } from "@effect/platform-node"
+import { Effect, Layer } from "effect"
+import { HttpMiddleware, HttpRouter, HttpServerResponse } from "effect/http"
+import { PrometheusMetrics } from "effect/observability"
+import { createServer } from "node:http"
+import { Settings } from "../../platform/settings/Settings.ts"
+import { Gauges } from "./Gauges.ts"
+
+const page = HttpRouter.use((router) =>
+  Effect.gen(function* () {
+    const { refresh } = yield* Gauges
+    const metrics = Effect.andThen(refresh, PrometheusMetrics.format())
+    const contentType = "text/plain; version=0.0.4; charset=utf-8"
+    yield* router.add(
+      "GET",
+      "/metrics",
+      Effect.map(metrics, (text) => HttpServerResponse.text(text, { contentType }))
+    )
+  })
+)
+
+export const prometheus = Layer.unwrap(
+  Effect.map(Settings, ({ telemetry: { metricsPort: port } }) => {
+    if (port === undefined) return Layer.empty
+    // Loopback whatever the service listens on: the page tells strangers too much, and asks for no credential.
+    const listener = NodeHttpServer.layer(createServer, {
+      host: "127.0.0.1",
+      port,
+      gracefulShutdownTimeout: "1 second"
+    })
+    return HttpRouter.serve(page, { disableListenLog: true, disableLogger: true }).pipe(
+      Layer.provide(Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)),
+      Layer.provide(listener)
+    )
+  })
+)

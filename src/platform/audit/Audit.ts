@@ -1,0 +1,58 @@
+/**
+ * The audit log (spec 1.5, 6.2): ids and codes, append-only.
+ *
+ * A mutation's row is written in its own transaction (`done` inside one, or `auditRow` in its statement). A refusal
+ * leaves a row only where the caller is known, at most one per minute, code and subject; everything else is a log line.
+ */
+import { Context, Effect, Layer } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { persistence } from "../database/Persistence.ts"
+import { uuidAt } from "../crypto/Random.ts"
+import type { Trace } from "../sql/AuditRow.ts"
+import { Caller } from "../../wire/Headers.ts"
+import type { SharedRefusal } from "../../wire/Errors.ts"
+import * as Store from "./AuditStore.ts"
+
+export const traceAt = Effect.fnUntraced(function* (at: Date) {
+  const { address, userAgent } = yield* Caller
+  return { event_id: yield* uuidAt(at), at, address, user_agent: userAgent } satisfies Trace
+})
+
+export class Audit extends Context.Service<
+  Audit,
+  {
+    /** Inside the mutation's transaction. */
+    readonly done: (at: Date, event: Store.Event) => Effect.Effect<void, SqlError.SqlError>
+    /** After the refusal; a failure to write it is logged and does not change the answer. */
+    readonly refused: (at: Date, event: Store.Event & { readonly code: string }) => Effect.Effect<void>
+    /** Newest first, of one project or of all. */
+    readonly list: (
+      project_id: string | undefined,
+      limit: number
+    ) => Effect.Effect<ReadonlyArray<Store.AuditEvent>, SharedRefusal<"bridge_persistence_error">>
+  }
+>()("service/audit/Audit") {
+  static readonly layer = Layer.effect(
+    Audit,
+    Effect.gen(function* () {
+      const store = Store.make(yield* SqlClient.SqlClient)
+
+      const done = (at: Date, event: Store.Event) =>
+        Effect.flatMap(traceAt(at), (trace) => store.insertDone(event, trace)).pipe(Effect.asVoid)
+
+      const refused = Effect.fn("Audit.refused")(
+        function* (at: Date, event: Store.Event & { readonly code: string }) {
+          const minute = Math.floor(at.getTime() / 60_000)
+          const key = [minute, event.action, event.code, JSON.stringify(event.subject)].join(" ")
+          yield* store.countRefused(event, key, yield* traceAt(at))
+        },
+        persistence,
+        (written) => Effect.ignore(written)
+      )
+
+      const list = Effect.fn("Audit.list")(store.list, persistence)
+
+      return { done, refused, list }
+    })
+  )
+}

@@ -1,0 +1,64 @@
+/** The statements of the audit log. Rows are only ever added; refusals of one minute count up in one row. */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import type { Trace } from "../sql/AuditRow.ts"
+import { rows } from "../sql/Rows.ts"
+
+export const AuditEvent = Schema.Struct({
+  at: Schema.Date,
+  action: Schema.String,
+  outcome: Schema.Literals(["done", "refused"]),
+  code: Schema.NullOr(Schema.String),
+  actor: Schema.String,
+  project_id: Schema.NullOr(Schema.String),
+  subject: Schema.Record(Schema.String, Schema.Unknown),
+  address: Schema.String,
+  user_agent: Schema.String,
+  count: Schema.Int
+})
+export type AuditEvent = typeof AuditEvent.Type
+
+export interface Event {
+  readonly action: string
+  readonly project_id: string | null
+  /** `operator`, or `kind:id`. */
+  readonly actor: string
+  /** Ids only. */
+  readonly subject: Readonly<Record<string, string>>
+}
+
+export const make = (sql: SqlClient.SqlClient) => {
+  const insertDone = (event: Event, trace: Trace) => sql`
+    insert into audit_event (event_id, at, project_id, actor, action, outcome, subject, address, user_agent)
+    values (${trace.event_id}::uuid, ${trace.at}, ${event.project_id}::uuid, ${event.actor}, ${event.action}, 'done',
+            ${JSON.stringify(event.subject)}::jsonb, ${trace.address}, ${trace.user_agent})`
+
+  const countRefused = (event: Event & { readonly code: string }, refusal_key: string, trace: Trace) => sql`
+    insert into audit_event (
+      event_id, at, project_id, actor, action, outcome, code, subject, address, user_agent, refusal_key)
+    values (${trace.event_id}::uuid, ${trace.at}, ${event.project_id}::uuid, ${event.actor}, ${event.action}, 'refused',
+            ${event.code}, ${JSON.stringify(event.subject)}::jsonb, ${trace.address}, ${trace.user_agent},
+            ${refusal_key})
+        on conflict (refusal_key) where refusal_key is not null do update
+       set count = audit_event.count + 1`
+
+  const list = (project_id: string | undefined, limit: number) =>
+    rows(AuditEvent)(sql`
+      select at, action, outcome, code, actor, project_id, subject, address, user_agent, count
+        from audit_event
+       where ${project_id === undefined ? sql`true` : sql`project_id = ${project_id}::uuid`}
+       order by at desc, event_id desc
+       limit ${limit}`)
+
+  const purge = (before: Date, limit: number) =>
+    rows(Schema.Struct({ event_id: Schema.String }))(sql`
+      delete from audit_event
+       where event_id in (
+         select event_id
+           from audit_event
+          where at < ${before}
+          limit ${limit})
+      returning event_id`)
+
+  return { insertDone, countRefused, list, purge }
+}

@@ -1,0 +1,186 @@
+/**
+ * The whole database as one file, and back (contract section 8).
+ *
+ *     header    {"backup":"bridge-service","created_at":…,"migrations":[…],"tables":[{"name":…,"columns":[…]}]}
+ *     rows      ["project","0198…",null,…]      one a line: the table, then each value as PostgreSQL writes it as text
+ *     trailer   {"rows":17,"sha256":…}          over every byte before it
+ *
+ * Tables and columns come from the catalog, so a new migration needs no change here. PostgreSQL reads its own text back
+ * exactly, whatever the type. Rows stand in the order of the tables' names: foreign keys are checked when all are there.
+ */
+import { Context, Data, Effect, Layer, Schema, Stream } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { createHash } from "node:crypto"
+import type { SharedRefusal } from "../../wire/Errors.ts"
+import * as Catalog from "./BackupCatalog.ts"
+import { DatabaseClock } from "./Clock.ts"
+import { Database } from "./Database.ts"
+import { longPersistence } from "./Persistence.ts"
+
+export class BackupDamaged extends Data.TaggedError("BackupDamaged") {
+  override readonly message = "The file is no complete backup: it was truncated or altered. Nothing was restored."
+}
+export class BackupOfAnotherVersion extends Data.TaggedError("BackupOfAnotherVersion") {
+  override readonly message =
+    "The backup has another schema version: restore it with the release that made it, then upgrade. Nothing was restored."
+}
+export class DatabaseNotEmpty extends Data.TaggedError("DatabaseNotEmpty") {
+  override readonly message = "The database holds data already: restore into an empty one. Nothing was restored."
+}
+
+interface Summary {
+  readonly created_at: Date
+  readonly tables: number
+  readonly rows: number
+}
+type Lost = SharedRefusal<"bridge_persistence_error">
+type Refused = BackupDamaged | BackupOfAnotherVersion | DatabaseNotEmpty
+
+export class Backup extends Context.Service<
+  Backup,
+  {
+    /** Hands the file to `write` piece by piece, from one snapshot. */
+    readonly save: <E>(write: (text: string) => Effect.Effect<void, E>) => Effect.Effect<Summary, E | Lost>
+    /** Reads the file twice: whole before the first row is written, then again. All or nothing. */
+    readonly restore: <E>(file: Stream.Stream<Uint8Array, E>) => Effect.Effect<Summary, E | Lost | Refused>
+  }
+>()("service/database/Backup") {
+  static readonly layer = Layer.effect(
+    Backup,
+    Effect.gen(function* () {
+      const { dedicated } = yield* Database
+      const clock = yield* DatabaseClock
+
+      const save = Effect.fn("Backup.save")(function* <E>(write: (text: string) => Effect.Effect<void, E>) {
+        const created_at = yield* clock.now
+        return yield* dedicated(snapshot(created_at, write)).pipe(longPersistence)
+      })
+
+      const restore = Effect.fn("Backup.restore")(function* <E>(file: Stream.Stream<Uint8Array, E>) {
+        const { header, rows } = yield* verified(file)
+        yield* dedicated(load(header, file)).pipe(longPersistence)
+        return { created_at: header.created_at, tables: header.tables.length, rows }
+      })
+
+      return { save, restore }
+    })
+  )
+}
+
+const Header = Schema.fromJsonString(
+  Schema.Struct({
+    backup: Schema.Literal("bridge-service"),
+    created_at: Schema.DateFromString,
+    migrations: Schema.Array(Catalog.Migration),
+    tables: Schema.Array(Schema.Struct({ name: Schema.String, columns: Schema.Array(Schema.String) }))
+  })
+)
+
+const snapshot = Effect.fnUntraced(function* <E>(created_at: Date, write: (text: string) => Effect.Effect<void, E>) {
+  const sql = yield* SqlClient.SqlClient
+  const work = Effect.gen(function* () {
+    yield* sql`set transaction isolation level repeatable read, read only`
+    yield* Catalog.plainText(sql)
+    const tables = yield* Catalog.tables(sql)
+    const digest = createHash("sha256")
+    let rows = 0
+    const put = (lines: ReadonlyArray<string>) => {
+      const text = lines.map((line) => `${line}\n`).join("")
+      digest.update(text)
+      return write(text)
+    }
+    yield* put([
+      Schema.encodeSync(Header)({
+        backup: "bridge-service",
+        created_at,
+        migrations: yield* Catalog.migrations(sql),
+        tables: tables.map(({ columns, name }) => ({ name, columns }))
+      })
+    ])
+    for (const table of tables) {
+      yield* Stream.runForEachArray(Catalog.lines(sql, table), (found) => {
+        rows += found.length
+        return put(found.map(({ line }) => line))
+      })
+    }
+    yield* write(trailer(rows, digest.digest("hex")))
+    return { created_at, tables: tables.length, rows }
+  })
+  return yield* sql.withTransaction(work)
+})
+
+const trailer = (rows: number, sha256: string) => `${JSON.stringify({ rows, sha256 })}\n`
+
+const verified = Effect.fnUntraced(function* <E>(file: Stream.Stream<Uint8Array, E>) {
+  const digest = createHash("sha256")
+  let first: string | undefined
+  let last = ""
+  let count = 0
+  yield* Stream.runForEach(lines(file), (line) =>
+    Effect.sync(() => {
+      digest.update(last)
+      first ??= line
+      last = line
+      count++
+    })
+  )
+  const rows = count - 2
+  if (first === undefined || last !== trailer(rows, digest.digest("hex"))) return yield* new BackupDamaged()
+  const header = yield* Schema.decodeEffect(Header)(first).pipe(Effect.mapError(() => new BackupDamaged()))
+  return { header, rows }
+})
+
+const load = Effect.fnUntraced(function* <E>(header: typeof Header.Type, file: Stream.Stream<Uint8Array, E>) {
+  const sql = yield* SqlClient.SqlClient
+  const work = Effect.gen(function* () {
+    yield* Catalog.plainText(sql)
+    const tables = yield* Catalog.tables(sql)
+    const same =
+      JSON.stringify(yield* Catalog.migrations(sql)) === JSON.stringify(header.migrations) &&
+      JSON.stringify(tables.map(({ columns, name }) => ({ name, columns }))) === JSON.stringify(header.tables)
+    if (!same) return yield* new BackupOfAnotherVersion()
+    if (!(yield* Catalog.emptied(sql, tables))) return yield* new DatabaseNotEmpty()
+
+    const byName = new Map(tables.map((table) => [table.name, table]))
+    let batch: Array<string> = []
+    let size = 0
+    let of = ""
+    const insert = Effect.suspend((): Effect.Effect<void, SqlError.SqlError> => {
+      const table = byName.get(of)
+      const rows = `[${batch.join(",")}]`
+      batch = []
+      size = 0
+      return table === undefined ? Effect.void : Effect.asVoid(Catalog.insert(sql, table, rows))
+    })
+    const add = Effect.fnUntraced(function* (line: string) {
+      const name = tableOf(line)
+      if (name !== of || size > batchSize) yield* insert
+      of = name
+      batch.push(line)
+      size += line.length
+    })
+    const rows = lines(file).pipe(Stream.filter((line) => line.startsWith("[")))
+    yield* Catalog.deferringForeignKeys(sql, Effect.andThen(Stream.runForEach(rows, add), insert))
+    yield* Catalog.advanceSequences(sql, tables)
+  })
+  yield* sql.withTransaction(work)
+})
+
+/** Characters; a row may be larger. */
+const batchSize = 1_000_000
+
+const tableOf = (line: string): string => JSON.parse(`${line.slice(0, line.indexOf('"', 2) + 1)}]`)[0]
+
+/** With their line feed; the last one lacks it where the file was cut. */
+const lines = <E>(file: Stream.Stream<Uint8Array, E>) =>
+  file.pipe(
+    Stream.decodeText,
+    Stream.mapAccum(
+      () => "",
+      (rest, text) => {
+        const parts = (rest + text).split("\n")
+        return [parts.pop()!, parts.map((line) => `${line}\n`)] as const
+      },
+      { onHalt: (rest) => (rest === "" ? [] : [rest]) }
+    )
+  )

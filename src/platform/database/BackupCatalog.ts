@@ -1,0 +1,114 @@
+/** The statements of Backup.ts: what the catalog knows about the tables, and rows out of and into any of them. */
+import { Effect, Schema } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
+import { rows } from "../sql/Rows.ts"
+
+export const Migration = Schema.Struct({ migration_id: Schema.Int, name: Schema.String, checksum: Schema.String })
+
+const Table = Schema.Struct({
+  name: Schema.String,
+  columns: Schema.Array(Schema.String),
+  types: Schema.Array(Schema.String)
+})
+type Table = typeof Table.Type
+
+/** Whatever a database or a role has set, values are written in the form that every other one reads. */
+export const plainText = (sql: SqlClient.SqlClient) => sql`
+  select set_config('datestyle', 'ISO, YMD', true),
+         set_config('intervalstyle', 'postgres', true),
+         set_config('timezone', 'UTC', true),
+         set_config('bytea_output', 'hex', true),
+         set_config('extra_float_digits', '1', true),
+         set_config('lock_timeout', '10s', true)`
+
+export const migrations = (sql: SqlClient.SqlClient) =>
+  rows(Migration)(sql`
+    select migration_id, name, checksum
+      from schema_migration
+     order by migration_id`)
+
+/** Generated columns are left out: the database makes them again. */
+export const tables = (sql: SqlClient.SqlClient) =>
+  rows(Table)(sql`
+    select c.relname::text as name,
+           array_agg(a.attname::text order by a.attnum) as columns,
+           array_agg(format_type(a.atttypid, a.atttypmod) order by a.attnum) as types
+      from pg_class c
+      join pg_attribute a on a.attrelid = c.oid
+     where c.relnamespace = current_schema()::regnamespace
+       and c.relkind in ('r', 'p')
+       and not c.relispartition
+       and c.relname <> 'schema_migration'
+       and a.attnum > 0
+       and not a.attisdropped
+       and a.attgenerated = ''
+     group by c.relname
+     order by c.relname::text collate "C"`)
+
+const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
+const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
+
+/** array_to_json puts no line feed outside a string, and escapes those inside. */
+export const lines = (sql: SqlClient.SqlClient, { columns, name }: Table) => {
+  const values = [literal(name), ...columns.map(quoted)].map((value) => `${value}::text`)
+  return sql.unsafe<{ readonly line: string }>(
+    `select array_to_json(array[${values.join(", ")}])::text as line from ${quoted(name)}`
+  ).stream
+}
+
+/** `lines`: a JSON array of lines of the table. */
+export const insert = (sql: SqlClient.SqlClient, { columns, name, types }: Table, lines: string) => {
+  const values = types.map((type, index) => `(line ->> ${index + 1})::${type}`)
+  return sql.unsafe(
+    `insert into ${quoted(name)} (${columns.map(quoted).join(", ")})
+     overriding system value
+     select ${values.join(", ")}
+       from json_array_elements($1::text::json) as of_table (line)`,
+    [lines]
+  )
+}
+
+/** Keeps every other session out and answers whether there was nothing; the deployment's own identity does not count. */
+export const emptied = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, tables: ReadonlyArray<Table>) {
+  yield* sql.unsafe(`lock table ${tables.map(({ name }) => quoted(name)).join(", ")} in access exclusive mode`)
+  yield* sql`delete from service_instance`
+  const anything = tables.map(({ name }) => `exists (select from ${quoted(name)})`).join(" or ")
+  const [found] = yield* rows(Schema.Struct({ anything: Schema.Boolean }))(sql.unsafe(`select ${anything} as anything`))
+  return found?.anything === false
+})
+
+/** Rows may name rows that come later, even in a circle; before the end every one is checked. */
+export const deferringForeignKeys = Effect.fnUntraced(function* <A, E>(
+  sql: SqlClient.SqlClient,
+  work: Effect.Effect<A, E>
+) {
+  const strict = yield* rows(Schema.Struct({ alter: Schema.String }))(sql`
+    select format('alter table %s alter constraint %I', conrelid::regclass, conname) as alter
+      from pg_constraint
+     where connamespace = current_schema()::regnamespace
+       and contype = 'f'
+       and conparentid = 0
+       and not condeferrable`)
+  const all = (to: string): Effect.Effect<void, SqlError.SqlError> =>
+    Effect.forEach(strict, ({ alter }) => sql.unsafe(`${alter} ${to}`), { discard: true })
+  yield* all("deferrable initially deferred")
+  yield* sql`set constraints all deferred`
+  yield* work
+  yield* sql`set constraints all immediate`
+  yield* all("not deferrable")
+})
+
+/** Serial and identity columns go on after the largest value that was restored. */
+export const advanceSequences = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, tables: ReadonlyArray<Table>) {
+  for (const { columns, name } of tables) {
+    const owned = yield* rows(Schema.Struct({ column: Schema.String, sequence: Schema.String }))(sql`
+      select c as column, pg_get_serial_sequence(${quoted(name)}, c) as sequence
+        from unnest(${columns}::text[]) as c
+       where pg_get_serial_sequence(${quoted(name)}, c) is not null`)
+    for (const { column, sequence } of owned) {
+      yield* sql.unsafe(
+        `select setval(${literal(sequence)}, coalesce(max(${quoted(column)}), 0) + 1, false) from ${quoted(name)}`
+      )
+    }
+  }
+})

@@ -1,0 +1,99 @@
+/**
+ * Brings the schema to the version of this release: the files migrations/NNNN_what.sql, in order, forward only.
+ *
+ * Each file runs once, in a transaction of its own that also records its name and SHA-256, under a lock that lets one
+ * process migrate at a time. An applied file that was edited afterwards stops the start. A database that is ahead of
+ * this release is left alone: old and new processes run side by side during an upgrade.
+ */
+import { Data, Effect, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { createHash } from "node:crypto"
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { packageRoot } from "../settings/Package.ts"
+import { rows } from "../sql/Rows.ts"
+
+/** The files and the database disagree; the message names the file. The process ends with exit code 78. */
+export class MigrationError extends Data.TaggedError("MigrationError")<{ readonly message: string }> {}
+
+export interface Migration {
+  readonly id: number
+  readonly name: string
+  readonly checksum: string
+  readonly statements: ReadonlyArray<string>
+}
+
+const folder = join(packageRoot, "migrations")
+
+/** The migrations of this release, ascending. */
+export const shipped: ReadonlyArray<Migration> = readdirSync(folder)
+  .filter((name) => /^\d{4}_\w+\.sql$/.test(name))
+  .toSorted()
+  .map((name) => {
+    const text = readFileSync(join(folder, name), "utf8")
+    return {
+      id: Number(name.slice(0, 4)),
+      name,
+      checksum: createHash("sha256").update(text).digest("hex"),
+      statements: statementsOf(text)
+    }
+  })
+
+/** Applies what is pending and answers the names of the files that ran. */
+export const migrate = Effect.fn("Migrations.migrate")(function* (files: ReadonlyArray<Migration> = shipped) {
+  const sql = yield* SqlClient.SqlClient
+  const ran: Array<string> = []
+  for (const file of files) {
+    if (yield* sql.withTransaction(apply(sql, file))) ran.push(file.name)
+  }
+  return ran
+})
+
+/** The names of the files that have not run yet, and of those that were edited afterwards. Only looks. */
+export const review = Effect.fn("Migrations.review")(function* (files: ReadonlyArray<Migration> = shipped) {
+  const sql = yield* SqlClient.SqlClient
+  const [{ present } = { present: false }] = yield* rows(Schema.Struct({ present: Schema.Boolean }))(
+    sql`select to_regclass('schema_migration') is not null as present`
+  )
+  const known = present ? yield* applied(sql) : new Map<number, string>()
+  const pending = files.filter((file) => !known.has(file.id))
+  const changed = files.filter((file) => known.has(file.id) && known.get(file.id) !== file.checksum)
+  return { pending: pending.map(({ name }) => name), changed: changed.map(({ name }) => name) }
+})
+
+const apply = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, file: Migration) {
+  yield* sql`select pg_advisory_xact_lock(hashtext('bridge-service migrations'))`
+  yield* sql`
+    create table if not exists schema_migration (
+      migration_id int primary key,
+      name text not null,
+      checksum text not null,
+      applied_at timestamptz not null default clock_timestamp()
+    )`
+  const known = (yield* applied(sql)).get(file.id)
+  if (known === file.checksum) return false
+  if (known !== undefined) {
+    return yield* new MigrationError({
+      message: `migrations/${file.name} was changed after it ran on this database; restore the file, and put the change into a new one.`
+    })
+  }
+  for (const statement of file.statements) yield* sql.unsafe(statement).unprepared
+  yield* sql`
+    insert into schema_migration (migration_id, name, checksum)
+    values (${file.id}, ${file.name}, ${file.checksum})`
+  return true
+})
+
+const applied = (sql: SqlClient.SqlClient) =>
+  rows(Schema.Struct({ migration_id: Schema.Int, checksum: Schema.String }))(
+    sql`select migration_id, checksum from schema_migration`
+  ).pipe(Effect.map((found) => new Map(found.map((row) => [row.migration_id, row.checksum]))))
+
+/** Splits at top-level semicolons; quoted text, dollar quotes and comments are passed over. */
+export function statementsOf(text: string): ReadonlyArray<string> {
+  const token = /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|(\$\w*\$)[\s\S]*?\1|;/g
+  const ends = [...text.matchAll(token)].filter((match) => match[0] === ";").map((match) => match.index)
+  return [...ends, text.length]
+    .map((end, index) => text.slice(index === 0 ? 0 : ends[index - 1]! + 1, end).trim())
+    .filter((statement) => statement.replaceAll(/--[^\n]*|\/\*[\s\S]*?\*\//g, "").trim() !== "")
+}

@@ -1,0 +1,37 @@
+/** 405 with Allow for every known path and every method it does not serve (RFC 9110 15.5.6). */
+import { Effect, Layer } from "effect"
+import { type HttpMethod, HttpRouter } from "effect/http"
+import { HttpApi, type HttpApiGroup } from "effect/http-api"
+import { METHODS } from "node:http"
+import { refuse } from "../../wire/Errors.ts"
+import { answer } from "../../wire/Refusal.ts"
+
+/** All that reach a router: the router asks for GET where HEAD is unknown, and CONNECT is no request to us. */
+export const methods = METHODS.filter(
+  (method) => method !== "HEAD" && method !== "CONNECT"
+) as ReadonlyArray<HttpMethod.HttpMethod>
+
+/** For plain routes: `served` are the methods of `path`. */
+export const onlyMethods = (path: HttpRouter.PathInput, served: ReadonlyArray<string>) => {
+  const allow = (served.includes("GET") ? ["HEAD", ...served] : served).join(", ")
+  return HttpRouter.addAll(
+    methods
+      .filter((method) => !served.includes(method))
+      .map((method) => HttpRouter.route(method, path, Effect.succeed(answer(refuse("method_not_allowed"), { allow }))))
+  )
+}
+
+/** For every path of an API. */
+export const onlyDeclaredMethods = <Id extends string, Groups extends HttpApiGroup.Constraint>(
+  api: HttpApi.HttpApi<Id, Groups>
+) => {
+  const served = new Map<string, Array<string>>()
+  HttpApi.reflect(api, {
+    onGroup: () => undefined,
+    onEndpoint: ({ endpoint }) => served.set(endpoint.path, [...(served.get(endpoint.path) ?? []), endpoint.method])
+  })
+  return Layer.mergeAll(
+    Layer.empty,
+    ...[...served].map(([path, allowed]) => onlyMethods(path as HttpRouter.PathInput, allowed))
+  )
+}

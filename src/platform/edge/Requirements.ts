@@ -1,0 +1,84 @@
+/** The middlewares of wire/Headers.ts. They know the public contract only: no secret is checked and no row is read. */
+import { Effect, Layer, Redacted } from "effect"
+import { HttpServerRequest, type HttpServerResponse } from "effect/http"
+import { HttpApiMiddleware } from "effect/http-api"
+import { sha256 } from "../crypto/Sha256.ts"
+import { refuse as refuseBridge } from "../../wire/bridges/BridgeErrors.ts"
+import { refuse as refuseEnrollment } from "../../wire/bridges/EnrollmentErrors.ts"
+import { refuse } from "../../wire/Errors.ts"
+import {
+  Bearer,
+  BootstrapCredential,
+  BridgeToken,
+  Caller,
+  LimitedByAddress,
+  LimitedByCredential,
+  WellFormed
+} from "../../wire/Headers.ts"
+import { answer, type Refusal } from "../../wire/Refusal.ts"
+import { type Rate, RateLimit } from "./RateLimit.ts"
+
+const present =
+  (refusal: Refusal) =>
+  <E, R>(
+    handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>,
+    { credential }: { readonly credential: Redacted.Redacted<string> }
+  ) =>
+    Redacted.value(credential).trim() === ""
+      ? Effect.succeed(answer(refusal))
+      : Effect.provideService(handled, Bearer, credential)
+
+const bootstrapCredential = Layer.succeed(
+  BootstrapCredential,
+  BootstrapCredential.of({ bootstrap_credential: present(refuseEnrollment("bridge_enrollment_credential_required")) })
+)
+
+const bridgeToken = Layer.succeed(
+  BridgeToken,
+  BridgeToken.of({ bridge_token: present(refuseBridge("bridge_token_invalid")) })
+)
+
+const wellFormed = HttpApiMiddleware.layerSchemaErrorTransform(WellFormed, (error) => {
+  if (error.kind === "Body" || error.kind === "ResponseHeaders") return Effect.die(error)
+  return Effect.map(HttpServerRequest.HttpServerRequest, ({ headers }) => {
+    const keyMissing = error.kind === "Headers" && (headers["idempotency-key"] ?? "").trim() === ""
+    return answer(refuse(keyMissing ? "idempotency_key_required" : "invalid_request"))
+  })
+})
+
+const limited = (rate: Rate, keyOf: Effect.Effect<string, never, HttpServerRequest.HttpServerRequest>) =>
+  Effect.gen(function* () {
+    const limits = yield* RateLimit
+    return <E, R>(handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
+      Effect.gen(function* () {
+        const seconds = yield* limits.take(yield* keyOf, rate)
+        return seconds === 0 ? yield* handled : answer(refuse("rate_limited", seconds))
+      })
+  })
+
+const limitedByAddress = Layer.effect(
+  LimitedByAddress,
+  limited(
+    { perSecond: 100, burst: 1000 },
+    Effect.map(Caller, ({ address }) => address)
+  )
+)
+
+// The key is a hash, so that no credential stays in memory longer than its request.
+const limitedByCredential = Layer.effect(
+  LimitedByCredential,
+  limited(
+    { perSecond: 20, burst: 200 },
+    Effect.map(HttpServerRequest.HttpServerRequest, ({ headers }) =>
+      Buffer.from(sha256(headers["authorization"] ?? "")).toString("base64")
+    )
+  )
+)
+
+export const requirements = Layer.mergeAll(
+  bootstrapCredential,
+  bridgeToken,
+  wellFormed,
+  limitedByAddress,
+  limitedByCredential
+)

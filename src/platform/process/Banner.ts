@@ -1,0 +1,35 @@
+/** What runs where, once the service can serve: one log line, and on a terminal also the next commands to type. */
+import { Console, Effect } from "effect"
+import { Settings } from "../settings/Settings.ts"
+import { Database } from "../database/Database.ts"
+import { version } from "../settings/Package.ts"
+
+export const announce = Effect.gen(function* () {
+  const { baseUrl, http } = yield* Settings
+  const { managed } = yield* Database
+  yield* Effect.logInfo("Ready").pipe(
+    Effect.annotateLogs({
+      version,
+      base_url: baseUrl.origin,
+      listening: `${http.host}:${http.port}`,
+      database: managed ?? "DATABASE_URL"
+    })
+  )
+  if (process.stdout.isTTY) yield* Console.log(nextSteps(baseUrl.origin, managed))
+})
+
+const nextSteps = (base: string, managed: string | undefined) => `
+  Bridge Service ${version}
+    API        ${base}/bridge/v1        (contract: ${base}/openapi.json)
+    Guide      ${base}/docs
+    Health     ${base}/healthz, ${base}/readyz
+    Database   ${managed === undefined ? "PostgreSQL at DATABASE_URL" : `PostgreSQL managed by the service, in ${managed}`}
+
+  Enroll a first Bridge, in another terminal:
+    npx service-admin create-project --name "My project"
+    npx service-admin approve-account-reference --project ID --reference github:me
+    npx service-admin create-bridge-enrollment-credential --project ID --account-reference github:me --out bridge.credential
+    npm run -s bridge -- enroll --base-url ${base} --project ID --bridge-id my-bridge --credential-file bridge.credential
+
+  Or watch it all happen: npm run demo. Stop with Ctrl-C.
+`

@@ -1,0 +1,343 @@
+/**
+ * Every setting of the service: its environment name, unit, default and bounds, in one place.
+ *
+ * Durations are whole seconds in the environment and `Duration` inside. Secrets are `Redacted` from here on.
+ * Without DATABASE_URL the settings that are still missing are taken from SERVICE_DATA_DIR/secrets.env (see Secrets.ts).
+ */
+import { Config, ConfigProvider, Context, Data, Duration, Effect, Layer, Option, Redacted } from "effect"
+import { resolve } from "node:path"
+import { revision } from "./Package.ts"
+import { type Environment, environments, isTopic } from "../../wire/mobile/Notifications.ts"
+import { generatedSecrets } from "./Secrets.ts"
+
+/** One line that names the setting and what it should be. The process ends with exit code 78. */
+export class ConfigurationError extends Data.TaggedError("ConfigurationError")<{ readonly message: string }> {}
+
+const invalid = (message: string) => Effect.fail(new Config.ConfigError(new ConfigProvider.SourceError({ message })))
+
+const whole = (name: string, unit: string, byDefault: number, least: number, most: number) =>
+  Config.Int(name).pipe(
+    Config.withDefault(byDefault),
+    Config.mapEffect((value) =>
+      value >= least && value <= most
+        ? Effect.succeed(value)
+        : invalid(`${name} is a whole number of ${unit} from ${least} to ${most}.`)
+    )
+  )
+
+const seconds = (name: string, byDefault: number, { least = 1, most = 315_360_000 } = {}) =>
+  whole(name, "seconds", byDefault, least, most).pipe(Config.map(Duration.seconds))
+
+const commaSeparated = (name: string) =>
+  Config.String(name).pipe(
+    Config.map((list) =>
+      list
+        .split(",")
+        .map((entry) => entry.trim())
+        .filter((entry) => entry !== "")
+    )
+  )
+
+const optionalText = (name: string) =>
+  Config.option(Config.NonEmptyString(name)).pipe(Config.map(Option.getOrUndefined))
+const optionalSecret = (name: string) => Config.option(secret(name)).pipe(Config.map(Option.getOrUndefined))
+const requiredSecret = (name: string) =>
+  optionalSecret(name).pipe(
+    Config.mapEffect((value) =>
+      value === undefined
+        ? invalid(`${name} is not set: 32 bytes or more, such as the output of openssl rand -base64 32.`)
+        : Effect.succeed(value)
+    )
+  )
+const onOff = (name: string, byDefault: "on" | "off") =>
+  Config.Literals(["on", "off"], name).pipe(
+    Config.withDefault(byDefault),
+    Config.map((value) => value === "on")
+  )
+
+const httpsOrigin = (name: string, byDefault: string) =>
+  Config.NonEmptyString(name).pipe(
+    Config.withDefault(byDefault),
+    Config.mapEffect((text) =>
+      URL.canParse(text) && new URL(text).origin === text && text.startsWith("https://")
+        ? Effect.succeed(text)
+        : invalid(`${name} is an https origin such as ${byDefault}.`)
+    )
+  )
+
+const secret = (name: string) =>
+  Config.Redacted(name).pipe(
+    Config.mapEffect((value: Redacted.Redacted<string>) =>
+      Buffer.byteLength(Redacted.value(value)) >= 32
+        ? Effect.succeed(value)
+        : invalid(`${name} needs at least 32 bytes.`)
+    )
+  )
+
+const port = (name: string, least: number) =>
+  Config.Int(name).pipe(
+    Config.mapEffect((port) =>
+      port >= least && port <= 65_535 ? Effect.succeed(port) : invalid(`${name} is a port from ${least} to 65535.`)
+    )
+  )
+
+const http = Config.all({
+  host: Config.NonEmptyString("SERVICE_HOST").pipe(Config.withDefault("127.0.0.1")),
+  // 0: any free port.
+  port: port("SERVICE_PORT", 0).pipe(Config.withDefault(8787)),
+  baseUrl: optionalText("SERVICE_BASE_URL"),
+  connections: whole("SERVICE_CONNECTIONS", "connections", 16_000, 1, 1_000_000),
+  trustedProxies: commaSeparated("SERVICE_TRUSTED_PROXIES").pipe(Config.withDefault<Array<string>>([])),
+  rateLimits: onOff("SERVICE_RATE_LIMITS", "on"),
+  logLevel: Config.LogLevel("SERVICE_LOG_LEVEL").pipe(Config.withDefault("Info" as const))
+})
+
+const isPostgres = (text: string) => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text)
+
+const database = Config.all({
+  url: Config.option(Config.Redacted("DATABASE_URL")).pipe(
+    Config.map(Option.getOrUndefined),
+    Config.mapEffect((url) =>
+      url === undefined || isPostgres(Redacted.value(url))
+        ? Effect.succeed(url)
+        : invalid(
+            "DATABASE_URL is an address such as postgres://user:password@host:5432/database; in a password / is %2F, ? is %3F and # is %23."
+          )
+    )
+  ),
+  dataDir: Config.NonEmptyString("SERVICE_DATA_DIR").pipe(
+    Config.withDefault("./data"),
+    // Node makes the folders of a relative path for ever when the one it starts from was deleted.
+    Config.mapEffect((path) =>
+      Effect.try(() => resolve(path)).pipe(
+        Effect.catch(() => invalid("The folder that SERVICE_DATA_DIR starts from does not exist any more."))
+      )
+    )
+  ),
+  poolSize: whole("SERVICE_DATABASE_POOL", "connections", 10, 1, 500),
+  // A pooler in transaction mode: two statements of one connection may run in two sessions.
+  pooler: onOff("SERVICE_DATABASE_POOLER", "off")
+})
+
+const audit = Config.all({
+  retention: whole("SERVICE_AUDIT_RETENTION_DAYS", "days", 400, 1, 3650).pipe(Config.map(Duration.days))
+})
+
+const bridge = Config.all({
+  enrollmentSecret: requiredSecret("SERVICE_BRIDGE_ENROLLMENT_SECRET"),
+  enrollmentSecretPrevious: optionalSecret("SERVICE_BRIDGE_ENROLLMENT_SECRET_PREVIOUS"),
+  tokenSecret: requiredSecret("SERVICE_BRIDGE_TOKEN_SECRET"),
+  tokenSecretPrevious: optionalSecret("SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS"),
+  challengeTtl: seconds("SERVICE_BRIDGE_CHALLENGE_TTL_SECONDS", 600),
+  tokenTtl: seconds("SERVICE_BRIDGE_TOKEN_TTL_SECONDS", 86_400),
+  rotationTtl: seconds("SERVICE_BRIDGE_ROTATION_TTL_SECONDS", 300, { most: 86_400 }),
+  proofReplay: seconds("SERVICE_BRIDGE_PROOF_REPLAY_SECONDS", 86_400)
+})
+
+/** One sentence for each lifetime that is unusually short or long; the service does as it is told all the same. */
+export const unusualLifetimes = ({ bridge }: Read): ReadonlyArray<string> =>
+  usual.flatMap(([name, key, least, most]) => {
+    const seconds = Duration.toSeconds(bridge[key])
+    return seconds >= least && seconds <= most ? [] : [`${name} is ${seconds}: from ${least} to ${most} is usual.`]
+  })
+
+const usual = [
+  ["SERVICE_BRIDGE_CHALLENGE_TTL_SECONDS", "challengeTtl", 30, 3600],
+  ["SERVICE_BRIDGE_TOKEN_TTL_SECONDS", "tokenTtl", 300, 2_592_000],
+  ["SERVICE_BRIDGE_ROTATION_TTL_SECONDS", "rotationTtl", 10, 3600]
+] as const
+
+const access = Config.all({
+  instanceId: optionalText("SERVICE_INSTANCE_ID").pipe(
+    Config.mapEffect((id) =>
+      id === undefined || /^[A-Za-z0-9._-]{1,64}$/.test(id)
+        ? Effect.succeed(id)
+        : invalid("SERVICE_INSTANCE_ID is 1 to 64 letters, digits, dots, underscores and hyphens.")
+    )
+  )
+})
+
+const oauth = Config.all({
+  authUrl: optionalText("SERVICE_AUTH_URL"),
+  codeTtl: seconds("SERVICE_OAUTH_CODE_TTL_SECONDS", 60),
+  accessTtl: seconds("SERVICE_OAUTH_ACCESS_TTL_SECONDS", 3600),
+  mobileAccessTtl: seconds("SERVICE_OAUTH_MOBILE_ACCESS_TTL_SECONDS", 900),
+  refreshIdleTtl: seconds("SERVICE_OAUTH_REFRESH_IDLE_TTL_SECONDS", 30 * 86_400),
+  refreshMaxTtl: seconds("SERVICE_OAUTH_REFRESH_MAX_TTL_SECONDS", 90 * 86_400),
+  // 0: the first reuse of a refresh token ends its grant.
+  refreshGrace: seconds("SERVICE_OAUTH_REFRESH_GRACE_SECONDS", 120, { least: 0, most: 86_400 }),
+  dynamicRegistration: Config.option(Config.Literals(["on", "off"], "SERVICE_OAUTH_DYNAMIC_REGISTRATION")),
+  revocation: onOff("SERVICE_OAUTH_REVOCATION", "on"),
+  cimd: Config.Literals(["allowlist", "off"], "SERVICE_OAUTH_CIMD").pipe(Config.withDefault("allowlist" as const)),
+  cimdHosts: commaSeparated("SERVICE_OAUTH_CIMD_HOSTS").pipe(
+    Config.withDefault(["claude.ai", "chatgpt.com", "vscode.dev"]),
+    Config.mapEffect((hosts) =>
+      hosts.every((host) => /^[a-z0-9-]+(\.[a-z0-9-]+)+$/.test(host))
+        ? Effect.succeed(new Set(hosts))
+        : invalid("SERVICE_OAUTH_CIMD_HOSTS lists host names in lower case, such as claude.ai,vscode.dev.")
+    )
+  )
+})
+
+/** What server_identity shows, and which browsers may call /mcp. */
+const mcp = Config.all({
+  // Besides the service's own origin. Absent: with a loopback base URL every loopback origin, else none.
+  allowedOrigins: Config.option(commaSeparated("SERVICE_ALLOWED_ORIGINS")).pipe(
+    Config.mapEffect((origins) =>
+      Option.getOrElse(origins, () => []).every((text) => URL.canParse(text) && new URL(text).origin === text)
+        ? Effect.succeed(Option.getOrUndefined(origins))
+        : invalid("SERVICE_ALLOWED_ORIGINS lists origins such as https://app.example.com.")
+    )
+  ),
+  environment: optionalText("SERVICE_ENVIRONMENT"),
+  revision: Config.NonEmptyString("SERVICE_REVISION").pipe(Config.withDefault(revision))
+})
+
+const topics = commaSeparated("SERVICE_APNS_TOPICS").pipe(
+  Config.withDefault<ReadonlyArray<string>>([]),
+  Config.mapEffect((topics) =>
+    topics.every((topic) => isTopic(topic))
+      ? Effect.succeed(topics)
+      : invalid("SERVICE_APNS_TOPICS lists bundle ids such as com.example.app.")
+  )
+)
+
+const push = Config.all({
+  tokenKeys: commaSeparated("SERVICE_PUSH_TOKEN_KEYS").pipe(
+    Config.withDefault<ReadonlyArray<string>>([]),
+    Config.mapEffect((entries) => {
+      const keys = entries.map((entry) => /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/_-]{43}=?)$/.exec(entry))
+      const ids = keys.map((key) => key?.[1])
+      return keys.every((key) => key !== null) && !ids.includes("derived") && new Set(ids).size === ids.length
+        ? Effect.succeed(
+            keys.map(([, id, key]) => ({ id: id!, key: Redacted.make<Uint8Array>(Buffer.from(key!, "base64")) }))
+          )
+        : invalid(
+            "SERVICE_PUSH_TOKEN_KEYS is a list such as k2:KEY,k1:KEY; each KEY is 32 bytes in base64, no name is derived."
+          )
+    })
+  ),
+  lookupKey: optionalSecret("SERVICE_PUSH_LOOKUP_KEY"),
+  lookupKeyPrevious: optionalSecret("SERVICE_PUSH_LOOKUP_KEY_PREVIOUS"),
+  environments: commaSeparated("SERVICE_APNS_ENVIRONMENTS").pipe(
+    Config.withDefault<ReadonlyArray<string>>(environments),
+    Config.mapEffect((names) =>
+      names.length > 0 && names.every((name) => (environments as ReadonlyArray<string>).includes(name))
+        ? Effect.succeed(names as ReadonlyArray<Environment>)
+        : invalid(`SERVICE_APNS_ENVIRONMENTS lists ${environments.join(" or ")}.`)
+    )
+  ),
+  topics,
+  // Undefined: notifications are only logged.
+  apns: Config.all({
+    teamId: optionalText("SERVICE_APNS_TEAM_ID"),
+    keyId: optionalText("SERVICE_APNS_KEY_ID"),
+    keyFile: optionalText("SERVICE_APNS_KEY_FILE"),
+    topics
+  }).pipe(
+    Config.mapEffect(({ keyFile, keyId, teamId, topics }) => {
+      if (teamId === undefined && keyId === undefined && keyFile === undefined) return Effect.undefined
+      return teamId !== undefined && keyId !== undefined && keyFile !== undefined && topics.length > 0
+        ? Effect.succeed({ teamId, keyId, keyFile })
+        : invalid(
+            "SERVICE_APNS_TEAM_ID, SERVICE_APNS_KEY_ID, SERVICE_APNS_KEY_FILE and SERVICE_APNS_TOPICS are set together."
+          )
+    })
+  ) as Config.Config<{ readonly teamId: string; readonly keyId: string; readonly keyFile: string } | undefined>,
+  origins: Config.all({
+    production: httpsOrigin("SERVICE_APNS_ORIGIN_PRODUCTION", "https://api.push.apple.com"),
+    development: httpsOrigin("SERVICE_APNS_ORIGIN_DEVELOPMENT", "https://api.sandbox.push.apple.com")
+  }),
+  caFile: optionalText("SERVICE_APNS_CA_FILE")
+})
+
+/** Who watches. Absent: nobody. */
+const telemetry = Config.all({
+  metricsPort: Config.option(port("SERVICE_METRICS_PORT", 1)).pipe(Config.map(Option.getOrUndefined)),
+  otlpUrl: optionalText("SERVICE_OTLP_URL").pipe(
+    Config.mapEffect((text) => {
+      const url = text !== undefined && URL.canParse(text) ? new URL(text) : undefined
+      // A password or a key in the address would show up in whatever prints it.
+      const plain = url !== undefined && /^https?:$/.test(url.protocol) && url.href === `${url.origin}${url.pathname}`
+      return text === undefined || plain
+        ? Effect.succeed(text)
+        : invalid("SERVICE_OTLP_URL is an address such as http://127.0.0.1:4318, without password and query.")
+    })
+  )
+})
+
+const all = Config.all({ http, database, audit, bridge, access, oauth, mcp, push, telemetry })
+type Read = Config.Success<typeof all>
+
+/** What follows from several settings at once. */
+interface Settled {
+  readonly baseUrl: URL
+  /** The issuer of tokens: an origin (contract section 4). */
+  readonly authUrl: URL
+  readonly dynamicRegistration: boolean
+  /** The address of the MCP endpoint, as clients know it and tokens are bound to it. */
+  readonly resource: string
+  readonly identity: { readonly environment: string; readonly service_revision: string }
+}
+
+export class Settings extends Context.Service<Settings, Read & Settled>()("service/Settings") {
+  static readonly layer = Layer.effect(
+    Settings,
+    Effect.gen(function* () {
+      const provider = yield* ConfigProvider.ConfigProvider
+      const { url, dataDir } = yield* database
+      const complete = url === undefined ? ConfigProvider.orElse(provider, yield* generatedSecrets(dataDir)) : provider
+      const read = yield* Effect.provideService(all, ConfigProvider.ConfigProvider, complete)
+      return { ...read, ...(yield* check(read)) }
+    }).pipe(Effect.catchTag("ConfigError", inOneLine))
+  )
+}
+
+/** Where the data is, or would be; reading it makes nothing. */
+export const databasePlace = Effect.gen(function* () {
+  return yield* database
+}).pipe(Effect.catchTag("ConfigError", inOneLine))
+
+// The library's own messages run over several lines; a secret's value is in none of them.
+function inOneLine({ cause }: Config.ConfigError) {
+  return Effect.fail(new ConfigurationError({ message: cause.message.replaceAll(/\s+/g, " ") }))
+}
+
+/** Refuses combinations that would be unsafe, and settles the two URLs: origins, https unless loopback. */
+const check = Effect.fnUntraced(function* ({ bridge, database, http, mcp, oauth }: Read) {
+  if (Redacted.value(bridge.enrollmentSecret) === Redacted.value(bridge.tokenSecret)) {
+    return yield* invalid("SERVICE_BRIDGE_ENROLLMENT_SECRET and SERVICE_BRIDGE_TOKEN_SECRET must differ.")
+  }
+  const host = http.host.includes(":") ? `[${http.host}]` : http.host
+  const own = `http://${host}:${http.port}`
+  if (http.baseUrl === undefined && !(URL.canParse(own) && isLoopback(new URL(own)))) {
+    return yield* invalid("SERVICE_BASE_URL is required when SERVICE_HOST is no loopback address.")
+  }
+  const baseUrl = yield* origin("SERVICE_BASE_URL", http.baseUrl ?? own)
+  const authUrl = oauth.authUrl === undefined ? baseUrl : yield* origin("SERVICE_AUTH_URL", oauth.authUrl)
+  // Anybody may register a client: by default only where nobody else can reach the service.
+  const local = database.url === undefined && isLoopback(baseUrl)
+  const dynamicRegistration = Option.match(oauth.dynamicRegistration, {
+    onNone: () => local,
+    onSome: (value) => value === "on"
+  })
+  const identity = {
+    environment: mcp.environment ?? (isLoopback(baseUrl) ? "development" : "production"),
+    service_revision: mcp.revision
+  }
+  return { baseUrl, authUrl, dynamicRegistration, resource: `${baseUrl.origin}/mcp`, identity } satisfies Settled
+})
+
+const origin = Effect.fnUntraced(function* (name: string, text: string) {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url === undefined || url.href !== `${url.origin}/`) {
+    return yield* invalid(`${name} is an origin such as https://bridge.example.com, without path or query.`)
+  }
+  if (url.protocol !== "https:" && !isLoopback(url)) {
+    return yield* invalid(`${name} must use https unless it is a loopback address.`)
+  }
+  return url
+})
+
+export const isLoopback = (url: URL): boolean =>
+  url.hostname === "localhost" || url.hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(url.hostname)

@@ -1,0 +1,58 @@
+/** The notifications of a change, as clauses of the statement that changes (spec 6.3): neither exists without the other. */
+import { Duration } from "effect"
+import type { SqlClient, Statement } from "effect/sql"
+import { type KindName, kinds, priorities, rank } from "../../wire/mobile/Notifications.ts"
+
+export interface Notice {
+  readonly kind: KindName
+  /** The clause whose rows are the events; the expressions below call it `e`. */
+  readonly from: string
+  /** A uuid each; an event that comes again rings nobody twice. */
+  readonly event: Statement.Fragment
+  readonly project: Statement.Fragment
+  /** The uuid of what it is about: an opaque id that the app may ask the service for. */
+  readonly about: Statement.Fragment
+  /** A condition on the device `d`; absent: every device of the project. */
+  readonly only?: Statement.Fragment
+}
+
+/**
+ * The clauses `heard`, `outdated` and `notified`, for a statement that has changed something: one row per device that
+ * wants to hear of it. Where the project has no device it costs one look into an index.
+ */
+export const notified = (sql: SqlClient.SqlClient, now: Date, { about, event, from, kind, only, project }: Notice) => {
+  const { byDefault, collapse, lasts, optional, priority } = kinds[kind]
+  const expires_at = new Date(now.getTime() + Duration.toMillis(lasts))
+  const wanted = sql`
+         and coalesce((d.preferences -> 'kinds' ->> ${kind})::boolean, ${byDefault}::boolean)
+         and array_position(${priorities}::text[], d.preferences ->> 'minimum_priority') <= ${rank(priority) + 1}::int`
+  return sql`
+    heard as materialized (
+      select ${event} as event_id, d.device_id, d.project_id, ${about} as reference,
+             ${`${collapse}:`}::text || ${about}::text as collapse_key
+        from ${sql.literal(from)} e
+        join mobile_device d on d.project_id = ${project}
+       where d.state = 'active'
+         and ${only ?? sql`true`} ${optional ? wanted : sql``}
+    ), outdated as (
+      -- What somebody else has locked is being delivered or outdated already: nobody waits here.
+      update push_outbox
+         set state = 'superseded', settled_at = ${now}::timestamptz
+       where delivery_id in (
+         select o.delivery_id
+           from push_outbox o
+           join heard on o.device_id = heard.device_id and o.collapse_key = heard.collapse_key
+          where o.state = 'pending'
+            for update of o skip locked)
+    ), notified as (
+      insert into push_outbox (
+        delivery_id, event_id, device_id, project_id, kind, reference, priority, collapse_key, state, not_before,
+        expires_at, created_at)
+      select gen_random_uuid(), event_id, device_id, project_id, ${kind}::text, reference,
+             ${rank(priority)}::smallint, collapse_key, 'pending', ${now}::timestamptz, ${expires_at}::timestamptz,
+             ${now}::timestamptz
+        from heard
+          on conflict (event_id, device_id) do nothing
+      returning delivery_id
+    )`
+}

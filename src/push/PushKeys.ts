@@ -1,0 +1,77 @@
+/**
+ * What keeps a stolen database from telling anybody's phone anything (spec 2.9): push tokens are sealed for their row and
+ * found by a keyed hash.
+ *
+ * Keys of their own, SERVICE_PUSH_TOKEN_KEYS and SERVICE_PUSH_LOOKUP_KEY, or derived from the Bridge token secret. The
+ * first one is used for what is new; every other one, derived ones too, still opens and finds what is there, so that a
+ * deployment may come from one to the other and run `rekey-push-tokens` at leisure.
+ */
+import { Context, Effect, Layer, Option, Redacted } from "effect"
+import { Settings } from "../platform/settings/Settings.ts"
+import { KeyRing, subkey } from "../platform/crypto/Derivation.ts"
+import { SealingRing } from "../platform/crypto/Sealed.ts"
+import type { Environment } from "../wire/mobile/Notifications.ts"
+
+export interface SealedToken {
+  readonly token_key_id: string
+  /** Nonce, ciphertext, tag. */
+  readonly token_sealed: Uint8Array
+}
+
+export interface Installation {
+  readonly environment: Environment
+  readonly topic: string
+  readonly token: Redacted.Redacted<string>
+}
+
+export class PushKeys extends Context.Service<
+  PushKeys,
+  {
+    /** The id of the key that seals. */
+    readonly current: string
+    readonly knows: (keyId: string) => boolean
+    readonly seal: (token: Redacted.Redacted<string>, device_id: string) => Effect.Effect<SealedToken>
+    readonly open: (sealed: SealedToken, device_id: string) => Option.Option<Redacted.Redacted<string>>
+    /** How the installation is found, 32 bytes each: what is stored for it first, then what may still be stored. */
+    readonly lookups: (installation: Installation) => readonly [Uint8Array, ...Array<Uint8Array>]
+    /** 32 URL-safe characters that say nothing of the text to anyone without the key. */
+    readonly alias: (text: string) => string
+  }
+>()("service/push/PushKeys") {
+  static readonly layer = Layer.effect(
+    PushKeys,
+    Effect.gen(function* () {
+      const { bridge, push } = yield* Settings
+      const secrets = [bridge.tokenSecret, ...present(bridge.tokenSecretPrevious)]
+      const derived = secrets.map((secret) => ({ id: "derived", key: subkey(secret, "mobile/v1/push-token") }))
+      const [first = derived[0]!, ...others] = [...push.tokenKeys, ...derived]
+      const ring = SealingRing.make({ purpose: "push-token", keys: [first, ...others] })
+
+      const [current, ...earlier] = [...present(push.lookupKey), ...present(push.lookupKeyPrevious), ...secrets].map(
+        (secret) => KeyRing.make({ purpose: "mobile/v1/push-lookup", current: secret, previous: Option.none() }).current
+      )
+
+      return {
+        current: ring.current,
+        knows: ring.knows,
+        seal: (token, device_id) =>
+          Effect.map(ring.seal(token, device_id), ({ ciphertext, key_id, nonce }) => ({
+            token_key_id: key_id,
+            token_sealed: Buffer.concat([nonce, ciphertext])
+          })),
+        open: ({ token_key_id, token_sealed }, device_id) =>
+          ring.open(
+            { key_id: token_key_id, nonce: token_sealed.subarray(0, 12), ciphertext: token_sealed.subarray(12) },
+            device_id
+          ),
+        lookups: ({ environment, token, topic }) => {
+          const fields = ["apns", environment, topic, token]
+          return [current!.derive("token", fields), ...earlier.map((key) => key.derive("token", fields))]
+        },
+        alias: (text) => Buffer.from(current!.derive("alias", [text]).subarray(0, 24)).toString("base64url")
+      }
+    })
+  )
+}
+
+const present = <A>(value: A | undefined): ReadonlyArray<A> => (value === undefined ? [] : [value])

@@ -1,0 +1,98 @@
+/**
+ * Apple's push service (contract section 7): the headers of a notification, and the credential that goes with them.
+ *
+ * What a lost session or an old credential spoils is mended here, within the delivery's ten seconds; every other answer
+ * is the worker's to judge.
+ */
+import { Duration, Effect, Layer, Redacted } from "effect"
+import { X509Certificate } from "node:crypto"
+import { readFileSync } from "node:fs"
+import { ConfigurationError, Settings } from "../../../platform/settings/Settings.ts"
+import { DatabaseClock } from "../../../platform/database/Clock.ts"
+import { type Environment, environments } from "../../../wire/mobile/Notifications.ts"
+import { makeSession, type Request, type SessionOptions } from "./ApnsSession.ts"
+import { outcomeOf } from "../../delivery/Outcome.ts"
+import { PushProvider } from "../Provider.ts"
+import { type ProviderToken, providerToken, readKey, renewAfter, renewNotBefore, type Signer } from "./ProviderToken.ts"
+
+export interface ApnsOptions extends Omit<SessionOptions, "origin"> {
+  readonly origins: Readonly<Record<Environment, string>>
+  readonly signer: Signer
+  readonly now: Effect.Effect<Date>
+}
+
+export const makeApns = Effect.fnUntraced(function* ({ now, origins, signer, ...options }: ApnsOptions) {
+  const requests = new Map<Environment, Request>()
+  for (const environment of environments) {
+    requests.set(environment, yield* makeSession({ ...options, origin: origins[environment] }))
+  }
+  let issued: ProviderToken | undefined
+
+  const credential = (at: Date, renew: boolean) => {
+    const age = issued === undefined ? Infinity : at.getTime() - issued.issuedAt.getTime()
+    if (age >= renewAfter || age < 0 || (renew && age >= renewNotBefore)) issued = providerToken(signer, at)
+    return issued!
+  }
+
+  return PushProvider.of({
+    name: "apns",
+    send: (push) => {
+      const attempt = Effect.fnUntraced(function* (renew: boolean) {
+        const used = credential(yield* now, renew)
+        const headers = {
+          ":method": "POST",
+          ":path": `/3/device/${Redacted.value(push.token)}`,
+          authorization: `bearer ${Redacted.value(used.jwt)}`,
+          "apns-id": push.delivery_id,
+          "apns-topic": push.topic,
+          "apns-push-type": "alert",
+          "apns-priority": push.immediate ? "10" : "5",
+          "apns-expiration": String(Math.floor(push.expires_at.getTime() / 1000)),
+          "apns-collapse-id": push.collapse_id
+        }
+        return { used, response: yield* requests.get(push.environment)!(headers, push.payload) }
+      })
+      return Effect.gen(function* () {
+        let { response, used } = yield* attempt(false)
+        if (outcomeOf(response)._tag === "RenewProviderToken" && credential(yield* now, true) !== used) {
+          response = (yield* attempt(false)).response
+        }
+        for (let tries = 0; tries < 2 && outcomeOf(response)._tag === "Unprocessed"; tries++) {
+          response = (yield* attempt(false)).response
+        }
+        return response
+      })
+    }
+  })
+})
+
+export const apnsProvider = Layer.effect(
+  PushProvider,
+  Effect.gen(function* () {
+    const { push } = yield* Settings
+    const { now } = yield* DatabaseClock
+    const { keyFile, keyId, teamId } = push.apns!
+    return yield* makeApns({
+      origins: push.origins,
+      ca: push.caFile === undefined ? undefined : yield* readCertificates(push.caFile),
+      signer: { teamId, keyId, key: yield* readKey(keyFile) },
+      // Without the database nothing was claimed, so that nothing is sent.
+      now: Effect.orDie(now),
+      deadline: Duration.seconds(10),
+      idle: Duration.minutes(1),
+      concurrency: 50
+    })
+  })
+)
+
+export const readCertificates = (file: string) =>
+  Effect.try({
+    try: () => {
+      const found = readFileSync(file, "utf8").match(/-----BEGIN CERTIFICATE-----[^]*?-----END CERTIFICATE-----/g)
+      // Any text would do for TLS, as a list of none.
+      if (found === null) throw new Error("no certificate")
+      return found.map((pem) => new X509Certificate(pem).toString()).join("")
+    },
+    catch: () =>
+      new ConfigurationError({ message: `SERVICE_APNS_CA_FILE: ${file} holds no readable certificate (PEM).` })
+  })

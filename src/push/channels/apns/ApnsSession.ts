@@ -1,0 +1,151 @@
+/**
+ * One HTTP/2 session to APNs, made anew whenever it is lost.
+ *
+ * A session that said GOAWAY, or that did not answer a ping, is never used again: kept, it would refuse every request.
+ * The first request of a session goes alone, because APNs allows one stream until it has seen a valid credential.
+ */
+import { Duration, Effect, Option, Semaphore } from "effect"
+import * as http2 from "node:http2"
+import type { Response } from "../../delivery/Outcome.ts"
+
+export interface SessionOptions {
+  readonly origin: string
+  /** PEM of further authorities; undefined: the system's. */
+  readonly ca: string | undefined
+  readonly deadline: Duration.Duration
+  readonly concurrency: number
+  /** A session that was idle for so long is pinged before it is trusted. */
+  readonly idle: Duration.Duration
+}
+
+interface Session {
+  readonly http2: http2.ClientHttp2Session
+  readonly streams: Semaphore.Semaphore
+  warm: boolean
+  connected: boolean
+  lastUsed: number
+}
+
+export type Request = (headers: http2.OutgoingHttpHeaders, body: string) => Effect.Effect<Response>
+
+export const makeSession = Effect.fnUntraced(function* (options: SessionOptions) {
+  let current: Session | undefined
+  /** Of the machine, not of the service: this is about sockets. */
+  const elapsed = () => performance.now()
+
+  const open = Effect.gen(function* () {
+    const connection = http2.connect(options.origin, options.ca === undefined ? {} : { ca: options.ca })
+    const session: Session = {
+      http2: connection,
+      streams: yield* Semaphore.make(1),
+      warm: false,
+      connected: false,
+      lastUsed: elapsed()
+    }
+    const drop = () => {
+      if (current === session) current = undefined
+    }
+    connection.on("connect", () => {
+      session.connected = true
+    })
+    connection.on("goaway", () => {
+      drop()
+      // Streams in flight may still be answered.
+      if (!connection.destroyed) connection.close()
+    })
+    for (const event of ["close", "error", "frameError"]) connection.on(event, drop)
+    connection.unref()
+    return session
+  })
+
+  const usable = Effect.gen(function* () {
+    const known = current
+    if (known !== undefined && !known.http2.closed && !known.http2.destroyed) {
+      if (elapsed() - known.lastUsed < Duration.toMillis(options.idle) || (yield* ping(known.http2))) return known
+      known.http2.destroy()
+    }
+    return (current = yield* open)
+  })
+
+  const request: Request = Effect.fnUntraced(function* (headers, body) {
+    const session = yield* usable
+    const response = yield* exchange(session, headers, body, options.deadline).pipe(session.streams.withPermits(1))
+    session.lastUsed = elapsed()
+    if (response.status !== undefined && !session.warm) {
+      session.warm = true
+      const most = session.http2.remoteSettings?.maxConcurrentStreams ?? options.concurrency
+      yield* session.streams.resize(Math.max(1, Math.min(most, options.concurrency)))
+    }
+    return response
+  })
+
+  yield* Effect.addFinalizer(() => Effect.sync(() => current?.http2.destroy()))
+  return request
+})
+
+const ping = (session: http2.ClientHttp2Session) =>
+  Effect.callback<boolean>((resume) => {
+    const timer = setTimeout(() => resume(Effect.succeed(false)), 5000)
+    const sent = session.ping((error) => {
+      clearTimeout(timer)
+      resume(Effect.succeed(error === null))
+    })
+    if (!sent) resume(Effect.succeed(false))
+    return Effect.sync(() => clearTimeout(timer))
+  })
+
+const exchange = (session: Session, headers: http2.OutgoingHttpHeaders, body: string, deadline: Duration.Duration) =>
+  Effect.callback<Response>((resume) => {
+    if (session.http2.closed || session.http2.destroyed) return resume(Effect.succeed(lost("refused_stream")))
+    const stream = session.http2.request(headers)
+    let status: number | undefined
+    let retryAfter: string | undefined
+    let text = ""
+    let timedOut = false
+    const timer = setTimeout(() => {
+      timedOut = true
+      stream.close(http2.constants.NGHTTP2_CANCEL)
+      // A session on which nothing comes back is not asked again.
+      if (!session.connected) session.http2.destroy()
+    }, Duration.toMillis(deadline))
+    stream.setEncoding("utf8")
+    stream.on("response", (received) => {
+      status = received[":status"]
+      retryAfter = received["retry-after"] as string | undefined
+    })
+    stream.on("data", (chunk: string) => {
+      if (text.length < 4096) text += chunk
+    })
+    stream.on("error", () => {})
+    stream.on("close", () => {
+      clearTimeout(timer)
+      const refused = stream.rstCode === http2.constants.NGHTTP2_REFUSED_STREAM
+      if (status !== undefined && !timedOut) resume(Effect.succeed(read(status, text, retryAfter)))
+      else if (!session.connected) resume(Effect.succeed(lost("unreachable")))
+      else if (timedOut) resume(Effect.succeed(lost("timeout")))
+      else resume(Effect.succeed(lost(refused ? "refused_stream" : "connection_lost")))
+    })
+    stream.end(body)
+    return Effect.sync(() => {
+      clearTimeout(timer)
+      stream.close(http2.constants.NGHTTP2_CANCEL)
+    })
+  })
+
+const lost = (reason: string): Response => ({ status: undefined, reason })
+
+/** `timestamp` comes in milliseconds; some say that it was seconds once. */
+const read = (status: number, text: string, retryAfter: string | undefined): Response => {
+  const { reason, timestamp } = Option.getOrElse(
+    Option.liftThrowable(() => JSON.parse(text) as { readonly reason?: unknown; readonly timestamp?: unknown })(),
+    () => ({ reason: undefined, timestamp: undefined })
+  )
+  const seconds = /^\d{1,6}$/.test(retryAfter ?? "") ? Number(retryAfter) : undefined
+  return {
+    status,
+    // A word, as all of theirs are: other text could be anything, and goes into rows and log lines.
+    reason: typeof reason === "string" && /^[A-Za-z]{1,64}$/.test(reason) ? reason : undefined,
+    goneSince: typeof timestamp === "number" ? new Date(timestamp > 1e12 ? timestamp : timestamp * 1000) : undefined,
+    retryAfter: seconds === undefined ? undefined : Duration.seconds(seconds)
+  }
+}

@@ -1,0 +1,40 @@
+/** The provider's credential at APNs: a JWT (ES256) that says team and time, signed with the operator's key. */
+import { Effect, Redacted } from "effect"
+import { createPrivateKey, type KeyObject, sign } from "node:crypto"
+import { readFileSync } from "node:fs"
+import { ConfigurationError } from "../../../platform/settings/Settings.ts"
+
+export interface ProviderToken {
+  readonly jwt: Redacted.Redacted<string>
+  readonly issuedAt: Date
+}
+
+export interface Signer {
+  readonly teamId: string
+  readonly keyId: string
+  readonly key: KeyObject
+}
+
+/** APNs refuses one that is older than an hour, and many within twenty minutes. */
+export const renewAfter = 45 * 60_000
+export const renewNotBefore = 20 * 60_000
+
+export const providerToken = ({ key, keyId, teamId }: Signer, now: Date): ProviderToken => {
+  const iat = Math.floor(now.getTime() / 1000)
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url")
+  const content = `${part({ alg: "ES256", kid: keyId })}.${part({ iss: teamId, iat })}`
+  const signature = sign("sha256", Buffer.from(content), { key, dsaEncoding: "ieee-p1363" })
+  return { jwt: Redacted.make(`${content}.${signature.toString("base64url")}`), issuedAt: now }
+}
+
+/** SERVICE_APNS_KEY_FILE: the .p8 file of the developer account. */
+export const readKey = (file: string) =>
+  Effect.try({
+    try: () => {
+      const key = createPrivateKey(readFileSync(file))
+      if (key.asymmetricKeyDetails?.namedCurve !== "prime256v1") throw new Error("not a P-256 key")
+      return key
+    },
+    catch: () =>
+      new ConfigurationError({ message: `SERVICE_APNS_KEY_FILE: ${file} holds no readable P-256 key (.p8).` })
+  })

@@ -1,0 +1,151 @@
+/**
+ * The statements of a delivery, from its claim to its end.
+ *
+ * A claim leases rows and nobody waits for anybody; whoever settles a row names the lease, and a lease that ran out
+ * settles nothing. Where device and row are both written, the device is locked first.
+ */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { type Environment, kindNames, Preferences } from "../../wire/mobile/Notifications.ts"
+import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { joined, stands } from "../../platform/sql/StandingGrant.ts"
+
+const At = Schema.Date
+
+export const Claimed = Schema.Struct({
+  delivery_id: Schema.String,
+  device_id: Schema.String,
+  project_id: Schema.String,
+  kind: Schema.Literals(kindNames),
+  reference: Schema.NullOr(Schema.String),
+  collapse_key: Schema.String,
+  /** This one included. */
+  attempts: Schema.Int,
+  /** What the attempt before was answered. */
+  last_status: Schema.NullOr(Schema.Int),
+  expires_at: At,
+  topic: Schema.String,
+  state: Schema.Literals(["active", "revoked", "inactive"]),
+  /** The sign-in that registered the device, its client, its project token and its project are all alive. */
+  authorized: Schema.Boolean,
+  token_key_id: Schema.NullOr(Schema.String),
+  token_sealed: Schema.NullOr(Schema.Uint8Array),
+  token_updated_at: At,
+  preferences: Preferences
+})
+export type Claimed = typeof Claimed.Type
+
+const Settled = Schema.Struct({ state: Schema.String })
+
+export interface Lease {
+  readonly token: string
+  readonly until: Date
+}
+
+/** What the provider said last; a word of our own where it was not asked. */
+export interface Said {
+  readonly status: number | null
+  readonly reason: string | null
+}
+
+export const make = (sql: SqlClient.SqlClient) => {
+  const claim = (environment: Environment, limit: number, lease: Lease, now: Date) =>
+    rows(Claimed)(sql`
+      with due as materialized (
+        select o.delivery_id
+          from push_outbox o
+          join mobile_device d on d.device_id = o.device_id
+         where o.state in ('pending', 'leased')
+           and (o.state = 'pending' or o.lease_until <= ${now})
+           and o.not_before <= ${now}
+           and o.expires_at > ${now}
+           and d.environment = ${environment}
+           and (d.resting_until is null or d.resting_until <= ${now})
+         order by o.priority desc, o.not_before
+         limit ${limit}
+           for update of o skip locked
+      ), leased as (
+        update push_outbox o
+           set state = 'leased', attempts = o.attempts + 1, lease_token = ${lease.token}::uuid,
+               lease_until = ${lease.until}
+          from due
+         where o.delivery_id = due.delivery_id
+        returning o.delivery_id, o.device_id, o.project_id, o.kind, o.reference, o.collapse_key, o.attempts,
+                  o.last_status, o.expires_at, o.priority, o.not_before
+      )
+      select l.delivery_id, l.device_id, l.project_id, l.kind, l.reference, l.collapse_key, l.attempts, l.last_status,
+             l.expires_at, d.topic, d.state, d.token_key_id, d.token_sealed, d.token_updated_at, d.preferences,
+             ${authorized(sql, now)} as authorized
+        from leased l
+        join mobile_device d on d.device_id = l.device_id
+       order by l.priority desc, l.not_before`)
+
+  const deliver = (delivery_ids: ReadonlyArray<string>, lease: Lease, now: Date) =>
+    rows(Schema.Struct({ delivery_id: Schema.String }))(sql`
+      update push_outbox
+         set state = 'delivered', settled_at = ${now}, lease_token = null, lease_until = null, last_status = 200,
+             last_reason = null
+       where delivery_id = any (${delivery_ids}::uuid[])
+         and lease_token = ${lease.token}::uuid
+      returning delivery_id`)
+
+  const end = (delivery_id: string, state: "suppressed" | "dead", { reason, status }: Said, lease: Lease, now: Date) =>
+    firstRow(Settled)(sql`
+      update push_outbox
+         set state = ${state}, settled_at = ${now}, lease_token = null, lease_until = null, last_status = ${status},
+             last_reason = ${reason}
+       where delivery_id = ${delivery_id}::uuid
+         and lease_token = ${lease.token}::uuid
+      returning state`)
+
+  /** Back to the queue, unless by then it has expired or a newer one has taken its place. */
+  const postpone = (
+    delivery_id: string,
+    until: Date,
+    attempt: "counts" | "does not count",
+    { reason, status }: Said,
+    lease: Lease,
+    now: Date
+  ) =>
+    firstRow(Settled)(sql`
+      with after as (
+        select o.delivery_id,
+               case when o.expires_at <= ${until} then 'expired'
+                    when exists (select 1
+                                   from push_outbox n
+                                  where n.device_id = o.device_id
+                                    and n.collapse_key = o.collapse_key
+                                    and n.state in ('pending', 'leased', 'delivered')
+                                    and n.created_at > o.created_at) then 'superseded'
+                    else 'pending' end as state
+          from push_outbox o
+         where o.delivery_id = ${delivery_id}::uuid
+      )
+      update push_outbox o
+         set state = after.state,
+             settled_at = case when after.state = 'pending' then null else ${now}::timestamptz end,
+             not_before = ${until},
+             attempts = o.attempts - ${attempt === "counts" ? 0 : 1}::int,
+             lease_token = null, lease_until = null, last_status = ${status}, last_reason = ${reason}
+        from after
+       where o.delivery_id = after.delivery_id
+         and o.lease_token = ${lease.token}::uuid
+      returning o.state`)
+
+  /** What a process that stops had not sent yet, at once for the others. */
+  const release = (lease_tokens: ReadonlyArray<string>) => sql`
+    update push_outbox
+       set state = 'pending', lease_token = null, lease_until = null
+     where lease_token = any (${lease_tokens}::uuid[])`
+
+  return { claim, deliver, end, postpone, release }
+}
+
+/** A condition on the device `d`: what its registration rested on still stands. */
+const authorized = (sql: SqlClient.SqlClient, now: Date) => sql`
+  exists (
+    select 1
+      from oauth_grant g
+      ${joined(sql)}
+     where g.grant_id = d.grant_id
+       and ${stands(sql, now)})`

@@ -1,0 +1,95 @@
+/** The statements of what a provider says about a device: leave it alone, or it is gone. */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
+import type { Environment } from "../../wire/mobile/Notifications.ts"
+import { firstRow } from "../../platform/sql/Rows.ts"
+
+/** A delivery that its provider answered, under the lease that it was claimed with. */
+interface Answered {
+  readonly delivery_id: string
+  readonly lease_token: string
+  /** Of the push token that was sent. */
+  readonly token_updated_at: Date
+  readonly status: number | null
+  readonly reason: string | null
+}
+
+export const make = (sql: SqlClient.SqlClient) => {
+  const rest = (device_id: string, until: Date) => sql`
+    update mobile_device
+       set resting_until = ${until}
+     where device_id = ${device_id}::uuid`
+
+  /**
+   * The installation is gone: the device ends, and with it all that waits for it. Nothing happens, and no row comes
+   * back, where the lease is over, or where the token is no longer the one that was sent or is younger than `since`.
+   */
+  const deactivate = (
+    { delivery_id, lease_token, reason, status, token_updated_at }: Answered,
+    since: Date | null,
+    now: Date,
+    trace: Trace
+  ) =>
+    firstRow(Schema.Struct({ device_id: Schema.String }))(sql`
+      with mine as materialized (
+        select delivery_id, device_id
+          from push_outbox
+         where delivery_id = ${delivery_id}::uuid
+           and lease_token = ${lease_token}::uuid
+      ), gone as (
+        update mobile_device d
+           set state = 'inactive', state_reason = ${reason}, ended_at = ${now}, token_key_id = null,
+               token_sealed = null, token_lookup = null
+          from mine
+         where d.device_id = mine.device_id
+           and d.state = 'active'
+           and d.token_updated_at = ${token_updated_at}
+           and (${since}::timestamptz is null or d.token_updated_at < ${since}::timestamptz)
+        returning d.device_id, d.project_id
+      ), silenced as (
+        update push_outbox o
+           set state = 'suppressed', settled_at = ${now}, last_reason = ${reason}
+          from gone
+         where o.device_id = gone.device_id
+           and o.state = 'pending'
+      ), ended as (
+        update push_outbox o
+           set state = 'suppressed', settled_at = ${now}, lease_token = null, lease_until = null,
+               last_status = ${status}, last_reason = ${reason}
+          from mine
+          join gone on gone.device_id = mine.device_id
+         where o.delivery_id = mine.delivery_id
+      ), audited as (${auditRow(sql, trace, {
+        action: "mobile_device.gone",
+        from: "gone",
+        project: sql`project_id`,
+        actor: sql`'push_provider:apns'`,
+        subject: sql`jsonb_build_object('device_id', device_id)`
+      })})
+      select device_id from gone`)
+
+  /** Of the 50 devices of the environment that the provider answered for last, how many it does not know. */
+  const countBadTokens = (environment: Environment) =>
+    firstRow(Schema.Struct({ devices: Schema.Int, bad: Schema.Int }))(sql`
+      with recent as (
+        select o.device_id, o.settled_at, o.last_reason is not distinct from 'BadDeviceToken' as bad
+          from push_outbox o
+          join mobile_device d on d.device_id = o.device_id
+         where o.settled_at is not null
+           and o.last_status is not null
+           and d.environment = ${environment}
+         order by o.settled_at desc
+         limit 500
+      ), latest as (
+        select distinct on (device_id) device_id, settled_at, bad
+          from recent
+         order by device_id, settled_at desc
+      ), last as (
+        select bad from latest order by settled_at desc limit 50
+      )
+      select count(*)::int as devices, count(*) filter (where bad)::int as bad
+        from last`)
+
+  return { rest, deactivate, countBadTokens }
+}

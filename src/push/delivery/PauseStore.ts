@@ -1,0 +1,84 @@
+/** The statements of a pause: what all replicas know of an environment that fails. */
+import { Duration, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import type { Environment } from "../../wire/mobile/Notifications.ts"
+import { firstRow, rows } from "../../platform/sql/Rows.ts"
+
+const At = Schema.Date
+
+export const make = (sql: SqlClient.SqlClient) => {
+  const findPause = (environment: Environment) =>
+    firstRow(Schema.Struct({ paused_until: Schema.NullOr(At), failures: Schema.Int }))(sql`
+      select paused_until, failures
+        from push_provider_state
+       where provider = 'apns'
+         and environment = ${environment}`)
+
+  /** After a pause one delivery shows whether it is over; of all replicas the one that this answers may send it. */
+  const takeProbe = (environment: Environment, now: Date, until: Date) =>
+    firstRow(Schema.Struct({ environment: Schema.String }))(sql`
+      update push_provider_state s
+         set paused_until = ${until}
+       where s.provider = 'apns'
+         and s.environment = ${environment}
+         and s.paused_until <= ${now}
+         and exists (
+           select 1
+             from push_outbox o
+             join mobile_device d on d.device_id = o.device_id
+            where d.environment = s.environment
+              and o.state in ('pending', 'leased')
+              and o.not_before <= ${now}
+              and o.expires_at > ${now})
+      returning environment`)
+
+  /** Nothing more is sent before that. Whoever learns of the same failure meanwhile does not double it. */
+  const pause = (
+    environment: Environment,
+    { atLeast, base, most }: Record<"base" | "most" | "atLeast", Duration.Duration>,
+    reason: string,
+    now: Date,
+    probing: Date
+  ) => {
+    const span = (duration: Duration.Duration) => sql`make_interval(secs => ${Duration.toSeconds(duration)}::float8)`
+    return firstRow(Schema.Struct({ paused_until: At }))(sql`
+      insert into push_provider_state as s (provider, environment, paused_until, reason, failures)
+      values ('apns', ${environment}, ${now}::timestamptz + greatest(${span(base)}, ${span(atLeast)}), ${reason}, 1)
+          on conflict (provider, environment) do update
+         set paused_until = ${now}::timestamptz
+               + greatest(${span(atLeast)}, least(${span(most)}, ${span(base)} * power(2, least(s.failures, 20)))),
+             reason = excluded.reason,
+             failures = s.failures + 1
+       where s.paused_until is null
+          or s.paused_until <= ${probing}
+      returning paused_until`)
+  }
+
+  const resume = (environment: Environment) =>
+    rows(Schema.Struct({ environment: Schema.String }))(sql`
+      update push_provider_state
+         set paused_until = null, reason = null, failures = 0
+       where provider = 'apns'
+         and environment = ${environment}
+         and failures > 0
+      returning environment`)
+
+  /** Every pause is over but for its one probe; what was put behind the pause comes at `behind`. */
+  const endPauses = (now: Date, behind: Date) => sql`
+    with ended as (
+      update push_provider_state
+         set paused_until = ${now}
+       where paused_until > ${now}
+      returning environment, reason
+    )
+    update push_outbox o
+       set not_before = ${behind}
+      from ended e
+      join mobile_device d on d.environment = e.environment
+     where o.device_id = d.device_id
+       and o.state = 'pending'
+       and o.last_reason = e.reason
+       and o.not_before > ${behind}`
+
+  return { findPause, takeProbe, pause, resume, endPauses }
+}

@@ -1,0 +1,76 @@
+/** When a notification may ring (contract section 7): quiet hours in the zone of the phone's owner, summer time included. */
+import { type QuietHours, weekdays } from "../../wire/mobile/Notifications.ts"
+
+const minute = 60_000
+const day = 24 * 60
+
+/** The end of the quiet hours that `instant` falls into; undefined when it falls into none. */
+export const quietUntil = (quiet: QuietHours, instant: Date): Date | undefined => {
+  const isQuiet = within(quiet)
+  const now = localTime(quiet.time_zone, instant)
+  if (!isQuiet(now)) return undefined
+  const whole = Math.floor(instant.getTime() / minute) * minute
+  const left = (minutes(quiet.end) - now.minute + day) % day
+  const end = new Date(whole + left * minute)
+  if (localTime(quiet.time_zone, end).minute === minutes(quiet.end) && isSteady(quiet.time_zone, instant, end))
+    return end
+  // The clock is changed meanwhile: walk to the first minute that is not quiet.
+  for (let at = whole + minute; ; at += minute) {
+    const candidate = new Date(at)
+    if (!isQuiet(localTime(quiet.time_zone, candidate))) return candidate
+  }
+}
+
+interface LocalTime {
+  /** 0 Monday to 6 Sunday. */
+  readonly weekday: number
+  /** Minutes since midnight. */
+  readonly minute: number
+}
+
+const within =
+  ({ days, end, start }: QuietHours) =>
+  ({ minute: now, weekday }: LocalTime): boolean => {
+    const [from, to] = [minutes(start), minutes(end)]
+    const on = (index: number) => days.includes(weekdays[(index + 7) % 7]!)
+    if (from < to) return on(weekday) && now >= from && now < to
+    return (on(weekday) && now >= from) || (on(weekday - 1) && now < to)
+  }
+
+const minutes = (time: string) => Number(time.slice(0, 2)) * 60 + Number(time.slice(3))
+
+/** No zone changes its clock twice within a day. */
+const isSteady = (zone: string, from: Date, to: Date) => offset(zone, from) === offset(zone, to)
+
+/** Minutes, modulo a day, that the zone's clock is ahead of UTC. */
+const offset = (zone: string, instant: Date) =>
+  (localTime(zone, instant).minute - (Math.floor(instant.getTime() / minute) % day) + day) % day
+
+const localTime = (zone: string, instant: Date): LocalTime => {
+  const parts = Object.fromEntries(
+    formatOf(zone)
+      .formatToParts(instant)
+      .map(({ type, value }) => [type, value])
+  )
+  return {
+    weekday: weekdays.indexOf(parts["weekday"]!.toLowerCase() as (typeof weekdays)[number]),
+    minute: Number(parts["hour"]) * 60 + Number(parts["minute"])
+  }
+}
+
+const formats = new Map<string, Intl.DateTimeFormat>()
+
+/** Making a format costs a thousand times its use; there are fewer than a thousand zones. */
+const formatOf = (zone: string) => {
+  const known = formats.get(zone)
+  if (known !== undefined) return known
+  const made = new Intl.DateTimeFormat("en-US", {
+    timeZone: zone,
+    weekday: "short",
+    hour: "2-digit",
+    minute: "2-digit",
+    hourCycle: "h23"
+  })
+  formats.set(zone, made)
+  return made
+}

@@ -1,0 +1,75 @@
+/** Who a credential is, in one statement each. */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { Role, Scope } from "../../wire/Scopes.ts"
+import { type Here, instance, isHere, joined, stands } from "../../platform/sql/StandingGrant.ts"
+
+const Identified = Schema.Struct({
+  project_id: Schema.String,
+  project_name: Schema.String,
+  role: Role,
+  scopes: Schema.Array(Scope),
+  credential_id: Schema.String,
+  subject: Schema.String,
+  client_id: Schema.NullOr(Schema.String),
+  grant_id: Schema.NullOr(Schema.String),
+  instance_id: Schema.String,
+  last_used_at: Schema.NullOr(Schema.Date)
+})
+
+export const make = (sql: SqlClient.SqlClient, here: Here) => {
+  const findProjectToken = (token_hash: Uint8Array, now: Date) =>
+    firstRow(Identified)(sql`
+      select p.project_id, p.name as project_name, t.role, t.scopes, t.token_id as credential_id,
+             t.token_id as subject, null as client_id, null as grant_id, ${instance(sql, here)} as instance_id,
+             t.last_used_at
+        from project_token t
+        join project p on p.project_id = t.project_id
+       where t.token_hash = ${token_hash}
+         and t.revoked_at is null
+         and (t.expires_at is null or t.expires_at > ${now})
+         and p.disabled_at is null`)
+
+  const findAccessToken = (token_hash: Uint8Array, now: Date) =>
+    firstRow(Identified)(sql`
+      select p.project_id, p.name as project_name, t.role, a.scopes, a.token_id as credential_id,
+             t.token_id as subject, g.client_id, g.grant_id, g.instance_id, g.last_used_at
+        from oauth_access_token a
+        join oauth_grant g on g.grant_id = a.grant_id
+        ${joined(sql)}
+       where a.token_hash = ${token_hash}
+         and a.revoked_at is null
+         and a.expires_at > ${now}
+         and ${stands(sql, now)}
+         and ${isHere(sql, here)}`)
+
+  /** Waits for nobody: who holds the row is about to write more than this. */
+  const touchProjectToken = (token_id: string, now: Date) => sql`
+    update project_token
+       set last_used_at = ${now}
+     where token_id in (
+       select token_id
+         from project_token
+        where token_id = ${token_id}::uuid
+          for no key update skip locked)`
+
+  const touchGrant = (grant_id: string, now: Date) => sql`
+    update oauth_grant
+       set last_used_at = ${now}
+     where grant_id in (
+       select grant_id
+         from oauth_grant
+        where grant_id = ${grant_id}::uuid
+          for no key update skip locked)`
+
+  const countForeignGrants = (now: Date) =>
+    rows(Schema.Struct({ grants: Schema.Int }))(sql`
+      select count(*)::int as grants
+        from oauth_grant g
+       where g.revoked_at is null
+         and g.expires_at > ${now}
+         and not ${isHere(sql, here)}`)
+
+  return { countForeignGrants, findProjectToken, findAccessToken, touchProjectToken, touchGrant }
+}

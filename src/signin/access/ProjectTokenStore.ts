@@ -1,0 +1,103 @@
+/** The operator's statements about project tokens. */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { Role, Scope } from "../../wire/Scopes.ts"
+
+export const ProjectToken = Schema.Struct({
+  token_id: Schema.String,
+  role: Role,
+  scopes: Schema.Array(Scope),
+  status: Schema.Literals(["active", "revoked", "expired"]),
+  created_at: Schema.Date,
+  expires_at: Schema.NullOr(Schema.Date),
+  revoked_at: Schema.NullOr(Schema.Date),
+  last_used_at: Schema.NullOr(Schema.Date),
+  /** Sign-ins that it gave and that end with it. */
+  live_grants: Schema.Int
+})
+
+export const Issued = Schema.Struct({
+  token_id: Schema.String,
+  project_id: Schema.String,
+  role: Role,
+  scopes: Schema.Array(Scope),
+  expires_at: Schema.NullOr(Schema.Date)
+})
+
+type NewToken = typeof Issued.Type & { readonly token_hash: Uint8Array }
+
+export const make = (sql: SqlClient.SqlClient) => {
+  const findProject = (project_id: string) =>
+    firstRow(Schema.Struct({ disabled: Schema.Boolean }))(sql`
+      select disabled_at is not null as disabled
+        from project
+       where project_id = ${project_id}::uuid`)
+
+  const findIssued = (token_hash: Uint8Array) =>
+    firstRow(Issued)(sql`
+      select token_id, project_id, role, scopes, expires_at
+        from project_token
+       where token_hash = ${token_hash}`)
+
+  /** Waits for whoever is inserting the same token, and adds nothing to theirs. */
+  const insert = (token: NewToken, now: Date) =>
+    firstRow(Issued)(sql`
+      insert into project_token (token_id, token_hash, project_id, role, scopes, created_at, expires_at)
+      values (${token.token_id}::uuid, ${token.token_hash}, ${token.project_id}::uuid, ${token.role},
+              ${token.scopes}::text[], ${now}, ${token.expires_at})
+          on conflict do nothing
+      returning token_id, project_id, role, scopes, expires_at`)
+
+  const list = (project_id: string, now: Date) =>
+    rows(ProjectToken)(sql`
+      select token_id, role, scopes,
+             case when revoked_at is not null then 'revoked'
+                  when expires_at <= ${now} then 'expired'
+                  else 'active' end as status,
+             created_at, expires_at, revoked_at, last_used_at,
+             (select count(*)::int
+                from oauth_grant g
+               where g.project_token_id = t.token_id
+                 and g.revoked_at is null
+                 and g.activated_at is not null
+                 and g.expires_at > ${now}) as live_grants
+        from project_token t
+       where project_id = ${project_id}::uuid
+       order by created_at, token_id`)
+
+  const revoke = (token_id: string, now: Date) =>
+    firstRow(Schema.Struct({ project_id: Schema.String, revoked_at: Schema.Date, first: Schema.Boolean }))(sql`
+      with found as materialized (
+        select token_id, revoked_at
+          from project_token
+         where token_id = ${token_id}::uuid
+           for no key update
+      )
+      update project_token t
+         set revoked_at = coalesce(t.revoked_at, ${now})
+        from found
+       where t.token_id = found.token_id
+      returning t.project_id, t.revoked_at, found.revoked_at is null as first`)
+
+  /** They are dead with the token already; this writes down why. Answers those of earlier calls too. */
+  const endGrants = (token_id: string, now: Date) =>
+    rows(Schema.Struct({ grant_id: Schema.String }))(sql`
+      with ended as (
+        update oauth_grant
+           set revoked_at = ${now}, end_reason = 'project_token_revoked'
+         where project_token_id = ${token_id}::uuid
+           and revoked_at is null
+        returning grant_id
+      )
+      select grant_id
+        from ended
+       union all
+      select grant_id
+        from oauth_grant
+       where project_token_id = ${token_id}::uuid
+         and end_reason = 'project_token_revoked'
+       order by grant_id`)
+
+  return { findProject, findIssued, insert, list, revoke, endGrants }
+}

@@ -1,0 +1,58 @@
+/**
+ * The error codes of OAuth (RFC 6749 4.1.2.1, 5.2; RFC 7009 2.2.1; RFC 7591 3.2.2; RFC 8707 2), and what the operator's
+ * commands refuse. At /token, /register and /revoke they leave in OAuth's flat shape; at /authorize by redirect or page.
+ */
+import { sharedTable } from "../../wire/Errors.ts"
+import { fromTable, Refusal, type RefusalOf } from "../../wire/Refusal.ts"
+
+const table = {
+  /** Where one code has several causes, `refuse` is given the sentence. */
+  invalid_request: [400, "The request is malformed."],
+  invalid_client: [401, "The client is unknown or disabled."],
+  /** Unknown, expired, used, revoked, foreign, wrong verifier or redirect_uri: one answer, so that none can be told apart. */
+  invalid_grant: [400, "The code or token is not valid; authorize again."],
+  unauthorized_client: [400, "The client is not registered for this grant type."],
+  unsupported_grant_type: [400, "Supported are authorization_code and refresh_token."],
+  unsupported_response_type: [400, "Supported is response_type=code."],
+  invalid_scope: [400, "None of these scopes can be granted, or one was not granted before."],
+  invalid_target: [400, "The resource is not the one that this server issues tokens for."],
+  access_denied: [400, "The request was denied."],
+  request_not_supported: [400, "The request parameter is not supported."],
+  request_uri_not_supported: [400, "The request_uri parameter is not supported."],
+  unsupported_token_type: [400, "Only access and refresh tokens of this server can be revoked here."],
+  invalid_redirect_uri: [400, "No redirect URI is usable: https, http to a loopback address, or a private-use scheme."],
+  invalid_client_metadata: [400, "The client metadata is not acceptable."],
+  unapproved_software_statement: [400, "Software statements are not supported."],
+  temporarily_unavailable: [503, "The service is busy; try again later."],
+  server_error: [500, "The service failed."]
+} as const
+
+export type OAuthCode = keyof typeof table
+export type OAuthRefusal<Code extends OAuthCode = OAuthCode> = RefusalOf<typeof table, Code>
+
+const { codes, refuse: byTable } = fromTable(table)
+export { codes }
+
+export const refuse = <Code extends OAuthCode>(code: Code, sentence?: string): OAuthRefusal<Code> => {
+  const refusal = byTable(code)
+  return sentence === undefined
+    ? refusal
+    : (new Refusal({ _tag: code, status: refusal.status, message: sentence }) as OAuthRefusal<Code>)
+}
+
+const operatorTable = {
+  ...sharedTable,
+  project_not_found: [404, "There is no such project; see list-projects."],
+  oauth_client_not_found: [404, "There is no such OAuth client; see list-oauth-clients."],
+  oauth_grant_not_found: [404, "There is no such OAuth grant; see list-oauth-grants."],
+  redirect_uri_not_allowed: [
+    400,
+    "Redirect URIs are https, http to 127.0.0.1, [::1] or localhost, or a private-use scheme with a dot; web clients have https only."
+  ]
+} as const
+
+export type OAuthOperatorRefusal<Code extends keyof typeof operatorTable = keyof typeof operatorTable> = RefusalOf<
+  typeof operatorTable,
+  Code
+>
+export const { refuse: refuseOperator } = fromTable(operatorTable)

@@ -1,0 +1,135 @@
+/** Metadata, /token and, where they are enabled, /register and /revoke (spec 4.10). */
+import { Effect, Redacted } from "effect"
+import { HttpRouter, HttpServerResponse } from "effect/http"
+import { Settings } from "../../platform/settings/Settings.ts"
+import { Refusal } from "../../wire/Refusal.ts"
+import { parsed, wordsOf } from "../../wire/Scopes.ts"
+import type { TokenSet } from "./tokens/AccessTokens.ts"
+import { Clients } from "./clients/Clients.ts"
+import { Codes } from "./tokens/Codes.ts"
+import { refuse } from "./Errors.ts"
+import { flatHeaders, flatRoutes, readMetadataBody, readParameters, type Request, required } from "./FlatHttp.ts"
+import { Grants } from "./grants/Grants.ts"
+import { authorizationServer, protectedResource } from "./metadata/Metadata.ts"
+import type { Parameters } from "./Parameters.ts"
+import { isVerifier } from "./authorize/Pkce.ts"
+import { RefreshTokens } from "./tokens/RefreshTokens.ts"
+import { isResource } from "./metadata/Resource.ts"
+
+const everybody = { perSecond: 100, burst: 1000 }
+const registrations = { perSecond: 1, burst: 60 }
+
+export const OAuthHttp = HttpRouter.use((router) =>
+  Effect.gen(function* () {
+    const { authUrl, baseUrl, dynamicRegistration, oauth } = yield* Settings
+    const clients = yield* Clients
+    const codes = yield* Codes
+    const grants = yield* Grants
+    const refreshTokens = yield* RefreshTokens
+    const { document, endpoint } = yield* flatRoutes(router)
+    const offered = {
+      base_url: baseUrl.origin,
+      issuer: authUrl.origin,
+      registration: dynamicRegistration,
+      revocation: oauth.revocation,
+      documents: oauth.cimd !== "off"
+    }
+
+    const exchange = Effect.fnUntraced(function* (client_id: string, form: Parameters) {
+      const code = yield* required(form, "code")
+      const verifier = yield* required(form, "code_verifier")
+      if (!isVerifier(verifier)) return yield* refuse("invalid_request", "code_verifier is malformed.")
+      const redirect_uri = form.get("redirect_uri")
+      return yield* codes.exchange({ client_id, code: Redacted.make(code), verifier, redirect_uri })
+    })
+
+    const refresh = Effect.fnUntraced(function* (client_id: string, form: Parameters) {
+      const refresh_token = Redacted.make(yield* required(form, "refresh_token"))
+      const words = wordsOf(form.get("scope") ?? "")
+      const scopes = parsed(words)
+      // What names no scope was not granted before (RFC 6749 6).
+      if (scopes.length < words.size) return yield* refuse("invalid_scope")
+      return yield* refreshTokens.refresh({ client_id, refresh_token, scopes: words.size === 0 ? undefined : scopes })
+    })
+
+    const token = Effect.fnUntraced(function* (request: Request) {
+      const form = yield* readParameters(request)
+      const client_id = yield* publicClient(request, form)
+      const grant_type = yield* required(form, "grant_type")
+      if (!isResource(form.get("resource"), baseUrl.origin)) return yield* refuse("invalid_target")
+      switch (grant_type) {
+        case "authorization_code":
+          return tokenResponse(yield* exchange(client_id, form))
+        case "refresh_token":
+          return tokenResponse(yield* refresh(client_id, form))
+        default:
+          return yield* refuse("unsupported_grant_type")
+      }
+    })
+
+    const revoke = Effect.fnUntraced(function* (request: Request) {
+      const form = yield* readParameters(request)
+      const client_id = yield* publicClient(request, form)
+      yield* grants.revokeToken(client_id, Redacted.make(yield* required(form, "token")))
+      return HttpServerResponse.empty({ status: 200, headers: flatHeaders })
+    })
+
+    const register = Effect.fnUntraced(function* (request: Request) {
+      const client = yield* clients.register(yield* readMetadataBody(request))
+      return HttpServerResponse.jsonUnsafe(
+        {
+          client_id: client.client_id,
+          client_id_issued_at: Math.floor(client.created_at.getTime() / 1000),
+          client_name: client.name,
+          redirect_uris: client.redirect_uris,
+          ...(client.application_type !== null && { application_type: client.application_type }),
+          grant_types: client.grant_types,
+          response_types: ["code"],
+          token_endpoint_auth_method: "none",
+          scope: client.scopes.join(" ")
+        },
+        { status: 201, headers: flatHeaders }
+      )
+    })
+
+    yield* document(
+      protectedResource(offered),
+      "/.well-known/oauth-protected-resource/mcp",
+      "/.well-known/oauth-protected-resource"
+    )
+    yield* document(
+      authorizationServer(offered),
+      "/.well-known/oauth-authorization-server",
+      "/.well-known/oauth-authorization-server/mcp",
+      "/.well-known/openid-configuration"
+    )
+    yield* endpoint("/token", everybody, token)
+    if (oauth.revocation) yield* endpoint("/revoke", everybody, revoke)
+    if (dynamicRegistration) yield* endpoint("/register", registrations, register)
+  })
+)
+
+const tokenResponse = ({ access_token, expires_in, refresh_token, scopes }: TokenSet) =>
+  HttpServerResponse.jsonUnsafe(
+    {
+      access_token: Redacted.value(access_token),
+      token_type: "Bearer",
+      expires_in,
+      ...(refresh_token !== undefined && { refresh_token: Redacted.value(refresh_token) }),
+      scope: scopes.join(" ")
+    },
+    { headers: flatHeaders }
+  )
+
+/** Every client is public: who tries to authenticate takes itself for another (RFC 6749 2.3, 5.2). */
+const publicClient = Effect.fnUntraced(function* ({ headers }: Request, form: Parameters) {
+  if (headers["authorization"] !== undefined) {
+    const refusal = refuse("invalid_client", "Clients are public: send client_id in the body and no secret.")
+    const { _tag, message, status } = refusal
+    return yield* new Refusal({ _tag, message, status, challenge: 'Basic realm="oauth"' })
+  }
+  if (form.get("client_secret") !== undefined || form.get("client_assertion") !== undefined) {
+    return yield* refuse("invalid_client", "Clients are public: send client_id and no secret.")
+  }
+  return yield* required(form, "client_id")
+})

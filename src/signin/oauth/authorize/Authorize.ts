@@ -1,0 +1,121 @@
+/**
+ * The authorization endpoint (OAuth 2.1 "Authorization Endpoint"; spec 4.10, 4.13).
+ *
+ * 1. Client and redirect URI are checked first: while they are in doubt nobody is redirected anywhere.
+ * 2. What is wrong with the rest goes back to the redirect URI; to clients that no operator knows only after a person
+ *    has pressed a button, because they choose where they send people (RFC 9700 4.11).
+ * 3. A good request is stored for ten minutes, bound to the browser's cookie, and decided at the consent page.
+ */
+import { Context, Data, Duration, Effect, Layer, Option, Redacted, Result } from "effect"
+import { SqlClient } from "effect/sql"
+import { Settings } from "../../../platform/settings/Settings.ts"
+import { uuid } from "../../../platform/crypto/Random.ts"
+import { sha256 } from "../../../platform/crypto/Sha256.ts"
+import { DatabaseClock } from "../../../platform/database/Clock.ts"
+import { persistence } from "../../../platform/database/Persistence.ts"
+import type { SharedRefusal } from "../../../wire/Errors.ts"
+import { after } from "../../../wire/Instant.ts"
+import { readRequest } from "./AuthorizeRequest.ts"
+import { Clients } from "../clients/Clients.ts"
+import type { OAuthRefusal } from "../Errors.ts"
+import { parametersOf } from "../Parameters.ts"
+import { matches, withAnswer } from "../clients/RedirectUri.ts"
+import * as Store from "./RequestStore.ts"
+
+/** Ends on a page of ours: there is no address that it would be safe to send anybody to. */
+export class NoRedirect extends Data.TaggedError("NoRedirect")<{
+  readonly reason: "malformed" | "unknown_client" | "wrong_redirect_uri" | "client_unavailable"
+}> {}
+
+/** Ends at the client. `automatic`: without asking the person first. */
+export class ErrorRedirect extends Data.TaggedError("ErrorRedirect")<{
+  readonly location: string
+  readonly redirect_uri: string
+  readonly refusal: OAuthRefusal
+  readonly automatic: boolean
+}> {}
+
+const longest = 8 * 1024
+const pageTtl = Duration.minutes(10)
+
+export class Authorize extends Context.Service<
+  Authorize,
+  {
+    /** `browser` is the secret of the cookie that the consent page will ask for. */
+    readonly begin: (
+      query: string,
+      browser: Redacted.Redacted<string>
+    ) => Effect.Effect<
+      { readonly request_id: string },
+      NoRedirect | ErrorRedirect | SharedRefusal<"bridge_persistence_error">
+    >
+  }
+>()("service/oauth/Authorize") {
+  static readonly layer = Layer.effect(
+    Authorize,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* DatabaseClock
+      const clients = yield* Clients
+      const { authUrl, baseUrl } = yield* Settings
+      const store = Store.make(sql)
+
+      const begin = Effect.fn("Authorize.begin")(function* (query: string, browser: Redacted.Redacted<string>) {
+        if (query.length > longest) return yield* new NoRedirect({ reason: "malformed" })
+        const params = parametersOf(new URLSearchParams(query))
+        const client_id = params.get("client_id")
+        const isOnce = !params.repeated.has("client_id") && !params.repeated.has("redirect_uri")
+        if (client_id === undefined || !isOnce || !params.isText) {
+          return yield* new NoRedirect({ reason: "malformed" })
+        }
+        const client = yield* clients
+          .find(client_id)
+          .pipe(Effect.catchTag("DocumentUnavailable", () => new NoRedirect({ reason: "client_unavailable" })))
+        if (Option.isNone(client)) return yield* new NoRedirect({ reason: "unknown_client" })
+        const { kind, name, redirect_uris, application_type, grant_types, scopes } = client.value
+
+        const only = redirect_uris.length === 1 ? redirect_uris[0] : undefined
+        const redirect_uri = params.get("redirect_uri") ?? only
+        if (redirect_uri === undefined || !matches(redirect_uri, redirect_uris)) {
+          return yield* new NoRedirect({ reason: "wrong_redirect_uri" })
+        }
+
+        const state = params.repeated.has("state") ? undefined : params.get("state")
+        const request = readRequest(params, scopes, baseUrl.origin)
+        if (Result.isFailure(request)) {
+          const { _tag, message } = request.failure
+          return yield* new ErrorRedirect({
+            location: withAnswer(redirect_uri, {
+              error: _tag,
+              error_description: message,
+              state,
+              iss: authUrl.origin
+            }),
+            redirect_uri,
+            refusal: request.failure,
+            automatic: kind === "operator"
+          })
+        }
+
+        const now = yield* clock.now
+        const request_id = yield* uuid
+        yield* store.insert(
+          {
+            ...request.success,
+            request_id,
+            browser_hash: sha256(Redacted.value(browser)),
+            client_id,
+            client: { kind, name, redirect_uris, application_type, grant_types, scopes },
+            redirect_uri,
+            state,
+            expires_at: after(now, pageTtl)
+          },
+          now
+        )
+        return { request_id }
+      }, persistence)
+
+      return { begin }
+    })
+  )
+}

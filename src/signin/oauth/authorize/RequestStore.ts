@@ -1,0 +1,196 @@
+/**
+ * The statements of the way from an authorization request to its code.
+ *
+ * Locks are taken in one order: request, grant, code.
+ */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { firstRow, rows } from "../../../platform/sql/Rows.ts"
+import { Role, Scope } from "../../../wire/Scopes.ts"
+
+const Scopes = Schema.Array(Scope)
+const At = Schema.Date
+
+/** As it was when it asked. */
+const Snapshot = Schema.Struct({
+  kind: Schema.Literals(["operator", "dynamic", "document"]),
+  name: Schema.String,
+  redirect_uris: Schema.Array(Schema.String),
+  application_type: Schema.NullOr(Schema.Literals(["native", "web"])),
+  grant_types: Schema.Array(Schema.Literals(["authorization_code", "refresh_token"])),
+  scopes: Scopes
+})
+type Snapshot = typeof Snapshot.Type
+
+export const Request = Schema.Struct({
+  request_id: Schema.String,
+  browser_hash: Schema.Uint8Array,
+  client_id: Schema.String,
+  client: Snapshot,
+  redirect_uri: Schema.String,
+  state: Schema.NullOr(Schema.String),
+  scopes: Scopes,
+  code_challenge: Schema.String,
+  expires_at: At,
+  wrong_tokens: Schema.Int,
+  decided_at: Schema.NullOr(At),
+  grant_id: Schema.NullOr(Schema.String),
+  /** Of the project token that was shown, while it is alive. */
+  project_token_id: Schema.NullOr(Schema.String),
+  project_id: Schema.NullOr(Schema.String),
+  project_name: Schema.NullOr(Schema.String),
+  role: Schema.NullOr(Role),
+  token_scopes: Schema.NullOr(Scopes),
+  token_expires_at: Schema.NullOr(At)
+})
+export type Request = typeof Request.Type
+
+interface NewRequest {
+  readonly request_id: string
+  readonly browser_hash: Uint8Array
+  readonly client_id: string
+  readonly client: Snapshot
+  readonly redirect_uri: string
+  readonly state: string | undefined
+  readonly scopes: ReadonlyArray<Scope>
+  readonly code_challenge: string
+  readonly expires_at: Date
+}
+
+interface NewGrant {
+  readonly grant_id: string
+  readonly scopes: ReadonlyArray<Scope>
+  readonly resource: string
+  readonly instance_id: string | undefined
+  readonly expires_at: Date
+}
+
+export const make = (sql: SqlClient.SqlClient) => {
+  const insert = (request: NewRequest, now: Date) => sql`
+    insert into oauth_request (
+      request_id, browser_hash, client_id, client, redirect_uri, state, scopes, code_challenge, created_at, expires_at)
+    values (${request.request_id}::uuid, ${request.browser_hash}, ${request.client_id},
+            ${JSON.stringify(request.client)}::jsonb, ${request.redirect_uri}, ${request.state ?? null},
+            ${request.scopes}::text[], ${request.code_challenge}, ${now}, ${request.expires_at})`
+
+  const found = (request_id: string, now: Date) => sql`
+    select r.request_id, r.browser_hash, r.client_id, r.client, r.redirect_uri, r.state, r.scopes, r.code_challenge,
+           r.expires_at, r.wrong_tokens, r.decided_at, r.grant_id, t.token_id as project_token_id, p.project_id,
+           p.name as project_name, t.role, t.scopes as token_scopes, t.expires_at as token_expires_at
+      from oauth_request r
+      left join project_token t on t.token_id = r.project_token_id
+                               and t.revoked_at is null
+                               and (t.expires_at is null or t.expires_at > ${now})
+      left join project p on p.project_id = t.project_id and p.disabled_at is null
+     where r.request_id = ${request_id}::uuid`
+
+  const find = (request_id: string, now: Date) => firstRow(Request)(found(request_id, now))
+
+  const lock = (request_id: string, now: Date) =>
+    firstRow(Request)(sql`${found(request_id, now)} for no key update of r`)
+
+  /** A token that may give consent. */
+  const findToken = (token_hash: Uint8Array, now: Date) =>
+    firstRow(Schema.Struct({ token_id: Schema.String }))(sql`
+      select t.token_id
+        from project_token t
+        join project p on p.project_id = t.project_id
+       where t.token_hash = ${token_hash}
+         and t.revoked_at is null
+         and (t.expires_at is null or t.expires_at > ${now})
+         and p.disabled_at is null`)
+
+  const bindToken = (request_id: string, token_id: string) => sql`
+    update oauth_request
+       set project_token_id = ${token_id}::uuid
+     where request_id = ${request_id}::uuid
+       and decided_at is null`
+
+  const countWrong = (request_id: string) => sql`
+    update oauth_request
+       set wrong_tokens = wrong_tokens + 1
+     where request_id = ${request_id}::uuid`
+
+  /** A document's client gets its row; a row that was disabled meanwhile, or that is gone, answers nothing. */
+  const keepClient = (client_id: string, client: Snapshot, now: Date) =>
+    client.kind === "document"
+      ? rows(Schema.Struct({ client_id: Schema.String }))(sql`
+          insert into oauth_client as c (
+            client_id, kind, name, redirect_uris, application_type, grant_types, scopes, created_at)
+          values (${client_id}, 'document', ${client.name}, ${client.redirect_uris}::text[],
+                  ${client.application_type}, ${client.grant_types}::text[], ${client.scopes}::text[], ${now})
+              on conflict (client_id) do update
+             set name = excluded.name,
+                 redirect_uris = excluded.redirect_uris,
+                 application_type = excluded.application_type,
+                 grant_types = excluded.grant_types
+           where c.disabled_at is null
+          returning client_id`)
+      : rows(Schema.Struct({ client_id: Schema.String }))(sql`
+          select client_id
+            from oauth_client
+           where client_id = ${client_id}
+             and disabled_at is null
+             for key share`)
+
+  const insertGrant = (request_id: string, grant: NewGrant, now: Date) => sql`
+    insert into oauth_grant (
+      grant_id, client_id, project_id, project_token_id, scopes, resource, instance_id, redirect_uri, created_at,
+      expires_at)
+    select ${grant.grant_id}::uuid, r.client_id, t.project_id, t.token_id, ${grant.scopes}::text[], ${grant.resource},
+           coalesce(${grant.instance_id ?? null}::text, (select instance_id::text from service_instance)),
+           r.redirect_uri, ${now}::timestamptz, ${grant.expires_at}::timestamptz
+      from oauth_request r
+      join project_token t on t.token_id = r.project_token_id
+     where r.request_id = ${request_id}::uuid`
+
+  /** Giving consent is a use. */
+  const touchToken = (token_id: string, now: Date) => sql`
+    update project_token
+       set last_used_at = ${now}
+     where token_id = ${token_id}::uuid`
+
+  const decide = (request_id: string, grant_id: string | null, now: Date) => sql`
+    update oauth_request
+       set decided_at = ${now}, grant_id = ${grant_id}::uuid
+     where request_id = ${request_id}::uuid`
+
+  /** The grant's only open code: one that a browser lost on its way gives way. None where a code was exchanged. */
+  const replaceCode = (
+    grant_id: string,
+    code: { readonly code_hash: Uint8Array; readonly code_challenge: string; readonly expires_at: Date },
+    now: Date
+  ) =>
+    firstRow(Schema.Struct({ grant_id: Schema.String }))(sql`
+      with open_grant as materialized (
+        select grant_id
+          from oauth_grant
+         where grant_id = ${grant_id}::uuid
+           and activated_at is null
+           and revoked_at is null
+           for no key update
+      ), dropped as (
+        delete from oauth_code c
+         using open_grant g
+         where c.grant_id = g.grant_id
+      )
+      insert into oauth_code (code_hash, grant_id, code_challenge, created_at, expires_at)
+      select ${code.code_hash}::bytea, grant_id, ${code.code_challenge}, ${now}::timestamptz,
+             ${code.expires_at}::timestamptz
+        from open_grant
+      returning grant_id`)
+
+  return {
+    insert,
+    find,
+    lock,
+    findToken,
+    bindToken,
+    countWrong,
+    keepClient,
+    insertGrant,
+    touchToken,
+    decide,
+    replaceCode
+  }
+}

@@ -1,0 +1,101 @@
+/** The statements about clients. */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { firstRow, rows } from "../../../platform/sql/Rows.ts"
+import { Scope } from "../../../wire/Scopes.ts"
+
+const ApplicationType = Schema.Literals(["native", "web"])
+const GrantType = Schema.Literals(["authorization_code", "refresh_token"])
+const Kind = Schema.Literals(["operator", "dynamic", "document"])
+
+export const Client = Schema.Struct({
+  client_id: Schema.String,
+  kind: Kind,
+  name: Schema.String,
+  redirect_uris: Schema.Array(Schema.String),
+  application_type: Schema.NullOr(ApplicationType),
+  grant_types: Schema.Array(GrantType),
+  scopes: Schema.Array(Scope),
+  created_at: Schema.Date,
+  disabled_at: Schema.NullOr(Schema.Date)
+})
+export type Client = typeof Client.Type
+
+const Disabled = Schema.Struct({ disabled_at: Schema.Date, first: Schema.Boolean })
+
+const Listed = Schema.Struct({ ...Client.fields, live_grants: Schema.Int })
+
+export const make = (sql: SqlClient.SqlClient) => {
+  const columns = sql`
+    c.client_id, c.kind, c.name, c.redirect_uris, c.application_type, c.grant_types, c.scopes, c.created_at,
+    c.disabled_at`
+
+  const find = (client_id: string) =>
+    firstRow(Client)(sql`
+      select ${columns}
+        from oauth_client c
+       where c.client_id = ${client_id}`)
+
+  const insert = (client: Omit<Client, "disabled_at">) => sql`
+    insert into oauth_client (
+      client_id, kind, name, redirect_uris, application_type, grant_types, scopes, created_at)
+    values (${client.client_id}, ${client.kind}, ${client.name}, ${client.redirect_uris}::text[],
+            ${client.application_type}, ${client.grant_types}::text[], ${client.scopes}::text[], ${client.created_at})`
+
+  const list = (now: Date) =>
+    rows(Listed)(sql`
+      select ${columns},
+             (select count(*)::int
+                from oauth_grant g
+               where g.client_id = c.client_id
+                 and g.revoked_at is null
+                 and g.activated_at is not null
+                 and g.expires_at > ${now}) as live_grants
+        from oauth_client c
+       order by c.created_at, c.client_id`)
+
+  const disable = (client_id: string, now: Date) =>
+    firstRow(Disabled)(sql`
+      with found as materialized (
+        select client_id, disabled_at
+          from oauth_client
+         where client_id = ${client_id}
+           for no key update
+      )
+      update oauth_client c
+         set disabled_at = coalesce(c.disabled_at, ${now})
+        from found
+       where c.client_id = found.client_id
+      returning c.disabled_at, found.disabled_at is null as first`)
+
+  /** With a row from now on, where nobody had allowed it anything yet: the row is what keeps it out. */
+  const disableDocument = (client_id: string, name: string, now: Date) =>
+    firstRow(Disabled)(sql`
+      insert into oauth_client as c (
+        client_id, kind, name, redirect_uris, grant_types, scopes, created_at, disabled_at)
+      values (${client_id}, 'document', ${name}, '{}', '{}', '{}', ${now}, ${now})
+          on conflict (client_id) do update
+         set disabled_at = coalesce(c.disabled_at, excluded.disabled_at)
+      returning disabled_at, disabled_at = ${now} as first`)
+
+  /** They are dead with the client already; this writes down why. Answers those of earlier calls too. */
+  const endGrants = (client_id: string, now: Date) =>
+    rows(Schema.Struct({ grant_id: Schema.String }))(sql`
+      with ended as (
+        update oauth_grant
+           set revoked_at = ${now}, end_reason = 'client_disabled'
+         where client_id = ${client_id}
+           and revoked_at is null
+        returning grant_id
+      )
+      select grant_id
+        from ended
+       union all
+      select grant_id
+        from oauth_grant
+       where client_id = ${client_id}
+         and end_reason = 'client_disabled'
+       order by grant_id`)
+
+  return { find, insert, list, disable, disableDocument, endGrants }
+}

@@ -1,0 +1,174 @@
+/**
+ * The clients of the authorization server (spec 4.10, 4.13): all of them public, from three sources.
+ *
+ * An operator creates one, one registers itself (RFC 7591, when enabled), or one names the address of its metadata
+ * document. Ids of the first two are `sci_` tokens, so that an unknown one is refused before the database is asked.
+ */
+import { Context, Effect, Layer, Option, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { Audit } from "../../../platform/audit/Audit.ts"
+import * as Tokens from "../../../platform/crypto/Tokens.ts"
+import { DatabaseClock } from "../../../platform/database/Clock.ts"
+import { persistence } from "../../../platform/database/Persistence.ts"
+import { expanded, type Scope } from "../../../wire/Scopes.ts"
+import { ClientDocuments } from "./ClientDocuments.ts"
+import { type ClientMetadata, readMetadata, shown, unattendedScopes } from "./ClientMetadata.ts"
+import * as Store from "./ClientStore.ts"
+import { type DocumentUnavailable, isDocumentAddress } from "./fetchDocument.ts"
+import { type OAuthOperatorRefusal, type OAuthRefusal, refuse, refuseOperator } from "../Errors.ts"
+import { type ApplicationType, isAcceptable } from "./RedirectUri.ts"
+
+/** A client that may ask for authorization now. */
+export interface Client extends ClientMetadata {
+  readonly client_id: string
+  readonly kind: "operator" | "dynamic" | "document"
+  /** The most it may be granted. */
+  readonly scopes: ReadonlyArray<Scope>
+}
+
+export interface Order {
+  readonly name: string
+  readonly redirect_uris: ReadonlyArray<string>
+  readonly application_type: ApplicationType | undefined
+  /** Empty: all but `mobile:devices`. */
+  readonly scopes: ReadonlyArray<Scope>
+}
+
+type Lost = OAuthOperatorRefusal<"bridge_persistence_error">
+
+export class Clients extends Context.Service<
+  Clients,
+  {
+    /** None: unknown or disabled. */
+    readonly find: (client_id: string) => Effect.Effect<Option.Option<Client>, Lost | DocumentUnavailable>
+    /** For /token and /revoke. A client without grant may still be told apart: only its own name is at stake. */
+    readonly known: (client_id: string) => Effect.Effect<void, Lost | OAuthRefusal<"invalid_client">>
+    /** RFC 7591: whoever asks gets a client, never more than the scopes that need no operator. */
+    readonly register: (
+      document: unknown
+    ) => Effect.Effect<
+      Client & { readonly created_at: Date },
+      Lost | OAuthRefusal<"invalid_redirect_uri" | "invalid_client_metadata" | "unapproved_software_statement">
+    >
+    readonly create: (
+      order: Order
+    ) => Effect.Effect<
+      Pick<Client, "client_id" | "name" | "redirect_uris" | "application_type" | "scopes">,
+      Lost | OAuthOperatorRefusal<"redirect_uri_not_allowed">
+    >
+    readonly list: Effect.Effect<ReadonlyArray<Store.Client & { readonly live_grants: number }>, Lost>
+    /**
+     * Ends its grants and answers their ids. A document's client may be one that nobody has met yet. May be repeated.
+     */
+    readonly disable: (
+      client_id: string
+    ) => Effect.Effect<
+      { readonly disabled_at: Date; readonly grant_ids: ReadonlyArray<string> },
+      Lost | OAuthOperatorRefusal<"oauth_client_not_found">
+    >
+  }
+>()("service/oauth/Clients") {
+  static readonly layer = Layer.effect(
+    Clients,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* DatabaseClock
+      const audit = yield* Audit
+      const documents = yield* ClientDocuments
+      const store = Store.make(sql)
+
+      const find = Effect.fn("Clients.find")(function* (client_id: string) {
+        const isDocument = client_id.startsWith("https://")
+        if (!isDocument && !Tokens.isToken("sci", client_id)) return Option.none()
+        const known = yield* store.find(client_id)
+        if (Option.isSome(known) && known.value.disabled_at !== null) return Option.none()
+        if (!isDocument) return known
+        const metadata = yield* documents.find(client_id)
+        return Option.map(metadata, (given) => ({
+          ...given,
+          client_id,
+          kind: "document" as const,
+          scopes: unattendedScopes
+        }))
+      }, persistence)
+
+      const known = Effect.fn("Clients.known")(function* (client_id: string) {
+        const found = yield* store.find(client_id)
+        if (Option.isNone(found) || found.value.disabled_at !== null) return yield* refuse("invalid_client")
+      }, persistence)
+
+      const insert = Effect.fnUntraced(function* (
+        kind: "operator" | "dynamic",
+        metadata: ClientMetadata,
+        scopes: ReadonlyArray<Scope>
+      ) {
+        const created_at = yield* clock.now
+        const client_id = Redacted.value(yield* Tokens.mint("sci"))
+        const client = { ...metadata, client_id, kind, scopes, created_at }
+        yield* store.insert(client)
+        yield* audit.done(created_at, {
+          action: kind === "dynamic" ? "oauth_client.registered" : "oauth_client.created",
+          project_id: null,
+          actor: kind === "dynamic" ? `oauth_client:${client_id}` : "operator",
+          subject: { client_id }
+        })
+        return client
+      })
+
+      const register = Effect.fn("Clients.register")(
+        function* (document: unknown) {
+          const metadata = yield* Effect.fromResult(readMetadata(document))
+          return yield* insert("dynamic", { ...metadata, name: metadata.name || "Unnamed client" }, unattendedScopes)
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      const create = Effect.fn("Clients.create")(
+        function* ({ application_type, name, redirect_uris, scopes }: Order) {
+          if (!redirect_uris.every((uri) => isAcceptable(uri, application_type))) {
+            return yield* refuseOperator("redirect_uri_not_allowed")
+          }
+          const metadata = {
+            name: shown(name) || "Unnamed client",
+            redirect_uris,
+            application_type: application_type ?? null
+          }
+          const grant_types = ["authorization_code", "refresh_token"] as const
+          const allowed = scopes.length === 0 ? unattendedScopes : expanded(scopes)
+          const { client_id } = yield* insert("operator", { ...metadata, grant_types }, allowed)
+          return { client_id, ...metadata, scopes: allowed }
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      const list = Effect.flatMap(clock.now, store.list).pipe(persistence, Effect.withSpan("Clients.list"))
+
+      const disable = Effect.fn("Clients.disable")(
+        function* (client_id: string) {
+          const now = yield* clock.now
+          const disabled = yield* isDocumentAddress(client_id)
+            ? store.disableDocument(client_id, shown(new URL(client_id).hostname), now)
+            : store.disable(client_id, now)
+          if (Option.isNone(disabled)) return yield* refuseOperator("oauth_client_not_found")
+          const { disabled_at, first } = disabled.value
+          const grants = yield* store.endGrants(client_id, now)
+          if (first) {
+            yield* audit.done(now, {
+              action: "oauth_client.disabled",
+              project_id: null,
+              actor: "operator",
+              subject: { client_id }
+            })
+          }
+          return { disabled_at, grant_ids: grants.map(({ grant_id }) => grant_id) }
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      return { find, known, register, create, list, disable }
+    })
+  )
+}

@@ -1,0 +1,147 @@
+/**
+ * /authorize and /oauth/consent (spec 4.10): pages and redirects, for browsers.
+ *
+ * Every redirect is a 303, so that no form, least of all one with a project token, is posted on to where it leads. No
+ * CORS: a script of another origin reads nothing here. A form counts only when it came from a page of ours, in the
+ * browser that opened the request: Origin and Sec-Fetch-Site, cookie, and a value made from the cookie have to agree.
+ */
+import { Effect, Layer, Option, Redacted } from "effect"
+import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { Settings } from "../../../platform/settings/Settings.ts"
+import { salt } from "../../../platform/crypto/Random.ts"
+import { readForm } from "../../../platform/edge/Form.ts"
+import { onlyMethods } from "../../../platform/edge/Methods.ts"
+import { RateLimit } from "../../../platform/edge/RateLimit.ts"
+import { isPassing, report } from "../../../platform/edge/Report.ts"
+import { pageHeaders } from "../../../platform/html/Page.ts"
+import { Caller } from "../../../wire/Headers.ts"
+import { Authorize } from "../authorize/Authorize.ts"
+import { Consent } from "./Consent.ts"
+import { consentPage, type EndReason, endPage, returnPage } from "./Pages.ts"
+import { parametersOf } from "../Parameters.ts"
+import { addressOf } from "../authorize/Visits.ts"
+
+type Request = HttpServerRequest.HttpServerRequest
+type Response = HttpServerResponse.HttpServerResponse
+
+const everybody = { perSecond: 100, burst: 1000 }
+/** Right tokens never count. */
+const wrongTokens = { perSecond: 20 / 60, burst: 20 }
+
+const routes = HttpRouter.use((router) =>
+  Effect.gen(function* () {
+    const { authUrl } = yield* Settings
+    const authorize = yield* Authorize
+    const consent = yield* Consent
+    const limits = yield* RateLimit
+
+    const secure = authUrl.protocol === "https:"
+    const headers = pageHeaders(secure)
+    const cookie = secure ? "__Host-oauth_browser" : "oauth_browser"
+
+    const show = (status: number, body: string, retryAfter?: number) =>
+      HttpServerResponse.text(body, {
+        status,
+        headers: { ...headers, ...(retryAfter !== undefined && { "retry-after": String(retryAfter) }) },
+        contentType: "text/html; charset=utf-8"
+      })
+    const end = (reason: EndReason, retryAfter?: number) => {
+      const { body, status } = endPage(reason)
+      return show(status, body, retryAfter ?? (status === 503 ? 5 : undefined))
+    }
+    const redirect = (location: string) => HttpServerResponse.redirect(location, { status: 303, headers })
+
+    /** A page for whatever happens. */
+    const serve = (
+      method: "GET" | "POST",
+      path: HttpRouter.PathInput,
+      handle: (request: Request) => Effect.Effect<Response, unknown, Request>
+    ) =>
+      router.add(method, path, (request) =>
+        Effect.gen(function* () {
+          const { address } = yield* Caller
+          const wait = yield* limits.take(`${path} ${address}`, everybody)
+          return wait === 0 ? yield* handle(request) : end("busy", wait)
+        }).pipe(Effect.catchCause((cause) => Effect.as(isPassing(cause) ? Effect.void : report(cause), end("failed"))))
+      )
+
+    const browserOf = ({ cookies }: Request) => {
+      const value = cookies[cookie] ?? ""
+      return /^[A-Za-z0-9_-]{43}$/.test(value) ? Option.some(Redacted.make(value)) : Option.none()
+    }
+    const remember = (browser: Redacted.Redacted<string>) =>
+      `${cookie}=${Redacted.value(browser)}; Path=/; HttpOnly; SameSite=Lax${secure ? "; Secure" : ""}`
+
+    yield* serve("GET", "/authorize", (request) =>
+      Effect.gen(function* () {
+        const known = browserOf(request)
+        const browser = Option.isSome(known)
+          ? known.value
+          : Redacted.make(Buffer.from(yield* salt).toString("base64url"))
+        const { request_id } = yield* authorize.begin(queryOf(request), browser)
+        const response = redirect(addressOf(request_id))
+        return Option.isSome(known) ? response : HttpServerResponse.setHeader(response, "set-cookie", remember(browser))
+      }).pipe(
+        Effect.catchTags({
+          NoRedirect: ({ reason }) => Effect.succeed(end(reason)),
+          ErrorRedirect: (error) =>
+            Effect.succeed(error.automatic ? redirect(error.location) : show(400, returnPage(error)))
+        })
+      )
+    )
+
+    yield* serve("GET", "/oauth/consent", (request) => {
+      const query = parametersOf(new URLSearchParams(queryOf(request)))
+      return consent.show({ request_id: query.get("request") ?? "", browser: browserOf(request) }).pipe(
+        Effect.map((view) => (query.get("other") === undefined ? view : { ...view, project: undefined })),
+        Effect.map((view) => show(200, consentPage(view))),
+        Effect.catchTag("ConsentEnded", ({ reason }) => Effect.succeed(end(reason)))
+      )
+    })
+
+    yield* serve("POST", "/oauth/consent", (request) =>
+      Effect.gen(function* () {
+        if (!isOwnForm(request, authUrl.origin)) return end("other_browser")
+        const form = parametersOf(yield* readForm(request))
+        const visit = {
+          request_id: form.get("request") ?? "",
+          browser: browserOf(request),
+          csrf: form.get("csrf") ?? ""
+        }
+        const decision = form.get("decision")
+        if (decision === "allow" || decision === "deny") {
+          return redirect(yield* consent.decide({ ...visit, decision, token_id: form.get("token_id") }))
+        }
+        const key = `wrong project token ${(yield* Caller).address}`
+        const wait = yield* limits.wait(key, wrongTokens)
+        if (wait > 0) return end("busy", wait)
+        const token = Redacted.make((form.get("project_token") ?? "").trim())
+        yield* consent
+          .present({ ...visit, token })
+          .pipe(Effect.tapErrorTag("WrongToken", () => limits.take(key, wrongTokens)))
+        return redirect(addressOf(visit.request_id))
+      }).pipe(
+        Effect.catchTags({
+          ConsentEnded: ({ reason }) => Effect.succeed(end(reason)),
+          WrongToken: ({ page }) => Effect.succeed(show(422, consentPage(page, true))),
+          FormError: () => Effect.succeed(end("malformed"))
+        })
+      )
+    )
+  })
+)
+
+export const ConsentHttp = Layer.mergeAll(
+  routes,
+  onlyMethods("/authorize", ["GET"]),
+  onlyMethods("/oauth/consent", ["GET", "POST"])
+)
+
+const queryOf = ({ url }: Request) => {
+  const mark = url.indexOf("?")
+  return mark < 0 ? "" : url.slice(mark + 1)
+}
+
+/** What browsers say of where a form came from; other agents say nothing. */
+const isOwnForm = ({ headers }: Request, origin: string) =>
+  (headers["origin"] ?? origin) === origin && ["same-origin", "none"].includes(headers["sec-fetch-site"] ?? "none")

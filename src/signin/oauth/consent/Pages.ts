@@ -1,0 +1,231 @@
+/** The pages of the consent boundary in words (spec 4.10): what is asked, by whom, and what follows from a yes. */
+import { Duration } from "effect"
+import type { Role, Scope } from "../../../wire/Scopes.ts"
+import { html, type Html } from "../../../platform/html/Html.ts"
+import { page } from "../../../platform/html/Page.ts"
+import type { ErrorRedirect, NoRedirect } from "../authorize/Authorize.ts"
+import type { ConsentPage } from "./Consent.ts"
+import { destination } from "../clients/RedirectUri.ts"
+import { addressOf, type ConsentEnded } from "../authorize/Visits.ts"
+
+const words: Readonly<Record<Scope, { readonly text: string; readonly changes?: true }>> = {
+  "context:read": { text: "See an overview: recent memory, open tasks, work receipts" },
+  "memory:read": { text: "Read notes and decisions" },
+  "memory:write": { text: "Add notes and decisions", changes: true },
+  "tasks:read": { text: "Read tasks" },
+  "tasks:write": { text: "Create and update tasks", changes: true },
+  "documents:read": { text: "Read the project's pinned documents" },
+  "mobile:devices": { text: "Register this phone for notifications", changes: true }
+}
+
+const roles: Readonly<Record<Role, string>> = {
+  reader: "Reader: may read",
+  contributor: "Contributor: may read and change"
+}
+
+/** First the question for a token, then the question for consent. `wrong`: the token just shown was no good. */
+export const consentPage = (view: ConsentPage, wrong = false): string => {
+  const { client, project } = view
+  return project === undefined ? askToken(view, wrong) : askConsent(client.name, view, project)
+}
+
+const askToken = ({ client, csrf, redirect_uri, request_id }: ConsentPage, wrong: boolean) =>
+  page(
+    `Allow ${client.name} to use a project?`,
+    html`<h1>${client.name} asks to use one of your projects</h1>
+      <p class="soft">Show a project token to choose which. You decide on the next page; nothing is allowed yet.</p>
+      ${facts(whoAsks(client), whereTo(redirect_uri))} ${warning(client, redirect_uri)}
+      <form method="post" action="/oauth/consent">
+        ${hidden(request_id, csrf)}
+        <label for="project_token">Project token</label>
+        <span class="soft small" id="token-help">
+          It begins with <code>spt_</code>. It only names the project and your role here; ${client.name} never sees it.
+        </span>
+        ${wrong && alert("token-error", "This token is not valid. Check that you copied all of it, or ask your operator.")}
+        ${tokenField(wrong)}
+        <div class="buttons">
+          <button class="primary">Continue</button>
+          <button name="decision" value="deny" formnovalidate>Deny</button>
+        </div>
+      </form>`
+  )
+
+// The Enter key presses the first button of the form: Continue, never Deny.
+const tokenField = (wrong: boolean) =>
+  wrong
+    ? html`<input
+        type="password"
+        id="project_token"
+        name="project_token"
+        autocomplete="off"
+        spellcheck="false"
+        autocapitalize="off"
+        required
+        aria-invalid="true"
+        aria-describedby="token-error token-help"
+        autofocus
+      />`
+    : html`<input
+        type="password"
+        id="project_token"
+        name="project_token"
+        autocomplete="off"
+        spellcheck="false"
+        autocapitalize="off"
+        required
+        aria-describedby="token-help"
+      />`
+
+const askConsent = (name: string, view: ConsentPage, project: NonNullable<ConsentPage["project"]>) => {
+  const { client, csrf, redirect_uri, request_id, scopes } = view
+  const title = `Allow ${name} to use ${project.name}?`
+  const again = `${addressOf(request_id)}&other=1`
+  if (scopes.length === 0) {
+    return page(
+      title,
+      html`<h1>${title}</h1>
+        ${alert("scope-error", "This token allows nothing of what the app asks for.")}
+        ${facts(fact("Project", project.name), fact("Your role", roles[project.role]), whoAsks(client))}
+        <form method="post" action="/oauth/consent">
+          ${hidden(request_id, csrf)}
+          <div class="buttons">
+            <button name="decision" value="deny">Deny</button>
+            <a class="button" href="${again}">Use another token</a>
+          </div>
+        </form>`
+    )
+  }
+  return page(
+    title,
+    html`<h1>${title}</h1>
+      ${facts(
+        fact("Project", project.name),
+        fact("Your role", roles[project.role]),
+        whoAsks(client),
+        whereTo(redirect_uri)
+      )}
+      ${warning(client, redirect_uri)}
+      <h2>It will be able to</h2>
+      <ul>
+        ${scopes.map((scope) => {
+          const { changes, text } = words[scope]
+          return html`<li>${text}${changes === true && html` <span class="mark">can change</span>`}</li>`
+        })}
+      </ul>
+      <form method="post" action="/oauth/consent">
+        ${hidden(request_id, csrf)}<input type="hidden" name="token_id" value="${project.token_id}" />
+        <div class="buttons">
+          <button class="primary" name="decision" value="allow">Allow</button>
+          <button name="decision" value="deny">Deny</button>
+        </div>
+      </form>
+      <p class="soft small foot">
+        Access is only to this project at <code>${view.resource}</code> and ends by ${day(project.until)}, or
+        ${span(view.idle)} after its last use. Your operator can end it at any time with
+        <code>service-admin revoke-oauth-grant</code>.
+        <a href="${again}">Use another token</a>
+      </p>`
+  )
+}
+
+const hidden = (request_id: string, csrf: string) =>
+  html`<input type="hidden" name="request" value="${request_id}" /><input type="hidden" name="csrf" value="${csrf}" />`
+
+const alert = (id: string, text: string) => html`<div class="alert" role="alert" id="${id}"><p>${text}</p></div>`
+
+const facts = (...rows: ReadonlyArray<Html>) => html`<dl>${rows}</dl>`
+
+const fact = (name: string, value: string, more?: Html) =>
+  html`<div>
+    <dt>${name}</dt>
+    <dd>${value}${more}</dd>
+  </div>`
+
+const whoAsks = ({ client_id, kind, name }: ConsentPage["client"]) => {
+  const verified = {
+    operator: html`<span class="small good">Registered by the operator of this service</span>`,
+    document: html`<span class="small good">Identified by ${kind === "document" && new URL(client_id).host}</span>`,
+    dynamic: html`<span class="small soft">Registered itself; nobody has verified the name</span>`
+  }
+  return fact("App", name, verified[kind])
+}
+
+const whereTo = (redirect_uri: string) => {
+  const { kind, name } = destination(redirect_uri)
+  const place = {
+    here: html`<span class="small soft">An app on this computer</span>`,
+    site: html`<span class="small soft">A website</span>`,
+    app: html`<span class="small soft">An app on this device</span>`
+  }
+  return fact("Leads to", name, place[kind])
+}
+
+/** Any program on the computer can listen there, whatever name the client gives. */
+const warning = ({ kind }: ConsentPage["client"], redirect_uri: string) =>
+  kind !== "operator" &&
+  destination(redirect_uri).kind === "here" &&
+  html`<div class="note">
+    <p>Go on only if you have just started this sign-in yourself, in an app on this computer.</p>
+  </div>`
+
+const day = (at: Date) =>
+  at.toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" })
+
+const span = (duration: Duration.Duration) => {
+  const [days, hours] = [Duration.toDays(duration), Duration.toHours(duration)]
+  if (days >= 1) return `${Math.floor(days)} days`
+  return hours >= 1 ? `${Math.floor(hours)} hours` : `${Math.ceil(Duration.toMinutes(duration))} minutes`
+}
+
+/** Why there is nothing to decide. */
+export type EndReason = NoRedirect["reason"] | ConsentEnded["reason"] | "busy" | "failed"
+
+const reasons: Readonly<Record<EndReason, readonly [status: number, title: string, sentence: string]>> = {
+  malformed: [400, "This link is not complete", "The app's request is malformed. Start again from the app."],
+  unknown_client: [
+    400,
+    "This app is not known here",
+    "Its client id is unknown or disabled. Remove the connection in the app and add it again, or ask your operator."
+  ],
+  wrong_redirect_uri: [
+    400,
+    "This app asked to send you somewhere unexpected",
+    "The address is not one that the app has registered, so nobody was sent there. Start again from the app."
+  ],
+  client_unavailable: [
+    503,
+    "This app cannot be checked right now",
+    "Its description could not be fetched. Try again in a minute."
+  ],
+  unknown: [404, "There is nothing to decide here", "Start again from your app."],
+  expired: [410, "This page has expired", "Nothing was allowed. Start again from your app."],
+  other_browser: [403, "This page belongs to another browser", "Nothing was allowed. Start again from your app."],
+  answered: [410, "This was decided already", "Go back to your app; if it is still waiting, start again from there."],
+  too_many_tries: [410, "Too many tokens that were not valid", "Nothing was allowed. Start again from your app."],
+  busy: [429, "Too many tries", "Wait a minute, then load this page again."],
+  failed: [503, "The service cannot answer right now", "Try again in a minute."]
+}
+
+export const endPage = (reason: EndReason): { readonly status: number; readonly body: string } => {
+  const [status, title, sentence] = reasons[reason]
+  return {
+    status,
+    body: page(
+      title,
+      html`<h1>${title}</h1>
+        <p class="soft">${sentence}</p>`
+    )
+  }
+}
+
+/** An error of a client that nobody vouches for: the person sends it back, not we. */
+export const returnPage = ({ location, redirect_uri, refusal }: ErrorRedirect): string => {
+  const title = "The app's request cannot be granted"
+  const { name } = destination(redirect_uri)
+  return page(
+    title,
+    html`<h1>${title}</h1>
+      <p class="soft">${refusal.message} (<code>${refusal._tag}</code>)</p>
+      <div class="buttons"><a class="button" href="${location}">Return to ${name}</a></div>`
+  )
+}

@@ -1,0 +1,13 @@
+/** The whole JSON contract: the OpenAPI document and the typed client are made from it. */
+import { HttpApi, OpenApi } from "effect/http-api"
+import { EnrollmentApi } from "./bridges/EnrollmentApi.ts"
+import { MobileApi } from "./mobile/MobileApi.ts"
+import { RetiredApi, RotationApi } from "./bridges/RotationApi.ts"
+
+export class Api extends HttpApi.make("service")
+  .add(EnrollmentApi)
+  .add(RotationApi)
+  .add(RetiredApi)
+  .add(MobileApi)
+  .annotate(OpenApi.Title, "Bridge Service")
+  .annotate(OpenApi.Version, "1") {}

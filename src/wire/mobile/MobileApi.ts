@@ -1,0 +1,154 @@
+/**
+ * The mobile endpoints (spec 4.12): three, and the additive read of a device. A local 0.0.4 proposal (spec 9).
+ *
+ * Bearer: an OAuth access token with `mobile:devices`. A device is seen by the owner who registered it, in the project of
+ * that sign-in; to everybody else it does not exist. No answer carries the push token.
+ */
+import { Schema, SchemaGetter } from "effect"
+import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { LimitedByCredential, ProjectCredential, WellFormed } from "../Headers.ts"
+import { Id, IdempotencyKey, Uuid } from "../Ids.ts"
+import { Instant } from "../Instant.ts"
+import { environments, isTopic, Preferences } from "./Notifications.ts"
+import { text } from "../Text.ts"
+import { refusals } from "./MobileErrors.ts"
+
+const Environment = Schema.Literals(environments)
+
+const Topic = Schema.String.check(Schema.makeFilter(isTopic, { expected: "the bundle id of an app" }))
+
+/** Hexadecimal, 16 to 128 bytes: its length is the provider's affair. */
+const PushToken = Schema.String.check(Schema.isPattern(/^([0-9A-Fa-f]{2}){16,128}$/)).pipe(
+  Schema.decodeTo(Schema.String, {
+    decode: SchemaGetter.transform((digits: string) => digits.toLowerCase()),
+    encode: SchemaGetter.passthrough()
+  }),
+  Schema.RedactedFromValue
+)
+
+/** `topic` absent: the app that the service is configured for. */
+export class RegisterDevice extends Schema.Class<RegisterDevice>("RegisterDevice")({
+  platform: Schema.Literal("ios"),
+  push: Schema.Struct({
+    provider: Schema.Literal("apns"),
+    environment: Environment,
+    topic: Schema.optionalKey(Topic),
+    token: PushToken
+  }),
+  app_version: Schema.optionalKey(text(64)),
+  os_version: Schema.optionalKey(text(64)),
+  locale: Schema.optionalKey(Schema.String.check(Schema.isPattern(/^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8}){0,4}$/))),
+  preferences: Schema.optionalKey(Preferences)
+}) {}
+
+/** `token_fingerprint`: four hexadecimal digits by which a person tells two installations apart; null once it has ended. */
+export const Device = Schema.Struct({
+  device_id: Uuid,
+  state: Schema.Literals(["active", "revoked", "inactive"]),
+  platform: Schema.Literal("ios"),
+  push: Schema.Struct({
+    provider: Schema.Literal("apns"),
+    environment: Environment,
+    topic: Schema.String,
+    token_fingerprint: Schema.NullOr(Schema.String)
+  }),
+  preferences: Preferences,
+  preferences_version: Schema.Int,
+  created_at: Instant,
+  last_seen_at: Instant
+})
+export type Device = typeof Device.Type
+
+export const PreferencesSet = Schema.Struct({ device_id: Uuid, preferences: Preferences, version: Schema.Int })
+export type PreferencesSet = typeof PreferencesSet.Type
+
+export const DeviceRevoked = Schema.Struct({
+  device_id: Uuid,
+  state: Schema.Literal("revoked"),
+  revoked_at: Instant
+})
+export type DeviceRevoked = typeof DeviceRevoked.Type
+
+/** The answer to a registration: 201 where it made the device, 200 where this owner had registered the installation. */
+export class Registration {
+  readonly device: Device
+  readonly created: boolean
+  readonly replayed: boolean
+  constructor(device: Device, created: boolean, replayed: boolean) {
+    this.device = device
+    this.created = created
+    this.replayed = replayed
+  }
+}
+
+/** The version of the preferences, quoted: what If-Match compares (RFC 9110 8.8.3, 13.1.1). */
+export const etag = (version: number): string => `"${version}"`
+
+const ETag = { etag: Schema.String }
+
+const registration = (status: 201 | 200) =>
+  Schema.declare((u: unknown): u is Registration => u instanceof Registration && u.created === (status === 201)).pipe(
+    HttpApiSchema.encodeToWithHeaders(
+      {
+        body: Device.annotate({ httpApiStatus: status }),
+        headers: { ...ETag, "idempotency-replayed": Schema.optional(Schema.Literal("true")) }
+      },
+      {
+        decode: ({ body, headers }) =>
+          new Registration(body, status === 201, headers["idempotency-replayed"] !== undefined),
+        encode: ({ device, replayed }) => ({
+          body: device,
+          headers: {
+            etag: etag(device.preferences_version),
+            "idempotency-replayed": replayed ? ("true" as const) : undefined
+          }
+        })
+      }
+    )
+  )
+
+const common = ["unauthorized", "insufficient_scope", "rate_limited", "bridge_persistence_error"] as const
+const withBody = ["invalid_request", "payload_too_large", "unsupported_media_type"] as const
+
+const register = HttpApiEndpoint.post("register", "/devices", {
+  headers: { "idempotency-key": Schema.optionalKey(IdempotencyKey) },
+  payload: RegisterDevice,
+  success: [registration(201), registration(200)],
+  error: refusals(
+    ...common,
+    ...withBody,
+    "device_limit_reached",
+    "device_revoked",
+    "push_environment_not_allowed",
+    "push_topic_not_allowed",
+    "idempotency_conflict"
+  )
+}).annotate(OpenApi.Summary, "Registers this installation of the app for notifications, or renews it.")
+
+const get = HttpApiEndpoint.get("get", "/devices/:id", {
+  params: { id: Id },
+  success: HttpApiSchema.WithHeaders(Device, ETag),
+  error: refusals(...common, "device_not_found")
+}).annotate(OpenApi.Summary, "Says what is known of a device of this person.")
+
+const setPreferences = HttpApiEndpoint.put("setPreferences", "/devices/:id/preferences", {
+  params: { id: Id },
+  headers: { "if-match": Schema.optionalKey(Schema.String) },
+  payload: Preferences,
+  success: HttpApiSchema.WithHeaders(PreferencesSet, ETag),
+  error: refusals(...common, ...withBody, "device_not_found", "device_revoked", "preferences_version_conflict")
+}).annotate(OpenApi.Summary, "Replaces what this device wants to hear, at the version that If-Match names.")
+
+const revoke = HttpApiEndpoint.post("revoke", "/devices/:id/revoke", {
+  params: { id: Id },
+  success: DeviceRevoked,
+  error: refusals(...common, "device_not_found")
+}).annotate(OpenApi.Summary, "Ends the device and forgets its push token: the first step of signing out.")
+
+export class MobileApi extends HttpApiGroup.make("mobile")
+  .add(register, get, setPreferences, revoke)
+  .middleware(WellFormed)
+  .middleware(ProjectCredential)
+  .middleware(LimitedByCredential)
+  .prefix("/bridge/v1/mobile")
+  .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" }) {}

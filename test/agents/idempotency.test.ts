@@ -1,0 +1,153 @@
+/** Safe retries of what agents write (spec 4.11). */
+import { assert, describe, it as test, layer } from "@effect/vitest"
+import { Deferred, Duration, Effect, Fiber } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import { randomUUID } from "node:crypto"
+import { canonical } from "../../src/agents/continuity/Idempotency.ts"
+import { sweeps } from "../../src/agents/continuity/Sweeps.ts"
+import { DatabaseClock } from "../../src/platform/database/Clock.ts"
+import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
+import { Agent } from "../support/agents/McpAgent.ts"
+import { Service } from "../support/service/Service.ts"
+
+describe("the canonical form of a request", () => {
+  test("is the same in whatever order members stand", () => {
+    const one = canonical({ b: 1, a: { d: ["x", "y"], c: null }, e: [{ g: 1, f: 2 }] })
+    assert.strictEqual(one, '{"a":{"c":null,"d":["x","y"]},"b":1,"e":[{"f":2,"g":1}]}')
+    assert.strictEqual(canonical({ e: [{ f: 2, g: 1 }], a: { c: null, d: ["x", "y"] }, b: 1 }), one)
+  })
+  test("keeps the order of lists", () => {
+    assert.notStrictEqual(canonical({ tags: ["x", "y"] }), canonical({ tags: ["y", "x"] }))
+  })
+})
+
+layer(Service.layer)("an idempotency key", (it) => {
+  const agent = Effect.flatMap(Service, (service) => Agent.make(service))
+  const countOf = (agent: Agent) =>
+    Effect.map(
+      SqlClient.SqlClient.use(
+        (sql) => sql<{ n: number }>`
+        select count(*)::int as n from memory_entry where project_id = ${agent.project_id}::uuid`
+      ),
+      ([row]) => row!.n
+    )
+
+  it.effect("returns the original result", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const given = { kind: "decision", body: "once", idempotency_key: "key-1" }
+      const first = yield* a.write("memory_add", given)
+      const second = yield* a.write("memory_add", given)
+      assert.isFalse(first.output.replayed)
+      assert.deepStrictEqual(second.output, { ...first.output, replayed: true })
+      assert.strictEqual(yield* countOf(a), 1)
+    })
+  )
+
+  it.effect("belongs to one project and one tool, and is not another", () =>
+    Effect.gen(function* () {
+      const [a, b] = [yield* agent, yield* agent]
+      const note = { kind: "note", body: "x", idempotency_key: "k" }
+      const task = { title: "x", idempotency_key: "k" }
+      const ask = Effect.all([
+        a.write("memory_add", note),
+        a.write("memory_add", { ...note, idempotency_key: "another" }),
+        a.write("task_create", task),
+        b.write("memory_add", note),
+        b.write("task_create", task)
+      ])
+      const first = (yield* ask).map(({ output }) => output)
+      const again = (yield* ask).map(({ output }) => output)
+      assert.deepStrictEqual(
+        again,
+        first.map((output) => ({ ...output, replayed: true }))
+      )
+      assert.strictEqual(new Set(first.map(({ entry, task }) => (entry ?? task).id)).size, 5)
+    })
+  )
+
+  it.effect("lets the retry name its fields in another order", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const given = { kind: "note", body: "x", tags: ["t"], idempotency_key: "k" }
+      yield* a.write("memory_add", given)
+      const again = yield* a.write("memory_add", Object.fromEntries(Object.entries(given).toReversed()))
+      assert.isTrue(again.output.replayed)
+    })
+  )
+
+  it.effect("belongs to one request", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      yield* a.note("one", { idempotency_key: "key-1" })
+      const other = yield* a.write("memory_add", { kind: "note", body: "other", idempotency_key: "key-1" })
+      assert.strictEqual(other.code, "idempotency_conflict")
+    })
+  )
+
+  it.effect("is left free by a call that fails", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const given = { kind: "note", body: "x", idempotency_key: "key-1" }
+      const failed = yield* a.write("memory_add", { ...given, supersedes: randomUUID() })
+      assert.strictEqual(failed.code, "memory_not_found")
+      const entry = yield* a.note("x", { idempotency_key: "key-1" })
+      assert.isTrue(entry.active)
+    })
+  )
+
+  it.effect("makes one entry of parallel calls", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const calls = yield* Effect.replicateEffect(
+        a.write("memory_add", { kind: "note", body: "x", idempotency_key: "k" }),
+        12,
+        { concurrency: "unbounded" }
+      )
+      assert.strictEqual(new Set(calls.map(({ output }) => output.entry.id)).size, 1)
+      assert.strictEqual(yield* countOf(a), 1)
+    })
+  )
+
+  it.effect("is not asked for", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const given = { kind: "note", body: "x" }
+      const first = yield* a.write("memory_add", given)
+      const second = yield* a.write("memory_add", given)
+      assert.deepStrictEqual([first.output.replayed, second.output.replayed], [false, false])
+      assert.strictEqual(yield* countOf(a), 2)
+    })
+  )
+
+  it.effect("is kept for seven days, and longer while somebody works on it", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const sql = yield* SqlClient.SqlClient
+      const sweep = Effect.provide(sweepOnce(sweeps), DatabaseClock.layerLocal)
+      const given = { kind: "note", body: "x", idempotency_key: "k" }
+      const isKept = Effect.map(a.write("memory_add", given), ({ output }) => output.replayed as boolean)
+      assert.isFalse(yield* isKept)
+      yield* TestClock.adjust(Duration.days(7))
+      yield* sweep
+      assert.isTrue(yield* isKept)
+      yield* TestClock.adjust("1 millis")
+      const locked = yield* Deferred.make<void>()
+      const over = yield* Deferred.make<void>()
+      const lock = sql`select 1 from idempotency_record where project_id = ${a.project_id}::uuid for update`.pipe(
+        Effect.andThen(Deferred.succeed(locked, undefined)),
+        Effect.andThen(Deferred.await(over)),
+        sql.withTransaction
+      )
+      const holder = yield* Effect.forkChild(lock)
+      yield* Deferred.await(locked)
+      yield* sweep
+      yield* Deferred.succeed(over, undefined)
+      yield* Fiber.join(holder)
+      assert.isTrue(yield* isKept)
+      yield* sweep
+      assert.isFalse(yield* isKept)
+    })
+  )
+})

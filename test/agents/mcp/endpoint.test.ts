@@ -1,0 +1,273 @@
+/** The endpoint of spec 4.8 as HTTP: origins, credentials, methods, bodies, rates. */
+import { assert, layer } from "@effect/vitest"
+import { Effect, Fiber } from "effect"
+import { SqlClient } from "effect/sql"
+import { Agent } from "../../support/agents/McpAgent.ts"
+import { send } from "../../support/network/Http.ts"
+import { instance, Service } from "../../support/service/Service.ts"
+
+const ping = { jsonrpc: "2.0", id: 1, method: "ping" }
+const accept = { accept: "application/json, text/event-stream" }
+
+layer(Service.layer)("the MCP endpoint", (it) => {
+  const agent = Effect.flatMap(Service, (service) => Agent.make(service))
+
+  for (const method of ["GET", "POST", "DELETE", "HEAD", "PUT"]) {
+    it.effect(`${method} without credential is the one generic 401, with where to get one`, () =>
+      Effect.gen(function* () {
+        const service = yield* Service
+        const answer = yield* send(`${service.url}/mcp`, { method, ...(method === "POST" ? { body: ping } : {}) })
+        assert.strictEqual(answer.status, 401)
+        const challenge = answer.headers.get("www-authenticate") ?? ""
+        assert.include(challenge, 'resource_metadata="http://127.0.0.1:8787/.well-known/oauth-protected-resource/mcp"')
+        assert.include(challenge, "scope=")
+      })
+    )
+  }
+
+  for (const method of ["GET", "DELETE", "HEAD", "PUT"]) {
+    it.effect(`${method} with a credential is 405, and Allow names POST`, () =>
+      Effect.gen(function* () {
+        const { token: bearer, url } = yield* agent
+        const answer = yield* send(`${url}/mcp`, { method, bearer })
+        assert.strictEqual(answer.status, 405)
+        assert.strictEqual(answer.headers.get("allow"), "POST")
+      })
+    )
+  }
+
+  it.effect("/mcp/ is the same endpoint", () =>
+    Effect.gen(function* () {
+      const { token: bearer, url } = yield* agent
+      const answer = yield* send(`${url}/mcp/`, { bearer, headers: accept, body: ping })
+      assert.strictEqual(answer.status, 200, answer.text)
+    })
+  )
+
+  it.effect("a foreign Origin is 403 before the credential is looked at", () =>
+    Effect.gen(function* () {
+      const { token, url } = yield* agent
+      for (const bearer of [token, undefined]) {
+        for (const origin of ["https://evil.example", "null", "http://127.0.0.1.evil.example"]) {
+          const answer = yield* send(`${url}/mcp`, { bearer, headers: { ...accept, origin }, body: ping })
+          assert.deepStrictEqual([answer.status, answer.code], [403, "origin_not_allowed"])
+          assert.isNull(answer.headers.get("access-control-allow-origin"))
+        }
+      }
+    })
+  )
+
+  it.effect("a loopback page may call a service on a loopback address, preflight before credential", () =>
+    Effect.gen(function* () {
+      const { token: bearer, url } = yield* agent
+      const origin = "http://localhost:6274"
+      const preflight = yield* send(`${url}/mcp`, {
+        method: "OPTIONS",
+        headers: {
+          origin,
+          "access-control-request-method": "POST",
+          "access-control-request-headers": "mcp-protocol-version"
+        }
+      })
+      assert.strictEqual(preflight.status, 204)
+      assert.include(preflight.headers.get("access-control-allow-headers")?.toLowerCase(), "mcp-protocol-version")
+      const answer = yield* send(`${url}/mcp`, { bearer, headers: { ...accept, origin }, body: ping })
+      assert.strictEqual(answer.headers.get("access-control-allow-origin"), origin)
+      const refused = yield* send(`${url}/mcp`, { headers: { origin }, body: ping })
+      assert.strictEqual(refused.status, 401)
+      assert.include(refused.headers.get("access-control-expose-headers"), "WWW-Authenticate")
+    })
+  )
+
+  it.effect("with SERVICE_ALLOWED_ORIGINS only the listed pages and the service's own may call", () =>
+    Effect.gen(function* () {
+      const { url } = yield* instance({ SERVICE_ALLOWED_ORIGINS: "https://app.example.com" })
+      const status = (origin: string) =>
+        Effect.map(send(`${url}/mcp`, { method: "OPTIONS", headers: { origin } }), (answer) => answer.status)
+      assert.strictEqual(yield* status("https://app.example.com"), 204)
+      assert.strictEqual(yield* status("http://127.0.0.1:8787"), 204)
+      assert.strictEqual(yield* status("http://localhost:6274"), 403)
+    })
+  )
+
+  it.effect("a body that is not application/json is 415", () =>
+    Effect.gen(function* () {
+      const { token: bearer, url } = yield* agent
+      const headers = { ...accept, "content-type": "text/plain" }
+      const answer = yield* send(`${url}/mcp`, { bearer, headers, body: JSON.stringify(ping) })
+      assert.deepStrictEqual([answer.status, answer.code], [415, "unsupported_media_type"])
+    })
+  )
+
+  it.effect("a body of 1 MiB is read, one byte more is 413, while /bridge keeps its own limit", () =>
+    Effect.gen(function* () {
+      const { token: bearer, url } = yield* agent
+      const sized = (bytes: number) => {
+        const body = JSON.stringify({ ...ping, params: { _meta: { x: "" } } })
+        return body.replace('"x":""', `"x":"${"a".repeat(bytes - body.length)}"`)
+      }
+      const post = (path: string, bytes: number) =>
+        send(url + path, { bearer, headers: { ...accept, "idempotency-key": "k" }, body: sized(bytes) })
+      assert.strictEqual((yield* post("/mcp", 1_048_576)).status, 200)
+      const large = yield* post("/mcp", 1_048_577)
+      assert.deepStrictEqual([large.status, large.code], [413, "payload_too_large"])
+      assert.strictEqual((yield* post("/bridge/v1/enrollment/challenges", 16 * 1024 + 1)).status, 413)
+    })
+  )
+
+  it.effect("a body that is no JSON is a parse error", () =>
+    Effect.gen(function* () {
+      const { token: bearer, url } = yield* agent
+      const answer = yield* send(`${url}/mcp`, { bearer, headers: accept, body: "{" })
+      assert.deepStrictEqual([answer.status, answer.body.error.code], [400, -32_700])
+      assert.strictEqual(answer.headers.get("cache-control"), "no-store")
+    })
+  )
+
+  it.effect("a body that is no UTF-8 is a parse error", () =>
+    Effect.gen(function* () {
+      const { token, url } = yield* agent
+      const answer = yield* Effect.promise(() =>
+        fetch(`${url}/mcp`, {
+          method: "POST",
+          headers: { ...accept, "content-type": "application/json", authorization: `Bearer ${token}` },
+          body: Buffer.from('{"jsonrpc":"2.0","id":"é","method":"ping"}', "latin1")
+        })
+      )
+      const { error } = yield* Effect.promise(() => answer.json() as Promise<any>)
+      assert.deepStrictEqual([answer.status, error.code], [400, -32_700])
+    })
+  )
+
+  it.effect("tools/list is one page: a cursor is invalid", () =>
+    Effect.gen(function* () {
+      for (const cursor of ["x", "", 5, null]) {
+        const { body } = yield* (yield* agent).post("tools/list", { cursor })
+        assert.strictEqual(body.error.code, -32_602)
+      }
+    })
+  )
+
+  it.effect("the protocol's own errors pass as they are", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const unknown = yield* a.post("no/such/method")
+      assert.deepStrictEqual([unknown.status, unknown.body.error.code], [404, -32_601])
+      const mismatch = yield* a.post("tools/list", {}, { "mcp-protocol-version": "2025-11-25" })
+      assert.deepStrictEqual([mismatch.status, mismatch.body.error.code], [400, -32_020])
+      const notification = yield* send(`${a.url}/mcp`, {
+        bearer: a.token,
+        headers: accept,
+        body: { jsonrpc: "2.0", method: "notifications/initialized" }
+      })
+      assert.deepStrictEqual([notification.status, notification.text], [202, ""])
+    })
+  )
+
+  it.effect("a subscription ends at once: nothing of this service changes, and no stream outlives its credential", () =>
+    Effect.gen(function* () {
+      const notifications = {
+        toolsListChanged: true,
+        promptsListChanged: true,
+        resourcesListChanged: true,
+        resourceSubscriptions: ["memory://x"]
+      }
+      const { status, text } = yield* (yield* agent).post("subscriptions/listen", { notifications })
+      const messages = text.split("\n\n").flatMap((event) => /^data: (.*)$/m.exec(event)?.slice(1) ?? [])
+      const [acknowledged, result, ...more] = messages.map((data) => JSON.parse(data))
+      assert.strictEqual(status, 200)
+      assert.strictEqual(acknowledged.method, "notifications/subscriptions/acknowledged")
+      assert.deepStrictEqual(acknowledged.params.notifications, {})
+      assert.strictEqual(result.result.resultType, "complete")
+      assert.deepStrictEqual(more, [])
+    })
+  )
+
+  it.effect("every answer carries a request id and is not stored", () =>
+    Effect.gen(function* () {
+      const { headers } = yield* (yield* agent).post("tools/list")
+      assert.match(headers.get("x-request-id") ?? "", /^[0-9a-f-]{36}$/)
+      assert.strictEqual(headers.get("cache-control"), "no-store")
+      assert.isNull(headers.get("mcp-session-id"))
+    })
+  )
+
+  for (const revision of ["2025-11-25", "2025-06-18", "2025-03-26"]) {
+    it.effect(`revision ${revision} is served without a session`, () =>
+      Effect.gen(function* () {
+        const { token: bearer, url } = yield* agent
+        const initialize = yield* send(`${url}/mcp`, {
+          bearer,
+          headers: accept,
+          body: {
+            jsonrpc: "2.0",
+            id: 1,
+            method: "initialize",
+            params: { protocolVersion: revision, capabilities: {}, clientInfo: { name: "t", version: "1" } }
+          }
+        })
+        assert.include(initialize.text, `"protocolVersion":"${revision}"`)
+        assert.isNull(initialize.headers.get("mcp-session-id"))
+        const listed = yield* send(`${url}/mcp`, {
+          bearer,
+          headers: { ...accept, "mcp-protocol-version": revision },
+          body: { jsonrpc: "2.0", id: 2, method: "tools/list" }
+        })
+        assert.include(listed.text, "memory_search")
+      })
+    )
+  }
+
+  it.effect("a batch of 2025-03-26 is answered, one of more than 50 messages refused", () =>
+    Effect.gen(function* () {
+      const { token: bearer, url } = yield* agent
+      const batch = (size: number) => Array.from({ length: size }, (_, id) => ({ ...ping, id }))
+      const answered = yield* send(`${url}/mcp`, { bearer, headers: accept, body: batch(3) })
+      assert.deepStrictEqual([answered.status, answered.text.match(/"result"/g)?.length], [200, 3])
+      const refused = yield* send(`${url}/mcp`, { bearer, headers: accept, body: batch(51) })
+      assert.deepStrictEqual([refused.status, refused.code], [400, "invalid_request"])
+    })
+  )
+
+  it.effect("who disconnects cancels what is under way", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const sql = yield* SqlClient.SqlClient
+      const task = yield* a.task("T")
+      // Within a transaction the activity is read once, unless it is forgotten.
+      const waiting = Effect.gen(function* () {
+        yield* sql`select pg_stat_clear_snapshot()`
+        const [row] = yield* sql<{ n: number }>`
+          select count(*)::int as n
+            from pg_stat_activity
+           where datname = current_database()
+             and wait_event_type = 'Lock'`
+        return row!.n
+      })
+      const hold = Effect.gen(function* () {
+        yield* sql`select 1 from task where id = ${task.id}::uuid for update`
+        const update = yield* Effect.forkChild(a.update(task, { title: "changed" }))
+        assert.strictEqual(yield* Effect.repeat(waiting, { until: (n) => n === 1, times: 5000 }), 1)
+        yield* Fiber.interrupt(update)
+        assert.strictEqual(yield* Effect.repeat(waiting, { until: (n) => n === 0, times: 1000 }), 0)
+      })
+      yield* sql.withTransaction(hold)
+      assert.strictEqual((yield* a.call("task_get", { id: task.id })).output.task.version, 1)
+    })
+  )
+
+  it.effect("a credential may make 500 calls at once, then it is told when to go on; another is not held up", () =>
+    Effect.gen(function* () {
+      const limited = yield* instance({ SERVICE_RATE_LIMITS: "on" })
+      const a = (yield* agent).at(limited)
+      const batch = Array.from({ length: 50 }, (_, id) => ({ ...ping, id }))
+      const post = send(`${a.url}/mcp`, { bearer: a.token, headers: accept, body: batch })
+      const statuses = yield* Effect.replicateEffect(post, 10)
+      assert.isTrue(statuses.every(({ status }) => status === 200))
+      const refused = yield* a.call("server_identity")
+      assert.deepStrictEqual([refused.answer.status, refused.code], [429, "rate_limited"])
+      assert.strictEqual(refused.answer.headers.get("retry-after"), "1")
+      assert.strictEqual((yield* (yield* agent).at(limited).call("server_identity")).answer.status, 200)
+    })
+  )
+})

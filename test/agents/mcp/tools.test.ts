@@ -1,0 +1,205 @@
+/** The tools as agents find them: spec 4.11, 7.4. */
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { Projects } from "../../../src/operator/projects/Projects.ts"
+import { Agent } from "../../support/agents/McpAgent.ts"
+import { Service } from "../../support/service/Service.ts"
+
+const names = [
+  "server_identity",
+  "continuity_context",
+  "memory_add",
+  "memory_get",
+  "memory_search",
+  "task_create",
+  "task_get",
+  "task_list",
+  "task_update",
+  "runtime_bootstrap_get",
+  "git_document_get"
+]
+const writing = ["memory_add", "task_create", "task_update"]
+
+layer(Service.layer)("the tools", (it) => {
+  const agent = (given: Parameters<typeof Agent.make>[1] = {}) =>
+    Effect.flatMap(Service, (service) => Agent.make(service, given))
+  const listed = (a: Agent) => Effect.map(a.post("tools/list"), ({ body }): Array<any> => body.result.tools)
+  const audited = (a: Agent) =>
+    SqlClient.SqlClient.use(
+      (sql) => sql<{ code: string; subject: any; count: number }>`
+      select code, subject, count from audit_event where project_id = ${a.project_id}::uuid and action = 'mcp.write'`
+    )
+
+  it.effect("a contributor finds the eleven tools of the specification", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(
+        (yield* listed(yield* agent())).map(({ name }) => name),
+        names
+      )
+    })
+  )
+
+  it.effect("a reader neither finds nor calls what writes", () =>
+    Effect.gen(function* () {
+      const reader = yield* agent({ role: "reader" })
+      assert.deepStrictEqual(
+        (yield* listed(reader)).map(({ name }) => name),
+        names.filter((name) => !writing.includes(name))
+      )
+      const called = yield* reader.write("memory_add", { kind: "note", body: "x" })
+      const unknown = yield* reader.call("no_such_tool")
+      assert.strictEqual(called.answer.text, unknown.answer.text)
+      assert.strictEqual(called.answer.body.error.code, -32_602)
+    })
+  )
+
+  it.effect("tools/list is smaller than 24 KiB", () =>
+    Effect.gen(function* () {
+      assert.isBelow(Buffer.byteLength((yield* (yield* agent()).post("tools/list")).text), 24 * 1024)
+    })
+  )
+
+  for (const name of names) {
+    it.effect(`${name} says what it is for, what it needs, where it ends, what it returns and how it fails`, () =>
+      Effect.gen(function* () {
+        const tool = (yield* listed(yield* agent())).find((one) => one.name === name)
+        assert.match(tool.description, /Required: |Optional: |No parameters/)
+        assert.match(tool.description, /project/)
+        assert.match(tool.description, /Returns /)
+        assert.match(tool.description, /Fails |an empty list|empty lists/)
+        for (const parameter of tool.inputSchema.required ?? []) assert.include(tool.description, parameter)
+        assert.isNotEmpty(tool.title)
+        assert.strictEqual(tool.annotations.readOnlyHint, !writing.includes(name))
+        assert.strictEqual(tool.inputSchema.additionalProperties, false)
+        assert.strictEqual(tool.outputSchema.type, "object")
+      })
+    )
+  }
+
+  it.effect("server_identity hides everything but what clients need", () =>
+    Effect.gen(function* () {
+      const a = yield* agent({ scopes: ["tasks:write"] })
+      const { output, text } = yield* a.call("server_identity")
+      assert.deepStrictEqual(output, {
+        resource: "http://127.0.0.1:8787/mcp",
+        instance_id: output.instance_id,
+        environment: "development",
+        service_revision: output.service_revision,
+        project: { id: a.project_id, name: "Test project" },
+        role: "contributor",
+        scopes: ["tasks:read", "tasks:write"],
+        write_context: {
+          resource: "http://127.0.0.1:8787/mcp",
+          instance_id: output.instance_id,
+          project_id: a.project_id
+        }
+      })
+      assert.notInclude(text, a.token)
+      assert.notMatch(text, /postgres/)
+    })
+  )
+
+  for (const [scope, tool] of [
+    ["context:read", "continuity_context"],
+    ["memory:read", "memory_search"],
+    ["memory:write", "memory_add"],
+    ["tasks:read", "task_list"],
+    ["tasks:write", "task_create"],
+    ["documents:read", "runtime_bootstrap_get"]
+  ] as const) {
+    it.effect(`${tool} without ${scope} is a 403 that names the scope`, () =>
+      Effect.gen(function* () {
+        const scopes = scope === "context:read" ? (["tasks:read"] as const) : (["context:read"] as const)
+        const { answer } = yield* (yield* agent({ scopes })).call(tool)
+        assert.deepStrictEqual([answer.status, answer.code], [403, "insufficient_scope"])
+        const challenge = answer.headers.get("www-authenticate") ?? ""
+        assert.include(challenge, 'error="insufficient_scope"')
+        assert.include(challenge, `scope="${scope}"`)
+        assert.include(challenge, "resource_metadata=")
+      })
+    )
+  }
+
+  for (const tool of writing) {
+    it.effect(`${tool} without write_context is refused before its arguments are read, and audited`, () =>
+      Effect.gen(function* () {
+        const a = yield* agent()
+        for (const given of [{}, { write_context: null }]) {
+          assert.strictEqual((yield* a.call(tool, { surprise: 1, ...given })).code, "write_context_required")
+        }
+        const rows = yield* audited(a)
+        assert.deepStrictEqual(
+          rows.map(({ code, count, subject }) => [code, subject.tool, count]),
+          [["write_context_required", tool, 2]]
+        )
+      })
+    )
+  }
+
+  it.effect("a write_context that is not exactly right changes nothing and is audited without what was sent", () =>
+    Effect.gen(function* () {
+      const a = yield* agent()
+      const right = a.write_context
+      const wrong = [
+        { ...right, project_id: "018f0000-0000-7000-8000-00000000beef" },
+        { ...right, instance_id: "another" },
+        { ...right, resource: `${right.resource}/` },
+        { ...right, extra: "beef" },
+        { resource: right.resource, instance_id: right.instance_id },
+        [],
+        "beef",
+        { ...right, project_id: [right.project_id] }
+      ]
+      for (const write_context of wrong) {
+        const { code, text } = yield* a.call("memory_add", { kind: "note", body: "x", write_context })
+        assert.strictEqual(code, "write_context_mismatch")
+        assert.notInclude(text, "beef")
+      }
+      assert.deepStrictEqual((yield* a.call("memory_search")).output.entries, [])
+      const rows = yield* audited(a)
+      assert.deepStrictEqual([rows[0]?.code, rows[0]?.count], ["write_context_mismatch", wrong.length])
+      assert.notInclude(JSON.stringify(rows), "beef")
+    })
+  )
+
+  it.effect("a failure is an error object as text, without structured content", () =>
+    Effect.gen(function* () {
+      const { result, text } = yield* (yield* agent()).call("memory_get", { id: "x" })
+      assert.isTrue(result.isError)
+      assert.notProperty(result, "structuredContent")
+      assert.deepStrictEqual(Object.keys(JSON.parse(text).error), ["code", "message"])
+    })
+  )
+
+  it.effect("a result is the same as text and as structured content", () =>
+    Effect.gen(function* () {
+      const { output, text } = yield* (yield* agent()).call("continuity_context")
+      assert.deepStrictEqual(JSON.parse(text), output)
+    })
+  )
+
+  it.effect("a disabled project answers like an unknown credential", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const a = yield* agent()
+      yield* Context.get(service.services, Projects).disable(a.project_id)
+      assert.strictEqual((yield* a.call("server_identity")).answer.status, 401)
+    })
+  )
+
+  it.effect("no exception text, SQL, path or secret appears when the database fails under a tool", () =>
+    Effect.gen(function* () {
+      const a = yield* agent()
+      const sql = yield* SqlClient.SqlClient
+      const broken = yield* Effect.acquireUseRelease(
+        sql`alter table memory_posting rename column tf to gone`,
+        () => a.write("memory_add", { kind: "note", body: "x" }),
+        () => Effect.orDie(sql`alter table memory_posting rename column gone to tf`)
+      )
+      assert.isTrue(broken.result.isError)
+      assert.include(["internal_error", "bridge_persistence_error"], broken.code)
+      assert.notMatch(broken.text, /tf|posting|insert|select|column|\/|Error:/)
+    })
+  )
+})

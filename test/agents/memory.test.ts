@@ -1,0 +1,151 @@
+/** Memory: spec 2.8, 4.11. */
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect } from "effect"
+import { TestClock } from "effect/testing"
+import { SqlClient } from "effect/sql"
+import { randomUUID } from "node:crypto"
+import { Memory } from "../../src/agents/memory/Memory.ts"
+import { Agent } from "../support/agents/McpAgent.ts"
+import { Service } from "../support/service/Service.ts"
+
+layer(Service.layer)("memory", (it) => {
+  const agent = Effect.flatMap(Service, (service) => Agent.make(service))
+  const countOf = (agent: Agent) =>
+    Effect.map(
+      SqlClient.SqlClient.use(
+        (sql) => sql<{ n: number }>`
+        select count(*)::int as n from memory_entry where project_id = ${agent.project_id}::uuid`
+      ),
+      ([row]) => row!.n
+    )
+
+  it.effect("an entry is found by its id as it was added", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const entry = yield* a.note("Body with\nlines", { title: "Title", tags: ["x", "x", "y"], session_ref: "s" })
+      const { output } = yield* a.call("memory_get", { id: entry.id })
+      assert.deepStrictEqual(output.entry, entry)
+      assert.deepStrictEqual(entry.tags, ["x", "y"])
+    })
+  )
+
+  it.effect("without title the first line of the body is the title", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const entry = yield* a.note(`\n  ${"ä".repeat(300)}\nsecond line`)
+      assert.isAtMost(Buffer.byteLength(entry.title), 200)
+      assert.match(entry.title, /^ä+…$/)
+    })
+  )
+
+  it.effect("an entry that supersedes another takes it out of use and keeps it readable", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const old = yield* a.note("The port is 8787")
+      const entry = yield* a.note("The port is 9090", { supersedes: old.id })
+      const { output } = yield* a.call("memory_get", { id: old.id })
+      assert.deepInclude(output.entry, { active: false, superseded_by: entry.id })
+      const found = yield* a.call("memory_search", { query: "port" })
+      assert.deepStrictEqual(
+        found.output.entries.map((hit: { id: string }) => hit.id),
+        [entry.id]
+      )
+    })
+  )
+
+  it.effect("a superseded entry is not superseded twice", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const old = yield* a.note("old")
+      yield* a.note("new", { supersedes: old.id })
+      const again = yield* a.write("memory_add", { kind: "note", body: "newer", supersedes: old.id })
+      assert.strictEqual(again.code, "memory_already_superseded")
+      assert.strictEqual(yield* countOf(a), 2)
+    })
+  )
+
+  it.effect("an unknown entry cannot be superseded", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const refused = yield* a.write("memory_add", { kind: "note", body: "new", supersedes: randomUUID() })
+      assert.strictEqual(refused.code, "memory_not_found")
+      assert.strictEqual(yield* countOf(a), 0)
+    })
+  )
+
+  it.effect("a task that does not exist is not named by an entry", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const refused = yield* a.write("memory_add", { kind: "note", body: "new", task_id: randomUUID() })
+      assert.strictEqual(refused.code, "task_not_found")
+      assert.strictEqual(yield* countOf(a), 0)
+    })
+  )
+
+  it.effect("of parallel successors of one entry one is added", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const old = yield* a.note("old")
+      const calls = yield* Effect.forEach(
+        Array.from({ length: 8 }, (_, index) => `new ${index}`),
+        (body) => a.write("memory_add", { kind: "note", body, supersedes: old.id }),
+        { concurrency: "unbounded" }
+      )
+      assert.strictEqual(calls.filter(({ output }) => output !== undefined).length, 1)
+      assert.isTrue(calls.every(({ code, output }) => output !== undefined || code === "memory_already_superseded"))
+    })
+  )
+
+  it.effect("the operator archives an entry, and a search no longer finds it", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const a = yield* agent
+      const entry = yield* a.note("pelican")
+      const memory = Context.get(service.services, Memory)
+      yield* memory.archive(a.project_id, entry.id)
+      yield* memory.archive(a.project_id, entry.id)
+      assert.deepStrictEqual((yield* a.call("memory_search", { query: "pelican" })).output.entries, [])
+      assert.deepStrictEqual((yield* a.call("memory_search")).output.entries, [])
+      assert.isFalse((yield* a.call("memory_get", { id: entry.id })).output.entry.active)
+    })
+  )
+
+  it.effect("the newest active entries are listed page by page, each once", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const added: Array<string> = []
+      for (let index = 0; index < 7; index += 1) {
+        yield* TestClock.adjust("1 second")
+        added.push((yield* a.note(`entry ${index}`)).id)
+      }
+      const seen: Array<string> = []
+      let cursor: string | undefined
+      do {
+        const { output } = yield* a.call("memory_search", { limit: 3, ...(cursor === undefined ? {} : { cursor }) })
+        seen.push(...output.entries.map((hit: { id: string }) => hit.id))
+        cursor = output.next_cursor
+      } while (cursor !== undefined)
+      assert.deepStrictEqual(seen, added.toReversed())
+    })
+  )
+
+  it.effect("a cursor of another query is refused", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      yield* a.note("one")
+      yield* a.note("two")
+      const { output } = yield* a.call("memory_search", { limit: 1 })
+      const other = yield* a.call("memory_search", { limit: 1, kind: "note", cursor: output.next_cursor })
+      assert.strictEqual(other.code, "cursor_invalid")
+    })
+  )
+
+  for (const cursor of ["", "!!!", "e30", Buffer.from('{"v":1,"k":["x"],"f":"y"}').toString("base64url")]) {
+    it.effect(`a made-up cursor is refused: ${cursor}`, () =>
+      Effect.gen(function* () {
+        const a = yield* agent
+        assert.strictEqual((yield* a.call("memory_search", { cursor })).code, "cursor_invalid")
+      })
+    )
+  }
+})

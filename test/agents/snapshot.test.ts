@@ -1,0 +1,90 @@
+/** The startup snapshot: spec 4.11, 8. */
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { TestClock } from "effect/testing"
+import { Agent } from "../support/agents/McpAgent.ts"
+import { Service } from "../support/service/Service.ts"
+
+layer(Service.layer)("continuity_context", (it) => {
+  const agent = Effect.flatMap(Service, (service) => Agent.make(service))
+
+  it.effect("an empty project has an empty snapshot", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const { output } = yield* a.call("continuity_context")
+      assert.deepInclude(output, { open_tasks: [], recent_memory: [], recent_receipts: [], truncated: false })
+      assert.deepStrictEqual(output.project, { id: a.project_id, name: "Test project" })
+    })
+  )
+
+  it.effect("what is at work comes first, then what is ready, then what waits", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const ready = yield* a.task("ready", { priority: 0 })
+      const waiting = yield* a.task("waiting", { priority: 0, depends_on: [ready.id] })
+      const atWork = yield* a.task("at work", { priority: 4 })
+      yield* a.update(atWork, { status: "in_progress" })
+      const done = yield* a.task("done")
+      yield* a.update(done, { status: "done" })
+      const { output } = yield* a.call("continuity_context")
+      assert.deepStrictEqual(
+        output.open_tasks.map(({ id }: { id: string }) => id),
+        [atWork.id, ready.id, waiting.id]
+      )
+    })
+  )
+
+  it.effect("a task in progress that nobody touched for 24 hours is stale", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      yield* a.update(yield* a.task("T"), { status: "in_progress" })
+      yield* TestClock.adjust("23 hours")
+      assert.isFalse((yield* a.call("continuity_context")).output.open_tasks[0].stale)
+      yield* TestClock.adjust("1 hour")
+      assert.isTrue((yield* a.call("continuity_context")).output.open_tasks[0].stale)
+    })
+  )
+
+  it.effect("decisions take the first half of the memory", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      yield* a.note("We use PostgreSQL", { kind: "decision" })
+      for (let index = 0; index < 20; index += 1) {
+        yield* TestClock.adjust("1 second")
+        yield* a.note(`note ${index}`)
+      }
+      const { output } = yield* a.call("continuity_context")
+      assert.strictEqual(output.recent_memory[0].kind, "decision")
+      assert.lengthOf(output.recent_memory, 15)
+      assert.strictEqual(output.omitted.memory, 6)
+    })
+  )
+
+  for (const max_bytes of [4096, 10_000, 24_576, 49_152]) {
+    it.effect(`a full project fits into ${max_bytes} bytes, ids whole and the rest counted`, () =>
+      Effect.gen(function* () {
+        const a = yield* agent
+        for (let index = 0; index < 25; index += 1) {
+          const task = yield* a.task(`Task ${index} ${"ü".repeat(90)}`, { body: "猫".repeat(index * 50) })
+          yield* a.note('\u0001"\\ “”'.repeat(1 + index * 20))
+          if (index % 2 === 0) {
+            const summary = "s".repeat(1 + index * 100)
+            yield* a.update(task, { receipt: { session_ref: "s", worker: "w", outcome: "progress", summary } })
+          }
+        }
+        const { output, text } = yield* a.call("continuity_context", { max_bytes })
+        assert.isAtMost(Buffer.byteLength(text), max_bytes)
+        assert.strictEqual(output.bytes, Buffer.byteLength(text))
+        assert.isAbove(Buffer.byteLength(text), max_bytes < 25_000 ? max_bytes - 2500 : 20_000)
+        assert.isTrue(output.truncated)
+        assert.deepStrictEqual(
+          [output.omitted.tasks, output.omitted.memory, output.omitted.receipts],
+          [25 - output.open_tasks.length, 25 - output.recent_memory.length, 13 - output.recent_receipts.length]
+        )
+        for (const { id } of [...output.open_tasks, ...output.recent_memory, ...output.recent_receipts]) {
+          assert.match(id, /^[0-9a-f-]{36}$/)
+        }
+      })
+    )
+  }
+})

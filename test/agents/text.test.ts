@@ -1,0 +1,98 @@
+/** Whatever is sent as text: a clear refusal or the text itself, never a failure of the service. */
+import { assert, layer } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { randomBytes } from "node:crypto"
+import { format, type TokenKind, kinds } from "../../src/platform/crypto/Tokens.ts"
+import { Agent } from "../support/agents/McpAgent.ts"
+import { Service } from "../support/service/Service.ts"
+import { send } from "../support/network/Http.ts"
+
+const lines = ["memory_add title", "memory_add session_ref", "task_create title", "task_list assignee"]
+const prose = ["memory_add body", "memory_search query", "task_create body"]
+
+layer(Service.layer)("text", (it) => {
+  const agent = Effect.flatMap(Service, (service) => Agent.make(service))
+  const perform = (a: Agent, field: string, text: string) => {
+    const [tool, name] = field.split(" ") as [string, string]
+    if (tool === "memory_add") return a.write(tool, { kind: "note", body: "b", [name]: text })
+    return tool === "task_create" ? a.write(tool, { title: "t", [name]: text }) : a.call(tool, { [name]: text })
+  }
+
+  for (const field of [...lines, ...prose]) {
+    it.effect(`${field} refuses a whole token of this service and names its kind, not the token`, () =>
+      Effect.gen(function* () {
+        const a = yield* agent
+        for (const kind of Object.keys(kinds) as Array<TokenKind>) {
+          const token = Redacted.value(format(kind, randomBytes(32)))
+          const { code, text } = yield* perform(a, field, `see ${token}.`)
+          assert.strictEqual(code, "invalid_request")
+          assert.include(text, kinds[kind])
+          assert.notInclude(text, token)
+        }
+      })
+    )
+    it.effect(`${field} takes a prefix of ours as ordinary text`, () =>
+      Effect.gen(function* () {
+        const { code } = yield* perform(yield* agent, field, "tokens begin with spt_ or sbt_")
+        assert.isUndefined(code)
+      })
+    )
+  }
+
+  it.effect("limits are bytes of UTF-8 after normalisation", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      assert.strictEqual(
+        (yield* a.write("memory_add", { kind: "note", body: "ä".repeat(8193) })).code,
+        "invalid_request"
+      )
+      const decomposed = "a\u0308".repeat(8192)
+      assert.strictEqual((yield* a.note(decomposed)).body, "ä".repeat(8192))
+    })
+  )
+
+  it.effect("an unknown parameter is refused without repeating its name", () =>
+    Effect.gen(function* () {
+      const { code, details, text } = yield* (yield* agent).call("memory_get", { id: "x", surprise: 1 })
+      assert.strictEqual(code, "invalid_request")
+      assert.strictEqual(details.reason, "Unknown parameter; known: id")
+      assert.notInclude(text, "surprise")
+    })
+  )
+
+  const raw = (a: Agent, body: string) =>
+    send(`${a.url}/mcp`, {
+      bearer: a.token,
+      headers: { accept: "application/json, text/event-stream", "content-type": "application/json" },
+      body
+    })
+  const legacy = (args: string) =>
+    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"memory_get","arguments":${args}}}`
+
+  it.effect("100,000 nested arrays are a parse error", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const deep = "[".repeat(100_000) + "]".repeat(100_000)
+      for (const body of [deep, legacy(`{"id":${deep}}`)]) {
+        const answer = yield* raw(a, body)
+        assert.deepStrictEqual([answer.status, answer.body.error.code], [400, -32_700])
+      }
+    })
+  )
+
+  for (const args of [
+    '{"__proto__":{"id":"x"}}',
+    '{"id":"x","__proto__":{"polluted":true}}',
+    '{"id":1e400}',
+    '{"id":"x","constructor":{"prototype":{"polluted":true}}}'
+  ]) {
+    it.effect(`arguments ${args} are refused`, () =>
+      Effect.gen(function* () {
+        const answer = yield* raw(yield* agent, legacy(args))
+        assert.strictEqual(answer.status, 200, answer.text)
+        assert.match(answer.text, /invalid_request|memory_not_found/)
+        assert.notProperty({}, "polluted")
+      })
+    )
+  }
+})

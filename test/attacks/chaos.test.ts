@@ -1,0 +1,25 @@
+import { assert, describe, it } from "@effect/vitest"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { readdirSync } from "node:fs"
+import { join } from "node:path"
+import { text } from "node:stream/consumers"
+
+const folder = join(import.meta.dirname, "chaos")
+// The slice of the races is the folder of that name.
+const scripts = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((file) =>
+  /^(?!parts|requests.races).+[/\\].+\.ts$/.test(file)
+)
+
+describe("a slice of each chaos script", () => {
+  for (const file of scripts)
+    it(`sees no violation: ${file}`, { timeout: 180_000 }, async () => {
+      const script = spawn(process.execPath, [join(folder, file)], {
+        env: { ...process.env, SLICE: "1" },
+        stdio: ["ignore", "pipe", "inherit"]
+      })
+      const [line, [code]] = await Promise.all([text(script.stdout), once(script, "exit")])
+      assert.deepStrictEqual(JSON.parse(line).violations, [], line)
+      assert.strictEqual(code, 0)
+    })
+})

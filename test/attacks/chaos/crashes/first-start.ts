@@ -1,0 +1,81 @@
+/**
+ * The first start is killed with -9 at a random moment, with everything that it had begun or without (reliability: R9).
+ *
+ * The next start makes a database, within ten seconds, and serves.
+ */
+import { Effect } from "effect"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { existsSync, mkdirSync } from "node:fs"
+import { join } from "node:path"
+import { admin, chaos, draw, freePort, percentile, scratch, server, size, sliced } from "../harness.ts"
+
+const kills = size(5, 2)
+const bound = sliced ? Infinity : 10_000
+
+const starts: Array<number> = []
+const found: Array<string> = []
+
+const undisturbed = Effect.gen(function* () {
+  const start = performance.now()
+  yield* server(yield* scratch)
+  return performance.now() - start
+})
+
+chaos(
+  "first-start",
+  () => ({ starts }),
+  Effect.gen(function* () {
+    const violations: Array<string> = []
+    /** How long a start takes that nobody kills: the moments are drawn from it. */
+    const [from, to] = [150, yield* Effect.scoped(undisturbed)]
+    for (let n = 0; n < kills; n++) {
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          const folder = yield* scratch
+          const data = join(folder, "data")
+          mkdirSync(data, { mode: 0o711 })
+          const child = spawn(process.execPath, [join(import.meta.dirname, "../../../../src/main.ts")], {
+            detached: true,
+            stdio: "ignore",
+            env: {
+              PATH: process.env["PATH"],
+              SERVICE_DATA_DIR: data,
+              SERVICE_PORT: String(yield* Effect.promise(freePort)),
+              SERVICE_LOG_LEVEL: "Fatal"
+            }
+          })
+          yield* Effect.sleep(from + ((n + draw()) / kills) * (to - from))
+          // PostgreSQL's setup belongs to the group; the server that it starts at last does not.
+          process.kill(n % 2 === 0 ? -child.pid! : child.pid!, "SIGKILL")
+          yield* Effect.promise(() => once(child, "exit"))
+          found.push(stage(data))
+          const start = performance.now()
+          const one = yield* server(folder)
+          starts.push(Math.round(performance.now() - start))
+          const { project_id } = yield* admin(folder, "create-project", "--name", "After")
+          const { items } = yield* admin(folder, "list-projects")
+          if (items.length !== 1 || items[0].project_id !== project_id) violations.push(`not one project at ${one.url}`)
+        })
+      )
+    }
+    const slowest = Math.max(...starts)
+    if (slowest > bound) violations.push(`a start took ${slowest} ms`)
+    return {
+      figures: {
+        kills,
+        undisturbed_ms: to,
+        killed_at: found,
+        median_start_ms: percentile(starts, 0.5),
+        slowest_start_ms: slowest
+      },
+      violations
+    }
+  })
+)
+
+const stage = (data: string) => {
+  if (existsSync(join(data, "postgres/postmaster.pid"))) return "its server ran"
+  if (existsSync(join(data, "postgres"))) return "it was made"
+  return existsSync(join(data, "secrets.env")) ? "being made" : "nothing was there"
+}

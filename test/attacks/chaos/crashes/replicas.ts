@@ -1,0 +1,158 @@
+/**
+ * One of two replicas is killed ten times while 50 Bridges rotate 2,000 times (reliability: R1, R2).
+ *
+ * At the end each Bridge works with the one active token it has, nothing is pending, and nobody needed a new credential. On
+ * the way the invariants held whenever somebody looked, and what each Bridge and its onlooker were answered is what one
+ * careful service could have answered, one request after the other.
+ */
+import { Effect } from "effect"
+import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
+import { join } from "node:path"
+import { violatedInvariants } from "../../../support/attacks/Invariants.ts"
+import {
+  admin,
+  balancer,
+  beside,
+  bridge,
+  chaos,
+  draw,
+  operator,
+  percentile,
+  rowsOf,
+  scratch,
+  server,
+  size,
+  until,
+  wire
+} from "../harness.ts"
+import { makeHistory } from "../parts/History.ts"
+
+const bridges = size(50, 10)
+const rotations = size(2000, 100)
+const kills = size(10, 2)
+
+const millis: Array<number> = []
+const starts: Array<number> = []
+
+chaos(
+  "replicas",
+  () => ({ rotations: millis.length, kills: starts.length, requests_without_answer: wire.lost }),
+  Effect.gen(function* () {
+    const folder = yield* scratch
+    const replicas = [yield* server(folder), yield* server(folder)]
+    const base_url = yield* balancer(replicas.map(({ port }) => port))
+    const { credentials, project_id } = yield* operator(folder, bridges)
+    const violations: Array<string> = []
+
+    const { sql } = yield* beside(folder, replicas[0]!)
+    const histories = credentials.map(() => makeHistory())
+    const names = credentials.map((_, index) => `bridge-${index}`)
+    const fleet = yield* Effect.forEach(
+      credentials,
+      Effect.fnUntraced(function* (credential, index) {
+        const name = names[index]!
+        const identity = { project_id, bridge_id: name, device_id: "chaos", display_name: name }
+        const history = histories[index]!
+        const one = yield* bridge(join(folder, "states", name), history.watch)
+        yield* one.enroll({ base_url, identity, credential })
+        history.begin(yield* one.token)
+        return one
+      }),
+      { concurrency: 8 }
+    )
+
+    const asked = new Map<string, number>()
+    const from = performance.now()
+    const life = (one: (typeof fleet)[number], name: string) =>
+      Effect.gen(function* () {
+        while (millis.length < rotations) {
+          const start = performance.now()
+          yield* one.rotate
+          millis.push(performance.now() - start)
+        }
+      }).pipe(
+        Effect.catch(({ _tag }) =>
+          Effect.sync(() => {
+            asked.set(_tag, (asked.get(_tag) ?? 0) + 1)
+            violations.push(`${name} is stranded: ${_tag}`)
+          })
+        )
+      )
+
+    /** Somebody else shows one of the Bridge's tokens now and then. */
+    const onlooking = Effect.forEach(
+      histories,
+      ({ secret, watch }) =>
+        Effect.gen(function* () {
+          yield* Effect.sleep(size(500, 200) + draw() * 500)
+          const request = HttpClientRequest.get(`${base_url}/bridge/v1/tokens/self`).pipe(
+            HttpClientRequest.bearerToken(secret(draw()))
+          )
+          yield* Effect.ignore(watch(HttpClient.execute(request).pipe(Effect.provide(FetchHttpClient.layer)), request))
+        }).pipe(Effect.forever),
+      { concurrency: "unbounded" }
+    )
+    const brokenOnTheWay = new Set<string>()
+    let looks = 0
+    const sampling = Effect.gen(function* () {
+      for (const { broken } of yield* violatedInvariants(sql)) brokenOnTheWay.add(`not so: ${broken}`)
+      looks++
+      yield* Effect.sleep("100 millis")
+    }).pipe(Effect.forever)
+
+    const killing = Effect.gen(function* () {
+      while (starts.length < kills) {
+        const due = ((starts.length + 0.5) / kills) * rotations
+        yield* until(`${due} rotations`, () => millis.length >= due || violations.length >= bridges)
+        yield* Effect.sleep(draw() * 50)
+        starts.push(yield* replicas[draw() < 0.5 ? 0 : 1]!.killAndRestart)
+      }
+    })
+    yield* Effect.raceFirst(
+      Effect.all([Effect.forEach(fleet, (one, index) => life(one, names[index]!), { concurrency: bridges }), killing], {
+        concurrency: 2
+      }),
+      Effect.all([onlooking, sampling], { concurrency: 2 })
+    )
+    const seconds = (performance.now() - from) / 1000
+
+    const cannotWork = (index: number) => (failure: { readonly _tag: string }) =>
+      Effect.sync(() => void violations.push(`${names[index]} cannot work: ${failure._tag}`))
+    yield* Effect.forEach(fleet, ({ status }, index) => status.pipe(Effect.asVoid, Effect.catch(cannotWork(index))), {
+      concurrency: 8
+    })
+    const states = (yield* rowsOf(folder, "bridge_token")).map(({ state }) => state)
+    const active = states.filter((state) => state === "active").length
+    if (active !== bridges) violations.push(`${active} active tokens for ${bridges} Bridges`)
+    if (states.includes("pending")) violations.push("a successor is pending still")
+    const { items } = yield* admin(folder, "list-bridge-enrollment-credentials", "--project", project_id)
+    if (items.length !== bridges) violations.push(`${items.length} credentials for ${bridges} Bridges`)
+
+    const judged = performance.now()
+    for (const [index, history] of histories.entries()) {
+      violations.push(...history.violations)
+      if (!history.isLinearizable()) violations.push(`the history of ${names[index]} has no order`)
+    }
+    const calls = histories.flatMap(({ calls }) => calls)
+
+    return {
+      figures: {
+        bridges,
+        rotations: millis.length,
+        kills: starts.length,
+        requests_without_answer: wire.lost,
+        rotations_per_second: Math.round(millis.length / seconds),
+        p50_ms: Math.round(percentile(millis, 0.5)),
+        p99_ms: Math.round(percentile(millis, 0.99)),
+        slowest_restart_ms: Math.max(...starts),
+        active_tokens: active,
+        stranded: asked.size,
+        calls_judged: calls.length,
+        of_them_unanswered: calls.filter(({ outcome }) => outcome === undefined).length,
+        judged_ms: Math.round(performance.now() - judged),
+        looks_at_the_rows: looks
+      },
+      violations: [...brokenOnTheWay, ...violations]
+    }
+  })
+)

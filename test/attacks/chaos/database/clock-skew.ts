@@ -1,0 +1,177 @@
+/**
+ * Three replicas, of which one is ten minutes ahead and one ten minutes behind (reliability: R11).
+ *
+ * Whatever has an end is made at one of them, and used at another shortly before or after that end: a challenge, a
+ * Bridge's token, a rotation, a code, an access token, a refresh token, a project token. The clock of the database decides:
+ * none lives longer, none ends earlier.
+ */
+import { Duration, Effect, Option } from "effect"
+import { join } from "node:path"
+import { pathToFileURL } from "node:url"
+import { exchange, makeToken, obtainCode, refresh, signIn } from "../../../support/agents/Agent.ts"
+import { Bridge } from "../../../support/bridges/Bridge.ts"
+import type { Answer } from "../../../support/network/Http.ts"
+import { Agent } from "../../../support/agents/McpAgent.ts"
+import { tokens } from "../../../support/bridges/Tokens.ts"
+import { beside, chaos, draw, scratch, server, size } from "../harness.ts"
+
+const skews = { right: 0, ahead: 600_000, behind: -600_000 }
+/** Of each kind, made at each replica. */
+const each = size(7, 1)
+/** How well a process knows the clock of the database, in milliseconds: half of what a busy machine takes to answer. */
+const tolerance = size(300, 1000)
+
+const settings = {
+  SERVICE_BASE_URL: "http://127.0.0.1:8787",
+  SERVICE_LOG_LEVEL: "Info",
+  SERVICE_BRIDGE_CHALLENGE_TTL_SECONDS: "3",
+  SERVICE_BRIDGE_TOKEN_TTL_SECONDS: "6",
+  SERVICE_BRIDGE_ROTATION_TTL_SECONDS: "3",
+  SERVICE_OAUTH_CODE_TTL_SECONDS: "3",
+  SERVICE_OAUTH_ACCESS_TTL_SECONDS: "3",
+  SERVICE_OAUTH_REFRESH_IDLE_TTL_SECONDS: "3"
+}
+
+interface At {
+  readonly url: string
+}
+
+interface Kind {
+  readonly seconds: number
+  /** Once it has ended. */
+  readonly refusal: string
+  /** Makes one at a replica; what comes back uses it at another. */
+  readonly make: (at: At) => Effect.Effect<(at: At) => Effect.Effect<Answer>, unknown>
+}
+
+let used = 0
+let ended = 0
+
+chaos(
+  "clock-skew",
+  () => ({ used, ended }),
+  Effect.gen(function* () {
+    const folder = yield* scratch
+    const replicas = yield* Effect.forEach(Object.entries(skews), ([name, by]) =>
+      Effect.map(
+        server(folder, {
+          ...settings,
+          NODE_OPTIONS: `--import ${pathToFileURL(join(import.meta.dirname, "../parts/Skew.mjs"))}`,
+          CHAOS_SKEW_MS: String(by)
+        }),
+        (one) => ({ name, by, ...one })
+      )
+    )
+    const on = yield* beside(folder, replicas[0]!, settings)
+    const violations: Array<string> = []
+
+    const databaseTime = Effect.map(
+      on.sql<{ readonly at: number }>`select extract(epoch from clock_timestamp())::float8 * 1000 as at`,
+      ([row]) => row!.at
+    ).pipe(Effect.orDie)
+
+    const enrolled = (at: At) => Effect.flatMap(Bridge.make(on), (bridge) => bridge.enroll(at))
+    const knocking = (token: string) => (at: At) =>
+      new Agent({ url: at.url, token, project_id: "", write_context: undefined as never }).post("tools/list")
+    const kinds: Readonly<Record<string, Kind>> = {
+      challenge: {
+        seconds: 3,
+        refusal: "enrollment_challenge_expired",
+        make: Effect.fnUntraced(function* (at) {
+          const bridge = yield* Bridge.make(on)
+          const challenge = yield* bridge.askChallenge(at)
+          return (at) => bridge.prove(at, challenge)
+        })
+      },
+      "Bridge token": {
+        seconds: 6,
+        refusal: "bridge_token_expired",
+        make: (at) => Effect.map(enrolled(at), (token) => (at) => tokens(at).self(token))
+      },
+      rotation: {
+        seconds: 3,
+        refusal: "bridge_rotation_expired",
+        make: Effect.fnUntraced(function* (at) {
+          const { body } = yield* tokens(at).prepare(yield* enrolled(at))
+          return (at) => tokens(at).confirm(body.successor_token, body.rotation_id)
+        })
+      },
+      code: {
+        seconds: 3,
+        refusal: "invalid_grant",
+        make: Effect.fnUntraced(function* (at) {
+          const { client_id, code, verifier } = yield* obtainCode({ ...on, ...at })
+          return (at) => exchange(at, { client_id, code, code_verifier: verifier })
+        })
+      },
+      "access token": {
+        seconds: 3,
+        refusal: "401",
+        make: (at) => Effect.map(signIn({ ...on, ...at }), ({ access_token }) => knocking(access_token))
+      },
+      "refresh token": {
+        seconds: 3,
+        refusal: "invalid_grant",
+        make: (at) =>
+          Effect.map(
+            signIn({ ...on, ...at }),
+            ({ client_id, refresh_token }) =>
+              (at) =>
+                refresh(at, { client_id, refresh_token })
+          )
+      },
+      "project token": {
+        seconds: 3,
+        refusal: "401",
+        make: () => Effect.map(makeToken(on, { ttl: Option.some(Duration.seconds(3)) }), ({ token }) => knocking(token))
+      }
+    }
+
+    /** Its end is known up to the time that its making took. */
+    const one = Effect.fnUntraced(function* (
+      name: string,
+      { make, refusal, seconds }: Kind,
+      made: number,
+      turn: number
+    ) {
+      const [here, there] = [replicas[made]!, replicas[(made + turn + 1) % 3]!]
+      const earliest = (yield* databaseTime) + seconds * 1000
+      const use = yield* make(here)
+      const latest = (yield* databaseTime) + seconds * 1000
+      // As near to the end as can be judged, before or after it in turns.
+      const near = 100 + draw() * 400
+      const due = turn % 2 === 0 ? earliest - tolerance - near : latest + tolerance + near
+      yield* Effect.sleep(Math.max(0, due - (yield* databaseTime)))
+      const before = yield* databaseTime
+      const { body, code, headers, status } = yield* use(there)
+      const after = yield* databaseTime
+      used++
+      const said = status < 300 ? "good" : (code ?? (typeof body?.error === "string" ? body.error : `${status}`))
+      const which = `a ${name}, made ${here.name}, used ${there.name}`
+      if (after < earliest - tolerance && said !== "good") violations.push(`${which}: ${said}, before its end`)
+      if (before > latest + tolerance) {
+        ended++
+        if (said !== refusal && `${status}` !== refusal) violations.push(`${which}: ${said}, after its end`)
+      }
+      const told = Date.parse(headers.get("date") ?? "")
+      if (!(told >= before - 1000 - tolerance && told <= after + tolerance))
+        violations.push(`${there.name}: Date is ${told - after} ms off`)
+    })
+    const all = Object.entries(kinds).flatMap(([name, kind]) =>
+      replicas.flatMap((_, made) => Array.from({ length: 2 * each }, (_, turn) => one(name, kind, made, turn)))
+    )
+    yield* Effect.all(all, { concurrency: 24, discard: true }).pipe(Effect.orDie)
+
+    for (const { by, name, said } of replicas) {
+      const stamps = said
+        .flatMap((line) => /"timestamp":"([^"]+)"/.exec(line)?.slice(1) ?? [])
+        .map((at) => Date.parse(at))
+      const off = stamps.at(-1)! - Date.now()
+      if (!(Math.abs(off - by) < 300_000))
+        violations.push(`the clock of the replica ${name} is ${off} ms off, not ${by}`)
+    }
+    if (ended === 0 || ended === used) violations.push("only one side of the ends was looked at")
+
+    return { figures: { kinds: Object.keys(kinds).length, used, after_the_end: ended, skews, tolerance }, violations }
+  })
+)

@@ -1,0 +1,262 @@
+/**
+ * Bridges that rotate and agents that write, all at once, for as long as they are let; every mutation is noted before it
+ * is sent and after it was acknowledged.
+ *
+ * A mutation that was told to come again, or had no answer, is sent again exactly as it was until it is answered: so at
+ * the end each has happened once, and what was acknowledged is there. `settled` asks the database whether that is so.
+ */
+import { Effect, Fiber, Ref } from "effect"
+import type { SqlClient } from "effect/sql"
+import { createHash } from "node:crypto"
+import { Agent, type Called, type Instance as ForAgents } from "../../../support/agents/McpAgent.ts"
+import { Bridge, type Instance as ForBridges, makeProject } from "../../../support/bridges/Bridge.ts"
+import { type Answer, send } from "../../../support/network/Http.ts"
+import { violatedInvariants } from "../../../support/attacks/Invariants.ts"
+import { awaiting, draw, type Ledger } from "../harness.ts"
+
+export type On = ForAgents & ForBridges
+
+/** What a request was answered, and when that was (milliseconds of this process). */
+interface Exchange {
+  readonly at: number
+  readonly millis: number
+  readonly outcome: string
+}
+
+const passing = new Set(["503 bridge_persistence_error", "no answer"])
+
+/** `other` outcomes than success, 503 and no answer are violations. */
+export const makeLoad = Effect.fnUntraced(function* (
+  on: On,
+  { note, noted }: Ledger,
+  size: { readonly bridges: number; readonly agents: number }
+) {
+  const exchanges: Array<Exchange> = []
+  const violations: Array<string> = []
+  let acknowledgements = 0
+  const stopping = yield* Ref.make(false)
+  const project_id = yield* makeProject(on)
+  const fleet = yield* Effect.forEach(
+    Array.from({ length: size.bridges }),
+    () =>
+      Effect.flatMap(Bridge.make(on, { project_id }), (bridge) =>
+        Effect.map(bridge.enroll(on), (token) => ({ bridge, token }))
+      ),
+    { concurrency: 4 }
+  )
+  const agents = yield* Effect.forEach(Array.from({ length: size.agents }), () => Agent.make(on, { project_id }))
+
+  /** One request until it is answered; undefined where the answer is no success, which is noted as a violation. */
+  const insist = <A>(what: string, request: Effect.Effect<A>, outcomeOf: (of: A) => string) =>
+    awaiting(`an answer to ${what}`, asking(what, request, outcomeOf))
+  const asking = Effect.fnUntraced(function* <A>(
+    what: string,
+    request: Effect.Effect<A>,
+    outcomeOf: (of: A) => string
+  ) {
+    for (;;) {
+      const began = performance.now()
+      const answer = yield* request.pipe(
+        Effect.timeout("15 seconds"),
+        Effect.catchCause(() => Effect.undefined)
+      )
+      const outcome = answer === undefined ? "no answer" : outcomeOf(answer)
+      exchanges.push({ at: began, millis: performance.now() - began, outcome })
+      if (passing.has(outcome)) {
+        yield* Effect.sleep(50 + draw() * 50)
+        continue
+      }
+      if (/^20\d$/.test(outcome)) return answer
+      violations.push(`${what} was answered ${outcome}`)
+      return undefined
+    }
+  })
+
+  /** A mutation: noted, insisted on, noted again with what its answer names. */
+  const mutate = Effect.fnUntraced(function* <A>(
+    what: string,
+    request: Effect.Effect<A>,
+    outcomeOf: (of: A) => string,
+    named: (of: A) => string
+  ) {
+    yield* note("intent", what)
+    const answer = yield* insist(what, request, outcomeOf)
+    if (answer === undefined) return
+    yield* note("ack", `${what} ${named(answer)}`)
+    acknowledgements++
+    return answer
+  })
+
+  const again = <E, R>(turn: (n: number) => Effect.Effect<unknown, E, R>) =>
+    Effect.gen(function* () {
+      for (let n = 0; !(yield* Ref.get(stopping)); n++) yield* turn(n)
+    })
+
+  const rotating = (one: { readonly bridge: Bridge; token: string }, index: number) => {
+    const at = (path: string, ask: Parameters<typeof send>[1]) => send(`${on.url}/bridge/v1/tokens/${path}`, ask)
+    return again((n) =>
+      Effect.gen(function* () {
+        const key = `bridge-rotate-${index}-${n}`
+        const prepared = yield* mutate(
+          `prepare ${index} ${n}`,
+          at("rotate/prepare", { bearer: one.token, key }),
+          httpOutcome,
+          ({ body }) => body.rotation_id
+        )
+        if (prepared === undefined) return yield* Ref.set(stopping, true)
+        const { rotation_id, successor_token } = prepared.body
+        const end = n % 8 === 7 ? "abort" : "confirm"
+        yield* mutate(
+          `${end} ${index} ${n}`,
+          at(`rotate/${end}`, { bearer: successor_token, key, body: { rotation_id } }),
+          httpOutcome,
+          () => rotation_id
+        )
+        if (end === "confirm") one.token = successor_token
+        yield* insist(`self ${index} ${n}`, at("self", { method: "GET", bearer: one.token }), httpOutcome)
+      })
+    )
+  }
+
+  const writing = (agent: Agent, index: number) =>
+    again((n) =>
+      Effect.gen(function* () {
+        const name = `${index} ${n}`
+        const write = (tool: string, what: string, given: Readonly<Record<string, unknown>>) =>
+          mutate(
+            what,
+            agent.write(tool, { ...given, idempotency_key: what.replaceAll(" ", "-") }),
+            toolOutcome,
+            ({ output }) => (output.entry ?? output.task).id
+          )
+        yield* write("memory_add", `note ${name}`, { kind: "note", body: `note ${name}` })
+        const created = yield* write("task_create", `task ${name}`, { title: `task ${name}` })
+        if (created === undefined) return yield* Ref.set(stopping, true)
+        const receipt = {
+          session_ref: `session ${name}`,
+          worker: "chaos",
+          outcome: "progress",
+          summary: `done ${name}`
+        }
+        const { id, version } = created.output.task
+        yield* write("task_update", `update ${name}`, {
+          id,
+          expected_version: version,
+          status: "in_progress",
+          assignee: "chaos",
+          receipt
+        })
+      })
+    )
+
+  const run = Effect.asVoid(
+    Effect.all([...fleet.map(rotating), ...agents.map(writing)], { concurrency: "unbounded", discard: true })
+  )
+
+  /** What was acknowledged, by the kind of mutation: the ids that the answers named. */
+  const acknowledged = (acks = noted("ack")) => {
+    const found = new Map<string, Array<string>>()
+    for (const line of acks) {
+      const [kind, , , id] = line.split(" ") as [string, string, string, string]
+      const ids = found.get(kind)
+      if (ids === undefined) found.set(kind, [id])
+      else ids.push(id)
+    }
+    return found
+  }
+
+  /** Notes every sentence that the rows break, if at least these were acknowledged and at most these were meant by then. */
+  const present = Effect.fnUntraced(function* (
+    sql: SqlClient.SqlClient,
+    acks = noted("ack"),
+    intended: ReadonlySet<string> = new Set(noted("intent"))
+  ) {
+    const known = acknowledged(acks)
+    const ids = (kind: string) => known.get(kind) ?? []
+    const missing = Effect.fnUntraced(function* (sentence: string, wanted: ReadonlyArray<string>, rows: Ids) {
+      const there = new Set((yield* rows).map(({ id }) => id))
+      const lost = wanted.filter((id) => !there.has(id))
+      if (lost.length > 0) violations.push(`${lost.length} of ${wanted.length} ${sentence}: ${lost[0]}`)
+    })
+    const rotations = (state: string): Ids => sql`
+      select rotation_id::text as id
+        from bridge_rotation r
+        join audit_event e on e.subject ->> 'rotation_id' = r.rotation_id::text and e.action = ${`bridge.rotation_${state}`}
+       where r.state = ${state}`
+    yield* missing("acknowledged confirms are lost, or without audit", ids("confirm"), rotations("confirmed"))
+    yield* missing("acknowledged aborts are lost, or without audit", ids("abort"), rotations("aborted"))
+    yield* missing(
+      "acknowledged prepares are lost",
+      ids("prepare"),
+      sql`select rotation_id::text as id from bridge_rotation`
+    )
+    yield* missing("acknowledged notes are lost", ids("note"), sql`select id::text from memory_entry`)
+    yield* missing("acknowledged tasks are lost", ids("task"), sql`select id::text from task`)
+    yield* missing(
+      "acknowledged updates are lost, or came without their receipt",
+      ids("update"),
+      sql`select id::text from task t where version = 2 and exists (select from receipt r where r.task_id = t.id)`
+    )
+    const twice = yield* sql<{ readonly what: string }>`
+      select body as what from memory_entry group by body having count(*) > 1
+      union all select title from task group by title having count(*) > 1
+      union all select summary from receipt group by summary having count(*) > 1`
+    for (const { what } of twice) violations.push(`${what} is there twice`)
+    const unknown = yield* sql<{
+      readonly what: string
+    }>`select body as what from memory_entry union all select title from task`
+    for (const { what } of unknown) if (!intended.has(what)) violations.push(`nobody meant ${what}`)
+    for (const { broken, found } of yield* violatedInvariants(sql)) violations.push(`not so: ${broken}: ${found}`)
+  })
+
+  /** When everybody is done: `present`, and each Bridge holds its active token. */
+  const settled = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
+    yield* present(sql)
+    const active = new Set(
+      (yield* sql<{ readonly hash: string }>`
+        select encode(token_hash, 'hex') as hash from bridge_token where state = 'active'`).map(({ hash }) => hash)
+    )
+    for (const { bridge, token } of fleet) {
+      if (!active.has(createHash("sha256").update(token).digest("hex"))) {
+        violations.push(`the token of ${bridge.bridge_id} is not the active one`)
+      }
+    }
+  })
+
+  return {
+    project_id,
+    fleet,
+    agents,
+    exchanges,
+    violations,
+    acknowledgements: () => acknowledgements,
+    /** How many of each kind were acknowledged. */
+    counts: () => Object.fromEntries([...acknowledged()].map(([kind, { length }]) => [`${kind}s`, length])),
+    present: (...args: Parameters<typeof present>) => Effect.orDie(present(...args)),
+    settled: (sql: SqlClient.SqlClient) => Effect.orDie(settled(sql)),
+    /** Runs until `work` is done, then lets everybody finish what they are at. */
+    during: <A, E, R>(work: Effect.Effect<A, E, R>) =>
+      Effect.gen(function* () {
+        yield* Ref.set(stopping, false)
+        const running = yield* Effect.forkChild(run)
+        const result = yield* work
+        yield* Ref.set(stopping, true)
+        yield* Fiber.join(running)
+        return result
+      }),
+    /** How often each outcome came since then. */
+    outcomes: (since = 0) => {
+      const counts: Record<string, number> = {}
+      for (const { at, outcome } of exchanges) if (at >= since) counts[outcome] = (counts[outcome] ?? 0) + 1
+      return counts
+    }
+  }
+})
+
+type Ids = Effect.Effect<ReadonlyArray<{ readonly id: string }>, unknown>
+
+const httpOutcome = ({ code, status }: Answer) => (code === undefined ? `${status}` : `${status} ${code}`)
+
+/** A tool's failure is a result of its own; it counts as what the code is elsewhere. */
+const toolOutcome = ({ answer, code }: Called) =>
+  code === undefined ? `${answer.status}` : `${code === "bridge_persistence_error" ? 503 : answer.status} ${code}`

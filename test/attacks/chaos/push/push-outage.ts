@@ -1,0 +1,121 @@
+/**
+ * Apple's service is away in every way it can be (503, GOAWAY after each answer, no answer at all) while tasks change and
+ * people ask (reliability R22).
+ *
+ * The API answers as before, nothing is lost, and the outbox drains when it is over.
+ */
+import { Effect } from "effect"
+import { apnsSimulator, settingsFor } from "../../../support/phones/ApnsSimulator.ts"
+import { Agent } from "../../../support/agents/McpAgent.ts"
+import { makeRegisteredPhone } from "../../../support/phones/Phone.ts"
+import { makePerson } from "../../../support/agents/SignIn.ts"
+import { awaiting, beside, chaos, percentile, scratch, server, size, sliced } from "../harness.ts"
+
+const phones = 4
+/** How often each weather comes, and for how long. */
+const [rounds, spell] = [size(3, 1), size(2500, 600)]
+
+const weathers = (["fair", "503", "goaway", "hang"] as const).slice(0, size(4, 3))
+const millis: Record<(typeof weathers)[number], Array<number>> = { fair: [], 503: [], goaway: [], hang: [] }
+
+chaos(
+  "push-outage",
+  () => ({ calls: Object.values(millis).flat().length }),
+  Effect.gen(function* () {
+    const folder = yield* scratch
+    const simulator = yield* apnsSimulator()
+    const settings = settingsFor(simulator, folder)
+    const first = yield* server(folder, settings)
+    const on = yield* beside(folder, first, settings)
+    const violations: Array<string> = []
+
+    const person = yield* Effect.orDie(makePerson(on))
+    const agent = yield* Effect.orDie(Agent.make(on, { project_id: person.project_id }))
+    const tokens = yield* Effect.forEach(Array.from({ length: phones }), () =>
+      Effect.map(makeRegisteredPhone(on, person), ({ token }) => token)
+    )
+
+    const weather = (which: (typeof weathers)[number]) =>
+      Effect.sync(() => {
+        simulator.faults.clear()
+        simulator.goawayAfter = which === "goaway" ? 1 : undefined
+        if (which === "fair" || which === "goaway") return
+        const fault = which === "hang" ? "hang" : ({ status: 503, reason: "ServiceUnavailable" } as const)
+        for (const token of tokens) simulator.faults.set(token, fault)
+      })
+
+    // A pause lasts up to an hour, a delivery waits for its next attempt: for them the time is over at once.
+    const later = Effect.all(
+      [
+        on.sql`
+          update push_provider_state set paused_until = clock_timestamp() where paused_until > clock_timestamp()`,
+        on.sql`
+          update push_outbox set not_before = clock_timestamp()
+           where state = 'pending' and not_before > clock_timestamp()`
+      ],
+      { discard: true }
+    ).pipe(Effect.orDie)
+
+    let changes = 0
+    /** A task that a person wants to hear of, and two questions. */
+    const life = (times: Array<number>) =>
+      Effect.gen(function* () {
+        const timed = <A>(call: Effect.Effect<A>) =>
+          Effect.suspend(() => {
+            const from = performance.now()
+            return Effect.tap(call, () => Effect.sync(() => times.push(performance.now() - from)))
+          })
+        const task = yield* timed(agent.task("To be blocked"))
+        const blocked = { status: "blocked", blocked_reason: "x", blocked_kind: "decision" }
+        const { code } = yield* timed(agent.update(task, blocked))
+        if (code === undefined) changes++
+        else violations.push(`an update was answered ${code}`)
+        yield* timed(agent.call("task_list", {}))
+        yield* Effect.sleep("20 millis")
+      })
+    for (let round = 0; round < rounds; round++) {
+      for (const which of weathers) {
+        yield* weather(which)
+        yield* later
+        const until = performance.now() + spell
+        yield* Effect.repeat(life(millis[which]), { while: () => performance.now() < until })
+      }
+    }
+    yield* weather("fair")
+
+    const waiting = Effect.map(
+      on.sql<{ readonly n: number }>`
+        select count(*)::int as n from push_outbox where state in ('pending', 'leased')`,
+      ([row]) => row!.n
+    ).pipe(Effect.orDie)
+    const left = yield* waiting
+    const healed = performance.now()
+    yield* awaiting(
+      "an empty outbox",
+      Effect.repeat(Effect.andThen(later, Effect.delay(waiting, "200 millis")), { until: (n) => n === 0 })
+    )
+    const drained_ms = Math.round(performance.now() - healed)
+
+    const states = yield* Effect.orDie(on.sql<{ readonly state: string; readonly count: number }>`
+      select state, count(*)::int as count from push_outbox where kind = 'task.needs_decision' group by state`)
+    const delivered = states.find(({ state }) => state === "delivered")?.count ?? 0
+    if (delivered !== changes * phones) violations.push(`${changes * phones} were due: ${JSON.stringify(states)}`)
+    const shown = new Set(simulator.received.map(({ delivery_id }) => delivery_id)).size
+    if (shown < delivered) violations.push(`only ${shown} reached a phone`)
+
+    const p = (share: number) =>
+      Object.fromEntries(weathers.map((which) => [which, Math.round(percentile(millis[which], share) * 10) / 10]))
+    const [p50, p99] = [p(0.5), p(0.99)]
+    // A tenth, and what the simulator's own handshakes take of the process that measures.
+    for (const which of weathers) {
+      if (!sliced && p99[which]! > p99["fair"]! * 1.1 + 50) violations.push(`p99 was ${p99[which]} ms in ${which}`)
+    }
+    for (const line of first.said.filter((line) => /"level":"(ERROR|FATAL)"/.test(line)).slice(0, 3))
+      violations.push(line)
+
+    return {
+      figures: { changes, notifications: delivered, waiting_at_the_end: left, drained_ms, p50_ms: p50, p99_ms: p99 },
+      violations
+    }
+  })
+)

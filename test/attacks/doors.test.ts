@@ -1,0 +1,128 @@
+/** Every kind of token at every door: each opens what it is made for, and nothing else (spec 5; contract section 3). */
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import {
+  authorizeQuery,
+  Browser,
+  exchange,
+  makeClient,
+  makeToken,
+  obtainCode,
+  post,
+  refresh
+} from "../support/agents/Agent.ts"
+import { Bridge } from "../support/bridges/Bridge.ts"
+import { type Answer, send } from "../support/network/Http.ts"
+import { Service } from "../support/service/Service.ts"
+import { rotating } from "../support/bridges/Tokens.ts"
+
+/** One good token of each kind, and what the doors ask for beside the token. */
+const keyring = Effect.gen(function* () {
+  const service = yield* Service
+  const newcomer = yield* Bridge.make(service)
+  const { rotation_id, successor, token: bridge } = yield* rotating()
+  const { token: project } = yield* makeToken(service)
+  const client_id = yield* makeClient(service, { scopes: ["context:read", "mobile:devices"] })
+  const consent = obtainCode(service, { client_id, token: project, query: { scope: "context:read mobile:devices" } })
+  const unused = yield* consent
+  const { code, verifier } = yield* consent
+  const { access_token, refresh_token } = (yield* exchange(service, { client_id, code, code_verifier: verifier })).body
+  const tokens: Record<string, string> = {
+    "bootstrap credential": newcomer.credential,
+    "Bridge token": bridge,
+    "pending successor": successor,
+    "project token": project,
+    "access token": access_token,
+    "refresh token": refresh_token,
+    "authorization code": unused.code,
+    "client id": client_id
+  }
+  return { url: service.url, tokens, newcomer, rotation_id, client_id, verifier: unused.verifier }
+})
+type Keyring = Effect.Success<typeof keyring>
+
+const good = ({ status }: Answer) => status >= 200 && status < 300
+
+const bearerAt =
+  (path: string, given: (ring: Keyring) => Parameters<typeof send>[1] = () => ({})) =>
+  (bearer: string, ring: Keyring) =>
+    Effect.map(send(ring.url + path, { bearer, ...given(ring) }), good)
+
+const rotation = ({ rotation_id }: Keyring) => ({ key: "bridge-end-1", body: { rotation_id } })
+
+const mcpAt = (path: string) =>
+  bearerAt(path, () => ({
+    headers: { accept: "application/json, text/event-stream" },
+    body: { jsonrpc: "2.0", id: 1, method: "tools/list" }
+  }))
+
+/** Whether the token opens the door. */
+const doors: Readonly<Record<string, (token: string, ring: Keyring) => Effect.Effect<boolean>>> = {
+  "/bridge/v1/enrollment/challenges": bearerAt("/bridge/v1/enrollment/challenges", ({ newcomer }) => ({
+    key: "bridge-enroll-1",
+    body: newcomer.challengeBody
+  })),
+  "/bridge/v1/tokens/self": bearerAt("/bridge/v1/tokens/self", () => ({ method: "GET" })),
+  "/bridge/v1/tokens/rotate": bearerAt("/bridge/v1/tokens/rotate", () => ({ key: "bridge-rotate-1" })),
+  "/bridge/v1/tokens/rotate/prepare": bearerAt("/bridge/v1/tokens/rotate/prepare", () => ({ key: "bridge-rotate-1" })),
+  "/bridge/v1/tokens/rotate/confirm": bearerAt("/bridge/v1/tokens/rotate/confirm", rotation),
+  "/bridge/v1/tokens/rotate/abort": bearerAt("/bridge/v1/tokens/rotate/abort", rotation),
+  "/bridge/v1/tokens/revoke": bearerAt("/bridge/v1/tokens/revoke"),
+  "/mcp": mcpAt("/mcp"),
+  "/mcp/": mcpAt("/mcp/"),
+  /** Whoever is let in learns that there is no such device. */
+  "/bridge/v1/mobile": (bearer, { url }) =>
+    Effect.map(
+      send(`${url}/bridge/v1/mobile/devices/00000000-0000-4000-8000-000000000000`, { method: "GET", bearer }),
+      ({ code }) => code === "device_not_found"
+    ),
+  "/oauth/consent": Effect.fnUntraced(function* (project_token, { client_id, url }) {
+    const browser = new Browser(url)
+    const page = yield* browser.authorize(authorizeQuery({ client_id }))
+    return good(yield* browser.submit(page, { project_token }))
+  }),
+  "/token with a code": (code, { url, client_id, verifier }) =>
+    Effect.map(exchange({ url }, { client_id, code, code_verifier: verifier }), good),
+  "/token with a refresh token": (refresh_token, { url, client_id }) =>
+    Effect.map(refresh({ url }, { client_id, refresh_token }), good),
+  /** It answers 200 to whatever it is sent: it is open where the grant has ended. */
+  "/revoke": Effect.fnUntraced(function* (token, ring) {
+    const granted = mcpAt("/mcp")(ring.tokens["access token"]!, ring)
+    const before = yield* granted
+    yield* post(`${ring.url}/revoke`, { client_id: ring.client_id, token })
+    return before && !(yield* granted)
+  })
+}
+
+const opens: Readonly<Record<string, ReadonlyArray<string>>> = {
+  "/bridge/v1/enrollment/challenges": ["bootstrap credential"],
+  "/bridge/v1/tokens/self": ["Bridge token"],
+  "/bridge/v1/tokens/rotate": [],
+  "/bridge/v1/tokens/rotate/prepare": ["Bridge token"],
+  "/bridge/v1/tokens/rotate/confirm": ["pending successor"],
+  "/bridge/v1/tokens/rotate/abort": ["pending successor"],
+  "/bridge/v1/tokens/revoke": ["Bridge token"],
+  "/mcp": ["project token", "access token"],
+  "/mcp/": ["project token", "access token"],
+  "/bridge/v1/mobile": ["access token"],
+  "/oauth/consent": ["project token"],
+  "/token with a code": ["authorization code"],
+  "/token with a refresh token": ["refresh token"],
+  "/revoke": ["access token", "refresh token"]
+}
+
+layer(Service.layer)("every kind of token", (it) => {
+  for (const [door, knock] of Object.entries(doors)) {
+    it.effect(`at ${door}: ${opens[door]!.join(" and ") || "none"} opens it`, () =>
+      Effect.gen(function* () {
+        // A door that opens may use up what the others of the ring stand on: each kind knocks with a ring of its own.
+        const opened: Array<string> = []
+        for (const kind of Object.keys((yield* keyring).tokens)) {
+          const ring = yield* keyring
+          if (yield* knock(ring.tokens[kind]!, ring)) opened.push(kind)
+        }
+        assert.deepStrictEqual(opened, opens[door])
+      })
+    )
+  }
+})

@@ -1,0 +1,101 @@
+/** How an app becomes a client and gets its consent, with each statement failing in each way a database fails. */
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { randomUUID } from "node:crypto"
+import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
+import { authorizeQuery, Browser, callback, makeClient, makeToken } from "../../support/agents/Agent.ts"
+import { command, type On, type Operation, request, type Shape, sweep } from "../../support/attacks/Failpoints.ts"
+import { type Answer, send } from "../../support/network/Http.ts"
+import { makeRegisteredPhone } from "../../support/phones/Phone.ts"
+import { Service } from "../../support/service/Service.ts"
+import { masked, rowsOf } from "../../support/attacks/Shape.ts"
+import { makePerson } from "../../support/agents/SignIn.ts"
+
+/** Somebody with a project token, in front of an app's question for it. */
+const world = Effect.gen(function* () {
+  const service = yield* Service
+  const sql = yield* SqlClient.SqlClient
+  const { project_id, token } = yield* makeToken(service)
+  const client_id = yield* makeClient(service)
+  const browser = new Browser(service.url)
+  const query = authorizeQuery({ client_id })
+  const page = yield* browser.authorize(query)
+  yield* sql`delete from audit_event where project_id is null`
+  return { client_id, project_id, token, browser, query, page, name: randomUUID() }
+})
+type World = Effect.Success<typeof world>
+
+const shapeOf = ({ client_id, name, project_id }: World) =>
+  masked(
+    [
+      rowsOf("oauth_client", "client_id = $1 or name = $2"),
+      rowsOf("oauth_request", "client_id = $1"),
+      ...["project_token", "oauth_grant", "push_outbox"].map((table) => rowsOf(table, "project_id = $3")),
+      rowsOf("oauth_code", "grant_id in (select grant_id from oauth_grant where project_id = $3)"),
+      rowsOf("audit_event", "project_id is null or project_id = $3")
+    ],
+    [client_id, name, project_id]
+  )
+
+/** Pages tell people only that the service cannot answer: what became of the request is not known there. */
+const browsing = (
+  again: string,
+  run: (browser: Browser, world: World) => Effect.Effect<Answer>,
+  more: Pick<Operation<World>, "after" | "settled"> = {}
+) =>
+  request<World>()(
+    again,
+    (on, world) =>
+      Effect.tap(run(Object.assign(new Browser(on.url), { cookie: world.browser.cookie }), world), ({ text }) =>
+        Effect.sync(() => assert.notInclude(text, "Nothing was"))
+      ),
+    { asks: "503", ...more }
+  )
+
+/** Where the answer was lost, the retry makes another one beside the first. */
+const madeAgain = { settled: (shape: Shape) => new Set(shape) }
+
+const shown = { after: (_: On, { browser, page, token }: World) => browser.submit(page, { project_token: token }) }
+const withPhone = {
+  after: (on: On, world: World) =>
+    Effect.all([
+      shown.after(on, world),
+      Effect.flatMap(makePerson(on, world), (person) => makeRegisteredPhone(on, person))
+    ])
+}
+
+layer(Service.layer)("when a statement fails", (it) =>
+  sweep(
+    it,
+    world,
+    shapeOf,
+    {
+      "begin an authorization": browsing("303", (browser, { query }) => browser.get(`/authorize?${query}`), madeAgain),
+      "show a wrong project token": browsing(
+        "422",
+        (browser, { page }) => browser.submit(page, { project_token: "spt_wrong" }),
+        // Each try counts.
+        { settled: ({ length }) => length }
+      ),
+      "show a project token": browsing("200", (browser, { page, token }) =>
+        browser.submit(page, { project_token: token })
+      ),
+      allow: browsing("303", (browser, { page }) => browser.submit(page, { decision: "allow" }), withPhone),
+      deny: browsing("303", (browser, { page }) => browser.submit(page, { decision: "deny" }), shown),
+      "register a client": request<World>()(
+        "201",
+        ({ url }, { name }) =>
+          send(`${url}/register`, { body: { client_name: name, redirect_uris: ["https://app.example/callback"] } }),
+        madeAgain
+      ),
+      "create a client": {
+        ...command<World>()((on, { name }) =>
+          Context.get(on, Clients).create({ name, redirect_uris: [callback], application_type: undefined, scopes: [] })
+        ),
+        ...madeAgain
+      }
+    },
+    { SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on" }
+  )
+)

@@ -1,0 +1,196 @@
+/**
+ * A statement's snapshot is older than the lock it waits for. Whatever others did in between, it has to decide on what is
+ * true when it acts: as if it had come after them.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect, Exit, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
+import { sweepOnce } from "../../../src/platform/database/Sweeper.ts"
+import { sweeps } from "../../../src/bridges/rotation/Sweeps.ts"
+import { faultyDatabase } from "../../support/service/Faults.ts"
+import { invariants } from "../../support/attacks/Invariants.ts"
+import { overtaken, waitsAtGate } from "../../support/attacks/Late.ts"
+import { outcomeOf } from "../../support/attacks/Race.ts"
+import { instance, Service } from "../../support/service/Service.ts"
+import { again, revokeIdentity } from "../../support/bridges/Steps.ts"
+import { shapeOf } from "../../support/attacks/Shape.ts"
+import { holder, rotating, successorOf, type Tokens, tokens } from "../../support/bridges/Tokens.ts"
+
+/** A Bridge in the middle of a rotation, and its next enrollment, of which only the proof is missing. */
+const world = Effect.gen(function* () {
+  const service = yield* Service
+  const held = yield* rotating()
+  const next = yield* again(held.bridge, { reenroll: held.bridge.bridge_id })
+  return { ...held, next, challenge: yield* next.askChallenge(service) }
+})
+type World = Effect.Success<typeof world>
+
+type Step = (world: World, on: Tokens & { readonly url: string }) => Effect.Effect<string, unknown, Service>
+
+const answered =
+  (step: (world: World, on: Tokens & { readonly url: string }) => ReturnType<Tokens["self"]>): Step =>
+  (world, on) =>
+    Effect.map(step(world, on), outcomeOf)
+
+const prepare = (key: string) => answered(({ token }, on) => on.prepare(token, key))
+const confirm = answered(({ rotation_id, successor }, on) => on.confirm(successor, rotation_id))
+const abort = answered(({ rotation_id, successor }, on) => on.abort(successor, rotation_id))
+const revoke = answered(({ token }, on) => on.revoke(token))
+const prove = answered(({ challenge, next }, on) => next.prove(on, challenge, { key: "after" }))
+const emergency: Step = ({ bridge }) => Effect.as(revokeIdentity(bridge), "done")
+const windowEnds: Step = () => Effect.as(TestClock.adjust("1 millis"), "done")
+/** Prepares and ends what it prepared: a whole rotation that the late statement cannot see. */
+const whole = (key: string, end: "confirm" | "abort") =>
+  answered(({ token }, on) =>
+    Effect.flatMap(on.prepare(token, key), (prepared) => {
+      const { rotation_id, successor } = successorOf(prepared)
+      return Effect.tap(on[end](successor, rotation_id, key), ({ status, text }) =>
+        Effect.sync(() => assert.strictEqual(status, 200, text))
+      )
+    })
+  )
+
+const late: Readonly<Record<string, Step>> = {
+  "a prepare": prepare("late"),
+  "a confirm": confirm,
+  "an abort": abort,
+  "a revoke": revoke,
+  "a proof of re-enrollment": prove
+}
+
+const meanwhile: Readonly<Record<string, ReadonlyArray<Step>>> = {
+  "a confirm": [confirm],
+  "an abort": [abort],
+  "a revoke": [revoke],
+  "a re-enrollment": [prove],
+  "an emergency revocation": [emergency],
+  "an abort and a new prepare": [abort, prepare("new")],
+  "an abort and a prepare with the same key": [abort, prepare("late")],
+  "an abort, then a rotation aborted with the same key": [abort, whole("late", "abort")],
+  "an abort, then a whole rotation": [abort, whole("late", "confirm")],
+  "an abort, a whole rotation, and an emergency revocation": [abort, whole("new", "confirm"), emergency]
+}
+
+/** A statement keeps the instant of its start, but what was settled meanwhile is settled. */
+const pastItsInstant: Readonly<
+  Record<string, readonly [meanwhile: ReadonlyArray<Step>, outcomes: ReadonlyArray<string>]>
+> = {
+  "the end of the window": [[windowEnds], ["bridge_rotation_in_progress", "200", "200", "200", "200"]],
+  "the end of the window and a new prepare": [
+    [windowEnds, prepare("new")],
+    ["bridge_rotation_in_progress", "bridge_rotation_expired", "bridge_rotation_expired", "200", "200"]
+  ],
+  "the end of the window and a prepare with the same key": [
+    [windowEnds, prepare("late")],
+    ["201 replayed", "bridge_rotation_expired", "bridge_rotation_expired", "200", "200"]
+  ]
+}
+
+/** A whole rotation that a proof cannot see has left a token: the index says so, and the proof tries again. */
+const expected = ["UniqueViolation 23505 one_active_token"]
+
+layer(Service.layer)("a statement that was overtaken", (it) => {
+  const replica = Effect.gen(function* () {
+    const { errors, layer } = faultyDatabase(waitsAtGate)
+    const on = yield* instance({}, layer)
+    return { ...tokens(on), url: on.url, errors }
+  })
+  const direct = Effect.map(Service, (on) => ({ ...tokens(on), url: on.url }))
+
+  for (const [name, step] of Object.entries(late)) {
+    for (const [between, steps] of Object.entries(meanwhile)) {
+      it.effect(`${name}, by ${between}, is answered as if it had come later`, () =>
+        Effect.gen(function* () {
+          const on = yield* direct
+          const slow = yield* replica
+          const [one, other] = [yield* world, yield* world]
+          const outcome = yield* overtaken(
+            step(one, slow),
+            Effect.forEach(steps, (each) => each(one, on))
+          )
+          yield* Effect.forEach(steps, (each) => each(other, on))
+          assert.strictEqual(outcome, yield* step(other, on))
+          assert.deepStrictEqual(yield* shapeOf(one.bridge.project_id), yield* shapeOf(other.bridge.project_id))
+          assert.deepStrictEqual(
+            slow.errors.filter((error) => !expected.includes(error)),
+            []
+          )
+          yield* invariants
+        })
+      )
+    }
+    for (const [between, [steps, outcomes]] of Object.entries(pastItsInstant)) {
+      it.effect(`${name}, by ${between}, is answered as of its own instant, unless that was settled`, () =>
+        Effect.gen(function* () {
+          const on = yield* direct
+          const slow = yield* replica
+          const one = yield* world
+          yield* TestClock.adjust("299999 millis")
+          const outcome = yield* overtaken(
+            step(one, slow),
+            Effect.forEach(steps, (each) => each(one, on))
+          )
+          assert.strictEqual(outcome, outcomes[Object.keys(late).indexOf(name)])
+          assert.deepStrictEqual(slow.errors, [])
+          yield* invariants
+        })
+      )
+    }
+  }
+
+  it.effect("a sweep, by a confirm, settles nothing", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { confirm, rotation_id, self, successor } = yield* rotating()
+      const { layer } = faultyDatabase(waitsAtGate)
+      const slow = Context.get(
+        yield* Layer.build(Layer.provide(layer, Layer.succeed(SqlClient.SqlClient, sql))),
+        SqlClient.SqlClient
+      )
+      const later = new Date((yield* TestClock.testClockWith((clock) => clock.currentTimeMillis)) + 300_000)
+      const sweep = sweepOnce(sweeps).pipe(
+        Effect.provideService(SqlClient.SqlClient, slow),
+        Effect.provideService(DatabaseClock, {
+          now: Effect.succeed(later),
+          told: Effect.succeedNone,
+          offset: Effect.succeed(0)
+        })
+      )
+      yield* overtaken(sweep, confirm(successor, rotation_id))
+      assert.strictEqual((yield* self(successor)).status, 200)
+      yield* invariants
+    })
+  )
+})
+
+layer(Service.layer)("without its guard", (it) => {
+  const guard = /pending_rotation_id is null\s+or exists \(select 1 from bridge_rotation v[^)]*\)/
+
+  /** Prepare overtakes a revoke of its predecessor; answers how the invariants stand. */
+  const trap = (edited: (statement: string) => string) =>
+    Effect.gen(function* () {
+      let bitten = 0
+      const { layer } = faultyDatabase((statement) => {
+        const other = edited(statement)
+        if (other !== statement) bitten++
+        return waitsAtGate(other)
+      })
+      const slow = tokens(yield* instance({}, layer))
+      const { prepare, token } = yield* holder()
+      const revoked = yield* overtaken(slow.revoke(token), prepare(token))
+      assert.strictEqual(revoked.status, 200, revoked.text)
+      return { bitten, held: yield* Effect.exit(invariants) }
+    })
+
+  it.effect("a revoke overtaken by a prepare leaves a live successor behind; with it, none", () =>
+    Effect.gen(function* () {
+      const guarded = yield* trap((statement) => statement)
+      assert.isTrue(Exit.isSuccess(guarded.held))
+      const unguarded = yield* trap((statement) => statement.replace(guard, "true"))
+      assert.strictEqual(unguarded.bitten, 1)
+      assert.isTrue(Exit.isFailure(unguarded.held))
+    })
+  )
+})

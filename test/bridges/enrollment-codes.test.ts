@@ -1,0 +1,606 @@
+/**
+ * Every code of the two enrollment endpoints (spec 7.2), provoked through HTTP, and which one wins when two things are
+ * wrong at once: the public contract first, then the caller's authenticity, then state.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Duration, Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import { randomUUID } from "node:crypto"
+import { generateKeyPair } from "../../src/client/KeyPair.ts"
+import { b64, type Bridge, makeProject } from "../support/bridges/Bridge.ts"
+import { declared, reached, rowsFor, testEach } from "../support/bridges/Codes.ts"
+import { type Ask, send } from "../support/network/Http.ts"
+import { unchanged } from "../support/run/Rows.ts"
+import { secondSignature } from "../support/bridges/SecondSignature.ts"
+import { instance, Service } from "../support/service/Service.ts"
+import {
+  again,
+  ask,
+  challenged,
+  disableProject,
+  enrolled,
+  fresh,
+  otherKey,
+  prove,
+  revokeCredential,
+  revokeIdentity
+} from "../support/bridges/Steps.ts"
+
+const hour = Duration.hours(1)
+const challengeTtl = Duration.seconds(600)
+
+const challenges = (ask: Ask, on?: { readonly url: string }) =>
+  Effect.flatMap(Service, ({ url }) => send(`${on?.url ?? url}/bridge/v1/enrollment/challenges`, ask))
+const proofs = (ask: Ask, on?: { readonly url: string }) =>
+  Effect.flatMap(Service, ({ url }) => send(`${on?.url ?? url}/bridge/v1/enrollment/proofs`, ask))
+
+/** An instance that has no token left for this address. */
+const exhausted = Effect.gen(function* () {
+  const on = yield* instance({ SERVICE_RATE_LIMITS: "on" })
+  yield* Effect.all(
+    Array.from({ length: 1000 }, () => proofs({}, on)),
+    { concurrency: 50 }
+  )
+  return on
+})
+
+/** While another transaction holds the row, longer than any request waits for it. */
+const whileLocked = <A, E, R>(table: string, column: string, value: string, self: Effect.Effect<A, E, R>) =>
+  SqlClient.SqlClient.use((sql) =>
+    sql.withTransaction(
+      sql`select 1 from ${sql(table)} where ${sql(column)}::text = ${value} for update`.pipe(Effect.andThen(self))
+    )
+  )
+
+const challenge = rowsFor("createChallenge")
+const proof = rowsFor("prove")
+
+const challengeRows = [
+  challenge(
+    "no tokens left, before the missing credential",
+    429,
+    "rate_limited",
+    Effect.flatMap(exhausted, (on) => challenges({}, on))
+  ),
+  challenge(
+    "no Authorization header",
+    401,
+    "bridge_enrollment_credential_required",
+    challenges({ key: "k", body: {} })
+  ),
+  challenge(
+    "Bearer with nothing after it",
+    401,
+    "bridge_enrollment_credential_required",
+    challenges({ key: "k", headers: { authorization: "Bearer " } })
+  ),
+  challenge(
+    "another scheme",
+    401,
+    "bridge_enrollment_credential_required",
+    Effect.flatMap(fresh(), (bridge) =>
+      challenges({ key: "k", headers: { authorization: `Basic ${bridge.credential}` } })
+    )
+  ),
+  challenge("no credential, before no key", 401, "bridge_enrollment_credential_required", challenges({ body: {} })),
+  challenge("no Idempotency-Key", 400, "idempotency_key_required", challenges({ bearer: "x", body: {} })),
+  challenge(
+    "a blank Idempotency-Key",
+    400,
+    "idempotency_key_required",
+    challenges({ bearer: "x", key: "  ", body: {} })
+  ),
+  challenge(
+    "no Idempotency-Key, before the media type",
+    400,
+    "idempotency_key_required",
+    challenges({ bearer: "x", body: "{", headers: { "content-type": "text/plain" } })
+  ),
+  challenge(
+    "an Idempotency-Key of 256 characters",
+    400,
+    "invalid_request",
+    challenges({ bearer: "x", key: "k".repeat(256), body: {} })
+  ),
+  ...(["bridge_id", "device_id", "display_name"] as const).map((name) =>
+    challenge(
+      `a token in ${name}`,
+      400,
+      "invalid_request",
+      Effect.flatMap(Effect.all([Service, fresh()]), ([service, bridge]) =>
+        bridge.askChallenge(service, { body: { [name]: bridge.credential } })
+      )
+    )
+  ),
+  challenge(
+    "a media type that is not JSON, before the size",
+    415,
+    "unsupported_media_type",
+    challenges({ bearer: "x", key: "k", body: "x".repeat(20_000), headers: { "content-type": "text/plain" } })
+  ),
+  challenge(
+    "a body over 16 KiB, before its JSON",
+    413,
+    "payload_too_large",
+    challenges({ bearer: "x", key: "k", body: "x".repeat(16 * 1024 + 1) })
+  ),
+  challenge("malformed JSON", 400, "invalid_request", challenges({ bearer: "x", key: "k", body: "{" })),
+  challenge(
+    "a field that nobody knows, before the credential",
+    400,
+    "invalid_request",
+    Effect.flatMap(fresh(), (bridge) => challenges({ bearer: "x", key: "k", body: { ...bridge.challengeBody, x: 1 } }))
+  ),
+  challenge(
+    "a credential that is no token",
+    401,
+    "bridge_enrollment_credential_invalid",
+    Effect.flatMap(fresh(), (bridge) => challenges({ bearer: "x", key: "k", body: bridge.challengeBody }))
+  ),
+  challenge(
+    "a credential with a wrong checksum",
+    401,
+    "bridge_enrollment_credential_invalid",
+    Effect.flatMap(fresh(), (bridge) => {
+      const last = bridge.credential.endsWith("0") ? "1" : "0"
+      return challenges({ bearer: bridge.credential.slice(0, -1) + last, key: "k", body: bridge.challengeBody })
+    })
+  ),
+  challenge(
+    "a credential that nobody issued",
+    401,
+    "bridge_enrollment_credential_invalid",
+    Effect.flatMap(fresh(), (bridge) =>
+      challenges({
+        bearer: "sbe_003aUlTJC7tjlCTQj2uNU3MFagCXG9LRKRcwGkBIDlf4Wx8UE",
+        key: "k",
+        body: bridge.challengeBody
+      })
+    )
+  ),
+  challenge(
+    "a Bridge token as credential",
+    401,
+    "bridge_enrollment_credential_invalid",
+    Effect.flatMap(fresh(), (bridge) =>
+      challenges({
+        bearer: "sbt_003aUlTJC7tjlCTQj2uNU3MFagCXG9LRKRcwGkBIDlf1zwMK8",
+        key: "k",
+        body: bridge.challengeBody
+      })
+    )
+  ),
+  challenge(
+    "a revoked credential",
+    401,
+    "bridge_enrollment_credential_revoked",
+    Effect.flatMap(Effect.tap(fresh(), revokeCredential), ask)
+  ),
+  challenge(
+    "revoked, before the exact retry",
+    401,
+    "bridge_enrollment_credential_revoked",
+    Effect.flatMap(challenged, ({ bridge }) => Effect.andThen(revokeCredential(bridge), ask(bridge)))
+  ),
+  challenge(
+    "revoked, before expired",
+    401,
+    "bridge_enrollment_credential_revoked",
+    Effect.flatMap(Effect.tap(fresh(), revokeCredential), (bridge) =>
+      Effect.andThen(TestClock.adjust(hour), ask(bridge))
+    )
+  ),
+  challenge(
+    "its project is disabled",
+    401,
+    "bridge_enrollment_credential_revoked",
+    Effect.flatMap(Effect.tap(fresh(), disableProject), ask)
+  ),
+  challenge(
+    "the key of another request",
+    422,
+    "idempotency_conflict",
+    Effect.flatMap(challenged, ({ bridge }) => ask(bridge, { body: { display_name: "Another" } }))
+  ),
+  challenge(
+    "the key of another request, before used and expired",
+    422,
+    "idempotency_conflict",
+    Effect.flatMap(challenged, ({ bridge }) =>
+      Effect.andThen(TestClock.adjust(hour), ask(bridge, { body: { display_name: "Another" } }))
+    )
+  ),
+  challenge(
+    "claimed, and its challenge is open",
+    401,
+    "bridge_enrollment_credential_used",
+    Effect.flatMap(challenged, ({ bridge }) => ask(bridge, { key: "another" }))
+  ),
+  challenge(
+    "claimed by another device, its challenge expired",
+    401,
+    "bridge_enrollment_credential_used",
+    Effect.flatMap(challenged, ({ bridge }) =>
+      Effect.andThen(TestClock.adjust(challengeTtl), ask(bridge, { key: "another", body: { device_id: "device-2" } }))
+    )
+  ),
+  challenge(
+    "claimed, before expired",
+    401,
+    "bridge_enrollment_credential_used",
+    Effect.flatMap(challenged, ({ bridge }) => Effect.andThen(TestClock.adjust(hour), ask(bridge, { key: "another" })))
+  ),
+  challenge(
+    "claimed, before another project",
+    401,
+    "bridge_enrollment_credential_used",
+    Effect.flatMap(challenged, ({ bridge }) => ask(bridge, { key: "another", body: { project_id: randomUUID() } }))
+  ),
+  challenge(
+    "expired",
+    401,
+    "bridge_enrollment_credential_expired",
+    Effect.flatMap(fresh(), (bridge) => Effect.andThen(TestClock.adjust(hour), ask(bridge)))
+  ),
+  challenge(
+    "expired, before another project",
+    401,
+    "bridge_enrollment_credential_expired",
+    Effect.flatMap(fresh(), (bridge) =>
+      Effect.andThen(TestClock.adjust(hour), ask(bridge, { body: { project_id: randomUUID() } }))
+    )
+  ),
+  challenge(
+    "another project, there or not",
+    403,
+    "project_mismatch",
+    Effect.gen(function* () {
+      const bridge = yield* fresh()
+      const missing = yield* ask(bridge, { body: { project_id: randomUUID() } })
+      const there = yield* ask(bridge, { body: { project_id: yield* makeProject(yield* Service) } })
+      assert.strictEqual(there.text, missing.text)
+      return there
+    })
+  ),
+  challenge(
+    "another project, once a first challenge has passed",
+    403,
+    "project_mismatch",
+    Effect.flatMap(challenged, ({ bridge }) =>
+      Effect.andThen(
+        TestClock.adjust(challengeTtl),
+        ask(bridge, { key: "another", body: { project_id: randomUUID() } })
+      )
+    )
+  ),
+  challenge(
+    "another project, before the identity",
+    403,
+    "project_mismatch",
+    Effect.gen(function* () {
+      const { bridge } = yield* enrolled
+      yield* revokeIdentity(bridge)
+      return yield* ask(yield* again(bridge), { body: { project_id: randomUUID() } })
+    })
+  ),
+  challenge(
+    "the identity was revoked",
+    403,
+    "bridge_revoked",
+    Effect.gen(function* () {
+      const { bridge } = yield* enrolled
+      yield* revokeIdentity(bridge)
+      return yield* ask(yield* otherKey(bridge))
+    })
+  ),
+  challenge(
+    "the identity was revoked before it ever proved anything",
+    403,
+    "bridge_revoked",
+    Effect.gen(function* () {
+      const { bridge } = yield* challenged
+      yield* revokeIdentity(bridge)
+      return yield* ask(yield* again(bridge))
+    })
+  ),
+  challenge(
+    "re-enrollment of an identity that was revoked meanwhile",
+    403,
+    "bridge_revoked",
+    Effect.gen(function* () {
+      const { bridge } = yield* enrolled
+      const returning = yield* again(bridge, { reenroll: bridge.bridge_id })
+      yield* revokeIdentity(bridge)
+      return yield* ask(returning)
+    })
+  ),
+  challenge(
+    "active with this key",
+    409,
+    "bridge_not_pending",
+    Effect.flatMap(enrolled, ({ bridge }) => Effect.flatMap(again(bridge), ask))
+  ),
+  challenge(
+    "active with another key",
+    409,
+    "bridge_identity_conflict",
+    Effect.flatMap(enrolled, ({ bridge }) => Effect.flatMap(otherKey(bridge), ask))
+  ),
+  challenge(
+    "pending with another key whose challenge is open",
+    409,
+    "bridge_identity_conflict",
+    Effect.flatMap(challenged, ({ bridge }) => Effect.flatMap(otherKey(bridge), ask))
+  ),
+  challenge(
+    "a re-enrollment credential for another bridge_id",
+    409,
+    "bridge_identity_conflict",
+    Effect.flatMap(enrolled, ({ bridge }) =>
+      Effect.flatMap(again(bridge, { reenroll: bridge.bridge_id }), (returning) =>
+        ask(returning, { body: { bridge_id: `bridge-${randomUUID()}` } })
+      )
+    )
+  ),
+  challenge(
+    "a row that is locked for too long",
+    503,
+    "bridge_persistence_error",
+    Effect.flatMap(fresh(), (bridge) =>
+      whileLocked("bridge_enrollment_credential", "credential_id", bridge.credential_id, ask(bridge))
+    )
+  )
+]
+
+const flipped = (text: string, bit: number) => {
+  const bytes = Buffer.from(text, "base64url")
+  bytes[bit >> 3]! ^= 1 << (bit & 7)
+  return b64(bytes)
+}
+const shorter = (text: string) => b64(Buffer.from(text, "base64url").subarray(1))
+
+/** The proof of `challenge` with some of it replaced. */
+const altered = (
+  change: (body: Effect.Success<ReturnType<Bridge["proofBody"]>>, bridge: Bridge) => object,
+  before: (bridge: Bridge) => Effect.Effect<unknown, unknown, Service> = () => Effect.void
+) =>
+  Effect.gen(function* () {
+    const { bridge, challenge } = yield* challenged
+    yield* before(bridge)
+    const body = yield* bridge.proofBody(challenge)
+    return yield* proofs({ key: "bridge-proof-1", body: { ...body, ...change(body, bridge) } })
+  })
+
+const proofRows = [
+  proof(
+    "no tokens left, before everything else",
+    429,
+    "rate_limited",
+    Effect.flatMap(exhausted, (on) => proofs({}, on))
+  ),
+  proof("no Idempotency-Key", 400, "idempotency_key_required", proofs({ body: {} })),
+  proof("an Idempotency-Key that is not visible ASCII", 400, "invalid_request", proofs({ key: "a b", body: {} })),
+  proof(
+    "a media type that is not JSON, before the size",
+    415,
+    "unsupported_media_type",
+    proofs({ key: "k", body: "x".repeat(20_000), headers: { "content-type": "application/xml" } })
+  ),
+  proof(
+    "a body over 16 KiB, before its JSON",
+    413,
+    "payload_too_large",
+    proofs({ key: "k", body: "x".repeat(16 * 1024 + 1) })
+  ),
+  proof(
+    "no base64, before the unknown challenge",
+    400,
+    "invalid_request",
+    altered(() => ({ challenge_id: randomUUID(), signature_b64: "not base64!" }))
+  ),
+  proof(
+    "a challenge that nobody made",
+    404,
+    "enrollment_challenge_not_found",
+    altered(() => ({ challenge_id: randomUUID() }))
+  ),
+  proof(
+    "the challenge of another project",
+    409,
+    "enrollment_challenge_mismatch",
+    altered(() => ({ project_id: randomUUID() }))
+  ),
+  proof(
+    "the challenge of another bridge_id",
+    409,
+    "enrollment_challenge_mismatch",
+    altered(() => ({ bridge_id: "another" }))
+  ),
+  proof(
+    "another nonce, correctly signed",
+    409,
+    "enrollment_challenge_mismatch",
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      const forged = { ...challenge, body: { ...challenge.body, nonce_b64: flipped(challenge.body.nonce_b64, 0) } }
+      return yield* prove(bridge, forged)
+    })
+  ),
+  proof(
+    "a nonce of 31 bytes",
+    409,
+    "enrollment_challenge_mismatch",
+    altered(({ nonce_b64 }) => ({ nonce_b64: shorter(nonce_b64) }))
+  ),
+  proof(
+    "another nonce, before another key",
+    409,
+    "enrollment_challenge_mismatch",
+    altered(({ nonce_b64, public_key_b64 }) => ({
+      nonce_b64: flipped(nonce_b64, 7),
+      public_key_b64: shorter(public_key_b64)
+    }))
+  ),
+  proof(
+    "another key, with its own good signature",
+    401,
+    "enrollment_key_mismatch",
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      const body = yield* bridge.proofBody(challenge, yield* generateKeyPair)
+      return yield* proofs({ key: "bridge-proof-1", body })
+    })
+  ),
+  proof(
+    "a key of 31 bytes",
+    401,
+    "enrollment_key_mismatch",
+    altered(({ public_key_b64 }) => ({ public_key_b64: shorter(public_key_b64) }))
+  ),
+  proof(
+    "another key, before a bad signature",
+    401,
+    "enrollment_key_mismatch",
+    altered(({ public_key_b64, signature_b64 }) => ({
+      public_key_b64: flipped(public_key_b64, 3),
+      signature_b64: flipped(signature_b64, 3)
+    }))
+  ),
+  proof(
+    "a signature with one bit flipped",
+    401,
+    "enrollment_proof_invalid",
+    altered(({ signature_b64 }) => ({ signature_b64: flipped(signature_b64, 100) }))
+  ),
+  proof(
+    "a signature of 63 bytes",
+    401,
+    "enrollment_proof_invalid",
+    altered(({ signature_b64 }) => ({ signature_b64: shorter(signature_b64) }))
+  ),
+  proof(
+    "a bad signature, before the revoked identity",
+    401,
+    "enrollment_proof_invalid",
+    altered(({ signature_b64 }) => ({ signature_b64: flipped(signature_b64, 100) }), revokeIdentity)
+  ),
+  proof(
+    "a bad signature, before the expired challenge",
+    401,
+    "enrollment_proof_invalid",
+    altered(
+      ({ signature_b64 }) => ({ signature_b64: flipped(signature_b64, 100) }),
+      () => TestClock.adjust(challengeTtl)
+    )
+  ),
+  proof(
+    "the identity was revoked",
+    403,
+    "bridge_revoked",
+    altered(() => ({}), revokeIdentity)
+  ),
+  proof(
+    "the project was disabled",
+    403,
+    "bridge_revoked",
+    altered(() => ({}), disableProject)
+  ),
+  proof(
+    "the identity was revoked, before the exact retry",
+    403,
+    "bridge_revoked",
+    Effect.flatMap(enrolled, ({ bridge, challenge }) =>
+      Effect.andThen(revokeIdentity(bridge), prove(bridge, challenge))
+    )
+  ),
+  proof(
+    "a successful proof under a new key",
+    409,
+    "enrollment_challenge_consumed",
+    Effect.flatMap(enrolled, ({ bridge, challenge }) => prove(bridge, challenge, { key: "another" }))
+  ),
+  proof(
+    "consumed, before expired",
+    409,
+    "enrollment_challenge_consumed",
+    Effect.flatMap(enrolled, ({ bridge, challenge }) =>
+      Effect.andThen(TestClock.adjust(challengeTtl), prove(bridge, challenge, { key: "another" }))
+    )
+  ),
+  proof(
+    "the key of the same proof with another valid signature",
+    422,
+    "idempotency_conflict",
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* enrolled
+      const signature = yield* secondSignature(bridge.keys, Buffer.from(challenge.body.nonce_b64, "base64url"))
+      return yield* prove(bridge, challenge, { body: { signature_b64: b64(signature) } })
+    })
+  ),
+  proof(
+    "the key of an earlier proof of this identity",
+    422,
+    "idempotency_conflict",
+    Effect.gen(function* () {
+      const { bridge } = yield* enrolled
+      const returning = yield* again(bridge, { reenroll: bridge.bridge_id })
+      return yield* prove(returning, yield* ask(returning))
+    })
+  ),
+  proof(
+    "expired",
+    410,
+    "enrollment_challenge_expired",
+    altered(
+      () => ({}),
+      () => TestClock.adjust(challengeTtl)
+    )
+  ),
+  proof(
+    "its credential was revoked",
+    410,
+    "enrollment_challenge_expired",
+    altered(() => ({}), revokeCredential)
+  ),
+  proof(
+    "expired, before not pending",
+    410,
+    "enrollment_challenge_expired",
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      const twin = yield* again(bridge)
+      yield* prove(twin, yield* ask(twin))
+      yield* TestClock.adjust(challengeTtl)
+      return yield* prove(bridge, challenge, { key: "another" })
+    })
+  ),
+  proof(
+    "a second challenge of a Bridge that is active by now",
+    409,
+    "bridge_not_pending",
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      const twin = yield* again(bridge)
+      yield* prove(twin, yield* ask(twin))
+      return yield* prove(bridge, challenge, { key: "another" })
+    })
+  ),
+  proof(
+    "a row that is locked for too long",
+    503,
+    "bridge_persistence_error",
+    Effect.flatMap(challenged, ({ bridge, challenge }) =>
+      whileLocked("bridge_identity", "bridge_id", bridge.bridge_id, unchanged(prove(bridge, challenge)))
+    )
+  )
+]
+
+layer(Service.layer)("the codes of enrollment", (it) => {
+  const rows = [...challengeRows, ...proofRows]
+  testEach(it, rows)
+
+  it("every declared code is reached, and no other", () => {
+    assert.deepStrictEqual(reached(rows as never), declared("enrollment"))
+  })
+})

@@ -1,0 +1,514 @@
+/** Enrollment: spec 3.1, 3.4, 4.1, 4.2. Which code answers what: enrollment-codes.test.ts. */
+import { assert, layer } from "@effect/vitest"
+import { Context, Duration, Effect, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import { randomUUID } from "node:crypto"
+import { Bridges } from "../../src/bridges/identity/Bridges.ts"
+import { Credentials } from "../../src/bridges/enrollment/Credentials.ts"
+import { Projects } from "../../src/operator/projects/Projects.ts"
+import { Bridge, makeProject } from "../support/bridges/Bridge.ts"
+import type { Answer } from "../support/network/Http.ts"
+import { unchanged } from "../support/run/Rows.ts"
+import { Service } from "../support/service/Service.ts"
+import {
+  again,
+  ask,
+  challenged,
+  disableProject,
+  enrolled,
+  fresh,
+  otherKey,
+  prove,
+  revokeCredential,
+  revokeIdentity
+} from "../support/bridges/Steps.ts"
+
+const challengeTtl = Duration.seconds(600)
+const oneMilli = Duration.millis(1)
+
+const is = (answer: Answer, outcome: number | string) =>
+  assert.strictEqual(answer.code ?? answer.status, outcome, answer.text)
+
+const isReplayOf = (answer: Answer, first: Answer) => {
+  assert.deepStrictEqual([answer.status, answer.text], [first.status, first.text])
+  assert.strictEqual(first.headers.get("idempotency-replayed"), null)
+  assert.strictEqual(answer.headers.get("idempotency-replayed"), "true")
+}
+
+const identityOf = Effect.fnUntraced(function* ({ bridge_id, project_id }: Bridge) {
+  const bridges = Context.get((yield* Service).services, Bridges)
+  return yield* bridges.show(project_id, bridge_id)
+})
+
+layer(Service.layer)("a challenge", (it) => {
+  it.effect("carries what the Bridge declared, a nonce of 32 bytes and its expiry", () =>
+    Effect.gen(function* () {
+      const bridge = yield* fresh()
+      const { body, headers, status } = yield* ask(bridge)
+      assert.strictEqual(status, 201)
+      assert.deepStrictEqual(Object.keys(body).toSorted(), [
+        "bridge_id",
+        "challenge_id",
+        "expires_at",
+        "nonce_b64",
+        "project_id",
+        "public_key_fingerprint"
+      ])
+      const { bridge_id, project_id, public_key_fingerprint } = bridge.challengeBody
+      assert.deepInclude(body, { bridge_id, project_id, public_key_fingerprint })
+      assert.match(body.nonce_b64, /^[A-Za-z0-9_-]{43}$/)
+      assert.match(body.expires_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|\+00:00)$/)
+      assert.strictEqual(headers.get("cache-control"), "no-store")
+    })
+  )
+
+  it.effect("makes the identity pending", () =>
+    Effect.gen(function* () {
+      const { bridge } = yield* challenged
+      assert.strictEqual((yield* identityOf(bridge)).status, "pending")
+    })
+  )
+
+  it.effect("is answered again to an exact retry, without another nonce", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      isReplayOf(yield* unchanged(ask(bridge)), challenge)
+    })
+  )
+
+  it.effect("is answered again although it has expired", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      yield* TestClock.adjust(challengeTtl)
+      isReplayOf(yield* ask(bridge), challenge)
+    })
+  )
+
+  it.effect("is answered again although its credential has expired", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      yield* TestClock.adjust("1 hour")
+      isReplayOf(yield* ask(bridge), challenge)
+    })
+  )
+
+  it.effect("is answered again although it was consumed", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* enrolled
+      isReplayOf(yield* ask(bridge), challenge)
+    })
+  )
+
+  it.effect("is the same request whatever the case of a UUID and the form of a text", () =>
+    Effect.gen(function* () {
+      const bridge = yield* fresh()
+      const first = yield* ask(bridge, { body: { display_name: "Caf\u00e9" } })
+      const again = { display_name: "Cafe\u0301", project_id: bridge.project_id.toUpperCase() }
+      isReplayOf(yield* ask(bridge, { body: again }), first)
+    })
+  )
+
+  it.effect("may be asked for until the millisecond before the credential expires", () =>
+    Effect.gen(function* () {
+      const bridge = yield* fresh({ ttl: Duration.minutes(5) })
+      yield* TestClock.adjust(Duration.subtract(Duration.minutes(5), oneMilli))
+      is(yield* ask(bridge), 201)
+    })
+  )
+
+  it.effect("may not be asked for at the millisecond at which the credential expires", () =>
+    Effect.gen(function* () {
+      const bridge = yield* fresh({ ttl: Duration.minutes(5) })
+      yield* TestClock.adjust(Duration.minutes(5))
+      is(yield* unchanged(ask(bridge)), "bridge_enrollment_credential_expired")
+    })
+  )
+
+  it.effect("that is refused leaves the credential unclaimed", () =>
+    Effect.gen(function* () {
+      const { bridge } = yield* challenged
+      const rival = yield* otherKey(bridge)
+      is(yield* unchanged(ask(rival)), "bridge_identity_conflict")
+      is(yield* ask(rival, { body: { bridge_id: `${bridge.bridge_id}-2` } }), 201)
+    })
+  )
+})
+
+layer(Service.layer)("a claimed credential", (it) => {
+  it.effect("makes a new challenge for the same Bridge once the first has expired", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      yield* TestClock.adjust(challengeTtl)
+      const second = yield* ask(bridge, { key: "another" })
+      is(second, 201)
+      assert.notStrictEqual(second.body.nonce_b64, challenge.body.nonce_b64)
+      is(yield* prove(bridge, second), 200)
+    })
+  )
+
+  it.effect("makes none in the millisecond before", () =>
+    Effect.gen(function* () {
+      const { bridge } = yield* challenged
+      yield* TestClock.adjust(Duration.subtract(challengeTtl, oneMilli))
+      is(yield* unchanged(ask(bridge, { key: "another" })), "bridge_enrollment_credential_used")
+    })
+  )
+
+  it.effect("makes none for another device, key or name", () =>
+    Effect.gen(function* () {
+      const { bridge } = yield* challenged
+      const { public_key_fingerprint } = (yield* otherKey(bridge)).challengeBody
+      yield* TestClock.adjust(challengeTtl)
+      for (const body of [{ device_id: "device-2" }, { public_key_fingerprint }, { bridge_id: "other" }]) {
+        is(yield* unchanged(ask(bridge, { key: "another", body })), "bridge_enrollment_credential_used")
+      }
+    })
+  )
+
+  it.effect("makes none after it has enrolled its Bridge", () =>
+    Effect.gen(function* () {
+      const { bridge } = yield* enrolled
+      yield* TestClock.adjust(challengeTtl)
+      is(yield* unchanged(ask(bridge, { key: "another" })), "bridge_enrollment_credential_used")
+    })
+  )
+
+  it.effect("of a re-enrollment makes none after it has re-enrolled, whoever re-enrolled since", () =>
+    Effect.gen(function* () {
+      const { bridge } = yield* enrolled
+      const first = yield* again(bridge, { reenroll: bridge.bridge_id })
+      is(yield* prove(first, yield* ask(first), { key: "proof-2" }), 200)
+      const second = yield* again(bridge, { reenroll: bridge.bridge_id })
+      is(yield* prove(second, yield* ask(second), { key: "proof-3" }), 200)
+      yield* TestClock.adjust(challengeTtl)
+      is(yield* unchanged(ask(first, { key: "another" })), "bridge_enrollment_credential_used")
+    })
+  )
+})
+
+layer(Service.layer)("a pending name", (it) => {
+  it.effect("is bound to another key once its challenge has expired", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      const rival = yield* otherKey(bridge)
+      yield* TestClock.adjust(challengeTtl)
+      is(yield* prove(rival, yield* ask(rival)), 200)
+      is(yield* prove(bridge, challenge), "enrollment_challenge_expired")
+      assert.strictEqual((yield* identityOf(bridge)).public_key_fingerprint, rival.challengeBody.public_key_fingerprint)
+    })
+  )
+
+  it.effect("stays reserved until the millisecond before", () =>
+    Effect.gen(function* () {
+      const { bridge } = yield* challenged
+      const rival = yield* otherKey(bridge)
+      yield* TestClock.adjust(Duration.subtract(challengeTtl, oneMilli))
+      is(yield* unchanged(ask(rival)), "bridge_identity_conflict")
+    })
+  )
+
+  it.effect("is free once the credential that reserved it is revoked", () =>
+    Effect.gen(function* () {
+      const { bridge } = yield* challenged
+      yield* revokeCredential(bridge)
+      is(yield* ask(yield* otherKey(bridge)), 201)
+    })
+  )
+
+  it.effect("stays reserved by another credential of the same key", () =>
+    Effect.gen(function* () {
+      const { bridge } = yield* challenged
+      yield* TestClock.adjust("1 second")
+      const twin = yield* again(bridge)
+      is(yield* ask(twin), 201)
+      yield* revokeCredential(bridge)
+      is(yield* ask(yield* otherKey(bridge)), "bridge_identity_conflict")
+    })
+  )
+})
+
+layer(Service.layer)("a proof", (it) => {
+  it.effect("activates the Bridge and returns its token", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      const proof = yield* prove(bridge, challenge)
+      is(proof, 200)
+      const { access_token, expires_at, ...rest } = proof.body
+      assert.match(access_token, /^sbt_[0-9A-Za-z]{49}$/)
+      assert.match(expires_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|\+00:00)$/)
+      const { bridge_id, project_id } = bridge
+      assert.deepStrictEqual(rest, { project_id, bridge_id, token_type: "Bearer", scope: "bridge:transport" })
+      const identity = yield* identityOf(bridge)
+      assert.deepStrictEqual([identity.status, identity.tokens.map(({ state }) => state)], ["active", ["active"]])
+    })
+  )
+
+  it.effect("that fails changes nothing", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      const stranger = yield* otherKey(bridge)
+      const forged = yield* stranger.proofBody(challenge)
+      is(yield* unchanged(prove(bridge, challenge, { body: forged })), "enrollment_key_mismatch")
+      const { signature_b64 } = forged
+      is(yield* unchanged(prove(bridge, challenge, { body: { signature_b64 } })), "enrollment_proof_invalid")
+      is(yield* unchanged(prove(bridge, challenge, { body: { bridge_id: "x" } })), "enrollment_challenge_mismatch")
+      is(yield* prove(bridge, challenge), 200)
+    })
+  )
+
+  it.effect("is answered again to an exact retry, without another token", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      const first = yield* prove(bridge, challenge)
+      isReplayOf(yield* unchanged(prove(bridge, challenge)), first)
+    })
+  )
+
+  it.effect("is the same request in any base64", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      const first = yield* prove(bridge, challenge)
+      const body = yield* bridge.proofBody(challenge)
+      const forms = ["base64", "base64url"].flatMap((form) => [true, false].map((padded) => ({ form, padded })))
+      for (const { form, padded } of forms) {
+        const encode = (text: string) => {
+          const bytes = Buffer.from(text, "base64url")
+          const encoded = bytes.toString(form as "base64").replaceAll("=", "")
+          return padded ? encoded.padEnd(Math.ceil(encoded.length / 4) * 4, "=") : encoded
+        }
+        const { nonce_b64, public_key_b64, signature_b64 } = body
+        const other = {
+          nonce_b64: encode(nonce_b64),
+          public_key_b64: encode(public_key_b64),
+          signature_b64: encode(signature_b64)
+        }
+        isReplayOf(yield* prove(bridge, challenge, { body: other }), first)
+      }
+    })
+  )
+
+  it.effect("in no base64 is malformed", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      const { signature_b64 } = yield* bridge.proofBody(challenge)
+      const spoiled = [
+        ` ${signature_b64}`,
+        `${signature_b64}\n`,
+        `${signature_b64}=`,
+        `${signature_b64}====`,
+        `${signature_b64.slice(0, -1)}`,
+        `${signature_b64.slice(0, -1)}B`,
+        `=${signature_b64}`,
+        `${signature_b64.slice(0, 9)}.${signature_b64.slice(10)}`
+      ]
+      for (const other of spoiled) {
+        is(yield* unchanged(prove(bridge, challenge, { body: { signature_b64: other } })), "invalid_request")
+      }
+    })
+  )
+
+  it.effect("succeeds until the millisecond before its challenge expires", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      yield* TestClock.adjust(Duration.subtract(challengeTtl, oneMilli))
+      is(yield* prove(bridge, challenge), 200)
+    })
+  )
+
+  it.effect("fails at the millisecond at which its challenge expires", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      yield* TestClock.adjust(challengeTtl)
+      is(yield* unchanged(prove(bridge, challenge)), "enrollment_challenge_expired")
+    })
+  )
+
+  it.effect("succeeds although its credential has expired meanwhile", () =>
+    Effect.gen(function* () {
+      const bridge = yield* fresh({ ttl: Duration.seconds(1) })
+      const challenge = yield* ask(bridge)
+      yield* TestClock.adjust("2 seconds")
+      is(yield* prove(bridge, challenge), 200)
+    })
+  )
+
+  it.effect("replays until its token expires, and no longer", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* enrolled
+      yield* TestClock.adjust(Duration.subtract(Duration.days(1), oneMilli))
+      is(yield* prove(bridge, challenge), 200)
+      yield* TestClock.adjust(oneMilli)
+      is(yield* unchanged(prove(bridge, challenge)), "enrollment_challenge_consumed")
+    })
+  )
+
+  it.effect("copies the account references of the credential, whatever was approved or withdrawn since", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const projects = Context.get(service.services, Projects)
+      const project_id = yield* makeProject(service)
+      const bridge = yield* fresh({ project_id })
+      const challenge = yield* ask(bridge)
+      yield* projects.approveReference(project_id, "github:later", Option.none())
+      yield* projects.withdrawReference(project_id, "github:octo")
+      is(yield* prove(bridge, challenge), 200)
+      assert.deepStrictEqual((yield* identityOf(bridge)).account_references, ["github:octo"])
+    })
+  )
+
+  it.effect("cannot bring account references of its own", () =>
+    Effect.gen(function* () {
+      const bridge = yield* fresh()
+      is(yield* unchanged(ask(bridge, { body: { account_references: ["github:root"] } })), "invalid_request")
+      const challenge = yield* ask(bridge)
+      const body = { account_references: ["github:root"] }
+      is(yield* unchanged(prove(bridge, challenge, { body })), "invalid_request")
+    })
+  )
+})
+
+layer(Service.layer)("the operator", (it) => {
+  it.effect("issues credentials for a project that exists and is not disabled", () =>
+    Effect.gen(function* () {
+      const bridge = yield* fresh()
+      yield* disableProject(bridge)
+      const credentials = Context.get((yield* Service).services, Credentials)
+      const issue = Effect.fnUntraced(function* (project_id: string) {
+        const order = { project_id, account_references: [], ttl: Duration.hours(1), reenroll_bridge_id: undefined }
+        return (yield* Effect.flip(credentials.issue(order, [yield* credentials.mint])))._tag
+      })
+      assert.strictEqual(yield* issue(bridge.project_id), "project_disabled")
+      assert.strictEqual(yield* issue(randomUUID()), "project_not_found")
+    })
+  )
+
+  it.effect("may revoke a credential after its proof: the token lives on and the proof still replays", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* enrolled
+      yield* revokeCredential(bridge)
+      is(yield* prove(bridge, challenge), 200)
+      assert.strictEqual((yield* identityOf(bridge)).tokens[0]!.state, "active")
+    })
+  )
+
+  it.effect("may revoke a credential between challenge and proof: no token comes out of it", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      yield* revokeCredential(bridge)
+      is(yield* unchanged(prove(bridge, challenge)), "enrollment_challenge_expired")
+    })
+  )
+
+  it.effect("who revokes a credential on a replica whose clock is ahead is obeyed at once", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      yield* TestClock.adjust("5 seconds")
+      yield* revokeCredential(bridge)
+      yield* TestClock.testClockWith((clock) => clock.setTime(clock.currentTimeMillisUnsafe() - 1000))
+      is(yield* unchanged(prove(bridge, challenge)), "enrollment_challenge_expired")
+      is(yield* unchanged(ask(bridge)), "bridge_enrollment_credential_revoked")
+    })
+  )
+
+  it.effect("who revokes an identity ends its tokens and its open challenges", () =>
+    Effect.gen(function* () {
+      const { bridge } = yield* enrolled
+      const returning = yield* again(bridge, { reenroll: bridge.bridge_id })
+      const challenge = yield* ask(returning)
+      yield* revokeIdentity(bridge)
+      is(yield* unchanged(prove(returning, challenge, { key: "another" })), "bridge_revoked")
+      const identity = yield* identityOf(bridge)
+      assert.deepStrictEqual([identity.status, identity.tokens.map(({ state }) => state)], ["revoked", ["revoked"]])
+    })
+  )
+
+  it.effect("who revokes an identity twice keeps the first instant", () =>
+    Effect.gen(function* () {
+      const { bridge } = yield* enrolled
+      const first = yield* revokeIdentity(bridge)
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(yield* revokeIdentity(bridge), first)
+    })
+  )
+
+  it.effect("who disables a project stops its enrollments, and who enables it lets them go on", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge } = yield* challenged
+      yield* disableProject(bridge)
+      is(yield* unchanged(ask(bridge)), "bridge_enrollment_credential_revoked")
+      is(yield* unchanged(prove(bridge, challenge)), "bridge_revoked")
+      yield* Context.get((yield* Service).services, Projects).enable(bridge.project_id)
+      is(yield* prove(bridge, challenge), 200)
+    })
+  )
+
+  it.effect("who withdraws an account reference revokes the unclaimed credentials that carry it, and no others", () =>
+    Effect.gen(function* () {
+      const { bridge } = yield* challenged
+      const unclaimed = yield* fresh({ project_id: bridge.project_id })
+      const projects = Context.get((yield* Service).services, Projects)
+      const revoked = yield* projects.withdrawReference(bridge.project_id, "github:octo")
+      assert.deepStrictEqual(revoked, [unclaimed.credential_id])
+      is(yield* ask(unclaimed), "bridge_enrollment_credential_revoked")
+      is(yield* ask(bridge), 201)
+    })
+  )
+})
+
+layer(Service.layer)("re-enrollment", (it) => {
+  const reenrolled = Effect.gen(function* () {
+    const { bridge, challenge: firstChallenge } = yield* enrolled
+    const returning = yield* otherKey(bridge, { reenroll: bridge.bridge_id })
+    const before = yield* identityOf(bridge)
+    const challenge = yield* ask(returning)
+    return { bridge, firstChallenge, returning, challenge, before }
+  })
+
+  it.effect("leaves key and token alone until the proof", () =>
+    Effect.gen(function* () {
+      const { before, bridge } = yield* reenrolled
+      assert.deepStrictEqual(yield* identityOf(bridge), before)
+    })
+  )
+
+  it.effect("revokes the old tokens and replaces the key of the same identity", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { bridge, challenge, returning } = yield* reenrolled
+      const identity = sql`select identity_id from bridge_identity where bridge_id = ${bridge.bridge_id}`
+      const before = yield* identity
+      is(yield* prove(returning, challenge, { key: "another" }), 200)
+      assert.deepStrictEqual(yield* identity, before)
+      const { public_key_fingerprint, status, tokens } = yield* identityOf(bridge)
+      assert.strictEqual(status, "active")
+      assert.strictEqual(public_key_fingerprint, returning.challengeBody.public_key_fingerprint)
+      assert.sameDeepMembers(
+        tokens.map(({ end_reason, state }) => [state, end_reason]),
+        [
+          ["active", null],
+          ["revoked", "reenrolled"]
+        ]
+      )
+    })
+  )
+
+  it.effect("ends the replay of the proof before it", () =>
+    Effect.gen(function* () {
+      const { bridge, challenge, firstChallenge, returning } = yield* reenrolled
+      is(yield* prove(returning, challenge, { key: "another" }), 200)
+      is(yield* unchanged(prove(bridge, firstChallenge)), "enrollment_challenge_consumed")
+    })
+  )
+
+  it.effect("happens once per credential", () =>
+    Effect.gen(function* () {
+      const { challenge, returning } = yield* reenrolled
+      const first = yield* prove(returning, challenge, { key: "another" })
+      is(first, 200)
+      isReplayOf(yield* unchanged(prove(returning, challenge, { key: "another" })), first)
+      is(yield* unchanged(prove(returning, challenge, { key: "third" })), "enrollment_challenge_consumed")
+      is(yield* unchanged(ask(returning, { key: "another" })), "bridge_enrollment_credential_used")
+    })
+  )
+})

@@ -1,0 +1,143 @@
+/** "When something goes wrong" of docs/operations.md: every alert has its line, and every emergency its commands. */
+import { assert, it, layer } from "@effect/vitest"
+import { Context, Effect } from "effect"
+import { Projects } from "../../../src/operator/projects/Projects.ts"
+import { makeToken, refresh, signIn } from "../../support/agents/Agent.ts"
+import { Bridge } from "../../support/bridges/Bridge.ts"
+import { read, rows, sections } from "../../support/run/Markdown.ts"
+import { Agent } from "../../support/agents/McpAgent.ts"
+import { operator, patience, procedure } from "../../support/service/Procedure.ts"
+import { Service } from "../../support/service/Service.ts"
+import { tokens } from "../../support/bridges/Tokens.ts"
+
+const part = "When something goes wrong"
+const { everything, forGood, oneAgent, oneBridge, oneProject } = procedure(
+  part,
+  "oneBridge",
+  "oneAgent",
+  "oneProject",
+  "everything",
+  "forGood"
+)
+
+it("every alert has a line that says what to do", () => {
+  const named = [...read("deploy/monitoring/alerts.yaml").matchAll(/- alert: (\w+)/g)].map(([, name]) => name)
+  const explained = rows(sections(read("docs/operations.md"), 2).get(part)!).flatMap(({ Alert }) => Alert ?? [])
+  assert.isNotEmpty(named)
+  assert.deepStrictEqual(explained.toSorted(), named.toSorted())
+})
+
+/** A project with one Bridge or more, a credential that was not used, and an agent; and the ways to see whether they still may. */
+const project = Effect.fnUntraced(function* (others = 1) {
+  const on = yield* Service
+  const one = yield* Bridge.make(on)
+  const { project_id } = one
+  const held = [yield* one.enroll(on)]
+  for (let i = 0; i < others; i++) held.push(yield* (yield* Bridge.make(on, { project_id })).enroll(on))
+  const waiting = yield* Bridge.make(on, { project_id })
+  const agent = yield* Agent.make(on, { project_id })
+  const said = (answer: { readonly status: number; readonly code: string | undefined }) => answer.code ?? answer.status
+  return {
+    project_id,
+    bridge_id: one.bridge_id,
+    bridges: Effect.forEach(held, (token) => Effect.map(tokens(on).self(token), said)),
+    credential: Effect.map(waiting.askChallenge(on, { key: "late" }), said),
+    agent: Effect.map(agent.call("server_identity"), ({ answer }) => said(answer))
+  }
+})
+
+layer(Service.layer, { excludeTestServices: true })("in an emergency", (it) => {
+  it.effect(
+    "one Bridge ends, and no other",
+    () =>
+      Effect.gen(function* () {
+        const { agent, bridge_id, bridges, project_id } = yield* project()
+        const { type } = yield* operator()
+        yield* type(oneBridge, { PROJECT: project_id, BRIDGE: bridge_id })
+        assert.deepStrictEqual(yield* bridges, ["bridge_revoked", 200])
+        assert.strictEqual(yield* agent, 200)
+      }),
+    { timeout: patience }
+  )
+
+  it.effect(
+    "one sign-in ends, and then the project token with all that it gave",
+    () =>
+      Effect.gen(function* () {
+        const on = yield* Service
+        const { type } = yield* operator()
+        const { project_id, token, token_id } = yield* makeToken(on)
+        const [first, second] = [yield* signIn(on, { token }), yield* signIn(on, { token })]
+        const listed = yield* type(`npx service-admin list-oauth-grants --project ${project_id} --json`)
+        const { grant_id } = JSON.parse(listed).items.find(
+          ({ client_id }: { readonly client_id: string }) => client_id === first.client_id
+        )
+        const [endGrant, endToken] = oneAgent.trim().split("\n") as [string, string]
+        const status = ({ client_id, refresh_token }: typeof first) =>
+          Effect.map(refresh(on, { client_id, refresh_token }), ({ body, status }) => body.error ?? status)
+        yield* type(endGrant, { GRANT: grant_id })
+        assert.deepStrictEqual([yield* status(first), yield* status(second)], ["invalid_grant", 200])
+        yield* type(endToken, { TOKEN_ID: token_id })
+        assert.strictEqual(yield* status(second), "invalid_grant")
+      }),
+    { timeout: patience }
+  )
+
+  it.effect(
+    "one project stops until it is enabled, and no other",
+    () =>
+      Effect.gen(function* () {
+        const [mine, theirs] = [yield* project(), yield* project()]
+        const { type } = yield* operator()
+        yield* type(oneProject, { PROJECT: mine.project_id })
+        assert.deepStrictEqual(yield* mine.bridges, ["bridge_revoked", "bridge_revoked"])
+        assert.deepStrictEqual(
+          [yield* mine.agent, yield* mine.credential],
+          ["unauthorized", "bridge_enrollment_credential_revoked"]
+        )
+        assert.deepStrictEqual([yield* theirs.bridges, yield* theirs.agent], [[200, 200], 200])
+        yield* type(`npx service-admin enable-project --project ${mine.project_id}`)
+        assert.deepStrictEqual([yield* mine.bridges, yield* mine.agent], [[200, 200], 200])
+      }),
+    { timeout: patience }
+  )
+
+  it.effect(
+    "everything of one project ends for good, the project itself kept",
+    () =>
+      Effect.gen(function* () {
+        const { services } = yield* Service
+        const [mine, theirs] = [yield* project(0), yield* project()]
+        const { type } = yield* operator()
+        yield* type(forGood, { PROJECT: mine.project_id })
+        yield* Context.get(services, Projects).enable(mine.project_id)
+        assert.deepStrictEqual(yield* mine.bridges, ["bridge_revoked"])
+        assert.deepStrictEqual(
+          [yield* mine.agent, yield* mine.credential],
+          ["unauthorized", "bridge_enrollment_credential_revoked"]
+        )
+        assert.deepStrictEqual([yield* theirs.bridges, yield* theirs.agent], [[200, 200], 200])
+      }),
+    { timeout: patience }
+  )
+})
+
+layer(Service.layer, { excludeTestServices: true })("in the worst emergency", (it) => {
+  it.effect(
+    "everything stops",
+    () =>
+      Effect.gen(function* () {
+        const all = [yield* project(), yield* project()]
+        const { type } = yield* operator()
+        yield* type(everything)
+        for (const { agent, bridges, credential } of all) {
+          assert.deepStrictEqual(yield* bridges, ["bridge_revoked", "bridge_revoked"])
+          assert.deepStrictEqual(
+            [yield* agent, yield* credential],
+            ["unauthorized", "bridge_enrollment_credential_revoked"]
+          )
+        }
+      }),
+    { timeout: patience }
+  )
+})

@@ -1,0 +1,95 @@
+/** "Upgrade" of docs/operations.md: old and new side by side on one database, and the way back. */
+import { assert, layer } from "@effect/vitest"
+import { Effect, Fiber } from "effect"
+import { SqlClient } from "effect/sql"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { shipped } from "../../../src/platform/database/Migrations.ts"
+import { Bridge } from "../../support/bridges/Bridge.ts"
+import { checkout, typing } from "../../support/service/Checkout.ts"
+import { issueToken } from "../../support/agents/McpAgent.ts"
+import { databaseUrl, patience, procedure } from "../../support/service/Procedure.ts"
+import { serviceProcess } from "../../support/service/Process.ts"
+import { environment, Service } from "../../support/service/Service.ts"
+import { rotate, successorOf, tokens } from "../../support/bridges/Tokens.ts"
+
+/** This release with one migration more, as the house rule has them: it only adds. */
+const next = Effect.gen(function* () {
+  const folder = yield* checkout({ copied: true })
+  writeFileSync(
+    join(folder, "migrations/0999_next.sql"),
+    `alter table bridge_identity add column nickname text;
+     alter table bridge_token add column seen int not null default 0;
+     create table nickname (identity_id uuid primary key references bridge_identity);
+     create index bridge_identity_nickname on bridge_identity (nickname);`
+  )
+  return folder
+})
+
+layer(Service.layer, { excludeTestServices: true })("an upgrade", (it) => {
+  it.effect(
+    "stops nobody: the old release serves on the new schema, beside the new one, and again after it",
+    () =>
+      Effect.gen(function* () {
+        const { backup, look, migrate } = procedure("Upgrade", "backup", "migrate", "look")
+        const sql = yield* SqlClient.SqlClient
+        const old = yield* Service
+        const env = { ...environment, DATABASE_URL: yield* databaseUrl }
+        const [before, after] = [yield* checkout(), yield* next]
+        const bridge = yield* Bridge.make(old)
+        let token = yield* bridge.enroll(old)
+
+        yield* typing(before, env)(backup)
+        const [header] = readFileSync(join(before, "before-upgrade.backup"), "utf8").split("\n")
+        assert.lengthOf(JSON.parse(header!).migrations, shipped.length)
+
+        // A Bridge rotates at the old release for as long as it takes.
+        let rotations = 0
+        let over = false
+        const working = yield* Effect.forkChild(
+          Effect.whileLoop({
+            while: () => !over,
+            body: () => rotate(tokens(old), token, `rotation-${rotations}`),
+            step: (next) => {
+              token = next
+              rotations++
+            }
+          })
+        )
+        yield* typing(after, env)(migrate)
+        over = true
+        yield* Fiber.join(working)
+        assert.isAbove(rotations, 1)
+        const ran = yield* sql<{ name: string }>`select name from schema_migration order by migration_id`
+        assert.deepStrictEqual(
+          ran.map(({ name }) => name),
+          [...shipped.map(({ name }) => name), "0999_next.sql"]
+        )
+
+        const upgraded = yield* serviceProcess({}, after)
+        for (const [one, other] of [
+          [old, upgraded],
+          [upgraded, old]
+        ] as const) {
+          const { rotation_id, successor } = successorOf(yield* tokens(one).prepare(token, `from-${one.url}`))
+          const confirmed = yield* tokens(other).confirm(successor, rotation_id, `to-${other.url}`)
+          assert.strictEqual(confirmed.status, 200, confirmed.text)
+          token = successor
+        }
+
+        const file = join(after, "smoke.token")
+        writeFileSync(file, yield* issueToken(old, bridge.project_id))
+        const looked = yield* typing(after, {})(look, { SERVICE: upgraded.url, TOKEN_FILE: file })
+        assert.notMatch(looked, /Not so/)
+        assert.match(looked, /^ok /m)
+        upgraded.signal("SIGTERM")
+        assert.strictEqual(yield* upgraded.exit, 0)
+
+        const back = yield* serviceProcess()
+        token = yield* rotate(tokens(back), token, "back")
+        assert.strictEqual((yield* tokens(back).self(token)).status, 200)
+        assert.isFalse(existsSync(join(before, "before-upgrade.backup.partial")))
+      }),
+    { timeout: patience }
+  )
+})

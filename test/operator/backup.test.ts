@@ -1,0 +1,132 @@
+/** One file holds the whole database and brings it back exactly, or changes nothing (contract section 8). */
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { afterAll, beforeAll, expect, it } from "vitest"
+import { refusal, result, startService, type TestService } from "../support/service/ServiceAdmin.ts"
+
+let service: TestService
+let backup: string
+let saved: Record<string, unknown>
+
+const run = (database: string, ...args: ReadonlyArray<string>) => service.on(database).run(...args, "--json")
+const restore = (database: string, file: string) => run(database, "restore-database", "--in", file)
+
+/** A table of a later release: every kind of value, and columns that the database fills. */
+const later = `
+  create table later (
+    id bigint generated always as identity primary key,
+    next_id bigint references later,
+    at timestamptz, day date, lasts interval, words text[], grid int[], anything jsonb, raw json, bytes bytea,
+    ratio float8, amount numeric, flag boolean, named varchar(20), "odd ""name" text,
+    long text generated always as (named || '!') stored
+  )`
+const values = `
+  insert into later (next_id, at, day, lasts, words, grid, anything, raw, bytes, ratio, amount, flag, named, "odd ""name")
+  values (3, '2026-11-21 12:00:00.123456+02', 'infinity', '1 mon 2 days 03:04:05.000006', array['a,b', '"{}"', null, ''],
+          '[0:1][1:1]={{1},{2}}', 'null', ('{"a":' || chr(10) || '1}')::json, '\\x00ff0a', 0.1::float8 + 0.2, 'NaN', true, 'é\\', E'a\\nb'),
+         (null, 'infinity', null, null, '{}', null, '{"n": 1.000000000000000000001}', null, '\\x', '-0', 1.10, false, '', ''),
+         (1, null, null, null, null, null, null, null, null, null, null, null, null, null)`
+const bridge = `
+  insert into project values (gen_random_uuid(), 'P', now(), null);
+  insert into bridge_identity (identity_id, project_id, bridge_id, status, device_id, display_name,
+         public_key_fingerprint, account_references, created_at, enrolled_at)
+  select gen_random_uuid(), project_id, 'b1', 'active', 'd', 'Mac', 'sha256:' || repeat('0', 64), '{a,"b c"}', now(), now()
+    from project;
+  insert into bridge_token (token_id, identity_id, token_hash, state, derivation_salt, key_id, created_at, expires_at)
+  select gen_random_uuid(), identity_id, sha256(state::bytea), state, sha256('salt'), 'k', now(), now() + interval '1 day'
+    from bridge_identity, unnest(array['active', 'pending']) as state;
+  insert into bridge_rotation (rotation_id, identity_id, predecessor_id, successor_id, state, created_at,
+         confirmation_expires_at, prepare_key_hash, prepared_from)
+  select gen_random_uuid(), a.identity_id, a.token_id, p.token_id, 'pending', now(), now(), sha256('key'), 'x'
+    from bridge_token a join bridge_token p on a.state = 'active' and p.state = 'pending';
+  update bridge_identity set pending_rotation_id = (select rotation_id from bridge_rotation)`
+
+const statements = async (database: string, text: string) => {
+  for (const statement of text.split(";")) await service.query(database, statement)
+}
+
+/** Every row of every table as PostgreSQL shows it, and every foreign key as it is enforced. */
+const contents = async (database: string) => {
+  const tables = await service.query(
+    database,
+    "select relname::text as name from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace order by 1"
+  )
+  const all: Record<string, unknown> = {}
+  for (const { name } of tables) {
+    if (name === "schema_migration") continue
+    all[String(name)] = await service.query(database, `select t::text as row from ${String(name)} t order by 1`)
+  }
+  const keys = await service.query(
+    database,
+    "select conname::text, condeferrable from pg_constraint where contype = 'f' order by 1"
+  )
+  return { all, keys }
+}
+
+beforeAll(async () => {
+  service = await startService()
+  backup = join(service.folder, "backup")
+  await Promise.all(["source", "target", "other"].map((database) => service.create(database)))
+  for (const database of ["source", "target", "other"]) result(await run(database, "migrate"))
+  await Promise.all(["source", "target"].map((database) => service.query(database, later)))
+  await statements("source", bridge)
+  await service.query("source", values)
+  await service.query("source", "alter database source set timezone = 'Asia/Kolkata'")
+  await service.query("source", "alter database source set datestyle = 'German'")
+  saved = result(await run("source", "backup-database", "--out", backup))
+})
+afterAll(() => service.stop())
+
+it("the file is complete, has mode 0600, and replaces none", async () => {
+  expect(saved).toEqual({ file: backup, created_at: expect.any(String), tables: expect.any(Number), rows: 9 })
+  expect(statSync(backup).mode & 0o777).toBe(0o600)
+  expect(existsSync(`${backup}.partial`)).toBe(false)
+  const before = readFileSync(backup)
+  expect(refusal(await run("source", "backup-database", "--out", backup))).toEqual([1, "file_error"])
+  expect(readFileSync(backup)).toEqual(before)
+})
+
+it("a file that was truncated or altered changes nothing and says so", async () => {
+  const whole = readFileSync(backup, "utf8")
+  const damaged: Record<string, string> = {
+    "cut in the last line": whole.slice(0, -2),
+    "without its last line": whole.slice(0, whole.lastIndexOf("\n", whole.length - 2) + 1),
+    "a row less": whole.replace(/\["bridge_rotation".*\n/, ""),
+    "a value changed": whole.replace("'b1'", "'b2'").replace('"b1"', '"b2"'),
+    "a line more": `${whole}["project"]\n`
+  }
+  const before = await contents("target")
+  for (const [what, text] of Object.entries(damaged)) {
+    if (text === whole) throw new Error(`${what}: not damaged`)
+    writeFileSync(join(service.folder, what), text)
+  }
+  const ends = await Promise.all(Object.keys(damaged).map((what) => restore("target", join(service.folder, what))))
+  for (const ended of ends) expect(refusal(ended)).toEqual([1, "backup_damaged"])
+  expect(await contents("target")).toEqual(before)
+})
+
+it("another schema version is refused", async () => {
+  expect(refusal(await restore("other", backup))).toEqual([1, "backup_of_another_version"])
+})
+
+it("an empty database holds exactly the same afterwards, its instance included, and goes on from there", async () => {
+  expect(result(await restore("target", backup))).toEqual({
+    created_at: saved["created_at"],
+    tables: expect.any(Number),
+    rows: 9
+  })
+  const [source, target] = await Promise.all(
+    ["source", "target"].map(async (database) => {
+      await service.query(database, `alter database ${database} reset all`)
+      return contents(database)
+    })
+  )
+  expect(target).toEqual(source)
+  expect(await service.query("target", "insert into later default values returning id::int")).toEqual([{ id: 4 }])
+})
+
+it("a database that holds anything is refused", async () => {
+  const before = await contents("target")
+  expect(refusal(await restore("target", backup))).toEqual([1, "database_not_empty"])
+  expect(await contents("target")).toEqual(before)
+})

@@ -1,0 +1,226 @@
+/** The operator's command as scripts see it: exit codes, stdout, stderr (contract section 8). */
+import { spawnSync, type StdioOptions } from "node:child_process"
+import { existsSync, openSync } from "node:fs"
+import { join } from "node:path"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { packageRoot } from "../../src/platform/settings/Package.ts"
+import {
+  refusal,
+  result,
+  secrets,
+  serviceAdmin,
+  startService,
+  type TestService
+} from "../support/service/ServiceAdmin.ts"
+
+const nobody = "00000000-0000-4000-8000-000000000000"
+let service: TestService
+let project_id: string
+let first: unknown
+let unreachable: ReturnType<typeof serviceAdmin>["ended"]
+
+const run = (...args: ReadonlyArray<string>) => service.on("postgres").run(...args)
+const json = (...args: ReadonlyArray<string>) => run(...args, "--json")
+
+beforeAll(async () => {
+  // Waits ten seconds while the others run.
+  unreachable = serviceAdmin(["list-projects", "--json"], {
+    ...secrets,
+    DATABASE_URL: "postgres://nobody@127.0.0.1:1/x"
+  }).ended
+  service = await startService()
+  first = result(await json("create-project", "--name", "First"))
+  project_id = (first as { project_id: string }).project_id
+})
+afterAll(() => service.stop())
+
+describe("a first command", () => {
+  it("migrates an empty database and creates a project", async () => {
+    expect(first).toEqual({ project_id: expect.stringMatching(/^[0-9a-f-]{36}$/), name: "First" })
+    expect(await service.query("postgres", "select name from project")).toEqual([{ name: "First" }])
+  })
+  it("leaves nothing for migrate to run", async () => {
+    expect(result(await json("migrate"))).toEqual({ migrated: [] })
+  })
+})
+
+describe("for people", () => {
+  it("times are absolute and the next command is spelled out", async () => {
+    const { code, stderr, stdout } = await run("list-projects")
+    expect([code, stderr]).toEqual([0, ""])
+    expect(stdout).toMatch(/\d{4}-\d\d-\d\dT[\d:.]+Z/)
+    expect(stdout).toMatch(/^Next: service-admin list-bridges --project ID$/m)
+  })
+  it("a refusal is one sentence on stderr", async () => {
+    expect(await run("disable-project", "--project", nobody)).toEqual({
+      code: 1,
+      stdout: "",
+      stderr: "There is no such project; see list-projects.\n"
+    })
+  })
+  it.skipIf(!existsSync("/dev/full"))("a result that cannot be written is a failure", () => {
+    const stdio: StdioOptions = ["ignore", openSync("/dev/full", "w"), "pipe"]
+    const { status, stderr } = spawnSync(process.execPath, [join(packageRoot, "cli/service-admin.mjs"), "--version"], {
+      stdio,
+      encoding: "utf8"
+    })
+    expect([status, stderr]).toEqual([1, expect.stringMatching(/^The result could not be written: ENOSPC/)])
+  })
+  it("help and completions are on stdout", async () => {
+    const [help, ...scripts] = await Promise.all([
+      run("--help"),
+      ...["bash", "zsh", "fish"].map((shell) => run("--completions", shell))
+    ])
+    expect(help).toMatchObject({ code: 0, stderr: "", stdout: expect.stringContaining("service-admin <subcommand>") })
+    for (const script of scripts) {
+      expect(script).toMatchObject({ code: 0, stderr: "", stdout: expect.stringContaining("revoke-bridge") })
+    }
+  })
+})
+
+describe("usage errors leave stdout empty and exit with 64", () => {
+  const credential = ["create-bridge-enrollment-credential", "--project", nobody, "--account-reference", "a"]
+  const wrong: Record<string, ReadonlyArray<string>> = {
+    "no command": [],
+    "an unknown command": ["destroy-project"],
+    "an unknown flag": ["list-projects", "--force"],
+    "a missing flag": ["create-project"],
+    "an argument too many": ["list-projects", "all"],
+    "an empty name": ["create-project", "--name", ""],
+    "a name with a control character": ["create-project", "--name", "a\u0007b"],
+    "a name that is too long": ["create-project", "--name", "x".repeat(121)],
+    "a reference that is too long": ["approve-account-reference", "--project", nobody, "--reference", "x".repeat(201)],
+    "a label that is too long": [
+      "approve-account-reference",
+      "--project",
+      nobody,
+      "--reference",
+      "a",
+      "--label",
+      "x".repeat(121)
+    ],
+    "a project that is no UUID": ["list-bridges", "--project", "first"],
+    "a bridge_id with a space": ["revoke-bridge", "--project", nobody, "--bridge", "a b"],
+    "a limit of none": ["list-audit-events", "--limit", "0"],
+    "a lifetime without unit": [...credential, "--ttl", "60", "--out", "f"],
+    "a lifetime of nothing": [...credential, "--ttl", "0s", "--out", "f"],
+    "a lifetime beyond ten years": [...credential, "--ttl", "3651d", "--out", "f"],
+    "a credential without place": credential,
+    "a count without folder": [...credential, "--count", "2"],
+    "a count and a file": [...credential, "--count", "2", "--out-dir", "d", "--out", "f"],
+    "a fleet of one Bridge": [...credential, "--count", "2", "--out-dir", "d", "--reenroll", "b"]
+  }
+  it("whatever is wrong", { timeout: 60_000 }, async () => {
+    const outcomes: Record<string, unknown> = {}
+    for (const some of chunks(Object.entries(wrong), 4)) {
+      await Promise.all(some.map(async ([what, args]) => (outcomes[what] = refusal(await json(...args)))))
+    }
+    expect(outcomes).toEqual(Object.fromEntries(Object.keys(wrong).map((what) => [what, [64, "usage"]])))
+  })
+  it("and never repeat a value, which could be a secret", async () => {
+    const secret = "sbe_ThisIsPastedIntoTheWrongPlace"
+    const { stderr } = await run("list-bridges", "--project", secret)
+    expect(stderr).toBe("--project: expected a UUID.\nSee: service-admin list-bridges --help\n")
+  })
+})
+
+describe("a configuration that is incomplete exits with 78", () => {
+  it("for a secret that is missing, short or used twice, and a DATABASE_URL that is none", async () => {
+    const same = { SERVICE_BRIDGE_TOKEN_SECRET: secrets.SERVICE_BRIDGE_ENROLLMENT_SECRET }
+    const short = { SERVICE_BRIDGE_TOKEN_SECRET: "short" }
+    const slash = { DATABASE_URL: "postgres://bridge:hunter/2@localhost/x" }
+    const ends = await Promise.all([
+      ...[short, same, { DATABASE_URL: "localhost" }, slash].map((env) =>
+        service.on("postgres", env).run("list-projects", "--json")
+      ),
+      serviceAdmin(["list-projects", "--json"], { DATABASE_URL: "postgres://localhost/x" }).ended
+    ])
+    for (const ended of ends) expect(refusal(ended)).toEqual([78, "configuration_error"])
+    expect(ends[0]!.stderr).not.toContain('"short"')
+    expect(ends[3]!.stderr).not.toContain("hunter")
+    expect(ends[4]!.stderr).toContain("SERVICE_BRIDGE_ENROLLMENT_SECRET is not set")
+  })
+  it("for a host that others reach, without the address by which they do", async () => {
+    const ends = await Promise.all(
+      ["0.0.0.0", "::", "192.0.2.1", "two words"].map((SERVICE_HOST) =>
+        service.on("postgres", { SERVICE_HOST }).run("list-projects", "--json")
+      )
+    )
+    for (const ended of ends) {
+      expect(refusal(ended)).toEqual([78, "configuration_error"])
+      expect(ended.stderr).toContain("SERVICE_BASE_URL is required when SERVICE_HOST is no loopback address.")
+    }
+  })
+  it("for a data folder beside a folder that was deleted", async () => {
+    const ended = await serviceAdmin(["list-projects", "--json"], {}, `cd "$(mktemp -d)" && rmdir "$PWD"`).ended
+    expect(refusal(ended)).toEqual([78, "configuration_error"])
+  })
+})
+
+describe("projects and account references", () => {
+  const withReference = (command: string, ...more: ReadonlyArray<string>) =>
+    json(command, "--project", project_id, "--reference", "github:acme", ...more)
+
+  it("a project is disabled and enabled", async () => {
+    const of = ["--project", project_id]
+    expect(result(await json("disable-project", ...of)).disabled_at).toMatch(/Z$/)
+    expect(result(await json("enable-project", ...of)).disabled_at).toBeNull()
+    expect(result(await json("list-projects"))).toEqual({
+      items: [{ project_id, name: "First", created_at: expect.stringMatching(/Z$/), disabled_at: null }]
+    })
+  })
+  it("a reference is approved, listed and withdrawn", async () => {
+    const reference = "github:acme"
+    expect(result(await withReference("approve-account-reference", "--label", "Acme"))).toEqual({
+      project_id,
+      reference,
+      label: "Acme"
+    })
+    expect(result(await withReference("approve-account-reference")).label).toBe("Acme")
+    const withdrawn = { project_id, reference, revoked_credentials: [] }
+    expect(result(await withReference("withdraw-account-reference"))).toEqual(withdrawn)
+    expect(result(await json("list-account-references", "--project", project_id)).items).toEqual([
+      { reference, label: "Acme", approved_at: expect.any(String), withdrawn_at: expect.any(String) }
+    ])
+  })
+  it("what is not there is refused with its code", async () => {
+    const [project, audit, credential, bridge] = await Promise.all([
+      json("list-account-references", "--project", nobody),
+      json("list-audit-events", "--project", nobody),
+      json("revoke-bridge-enrollment-credential", "--credential", nobody),
+      json("show-bridge", "--project", project_id, "--bridge", "absent")
+    ])
+    for (const ended of [project!, audit!]) expect(refusal(ended)).toEqual([1, "project_not_found"])
+    expect(refusal(credential!)).toEqual([1, "credential_not_found"])
+    expect(refusal(bridge!)).toEqual([1, "bridge_not_found"])
+  })
+})
+
+describe("Bridges and the audit log", () => {
+  it("a Bridge is listed, shown and revoked for good", async () => {
+    await service.query(
+      "postgres",
+      `insert into bridge_identity (identity_id, project_id, bridge_id, status, device_id, display_name,
+         public_key_fingerprint, account_references, created_at, enrolled_at)
+       values ('${nobody}', '${project_id}', 'b1', 'active', 'd', 'Mac', 'sha256:${"0".repeat(64)}', '{a}', now(), now())`
+    )
+    const of = ["--project", project_id, "--bridge", "b1"]
+    expect(result(await json("revoke-bridge", ...of))).toMatchObject({ project_id, bridge_id: "b1" })
+    const [list, shown] = await Promise.all([json("list-bridges", "--project", project_id), json("show-bridge", ...of)])
+    expect(result(list!).items).toMatchObject([{ bridge_id: "b1", status: "revoked" }])
+    expect(result(shown!)).toMatchObject({ bridge_id: "b1", status: "revoked", tokens: [] })
+  })
+  it("what was done is listed, newest first, up to the limit", async () => {
+    const { items } = result(await json("list-audit-events", "--project", project_id, "--limit", "1"))
+    expect(items).toMatchObject([{ action: "bridge.revoked", outcome: "done", code: null, at: expect.any(String) }])
+  })
+})
+
+describe("a database that cannot be reached", () => {
+  it("is given up after ten seconds, with 75", async () => {
+    expect(refusal(await unreachable)).toEqual([75, "database_unreachable"])
+  })
+})
+
+const chunks = <A>(all: ReadonlyArray<A>, size: number) =>
+  Array.from({ length: Math.ceil(all.length / size) }, (_, index) => all.slice(index * size, (index + 1) * size))

@@ -1,0 +1,157 @@
+/** Bootstrap credentials on their way to the operator: a file nobody else can read, and nothing anywhere else (spec 2.2). */
+import { Effect } from "effect"
+import { createHash } from "node:crypto"
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { setTimeout } from "node:timers/promises"
+import { afterAll, beforeAll, expect, it } from "vitest"
+import { refusal, result, startService, type TestService } from "../support/service/ServiceAdmin.ts"
+
+let service: TestService
+let project_id: string
+
+const json = (...args: ReadonlyArray<string>) => service.on("postgres").run(...args, "--json")
+const create = (...args: ReadonlyArray<string>) => [
+  "create-bridge-enrollment-credential",
+  "--project",
+  project_id,
+  "--account-reference",
+  "github:acme",
+  ...args
+]
+const path = (name: string) => join(service.folder, name)
+const stored = async () =>
+  (
+    await service.query("postgres", "select encode(credential_hash, 'hex') as hash from bridge_enrollment_credential")
+  ).map((row) => row["hash"])
+const unchanged = async (work: () => Promise<void>) => {
+  const before = [await stored(), readdirSync(service.folder, { recursive: true })]
+  await work()
+  expect([await stored(), readdirSync(service.folder, { recursive: true })]).toEqual(before)
+}
+
+/** Sessions that wait for a lock. */
+const waiting = async () => {
+  const locks = "select count(*)::int as waiting from pg_stat_activity where wait_event_type = 'Lock'"
+  return (await service.query("postgres", locks))[0]!["waiting"]
+}
+const until = async (asked: () => Promise<unknown>, answer: unknown) => {
+  while ((await asked()) !== answer) await setTimeout(10)
+}
+
+beforeAll(async () => {
+  service = await startService()
+  project_id = result(await json("create-project", "--name", "Fleet")).project_id
+  result(await json("approve-account-reference", "--project", project_id, "--reference", "github:acme"))
+})
+afterAll(() => service.stop())
+
+it("the file has mode 0600 and holds the credential and a newline; the row holds its hash; nobody says it", async () => {
+  const file = path("one")
+  const ended = await json(...create("--out", file, "--ttl", "30m"))
+  expect(result(ended)).toEqual({
+    credential_id: expect.any(String),
+    project_id,
+    file,
+    expires_at: expect.stringMatching(/^\d{4}-.*Z$/)
+  })
+  expect(statSync(file).mode & 0o777).toBe(0o600)
+  const content = readFileSync(file, "utf8")
+  expect(content).toMatch(/^sbe_[0-9A-Za-z]{49}\n$/)
+  expect(await stored()).toContain(createHash("sha256").update(content.trim()).digest("hex"))
+  expect(ended.stdout + ended.stderr).not.toContain("sbe_")
+})
+
+it("a fleet gets one file each, named by its credential_id", async () => {
+  const { items } = result(await json(...create("--count", "3", "--out-dir", path("fleet"))))
+  expect(items.map(({ file }: { file: string }) => file).toSorted()).toEqual(
+    readdirSync(path("fleet"))
+      .map((name) => path(`fleet/${name}`))
+      .toSorted()
+  )
+  expect(
+    items.every((item: Record<string, string>) => item["file"]!.endsWith(`${item["credential_id"]}.credential`))
+  ).toBe(true)
+})
+
+it("a lifetime that is unusual only warns", async () => {
+  const { code, stderr, stdout } = await service.on("postgres").run(...create("--out", path("short"), "--ttl", "5s"))
+  expect([code, JSON.parse(stderr).level]).toEqual([0, "WARN"])
+  expect(stdout).toContain(path("short"))
+})
+
+it("a file that is there, a folder that is not, a refused reference or Bridge, a full disk leave neither row nor file", async () => {
+  writeFileSync(path("mine"), "mine")
+  mkdirSync(path("taken"))
+  await unchanged(async () => {
+    const full = service.on("postgres").runOnFullDisk(...create("--out", path("full"), "--json"))
+    const ends = [
+      ...(await Promise.all([
+        json(...create("--out", path("mine"))),
+        json(...create("--out", path("nowhere/file"))),
+        json(...create("--count", "2", "--out-dir", path("mine")))
+      ])),
+      ...(await Promise.all([
+        json(...create("--out", path("refused"), "--account-reference", "github:other")),
+        json(...create("--out", path("absent"), "--reenroll", "b1")),
+        full
+      ]))
+    ]
+    expect(ends.map(refusal)).toEqual([
+      ...Array.from({ length: 3 }, () => [1, "file_error"]),
+
+      [1, "account_reference_not_approved"],
+      [1, "bridge_not_found"],
+      [1, "file_error"]
+    ])
+  })
+  expect(readFileSync(path("mine"), "utf8")).toBe("mine")
+})
+
+it("an interruption, or a database that does not answer, removes the file that was there first", async () => {
+  await unchanged(() =>
+    service.within("postgres", (session) =>
+      Effect.gen(function* () {
+        yield* session.query("begin")
+        yield* session.query("lock table bridge_enrollment_credential")
+        yield* Effect.promise(async () => {
+          const commands = ["a", "b"].map((name) =>
+            service.on("postgres").start(...create("--out", path(name), "--json"))
+          )
+          while (!existsSync(path("a"))) await setTimeout(10)
+          commands[0]!.child.kill("SIGINT")
+          const [interrupted, waited] = await Promise.all(commands.map(({ ended }) => ended))
+          expect(interrupted).toMatchObject({ code: 130, stdout: "" })
+          expect(JSON.parse(waited!.stderr.trim().split("\n").at(-1)!).error.code).toBe("bridge_persistence_error")
+          expect(waited).toMatchObject({ code: 75, stdout: "" })
+        })
+        yield* session.query("rollback")
+      })
+    )
+  )
+})
+
+it("a database that answers late is asked again for the same credential", () =>
+  service.within("postgres", (session) =>
+    Effect.gen(function* () {
+      yield* session.query("begin")
+      yield* session.query("lock table bridge_enrollment_credential")
+      const { ended } = service.on("postgres").start(...create("--out", path("late"), "--json"))
+      yield* Effect.promise(() => until(waiting, 1).then(() => until(waiting, 0)))
+      yield* session.query("rollback")
+      const credential = result(yield* Effect.promise(() => ended))
+      const hash = createHash("sha256").update(readFileSync(credential.file, "utf8").trim()).digest("hex")
+      expect(yield* Effect.promise(stored)).toContain(hash)
+    })
+  ))
+
+it("a withdrawn reference takes its unused credentials with it; a revoked one is listed as such", async () => {
+  const { items } = result(await json("list-bridge-enrollment-credentials", "--project", project_id))
+  const credential = items.find(({ status }: { status: string }) => status === "unused").credential_id
+  expect(result(await json("revoke-bridge-enrollment-credential", "--credential", credential))).toEqual({
+    credential_id: credential,
+    revoked_at: expect.any(String)
+  })
+  const withdrawn = await json("withdraw-account-reference", "--project", project_id, "--reference", "github:acme")
+  expect(result(withdrawn).revoked_credentials).toHaveLength(items.length - 1)
+})

@@ -1,0 +1,301 @@
+/** What the service shows to who watches it: numbers on a port of its own, and the same to a collector; never a secret. */
+import { assert, layer } from "@effect/vitest"
+import { Effect, Schedule } from "effect"
+import { SqlClient } from "effect/sql"
+import { once } from "node:events"
+import { createServer } from "node:http"
+import type { AddressInfo } from "node:net"
+import { randomUUID } from "node:crypto"
+import { read, rows, sections } from "../support/run/Markdown.ts"
+import { send } from "../support/network/Http.ts"
+import { Agent } from "../support/agents/McpAgent.ts"
+import { makeRegisteredPhone } from "../support/phones/Phone.ts"
+import { freePort, serviceProcess } from "../support/service/Process.ts"
+import { Service } from "../support/service/Service.ts"
+import { makePerson } from "../support/agents/SignIn.ts"
+import { fresh } from "../support/bridges/Steps.ts"
+
+const watched = Effect.gen(function* () {
+  const port = yield* freePort
+  const server = yield* serviceProcess({ SERVICE_METRICS_PORT: String(port) })
+  const page = `http://127.0.0.1:${port}/metrics`
+  return { server, page, scrape: Effect.map(send(page, { method: "GET" }), ({ text }) => text) }
+})
+
+/** One Bridge enrolls and prepares a rotation; one tool is called, in vain; somebody asks for what is not there. */
+const busy = Effect.fnUntraced(function* (server: { readonly url: string }) {
+  const service = yield* Service
+  const bridge = yield* fresh()
+  const challenge = yield* bridge.askChallenge(server)
+  const proof = yield* bridge.prove(server, challenge)
+  const token: string = proof.body.access_token
+  const prepared = yield* send(`${server.url}/bridge/v1/tokens/rotate/prepare`, { bearer: token, key: randomUUID() })
+  assert.strictEqual(prepared.status, 201, prepared.text)
+  const confirm = { bearer: token, key: randomUUID(), body: { rotation_id: prepared.body.rotation_id } }
+  yield* send(`${server.url}/bridge/v1/tokens/rotate/confirm`, confirm)
+  const agent = (yield* Agent.make(service)).at(server)
+  yield* agent.call("memory_get", { id: randomUUID() })
+  yield* agent.call("memory_search", { query: "harbour" })
+  const { signature_b64 } = yield* bridge.proofBody(challenge)
+  for (const secret of [token, challenge.body.nonce_b64, signature_b64!]) yield* strays(server, secret)
+  yield* send(`${server.url}/healthz`, { method: "DELETE" })
+  const secrets: ReadonlyArray<unknown> = [
+    token,
+    prepared.body.successor_token,
+    bridge.credential,
+    agent.token,
+    challenge.body.nonce_b64,
+    signature_b64,
+    ...planted
+  ]
+  for (const secret of secrets) assert.isString(secret)
+  return secrets as ReadonlyArray<string>
+})
+
+/** What a sign-in carries in addresses, forms and cookies. */
+const planted = ["a-state-of-a-client", "a-code-of-a-client", "a-challenge-of-a-client", "a-cookie-of-a-browser"]
+
+const unescaped = (text: string) =>
+  text.replaceAll(/%([\da-f]{2})/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
+
+/** Secrets where none belong, and where they have to be: in paths and queries, escaped or not, and in headers. */
+const strays = Effect.fnUntraced(function* (server: { readonly url: string }, secret: string) {
+  const [state, code, code_challenge, cookie] = planted
+  const escaped = [...secret].map((letter) => `%${letter.charCodeAt(0).toString(16)}`).join("")
+  const query = new URLSearchParams({
+    state: state!,
+    code: code!,
+    code_challenge: code_challenge!,
+    access_token: secret
+  })
+  const headers = {
+    cookie: `__Host-oauth=${cookie}`,
+    referer: `${server.url}/?${query}`,
+    "user-agent": secret,
+    "x-request-id": secret,
+    traceparent: `00-${"1".repeat(32)}-${"2".repeat(16)}-01`,
+    tracestate: `vendor=${secret.slice(0, 40)}`
+  }
+  for (const path of [
+    `/nowhere/${secret}`,
+    `/nowhere/${escaped}`,
+    `/nowhere?${query}`,
+    `/authorize?${query}`,
+    `/oauth/consent?${query}`,
+    `/bridge/v1/tokens/self?${query}`
+  ]) {
+    yield* send(`${server.url}${path}`, { method: "GET", headers })
+  }
+  const form = { "content-type": "application/x-www-form-urlencoded" }
+  yield* send(`${server.url}/token`, { headers: form, body: `grant_type=authorization_code&${query}` })
+})
+
+/** The values of one metric by its labels as they are printed. */
+const values = (page: string, name: string) =>
+  Object.fromEntries(
+    [...page.matchAll(new RegExp(`^${name}(?:\\{(.*)\\})? (.+)$`, "gm"))].map(([, labels = "", value]) => [
+      labels,
+      Number(value)
+    ])
+  )
+
+const samples = (page: string) => [...page.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name!)
+
+layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server with a port for metrics", (it) => {
+  it.effect("counts requests by the template of their route, and never shows what was sent", () =>
+    Effect.gen(function* () {
+      const { scrape, server } = yield* watched
+      const secrets = yield* busy(server)
+      const page = yield* scrape
+      const requests = values(page, "service_http_requests_total")
+      assert.deepInclude(requests, {
+        'method="POST",route="/bridge/v1/enrollment/challenges",status="201"': 1,
+        'method="POST",route="/mcp",status="200"': 2,
+        'method="other",route="unknown",status="404"': 9,
+        'method="other",route="/healthz",status="405"': 1
+      })
+      assert.strictEqual(values(page, "service_http_request_duration_seconds_count")['route="/mcp"'], 2)
+      for (const secret of [...secrets, "nowhere"]) assert.notInclude(page, secret)
+    })
+  )
+
+  it.effect("counts what Bridges and agents asked for by its outcome, and reads the rest from the database", () =>
+    Effect.gen(function* () {
+      const { scrape, server } = yield* watched
+      yield* busy(server)
+      const page = yield* scrape
+      assert.deepInclude(values(page, "service_bridge_enrollments_total"), {
+        'operation="challenge",code="ok"': 1,
+        'operation="proof",code="ok"': 1
+      })
+      const rotations = values(page, "service_bridge_rotations_total")
+      assert.strictEqual(rotations['operation="prepare",code="ok"'], 1)
+      assert.strictEqual(Object.keys(rotations).filter((labels) => labels.startsWith('operation="confirm"')).length, 1)
+      assert.isUndefined(rotations['operation="confirm",code="ok"'])
+      assert.deepEqual(values(page, "service_mcp_tool_calls_total"), {
+        'tool="memory_get",code="memory_not_found"': 1,
+        'tool="memory_search",code="ok"': 1
+      })
+      assert.strictEqual(values(page, "service_mcp_tool_duration_seconds_count")['tool="memory_search"'], 1)
+      assert.deepEqual(values(page, "service_database_up"), { "": 1 })
+      assert.isAbove(values(page, "service_bridge_rotations_pending")[""]!, 0)
+      assert.isAbove(values(page, "service_database_size_bytes")[""]!, 1_000_000)
+      assert.isAbove(values(page, "service_database_connections")['state="active"']!, 0)
+      assert.deepEqual(values(page, "service_bridge_suspicions_total"), {
+        'action="bridge.token_reused_after_rotation"': 0,
+        'action="bridge.rotation_prepared_elsewhere"': 0
+      })
+    })
+  )
+
+  it.effect("shows the metrics that docs/operations.md explains, and no other", () =>
+    Effect.gen(function* () {
+      const { scrape, server } = yield* watched
+      yield* busy(server)
+      const explained = rows(sections(read("docs/operations.md"), 2).get("Metrics")!).map(({ Metric }) => Metric!)
+      assert.sameMembers(samples(yield* scrape), explained)
+    })
+  )
+
+  it.effect("sees tokens in the last tenth of their life, and a reuse after rotation", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { scrape, server } = yield* watched
+      const [token] = yield* busy(server)
+      const bridge = yield* sql<{ identity_id: string }>`
+        select identity_id from bridge_token where state = 'active' order by created_at desc limit 1`
+      yield* sql`
+        update bridge_token set expires_at = clock_timestamp() + interval '1 hour'
+         where identity_id = ${bridge[0]!.identity_id}::uuid and state = 'active'`
+      assert.isAtLeast(values(yield* scrape, "service_bridge_tokens_near_expiry")[""]!, 1)
+      yield* sql`
+        update bridge_rotation
+           set state = 'cancelled', ended_at = clock_timestamp()
+         where identity_id = ${bridge[0]!.identity_id}::uuid and state = 'pending'`
+      yield* sql`
+        update bridge_token
+           set state = 'revoked', ended_at = clock_timestamp() - interval '1 hour', end_reason = 'rotated'
+         where identity_id = ${bridge[0]!.identity_id}::uuid and state = 'active'`
+      yield* send(`${server.url}/bridge/v1/tokens/self`, { method: "GET", bearer: token })
+      const suspicions = values(yield* scrape, "service_bridge_suspicions_total")
+      assert.strictEqual(suspicions['action="bridge.token_reused_after_rotation"'], 1)
+    })
+  )
+
+  it.effect("sees which notifications wait, that their environment is paused, and what became of them", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      const phone = yield* makeRegisteredPhone(service, yield* makePerson(service))
+      const { scrape } = yield* watched
+      const notify = sql`
+        insert into push_outbox (
+          delivery_id, event_id, device_id, project_id, kind, priority, collapse_key, state, not_before, expires_at,
+          created_at)
+        select gen_random_uuid(), gen_random_uuid(), device_id, project_id, 'task.blocked', 2, gen_random_uuid()::text,
+               'pending', clock_timestamp() - interval '5 minutes', clock_timestamp() + interval '1 day',
+               clock_timestamp()
+          from mobile_device
+         where device_id = ${phone.device_id}::uuid`
+      yield* notify
+      yield* Effect.repeat(sql`select 1 from push_outbox where state = 'delivered'`, {
+        schedule: Schedule.spaced("50 millis"),
+        until: (rows) => rows.length === 1
+      })
+      // What is due stays so: APNs asked to leave the device alone.
+      yield* sql`update mobile_device set resting_until = clock_timestamp() + interval '1 hour'`
+      yield* notify
+      yield* sql`
+        insert into push_provider_state (provider, environment, paused_until, reason, failures)
+        values ('apns', 'production', clock_timestamp() + interval '1 hour', 'TopicDisallowed', 1)`
+      const page = yield* scrape
+      assert.strictEqual(values(page, "service_push_due")[""], 1)
+      assert.isAtLeast(values(page, "service_push_oldest_due_seconds")[""]!, 300)
+      assert.deepEqual(values(page, "service_push_paused"), {
+        'environment="production"': 1,
+        'environment="development"': 0
+      })
+      const deliveries = values(page, "service_push_deliveries_total")
+      assert.strictEqual(deliveries['environment="production",outcome="delivered"'], 1)
+      assert.strictEqual(deliveries['environment="production",outcome="dead"'], 0)
+      yield* sql`delete from push_provider_state`
+    })
+  )
+
+  it.effect("says that the database is away, and takes back what it knew from it", () =>
+    Effect.gen(function* () {
+      const { scrape, server } = yield* watched
+      yield* server.line.cut
+      const page = yield* scrape
+      assert.deepEqual(values(page, "service_database_up"), { "": 0 })
+      assert.notInclude(page, "service_database_size_bytes")
+    })
+  )
+
+  it.effect("shows them there and nowhere else, and nothing else there", () =>
+    Effect.gen(function* () {
+      const { page, server } = yield* watched
+      const status = (url: string) => Effect.map(send(url, { method: "GET" }), ({ status }) => status)
+      assert.strictEqual(yield* status(`${server.url}/metrics`), 404)
+      assert.strictEqual(yield* status(page), 200)
+      assert.strictEqual(yield* status(page.replace("/metrics", "/healthz")), 404)
+    })
+  )
+})
+
+/** Keeps what it is sent, by path. */
+const collector = Effect.acquireRelease(
+  Effect.promise(async () => {
+    const received = new Map<string, string>()
+    const server = createServer((request, response) => {
+      let text = ""
+      request.on("data", (bytes: Buffer) => (text += bytes.toString()))
+      request.on("end", () => {
+        received.set(request.url!, (received.get(request.url!) ?? "") + text)
+        response.end("{}")
+      })
+    }).listen(0, "127.0.0.1")
+    await once(server, "listening")
+    return { received, server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+  }),
+  ({ server }) => Effect.sync(() => server.close())
+)
+
+layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server with a collector", (it) => {
+  it.effect("sends it traces, metrics and logs, the last of them when it stops, and no secret", () =>
+    Effect.gen(function* () {
+      const { received, url } = yield* collector
+      const server = yield* serviceProcess({ SERVICE_OTLP_URL: url })
+      const secrets = yield* busy(server)
+      server.signal("SIGTERM")
+      assert.strictEqual(yield* server.exit, 0)
+      assert.sameMembers([...received.keys()], ["/v1/traces", "/v1/metrics", "/v1/logs"])
+      assert.include(received.get("/v1/traces"), '"Enrollment.prove"')
+      assert.include(received.get("/v1/metrics"), "service_bridge_enrollments_total")
+      assert.include(received.get("/v1/logs"), '"Answered"')
+      // As it is, and as it would be read from an address.
+      const all = unescaped([...received.values()].join(""))
+      for (const secret of secrets) assert.notInclude(all, secret)
+      assert.include(received.get("/v1/traces"), "<redacted>")
+      assert.notInclude(received.get("/v1/traces"), `${url}/v1`)
+    })
+  )
+
+  it.effect("tells it the name of a failure, and nothing that PostgreSQL quotes", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { received, url } = yield* collector
+      const server = yield* serviceProcess({ SERVICE_OTLP_URL: url })
+      yield* sql`alter table audit_event add constraint quoting check (address <> '127.0.0.1') not valid`
+      const bridge = yield* fresh()
+      const challenge = yield* bridge.askChallenge(server)
+      assert.strictEqual(challenge.status, 500)
+      yield* sql`alter table audit_event drop constraint quoting`
+      server.signal("SIGTERM")
+      yield* server.exit
+      const traces = received.get("/v1/traces")!
+      assert.include(traces, "StatementDefect")
+      assert.notInclude(traces, "violates check constraint")
+    })
+  )
+})

@@ -1,0 +1,396 @@
+/** Devices of the mobile companion (spec 2.9, 4.12; contract section 7). */
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import { randomBytes } from "node:crypto"
+import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
+import * as Tokens from "../../../src/platform/crypto/Tokens.ts"
+import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
+import { Grants } from "../../../src/signin/oauth/grants/Grants.ts"
+import { Projects } from "../../../src/operator/projects/Projects.ts"
+import { Delivery, drain, happens, rowsOf } from "../../support/service/Delivery.ts"
+import type { Answer } from "../../support/network/Http.ts"
+import { everything, makePhone, makeRegisteredPhone } from "../../support/phones/Phone.ts"
+import { instance } from "../../support/service/Service.ts"
+import { makeApp, makePerson, makeSubject, signIn } from "../../support/agents/SignIn.ts"
+
+const is = (answer: Answer, outcome: number | string) =>
+  assert.strictEqual(answer.code ?? answer.status, outcome, answer.text)
+
+const withPhone = Effect.gen(function* () {
+  const on = yield* Delivery
+  const person = yield* makePerson(on)
+  return { on, person, phone: yield* makeRegisteredPhone(on, person) }
+})
+
+const stored = (device_id: string) =>
+  SqlClient.SqlClient.use((sql) =>
+    Effect.map(
+      sql<{ readonly state: string; readonly state_reason: string | null; readonly secrets: number }>`
+        select state, state_reason, num_nonnulls(token_key_id, token_sealed, token_lookup) as secrets
+          from mobile_device
+         where device_id = ${device_id}::uuid`,
+      ([row]) => row!
+    )
+  )
+
+layer(Delivery.layer)("a registration", (it) => {
+  it.effect("answers the device, its version, and nothing of the push token but four digits", () =>
+    Effect.gen(function* () {
+      const on = yield* Delivery
+      const phone = makePhone(on, yield* makePerson(on))
+      const answer = yield* phone.register({ app_version: "1.2.0", os_version: "26.1", locale: "es_ES" })
+      is(answer, 201)
+      const { created_at, device_id, last_seen_at, push, ...rest } = answer.body
+      assert.match(device_id, /^[0-9a-f-]{36}$/)
+      assert.strictEqual(created_at, last_seen_at)
+      assert.match(push.token_fingerprint, /^[0-9a-f]{4}$/)
+      assert.deepInclude(push, { provider: "apns", environment: "production", topic: "com.example.app" })
+      assert.deepStrictEqual(rest, {
+        state: "active",
+        platform: "ios",
+        preferences: { kinds: {}, minimum_priority: "low", quiet_hours: null, paused_until: null },
+        preferences_version: 1
+      })
+      assert.strictEqual(answer.headers.get("etag"), '"1"')
+      assert.strictEqual(answer.headers.get("cache-control"), "no-store")
+      assert.notInclude(answer.text, phone.token)
+    })
+  )
+
+  it.effect("of the same installation by the same person is the same device, with 200", () =>
+    Effect.gen(function* () {
+      const { phone } = yield* withPhone
+      yield* TestClock.adjust("5 minutes")
+      const again = yield* phone.register({ push: { token: phone.token.toUpperCase() } })
+      is(again, 200)
+      assert.strictEqual(again.body.device_id, phone.device_id)
+      assert.notStrictEqual(again.body.last_seen_at, again.body.created_at)
+      assert.deepStrictEqual(again.body.preferences, everything)
+    })
+  )
+
+  it.effect("of the same installation by another person ends the first one's device", () =>
+    Effect.gen(function* () {
+      const { on, person, phone } = yield* withPhone
+      yield* happens(on, person.project_id)
+      const next = yield* makePerson(on)
+      const answer = yield* makePhone(on, next, phone.token).register()
+      is(answer, 201)
+      assert.notStrictEqual(answer.body.device_id, phone.device_id)
+      assert.deepInclude(yield* stored(phone.device_id), {
+        state: "revoked",
+        state_reason: "registered_by_another",
+        secrets: 0
+      })
+      yield* drain(on.worker)
+      assert.deepStrictEqual(
+        (yield* rowsOf(phone.device_id)).map(({ state }) => state),
+        ["suppressed"]
+      )
+      assert.isFalse(on.simulator.received.some(({ token }) => token === phone.token))
+    })
+  )
+
+  it.effect("of the same installation for the other environment is another device", () =>
+    Effect.gen(function* () {
+      const { phone } = yield* withPhone
+      const answer = yield* phone.register({ push: { environment: "development" } })
+      is(answer, 201)
+      assert.notStrictEqual(answer.body.device_id, phone.device_id)
+    })
+  )
+
+  it.effect("with an Idempotency-Key is answered again as it was", () =>
+    Effect.gen(function* () {
+      const on = yield* Delivery
+      const phone = makePhone(on, yield* makePerson(on))
+      const first = yield* phone.register({}, { key: "mobile-register-1" })
+      const again = yield* phone.register({}, { key: "mobile-register-1" })
+      assert.deepStrictEqual([again.status, again.text], [201, first.text])
+      assert.strictEqual(again.headers.get("idempotency-replayed"), "true")
+    })
+  )
+
+  it.effect("with the Idempotency-Key of another registration is refused", () =>
+    Effect.gen(function* () {
+      const on = yield* Delivery
+      const person = yield* makePerson(on)
+      yield* makePhone(on, person).register({}, { key: "mobile-register-1" })
+      is(yield* makePhone(on, person).register({}, { key: "mobile-register-1" }), "idempotency_conflict")
+    })
+  )
+
+  it.effect("that arrives again after the sign-out brings nothing back", () =>
+    Effect.gen(function* () {
+      const on = yield* Delivery
+      const phone = makePhone(on, yield* makePerson(on))
+      const { body } = yield* phone.register({}, { key: "mobile-register-1" })
+      yield* phone.revoke(body.device_id)
+      is(yield* phone.register({}, { key: "mobile-register-1" }), "device_revoked")
+      is(yield* phone.register(), 201)
+    })
+  )
+
+  it.effect("beyond twenty devices of one person is refused", () =>
+    Effect.gen(function* () {
+      const on = yield* Delivery
+      const person = yield* makePerson(on)
+      const answers = yield* Effect.forEach(Array.from({ length: 24 }), () => makePhone(on, person).register(), {
+        concurrency: 8
+      })
+      assert.strictEqual(answers.filter(({ status }) => status === 201).length, 20)
+      assert.strictEqual(answers.filter(({ code }) => code === "device_limit_reached").length, 4)
+    })
+  )
+
+  it.effect("is heard of by the other devices of the same person, and by nobody else's", () =>
+    Effect.gen(function* () {
+      const { on, person, phone } = yield* withPhone
+      const colleague = yield* makePerson(on, { project_id: person.project_id })
+      const theirs = yield* makeRegisteredPhone(on, colleague)
+      const second = yield* makeRegisteredPhone(on, person)
+      assert.deepStrictEqual(
+        (yield* rowsOf(phone.device_id))
+          .map(({ kind }) => kind)
+          .filter((kind) => kind !== "security.client_authorized"),
+        ["security.device_added"]
+      )
+      assert.deepStrictEqual(yield* rowsOf(theirs.device_id), [])
+      assert.deepStrictEqual(yield* rowsOf(second.device_id), [])
+    })
+  )
+
+  const secret = Redacted.value(Tokens.format("sat", new Uint8Array(32)))
+  const malformed: ReadonlyArray<readonly [what: string, body: Parameters<ReturnType<typeof makePhone>["body"]>[0]]> = [
+    ["another platform", { platform: "android" }],
+    ["another provider", { push: { provider: "fcm" } }],
+    ["an unknown environment", { push: { environment: "staging" } }],
+    ["a push token that is not hexadecimal", { push: { token: "xyz".repeat(22) } }],
+    ["a push token of half a byte more", { push: { token: "a".repeat(65) } }],
+    ["a push token that is too short", { push: { token: "ab".repeat(15) } }],
+    ["a push token that is too long", { push: { token: "ab".repeat(129) } }],
+    ["a topic that is no bundle id", { push: { topic: "com.example\napp" } }],
+    ["an unknown field", { push_to_talk: true }],
+    ["an unknown field of push", { push: { badge: 1 } }],
+    ["control characters", { app_version: "1.0\u0000" }],
+    ["a token for its version", { app_version: secret }],
+    ["a token for its system's version", { os_version: `26.1 ${secret}` }],
+    ["a locale that is none", { locale: "../../etc" }],
+    ["preferences with an unknown kind", { preferences: { ...everything, kinds: { "task.deleted": true } } }],
+    ["preferences that switch off security.device_added",
+      { preferences: { ...everything, kinds: { "security.device_added": false } } }],
+    ["quiet hours without zone",
+      { preferences: { ...everything, quiet_hours: { enabled: true, start: "22:00", end: "07:00", days: [] } } }],
+    ["a pause of more than thirty days", { preferences: { ...everything, paused_until: "2099-01-01T00:00:00Z" } }],
+    ["a pause until a time of no zone", { preferences: { ...everything, paused_until: "2020-01-01T00:00:00" } }],
+    ["a pause until a day that is none", { preferences: { ...everything, paused_until: "2020-02-30T00:00:00Z" } }],
+    ["a pause until what is no instant", { preferences: { ...everything, paused_until: "5" } }]
+  ] // prettier-ignore
+  for (const [what, given] of malformed) {
+    it.effect(`with ${what} is refused and changes nothing`, () =>
+      Effect.gen(function* () {
+        const on = yield* Delivery
+        const person = yield* makePerson(on)
+        const answer = yield* makePhone(on, person).register(given)
+        is(answer, "invalid_request")
+        assert.strictEqual(answer.status, 400)
+        const sql = yield* SqlClient.SqlClient
+        assert.deepStrictEqual(yield* sql`select 1 from mobile_device where subject = ${person.subject}::uuid`, [])
+      })
+    )
+  }
+})
+
+layer(Delivery.layer)("where the service delivers", (it) => {
+  const delivering = Effect.gen(function* () {
+    const on = yield* instance({
+      SERVICE_APNS_TEAM_ID: "TEAM123456",
+      SERVICE_APNS_KEY_ID: "KEY1234567",
+      SERVICE_APNS_KEY_FILE: "read by the worker alone",
+      SERVICE_APNS_TOPICS: "com.example.first,com.example.second",
+      SERVICE_APNS_ENVIRONMENTS: "production"
+    })
+    return makePhone(on, yield* makePerson(on))
+  })
+
+  it.effect("a registration for another environment is refused", () =>
+    Effect.gen(function* () {
+      const phone = yield* delivering
+      const push = { environment: "development", topic: "com.example.first" }
+      is(yield* phone.register({ push }), "push_environment_not_allowed")
+    })
+  )
+
+  it.effect("a registration of another app is refused", () =>
+    Effect.gen(function* () {
+      const phone = yield* delivering
+      is(yield* phone.register(), "push_topic_not_allowed")
+      is(yield* phone.register({ push: { topic: "com.example.second" } }), 201)
+    })
+  )
+
+  it.effect("a registration that names no app is of the first", () =>
+    Effect.gen(function* () {
+      const phone = yield* delivering
+      const answer = yield* phone.register({ push: { topic: undefined } })
+      assert.strictEqual(answer.body.push.topic, "com.example.first", answer.text)
+    })
+  )
+})
+
+layer(Delivery.layer)("preferences", (it) => {
+  it.effect("are replaced as a whole and get a new version", () =>
+    Effect.gen(function* () {
+      const { phone } = yield* withPhone
+      const preferences = { ...everything, kinds: { "bridge.enrolled": false }, minimum_priority: "high" }
+      const answer = yield* phone.prefer(phone.device_id, preferences)
+      is(answer, 200)
+      assert.deepStrictEqual(answer.body, { device_id: phone.device_id, preferences, version: 2 })
+      assert.strictEqual(answer.headers.get("etag"), '"2"')
+      const got = yield* phone.get(phone.device_id)
+      assert.deepInclude(got.body, { preferences, preferences_version: 2 })
+      assert.strictEqual(got.headers.get("etag"), '"2"')
+    })
+  )
+
+  it.effect("keep the canonical name of the zone", () =>
+    Effect.gen(function* () {
+      const { phone } = yield* withPhone
+      const quiet_hours = {
+        enabled: true,
+        start: "22:00",
+        end: "07:00",
+        time_zone: "europe/madrid",
+        days: ["mon"],
+        allow_urgent: false
+      }
+      const { body } = yield* phone.prefer(phone.device_id, { ...everything, quiet_hours })
+      assert.strictEqual(body.preferences.quiet_hours.time_zone, "Europe/Madrid")
+    })
+  )
+
+  for (const [tag, outcome] of [
+    ['"1"', 200],
+    ["*", 200],
+    ['"7", "1"', 200],
+    ['"2"', "preferences_version_conflict"],
+    ['W/"1"', "preferences_version_conflict"],
+    ["1", "preferences_version_conflict"]
+  ] as const) {
+    it.effect(`with If-Match ${tag} at version 1: ${outcome}`, () =>
+      Effect.gen(function* () {
+        const { phone } = yield* withPhone
+        const answer = yield* phone.prefer(phone.device_id, everything, { headers: { "if-match": tag } })
+        is(answer, outcome)
+        if (outcome !== 200) assert.strictEqual(answer.status, 412)
+      })
+    )
+  }
+
+  it.effect("of a device that has ended are refused", () =>
+    Effect.gen(function* () {
+      const { phone } = yield* withPhone
+      yield* phone.revoke(phone.device_id)
+      is(yield* phone.prefer(phone.device_id, everything), "device_revoked")
+    })
+  )
+
+  it.effect("that leave something out are refused", () =>
+    Effect.gen(function* () {
+      const { phone } = yield* withPhone
+      is(yield* phone.prefer(phone.device_id, { kinds: {} }), "invalid_request")
+    })
+  )
+})
+
+layer(Delivery.layer)("sign-out", (it) => {
+  it.effect("forgets the push token, suppresses what waits, and may be repeated", () =>
+    Effect.gen(function* () {
+      const { on, person, phone } = yield* withPhone
+      yield* happens(on, person.project_id)
+      const first = yield* phone.revoke(phone.device_id)
+      is(first, 200)
+      assert.deepInclude(first.body, { device_id: phone.device_id, state: "revoked" })
+      yield* TestClock.adjust("1 minute")
+      const again = yield* phone.revoke(phone.device_id)
+      assert.deepStrictEqual([again.status, again.text], [200, first.text])
+      assert.deepInclude(yield* stored(phone.device_id), { state: "revoked", secrets: 0 })
+      assert.deepInclude((yield* rowsOf(phone.device_id))[0], { state: "suppressed" })
+      const got = yield* phone.get(phone.device_id)
+      assert.deepInclude(got.body, { state: "revoked" })
+      assert.isNull(got.body.push.token_fingerprint)
+    })
+  )
+
+  const ends = {
+    "its grant is revoked": (on, { grant_id }) => Context.get(on.services, Grants).revoke(grant_id),
+    "its project token is revoked": (on, { subject }) => Context.get(on.services, ProjectTokens).revoke(subject),
+    "its client is disabled": (on, { client_id }) => Context.get(on.services, Clients).disable(client_id),
+    "its project is disabled": (on, { project_id }) => Context.get(on.services, Projects).disable(project_id)
+  } satisfies Record<string, (on: Delivery["Service"], who: Ids) => Effect.Effect<unknown, unknown>>
+  for (const [what, end] of Object.entries(ends)) {
+    it.effect(`is done for the phone when ${what}: nothing more is sent`, () =>
+      Effect.gen(function* () {
+        const { on, person, phone } = yield* withPhone
+        const sql = yield* SqlClient.SqlClient
+        const [row] = yield* sql<{ readonly grant_id: string }>`
+          select grant_id from mobile_device where device_id = ${phone.device_id}::uuid`
+        yield* happens(on, person.project_id)
+        yield* end(on, { ...person, ...row! })
+        yield* drain(on.worker)
+        assert.isFalse(on.simulator.received.some(({ token }) => token === phone.token))
+        is(yield* phone.get(phone.device_id), "unauthorized")
+      })
+    )
+  }
+})
+
+layer(Delivery.layer)("the mobile API", (it) => {
+  const refused: Record<
+    string,
+    (on: Delivery["Service"]) => Effect.Effect<readonly [bearer: string | undefined, code: string], unknown>
+  > = {
+    "without credential": () => Effect.succeed([undefined, "unauthorized"]),
+    "with a token that nobody has issued": () =>
+      Effect.succeed([`sat_${randomBytes(30).toString("hex")}`, "unauthorized"]),
+    "with a token of a repository host": () => Effect.succeed([`ghp_${"a".repeat(36)}`, "unauthorized"]),
+    "with a project token": (on) =>
+      Effect.map(makePerson(on), ({ project_token }) => [Redacted.value(project_token), "unauthorized"]),
+    "with an access token without mobile:devices": (on) =>
+      Effect.gen(function* () {
+        const { project_id } = yield* makePerson(on)
+        const client_id = yield* makeApp(on, ["tasks:read"])
+        const { token } = yield* makeSubject(on, project_id)
+        const { access_token } = yield* signIn(on, { client_id, token })
+        return [Redacted.value(access_token), "insufficient_scope"]
+      })
+  }
+  for (const [what, credential] of Object.entries(refused)) {
+    it.effect(`${what} refuses every operation alike`, () =>
+      Effect.gen(function* () {
+        const { on, phone } = yield* withPhone
+        const [bearer, code] = yield* credential(on)
+        const asked = { bearer }
+        const answers = [
+          yield* phone.register({}, asked),
+          yield* phone.get(phone.device_id, asked),
+          yield* phone.prefer(phone.device_id, everything, asked),
+          yield* phone.revoke(phone.device_id, asked)
+        ]
+        for (const answer of answers) is(answer, code)
+        assert.strictEqual(new Set(answers.map(({ text }) => text)).size, 1)
+        assert.match(answers[0]!.headers.get("www-authenticate")!, /^Bearer .*resource_metadata="/)
+        assert.deepInclude(yield* stored(phone.device_id), { state: "active" })
+      })
+    )
+  }
+})
+
+interface Ids {
+  readonly grant_id: string
+  readonly subject: string
+  readonly client_id: string
+  readonly project_id: string
+}

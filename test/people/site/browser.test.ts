@@ -1,0 +1,77 @@
+/**
+ * The pages in a real Chromium: they are accessible, they fit, they print, and they ask nothing of anybody else.
+ *
+ * SCREENSHOTS=folder keeps a picture of each, in both schemes and two sizes.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Effect, Layer, type Scope } from "effect"
+import { join } from "node:path"
+import { Chromium, faults, looks, noChromium, opened } from "../../support/agents/Chromium.ts"
+import { Service } from "../../support/service/Service.ts"
+
+const screenshots = process.env["SCREENSHOTS"]
+const Walk = noChromium === undefined ? Layer.merge(Service.layer, Chromium.layer) : (Layer.empty as never)
+
+layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
+  const walk = (name: string, steps: () => Effect.Effect<void, unknown, Service | Chromium | Scope.Scope>) =>
+    it.effect(
+      name,
+      (context) => (noChromium === undefined ? steps() : Effect.sync(() => context.skip(noChromium!))),
+      60_000
+    )
+
+  for (const path of ["/", "/docs"]) {
+    for (const [look, options] of looks) {
+      walk(`${path} is accessible, fits, and asks nothing more of anybody (${look})`, () =>
+        Effect.gen(function* () {
+          const { url } = yield* Service
+          const { complaints, page } = yield* opened(options)
+          const asked: Array<string> = []
+          page.on("request", (request) => asked.push(request.url()))
+          yield* Effect.promise(async () => {
+            await page.goto(url + path)
+            if (screenshots !== undefined) {
+              const name = `${look}-${path === "/" ? "home" : "docs"}.png`
+              await page.screenshot({ path: join(screenshots, name), fullPage: true })
+            }
+            assert.deepEqual(await faults(page), [])
+          })
+          assert.deepEqual(asked, [url + path])
+          assert.deepEqual(complaints, [])
+        })
+      )
+    }
+  }
+
+  walk("/docs prints dark on white, without its contents", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Service
+      const { page } = yield* opened({ colorScheme: "dark", viewport: { width: 720, height: 1000 } })
+      yield* Effect.promise(async () => {
+        await page.goto(`${url}/docs`)
+        await page.emulateMedia({ media: "print", colorScheme: "dark" })
+        const colour = (of: string) => page.evaluate<string>(`getComputedStyle(document.body).${of}`)
+        assert.deepEqual(
+          [await colour("backgroundColor"), await colour("color")],
+          ["rgb(255, 255, 255)", "rgb(27, 29, 31)"]
+        )
+        assert.isFalse(await page.isVisible("nav"))
+        assert.isTrue(await page.isVisible("h1"))
+        assert.deepEqual(await faults(page), [])
+      })
+    })
+  )
+
+  walk("/docs is walked by keyboard: the first stop leads to the content", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Service
+      const { page } = yield* opened()
+      yield* Effect.promise(async () => {
+        await page.goto(`${url}/docs`)
+        await page.keyboard.press("Tab")
+        await page.keyboard.press("Enter")
+        assert.isTrue(page.url().endsWith("/docs#content"))
+      })
+    })
+  )
+})

@@ -1,0 +1,125 @@
+/** A walk over every route, method and content type: what every answer has, whoever asks and however. */
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect, Layer } from "effect"
+import { HttpRouter } from "effect/http"
+import { OpenApi } from "effect/http-api"
+import { Api } from "../../../src/wire/Api.ts"
+import { routes } from "../../../src/Http.ts"
+import { type Answer, send } from "../../support/network/Http.ts"
+import { instance, Service } from "../../support/service/Service.ts"
+
+/** The paths that the service itself registers at its router. */
+const registered = Effect.gen(function* () {
+  const paths = new Set<string>()
+  const recording = HttpRouter.HttpRouter.of({
+    ...(yield* HttpRouter.make),
+    add: (_, path) => Effect.sync(() => paths.add(path)) as never,
+    addAll: (routes) => Effect.sync(() => routes.forEach(({ path }) => paths.add(path))) as never
+  })
+  const { services } = yield* instance(everything)
+  yield* Layer.build(Layer.fresh(routes)).pipe(
+    Effect.provideContext(Context.add(services, HttpRouter.HttpRouter, recording))
+  )
+  return [...paths]
+})
+
+/** With what is switched off by default. */
+const everything = { SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on" }
+const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"]
+const types = [undefined, "application/json", "application/x-www-form-urlencoded", "text/plain", "text/html", "x"]
+
+/** What may be kept, and for how long; everything else that is no refusal is `no-store` or the static contract. */
+const kept: Readonly<Record<string, string>> = { "/": "public, max-age=300", "/docs": "public, max-age=300" }
+
+const isAsItShouldBe = (path: string, method: string, { body, headers, status, text }: Answer, asked: string) => {
+  assert.isBelow(status, 500, asked)
+  assert.match(headers.get("x-request-id")!, /^[0-9a-f-]{36}$/, asked)
+  assert.strictEqual(headers.get("x-content-type-options"), "nosniff", asked)
+  const type = headers.get("content-type") ?? ""
+  if (text !== "") assert.match(type, /^application\/json|^text\/html; charset=utf-8$/, asked)
+  if (body !== undefined) assert.notMatch(type, /charset=(?!utf-8)/i, asked)
+  if (type.startsWith("text/html")) isPage(headers)
+  if (path === "/nowhere") assert.strictEqual(status, 404, asked)
+  if (status === 405) assert.isNotEmpty(headers.get("allow"), asked)
+  if (status === 405 && method !== "HEAD") assert.notInclude(headers.get("allow")!.split(", "), method, asked)
+  if (status === 401) assert.match(headers.get("www-authenticate")!, /^(Bearer|Basic)/, asked)
+  const cache = headers.get("cache-control")
+  if (status >= 400 || path.startsWith("/bridge/")) assert.strictEqual(cache, "no-store", asked)
+  else if (kept[path] !== undefined) assert.strictEqual(cache, kept[path], asked)
+  else if (path.startsWith("/.well-known/") && method !== "OPTIONS") assert.strictEqual(cache, "max-age=300", asked)
+  else if (path !== "/openapi.json" && method !== "OPTIONS") assert.strictEqual(cache, "no-store", asked)
+}
+
+const templateOf = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1")
+
+/** An id that nobody has in each place. */
+const filled = (path: string) => path.replaceAll(/:\w+/g, "01990000-0000-7000-8000-000000000001")
+
+const isPage = (headers: Headers) => {
+  assert.match(
+    headers.get("content-security-policy")!,
+    /^default-src 'none'; style-src 'sha256-[A-Za-z0-9+/]{43}='; base-uri 'none'; frame-ancestors 'none'$/
+  )
+  assert.strictEqual(headers.get("x-frame-options"), "DENY")
+  assert.strictEqual(headers.get("referrer-policy"), "same-origin")
+  assert.strictEqual(headers.get("cross-origin-opener-policy"), "same-origin")
+  assert.strictEqual(headers.get("cross-origin-resource-policy"), "same-origin")
+  assert.include(headers.get("permissions-policy")!, "camera=()")
+  assert.strictEqual(headers.get("x-robots-tag"), "noindex")
+}
+
+layer(Service.layer)("whatever the method and the content type,", (it) => {
+  it.effect(
+    "every route answers with the headers that it owes",
+    () =>
+      Effect.gen(function* () {
+        const paths = yield* registered
+        assert.includeMembers(paths, ["/", "/docs", "/mcp", "/token", "/register", "/oauth/consent", "/readyz"])
+        assert.includeMembers(paths, Object.keys(OpenApi.fromApi(Api).paths).map(templateOf))
+        const { url } = yield* instance(everything)
+        const every = [...paths, "/nowhere"].flatMap((path) =>
+          methods.flatMap((method) => types.map((type) => ({ path: filled(path), method, type })))
+        )
+        const check = Effect.fnUntraced(function* ({ method, path, type }: (typeof every)[number]) {
+          const body = type !== undefined && !["GET", "HEAD"].includes(method) ? { body: "{" } : {}
+          const headers = type === undefined ? {} : { "content-type": type }
+          const answer = yield* send(url + path, { method, headers, ...body })
+          isAsItShouldBe(path, method, answer, `${method} ${path} as ${type}`)
+        })
+        yield* Effect.forEach(every, check, { concurrency: 16, discard: true })
+      }),
+    60_000
+  )
+
+  it.effect(
+    "every route refuses exactly the methods that its Allow does not name",
+    () =>
+      Effect.gen(function* () {
+        const { url } = yield* instance(everything)
+        const check = Effect.fnUntraced(function* (path: string) {
+          const refused = yield* send(url + path, { method: "PROPFIND" })
+          // /mcp asks first who is there.
+          if (refused.status === 401) return
+          assert.strictEqual(refused.status, 405, path)
+          const allowed = refused.headers.get("allow")!.split(", ")
+          for (const method of methods) {
+            const { headers, status } = yield* send(url + path, { method })
+            assert.strictEqual(status !== 405, allowed.includes(method), `${method} ${path}`)
+            if (status === 405) assert.strictEqual(headers.get("allow"), allowed.join(", "), path)
+          }
+        })
+        yield* Effect.forEach(yield* registered, (path) => check(filled(path)), { concurrency: 8, discard: true })
+      }),
+    60_000
+  )
+
+  it.effect("a page over https may be had over https only", () =>
+    Effect.gen(function* () {
+      const { url } = yield* instance({ SERVICE_BASE_URL: "https://bridge.example.com" })
+      for (const path of ["/", "/docs"]) {
+        const { headers } = yield* send(url + path, { method: "GET" })
+        assert.strictEqual(headers.get("strict-transport-security"), "max-age=31536000")
+      }
+    })
+  )
+})

@@ -1,0 +1,96 @@
+/** The database's time (contract section 1, "Time"): replicas with wrong clocks agree on what has expired. */
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect, Layer, Option, Scope } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import { DatabaseClock } from "../../src/platform/database/Clock.ts"
+import { connected } from "../../src/platform/database/Database.ts"
+import { relay } from "../support/network/Relay.ts"
+import { TestDatabase } from "../support/run/TestDatabase.ts"
+
+/** The clock of a process whose own clock says 1970. */
+const clock = Effect.map(Layer.build(Layer.fresh(DatabaseClock.layer)), Context.get(DatabaseClock))
+
+const databaseTime = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ at: Date }>`select clock_timestamp() as at`
+  return row!.at.getTime()
+})
+
+/** How far the clock is from the database's, in milliseconds. */
+const error = (of: Effect.Success<typeof clock>) =>
+  Effect.gen(function* () {
+    const now = yield* of.now
+    return now.getTime() - (yield* databaseTime)
+  })
+
+const tolerance = 500
+
+layer(TestDatabase.sql)("the database clock", (it) => {
+  it.effect("tells the database's time, whatever the clock of the process says", () =>
+    Effect.gen(function* () {
+      const of = yield* clock
+      assert.approximately(yield* error(of), 0, tolerance)
+      assert.approximately(yield* of.offset, yield* databaseTime, tolerance)
+    })
+  )
+
+  it.effect("goes on by itself between two measurements", () =>
+    Effect.gen(function* () {
+      const of = yield* clock
+      yield* of.now
+      yield* TestClock.adjust("20 seconds")
+      assert.approximately(yield* error(of), 20_000, tolerance)
+    })
+  )
+
+  it.effect("is measured again every minute", () =>
+    Effect.gen(function* () {
+      const of = yield* clock
+      yield* of.now
+      // The measurement that is due runs on a fiber of its own: our query gives it time to end. Without it we would be
+      // wrong by a minute, by two, and so on.
+      const wrong = TestClock.adjust("1 minute").pipe(Effect.andThen(databaseTime), Effect.andThen(error(of)))
+      const last = yield* Effect.repeat(wrong, { until: (by) => Math.abs(by) < tolerance, times: 10 })
+      assert.approximately(last, 0, tolerance)
+    })
+  )
+
+  it.effect("is measured again at once when the process's clock is set back", () =>
+    Effect.gen(function* () {
+      const of = yield* clock
+      yield* of.now
+      yield* TestClock.setTime(-3_600_000)
+      assert.approximately(yield* error(of), 0, tolerance)
+    })
+  )
+
+  it.effect("lets a correction of less than a second pass", () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(10_000)
+      const of = yield* clock
+      const before = yield* of.offset
+      yield* TestClock.setTime(9_001)
+      assert.approximately(yield* of.offset, before, tolerance)
+    })
+  )
+
+  it.effect("has no time as long as the database was never reached, and has it afterwards", () =>
+    Effect.gen(function* () {
+      const { database, host, port, username } = yield* TestDatabase
+      const line = yield* relay({ path: `${host}/.s.PGSQL.${port}` })
+      yield* line.cut
+      const pool = connected({ host: "127.0.0.1", port: line.port, username, database }, { poolSize: 2, pooler: false })
+      const scope = yield* Scope.Scope
+      const services = yield* Layer.build(Layer.fresh(DatabaseClock.layer.pipe(Layer.provide(pool)))).pipe(
+        Scope.provide(scope)
+      )
+      const of = Context.get(services, DatabaseClock)
+      assert.strictEqual((yield* Effect.flip(of.now))._tag, "bridge_persistence_error")
+      assert.isTrue(Option.isNone(yield* of.told))
+      yield* line.heal
+      assert.approximately(yield* error(of), 0, tolerance)
+      assert.isTrue(Option.isSome(yield* of.told))
+    })
+  )
+})

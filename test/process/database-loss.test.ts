@@ -1,0 +1,207 @@
+/** While the database is gone the service answers, and it heals by itself (contract sections 1 and 8). */
+import { assert, layer } from "@effect/vitest"
+import { Context, Deferred, Effect, Fiber, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { connected, migrateUntilDone } from "../../src/platform/database/Database.ts"
+import { longPersistence } from "../../src/platform/database/Persistence.ts"
+import { Bridge } from "../support/bridges/Bridge.ts"
+import { assertRefusal } from "../support/bridges/Codes.ts"
+import { type Answer, send } from "../support/network/Http.ts"
+import { invariants } from "../support/attacks/Invariants.ts"
+import { relay } from "../support/network/Relay.ts"
+import { instance, Service } from "../support/service/Service.ts"
+import { challenged, fresh } from "../support/bridges/Steps.ts"
+import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { waitingForLock } from "../support/run/Waiting.ts"
+
+/** An instance whose line to the database can be cut. */
+const cuttable = Effect.gen(function* () {
+  const address = yield* TestDatabase
+  const line = yield* relay({ path: `${address.host}/.s.PGSQL.${address.port}` })
+  const on = yield* instance().pipe(
+    Effect.provideService(TestDatabase, { ...address, host: "127.0.0.1", port: line.port })
+  )
+  return { line, on }
+})
+
+const get = (on: { readonly url: string }, path: string) => send(on.url + path, { method: "GET" })
+
+const isUnavailable = (answer: Answer) => {
+  assert.deepStrictEqual([answer.status, answer.code], [503, "bridge_persistence_error"], answer.text)
+  assertRefusal(answer)
+}
+
+layer(Service.layer)("without its database the service", (it) => {
+  it.effect("is alive and not ready", () =>
+    Effect.gen(function* () {
+      const { line, on } = yield* cuttable
+      assert.strictEqual((yield* get(on, "/readyz")).status, 200)
+      yield* line.cut
+      const alive = yield* get(on, "/healthz")
+      assert.deepStrictEqual([alive.status, alive.text], [200, '{"status":"ok"}'])
+      isUnavailable(yield* get(on, "/readyz"))
+      yield* line.heal
+      assert.strictEqual((yield* get(on, "/readyz")).status, 200)
+    })
+  )
+
+  it.effect("starts", () =>
+    Effect.gen(function* () {
+      const address = yield* TestDatabase
+      const line = yield* relay({ path: `${address.host}/.s.PGSQL.${address.port}` })
+      yield* line.cut
+      const there = { ...address, host: "127.0.0.1", port: line.port }
+      const on = yield* Effect.provideService(instance(), TestDatabase, there)
+      const bridge = yield* fresh()
+      isUnavailable(yield* bridge.askChallenge(on))
+      yield* line.heal
+      assert.strictEqual((yield* bridge.askChallenge(on)).status, 201)
+    })
+  )
+
+  it.effect("refuses challenges and proofs, and takes the same requests afterwards", () =>
+    Effect.gen(function* () {
+      const { line, on } = yield* cuttable
+      const bridge = yield* fresh()
+      const { bridge: other, challenge } = yield* challenged
+      yield* line.cut
+      isUnavailable(yield* bridge.askChallenge(on))
+      isUnavailable(yield* other.prove(on, challenge))
+      yield* line.heal
+      assert.strictEqual((yield* bridge.askChallenge(on)).status, 201)
+      assert.strictEqual((yield* other.prove(on, challenge)).status, 200)
+    })
+  )
+
+  it.effect("that has become a standby refuses, and takes the same requests of the one that takes writes", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { database } = yield* TestDatabase
+      const alter = (what: string) => sql.unsafe(`alter database ${database} ${what}`)
+      yield* alter("set default_transaction_read_only = on")
+      const { line, on } = yield* cuttable
+      const { bridge, challenge } = yield* challenged
+      isUnavailable(yield* (yield* fresh()).askChallenge(on))
+      isUnavailable(yield* bridge.prove(on, challenge))
+      yield* alter("reset default_transaction_read_only")
+      yield* Effect.andThen(line.cut, line.heal)
+      assert.strictEqual((yield* bridge.prove(on, challenge)).status, 200)
+    })
+  )
+
+  it.effect("refuses what is malformed as ever", () =>
+    Effect.gen(function* () {
+      const { line, on } = yield* cuttable
+      yield* line.cut
+      const answer = yield* send(`${on.url}/bridge/v1/enrollment/proofs`, { key: "k", body: "{" })
+      assert.deepStrictEqual([answer.status, answer.code], [400, "invalid_request"])
+    })
+  )
+})
+
+layer(TestDatabase.layer, { excludeTestServices: true })("a line that goes silent", (it) => {
+  it.effect("before COMMIT holds neither the transaction nor its place in the pool", () =>
+    Effect.gen(function* () {
+      const { database, host, port, username } = yield* TestDatabase
+      const line = yield* relay({ path: `${host}/.s.PGSQL.${port}` })
+      const pool = yield* Layer.build(
+        connected({ host: "127.0.0.1", port: line.port, username, database }, { pooler: false, poolSize: 1 })
+      )
+      const sql = Context.get(pool, SqlClient.SqlClient)
+      // What is open when the line heals stays silent.
+      const silence = Effect.andThen(line.swallow, line.heal)
+      const error = yield* Effect.flip(sql.withTransaction(Effect.andThen(sql`select 1`, silence)))
+      assert.strictEqual(error.reason._tag, "ConnectionError")
+      assert.deepStrictEqual(yield* sql`select 1 as answer`, [{ answer: 1 }])
+    })
+  )
+})
+
+layer(Service.layer)("a transaction that stood still", (it) => {
+  it.effect("is a failure that may pass", () =>
+    Effect.gen(function* () {
+      const sql = Context.get((yield* Service).services, SqlClient.SqlClient)
+      const stood = sql`select pg_sleep(1)`.pipe(Effect.andThen(sql`select 1`))
+      const work = Effect.andThen(sql`set local transaction_timeout = '100ms'`, stood)
+      const refusal = yield* Effect.flip(longPersistence(sql.withTransaction(work)))
+      assert.strictEqual(refusal._tag, "bridge_persistence_error")
+    })
+  )
+})
+
+layer(TestDatabase.sql, { excludeTestServices: true })("a migration", (it) => {
+  it.effect("begins again when its connection is lost in its transaction", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { database, host, port, username } = yield* TestDatabase
+      const line = yield* relay({ path: `${host}/.s.PGSQL.${port}` })
+      const there = connected(
+        { host: "127.0.0.1", port: line.port, username, database },
+        { pooler: false, poolSize: 1 }
+      )
+      const locked = yield* Deferred.make<void>()
+      const over = yield* Deferred.make<void>()
+      const lock = sql`select pg_advisory_xact_lock(hashtext('bridge-service migrations'))`.pipe(
+        Effect.andThen(Deferred.succeed(locked, undefined)),
+        Effect.andThen(Deferred.await(over)),
+        sql.withTransaction
+      )
+      yield* Effect.forkChild(lock)
+      yield* Deferred.await(locked)
+      const migrating = yield* Effect.forkChild(Effect.provide(migrateUntilDone, there))
+      yield* waitingForLock
+      yield* line.cut
+      yield* Deferred.succeed(over, undefined)
+      yield* line.heal
+      yield* Fiber.join(migrating)
+    })
+  )
+})
+
+layer(Service.layer)("a connection that is lost under a request", (it) => {
+  it.effect("is a 503, nothing half done, and the retry converges", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { line, on } = yield* cuttable
+      const { bridge, challenge } = yield* challenged
+      const locked = yield* Deferred.make<void>()
+      const over = yield* Deferred.make<void>()
+      const lock = sql.withTransaction(
+        sql`select 1 from bridge_identity where bridge_id = ${bridge.bridge_id} for update`.pipe(
+          Effect.andThen(Deferred.succeed(locked, undefined)),
+          Effect.andThen(Deferred.await(over))
+        )
+      )
+      const holder = yield* Effect.forkChild(lock)
+      yield* Deferred.await(locked)
+      const proof = yield* Effect.forkChild(bridge.prove(on, challenge))
+      yield* waitingForLock
+      yield* line.cut
+      isUnavailable(yield* Fiber.join(proof))
+      yield* Deferred.succeed(over, undefined)
+      yield* Fiber.join(holder)
+      yield* line.heal
+      assert.strictEqual((yield* bridge.prove(on, challenge)).status, 200)
+      yield* invariants
+    })
+  )
+
+  it.effect("is a 503 also when PostgreSQL ends the session", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const on = yield* instance()
+      const bridge = yield* Bridge.make(on)
+      const ended = sql`
+        select pg_terminate_backend(pid)
+          from pg_stat_activity
+         where datname = current_database()
+           and application_name = 'bridge-service'`
+      const answers = yield* Effect.all(
+        [...Array.from({ length: 8 }, () => bridge.askChallenge(on)), Effect.as(ended, undefined)],
+        { concurrency: "unbounded" }
+      )
+      for (const answer of answers) if (answer !== undefined && answer.status !== 201) isUnavailable(answer)
+      assert.strictEqual((yield* bridge.askChallenge(on)).status, 201)
+    })
+  )
+})

@@ -1,0 +1,33 @@
+/** `npm run demo` plays to its end, and its transcript can be shown to anybody. */
+import { assert, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { execFile } from "node:child_process"
+import { join } from "node:path"
+import { findToken } from "../../src/platform/crypto/Tokens.ts"
+
+it.effect(
+  "the demo plays every scene and shows no secret",
+  () =>
+    Effect.gen(function* () {
+      const { code, stdout } = yield* Effect.promise(
+        () =>
+          new Promise<{ readonly code: number; readonly stdout: string }>((done) => {
+            const child = execFile(
+              process.execPath,
+              [join(import.meta.dirname, "../../scripts/demo.ts")],
+              (_, stdout, stderr) => done({ code: child.exitCode ?? 1, stdout: stdout + stderr })
+            )
+          })
+      )
+      assert.strictEqual(code, 0, stdout)
+      assert.match(stdout, /^24 scenes, each as the protocol says/m)
+      assert.isUndefined(findToken(stdout))
+      assert.notMatch(stdout, /(nonce|signature)_b64":"[^…]/)
+      const [, notification] = /^ {2}APNs .*\n {4}(.*)$/m.exec(stdout) ?? []
+      assert.include(notification, `"loc-key":"N_TASK_NEEDS_DECISION_BODY"`)
+      assert.notMatch(notification!, /ferry|Demo/)
+      // A push token is 32 bytes in hexadecimal; fingerprints of Bridges say what they are.
+      assert.notMatch(stdout, /(?<!sha256:)\b[0-9a-f]{64}\b/)
+    }),
+  180_000
+)

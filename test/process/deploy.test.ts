@@ -1,0 +1,77 @@
+/** Dockerfile, unit and compose file name what exists; a bundle knows the commit that it was built from. */
+import { execFileSync } from "node:child_process"
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, assert, describe, it } from "vitest"
+import { packageRoot, version } from "../../src/platform/settings/Package.ts"
+import { read, rows, sections } from "../support/run/Markdown.ts"
+
+const settings = rows(sections(read("docs/operations.md"), 2).get("Settings")!).map(({ Name }) => Name!)
+const named = (text: string) => [
+  ...new Set([...text.matchAll(/\b(?:SERVICE_[A-Z_]+|DATABASE_URL)\b/g)].map(([name]) => name))
+]
+const dockerfile = read("Dockerfile")
+const unit = read("deploy/bridge-service.service")
+const compose = read("deploy/compose.yaml")
+
+describe("Dockerfile", () => {
+  const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(([, paths]) => paths!.split(" "))
+
+  it("copies what exists, and .dockerignore lets it in", () => {
+    assert.isAbove(copied.length, 5)
+    const allowed = [...read(".dockerignore").matchAll(/^!(.+)$/gm)].map(([, path]) => path!)
+    for (const path of copied) {
+      assert.isTrue(existsSync(join(packageRoot, path)), path)
+      assert.include(allowed, path)
+    }
+  })
+
+  it("runs as an account without rights, on a Node that the package allows, and asks for its health", () => {
+    assert.match(dockerfile, /^USER node\n[^]*^CMD \["node", /m)
+    assert.match(dockerfile, /^HEALTHCHECK [^]*?healthz/m)
+    const bases = [...dockerfile.matchAll(/^FROM node:(\d+)-/gm)].map(([, major]) => Number(major))
+    assert.deepEqual(bases, [24, 24, 24])
+  })
+})
+
+describe("the unit and the compose file", () => {
+  it.each([
+    ["Dockerfile", dockerfile],
+    ["deploy/bridge-service.service", unit],
+    ["deploy/compose.yaml", compose]
+  ])("%s names settings that exist", (_, text) => {
+    assert.isNotEmpty(named(text))
+    assert.includeMembers(settings, named(text))
+  })
+
+  it("starts a file that exists, and lets the service stop PostgreSQL itself", () => {
+    const [, main] = /^ExecStart=\/opt\/bridge-service\/node_modules\/\.bin\/node (\S+)$/m.exec(unit) ?? []
+    assert.isTrue(existsSync(join(packageRoot, main!)))
+    assert.match(unit, /^KillMode=mixed$/m)
+    assert.match(unit, /^RestartPreventExitStatus=78$/m)
+  })
+})
+
+describe("a bundle", () => {
+  const folder = mkdtempSync(join(tmpdir(), "service-build-"))
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+  it("knows the commit that its build was told", { timeout: 60_000 }, () => {
+    for (const path of ["package.json", "tsconfig.json", "src", "cli", "scripts"]) {
+      cpSync(join(packageRoot, path), join(folder, path), { recursive: true })
+    }
+    symlinkSync(join(packageRoot, "node_modules"), join(folder, "node_modules"))
+    const commit = "0123456789abcdef0123456789abcdef01234567"
+    const run = (args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
+      execFileSync(process.execPath, args, {
+        cwd: folder,
+        encoding: "utf8",
+        env: { PATH: process.env["PATH"], ...env }
+      })
+    run(["scripts/build.mjs"], { BUILD_COMMIT: commit })
+    const bundled = readdirSync(join(folder, "dist")).map((file) => readFileSync(join(folder, "dist", file), "utf8"))
+    assert.isTrue(bundled.some((text) => text.includes(`"${commit.slice(0, 12)}"`)))
+    assert.include(run(["dist/service-admin.mjs", "--version"]), version)
+  })
+})

@@ -1,0 +1,135 @@
+/** The server as a process: slow and broken connections, and the way it stops (contract section 8). */
+import { assert, layer } from "@effect/vitest"
+import { Deferred, Effect, Fiber } from "effect"
+import { SqlClient } from "effect/sql"
+import { send } from "../support/network/Http.ts"
+import { serviceProcess } from "../support/service/Process.ts"
+import { exchange } from "../support/network/Raw.ts"
+import { rawLine } from "../support/network/RawLine.ts"
+import { instance, Service } from "../support/service/Service.ts"
+import { fresh } from "../support/bridges/Steps.ts"
+import { nobodyWaits, waitingForLock } from "../support/run/Waiting.ts"
+
+layer(Service.layer, { timeout: "60 seconds" })("the server", (it) => {
+  it.effect("cuts off at once who comes when it holds as many connections as it may", () =>
+    Effect.gen(function* () {
+      const { url } = yield* instance({ SERVICE_CONNECTIONS: "2" })
+      const health = Buffer.from("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+      const asked = Effect.promise(async () => {
+        const line = rawLine(url)
+        const got = await line.send(health, [false])
+        return { close: line.close, status: got?.[0]?.status }
+      })
+      const [one, two, three] = [yield* asked, yield* asked, yield* asked]
+      assert.deepStrictEqual([one.status, two.status, three.status], [200, 200, undefined])
+      one.close()
+      const next = yield* Effect.repeat(asked, { until: ({ status }) => status === 200 })
+      two.close()
+      next.close()
+    })
+  )
+
+  it.effect("answers what is no HTTP with 400 and closes the connection", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Service
+      const bad = [
+        "GARBAGE\r\n\r\n",
+        "POST /healthz HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        "POST /healthz HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\nhost: x\r\nfolded: a\r\n b\r\nx\0y: z\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\n\r\n"
+      ]
+      for (const bytes of bad) assert.match(yield* exchange(url, bytes), /^HTTP\/1\.1 400 /)
+    })
+  )
+
+  it.effect("refuses headers of more than 16 KiB", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Service
+      const bytes = `GET /healthz HTTP/1.1\r\nhost: x\r\nlong: ${"x".repeat(20_000)}\r\n\r\n`
+      assert.match(yield* exchange(url, bytes), /^HTTP\/1\.1 431 /)
+    })
+  )
+
+  it.effect("cuts off a client that does not finish its headers in 5 seconds", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Service
+      const started = performance.now()
+      const answer = yield* exchange(url, "GET /healthz HTTP/1.1\r\nhost: x\r\nslow: ")
+      assert.match(answer, /^HTTP\/1\.1 408 /)
+      assert.approximately(performance.now() - started, 6_000, 2_000)
+    })
+  )
+})
+
+// A process has the real time, so the tests have it, too.
+layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that starts", (it) => {
+  it.effect("goes on when the database refuses its first question", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const asked = yield* Deferred.make<void>()
+      const locked = yield* Deferred.make<void>()
+      const lock = sql`lock table oauth_grant in access exclusive mode`.pipe(
+        Effect.andThen(Deferred.succeed(locked, undefined)),
+        Effect.andThen(Deferred.await(asked)),
+        sql.withTransaction
+      )
+      yield* Effect.forkChild(lock)
+      yield* Deferred.await(locked)
+      const starting = yield* Effect.forkChild(serviceProcess())
+      // It waits for the lock, gives up, and waits again.
+      yield* waitingForLock
+      yield* nobodyWaits
+      yield* waitingForLock
+      yield* Deferred.succeed(asked, undefined)
+      const { url } = yield* Fiber.join(starting)
+      assert.strictEqual((yield* send(`${url}/readyz`, { method: "GET" })).status, 200)
+    })
+  )
+})
+
+layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server whose log nobody takes", (it) => {
+  it.effect("goes on", () =>
+    Effect.gen(function* () {
+      const { deafen, url } = yield* serviceProcess({ SERVICE_LOG_LEVEL: "Debug" })
+      yield* deafen
+      const asked = send(`${url}/healthz`, { method: "GET" })
+      for (let n = 0; n < 20; n++) assert.strictEqual((yield* asked).status, 200)
+    })
+  )
+})
+
+layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that is told to stop", (it) => {
+  it.effect("finishes what it has begun, takes nothing new, and exits with 0", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const server = yield* serviceProcess()
+      const bridge = yield* fresh()
+      const challenge = yield* bridge.askChallenge(server)
+      assert.strictEqual(challenge.status, 201, challenge.text)
+
+      const over = yield* Deferred.make<void>()
+      const locked = yield* Deferred.make<void>()
+      const lock = sql`select 1 from bridge_identity where bridge_id = ${bridge.bridge_id} for update`.pipe(
+        Effect.andThen(Deferred.succeed(locked, undefined)),
+        Effect.andThen(Deferred.await(over)),
+        sql.withTransaction
+      )
+      const holder = yield* Effect.forkChild(lock)
+      yield* Deferred.await(locked)
+      const proof = yield* Effect.forkChild(bridge.prove(server, challenge))
+      yield* waitingForLock
+      server.signal("SIGTERM")
+      const refused = Effect.exit(send(`${server.url}/healthz`, { method: "GET", headers: { connection: "close" } }))
+      yield* Effect.repeat(refused, { until: (exit) => exit._tag === "Failure" })
+      yield* Deferred.succeed(over, undefined)
+      yield* Fiber.join(holder)
+      const answer = yield* Fiber.join(proof)
+      assert.strictEqual(answer.status, 200, answer.text)
+      const answered = performance.now()
+      assert.strictEqual(yield* server.exit, 0)
+      // The client keeps its connection open: nobody waits for that.
+      assert.isBelow(performance.now() - answered, 5000)
+    })
+  )
+})

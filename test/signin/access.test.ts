@@ -1,0 +1,477 @@
+/** Who gets in where (spec 4.12, 5, 7.4; contract section 3). */
+import { extractWWWAuthenticateParams as parserOfV2 } from "@modelcontextprotocol/client"
+import { extractWWWAuthenticateParams as parserOfV1 } from "@modelcontextprotocol/sdk/client/auth.js"
+import { assert, it as test, layer } from "@effect/vitest"
+import { Clock, Context, Duration, Effect, Option, Redacted, Result } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import * as FastCheck from "fast-check"
+import { randomUUID } from "node:crypto"
+import { customFetch, protectedResourceRequest, type WWWAuthenticateChallengeError } from "oauth4webapi"
+import { Access } from "../../src/signin/access/Access.ts"
+import { challenges, credentialOf } from "../../src/signin/access/Challenge.ts"
+import { ProjectTokens } from "../../src/signin/access/ProjectTokens.ts"
+import * as Tokens from "../../src/platform/crypto/Tokens.ts"
+import { Clients } from "../../src/signin/oauth/clients/Clients.ts"
+import { Grants } from "../../src/signin/oauth/grants/Grants.ts"
+import { Projects } from "../../src/operator/projects/Projects.ts"
+import { expanded, scopes } from "../../src/wire/Scopes.ts"
+import { makeClient, makeToken, obtainCode, refresh, signIn } from "../support/agents/Agent.ts"
+import { Bridge } from "../support/bridges/Bridge.ts"
+import { instance, Service } from "../support/service/Service.ts"
+
+type Here = Pick<Service["Service"], "services">
+
+const authorize = ({ services }: Here, authorization: string | undefined) =>
+  Context.get(services, Access).authorize(credentialOf(authorization))
+
+/** What a caller sees of a refusal. */
+const refusalOf = (here: Here, authorization: string | undefined) =>
+  Effect.map(Effect.result(authorize(here, authorization)), (result) =>
+    Result.isFailure(result)
+      ? { code: result.failure._tag, message: result.failure.message, challenge: result.failure.challenge }
+      : undefined
+  )
+
+const opens = (here: Here, token: string) =>
+  Effect.map(refusalOf(here, `Bearer ${token}`), (refusal) => refusal === undefined)
+
+layer(Service.layer)("a project token", (it) => {
+  it.effect("makes the caller an actor of its project", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { project_id, token, token_id } = yield* makeToken(service, { role: "reader" })
+      const actor = yield* authorize(service, `Bearer ${token}`)
+      assert.strictEqual(actor.project_id, project_id)
+      assert.strictEqual(actor.project_name, "Harbour")
+      assert.strictEqual(actor.role, "reader")
+      assert.deepEqual([...actor.scopes], ["context:read", "memory:read", "tasks:read", "documents:read"])
+      assert.deepEqual([actor.credential_id, actor.subject], [token_id, token_id])
+      assert.deepEqual([actor.client_id, actor.grant_id], [null, null])
+    })
+  )
+
+  it.effect("of a reader may not write, and none may register phones", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const reader = yield* Effect.flip(makeToken(service, { role: "reader", scopes: ["tasks:write"] }))
+      const phone = yield* Effect.flip(makeToken(service, { scopes: ["mobile:devices"] }))
+      assert.deepEqual([reader._tag, phone._tag], ["scope_not_allowed", "scope_not_allowed"])
+    })
+  )
+
+  it.effect("is for a project that exists and is not disabled", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const projects = Context.get(service.services, Projects)
+      const tokens = Context.get(service.services, ProjectTokens)
+      const issue = Effect.fnUntraced(function* (project_id: string) {
+        const order = { project_id, role: "reader", scopes: [], ttl: Option.none() } as const
+        return (yield* Effect.flip(tokens.issue(order, yield* tokens.mint)))._tag
+      })
+      const { project_id } = yield* projects.create("Closed")
+      yield* projects.disable(project_id)
+      assert.strictEqual(yield* issue(project_id), "project_disabled")
+      assert.strictEqual(yield* issue(randomUUID()), "project_not_found")
+    })
+  )
+
+  it.effect("that may write may read the same noun", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { token } = yield* makeToken(service, { scopes: ["memory:write"] })
+      const actor = yield* authorize(service, `bearer  ${token}`)
+      assert.deepEqual([...actor.scopes], ["memory:read", "memory:write"])
+    })
+  )
+
+  it.effect("shows when it was used last, to the minute", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const tokens = Context.get(service.services, ProjectTokens)
+      yield* TestClock.adjust(Duration.hours(1))
+      const { project_id, token } = yield* makeToken(service)
+      const lastUse = Effect.map(tokens.list(project_id), ([only]) => only!.last_used_at?.getTime())
+      yield* authorize(service, `Bearer ${token}`)
+      const first = yield* lastUse
+      yield* TestClock.adjust(Duration.seconds(59))
+      yield* authorize(service, `Bearer ${token}`)
+      assert.strictEqual(yield* lastUse, first)
+      yield* TestClock.adjust(Duration.seconds(1))
+      yield* authorize(service, `Bearer ${token}`)
+      assert.strictEqual(yield* lastUse, first! + 60_000)
+    })
+  )
+
+  it.effect("was used when it gave consent, and shows how many sign-ins hang on it", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { project_id, token } = yield* makeToken(service)
+      yield* signIn(service, { token })
+      const [only] = yield* Context.get(service.services, ProjectTokens).list(project_id)
+      assert.isNotNull(only!.last_used_at)
+      assert.strictEqual(only!.live_grants, 1)
+    })
+  )
+
+  it.effect("counts the sign-ins that are alive: exchanged, not ended, not expired", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { project_id, token } = yield* makeToken(service)
+      const grants = Context.get(service.services, Grants)
+      const list = Context.get(service.services, ProjectTokens).list(project_id)
+      const alive = Effect.map(list, ([only]) => only!.live_grants)
+      yield* obtainCode(service, { token })
+      assert.strictEqual(yield* alive, 0)
+      yield* signIn(service, { token })
+      yield* signIn(service, { token })
+      assert.strictEqual(yield* alive, 2)
+      const [ended, left] = (yield* grants.list(project_id)).filter(({ status }) => status === "active")
+      yield* grants.revoke(ended!.grant_id)
+      assert.strictEqual(yield* alive, 1)
+      yield* TestClock.setTime(left!.expires_at.getTime())
+      assert.strictEqual(yield* alive, 0)
+    })
+  )
+
+  it.effect("is listed as active, expired or revoked, and written down when it is issued and when it is revoked", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const tokens = Context.get(service.services, ProjectTokens)
+      const sql = yield* SqlClient.SqlClient
+      const { project_id, token_id: active } = yield* makeToken(service)
+      const { token_id: expired } = yield* makeToken(service, { project_id, ttl: Option.some(Duration.hours(1)) })
+      const { token_id: revoked } = yield* makeToken(service, { project_id })
+      const audited = sql`
+        select action
+          from audit_event
+         where subject ->> 'project_token_id' = ${revoked}
+         order by action`
+      const { revoked_at } = yield* tokens.revoke(revoked)
+      const once = [{ action: "project_token.issued" }, { action: "project_token.revoked" }]
+      assert.deepEqual(yield* audited, once)
+      yield* TestClock.adjust(Duration.hours(1))
+      assert.deepEqual((yield* tokens.revoke(revoked)).revoked_at, revoked_at)
+      const listed = new Map((yield* tokens.list(project_id)).map(({ status, token_id }) => [token_id, status]))
+      assert.deepEqual([listed.get(active), listed.get(expired), listed.get(revoked)], ["active", "expired", "revoked"])
+      assert.deepEqual(yield* audited, once)
+      const nobody = randomUUID()
+      assert.strictEqual((yield* Effect.flip(tokens.list(nobody)))._tag, "project_not_found")
+      assert.strictEqual((yield* Effect.flip(tokens.revoke(nobody)))._tag, "project_token_not_found")
+    })
+  )
+
+  it.effect("revoked names the grants that ended with it, again when it is repeated", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const tokens = Context.get(service.services, ProjectTokens)
+      const grants = Context.get(service.services, Grants)
+      const { project_id, token, token_id } = yield* makeToken(service)
+      const other = yield* makeToken(service, { project_id })
+      yield* signIn(service, { token })
+      const [earlier] = yield* grants.list(project_id)
+      const { revoked_at } = yield* grants.revoke(earlier!.grant_id)
+      yield* signIn(service, { token })
+      yield* signIn(service, { token: other.token })
+      yield* TestClock.adjust(Duration.minutes(1))
+      const { grant_ids } = yield* tokens.revoke(token_id)
+      assert.deepEqual((yield* tokens.revoke(token_id)).grant_ids, grant_ids)
+      yield* tokens.revoke(other.token_id)
+      assert.deepEqual((yield* tokens.revoke(token_id)).grant_ids, grant_ids)
+      const after = yield* grants.list(project_id)
+      const endedByIt = after.filter((grant) => grant_ids.includes(grant.grant_id))
+      assert.deepEqual(
+        endedByIt.map(({ end_reason, project_token_id }) => [project_token_id, end_reason]),
+        [[token_id, "project_token_revoked"]]
+      )
+      assert.deepInclude(
+        after.find(({ grant_id }) => grant_id === earlier!.grant_id),
+        { end_reason: "revoked_by_operator", revoked_at }
+      )
+    })
+  )
+
+  it.effect("revoked ends its OAuth grants at once", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { token, token_id } = yield* makeToken(service)
+      const { access_token, client_id, refresh_token } = yield* signIn(service, { token })
+      const { grant_ids } = yield* Context.get(service.services, ProjectTokens).revoke(token_id)
+      assert.lengthOf(grant_ids, 1)
+      assert.isFalse(yield* opens(service, token))
+      assert.isFalse(yield* opens(service, access_token))
+      const again = yield* refresh(service, { client_id, refresh_token })
+      assert.strictEqual(again.body.error, "invalid_grant")
+    })
+  )
+})
+
+layer(Service.layer)("an OAuth access token", (it) => {
+  it.effect("makes the caller an actor with the scopes that were granted", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { project_id, token, token_id } = yield* makeToken(service)
+      const query = { scope: "memory:write tasks:read offline_access openid" }
+      const { access_token, client_id, scope } = yield* signIn(service, { token, query })
+      const actor = yield* authorize(service, `Bearer ${access_token}`)
+      assert.strictEqual(scope, "memory:read memory:write tasks:read")
+      assert.deepEqual([...actor.scopes].join(" "), scope)
+      assert.deepEqual([actor.project_id, actor.subject, actor.client_id], [project_id, token_id, client_id])
+      assert.isString(actor.grant_id)
+    })
+  )
+
+  it.effect("shows at its grant, and at no other, when it was used last", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { project_id, token } = yield* makeToken(service)
+      const { access_token } = yield* signIn(service, { token })
+      yield* signIn(service, { token })
+      yield* TestClock.adjust(Duration.minutes(10))
+      const now = yield* Clock.currentTimeMillis
+      const { grant_id } = yield* authorize(service, `Bearer ${access_token}`)
+      const usedNow = (yield* Context.get(service.services, Grants).list(project_id))
+        .filter(({ last_used_at }) => last_used_at?.getTime() === now)
+        .map((grant) => grant.grant_id)
+      assert.deepEqual(usedNow, [grant_id])
+    })
+  )
+
+  it.effect("ends after an hour, for phones after a quarter of one", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const phone = yield* makeClient(service, { scopes: ["mobile:devices", "context:read"] })
+      const desk = yield* signIn(service)
+      const mobile = yield* signIn(service, { client_id: phone, query: { scope: "mobile:devices context:read" } })
+      yield* TestClock.adjust(Duration.minutes(15))
+      assert.deepEqual(
+        [yield* opens(service, desk.access_token), yield* opens(service, mobile.access_token)],
+        [true, false]
+      )
+      yield* TestClock.adjust(Duration.minutes(45))
+      assert.isFalse(yield* opens(service, desk.access_token))
+    })
+  )
+
+  it.effect("ends with the client, the grant and the project", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { services } = service
+      const byClient = yield* signIn(service)
+      yield* Context.get(services, Clients).disable(byClient.client_id)
+      assert.isFalse(yield* opens(service, byClient.access_token))
+
+      const byGrant = yield* signIn(service)
+      const { grant_id } = yield* authorize(service, `Bearer ${byGrant.access_token}`)
+      yield* Context.get(services, Grants).revoke(grant_id!)
+      assert.isFalse(yield* opens(service, byGrant.access_token))
+
+      const { project_id, token } = yield* makeToken(service)
+      const byProject = yield* signIn(service, { token })
+      yield* Context.get(services, Projects).disable(project_id)
+      assert.isFalse(yield* opens(service, byProject.access_token))
+      assert.isFalse(yield* opens(service, token))
+      yield* Context.get(services, Projects).enable(project_id)
+      assert.isTrue(yield* opens(service, byProject.access_token))
+    })
+  )
+
+  it.effect("ends with any of the rows that it stands on", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      const made = Effect.gen(function* () {
+        const { project_id, token } = yield* makeToken(service)
+        const { access_token, client_id } = yield* signIn(service, { token })
+        yield* TestClock.adjust("1 second")
+        assert.isTrue(yield* opens(service, access_token))
+        return { project_id, client_id, access_token, now: new Date(yield* Clock.currentTimeMillis) }
+      })
+      type Made = Effect.Success<typeof made>
+      const ends: Record<string, (made: Made) => Effect.Effect<unknown, unknown>> = {
+        client: ({ client_id, now }) =>
+          sql`update oauth_client set disabled_at = ${now} where client_id = ${client_id}`,
+        "project token": ({ now, project_id }) => sql`
+          update project_token set revoked_at = ${now} where project_id = ${project_id}::uuid`,
+        "time of the project token": ({ now, project_id }) => sql`
+          update project_token set expires_at = ${now} where project_id = ${project_id}::uuid`,
+        grant: ({ client_id, now }) => sql`
+          update oauth_grant set revoked_at = ${now}, end_reason = 'revoked_by_client' where client_id = ${client_id}`,
+        "time of the grant": ({ client_id, now }) => sql`
+          update oauth_grant set expires_at = ${now} where client_id = ${client_id}`,
+        project: ({ now, project_id }) => sql`
+          update project set disabled_at = ${now} where project_id = ${project_id}::uuid`
+      }
+      for (const [what, end] of Object.entries(ends)) {
+        const signedIn = yield* made
+        yield* end(signedIn)
+        assert.isFalse(yield* opens(service, signedIn.access_token), what)
+      }
+    })
+  )
+
+  it.effect("is for this base URL and this instance only", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { access_token } = yield* signIn(service)
+      const elsewhere = yield* instance({ SERVICE_BASE_URL: "https://other.example" })
+      const renamed = yield* instance({ SERVICE_INSTANCE_ID: "another" })
+      assert.isFalse(yield* opens(elsewhere, access_token))
+      assert.isFalse(yield* opens(renamed, access_token))
+      const foreign = (on: typeof service) => Context.get(on.services, Access).foreignGrants
+      assert.isAbove(yield* foreign(elsewhere), 0)
+      assert.strictEqual(yield* foreign(renamed), yield* foreign(elsewhere))
+      assert.strictEqual(yield* foreign(service), 0)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is told to whoever changed the base URL, as long as its grant is alive", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { services } = yield* instance({ SERVICE_BASE_URL: "https://other.example" })
+      const foreign = Context.get(services, Access).foreignGrants
+      const { project_id, token } = yield* makeToken(service)
+      const before = yield* foreign
+      yield* signIn(service, { token })
+      yield* signIn(service, { token })
+      assert.strictEqual(yield* foreign, before + 2)
+      const grants = Context.get(service.services, Grants)
+      const [ended, left] = yield* grants.list(project_id)
+      yield* grants.revoke(ended!.grant_id)
+      assert.strictEqual(yield* foreign, before + 1)
+      yield* TestClock.setTime(left!.expires_at.getTime() - 1)
+      const last = yield* foreign
+      yield* TestClock.adjust("1 millis")
+      assert.isBelow(yield* foreign, last)
+    }).pipe(Effect.scoped)
+  )
+})
+
+layer(Service.layer)("the generic 401", (it) => {
+  it.effect("is the same, byte for byte, for every bad credential", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { services } = service
+      const expired = yield* makeToken(service, { ttl: Option.some(Duration.seconds(1)) })
+      yield* TestClock.adjust(Duration.seconds(1))
+      const revoked = yield* makeToken(service)
+      yield* Context.get(services, ProjectTokens).revoke(revoked.token_id)
+      const oauth = yield* signIn(service)
+      const elsewhere = yield* instance({ SERVICE_BASE_URL: "http://127.0.0.1:9999" })
+      const foreign = yield* signIn(elsewhere)
+      const bridge = yield* Bridge.make(service)
+      const bridgeToken = yield* bridge.enroll(service)
+      const unknown = Redacted.value(yield* Tokens.mint("sat"))
+
+      const bad = [
+        expired.token,
+        revoked.token,
+        oauth.refresh_token,
+        foreign.access_token,
+        bridgeToken,
+        bridge.credential,
+        unknown,
+        unknown.slice(0, -1),
+        "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+        "github_pat_11ABCDEFG0123456789_abcdefghijklmnopqrstuvwxyz",
+        "ghs_16C7e42F292c6912E7710c838347Ae178B4a",
+        "glpat-abcdefghijklmnopqrst",
+        "x".repeat(5000),
+        "with spaces in it"
+      ]
+      const refusals = yield* Effect.forEach(bad, (token) => refusalOf(service, `Bearer ${token}`))
+      assert.strictEqual(new Set(refusals.map((refusal) => JSON.stringify(refusal))).size, 1)
+      assert.strictEqual(refusals[0]!.code, "unauthorized")
+      assert.include(refusals[0]!.challenge, 'error="invalid_token"')
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("names no error where no credential came", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      for (const none of [undefined, "", "Bearer", "Bearer ", "Basic eDp5"]) {
+        const refusal = yield* refusalOf(service, none)
+        assert.strictEqual(
+          refusal?.challenge,
+          'Bearer resource_metadata="http://127.0.0.1:8787/.well-known/oauth-protected-resource/mcp", ' +
+            'scope="context:read memory:read tasks:read documents:read"'
+        )
+      }
+    })
+  )
+
+  it.effect("is followed by 403 with every scope the operation needs", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { token } = yield* makeToken(service, { role: "reader" })
+      const actor = yield* authorize(service, `Bearer ${token}`)
+      const refusal = yield* Effect.flip(
+        Context.get(service.services, Access).require(actor, "tasks:read", "tasks:write")
+      )
+      assert.strictEqual(refusal.status, 403)
+      assert.include(refusal.challenge, 'error="insufficient_scope"')
+      assert.include(refusal.challenge, 'scope="tasks:read tasks:write"')
+    })
+  )
+})
+
+test("writing implies reading of the same noun, and nothing else", () => {
+  assert.deepEqual(expanded(["tasks:write"]), ["tasks:read", "tasks:write"])
+  assert.deepEqual(expanded(scopes), scopes)
+  assert.deepEqual(expanded(["mobile:devices"]), ["mobile:devices"])
+})
+
+test("challenges read the same to three parsers that others wrote", async () => {
+  const origin = FastCheck.constantFrom(
+    "https://bridge.example",
+    "http://127.0.0.1:8787",
+    "https://xn--bcher-kva.test:84"
+  )
+  const needed = FastCheck.subarray([...scopes], { minLength: 1 })
+  await FastCheck.assert(
+    FastCheck.asyncProperty(origin, needed, async (base_url, operation) => {
+      const { insufficient, invalid, missing } = challenges(base_url)
+      const reads = "context:read memory:read tasks:read documents:read"
+      for (const [challenge, error, scope] of [
+        [missing, undefined, reads],
+        [invalid, "invalid_token", reads],
+        [insufficient(operation), "insufficient_scope", operation.join(" ")]
+      ] as const) {
+        // They forgive what the grammar does not (RFC 9110 11.6.1).
+        assert.match(challenge, /^Bearer [a-z_]+="[^"\\]*"(, [a-z_]+="[^"\\]*")*$/)
+        const resource_metadata = `${base_url}/.well-known/oauth-protected-resource/mcp`
+        const response = () => new Response(null, { status: 401, headers: { "www-authenticate": challenge } })
+        const parsed = await protectedResourceRequest("t", "GET", new URL("https://a.test"), undefined, undefined, {
+          [customFetch]: async () => response()
+        }).then(
+          () => assert.fail("no challenge was seen"),
+          (thrown: WWWAuthenticateChallengeError) => thrown.cause
+        )
+        assert.lengthOf(parsed, 1)
+        const { error_description, ...parameters } = parsed[0]!.parameters
+        assert.strictEqual(parsed[0]!.scheme, "bearer")
+        assert.deepEqual(parameters, { ...(error !== undefined && { error }), resource_metadata, scope } as object)
+        assert.strictEqual(error_description === undefined, error === undefined)
+        for (const read of [parserOfV1, parserOfV2]) {
+          const found = read(response())
+          assert.deepEqual(
+            [found.resourceMetadataUrl?.href, found.scope, found.error],
+            [resource_metadata, scope, error]
+          )
+        }
+      }
+    }),
+    { numRuns: 30 }
+  )
+})
+
+test("a credential is what stands after Bearer, in any case of letters", () => {
+  FastCheck.assert(
+    FastCheck.property(FastCheck.string(), (text) => {
+      const found = Option.map(credentialOf(`bEaReR ${text}`), Redacted.value)
+      const trimmed = text.trim()
+      const one = trimmed === "" || /[\n\r\u2028\u2029]/.test(trimmed) ? undefined : trimmed
+      assert.strictEqual(Option.getOrUndefined(found), one)
+    })
+  )
+})

@@ -1,0 +1,302 @@
+/**
+ * The consent boundary in a real Chromium: what no request by hand can see, such as a policy that blocks a redirect.
+ *
+ * SCREENSHOTS=folder keeps a picture of every page, in both schemes and two sizes.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect, Layer, type Scope } from "effect"
+import { SqlClient } from "effect/sql"
+import { createServer, type RequestListener, type Server } from "node:http"
+import { createServer as createSecureServer } from "node:https"
+import { join } from "node:path"
+import type { Page } from "playwright-core"
+import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
+import { authorizeQuery, makeClient, makeToken, reachable } from "../../support/agents/Agent.ts"
+import { Chromium, faults, looks, noChromium, opened } from "../../support/agents/Chromium.ts"
+import { Service } from "../../support/service/Service.ts"
+import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { throwAwayCertificate } from "../../support/phones/ThrowAwayCertificate.ts"
+
+const screenshots = process.env["SCREENSHOTS"]
+
+const Reachable = Layer.effect(Service, reachable()).pipe(Layer.provideMerge(TestDatabase.sql))
+const Walk = noChromium === undefined ? Layer.merge(Reachable, Chromium.layer) : (Layer.empty as never)
+
+/** Where a client waits for its answer, over https at `localhost` when secure; `hop` sends the browser on from there. */
+const waiting = (given: { readonly secure?: boolean; readonly hop?: string } = {}) =>
+  Effect.acquireRelease(
+    Effect.callback<{ readonly uri: string; readonly seen: Array<string>; readonly server: Server }>((resume) => {
+      const seen: Array<string> = []
+      const answer: RequestListener = (request, response) => {
+        if (request.url!.startsWith("/callback")) seen.push(request.url!)
+        if (given.hop === undefined) response.end("<title>Back in the app</title>")
+        else response.writeHead(302, { location: given.hop }).end()
+      }
+      const secure = given.secure === true
+      const server = secure ? createSecureServer(throwAwayCertificate(), answer) : createServer(answer)
+      server.listen(0, "127.0.0.1", () => {
+        const address = server.address()
+        const port = typeof address === "object" && address !== null ? address.port : 0
+        const origin = secure ? `https://localhost:${port}` : `http://127.0.0.1:${port}`
+        resume(Effect.succeed({ uri: `${origin}/callback`, seen, server }))
+      })
+    }),
+    ({ server }) => Effect.sync(() => server.close().closeAllConnections())
+  )
+
+const authorizeUrl = Effect.fnUntraced(function* (given: Readonly<Record<string, string>>) {
+  return `${(yield* Service).url}/authorize?${authorizeQuery(given)}`
+})
+
+const present = async (page: Page, token: string) => {
+  await page.fill("#project_token", token)
+  await page.press("#project_token", "Enter")
+}
+const press = (page: Page, name: string) => page.getByRole("button", { name, exact: true }).click()
+
+layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
+  const walk = (
+    name: string,
+    steps: () => Effect.Effect<void, unknown, Service | Chromium | SqlClient.SqlClient | Scope.Scope>
+  ) =>
+    it.effect(
+      name,
+      (context) => (noChromium === undefined ? steps() : Effect.sync(() => context.skip(noChromium!))),
+      60_000
+    )
+
+  const signedIn = Effect.fnUntraced(function* (given: Readonly<Record<string, string>> = {}) {
+    const service = yield* Service
+    const back = yield* waiting()
+    const { token } = yield* makeToken(service)
+    const client_id = yield* makeClient(service, { redirect_uris: [back.uri] })
+    const url = yield* authorizeUrl({ client_id, redirect_uri: back.uri, ...given })
+    return { service, back, token, url }
+  })
+
+  walk("a person allows, and the code arrives at a loopback port", () =>
+    Effect.gen(function* () {
+      const { back, token, url } = yield* signedIn()
+      const { complaints, page } = yield* opened()
+      yield* Effect.promise(async () => {
+        await page.goto(url)
+        await present(page, token)
+        await page.waitForSelector("text=Allow Lighthouse to use Harbour?")
+        await press(page, "Allow")
+        await page.waitForURL(`${back.uri}?**`)
+      })
+      assert.match(back.seen[0]!, /^\/callback\?code=sac_\w+&state=state-1&iss=/)
+      assert.deepEqual(complaints, [])
+    })
+  )
+
+  walk("a person denies", () =>
+    Effect.gen(function* () {
+      const { back, token, url } = yield* signedIn()
+      const { page } = yield* opened()
+      yield* Effect.promise(async () => {
+        await page.goto(url)
+        await present(page, token)
+        await page.waitForSelector("text=It will be able to")
+        await press(page, "Deny")
+        await page.waitForURL(`${back.uri}?**`)
+      })
+      assert.include(back.seen[0]!, "error=access_denied")
+    })
+  )
+
+  walk("Deny needs no token", () =>
+    Effect.gen(function* () {
+      const { back, url } = yield* signedIn()
+      const { page } = yield* opened()
+      yield* Effect.promise(async () => {
+        await page.goto(url)
+        await press(page, "Deny")
+        await page.waitForURL(`${back.uri}?**`)
+      })
+      assert.include(back.seen[0]!, "error=access_denied")
+    })
+  )
+
+  walk("a wrong token is said so beside the field, and does not come back in the page", () =>
+    Effect.gen(function* () {
+      const { token, url } = yield* signedIn()
+      const { page } = yield* opened({ viewport: { width: 320, height: 480 } })
+      yield* Effect.promise(async () => {
+        await page.goto(url)
+        await present(page, "spt_wrong")
+        const { height, y } = (await (await page.waitForSelector('[role="alert"]')).boundingBox())!
+        assert.isTrue(y >= 0 && y + height <= 480, "on the screen, with the field that has the focus")
+        assert.strictEqual(await page.inputValue("#project_token"), "")
+        assert.strictEqual(await page.evaluate<string>("document.activeElement.id"), "project_token")
+        await present(page, token)
+        await page.waitForSelector("text=It will be able to")
+        assert.notInclude(await page.content(), token)
+        assert.notInclude(page.url(), token)
+      })
+    })
+  )
+
+  walk("a double click makes one answer, and its code is good", () =>
+    Effect.gen(function* () {
+      const { back, token, url } = yield* signedIn()
+      const { page } = yield* opened()
+      yield* Effect.promise(async () => {
+        await page.goto(url)
+        await present(page, token)
+        await page.getByRole("button", { name: "Allow", exact: true }).dblclick()
+        await page.waitForURL(`${back.uri}?**`)
+      })
+      assert.include(back.seen.at(-1)!, "code=sac_")
+    })
+  )
+
+  walk("two tabs decide two requests", () =>
+    Effect.gen(function* () {
+      const { back, token, url } = yield* signedIn()
+      const { context, page } = yield* opened()
+      yield* Effect.promise(async () => {
+        const other = await context.newPage()
+        await page.goto(url)
+        await other.goto(url.replace("state-1", "state-2"))
+        await present(page, token)
+        await present(other, token)
+        await press(page, "Allow")
+        await page.waitForURL(`${back.uri}?**`)
+        await press(other, "Deny")
+        await other.waitForURL(`${back.uri}?**`)
+      })
+      assert.lengthOf(back.seen, 2)
+      assert.include(back.seen[0]!, "state=state-1")
+      assert.include(back.seen[1]!, "state=state-2")
+    })
+  )
+
+  walk("a page that was left open too long says so", () =>
+    Effect.gen(function* () {
+      const { service, token, url } = yield* signedIn()
+      const { page } = yield* opened()
+      yield* Effect.promise(async () => {
+        await page.goto(url)
+      })
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`update oauth_request set expires_at = created_at`
+      yield* Effect.promise(async () => {
+        await present(page, token)
+        await page.waitForSelector("text=This page has expired")
+        assert.isTrue(page.url().startsWith(service.url))
+      })
+    })
+  )
+
+  walk("the policy lets an https callback hop on to a third origin, and further to an app", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const app = yield* waiting()
+      const landing = yield* waiting({ secure: true, hop: app.uri })
+      const site = yield* waiting({ secure: true, hop: landing.uri })
+      const { token } = yield* makeToken(service)
+      const client_id = yield* makeClient(service, { redirect_uris: [site.uri], application_type: "web" })
+      const url = yield* authorizeUrl({ client_id, redirect_uri: site.uri })
+      const { complaints, page } = yield* opened({ ignoreHTTPSErrors: true })
+      yield* Effect.promise(async () => {
+        await page.goto(url)
+        await present(page, token)
+        await press(page, "Allow")
+        await page.waitForURL(app.uri)
+      })
+      assert.match(site.seen[0]!, /^\/callback\?code=sac_/)
+      assert.deepEqual([landing.seen, app.seen], [["/callback"], ["/callback"]])
+      assert.deepEqual(complaints, [])
+    })
+  )
+
+  walk("a private-use scheme is handed to the system", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const redirect_uri = "com.example.app:/oauth/callback"
+      const { token } = yield* makeToken(service)
+      const client_id = yield* makeClient(service, { redirect_uris: [redirect_uri] })
+      const url = yield* authorizeUrl({ client_id, redirect_uri })
+      const { complaints, page } = yield* opened()
+      const location = yield* Effect.promise(async () => {
+        await page.goto(url)
+        await present(page, token)
+        await page.waitForSelector("text=com.example.app")
+        const [response] = await Promise.all([
+          page.waitForResponse((answer) => answer.request().method() === "POST"),
+          press(page, "Allow")
+        ])
+        return response.headerValue("location")
+      })
+      assert.match(location!, /^com\.example\.app:\/oauth\/callback\?code=sac_/)
+      assert.deepEqual(
+        complaints.filter((text) => text.includes("Content Security Policy")),
+        []
+      )
+    })
+  )
+
+  for (const [look, options] of looks) {
+    walk(`every page is accessible and fits (${look})`, () =>
+      Effect.gen(function* () {
+        const service = yield* Service
+        const back = yield* waiting()
+        const { token } = yield* makeToken(service)
+        const reader = yield* makeToken(service, { scopes: ["context:read"] })
+        const { client_id } = yield* Context.get(service.services, Clients).register({
+          client_name: "Aurora Desktop",
+          redirect_uris: [back.uri]
+        })
+        const scope = "context:read memory:write tasks:write documents:read"
+        const url = yield* authorizeUrl({ client_id, redirect_uri: back.uri, scope })
+        const { page } = yield* opened(options)
+        const check = async (name: string) => {
+          if (screenshots !== undefined)
+            await page.screenshot({ path: join(screenshots, `${look}-${name}.png`), fullPage: true })
+          assert.deepEqual(await faults(page), [], name)
+        }
+        yield* Effect.promise(async () => {
+          await page.goto(url)
+          await check("1-token")
+          await present(page, "spt_wrong")
+          await page.waitForSelector('[role="alert"]')
+          await check("2-wrong")
+          await present(page, token)
+          await page.waitForSelector("text=It will be able to")
+          await check("3-consent")
+          await page.goto(`${service.url}/authorize?client_id=nobody`)
+          await check("4-unknown")
+          await page.goto(url.replace("code_challenge_method=S256", "code_challenge_method=plain"))
+          await check("5-return")
+          await page.goto(url.replace(encodeURIComponent(scope).replaceAll("%20", "+"), "documents:read"))
+          await present(page, reader.token)
+          await page.waitForSelector('[role="alert"]')
+          await check("6-nothing")
+        })
+      })
+    )
+  }
+
+  walk("everything can be reached and decided by keyboard alone", () =>
+    Effect.gen(function* () {
+      const { back, token, url } = yield* signedIn()
+      const { page } = yield* opened()
+      yield* Effect.promise(async () => {
+        await page.goto(url)
+        await page.keyboard.press("Tab")
+        await page.keyboard.type(token)
+        await page.keyboard.press("Enter")
+        await page.waitForSelector("text=It will be able to")
+        await page.keyboard.press("Tab")
+        assert.strictEqual(await page.evaluate<string>("document.activeElement.textContent"), "Allow")
+        await page.keyboard.press("Tab")
+        assert.strictEqual(await page.evaluate<string>("document.activeElement.textContent"), "Deny")
+        await page.keyboard.press("Shift+Tab")
+        await page.keyboard.press("Enter")
+        await page.waitForURL(`${back.uri}?**`)
+      })
+      assert.include(back.seen[0]!, "code=sac_")
+    })
+  )
+})

@@ -1,0 +1,97 @@
+/** What time has ended is deleted, and nothing else (contract sections 2 and 4). */
+import { assert, layer } from "@effect/vitest"
+import { Context, Duration, Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
+import { sweepOnce } from "../../../src/platform/database/Sweeper.ts"
+import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
+import { sweeps } from "../../../src/signin/oauth/Sweeps.ts"
+import {
+  authorizeQuery,
+  Browser,
+  makeClient,
+  makeToken,
+  obtainCode,
+  refresh,
+  signIn
+} from "../../support/agents/Agent.ts"
+import { Service } from "../../support/service/Service.ts"
+
+const sweep = Effect.provide(sweepOnce(sweeps), DatabaseClock.layerLocal)
+
+const count = Effect.fnUntraced(function* (table: string) {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql.unsafe<{ n: number }>(`select count(*)::int as n from ${table}`)
+  return row!.n
+})
+
+layer(Service.layer)("the sweeper", (it) => {
+  it.effect("deletes pages that nobody answered, an hour after they expired", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      yield* new Browser(service.url).authorize(authorizeQuery({ client_id: yield* makeClient(service) }))
+      yield* TestClock.adjust(Duration.minutes(69))
+      yield* sweep
+      assert.strictEqual(yield* count("oauth_request"), 1)
+      yield* TestClock.adjust(Duration.minutes(2))
+      yield* sweep
+      assert.strictEqual(yield* count("oauth_request"), 0)
+    })
+  )
+
+  it.effect("deletes a grant with all that hangs on it 30 days after its end, and no grant that is alive", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { token } = yield* makeToken(service)
+      yield* obtainCode(service, { token })
+      yield* signIn(service, { token })
+      const alive = yield* signIn(service, { token })
+      let { refresh_token } = alive
+      for (let month = 0; month < 4; month++) {
+        yield* TestClock.adjust(Duration.days(29))
+        const next = yield* refresh(service, { client_id: alive.client_id, refresh_token })
+        refresh_token = next.body.refresh_token ?? refresh_token
+        yield* sweep
+      }
+      // One was never fetched; the other two ended after 90 days.
+      assert.strictEqual(yield* count("oauth_grant"), 2)
+      yield* TestClock.adjust(Duration.days(5))
+      yield* sweep
+      for (const table of ["oauth_grant", "oauth_code", "oauth_access_token", "oauth_refresh_token", "oauth_request"]) {
+        assert.strictEqual(yield* count(table), 0, table)
+      }
+    })
+  )
+
+  it.effect("deletes clients known by a document that nobody allows anything, and keeps those that are disabled", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { services } = yield* Service
+      const clients = Context.get(services, Clients)
+      yield* clients.disable("https://client.example/disabled")
+      yield* sql`
+        insert into oauth_client (client_id, kind, name, redirect_uris, grant_types, scopes, created_at)
+        select 'https://client.example/idle', kind, name, redirect_uris, grant_types, scopes, created_at
+          from oauth_client
+         where client_id = 'https://client.example/disabled'`
+      yield* TestClock.adjust(Duration.days(31))
+      yield* sweep
+      const left = yield* sql`select client_id from oauth_client where kind = 'document'`
+      assert.deepStrictEqual(left, [{ client_id: "https://client.example/disabled" }])
+    })
+  )
+
+  it.effect("deletes clients that registered themselves and were never allowed anything", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const clients = Context.get(service.services, Clients)
+      const before = yield* count("oauth_client")
+      yield* clients.register({ redirect_uris: ["http://localhost/"] })
+      yield* makeClient(service)
+      yield* TestClock.adjust(Duration.days(31))
+      yield* sweep
+      assert.strictEqual(yield* count("oauth_client"), before + 1)
+    })
+  )
+})

@@ -1,0 +1,434 @@
+/** The token endpoint (OAuth 2.1 "Token Endpoint"; spec 4.10, 5). */
+import { assert, layer } from "@effect/vitest"
+import { Context, Duration, Effect, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import { Access } from "../../../src/signin/access/Access.ts"
+import { credentialOf } from "../../../src/signin/access/Challenge.ts"
+import {
+  authorizeQuery,
+  exchange,
+  makeClient,
+  makeToken,
+  obtainCode,
+  post,
+  refresh,
+  resource,
+  signIn
+} from "../../support/agents/Agent.ts"
+import { send } from "../../support/network/Http.ts"
+import { instance, Service } from "../../support/service/Service.ts"
+
+const opens = (service: Service["Service"], token: string) =>
+  Context.get(service.services, Access)
+    .authorize(credentialOf(`Bearer ${token}`))
+    .pipe(
+      Effect.as(true),
+      Effect.catchTag("unauthorized", () => Effect.succeed(false))
+    )
+
+layer(Service.layer)("a code", (it) => {
+  it.effect("is exchanged for an access and a refresh token", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, code, verifier } = yield* obtainCode(service)
+      const tokens = yield* exchange(service, { client_id, code, code_verifier: verifier })
+      assert.strictEqual(tokens.status, 200, tokens.text)
+      assert.match(tokens.body.access_token, /^sat_[0-9A-Za-z]{49}$/)
+      assert.match(tokens.body.refresh_token, /^srt_[0-9A-Za-z]{49}$/)
+      assert.strictEqual(tokens.body.token_type, "Bearer")
+      assert.strictEqual(tokens.body.expires_in, 3600)
+      assert.strictEqual(tokens.body.scope, "context:read memory:read tasks:read documents:read")
+      assert.strictEqual(tokens.headers.get("cache-control"), "no-store")
+      assert.isTrue(yield* opens(service, tokens.body.access_token))
+    })
+  )
+
+  it.effect("works once; a second valid exchange ends the grant", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, code, verifier } = yield* obtainCode(service)
+      const first = yield* exchange(service, { client_id, code, code_verifier: verifier })
+      const second = yield* exchange(service, { client_id, code, code_verifier: verifier })
+      assert.strictEqual(first.status, 200)
+      assert.strictEqual(second.status, 400)
+      assert.strictEqual(second.body.error, "invalid_grant")
+      assert.isFalse(yield* opens(service, first.body.access_token))
+      const later = yield* refresh(service, { client_id, refresh_token: first.body.refresh_token })
+      assert.strictEqual(later.body.error, "invalid_grant")
+    })
+  )
+
+  it.effect("replayed with a wrong verifier changes nothing", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, code, verifier } = yield* obtainCode(service)
+      const first = yield* exchange(service, { client_id, code, code_verifier: verifier })
+      const other = yield* exchange(service, { client_id, code, code_verifier: "x".repeat(43) })
+      assert.strictEqual(other.body.error, "invalid_grant")
+      assert.isTrue(yield* opens(service, first.body.access_token))
+    })
+  )
+
+  it.effect("is not consumed by a wrong verifier", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, code, verifier } = yield* obtainCode(service)
+      const wrong = yield* exchange(service, { client_id, code, code_verifier: "x".repeat(43) })
+      const right = yield* exchange(service, { client_id, code, code_verifier: verifier })
+      assert.strictEqual(wrong.body.error, "invalid_grant")
+      assert.strictEqual(right.status, 200, right.text)
+    })
+  )
+
+  it.effect("is good for a minute", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, code, verifier } = yield* obtainCode(service)
+      yield* TestClock.adjust(Duration.seconds(60))
+      const late = yield* exchange(service, { client_id, code, code_verifier: verifier })
+      assert.strictEqual(late.body.error, "invalid_grant")
+    })
+  )
+
+  it.effect("belongs to its client", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { code, verifier } = yield* obtainCode(service)
+      const client_id = yield* makeClient(service)
+      const other = yield* exchange(service, { client_id, code, code_verifier: verifier })
+      assert.strictEqual(other.body.error, "invalid_grant")
+    })
+  )
+
+  it.effect("takes the redirect_uri of the request, or none", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, code, verifier } = yield* obtainCode(service)
+      const wrong = { client_id, code, code_verifier: verifier, redirect_uri: "http://127.0.0.1/other" }
+      assert.strictEqual((yield* exchange(service, wrong)).body.error, "invalid_grant")
+      const right = { ...wrong, redirect_uri: "http://127.0.0.1/callback" }
+      assert.strictEqual((yield* exchange(service, right)).status, 200)
+    })
+  )
+
+  it.effect("ends with the project token that allowed it", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      const { token, token_id } = yield* makeToken(service)
+      const { client_id, code, verifier } = yield* obtainCode(service, { token })
+      yield* sql`update project_token set revoked_at = created_at where token_id = ${token_id}::uuid`
+      const answer = yield* exchange(service, { client_id, code, code_verifier: verifier })
+      assert.strictEqual(answer.body.error, "invalid_grant")
+    })
+  )
+
+  it.effect("of 50 exchanges at once exactly one succeeds, and then the grant is over", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const replica = yield* instance()
+      for (let round = 0; round < 3; round++) {
+        const { client_id, code, verifier } = yield* obtainCode(service)
+        const answers = yield* Effect.forEach(
+          Array.from({ length: 50 }, (_, n) => (n % 2 === 0 ? service : replica)),
+          (on) => exchange(on, { client_id, code, code_verifier: verifier }),
+          { concurrency: 50 }
+        )
+        const good = answers.filter(({ status }) => status === 200)
+        assert.strictEqual(good.length, 1)
+        assert.deepEqual(
+          [...new Set(answers.filter((a) => a.status !== 200).map((a) => a.body.error))],
+          ["invalid_grant"]
+        )
+        assert.isFalse(yield* opens(service, good[0]!.body.access_token))
+      }
+    }).pipe(Effect.scoped)
+  )
+})
+
+layer(Service.layer)("a refresh token", (it) => {
+  it.effect("makes a successor and a new access token; the old access token lives on", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { access_token, client_id, refresh_token, scope } = yield* signIn(service)
+      const next = yield* refresh(service, { client_id, refresh_token })
+      assert.strictEqual(next.status, 200, next.text)
+      assert.notStrictEqual(next.body.refresh_token, refresh_token)
+      assert.strictEqual(next.body.scope, scope)
+      assert.isTrue(yield* opens(service, access_token))
+      assert.isTrue(yield* opens(service, next.body.access_token))
+    })
+  )
+
+  it.effect("answers the same successor to every repetition within the grace", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, refresh_token } = yield* signIn(service)
+      const first = yield* refresh(service, { client_id, refresh_token })
+      yield* TestClock.adjust(Duration.seconds(119))
+      const again = yield* refresh(service, { client_id, refresh_token })
+      assert.strictEqual(again.status, 200, again.text)
+      assert.strictEqual(again.body.refresh_token, first.body.refresh_token)
+    })
+  )
+
+  it.effect("ends the grant when it comes back after the grace", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, refresh_token } = yield* signIn(service)
+      const first = yield* refresh(service, { client_id, refresh_token })
+      yield* TestClock.adjust(Duration.seconds(120))
+      const late = yield* refresh(service, { client_id, refresh_token })
+      assert.strictEqual(late.body.error, "invalid_grant")
+      assert.isFalse(yield* opens(service, first.body.access_token))
+      const successor = yield* refresh(service, { client_id, refresh_token: first.body.refresh_token })
+      assert.strictEqual(successor.body.error, "invalid_grant")
+    })
+  )
+
+  it.effect("ends the grant when it comes back after its successor was used", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, refresh_token } = yield* signIn(service)
+      const first = yield* refresh(service, { client_id, refresh_token })
+      const second = yield* refresh(service, { client_id, refresh_token: first.body.refresh_token })
+      const stale = yield* refresh(service, { client_id, refresh_token })
+      assert.strictEqual(stale.body.error, "invalid_grant")
+      assert.isFalse(yield* opens(service, second.body.access_token))
+    })
+  )
+
+  it.effect("of 50 refreshes at once over two instances all get one and the same successor", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const replica = yield* instance()
+      for (let round = 0; round < 3; round++) {
+        const { client_id, refresh_token } = yield* signIn(service)
+        const answers = yield* Effect.forEach(
+          Array.from({ length: 50 }, (_, n) => (n % 2 === 0 ? service : replica)),
+          (on) => refresh(on, { client_id, refresh_token }),
+          { concurrency: 50 }
+        )
+        assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200])
+        assert.strictEqual(new Set(answers.map(({ body }) => body.refresh_token)).size, 1)
+        assert.isTrue(yield* opens(service, answers[49]!.body.access_token))
+      }
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is strict where there is no grace", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const strict = yield* instance({ SERVICE_OAUTH_REFRESH_GRACE_SECONDS: "0" })
+      const { client_id, refresh_token } = yield* signIn(service)
+      yield* refresh(strict, { client_id, refresh_token })
+      const again = yield* refresh(strict, { client_id, refresh_token })
+      assert.strictEqual(again.body.error, "invalid_grant")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("narrows the access token's scope and never widens it", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, refresh_token } = yield* signIn(service)
+      const narrow = yield* refresh(service, { client_id, refresh_token, scope: "memory:read" })
+      assert.strictEqual(narrow.body.scope, "memory:read")
+      const next = narrow.body.refresh_token
+      const wide = yield* refresh(service, { client_id, refresh_token: next, scope: "memory:write" })
+      assert.strictEqual(wide.body.error, "invalid_scope")
+      const all = yield* refresh(service, { client_id, refresh_token: next })
+      assert.strictEqual(all.body.scope, "context:read memory:read tasks:read documents:read")
+    })
+  )
+
+  it.effect("was not granted a scope that does not exist", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, refresh_token } = yield* signIn(service)
+      const unknown = yield* refresh(service, { client_id, refresh_token, scope: "memory:read openid" })
+      assert.deepEqual([unknown.status, unknown.body.error], [400, "invalid_scope"])
+      const narrow = yield* refresh(service, { client_id, refresh_token, scope: "memory:read offline_access" })
+      assert.strictEqual(narrow.body.scope, "memory:read")
+    })
+  )
+
+  it.effect("asked for offline_access alone is asked for all that was granted", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, refresh_token } = yield* signIn(service)
+      const { body } = yield* refresh(service, { client_id, refresh_token, scope: "offline_access" })
+      assert.strictEqual(body.scope, "context:read memory:read tasks:read documents:read")
+    })
+  )
+
+  it.effect("expires after 30 days without use, and 90 days after consent at the latest", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const idle = yield* signIn(service)
+      const busy = yield* signIn(service)
+      let refresh_token = busy.refresh_token
+      for (let month = 0; month < 3; month++) {
+        yield* TestClock.adjust(Duration.days(29))
+        refresh_token = (yield* refresh(service, { client_id: busy.client_id, refresh_token })).body.refresh_token
+      }
+      const unused = yield* refresh(service, { client_id: idle.client_id, refresh_token: idle.refresh_token })
+      assert.strictEqual(unused.body.error, "invalid_grant")
+      yield* TestClock.adjust(Duration.days(3))
+      const over = yield* refresh(service, { client_id: busy.client_id, refresh_token })
+      assert.strictEqual(over.body.error, "invalid_grant")
+    })
+  )
+
+  it.effect("never outlives the project token", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { token } = yield* makeToken(service, { ttl: Option.some(Duration.minutes(30)) })
+      const { client_id, code, verifier } = yield* obtainCode(service, { token })
+      const tokens = yield* exchange(service, { client_id, code, code_verifier: verifier })
+      assert.isAtMost(tokens.body.expires_in, 1800)
+      yield* TestClock.adjust(Duration.minutes(30))
+      const over = yield* refresh(service, { client_id, refresh_token: tokens.body.refresh_token })
+      assert.strictEqual(over.body.error, "invalid_grant")
+    })
+  )
+
+  it.effect("belongs to its client", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { access_token, refresh_token } = yield* signIn(service)
+      const other = yield* refresh(service, { client_id: yield* makeClient(service), refresh_token })
+      assert.strictEqual(other.body.error, "invalid_grant")
+      assert.isTrue(yield* opens(service, access_token))
+    })
+  )
+})
+
+layer(Service.layer)("the token endpoint", (it) => {
+  const cases: ReadonlyArray<readonly [string, Record<string, string>, number, string]> = [
+    ["no grant_type", {}, 400, "invalid_request"],
+    ["another grant_type", { grant_type: "password" }, 400, "unsupported_grant_type"],
+    ["no code", { grant_type: "authorization_code", code_verifier: "x".repeat(43) }, 400, "invalid_request"],
+    ["no verifier", { grant_type: "authorization_code", code: "sac_x" }, 400, "invalid_request"],
+    ["a short verifier", { grant_type: "authorization_code", code: "x", code_verifier: "x" }, 400, "invalid_request"],
+    [
+      "an unknown code",
+      { grant_type: "authorization_code", code: "x", code_verifier: "x".repeat(43) },
+      400,
+      "invalid_grant"
+    ],
+    ["an unknown refresh token", { grant_type: "refresh_token", refresh_token: "srt_x" }, 400, "invalid_grant"],
+    [
+      "a foreign resource",
+      { grant_type: "refresh_token", refresh_token: "x", resource: "https://x.test/mcp" },
+      400,
+      "invalid_target"
+    ],
+    ["a client secret", { grant_type: "refresh_token", refresh_token: "x", client_secret: "x" }, 401, "invalid_client"],
+    [
+      "an unknown client",
+      { grant_type: "refresh_token", refresh_token: "x", client_id: "nobody" },
+      401,
+      "invalid_client"
+    ],
+    [
+      "an unknown scope",
+      { grant_type: "refresh_token", refresh_token: "x", scope: "bridge:transport" },
+      400,
+      "invalid_scope"
+    ]
+  ]
+  it.effect.each(cases)("answers %s", ([, fields, status, error]) =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const answer = yield* post(`${service.url}/token`, { client_id: yield* makeClient(service), ...fields })
+      assert.strictEqual(answer.status, status, answer.text)
+      assert.deepEqual(Object.keys(answer.body), ["error", "error_description"])
+      assert.strictEqual(answer.body.error, error)
+      assert.match(answer.body.error_description, /^[\x20-\x21\x23-\x5b\x5d-\x7e]+$/)
+      assert.strictEqual(answer.headers.get("cache-control"), "no-store")
+      assert.strictEqual(answer.headers.get("access-control-allow-origin"), "*")
+      assert.strictEqual(
+        answer.headers.get("access-control-expose-headers"),
+        "WWW-Authenticate, Retry-After, X-Request-Id"
+      )
+    })
+  )
+
+  it.effect("asks who tries Basic not to", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const answer = yield* post(
+        `${service.url}/token`,
+        { grant_type: "refresh_token" },
+        { authorization: "Basic eDp5" }
+      )
+      assert.strictEqual(answer.status, 401)
+      assert.strictEqual(answer.body.error, "invalid_client")
+      assert.match(answer.headers.get("www-authenticate")!, /^Basic /)
+    })
+  )
+
+  it.effect("takes forms only, each parameter once", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Service
+      const json = yield* send(`${url}/token`, { body: { grant_type: "refresh_token" } })
+      const twice = yield* send(`${url}/token`, {
+        headers: { "content-type": "application/x-www-form-urlencoded" },
+        body: "grant_type=refresh_token&client_id=a&client_id=b"
+      })
+      const large = yield* send(`${url}/token`, {
+        headers: { "content-type": "application/x-www-form-urlencoded" },
+        body: `a=${"x".repeat(20_000)}`
+      })
+      assert.deepEqual([json.status, json.body.error], [400, "invalid_request"])
+      assert.deepEqual([twice.status, twice.body.error], [400, "invalid_request"])
+      assert.deepEqual([large.status, large.body.error], [413, "invalid_request"])
+    })
+  )
+
+  it.effect("takes no NUL, whatever else is right", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, refresh_token } = yield* signIn(service)
+      const { code, verifier } = yield* obtainCode(service, { client_id })
+      const asked = { grant_type: "authorization_code", client_id, code, code_verifier: verifier }
+      const answers = [
+        yield* post(`${service.url}/token`, { grant_type: "refresh_token", refresh_token, client_id: "\0" }),
+        yield* post(`${service.url}/token`, { ...asked, redirect_uri: "\0" }),
+        yield* post(`${service.url}/revoke`, { token: refresh_token, client_id: "\0" })
+      ]
+      for (const { body, status } of answers) assert.deepEqual([status, body.error], [400, "invalid_request"])
+      const pages = [authorizeQuery({ client_id, state: "\0" }), authorizeQuery({ client_id: "https://\0" })]
+      for (const query of pages)
+        assert.strictEqual((yield* send(`${service.url}/authorize?${query}`, { method: "GET" })).status, 400)
+      assert.strictEqual((yield* refresh(service, { client_id, refresh_token })).status, 200)
+    })
+  )
+
+  it.effect("answers other methods with 405 and preflights with 204", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Service
+      const get = yield* send(`${url}/token`, { method: "GET" })
+      const preflight = yield* send(`${url}/token`, { method: "OPTIONS", headers: { origin: "https://app.test" } })
+      assert.deepEqual([get.status, get.headers.get("allow")], [405, "POST, OPTIONS"])
+      assert.deepEqual([preflight.status, preflight.headers.get("access-control-allow-origin")], [204, "*"])
+    })
+  )
+
+  it.effect.each([
+    "http://127.0.0.1:8787",
+    "http://127.0.0.1:8787/",
+    resource,
+    `${resource}/`,
+    "HTTP://127.0.0.1:8787/mcp"
+  ])("knows the resource as %s", (name) =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, code, verifier } = yield* obtainCode(service, { query: { resource: name } })
+      const tokens = yield* exchange(service, { client_id, code, code_verifier: verifier, resource: name })
+      assert.strictEqual(tokens.status, 200, tokens.text)
+      assert.isTrue(yield* opens(service, tokens.body.access_token))
+    })
+  )
+})

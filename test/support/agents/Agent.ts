@@ -1,0 +1,187 @@
+/** An OAuth client and the person in front of it, for tests: the protocol by hand, the pages by their forms. */
+import { Context, Effect, Option, Redacted } from "effect"
+import { createHash, randomBytes } from "node:crypto"
+import { createServer } from "node:net"
+import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
+import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
+import { Projects } from "../../../src/operator/projects/Projects.ts"
+import type { Role, Scope } from "../../../src/wire/Scopes.ts"
+import { type Answer, send } from "../network/Http.ts"
+import { instance } from "../service/Service.ts"
+
+export type On = {
+  readonly url: string
+  readonly services: Context.Context<Projects | ProjectTokens | Clients>
+}
+
+export const callback = "http://127.0.0.1/callback"
+export const resource = "http://127.0.0.1:8787/mcp"
+
+/** A port that nobody listens on, for an instance whose base URL has to be where it listens. */
+export const freePort = Effect.callback<number>((resume) => {
+  const server = createServer().listen(0, "127.0.0.1", () => {
+    const address = server.address()
+    server.close(() => resume(Effect.succeed(typeof address === "object" && address !== null ? address.port : 0)))
+  })
+})
+
+/** An instance that is where it says it is, as real clients need it. */
+export const reachable = Effect.fnUntraced(function* (settings: Readonly<Record<string, string>> = {}) {
+  const port = String(yield* freePort)
+  return yield* instance({ SERVICE_PORT: port, SERVICE_BASE_URL: `http://127.0.0.1:${port}`, ...settings })
+})
+
+export const makeToken = Effect.fnUntraced(function* (
+  { services }: On,
+  given: {
+    readonly project_id?: string
+    readonly role?: Role
+    readonly scopes?: ReadonlyArray<Scope>
+    readonly ttl?: ProjectTokensTtl
+  } = {}
+) {
+  const tokens = Context.get(services, ProjectTokens)
+  const project_id = given.project_id ?? (yield* Context.get(services, Projects).create("Harbour")).project_id
+  const secret = yield* tokens.mint
+  const issued = yield* tokens.issue(
+    { project_id, role: given.role ?? "contributor", scopes: given.scopes ?? [], ttl: given.ttl ?? Option.none() },
+    secret
+  )
+  return { ...issued, token: Redacted.value(secret.token) }
+})
+type ProjectTokensTtl = Parameters<ProjectTokens["Service"]["issue"]>[0]["ttl"]
+
+export const makeClient = ({ services }: On, given: Partial<Parameters<Clients["Service"]["create"]>[0]> = {}) =>
+  Effect.map(
+    Context.get(services, Clients).create({
+      name: "Lighthouse",
+      redirect_uris: [callback],
+      application_type: undefined,
+      scopes: [],
+      ...given
+    }),
+    ({ client_id }) => client_id
+  )
+
+export const pkce = () => {
+  const verifier = randomBytes(32).toString("base64url")
+  return { verifier, challenge: createHash("sha256").update(verifier).digest("base64url") }
+}
+
+export const authorizeQuery = (given: Readonly<Record<string, string | undefined>>) =>
+  new URLSearchParams(
+    Object.entries({
+      response_type: "code",
+      code_challenge_method: "S256",
+      code_challenge: pkce().challenge,
+      redirect_uri: callback,
+      state: "state-1",
+      ...given
+    }).filter((entry): entry is [string, string] => entry[1] !== undefined)
+  ).toString()
+
+export const post = (url: string, fields: Readonly<Record<string, string | undefined>>, headers = {}) =>
+  send(url, {
+    headers: { "content-type": "application/x-www-form-urlencoded", ...headers },
+    body: new URLSearchParams(
+      Object.entries(fields).filter((entry): entry is [string, string] => entry[1] !== undefined)
+    ).toString()
+  })
+
+/** A browser with one cookie jar. */
+export class Browser {
+  cookie = ""
+  declare readonly url: string
+  constructor(url: string) {
+    this.url = url
+  }
+
+  private keep = (answer: Answer) => {
+    const set = answer.headers.get("set-cookie")
+    if (set !== null) this.cookie = set.split(";")[0]!
+    return answer
+  }
+
+  get(path: string): Effect.Effect<Answer> {
+    const url = path.startsWith("/") ? `${this.url}${path}` : path
+    return Effect.map(send(url, { method: "GET", headers: { cookie: this.cookie } }), this.keep)
+  }
+
+  authorize(query: string) {
+    return Effect.flatMap(this.get(`/authorize?${query}`), (answer) =>
+      answer.status === 303 && answer.headers.get("location")!.startsWith("/oauth/consent")
+        ? this.get(answer.headers.get("location")!)
+        : Effect.succeed(answer)
+    )
+  }
+
+  /** Posts the form of a page with these fields. */
+  submit(page: Answer, fields: Readonly<Record<string, string>>, headers: Readonly<Record<string, string>> = {}) {
+    return Effect.flatMap(
+      post(`${this.url}/oauth/consent`, { ...hiddenFields(page), ...fields }, { cookie: this.cookie, ...headers }),
+      (answer) => {
+        const location = answer.headers.get("location") ?? ""
+        return location.startsWith("/oauth/consent") ? this.get(location) : Effect.succeed(answer)
+      }
+    )
+  }
+
+  /** From the query to the answer at the redirect URI. */
+  consent(query: string, token: string, decision: "allow" | "deny" = "allow") {
+    return this.authorize(query).pipe(
+      Effect.flatMap((page) => this.submit(page, { project_token: token })),
+      Effect.flatMap((page) => this.submit(page, { decision }))
+    )
+  }
+}
+
+export const hiddenFields = (page: Answer): Record<string, string> =>
+  Object.fromEntries(
+    [...page.text.matchAll(/<input type="hidden" name="(\w+)" value="([^"]*)"/g)].map(([, name, value]) => [
+      name!,
+      value!
+    ])
+  )
+
+export const answerOf = (answer: Answer) => {
+  const location = new URL(answer.headers.get("location") ?? "about:blank")
+  return Object.fromEntries(location.searchParams) as Readonly<Record<string, string>>
+}
+
+/** A client that a person has just allowed something, with the code in its hands. */
+export const obtainCode = Effect.fnUntraced(function* (
+  on: On,
+  given: {
+    readonly client_id?: string
+    readonly token?: string
+    readonly redirect_uri?: string
+    readonly query?: Readonly<Record<string, string | undefined>>
+  } = {}
+) {
+  const client_id = given.client_id ?? (yield* makeClient(on))
+  const token = given.token ?? (yield* makeToken(on)).token
+  const { challenge, verifier } = pkce()
+  const answer = yield* new Browser(on.url).consent(
+    authorizeQuery({ client_id, code_challenge: challenge, redirect_uri: given.redirect_uri, ...given.query }),
+    token
+  )
+  return { client_id, verifier, code: answerOf(answer)["code"]!, answer }
+})
+
+export const exchange = (on: { readonly url: string }, fields: Readonly<Record<string, string | undefined>>) =>
+  post(`${on.url}/token`, { grant_type: "authorization_code", ...fields })
+
+export const refresh = (on: { readonly url: string }, fields: Readonly<Record<string, string | undefined>>) =>
+  post(`${on.url}/token`, { grant_type: "refresh_token", ...fields })
+
+/** Signed in: client id and both tokens. */
+export const signIn = Effect.fnUntraced(function* (on: On, given: Parameters<typeof obtainCode>[1] = {}) {
+  const { client_id, code, verifier } = yield* obtainCode(on, given)
+  const { body } = yield* exchange(on, { client_id, code, code_verifier: verifier })
+  return {
+    client_id,
+    access_token: body.access_token as string,
+    refresh_token: body.refresh_token as string,
+    scope: body.scope as string
+  }
+})

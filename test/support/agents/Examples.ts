@@ -1,0 +1,97 @@
+/** One whole call of every tool, with every parameter that goes with the others: what tests of all tools start from. */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { createHash, randomUUID } from "node:crypto"
+import type { ToolName } from "../../../src/agents/mcp/Tools.ts"
+import type { Agent } from "./McpAgent.ts"
+
+export type Examples = Readonly<Record<ToolName, Readonly<Record<string, unknown>>>>
+
+/** In a project that has what they name. Each succeeds once. */
+export const examplesFor = Effect.fnUntraced(function* (agent: Agent) {
+  const entry = yield* agent.note("An entry")
+  const old = yield* agent.note("An entry to supersede")
+  const task = yield* agent.task("A task")
+  const other = yield* agent.task("Another")
+  const document_id = yield* pinned(agent)
+  const { write_context } = agent
+  return {
+    server_identity: {},
+    continuity_context: { max_bytes: 8192 },
+    memory_add: {
+      kind: "decision",
+      title: "Title",
+      body: "Body",
+      tags: ["tag"],
+      supersedes: old.id,
+      session_ref: "session",
+      task_id: task.id,
+      idempotency_key: "add",
+      write_context
+    },
+    memory_get: { id: entry.id },
+    memory_search: { query: "entry", kind: "note", tags: [], limit: 3 },
+    task_create: {
+      title: "Title",
+      body: "Body",
+      priority: 1,
+      tags: ["tag"],
+      depends_on: [other.id],
+      idempotency_key: "create",
+      write_context
+    },
+    task_get: { id: task.id },
+    task_list: { status: ["open"], ready: true, tag: "tag", limit: 3, order: "updated" },
+    task_update: {
+      id: task.id,
+      expected_version: 1,
+      title: "Title",
+      body: "Body",
+      status: "blocked",
+      priority: 1,
+      tags: ["tag"],
+      depends_on: [other.id],
+      assignee: "ada",
+      blocked_reason: "Which one?",
+      blocked_kind: "decision",
+      receipt: {
+        session_ref: "session",
+        worker: "worker",
+        thread: "thread",
+        outcome: "handoff",
+        summary: "Half of it",
+        next_steps: ["the other half"],
+        pitfalls: ["the first half"],
+        git_checkpoint: {
+          repository: "acme/shop",
+          branch: "main",
+          commit_sha: "0".repeat(40),
+          base_sha: "1".repeat(40),
+          dirty: false,
+          pushed: true
+        }
+      },
+      idempotency_key: "update",
+      write_context
+    },
+    runtime_bootstrap_get: {},
+    git_document_get: { document_id, offset: 0, max_bytes: 100 }
+  } satisfies Examples
+})
+
+/** Without git: what the operator's command would have stored. */
+const pinned = Effect.fnUntraced(function* ({ project_id }: Agent) {
+  const sql = yield* SqlClient.SqlClient
+  const document_id = randomUUID()
+  const bytes = Buffer.from(`# Guide ${document_id}\n`)
+  const blob_oid = createHash("sha1").update(`blob ${bytes.length}\0`).update(bytes).digest("hex")
+  yield* sql`
+    insert into document_blob (blob_oid, sha256, size_bytes, line_count, bytes)
+    values (${blob_oid}, ${createHash("sha256").update(bytes).digest()}, ${bytes.length}, 1, ${bytes})`
+  yield* sql`
+    insert into pinned_document (
+      project_id, document_id, repository, commit, path, mode, blob_oid, title, bootstrap, pinned_at)
+    values (${project_id}::uuid, ${document_id}::uuid, 'acme/shop', ${"0".repeat(40)}, 'guide.md', '100644', ${blob_oid},
+            'Guide', true, clock_timestamp())`
+  return document_id
+})

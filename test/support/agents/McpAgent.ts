@@ -1,0 +1,117 @@
+/** An agent for tests: a project token, and the tools of /mcp as plain requests. */
+import { Context, Effect, Option, Redacted } from "effect"
+import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
+import { Projects } from "../../../src/operator/projects/Projects.ts"
+import type { Role, Scope } from "../../../src/wire/Scopes.ts"
+import { type Answer, send } from "../network/Http.ts"
+
+export type Instance = { readonly url: string; readonly services: Context.Context<ProjectTokens | Projects> }
+
+const modern = "2026-07-28"
+
+interface Given {
+  readonly project_id?: string
+  readonly role?: Role
+  readonly scopes?: ReadonlyArray<Scope>
+}
+
+export const issueToken = Effect.fnUntraced(function* ({ services }: Instance, project_id: string, given: Given = {}) {
+  const tokens = Context.get(services, ProjectTokens)
+  const secret = yield* tokens.mint
+  const { role = "contributor", scopes = [] } = given
+  yield* tokens.issue({ project_id, role, scopes, ttl: Option.none() }, secret)
+  return Redacted.value(secret.token)
+})
+
+/** The answer to a tools/call: what it returned, or the code and details of its failure. */
+export interface Called {
+  readonly answer: Answer
+  readonly result: any
+  readonly output: any
+  readonly code: string | undefined
+  readonly details: any
+  readonly text: string
+}
+
+export class Agent {
+  declare readonly url: string
+  declare readonly token: string
+  declare readonly project_id: string
+  declare readonly write_context: { resource: string; instance_id: string; project_id: string }
+
+  constructor(fields: Pick<Agent, "url" | "token" | "project_id" | "write_context">) {
+    Object.assign(this, fields)
+  }
+
+  /** In a project of its own or in the given one. */
+  static make = Effect.fnUntraced(function* (on: Instance, given: Given = {}) {
+    const project_id = given.project_id ?? (yield* Context.get(on.services, Projects).create("Test project")).project_id
+    const token = yield* issueToken(on, project_id, given)
+    const unknowing = new Agent({ url: on.url, token, project_id, write_context: undefined as never })
+    const { output } = yield* unknowing.call("server_identity")
+    return new Agent({ url: on.url, token, project_id, write_context: output.write_context })
+  })
+
+  /** The same credential at another instance. */
+  at(on: { readonly url: string }) {
+    return new Agent({ ...this, url: on.url })
+  }
+
+  /** A message of the newest revision, as its headers want it. */
+  post(method: string, params: Readonly<Record<string, unknown>> = {}, headers: Readonly<Record<string, string>> = {}) {
+    const _meta = {
+      "io.modelcontextprotocol/protocolVersion": modern,
+      "io.modelcontextprotocol/clientCapabilities": {}
+    }
+    return send(`${this.url}/mcp`, {
+      bearer: this.token,
+      headers: {
+        accept: "application/json, text/event-stream",
+        "mcp-protocol-version": modern,
+        "mcp-method": method,
+        ...(typeof params["name"] === "string" ? { "mcp-name": params["name"] } : {}),
+        ...headers
+      },
+      body: { jsonrpc: "2.0", id: 1, method, params: { ...params, _meta } }
+    })
+  }
+
+  call(name: string, given: Readonly<Record<string, unknown>> = {}): Effect.Effect<Called> {
+    return Effect.map(this.post("tools/call", { name, arguments: given }), (answer) => {
+      const result = answer.body?.result
+      const text = result?.content?.[0]?.text ?? ""
+      const failed = result?.isError === true ? JSON.parse(text).error : undefined
+      return {
+        answer,
+        result,
+        output: result?.structuredContent,
+        code: failed?.code ?? answer.code,
+        details: failed?.details,
+        text
+      }
+    })
+  }
+
+  /** With write_context. */
+  write(name: string, given: Readonly<Record<string, unknown>> = {}) {
+    return this.call(name, { write_context: this.write_context, ...given })
+  }
+
+  note(body: string, given: Readonly<Record<string, unknown>> = {}) {
+    return Effect.map(this.write("memory_add", { kind: "note", body, ...given }), ({ output, text }) => {
+      if (output === undefined) throw new Error(text)
+      return output.entry
+    })
+  }
+
+  task(title: string, given: Readonly<Record<string, unknown>> = {}) {
+    return Effect.map(this.write("task_create", { title, ...given }), ({ output, text }) => {
+      if (output === undefined) throw new Error(text)
+      return output.task
+    })
+  }
+
+  update(task: { readonly id: string; readonly version: number }, given: Readonly<Record<string, unknown>> = {}) {
+    return this.write("task_update", { id: task.id, expected_version: task.version, ...given })
+  }
+}

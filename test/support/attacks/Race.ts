@@ -1,0 +1,69 @@
+/**
+ * Callers at once, over several instances on one database (ROUNDS rounds, 20 unless told).
+ *
+ * A round makes its own state, lets every caller loose together, and checks what they were answered and what the rows
+ * say. A deadlock or a 5xx is a failure of every race.
+ */
+import { assert, vi } from "@effect/vitest"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import type { Answer } from "../network/Http.ts"
+
+export const rounds = Number(process.env["ROUNDS"] ?? 20)
+
+// Full rounds take longer than a test usually may.
+vi.setConfig({ testTimeout: Math.max(60_000, rounds * 5000) })
+
+/** `count` callers; caller `i` is started on instance `i mod instances.length`. */
+export const callers = <I, E, R>(
+  instances: ReadonlyArray<I>,
+  count: number,
+  call: (instance: I, caller: number) => Effect.Effect<Answer, E, R>
+) => together(Array.from({ length: count }, (_, caller) => call(instances[caller % instances.length]!, caller)))
+
+/** All of them at once; none may be answered by a 5xx. */
+export const together = <E, R>(calls: ReadonlyArray<Effect.Effect<Answer, E, R>>) =>
+  Effect.tap(Effect.all(calls, { concurrency: "unbounded" }), (answers) =>
+    Effect.sync(() => {
+      for (const { status, text } of answers) assert.isBelow(status, 500, text)
+    })
+  )
+
+/** A moment later, never the same one, so that over the rounds it falls before, between and after the calls. */
+export const sometime = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  SqlClient.SqlClient.use((sql) => sql`select pg_sleep(random() * 0.006)`).pipe(Effect.andThen(self))
+
+/** How often each outcome came: `{ "201": 1, "bridge_identity_conflict": 7 }`; a replay counts as `201 replayed`. */
+export const tally = (answers: ReadonlyArray<Answer>): Readonly<Record<string, number>> => {
+  const counts: Record<string, number> = {}
+  for (const answer of answers) {
+    const outcome = outcomeOf(answer)
+    counts[outcome] = (counts[outcome] ?? 0) + 1
+  }
+  return counts
+}
+
+export const outcomeOf = ({ code, headers, status }: Answer) =>
+  code ?? `${status}${headers.get("idempotency-replayed") === "true" ? " replayed" : ""}`
+
+/** Runs `round` again and again, then asserts the invariants of the rows after each, and that nothing deadlocked. */
+export const race = <E, R, E2, R2>(round: Effect.Effect<void, E, R>, invariants: Effect.Effect<void, E2, R2>) =>
+  Effect.gen(function* () {
+    const before = yield* deadlocks
+    for (let i = 0; i < rounds; i++) {
+      yield* round
+      yield* invariants
+    }
+    assert.strictEqual(yield* deadlocks, before)
+  })
+
+/** The counter is written a moment later, unless the session that asks makes PostgreSQL hurry. */
+const deadlocks = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`select pg_stat_force_next_flush()`
+  const [row] = yield* sql<{ deadlocks: number }>`
+    select deadlocks::int as deadlocks
+      from pg_stat_database
+     where datname = current_database()`
+  return row!.deadlocks
+})

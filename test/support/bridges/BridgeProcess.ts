@@ -1,0 +1,129 @@
+/** The reference Bridge in a process of its own: its own layers over a state folder, until it is done or killed. */
+import { Cause, Context, Data, Effect, Exit, Layer, Redacted } from "effect"
+import { FetchHttpClient, HttpClient } from "effect/http"
+import { randomUUID } from "node:crypto"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Bridges } from "../../../src/bridges/identity/Bridges.ts"
+import { Bridge } from "../../../src/client/Bridge.ts"
+import { Client } from "../../../src/client/Client.ts"
+import { Journal } from "../../../src/client/Journal.ts"
+import type { State } from "../../../src/client/State.ts"
+import type { Instance } from "./Bridge.ts"
+import { issueCredential } from "./Bridge.ts"
+
+export interface Fate {
+  /** Ends it before or after its n-th durable write or exchange, counted as they come: four points for one of each. */
+  readonly killAt?: number
+  /** The service acts on the n-th request, and the answer never arrives. */
+  readonly loseAt?: number
+  readonly onWrite?: (state: State) => Effect.Effect<void>
+}
+
+/** Requests and writes under way, of all processes: while there are any, time had better stand still. */
+export const outside = { busy: 0 }
+
+/** What went over the wire, as it would be found in a file. */
+export const seen = { nonces: new Set<string>(), signatures: new Set<string>() }
+
+class Killed extends Data.TaggedError("Killed") {}
+
+export const folder = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "bridge-state-"))),
+  (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
+)
+
+/** Runs `work` in a new process on the folder; `killed` says how it ended. Failures of the work are its failures. */
+export const process = Effect.fnUntraced(function* <A, E>(
+  path: string,
+  work: (bridge: Bridge["Service"]) => Effect.Effect<A, E>,
+  fate: Fate = {}
+) {
+  const exit = yield* Layer.build(Layer.fresh(layer(path, fate))).pipe(
+    Effect.flatMap((services) => work(Context.get(services, Bridge))),
+    Effect.scoped,
+    Effect.exit
+  )
+  if (Exit.isSuccess(exit)) return { killed: false as const, value: exit.value }
+  if (Cause.squash(exit.cause) instanceof Killed) return { killed: true as const }
+  return yield* Effect.failCause(exit.cause)
+})
+
+const layer = (path: string, { killAt, loseAt, onWrite }: Fate) => {
+  let points = 0
+  let requests = 0
+  const point = Effect.suspend(() => (++points === killAt ? Effect.die(new Killed()) : Effect.void))
+
+  const journal = Layer.effect(
+    Journal,
+    Effect.map(Journal, ({ keys, read, write }) => {
+      const torn = Effect.sync(() => writeFileSync(join(path, "state.json.new"), `{"version":1,"ba`, { mode: 0o600 }))
+      const surrounded = <E>(durable: Effect.Effect<void, E>) =>
+        point.pipe(
+          Effect.tapCause(() => torn),
+          Effect.andThen(durable),
+          Effect.andThen(point)
+        )
+      return {
+        keys: Effect.tap(keys, point),
+        read: counted(read),
+        write: (state: State) =>
+          surrounded(counted(write(state))).pipe(Effect.andThen(onWrite === undefined ? Effect.void : onWrite(state)))
+      }
+    })
+  ).pipe(Layer.provide(Journal.layer(path)))
+
+  const transport = Layer.effect(
+    HttpClient.HttpClient,
+    Effect.map(
+      HttpClient.HttpClient,
+      HttpClient.transform((exchange) => point.pipe(Effect.andThen(counted(exchange)), Effect.tap(point)))
+    )
+  ).pipe(Layer.provide(FetchHttpClient.layer))
+
+  const network = Layer.succeed(FetchHttpClient.Fetch, async (input: string | URL | Request, init?: RequestInit) => {
+    note(init?.body)
+    const response = await fetch(input, init)
+    const body = await response.text()
+    if (++requests === loseAt) throw new Error("the connection was lost")
+    return new Response(body, response)
+  })
+  return Bridge.layer.pipe(Layer.provide([Client.layer, journal]), Layer.provide(transport), Layer.provide(network))
+}
+
+const counted = <A, E, R>(exchange: Effect.Effect<A, E, R>) =>
+  Effect.acquireUseRelease(
+    Effect.sync(() => void outside.busy++),
+    () => exchange,
+    () => Effect.sync(() => void outside.busy--)
+  )
+
+const note = (body: unknown) => {
+  if (!(body instanceof Uint8Array)) return
+  const { nonce_b64, signature_b64 } = JSON.parse(Buffer.from(body).toString())
+  if (nonce_b64 !== undefined) seen.nonces.add(nonce_b64)
+  if (signature_b64 !== undefined) seen.signatures.add(signature_b64)
+}
+
+/** A new Bridge's identity and credential, for a state folder of its own. */
+export const newcomer = Effect.fnUntraced(function* (on: Instance & { readonly url: string }, project_id: string) {
+  const { credential } = yield* issueCredential(on, project_id)
+  const identity = {
+    project_id,
+    bridge_id: `bridge-${randomUUID()}`,
+    device_id: "device-1",
+    display_name: "A test Bridge"
+  }
+  const order = { base_url: on.url, identity, credential: Redacted.make(credential) }
+  return { path: yield* folder, order, enroll: (bridge: Bridge["Service"]) => bridge.enroll(order) }
+})
+
+/** The states of a Bridge's tokens at the service, in alphabetical order. */
+export const tokensOf = (
+  { services }: { readonly services: Context.Context<Bridges> },
+  { bridge_id, project_id }: { readonly bridge_id: string; readonly project_id: string }
+) =>
+  Effect.map(Context.get(services, Bridges).show(project_id, bridge_id), ({ tokens }) =>
+    tokens.map(({ state }) => state).toSorted()
+  )

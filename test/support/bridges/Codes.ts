@@ -1,0 +1,71 @@
+/** Tables of what each endpoint answers: state -> request -> code and status, one test a row. */
+import { assert, type Vitest } from "@effect/vitest"
+import { Effect, type Scope } from "effect"
+import { OpenApi } from "effect/http-api"
+import { Api } from "../../../src/wire/Api.ts"
+import type { Answer } from "../network/Http.ts"
+
+export interface Row<R> {
+  /** Name of the endpoint in its Api.ts. */
+  readonly endpoint: string
+  readonly state: string
+  readonly code: string
+  readonly status: number
+  readonly request: Effect.Effect<Answer, unknown, R>
+}
+
+/** Rows of one endpoint: `on("prove").row("state", 409, "code", request)`. */
+export const rowsFor =
+  (endpoint: string) =>
+  <R>(state: string, status: number, code: string, request: Effect.Effect<Answer, unknown, R>): Row<R> => ({
+    endpoint,
+    state,
+    status,
+    code,
+    request
+  })
+
+export const testEach = <R>(it: Vitest.MethodsNonLive<R>, rows: ReadonlyArray<Row<R | Scope.Scope>>) => {
+  for (const { code, endpoint, request, state, status } of rows) {
+    it.effect(`${endpoint}: ${state} -> ${code}`, () =>
+      Effect.gen(function* () {
+        const answer = yield* request
+        assert.deepStrictEqual([answer.status, answer.code], [status, code], answer.text)
+        assertRefusal(answer)
+      })
+    )
+  }
+}
+
+/** What every refusal has, whatever its code (spec 2.7, 7.1). */
+export const assertRefusal = ({ body, headers, status }: Answer) => {
+  assert.deepStrictEqual(Object.keys(body), ["error"])
+  assert.deepStrictEqual(Object.keys(body.error), ["code", "message"])
+  assert.isNotEmpty(body.error.message)
+  assert.strictEqual(headers.get("cache-control"), "no-store")
+  assert.match(headers.get("content-type")!, /^application\/json/)
+  assert.match(headers.get("x-request-id")!, /^[0-9a-f-]{36}$/)
+  assert.strictEqual(headers.get("www-authenticate"), status === 401 ? "Bearer" : null)
+  if (status === 429 || status === 503) assert.match(headers.get("retry-after")!, /^[1-9]\d*$/)
+}
+
+/** `endpoint status code` of everything that the endpoints of a group declare. */
+export const declared = (group: string): ReadonlyArray<string> =>
+  Object.values(OpenApi.fromApi(Api).paths)
+    .flatMap((path) => Object.values(path as Record<string, OpenApi.OpenAPISpecOperation>))
+    .filter(({ operationId }) => operationId.startsWith(`${group}.`))
+    .flatMap(({ operationId, responses }) =>
+      Object.entries(responses).flatMap(([status, response]) =>
+        codesIn(response).map((code) => `${operationId.slice(group.length + 1)} ${status} ${code}`)
+      )
+    )
+    .toSorted()
+
+export const reached = (rows: ReadonlyArray<Row<never>>): ReadonlyArray<string> =>
+  [...new Set(rows.map(({ code, endpoint, status }) => `${endpoint} ${status} ${code}`))].toSorted()
+
+/** The codes that an OpenAPI document declares for one status. */
+export const codesIn = (response: unknown): ReadonlyArray<string> => {
+  const { code } = (response as any).content?.["application/json"]?.schema.properties?.error?.properties ?? {}
+  return code?.enum ?? code?.anyOf.flatMap((one: { readonly enum: ReadonlyArray<string> }) => one.enum) ?? []
+}

@@ -1,0 +1,11 @@
+/** Opens the state folder that it is given, says so, and stays until it is killed. */
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
+import { Console, Effect, Layer } from "effect"
+import { Journal } from "../../../src/client/Journal.ts"
+
+Layer.build(Journal.layer(process.argv[2]!)).pipe(
+  Effect.andThen(Console.log("open")),
+  Effect.andThen(Effect.never),
+  Effect.scoped,
+  NodeRuntime.runMain
+)

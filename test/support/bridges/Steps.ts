@@ -1,0 +1,43 @@
+/** The steps of enrollment on the service under test, and the operator's ways to end what they made. */
+import { assert } from "@effect/vitest"
+import { Context, Effect } from "effect"
+import { Bridges } from "../../../src/bridges/identity/Bridges.ts"
+import { generateKeyPair } from "../../../src/client/KeyPair.ts"
+import { Credentials } from "../../../src/bridges/enrollment/Credentials.ts"
+import { Projects } from "../../../src/operator/projects/Projects.ts"
+import { Bridge } from "./Bridge.ts"
+import type { Answer } from "../network/Http.ts"
+import { Service } from "../service/Service.ts"
+
+/** A Bridge with a good credential that has done nothing yet. */
+export const fresh = (given: Parameters<typeof Bridge.make>[1] = {}) =>
+  Effect.flatMap(Service, (service) => Bridge.make(service, given))
+export const ask = (bridge: Bridge, given: Parameters<Bridge["askChallenge"]>[1] = {}) =>
+  Effect.flatMap(Service, (service) => bridge.askChallenge(service, given))
+export const prove = (bridge: Bridge, challenge: Answer, given: Parameters<Bridge["prove"]>[2] = {}) =>
+  Effect.flatMap(Service, (service) => bridge.prove(service, challenge, given))
+
+export const challenged = Effect.gen(function* () {
+  const bridge = yield* fresh()
+  return { bridge, challenge: yield* ask(bridge) }
+})
+export const enrolled = Effect.gen(function* () {
+  const { bridge, challenge } = yield* challenged
+  const proof = yield* prove(bridge, challenge)
+  assert.strictEqual(proof.status, 200, proof.text)
+  return { bridge, challenge }
+})
+/** Another credential for the same Bridge, or for one of the same name with another key. */
+export const again = Effect.fnUntraced(function* (bridge: Bridge, given: Parameters<typeof Bridge.make>[1] = {}) {
+  return yield* fresh({ project_id: bridge.project_id, bridge_id: bridge.bridge_id, keys: bridge.keys, ...given })
+})
+export const otherKey = Effect.fnUntraced(function* (bridge: Bridge, given: Parameters<typeof Bridge.make>[1] = {}) {
+  return yield* again(bridge, { keys: yield* generateKeyPair, ...given })
+})
+
+export const revokeCredential = ({ credential_id }: Bridge) =>
+  Effect.flatMap(Service, ({ services }) => Context.get(services, Credentials).revoke(credential_id))
+export const revokeIdentity = ({ bridge_id, project_id }: Bridge) =>
+  Effect.flatMap(Service, ({ services }) => Context.get(services, Bridges).revoke(project_id, bridge_id))
+export const disableProject = ({ project_id }: Bridge) =>
+  Effect.flatMap(Service, ({ services }) => Context.get(services, Projects).disable(project_id))

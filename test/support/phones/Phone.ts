@@ -1,0 +1,47 @@
+/** A phone with the app: its push token, and what it asks of the mobile API. */
+import { Effect } from "effect"
+import { randomBytes } from "node:crypto"
+import { type Ask, send } from "../network/Http.ts"
+import type { Person } from "../agents/SignIn.ts"
+
+export const everything = {
+  kinds: { "task.completed": true },
+  minimum_priority: "low",
+  quiet_hours: null,
+  paused_until: null
+}
+
+export const makePhone = (
+  on: { readonly url: string },
+  person: Pick<Person, "bearer">,
+  token = randomBytes(32).toString("hex")
+) => {
+  const base = `${on.url}/bridge/v1/mobile/devices`
+  const ask = (path: string, asked: Ask = {}) => send(`${base}${path}`, { bearer: person.bearer, ...asked })
+  const body = (given: { readonly push?: object; readonly [field: string]: unknown } = {}) => ({
+    platform: "ios",
+    ...given,
+    push: { provider: "apns", environment: "production", topic: "com.example.app", token, ...given.push }
+  })
+  return {
+    token,
+    body,
+    register: (given: Parameters<typeof body>[0] = {}, asked: Ask = {}) => ask("", { body: body(given), ...asked }),
+    get: (id: string, asked?: Ask) => ask(`/${id}`, { method: "GET", ...asked }),
+    prefer: (id: string, preferences: unknown, asked?: Ask) =>
+      ask(`/${id}/preferences`, { method: "PUT", body: preferences, ...asked }),
+    revoke: (id: string, asked?: Ask) => ask(`/${id}/revoke`, asked)
+  }
+}
+
+/** Registered, and wanting to hear of everything. */
+export const makeRegisteredPhone = Effect.fnUntraced(function* (
+  on: { readonly url: string },
+  person: Pick<Person, "bearer">,
+  given: { readonly preferences?: object; readonly push?: object } = {}
+) {
+  const phone = makePhone(on, person)
+  const answer = yield* phone.register({ preferences: everything, ...given })
+  if (answer.status !== 201) return yield* Effect.die(`${answer.status} ${answer.text}`)
+  return { ...phone, device_id: answer.body.device_id as string }
+})

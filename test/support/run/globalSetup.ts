@@ -1,0 +1,43 @@
+/** One cluster per run, and one migrated database in it that every test database is cloned from. */
+import { PgClient } from "@effect/sql-pg"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import type { TestProject } from "vitest/node"
+import { migrate } from "../../../src/platform/database/Migrations.ts"
+import { startCluster } from "./Cluster.ts"
+
+declare module "vitest" {
+  export interface ProvidedContext {
+    cluster: {
+      readonly host: string
+      readonly port: number
+      readonly username: string
+      /** Its data folder, and what it says. */
+      readonly directory: string
+      readonly log: string
+    }
+  }
+}
+
+/** With the template in it. */
+export const makeCluster = async () => {
+  const { stop, ...cluster } = await startCluster()
+  const { host, port, username } = cluster
+  const on = (database: string) => PgClient.layer({ host, port, username, database, maxConnections: 1 })
+  await Effect.runPromise(
+    SqlClient.SqlClient.use((sql) => sql.unsafe("create database template_migrated").unprepared).pipe(
+      Effect.provide(on("postgres"))
+    )
+  )
+  await Effect.runPromise(Effect.provide(migrate(), on("template_migrated")))
+  return { cluster, stop }
+}
+
+export default async (project: TestProject) => {
+  // Who runs the tests again and again brings one along.
+  const given = process.env["TEST_CLUSTER"]
+  if (given !== undefined) return project.provide("cluster", JSON.parse(given))
+  const { cluster, stop } = await makeCluster()
+  project.provide("cluster", cluster)
+  return stop
+}

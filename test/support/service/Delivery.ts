@@ -1,0 +1,84 @@
+/** The service with the way to the phones: an APNs simulator, and workers that a test lets go round by round. */
+import { Context, Duration, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { createPrivateKey, randomUUID } from "node:crypto"
+import { makeApns } from "../../../src/push/channels/apns/Apns.ts"
+import { Outbox } from "../../../src/push/outbox/Outbox.ts"
+import { PushProvider } from "../../../src/push/channels/Provider.ts"
+import { Worker } from "../../../src/push/delivery/Worker.ts"
+import type { KindName } from "../../../src/wire/mobile/Notifications.ts"
+import { type ApnsSimulator, apnsSimulator } from "../phones/ApnsSimulator.ts"
+import { instance } from "./Service.ts"
+import { TestDatabase } from "../run/TestDatabase.ts"
+
+/** A client of the simulator. Sockets know no test clock: what hangs is given up after half a second, unless told. */
+export const apnsOf = (
+  simulator: ApnsSimulator,
+  { deadline = Duration.millis(500), now = Effect.sync(() => new Date()) } = {}
+) =>
+  makeApns({
+    origins: { production: simulator.origin, development: simulator.origin },
+    ca: simulator.ca,
+    signer: { teamId: simulator.teamId, keyId: simulator.keyId, key: createPrivateKey(simulator.key) },
+    now,
+    deadline,
+    idle: Duration.minutes(1),
+    concurrency: 50
+  })
+
+export type Replica = Effect.Success<ReturnType<typeof instance>>
+
+export const workerOf = ({ services }: Replica, provider: typeof PushProvider.Service) =>
+  Layer.build(Layer.fresh(Worker.layer)).pipe(
+    Effect.provideContext(Context.merge(services, Context.make(PushProvider, provider)) as never),
+    Effect.map((context) => Context.get(context as Context.Context<Worker>, Worker))
+  )
+
+const make = Effect.gen(function* () {
+  const simulator = yield* apnsSimulator()
+  const replica = yield* instance({ SERVICE_APNS_TOPICS: simulator.topic })
+  const worker = yield* workerOf(replica, yield* apnsOf(simulator))
+  return { ...replica, simulator, worker }
+})
+
+export class Delivery extends Context.Service<Delivery, Effect.Success<typeof make>>()("test/Delivery") {
+  static readonly layer = Layer.effect(Delivery, make).pipe(Layer.provideMerge(TestDatabase.sql))
+}
+
+/** Something happened in the project that a phone may want to hear of. */
+export const happens = Effect.fnUntraced(function* (
+  { services }: Replica,
+  project_id: string,
+  kind: KindName = "task.blocked",
+  about: string = randomUUID()
+) {
+  const outbox = Context.get(services, Outbox)
+  const sql = Context.get(services, SqlClient.SqlClient)
+  const now = new Date(yield* Effect.clockWith(({ currentTimeMillis }) => currentTimeMillis))
+  yield* sql.withTransaction(outbox.enqueue(now, { kind, event_id: randomUUID(), project_id, about }))
+  return about
+})
+
+/** Rounds until nothing is due. */
+export const drain = Effect.fnUntraced(function* ({ round }: typeof Worker.Service) {
+  let all = 0
+  for (let claimed = yield* round; claimed > 0; claimed = yield* round) all += claimed
+  return all
+})
+
+export const rowsOf = (device_id: string) =>
+  SqlClient.SqlClient.use(
+    (sql) => sql<{
+      readonly delivery_id: string
+      readonly kind: string
+      readonly state: string
+      readonly attempts: number
+      readonly not_before: Date
+      readonly last_status: number | null
+      readonly last_reason: string | null
+    }>`
+      select delivery_id, kind, state, attempts, not_before, last_status, last_reason
+        from push_outbox
+       where device_id = ${device_id}::uuid
+       order by created_at, priority desc`
+  )

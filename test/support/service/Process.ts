@@ -1,0 +1,66 @@
+/** `src/main.ts` as a process of its own, on a test database. */
+import { Effect } from "effect"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { type AddressInfo, createServer } from "node:net"
+import { join } from "node:path"
+import { createInterface } from "node:readline"
+import { packageRoot } from "../../../src/platform/settings/Package.ts"
+import { relay } from "../network/Relay.ts"
+import { environment } from "./Service.ts"
+import { TestDatabase } from "../run/TestDatabase.ts"
+
+/** Listening on a free port; killed with the scope if it still runs then. `release`: the folder that it is started from. */
+export const serviceProcess = Effect.fnUntraced(function* (
+  more: Readonly<Record<string, string>> = {},
+  release = packageRoot
+) {
+  const { database, host, port, username } = yield* TestDatabase
+  // A URL of PostgreSQL names no unix socket, so the process is given a port that leads to it.
+  const line = yield* relay({ path: `${host}/.s.PGSQL.${port}` })
+  const url = `http://127.0.0.1:${yield* freePort}`
+  const env = {
+    ...environment,
+    SERVICE_PORT: new URL(url).port,
+    SERVICE_BASE_URL: url,
+    PATH: process.env["PATH"],
+    SERVICE_LOG_LEVEL: "Info",
+    DATABASE_URL: `postgres://${username}@127.0.0.1:${line.port}/${database}`,
+    ...more
+  }
+  const child = yield* Effect.acquireRelease(
+    Effect.sync(() =>
+      spawn(process.execPath, [join(release, "src/main.ts")], { env, stdio: ["ignore", "pipe", "pipe"] })
+    ),
+    (running) => Effect.sync(() => running.kill("SIGKILL"))
+  )
+  const lines: Array<string> = []
+  const exited = once(child, "exit").then(([code, signal]): number | string => code ?? signal)
+  yield* Effect.callback<void, string>((resume) => {
+    for (const stream of [child.stdout, child.stderr]) {
+      createInterface(stream).on("line", (said) => {
+        lines.push(said)
+        if (said.includes('"Ready"')) resume(Effect.void)
+      })
+    }
+    void exited.then(() => resume(Effect.fail(lines.join("\n"))))
+  })
+  return {
+    url,
+    lines,
+    line,
+    signal: (name: NodeJS.Signals) => child.kill(name),
+    /** Nobody reads any more what it says. */
+    deafen: Effect.sync(() => [child.stdout, child.stderr].forEach((stream) => stream.destroy())),
+    exit: Effect.promise(() => exited)
+  }
+})
+
+export const freePort = Effect.promise(async () => {
+  const server = createServer().listen(0, "127.0.0.1")
+  await once(server, "listening")
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, "close")
+  return port
+})

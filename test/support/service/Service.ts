@@ -1,0 +1,55 @@
+/** The whole service on a test database: real handlers, real PostgreSQL, real HTTP; TestClock decides what expires. */
+import { ConfigProvider, Context, Effect, Layer } from "effect"
+import { HttpServer } from "effect/http"
+import { SqlClient } from "effect/sql"
+import { domains } from "../../../src/App.ts"
+import { Settings } from "../../../src/platform/settings/Settings.ts"
+import { Transfer } from "../../../src/agents/transfer/Transfer.ts"
+import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
+import { connected, type Database } from "../../../src/platform/database/Database.ts"
+import { http } from "../../../src/Http.ts"
+import { logLevel } from "../../../src/platform/process/Logging.ts"
+import { TestDatabase } from "../run/TestDatabase.ts"
+
+export const environment = {
+  SERVICE_BRIDGE_ENROLLMENT_SECRET: "enrollment-secret-of-the-tests-0123456789",
+  SERVICE_BRIDGE_TOKEN_SECRET: "token-secret-of-the-tests-0123456789abcdef",
+  SERVICE_BASE_URL: "http://127.0.0.1:8787",
+  SERVICE_PORT: "0",
+  SERVICE_RATE_LIMITS: "off",
+  SERVICE_LOG_LEVEL: "Error",
+  DATABASE_URL: "postgres://unused"
+}
+
+const itself = Layer.effect(SqlClient.SqlClient, Effect.service(SqlClient.SqlClient))
+
+/**
+ * One instance, listening on a free port. Several of them on one database are replicas.
+ * What it asks of the database goes through `between`, where given.
+ */
+export const instance = (
+  settings: Readonly<Record<string, string>> = {},
+  between: Layer.Layer<SqlClient.SqlClient, never, SqlClient.SqlClient | Database> = itself
+) =>
+  Effect.gen(function* () {
+    const address = yield* TestDatabase
+    const provider = ConfigProvider.fromUnknown({ ...environment, ...settings })
+    const layer = http.pipe(
+      Layer.provideMerge(Layer.merge(domains, Transfer.layer)),
+      Layer.provideMerge(DatabaseClock.layerLocal),
+      Layer.provideMerge(between),
+      Layer.provideMerge(connected(address, { poolSize: 10, pooler: false })),
+      Layer.provideMerge(logLevel),
+      Layer.provideMerge(Settings.layer),
+      Layer.provide(ConfigProvider.layer(provider))
+    )
+    const services = yield* Layer.build(Layer.fresh(layer))
+    const { address: listening } = Context.get(services, HttpServer.HttpServer)
+    const port = listening._tag === "UnixPathAddress" ? 0 : listening.port
+    return { url: `http://127.0.0.1:${port}`, services }
+  })
+
+/** The service under test of a `layer(Service.layer)` block. */
+export class Service extends Context.Service<Service, Effect.Success<ReturnType<typeof instance>>>()("test/Service") {
+  static readonly layer = Layer.effect(Service, instance()).pipe(Layer.provideMerge(TestDatabase.sql))
+}

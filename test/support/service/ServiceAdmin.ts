@@ -1,0 +1,100 @@
+/** `service-admin` as a process of its own, on a database of a throwaway cluster, and a look into that database. */
+import { PgConnection } from "@effect/sql-pg"
+import { Effect, Redacted } from "effect"
+import { spawn } from "node:child_process"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { startCluster } from "../run/Cluster.ts"
+import { TestDatabase } from "../run/TestDatabase.ts"
+
+const command = join(import.meta.dirname, "../../../cli/service-admin.mjs")
+
+export const secrets = {
+  SERVICE_BRIDGE_ENROLLMENT_SECRET: "Kc5q2WmJ0sYb8vTzR3uNf7LxAe1HdPgQ",
+  SERVICE_BRIDGE_TOKEN_SECRET: "p9VwXo4ZtE6iCjUy2rSaMn5GhBkD8lFq"
+}
+
+/** Whoever starts the command a hundred times compiles it once. */
+export const compiled = join(tmpdir(), "service-admin-test-compiled")
+
+export interface Ended {
+  /** 130 for SIGINT. */
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export const serviceAdmin = (args: ReadonlyArray<string>, env: Record<string, string>, limits = "true") => {
+  // Once set up, a limit of the shell holds for the command too.
+  const shell = `${limits}; exec "$0" "$@"`
+  const child = spawn("/bin/sh", ["-c", shell, process.execPath, command, ...args], {
+    env: { PATH: "/usr/bin:/bin", NODE_COMPILE_CACHE: compiled, ...env },
+    stdio: ["ignore", "pipe", "pipe"]
+  })
+  const ended = new Promise<Ended>((resolve) => {
+    let [stdout, stderr] = ["", ""]
+    child.stdout.on("data", (text: Buffer) => (stdout += text.toString()))
+    child.stderr.on("data", (text: Buffer) => (stderr += text.toString()))
+    child.on("close", (code) => resolve({ code: code ?? -1, stdout, stderr }))
+  })
+  return { child, ended }
+}
+
+/** A cluster, a folder for files, and databases in it. */
+export const startService = async () => {
+  const cluster = await startCluster()
+  const folder = mkdtempSync(join(tmpdir(), "service-admin-test-"))
+  const url = (database: string) =>
+    `postgres://${cluster.username}@localhost:${cluster.port}/${database}?host=${encodeURIComponent(cluster.host)}`
+  const within = <A>(database: string, use: (connection: PgConnection.PgConnection) => Effect.Effect<A, unknown>) =>
+    Effect.runPromise(
+      Effect.scoped(Effect.flatMap(PgConnection.make({ url: Redacted.make(url(database)) }), use)) as Effect.Effect<A>
+    )
+  const query = (database: string, text: string, values: ReadonlyArray<unknown> = []) =>
+    within(database, (connection) => Effect.map(connection.query(text, values), ({ rows }) => rows))
+
+  return {
+    folder,
+    within,
+    query,
+    create: (database: string) => query("postgres", `create database ${database}`),
+    on: (database: string, more: Record<string, string> = {}) => {
+      const env = { ...secrets, DATABASE_URL: url(database), SERVICE_DATA_DIR: join(folder, "data"), ...more }
+      return {
+        start: (...args: ReadonlyArray<string>) => serviceAdmin(args, env),
+        run: (...args: ReadonlyArray<string>) => serviceAdmin(args, env).ended,
+        /** For another program that runs it. */
+        shell: (...args: ReadonlyArray<string>) => ({ program: process.execPath, args: [command, ...args], env }),
+        /** No file it writes may grow: what a full disk does. */
+        runOnFullDisk: (...args: ReadonlyArray<string>) =>
+          serviceAdmin(args, { ...env, NODE_COMPILE_CACHE: "" }, "trap '' XFSZ; ulimit -f 0").ended
+      }
+    },
+    stop: async () => {
+      await cluster.stop()
+      rmSync(folder, { recursive: true, force: true })
+    }
+  }
+}
+
+export type TestService = Awaited<ReturnType<typeof startService>>
+
+/** The command on the database of the service under test. */
+export const admin = Effect.fnUntraced(function* (...args: ReadonlyArray<string>) {
+  const { database, host, port, username } = yield* TestDatabase
+  const DATABASE_URL = `postgres://${username}@localhost:${port}/${database}?host=${encodeURIComponent(host)}`
+  return yield* Effect.promise(() => serviceAdmin(args, { ...secrets, DATABASE_URL }).ended)
+})
+
+/** What a program reads from stdout, after the command succeeded without another word. */
+export const result = ({ code, stderr, stdout }: Ended) => {
+  if (code !== 0 || stderr !== "") throw new Error(`exit ${code}: ${stderr}`)
+  return JSON.parse(stdout)
+}
+
+/** The code a program reads from stderr, after the command failed and left stdout empty. */
+export const refusal = ({ code, stderr, stdout }: Ended) => {
+  if (stdout !== "") throw new Error(`stdout: ${stdout}`)
+  return [code, JSON.parse(stderr).error.code]
+}
