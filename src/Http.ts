@@ -14,6 +14,7 @@ import { boundary } from "./platform/edge/Boundary.ts"
 import { onlyDeclaredMethods, onlyMethods } from "./platform/edge/Methods.ts"
 import { RateLimit } from "./platform/edge/RateLimit.ts"
 import { requirements } from "./platform/edge/Requirements.ts"
+import { bridgeRequirements } from "./bridges/Requirements.ts"
 import { EnrollmentHttp } from "./bridges/enrollment/Http.ts"
 import { McpHttp } from "./agents/mcp/Http.ts"
 import { MobileHttp } from "./people/mobile/Http.ts"
@@ -51,7 +52,7 @@ const readyz = HttpRouter.use((router) =>
 export const routes = Layer.mergeAll(
   HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
     Layer.provide([EnrollmentHttp, RotationHttp, RetiredHttp, MobileHttp]),
-    Layer.provide([requirements, AccessHttp])
+    Layer.provide([requirements, bridgeRequirements, AccessHttp])
   ),
   onlyDeclaredMethods(Api),
   McpHttp,

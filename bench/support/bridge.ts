@@ -2,7 +2,7 @@
 import { Context, Effect } from "effect"
 import { randomUUID } from "node:crypto"
 import { fingerprint } from "../../src/platform/crypto/Fingerprint.ts"
-import { generateKeyPair, sign } from "../../src/client/KeyPair.ts"
+import { generateKeyPair, sign } from "../../src/client/Crypto.ts"
 import { CreateChallenge, Prove } from "../../src/wire/bridges/EnrollmentApi.ts"
 import { Enrollment } from "../../src/bridges/enrollment/Enrollment.ts"
 import type { Bench } from "./harness.ts"

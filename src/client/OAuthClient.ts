@@ -11,7 +11,7 @@
 import { Clock, Data, Duration, Effect, Option, Redacted, Result, Schema, Semaphore } from "effect"
 import { HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 import { randomBytes } from "node:crypto"
-import { sha256 } from "../platform/crypto/Sha256.ts"
+import { sha256 } from "./Crypto.ts"
 
 /** What has to survive a restart, in a place that keeps secrets. */
 export interface Tokens {
@@ -157,7 +157,7 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
       response_type: "code",
       client_id: options.client_id,
       redirect_uri: options.redirect_uri,
-      code_challenge: Buffer.from(sha256(verifier)).toString("base64url"),
+      code_challenge: sha256(verifier, "base64url"),
       code_challenge_method: "S256",
       state,
       resource: options.resource,

@@ -10,12 +10,9 @@
  * | challenge expired before proof | `enrollment_challenge_expired`, hence new keys and with them a new challenge |
  * | token kept                     | that it is done, and asks nothing                                            |
  */
-import { Effect, type Redacted } from "effect"
+import { Effect, Redacted } from "effect"
 import { CreateChallenge, Prove } from "../wire/bridges/EnrollmentApi.ts"
-import { fingerprint } from "../platform/crypto/Fingerprint.ts"
-import { sign } from "./KeyPair.ts"
-import { uuid } from "../platform/crypto/Random.ts"
-import * as Tokens from "../platform/crypto/Tokens.ts"
+import { fingerprint, sha256, sign, uuid } from "./Crypto.ts"
 import type { Client } from "./Client.ts"
 import { reactionTo } from "./Codes.ts"
 import { OtherBridge } from "./Errors.ts"
@@ -72,7 +69,7 @@ export const make = (client: typeof Client.Service, journal: typeof Journal.Serv
   )
 
   const begin = Effect.fnUntraced(function* ({ base_url, credential, identity }: Order, known: State | undefined) {
-    const credential_hash = Buffer.from(Tokens.hash(credential)).toString("hex")
+    const credential_hash = sha256(Redacted.value(credential), "hex")
     const open = known?.enrollment?.done === false
     if (known !== undefined && (open || known.token !== null) && !same(known.identity, identity)) {
       return yield* new OtherBridge({

@@ -20,7 +20,7 @@
  * So at every point the folder holds a token that is good, or the means to ask for it again without an operator.
  */
 import { Data, Effect, type Redacted } from "effect"
-import { uuid } from "../platform/crypto/Random.ts"
+import { uuid } from "./Crypto.ts"
 import type { RotationRefusal } from "../wire/bridges/RotationErrors.ts"
 import type { Client } from "./Client.ts"
 import { NotEnrolled } from "./Errors.ts"

@@ -12,7 +12,7 @@ import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
 import { after } from "../../wire/Instant.ts"
 import * as Store from "./CredentialStore.ts"
-import { type CredentialRefusal, refuseCredential as refuse } from "../../wire/bridges/EnrollmentErrors.ts"
+import { type CredentialRefusal, refuseCredential as refuse } from "./Errors.ts"
 
 export interface Order {
   readonly project_id: string

@@ -6,7 +6,7 @@ import { uuidAt } from "../../platform/crypto/Random.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { Outbox } from "../../push/outbox/Outbox.ts"
-import { type OperatorRefusal, refuseOperator as refuse } from "../../wire/bridges/BridgeErrors.ts"
+import { type OperatorRefusal, refuseOperator as refuse } from "./Errors.ts"
 import * as Store from "./BridgeStore.ts"
 
 export type Bridge = typeof Store.Bridge.Type

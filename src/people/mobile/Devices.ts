@@ -20,12 +20,8 @@ import type {
   RegisterDevice,
   Registration
 } from "../../wire/mobile/MobileApi.ts"
-import {
-  type DeviceOperatorRefusal,
-  type MobileRefusal,
-  refuse,
-  refuseOperator
-} from "../../wire/mobile/MobileErrors.ts"
+import { type MobileRefusal, refuse } from "../../wire/mobile/MobileErrors.ts"
+import { type DeviceOperatorRefusal, refuseOperator } from "./Errors.ts"
 import * as Owner from "./Owner.ts"
 import type { Guarded } from "./Owner.ts"
 import * as Preferring from "./setPreferences.ts"

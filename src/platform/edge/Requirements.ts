@@ -3,22 +3,13 @@ import { Effect, Layer, Redacted } from "effect"
 import { HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { HttpApiMiddleware } from "effect/http-api"
 import { sha256 } from "../crypto/Sha256.ts"
-import { refuse as refuseBridge } from "../../wire/bridges/BridgeErrors.ts"
-import { refuse as refuseEnrollment } from "../../wire/bridges/EnrollmentErrors.ts"
 import { refuse } from "../../wire/Errors.ts"
-import {
-  Bearer,
-  BootstrapCredential,
-  BridgeToken,
-  Caller,
-  LimitedByAddress,
-  LimitedByCredential,
-  WellFormed
-} from "../../wire/Headers.ts"
+import { Bearer, Caller, LimitedByAddress, LimitedByCredential, WellFormed } from "../../wire/Headers.ts"
 import { answer, type Refusal } from "../../wire/Refusal.ts"
 import { type Rate, RateLimit } from "./RateLimit.ts"
 
-const present =
+/** Passes a bearer credential on unseen, and answers `refusal` where there is none. */
+export const present =
   (refusal: Refusal) =>
   <E, R>(
     handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>,
@@ -27,16 +18,6 @@ const present =
     Redacted.value(credential).trim() === ""
       ? Effect.succeed(answer(refusal))
       : Effect.provideService(handled, Bearer, credential)
-
-const bootstrapCredential = Layer.succeed(
-  BootstrapCredential,
-  BootstrapCredential.of({ bootstrap_credential: present(refuseEnrollment("bridge_enrollment_credential_required")) })
-)
-
-const bridgeToken = Layer.succeed(
-  BridgeToken,
-  BridgeToken.of({ bridge_token: present(refuseBridge("bridge_token_invalid")) })
-)
 
 const wellFormed = HttpApiMiddleware.layerSchemaErrorTransform(WellFormed, (error) => {
   if (error.kind === "Body" || error.kind === "ResponseHeaders") return Effect.die(error)
@@ -75,10 +56,4 @@ const limitedByCredential = Layer.effect(
   )
 )
 
-export const requirements = Layer.mergeAll(
-  bootstrapCredential,
-  bridgeToken,
-  wellFormed,
-  limitedByAddress,
-  limitedByCredential
-)
+export const requirements = Layer.mergeAll(wellFormed, limitedByAddress, limitedByCredential)

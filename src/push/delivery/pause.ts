@@ -11,7 +11,7 @@ import { count, pushed, pushPauses } from "../../platform/metrics/Metrics.ts"
 import { after, hasPassed } from "../../wire/Instant.ts"
 import type { Environment } from "../../wire/mobile/Notifications.ts"
 import type { Batch } from "./Batch.ts"
-import type { Backoff } from "./Outcome.ts"
+import type { Backoff } from "../channels/Outcome.ts"
 import * as PauseStore from "./PauseStore.ts"
 import * as Store from "./DeliveryStore.ts"
 

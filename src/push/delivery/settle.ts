@@ -8,7 +8,7 @@ import { count, pushed } from "../../platform/metrics/Metrics.ts"
 import { after } from "../../wire/Instant.ts"
 import type { Batch } from "./Batch.ts"
 import * as DeviceStore from "./DeviceStore.ts"
-import { type Backoff, doubling, outcomeOf, type Response, untilMended } from "./Outcome.ts"
+import { type Backoff, doubling, outcomeOf, type Response, untilMended } from "../channels/Outcome.ts"
 import * as Pausing from "./pause.ts"
 import * as Store from "./DeliveryStore.ts"
 

@@ -1,10 +1,6 @@
-/**
- * Codes about an identity and its tokens, shown only to a caller who holds them (spec 7.2 Identity, Token), and what the
- * operator's commands about Bridges refuse.
- */
-import { projectTable } from "../../operator/projects/Errors.ts"
+/** Codes about an identity and its tokens, shown only to a caller who holds them (spec 7.2 Identity, Token). */
 import { sharedTable } from "../Errors.ts"
-import { fromTable, type RefusalOf } from "../Refusal.ts"
+import { fromTable } from "../Refusal.ts"
 
 export const bridgeTable = {
   ...sharedTable,
@@ -23,15 +19,3 @@ export const bridgeTable = {
 } as const
 
 export const { refuse, refusals } = fromTable(bridgeTable)
-
-export const operatorTable = {
-  ...projectTable,
-  bridge_not_found: [404, "The project has no such Bridge; see list-bridges."],
-  bridge_revoked: bridgeTable.bridge_revoked
-} as const
-
-export type OperatorRefusal<Code extends keyof typeof operatorTable = keyof typeof operatorTable> = RefusalOf<
-  typeof operatorTable,
-  Code
->
-export const { refuse: refuseOperator } = fromTable(operatorTable)

@@ -1,5 +1,5 @@
-/** Codes of enrollment (spec 7.2 Bootstrap credential, Project, Challenge, Proof), and what the operator's commands refuse. */
-import { bridgeTable, operatorTable as bridgeOperatorTable } from "./BridgeErrors.ts"
+/** Codes of enrollment (spec 7.2 Bootstrap credential, Project, Challenge, Proof). */
+import { bridgeTable } from "./BridgeErrors.ts"
 import { fromTable, type RefusalOf } from "../Refusal.ts"
 
 const table = {
@@ -31,17 +31,3 @@ const table = {
 
 export type EnrollmentRefusal<Code extends keyof typeof table = keyof typeof table> = RefusalOf<typeof table, Code>
 export const { refuse, refusals, codes } = fromTable(table)
-
-const operatorTable = {
-  ...bridgeOperatorTable,
-  project_disabled: [409, "The project is disabled; enable it first."],
-  credential_not_found: [404, "There is no such bootstrap credential; see list-bridge-enrollment-credentials."],
-  /** Re-enrollment is for Bridges that are enrolled. */
-  bridge_not_active: [409, "This Bridge has not enrolled yet; issue an ordinary credential."]
-} as const
-
-export type CredentialRefusal<Code extends keyof typeof operatorTable = keyof typeof operatorTable> = RefusalOf<
-  typeof operatorTable,
-  Code
->
-export const { refuse: refuseCredential } = fromTable(operatorTable)

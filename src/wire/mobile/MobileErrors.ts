@@ -1,5 +1,4 @@
-/** Codes of the mobile API (spec 4.12), and what the operator's commands about devices refuse. */
-import { projectTable } from "../../operator/projects/Errors.ts"
+/** Codes of the mobile API (spec 4.12). */
 import { sharedTable } from "../Errors.ts"
 import { fromTable, type RefusalOf } from "../Refusal.ts"
 
@@ -18,14 +17,3 @@ const table = {
 
 export type MobileRefusal<Code extends keyof typeof table = keyof typeof table> = RefusalOf<typeof table, Code>
 export const { refuse, refusals, codes } = fromTable(table)
-
-const operatorTable = {
-  ...projectTable,
-  device_not_found: [404, "There is no such device; see list-devices."]
-} as const
-
-export type DeviceOperatorRefusal<Code extends keyof typeof operatorTable = keyof typeof operatorTable> = RefusalOf<
-  typeof operatorTable,
-  Code
->
-export const { refuse: refuseOperator } = fromTable(operatorTable)

@@ -4,7 +4,7 @@ import { Context, Effect, Layer, Redacted } from "effect"
 import { createHash, randomBytes, randomInt } from "node:crypto"
 import { Ed25519 } from "../../../src/platform/crypto/Ed25519.ts"
 import { fingerprint } from "../../../src/platform/crypto/Fingerprint.ts"
-import { generateKeyPair, sign } from "../../../src/client/KeyPair.ts"
+import { generateKeyPair, sign } from "../../../src/client/Crypto.ts"
 import {
   bytes,
   count,

@@ -2,7 +2,7 @@
 import { Context, Duration, Effect, Redacted } from "effect"
 import { randomUUID } from "node:crypto"
 import { fingerprint } from "../../../src/platform/crypto/Fingerprint.ts"
-import { generateKeyPair, type KeyPair, sign } from "../../../src/client/KeyPair.ts"
+import { generateKeyPair, type KeyPair, sign } from "../../../src/client/Crypto.ts"
 import { Credentials } from "../../../src/bridges/enrollment/Credentials.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { type Answer, send } from "../network/Http.ts"

@@ -2,7 +2,7 @@
 import { hashes, Point } from "@noble/ed25519"
 import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
-import type { KeyPair } from "../../../src/client/KeyPair.ts"
+import type { KeyPair } from "../../../src/client/Crypto.ts"
 
 const L = 2n ** 252n + 27742317777372353535851937790883648493n
 

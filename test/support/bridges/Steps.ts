@@ -2,7 +2,7 @@
 import { assert } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { Bridges } from "../../../src/bridges/identity/Bridges.ts"
-import { generateKeyPair } from "../../../src/client/KeyPair.ts"
+import { generateKeyPair } from "../../../src/client/Crypto.ts"
 import { Credentials } from "../../../src/bridges/enrollment/Credentials.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { Bridge } from "./Bridge.ts"

@@ -6,7 +6,7 @@
  */
 import { Duration, Effect, Option, Semaphore } from "effect"
 import * as http2 from "node:http2"
-import type { Response } from "../../delivery/Outcome.ts"
+import type { Response } from XX../../delivery
 
 export interface SessionOptions {
   readonly origin: string

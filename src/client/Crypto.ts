@@ -1,7 +1,9 @@
-/** The Bridge's side of Ed25519 (RFC 8032 5.1.5, 5.1.6): a key pair whose private half never leaves the Bridge. */
+/** What a Bridge needs of cryptography: its Ed25519 key pair (RFC 8032), hashes and random ids. */
 import { getPublicKeyAsync, signAsync, utils } from "@noble/ed25519"
 import { Effect, Redacted } from "effect"
+import { hash, randomUUID } from "node:crypto"
 
+/** The private half never leaves the Bridge. */
 export interface KeyPair {
   /** 32 bytes, a compressed point. */
   readonly publicKey: Uint8Array
@@ -17,3 +19,12 @@ export const generateKeyPair: Effect.Effect<KeyPair> = Effect.promise(async () =
 /** 64 bytes, the same for the same key and message. */
 export const sign = (privateKey: Redacted.Redacted<Uint8Array>, message: Uint8Array): Effect.Effect<Uint8Array> =>
   Effect.promise(() => signAsync(message, Redacted.value(privateKey)))
+
+/** `sha256:` and 64 lower-case hex digits, over the 32 raw bytes of an Ed25519 public key (spec 2.3). */
+export const fingerprint = (publicKey: Uint8Array): string => `sha256:${hash("sha256", publicKey, "hex")}`
+
+/** Text is hashed as UTF-8. */
+export const sha256 = (text: string, encoding: "hex" | "base64url"): string => hash("sha256", text, encoding)
+
+/** A random UUID (RFC 9562, version 4). */
+export const uuid: Effect.Effect<string> = Effect.sync(() => randomUUID())

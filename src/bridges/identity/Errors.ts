@@ -1,0 +1,16 @@
+/** Errors of the operator's commands about Bridges. */
+import { projectTable } from "../../operator/projects/Errors.ts"
+import { bridgeTable } from "../../wire/bridges/BridgeErrors.ts"
+import { fromTable, type RefusalOf } from "../../wire/Refusal.ts"
+
+export const operatorTable = {
+  ...projectTable,
+  bridge_not_found: [404, "The project has no such Bridge; see list-bridges."],
+  bridge_revoked: bridgeTable.bridge_revoked
+} as const
+
+export type OperatorRefusal<Code extends keyof typeof operatorTable = keyof typeof operatorTable> = RefusalOf<
+  typeof operatorTable,
+  Code
+>
+export const { refuse: refuseOperator } = fromTable(operatorTable)
