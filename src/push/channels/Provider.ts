@@ -1,7 +1,7 @@
 /** The way to a phone: whoever can carry a payload to a token. APNs (Apns.ts), or the log where none is configured. */
 import { Context, type Effect, type Redacted } from "effect"
 import type { Environment } from "../../wire/mobile/Notifications.ts"
-import type { Response } from XX../delivery
+import type { Response } from "./Outcome.ts"
 
 export interface Push {
   /** The same on every attempt: the phone shows a repeated one once. */

@@ -11,7 +11,7 @@ import { ConfigurationError, Settings } from "../../../platform/settings/Setting
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
 import { type Environment, environments } from "../../../wire/mobile/Notifications.ts"
 import { makeSession, type Request, type SessionOptions } from "./ApnsSession.ts"
-import { outcomeOf } from XX../../delivery
+import { outcomeOf } from "../Outcome.ts"
 import { PushProvider } from "../Provider.ts"
 import { type ProviderToken, providerToken, readKey, renewAfter, renewNotBefore, type Signer } from "./ProviderToken.ts"
 

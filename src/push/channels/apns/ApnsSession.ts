@@ -6,7 +6,7 @@
  */
 import { Duration, Effect, Option, Semaphore } from "effect"
 import * as http2 from "node:http2"
-import type { Response } from XX../../delivery
+import type { Response } from "../Outcome.ts"
 
 export interface SessionOptions {
   readonly origin: string
