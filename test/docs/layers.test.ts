@@ -4,6 +4,7 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } fr
 import { tmpdir } from "node:os"
 import { dirname, join, resolve } from "node:path"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
+import { read, rows } from "../support/run/Markdown.ts"
 
 const imports = (path: string) => `import ${JSON.stringify(path)}`
 const outside = "Nothing in src/ imports"
@@ -224,4 +225,18 @@ describe("the compiler reports globals that Effect has a service for (`npm run p
     (file, line) => `${file}(${line},`,
     `import { Effect, Layer } from "effect"; export const used = [Effect, Layer]`
   )
+})
+
+describe("docs/architecture.md", () => {
+  it("lists the wings and their folders in the order that the linter enforces", () => {
+    const [, enforced = ""] = /^const wings = (\{[^]*?^\})/m.exec(read("scripts/layers.mjs")) ?? []
+    const wings: Record<string, ReadonlyArray<string | ReadonlyArray<string>>> = JSON.parse(
+      enforced.replaceAll(/^ {2}(\w+):/gm, `"$1":`)
+    )
+    const documented = rows(read("docs/architecture.md")).filter(({ Wing }) => Wing !== undefined)
+    assert.deepEqual(
+      documented.map(({ Folders, Wing }) => [Wing, [...Folders!.matchAll(/[a-z]+/g)].map(([name]) => name)]),
+      Object.entries(wings).map(([wing, folders]) => [wing, folders.flat()])
+    )
+  })
 })
