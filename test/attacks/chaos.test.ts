@@ -6,7 +6,7 @@ import { join } from "node:path"
 import { text } from "node:stream/consumers"
 
 const folder = join(import.meta.dirname, "chaos")
-// The slice of the races is the folder of that name.
+// The races run as tests of their own, in races/.
 const scripts = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((file) =>
   /^(?!parts|requests.races).+[/\\].+\.ts$/.test(file)
 )

@@ -1,4 +1,4 @@
-/** Every kind of token at every door: each opens what it is made for, and nothing else (spec 5; contract section 3). */
+/** Every kind of token at every endpoint: each is accepted only where it belongs (spec 5). */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import {
@@ -16,7 +16,7 @@ import { type Answer, send } from "../support/network/Http.ts"
 import { Service } from "../support/service/Service.ts"
 import { rotating } from "../support/bridges/Tokens.ts"
 
-/** One good token of each kind, and what the doors ask for beside the token. */
+/** One valid token of each kind, and what the endpoints ask for besides the token. */
 const keyring = Effect.gen(function* () {
   const service = yield* Service
   const newcomer = yield* Bridge.make(service)
@@ -56,7 +56,7 @@ const mcpAt = (path: string) =>
     body: { jsonrpc: "2.0", id: 1, method: "tools/list" }
   }))
 
-/** Whether the token opens the door. */
+/** Whether the endpoint accepts the token. */
 const doors: Readonly<Record<string, (token: string, ring: Keyring) => Effect.Effect<boolean>>> = {
   "/bridge/v1/enrollment/challenges": bearerAt("/bridge/v1/enrollment/challenges", ({ newcomer }) => ({
     key: "bridge-enroll-1",
@@ -70,7 +70,7 @@ const doors: Readonly<Record<string, (token: string, ring: Keyring) => Effect.Ef
   "/bridge/v1/tokens/revoke": bearerAt("/bridge/v1/tokens/revoke"),
   "/mcp": mcpAt("/mcp"),
   "/mcp/": mcpAt("/mcp/"),
-  /** Whoever is let in learns that there is no such device. */
+  /** An accepted caller is told that the device does not exist. */
   "/bridge/v1/mobile": (bearer, { url }) =>
     Effect.map(
       send(`${url}/bridge/v1/mobile/devices/00000000-0000-4000-8000-000000000000`, { method: "GET", bearer }),
@@ -85,7 +85,7 @@ const doors: Readonly<Record<string, (token: string, ring: Keyring) => Effect.Ef
     Effect.map(exchange({ url }, { client_id, code, code_verifier: verifier }), good),
   "/token with a refresh token": (refresh_token, { url, client_id }) =>
     Effect.map(refresh({ url }, { client_id, refresh_token }), good),
-  /** It answers 200 to whatever it is sent: it is open where the grant has ended. */
+  /** It answers 200 to everything; the token was accepted if its grant has ended. */
   "/revoke": Effect.fnUntraced(function* (token, ring) {
     const granted = mcpAt("/mcp")(ring.tokens["access token"]!, ring)
     const before = yield* granted
@@ -115,7 +115,7 @@ layer(Service.layer)("every kind of token", (it) => {
   for (const [door, knock] of Object.entries(doors)) {
     it.effect(`at ${door}: ${opens[door]!.join(" and ") || "none"} opens it`, () =>
       Effect.gen(function* () {
-        // A door that opens may use up what the others of the ring stand on: each kind knocks with a ring of its own.
+        // Accepting a token may use up another token of the ring, so each kind gets a ring of its own.
         const opened: Array<string> = []
         for (const kind of Object.keys((yield* keyring).tokens)) {
           const ring = yield* keyring

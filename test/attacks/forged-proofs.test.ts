@@ -1,4 +1,4 @@
-/** Proofs at the edges of Ed25519, over HTTP: each is refused by its exact code and leaves its challenge open (R20). */
+/** Proofs at the edge cases of Ed25519, over HTTP: each is refused with its exact code and leaves its challenge open. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { b64, type Bridge } from "../support/bridges/Bridge.ts"
@@ -9,7 +9,7 @@ import { unchanged } from "../support/run/Rows.ts"
 import { Service } from "../support/service/Service.ts"
 import { ask, challenged, fresh, prove } from "../support/bridges/Steps.ts"
 
-/** Flipped, of another length, of zeros and of ones; S of L or more; R of small order or not canonical. */
+/** Bits flipped; wrong lengths; all zeros and all ones; S of L or more; R of small order or not canonical. */
 const spoiled = (signature: Uint8Array): ReadonlyArray<Uint8Array> => {
   const [R, S] = [signature.subarray(0, 32), signature.subarray(32)]
   return [
@@ -29,7 +29,7 @@ layer(Service.layer)("a proof", (it) => {
       assert.deepStrictEqual([answer.status, answer.code], [401, code], answer.text)
     })
 
-  it.effect("with a spoiled signature is refused, and the good one is taken afterwards", () =>
+  it.effect("with an altered signature is refused, and the valid one is accepted afterwards", () =>
     Effect.gen(function* () {
       const { bridge, challenge } = yield* challenged
       const { signature_b64 } = yield* bridge.proofBody(challenge)
@@ -43,7 +43,7 @@ layer(Service.layer)("a proof", (it) => {
     })
   )
 
-  it.effect("by the key of another Bridge is refused, and the good one is taken afterwards", () =>
+  it.effect("by another Bridge's key is refused, and the valid one is accepted afterwards", () =>
     Effect.gen(function* () {
       const { bridge, challenge } = yield* challenged
       const { keys } = yield* fresh()
@@ -53,19 +53,21 @@ layer(Service.layer)("a proof", (it) => {
     })
   )
 
-  it.effect("under a key for which anybody can sign is refused, though its challenge named that key", () =>
-    Effect.gen(function* () {
-      for (const key of [...smallOrder, ...nonCanonical.slice(0, 8)]) {
-        const bridge = yield* fresh()
-        const challenge = yield* ask(bridge, { body: { public_key_fingerprint: fingerprint(key) } })
-        assert.strictEqual(challenge.status, 201, challenge.text)
-        // With S = 0 the equation holds for one of these, for about one nonce in eight, where it is not asked strictly.
-        const each = Effect.forEach(smallOrder, (R) => {
-          const body = { public_key_b64: b64(key), signature_b64: b64(join(R, new Uint8Array(32))) }
-          return refused(bridge, challenge, body, "enrollment_proof_invalid")
-        })
-        yield* unchanged(each)
-      }
-    })
+  it.effect(
+    "under a small-order key, for which anybody can sign, is refused even if its challenge named that key",
+    () =>
+      Effect.gen(function* () {
+        for (const key of [...smallOrder, ...nonCanonical.slice(0, 8)]) {
+          const bridge = yield* fresh()
+          const challenge = yield* ask(bridge, { body: { public_key_fingerprint: fingerprint(key) } })
+          assert.strictEqual(challenge.status, 201, challenge.text)
+          // With S = 0 a lenient verifier accepts one of these for about one nonce in eight.
+          const each = Effect.forEach(smallOrder, (R) => {
+            const body = { public_key_b64: b64(key), signature_b64: b64(join(R, new Uint8Array(32))) }
+            return refused(bridge, challenge, body, "enrollment_proof_invalid")
+          })
+          yield* unchanged(each)
+        }
+      })
   )
 })

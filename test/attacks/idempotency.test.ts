@@ -1,6 +1,6 @@
 /**
- * Every mutation that takes an idempotency key, sent again: to an instance that was started since, while the first is under
- * way, with another body, with another key (reliability: R14).
+ * Every mutation that takes an idempotency key, sent again: to a restarted instance, while the first request is in flight,
+ * with another body, and with another key.
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
@@ -16,14 +16,14 @@ import { successorOf, tokens } from "../support/bridges/Tokens.ts"
 interface At {
   readonly url: string
 }
-/** What came, and what of it an exact retry has to bring again. */
+/** The answer, and the part of it that an exact retry must repeat. */
 interface Came {
   readonly outcome: string
   readonly result: string
 }
 interface Send {
   readonly key: string
-  /** Another body than usual. */
+  /** A body that differs from the usual one. */
   readonly other?: boolean
 }
 
@@ -31,7 +31,7 @@ interface Mutation {
   readonly make: Effect.Effect<(at: At, send: Send) => Effect.Effect<Came>, unknown, Service>
   readonly first: string
   readonly again: string
-  /** Undefined where there is no body to differ. */
+  /** Undefined if the request has no body. */
   readonly otherBody: string | undefined
   readonly otherKey: string
 }
@@ -154,7 +154,7 @@ const mutations: Readonly<Record<string, Mutation>> = {
 
 layer(Service.layer)("a mutation that is sent again", (it) => {
   for (const [name, { again, first, make, otherBody, otherKey }] of Object.entries(mutations)) {
-    it.effect(`is answered as it was by instances that were started since, and done no more: ${name}`, () =>
+    it.effect(`gets the original answer from restarted instances and is not done again: ${name}`, () =>
       Effect.gen(function* () {
         const send = yield* make
         const before = yield* Effect.scoped(Effect.flatMap(instance(), (gone) => send(gone, { key: "one-key" })))
@@ -166,7 +166,7 @@ layer(Service.layer)("a mutation that is sent again", (it) => {
       })
     )
 
-    it.effect(`while the first is under way is done once: ${name}`, () =>
+    it.effect(`is done once while the first request is in flight: ${name}`, () =>
       Effect.gen(function* () {
         const send = yield* make
         const at = [yield* Service, yield* instance()]
@@ -180,7 +180,7 @@ layer(Service.layer)("a mutation that is sent again", (it) => {
       })
     )
 
-    it.effect(`with another key is another: ${name}`, () =>
+    it.effect(`is a new mutation under another key: ${name}`, () =>
       Effect.gen(function* () {
         const [send, on] = [yield* make, yield* Service]
         yield* send(on, { key: "one-key" })
@@ -189,7 +189,7 @@ layer(Service.layer)("a mutation that is sent again", (it) => {
     )
 
     if (otherBody === undefined) continue
-    it.effect(`with another body is refused: ${name}`, () =>
+    it.effect(`is refused with another body: ${name}`, () =>
       Effect.gen(function* () {
         const [send, on] = [yield* make, yield* Service]
         yield* send(on, { key: "one-key" })

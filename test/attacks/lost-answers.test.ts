@@ -1,6 +1,6 @@
 /**
- * A lost response never strands a Bridge (spec 3.4, contract "A lost response"): the answer is lost on the wire after
- * the commit, and the exact retry gets it from another instance, or from one that was started since.
+ * A lost response never strands a Bridge (spec 3.4): the answer is lost on the wire after the commit, and the exact retry
+ * gets it from another instance, or from one that was started later.
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Exit } from "effect"
@@ -20,7 +20,7 @@ const withPrevious = {
   SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS: environment.SERVICE_BRIDGE_TOKEN_SECRET
 }
 
-/** Sends it over a line that swallows the answer. The instance that served it is gone afterwards. */
+/** Sends it over a relay that drops the answer, then stops the instance that served it. */
 const losing = (send: (on: { readonly url: string }) => Effect.Effect<Answer>) =>
   Effect.scoped(
     Effect.gen(function* () {
@@ -39,7 +39,7 @@ const isReplay = (answer: Answer) => {
 }
 
 layer(Service.layer)("an answer lost after the commit", (it) => {
-  it.effect("of a challenge is given to the exact retry by two other instances alike", () =>
+  it.effect("to a challenge is repeated for the exact retry by two other instances", () =>
     Effect.gen(function* () {
       const bridge = yield* fresh()
       yield* losing((on) => bridge.askChallenge(on))
@@ -51,7 +51,7 @@ layer(Service.layer)("an answer lost after the commit", (it) => {
     })
   )
 
-  it.effect("of a proof is given to the exact retry by two other instances alike", () =>
+  it.effect("to a proof is repeated for the exact retry by two other instances", () =>
     Effect.gen(function* () {
       const { bridge, challenge } = yield* challenged
       yield* losing((on) => bridge.prove(on, challenge))
@@ -64,7 +64,7 @@ layer(Service.layer)("an answer lost after the commit", (it) => {
 })
 
 layer(Service.layer)("after a server secret was rotated", (it) => {
-  it.effect("the exact retry of a challenge is answered as long as the previous secret is configured", () =>
+  it.effect("an exact retry of a challenge is answered as long as the previous secret is configured", () =>
     Effect.gen(function* () {
       const { bridge, challenge } = yield* challenged
       const retry = yield* unchanged(bridge.askChallenge(yield* instance(withPrevious)))
@@ -73,7 +73,7 @@ layer(Service.layer)("after a server secret was rotated", (it) => {
     })
   )
 
-  it.effect("the exact retry of a proof is answered as long as the previous secret is configured", () =>
+  it.effect("an exact retry of a proof is answered as long as the previous secret is configured", () =>
     Effect.gen(function* () {
       const { bridge, challenge } = yield* challenged
       const first = yield* bridge.prove(yield* Service, challenge)
@@ -88,21 +88,21 @@ layer(Service.layer)("after a server secret was rotated", (it) => {
     assert.match(answer.headers.get("retry-after")!, /^[1-9]\d*$/)
   }
 
-  it.effect("without the previous one the exact retry of a challenge is refused and nothing is minted", () =>
+  it.effect("without the previous secret an exact retry of a challenge is refused and mints nothing", () =>
     Effect.gen(function* () {
       const { bridge } = yield* challenged
       cannotReproduce(yield* unchanged(bridge.askChallenge(yield* instance(renewed))))
     })
   )
 
-  it.effect("without the previous one the exact retry of a proof is refused and nothing is minted", () =>
+  it.effect("without the previous secret an exact retry of a proof is refused and mints nothing", () =>
     Effect.gen(function* () {
       const { bridge, challenge } = yield* enrolled
       cannotReproduce(yield* unchanged(bridge.prove(yield* instance(renewed), challenge)))
     })
   )
 
-  it.effect("an open challenge can still be proved, whatever is configured", () =>
+  it.effect("an open challenge can still be proved, whichever secrets are configured", () =>
     Effect.gen(function* () {
       const { bridge, challenge } = yield* challenged
       assert.strictEqual((yield* bridge.prove(yield* instance(renewed), challenge)).status, 200)

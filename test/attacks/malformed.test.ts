@@ -1,4 +1,4 @@
-/** Whatever is sent, the answer is a refusal in the one shape and never a 5xx (reliability R8; SEED repeats a run). */
+/** Any input is answered with a refusal in the documented shape and never with a 5xx (SEED repeats a run). */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as fc from "fast-check"
@@ -37,15 +37,15 @@ layer(Service.layer)("of 2,000 malformed requests", (it) => {
     assert.isAbove(statuses.get(400) ?? 0, count / 8)
   })
 
-  it.effect("no challenge is made, and none is answered by a 5xx", () =>
+  it.effect("none creates a challenge, and none is answered with a 5xx", () =>
     Effect.gen(function* () {
-      // Revoked, because now and then what is left of a spoiled body is a good one.
+      // Revoked, because now and then a spoiled body is still valid.
       const bridge = yield* Effect.tap(fresh(), revokeCredential)
       yield* none("/bridge/v1/enrollment/challenges", bridge.credential, bridge.challengeBody)
     })
   )
 
-  it.effect("no proof succeeds, and none is answered by a 5xx", () =>
+  it.effect("none proves anything, and none is answered with a 5xx", () =>
     Effect.gen(function* () {
       const { bridge, challenge } = yield* challenged
       const body = yield* bridge.proofBody(challenge)

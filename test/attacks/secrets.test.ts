@@ -1,7 +1,7 @@
 /**
- * What opens something is nowhere but with its owner (spec 1.5): not in a row, not in a file of PostgreSQL, not in a
- * log line, span or error. The whole story runs at the finest log level, with everything that can go wrong; then every
- * place is searched for every secret in every form.
+ * Secrets are stored nowhere but with their owner (spec 1.5): not in a row, a file of PostgreSQL, a log line, a span or an
+ * error. The whole story runs at the finest log level with every kind of failure; then every place is searched for every
+ * secret in every form.
  */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Redacted } from "effect"
@@ -18,7 +18,7 @@ import { environment, instance } from "../support/service/Service.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
-  it.effect("are nowhere after the whole story of enrollment", () =>
+  it.effect("are found nowhere after the whole story of enrollment", () =>
     Effect.gen(function* () {
       const start = yield* lsn
       const { lines, record, spansAsText } = recording()
@@ -92,14 +92,14 @@ layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
     })
   )
 
-  it.effect("would be found, in any form, in a row, in the files of PostgreSQL and in a log line", () =>
+  it.effect("would be found in any form: in a row, in PostgreSQL's files, in a log line", () =>
     Effect.gen(function* () {
       const start = yield* lsn
       const sql = yield* SqlClient.SqlClient
       const planted = Redacted.value(yield* Tokens.mint("sbt"))
       const { lines, record } = recording()
       for (const [form, text] of Object.entries(forms(utf8(planted)))) {
-        // More than once: where a page of the WAL ends, its text is broken in two.
+        // Several times, because text that crosses the end of a WAL page is split.
         for (let i = 0; i < 3; i++)
           yield* sql`insert into project values (gen_random_uuid(), ${text.toString()}, 'epoch')`
         yield* record(Effect.log(form, text.toString()))

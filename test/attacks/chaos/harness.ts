@@ -1,6 +1,6 @@
 /**
- * What chaos scripts share: servers that can be killed, on one managed PostgreSQL that syncs every commit; a balancer
- * before them; a journal of what was meant and what was acknowledged; and one line of figures at the end.
+ * What the chaos scripts share: servers that can be killed, on one embedded PostgreSQL that syncs every commit; a balancer
+ * in front of them; a journal of what was sent and what was acknowledged; and one line of figures at the end.
  *
  *     npm run chaos replicas          SEED=7 npm run chaos replicas          SLICE=1 npm run chaos replicas
  */
@@ -32,7 +32,7 @@ const root = join(import.meta.dirname, "../../..")
 
 export class ChaosError extends Data.TaggedError("ChaosError")<{ readonly message: string }> {}
 
-/** The same faults for the same SEED, as far as the machine's timing lets them be. */
+/** The same SEED gives the same faults, as far as the machine's timing allows. */
 export const seed = Number(process.env["SEED"] ?? 1)
 let drawn = seed >>> 0
 /** A number from 0 to 1 (mulberry32). */
@@ -43,31 +43,31 @@ export const draw = () => {
   return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
 }
 
-/** Whether this is the slice that the test command takes (SLICE=1): it shares its machine, so no time is measured by it. */
+/** Whether this is the slice for the test command (SLICE=1). A slice shares the machine, so its times are not judged. */
 export const sliced = process.env["SLICE"] !== undefined
 
-/** How much of something: all of it, or what the slice takes. */
+/** The size of something: in full, or in the slice. */
 export const size = (full: number, slice: number) => (sliced ? slice : full)
 
 export interface Server {
   readonly url: string
   readonly port: number
   readonly pid: () => number
-  /** What it printed, on both streams. */
+  /** Its output on both streams. */
   readonly said: ReadonlyArray<string>
-  /** kill -9, and back again; answers the milliseconds from the start to ready. */
+  /** kill -9 and restart; returns the milliseconds from start to ready. */
   readonly killAndRestart: Effect.Effect<number, ChaosError>
-  /** SIGTERM; answers the milliseconds until it was gone, and its exit code. */
+  /** SIGTERM; returns the milliseconds until the process ended, and its exit code. */
   readonly stop: Effect.Effect<{ readonly millis: number; readonly code: number | null }>
-  /** In the environment as it is now. */
+  /** With the current environment. */
   readonly start: Effect.Effect<number, ChaosError>
 }
 
-/** A folder that goes with the run. */
+/** A folder that is deleted after the run. */
 export const scratch = Effect.acquireRelease(
   Effect.sync(() => {
     const folder = fs.mkdtempSync(join(tmpdir(), "bridge-chaos-"))
-    // The account that PostgreSQL runs under has to pass.
+    // PostgreSQL's account must be able to enter it.
     fs.chmodSync(folder, 0o711)
     return folder
   }),
@@ -80,7 +80,7 @@ export const scratch = Effect.acquireRelease(
     })
 )
 
-/** Of a server and of commands. */
+/** The environment of servers and commands. */
 export const environment = (folder: string, port: number, settings: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv => {
   const { DATABASE_URL: _, ...rest } = process.env
   return {
@@ -95,11 +95,11 @@ export const environment = (folder: string, port: number, settings: NodeJS.Proce
   }
 }
 
-/** What servers said last that nobody had asked to end. A script ends with the first: nobody would answer it any more. */
+/** The last output of servers that ended unasked. A script stops at the first: nothing would answer it any more. */
 const endedByThemselves: Array<string> = []
 const endOfAServer = Effect.repeat(Effect.sleep("50 millis"), { until: () => endedByThemselves.length > 0 })
 
-/** What the script waits for, or was waiting for when its time was over. */
+/** What the script is waiting for, or was when its time was up. */
 const waitingFor = new Set<string>()
 export const awaiting = <A, E, R>(what: string, wait: Effect.Effect<A, E, R>) =>
   Effect.suspend(() => {
@@ -130,7 +130,7 @@ export const server = Effect.fnUntraced(function* (folder: string, settings: Nod
     yield* ready(url, started)
     return Math.round(performance.now() - from)
   })
-  // One that does not become ready has to end all the same.
+  // A server that does not become ready must be stopped too.
   yield* Effect.addFinalizer(() => Effect.promise(() => end(child, "SIGTERM")))
   yield* start
   const killAndRestart = Effect.andThen(
@@ -153,7 +153,7 @@ export const server = Effect.fnUntraced(function* (folder: string, settings: Nod
   } satisfies Server
 })
 
-/** The services of a server in this process, on the same database: to make what a script needs, and to look at rows. */
+/** A server's services in this process, on the same database: to prepare what a script needs, and to inspect rows. */
 export const beside = Effect.fnUntraced(function* (
   folder: string,
   { url }: Pick<Server, "url">,
@@ -195,7 +195,7 @@ export const freePort = async () => {
   return port
 }
 
-/** One address before several servers: connections in turn, past those that refuse them. Cut when their server dies. */
+/** One address for several servers: connections in turn, skipping those that refuse. Cut when their server dies. */
 export const balancer = (ports: ReadonlyArray<number>, at = 0) =>
   Effect.map(
     Effect.acquireRelease(
@@ -233,8 +233,8 @@ export const balancer = (ports: ReadonlyArray<number>, at = 0) =>
   )
 
 /**
- * The one address of several servers, known before they start: nginx with deploy/nginx.conf as it is, but for addresses
- * and certificate, where nginx is installed; else the balancer, without TLS.
+ * The one address of several servers, known before they start: nginx with deploy/nginx.conf unchanged but for addresses
+ * and certificate where nginx is installed; otherwise the balancer, without TLS.
  */
 export const frontDoor = Effect.fnUntraced(function* (folder: string) {
   const port = yield* Effect.promise(freePort)
@@ -277,7 +277,7 @@ const nginx = (home: string, port: number, ports: ReadonlyArray<number>) => {
   return spawn("nginx", args, { stdio: ["ignore", "ignore", "inherit"] })
 }
 
-/** `service-admin` on the servers' database. */
+/** Runs `service-admin` on the servers' database. */
 export const admin = (folder: string, ...args: ReadonlyArray<string>) =>
   Effect.tryPromise({
     try: async () => {
@@ -292,7 +292,7 @@ export const admin = (folder: string, ...args: ReadonlyArray<string>) =>
     catch: (error) => new ChaosError({ message: (error as { readonly stderr?: string }).stderr ?? String(error) })
   })
 
-/** A project and bootstrap credentials for so many Bridges. */
+/** A project and bootstrap credentials for this many Bridges. */
 export const operator = Effect.fnUntraced(function* (folder: string, bridges: number) {
   const { project_id } = yield* admin(folder, "create-project", "--name", "Chaos")
   yield* admin(folder, "approve-account-reference", "--project", project_id, "--reference", "github:octo")
@@ -303,7 +303,7 @@ export const operator = Effect.fnUntraced(function* (folder: string, bridges: nu
   return { project_id: project_id as string, credentials }
 })
 
-/** Every row of a table, by way of a backup. */
+/** Every row of a table, read from a backup. */
 export const rowsOf = Effect.fnUntraced(function* (folder: string, table: string) {
   const file = join(folder, `backup-${Math.round(draw() * 1e9)}`)
   yield* admin(folder, "backup-database", "--out", file)
@@ -325,7 +325,7 @@ export const wire = { lost: 0 }
 type Exchange = Effect.Effect<HttpClientResponse.HttpClientResponse, HttpClientError.HttpClientError>
 type Watch = (exchange: Exchange, request: HttpClientRequest.HttpClientRequest) => Exchange
 
-/** A Bridge's process on a state folder, for as long as the scope; somebody may watch its requests. */
+/** A reference Bridge on a state folder, for the lifetime of the scope; `watch` sees its requests. */
 export const bridge = (path: string, watch: Watch = (exchange) => exchange) =>
   Effect.map(
     Layer.build(Layer.fresh(Bridge.layer.pipe(Layer.provide([client(watch), Journal.layer(path)])))),
@@ -348,7 +348,7 @@ const client = (watch: Watch) =>
     Layer.provide(FetchHttpClient.layer)
   )
 
-/** Lines that survive whatever is killed: what was meant, and what was acknowledged. Those of a moment share a sync. */
+/** Lines that survive any kill: what was sent and what was acknowledged. Lines of the same moment share one sync. */
 export const ledger = (folder: string) =>
   Effect.map(
     Effect.acquireRelease(
@@ -386,8 +386,8 @@ export const percentile = (values: ReadonlyArray<number>, share: number) =>
   values.toSorted((left, right) => left - right)[Math.max(0, Math.ceil(values.length * share) - 1)] ?? 0
 
 /**
- * Runs a script: its figures as one JSON line, exit code 1 when there are violations or it did not finish; then the line
- * says how far it came and what it waited for.
+ * Runs a script and prints its figures as one JSON line. Exits with 1 if there are violations or the script did not finish;
+ * the line then says how far it came and what it waited for.
  */
 export const chaos = (
   name: string,
@@ -395,7 +395,7 @@ export const chaos = (
   run: Effect.Effect<{ readonly figures: object; readonly violations: ReadonlyArray<string> }, unknown, Scope.Scope>
 ) => {
   const from = performance.now()
-  // Until it says otherwise: a script that ends without its line has failed.
+  // The default: a script that ends without its line has failed.
   process.exitCode = 1
   const unfinished = (...violations: ReadonlyArray<string>) => ({
     figures: { ...progress(), waiting_for: [...waitingFor] },
@@ -410,7 +410,7 @@ export const chaos = (
       Effect.map(({ figures, violations: seen }) => {
         const violations = [...seen, ...endedByThemselves]
         const seconds = Math.round(performance.now() - from) / 1000
-        // Of the last minute: what else the machine did has its share in every figure.
+        // Of the last minute: other load on the machine affects every figure.
         const load = loadavg()[0]!
         process.stdout.write(`${JSON.stringify({ chaos: name, seed, seconds, load, ...figures, violations })}\n`)
         process.exitCode = violations.length === 0 ? 0 : 1

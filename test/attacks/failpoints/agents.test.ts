@@ -1,4 +1,4 @@
-/** Every mutation of agents, of people's phones and of their operator, with each of its statements failing. */
+/** Every mutation by agents, phones and their operator, with each of its statements failing. */
 import { layer } from "@effect/vitest"
 import { Context, Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -15,7 +15,7 @@ import { Service } from "../../support/service/Service.ts"
 import { masked, rowsOf } from "../../support/attacks/Shape.ts"
 import { makePerson } from "../../support/agents/SignIn.ts"
 
-/** A project with an agent, what it has written, somebody signed in on a phone, and a code that nobody has used yet. */
+/** A project with an agent and its entries, a signed-in phone, and an unused authorization code. */
 const world = Effect.gen(function* () {
   const service = yield* Service
   const sql = yield* SqlClient.SqlClient
@@ -48,7 +48,7 @@ const projectTables = [
 ]
 const grantTables = ["oauth_code", "oauth_access_token", "oauth_refresh_token"]
 
-/** Time stands still here. */
+/** The clock does not move in these tests. */
 const shapeOf = ({ app, person, project_id }: World) =>
   masked(
     [
@@ -71,10 +71,10 @@ const tool = (run: (agent: Agent, world: World) => Effect.Effect<Called>): Opera
 const http = request<World>()
 const operator = command<World>()
 const phoneAt = (on: On, { person, phone }: World) => makePhone(on, person, phone.token)
-/** A retry that is told the truth leaves more tokens, or a grant that has ended: only that there is one is the same. */
+/** A retry that learns the truth leaves further tokens, or an ended grant: only their existence is compared. */
 const grants = (shape: Shape) => shape.filter((row) => row.startsWith("oauth_grant")).length
 
-/** Preferences that are set again have another version. */
+/** Setting the same preferences again increments their version. */
 const unversioned = (shape: Shape) =>
   shape.map((row) => (row.startsWith("mobile_device") ? row.replace(/,\d+\)$/, ")") : row))
 
@@ -115,7 +115,7 @@ layer(Service.layer)("when a statement fails", (it) =>
       "200",
       (on, { person, project_id }) =>
         makePhone(on, person, project_id.replaceAll("-", "").repeat(2)).register({ preferences: everything }),
-      // Registered again, it is renewed.
+      // Registering it again renews it.
       { settled: (shape) => unversioned(shape.filter((row) => !row.includes("mobile_device.renewed"))) }
     ),
     "set preferences": http(

@@ -1,4 +1,4 @@
-/** Every mutation of Bridges and their operator, with each of its statements failing in each way a database fails. */
+/** Every mutation by Bridges and their operator, with each of its statements failing in every way a database fails. */
 import { layer } from "@effect/vitest"
 import { Context, Duration, Effect, Option } from "effect"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
@@ -11,7 +11,7 @@ import { Service } from "../../support/service/Service.ts"
 import { shapeOf } from "../../support/attacks/Shape.ts"
 import { successorOf, tokens } from "../../support/bridges/Tokens.ts"
 
-/** Everything that any of the operations needs: an enrolled Bridge in the middle of a rotation, and one to enroll. */
+/** What the operations need: an enrolled Bridge in the middle of a rotation, and one that has not enrolled. */
 const world = Effect.gen(function* () {
   const service = yield* Service
   const bridge = yield* Bridge.make(service)

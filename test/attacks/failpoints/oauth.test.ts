@@ -1,4 +1,4 @@
-/** How an app becomes a client and gets its consent, with each statement failing in each way a database fails. */
+/** Registering a client and giving consent, with each statement failing in every way a database fails. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -12,7 +12,7 @@ import { Service } from "../../support/service/Service.ts"
 import { masked, rowsOf } from "../../support/attacks/Shape.ts"
 import { makePerson } from "../../support/agents/SignIn.ts"
 
-/** Somebody with a project token, in front of an app's question for it. */
+/** A person with a project token at the consent page of an app. */
 const world = Effect.gen(function* () {
   const service = yield* Service
   const sql = yield* SqlClient.SqlClient
@@ -38,7 +38,7 @@ const shapeOf = ({ client_id, name, project_id }: World) =>
     [client_id, name, project_id]
   )
 
-/** Pages tell people only that the service cannot answer: what became of the request is not known there. */
+/** Pages only say that the service cannot answer; they do not know what became of the request. */
 const browsing = (
   again: string,
   run: (browser: Browser, world: World) => Effect.Effect<Answer>,
@@ -53,7 +53,7 @@ const browsing = (
     { asks: "503", ...more }
   )
 
-/** Where the answer was lost, the retry makes another one beside the first. */
+/** When the answer was lost, the retry creates a second one. */
 const madeAgain = { settled: (shape: Shape) => new Set(shape) }
 
 const shown = { after: (_: On, { browser, page, token }: World) => browser.submit(page, { project_token: token }) }
@@ -75,7 +75,7 @@ layer(Service.layer)("when a statement fails", (it) =>
       "show a wrong project token": browsing(
         "422",
         (browser, { page }) => browser.submit(page, { project_token: "spt_wrong" }),
-        // Each try counts.
+        // Each attempt is counted.
         { settled: ({ length }) => length }
       ),
       "show a project token": browsing("200", (browser, { page, token }) =>

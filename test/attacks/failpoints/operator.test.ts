@@ -1,4 +1,4 @@
-/** What an operator does with documents, files and deliveries, with each statement failing in each way a database fails. */
+/** The operator's work on documents, files and deliveries, with each statement failing in every way a database fails. */
 import { layer } from "@effect/vitest"
 import { Context, Effect, Layer, Stream } from "effect"
 import { SqlClient } from "effect/sql"
@@ -17,7 +17,7 @@ import { makePerson } from "../../support/agents/SignIn.ts"
 
 const path = "guide.md"
 
-/** What is only read: a repository, and the file of a project with everything in it. */
+/** Read-only input: a repository, and a project's file with every kind of row. */
 class Given extends Context.Service<
   Given,
   { readonly place: Pick<Pin, "directory" | "commit">; readonly file: string }
@@ -65,7 +65,7 @@ const pinning: Readonly<Record<string, Operation<Project>>> = {
   }
 }
 
-/** A phone that could not be told something. */
+/** A phone with a notification that could not be delivered. */
 const phone = Effect.gen(function* () {
   const service = yield* Service
   const sql = yield* SqlClient.SqlClient

@@ -1,9 +1,9 @@
 /**
- * Spec 3 as a pure function: one Bridge, its credentials, challenges, tokens and rotations, and what each request is
- * answered. Time ends things at their instant here; nothing is lazy, nothing is concurrent, nothing is lost.
+ * Section 3 of the specification as a pure function: one Bridge, its credentials, challenges, tokens and rotations, and the
+ * answer to each request. Here everything expires at its instant; nothing is lazy, concurrent or lost.
  *
- * Everything is named by what made it: a challenge `credential/key`, a token by its challenge or by the key of its
- * rotation, a rotation by its key. An outcome is a status, a status and "replayed", or a code.
+ * Names come from what made the thing: a challenge is `credential/key`, a token has the name of its challenge or of its
+ * rotation's key, a rotation that of its key. An outcome is a status, a status and "replayed", or a code.
  */
 
 export const lifetimes = { credential: 3600, challenge: 600, token: 2000, rotation: 300, proofReplay: 700 }
@@ -25,7 +25,7 @@ interface Credential {
   readonly reenroll: boolean
   readonly until: number
   revoked: boolean
-  /** The key pair it was first used for, and the end of its latest challenge. */
+  /** The key pair of its first use, and the expiry of its latest challenge. */
   claim: { readonly keys: KeyPairName; readonly until: number } | null
 }
 interface Challenge {
@@ -250,7 +250,7 @@ const emergency = (s: State) => {
   return "done"
 }
 
-/** Ends whatever lives, and with the predecessor its successor. */
+/** Ends every live token; a predecessor takes its successor with it. */
 const endTokens = (s: State) => {
   for (const token of Object.values(s.tokens)) {
     if (token.state === "active" || token.state === "pending") token.state = "revoked"

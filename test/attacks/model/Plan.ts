@@ -1,10 +1,10 @@
-/** Steps of a random history: chosen before it begins, and resolved on what there is when their turn comes. */
+/** Steps of a random history: chosen before it begins, and resolved to concrete operations when their turn comes. */
 import * as fc from "fast-check"
 import { type Fault, faults } from "../../support/service/Faults.ts"
 import type { Op, State } from "./Model.ts"
 import type { Real } from "./Real.ts"
 
-/** What may go wrong on the way: a statement fails, or the answer does not arrive. The caller then asks again. */
+/** What goes wrong: a statement fails, or the answer is lost. The caller then asks again. */
 interface Trouble {
   readonly fault: Fault | "answer dropped"
   readonly nth: number
@@ -12,7 +12,7 @@ interface Trouble {
 
 export interface Plan {
   readonly kind: Op["op"] | "replace"
-  /** Chooses among what there is when the step is taken. */
+  /** Chooses among what exists when the step is taken. */
   readonly which: number
   readonly key: number
   readonly on: 0 | 1
@@ -52,11 +52,11 @@ export const plan: fc.Arbitrary<Plan> = fc.record({
 
 const waits = [1, 50, 100, 200, 299, 300, 300, 300, 301, 600, 1000, 3600]
 
-/** The step as an operation on what there is; undefined where there is nothing to do it with. */
+/** The step as an operation on what exists; undefined if there is nothing to apply it to. */
 export const resolve = ({ key, kind, which }: Plan, state: State, real: Real): Op | undefined => {
   const one = <A>(choices: ReadonlyArray<A>): A | undefined => choices[which % choices.length]
   const known = (names: object) => Object.keys(names).filter(real.knows)
-  /** Half of the time the one that is in use, so that histories go far; else any, so that they go astray. */
+  /** Half of the time the current one, so that histories make progress; otherwise any, so that they fail too. */
   const used = (all: Readonly<Record<string, { readonly state: string }>>, as: string) =>
     one(known(all).filter((name) => which % 2 === 0 || all[name]!.state === as)) ?? one(known(all))
   const token = used(state.tokens, "active")
@@ -96,7 +96,7 @@ export const resolve = ({ key, kind, which }: Plan, state: State, real: Real): O
   }
 }
 
-/** A fresh key, the latest one, or any of those before. */
+/** A fresh key, the latest one, or an earlier one. */
 const prepareKey = (which: number, { rotations }: State) => {
   const keys = Object.keys(rotations)
   const [fresh, latest] = [`r${keys.length}`, keys.at(-1)]

@@ -1,4 +1,4 @@
-/** The same operations as Model.ts on the real service; remembers the secrets behind the names, and that they stay. */
+/** The operations of Model.ts on the real service; keeps the secret behind each name and checks that it stays the same. */
 import { assert } from "@effect/vitest"
 import { Context, Duration, Effect, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
@@ -28,7 +28,7 @@ export const settings = {
   SERVICE_BRIDGE_PROOF_REPLAY_SECONDS: String(lifetimes.proofReplay)
 }
 
-/** A project and a Bridge that has not asked for anything yet. */
+/** A project, and a Bridge that has sent nothing yet. */
 export const makeReal = Effect.fnUntraced(function* (on: On) {
   const project_id = yield* makeProject(on)
   const bridge_id = `bridge-${randomUUID()}`
@@ -38,7 +38,7 @@ export const makeReal = Effect.fnUntraced(function* (on: On) {
   const secrets = new Map<string, string>()
   const rotations = new Map<string, string>()
 
-  /** One name, one secret: an answer never brings another one (I5). */
+  /** A name keeps its secret: no answer may bring another one. */
   const learn = (names: Map<string, string>, name: string, value: string) => {
     assert.strictEqual(names.get(name) ?? value, value)
     names.set(name, value)
@@ -112,7 +112,7 @@ export const makeReal = Effect.fnUntraced(function* (on: On) {
     }
   })
 
-  /** Its outcome in the model's words; the pending rotation of `self` by its id. */
+  /** The outcome in the model's terms; the pending rotation of `self` by its id. */
   const run = (on: On, op: Op): Effect.Effect<string, never, SqlClient.SqlClient | Scope.Scope> => {
     const asked = request(on, op)
     if (asked !== undefined) {
@@ -127,7 +127,7 @@ export const makeReal = Effect.fnUntraced(function* (on: On) {
     )
   }
 
-  /** Puts the model's names in place of ids, also of rotations whose prepare was never answered. */
+  /** Replaces ids by the model's names, also those of rotations whose prepare was never answered. */
   const named = Effect.fnUntraced(function* (outcomes: ReadonlyArray<string>, keys: ReadonlyArray<string>) {
     const sql = yield* SqlClient.SqlClient
     const rows = yield* sql<{ rotation_id: string; key: string }>`

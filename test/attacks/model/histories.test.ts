@@ -1,6 +1,6 @@
 /**
- * Random histories of one Bridge on two instances, with faults, against the model of spec 3. After every step the answer is the model's, the invariants hold, a refusal has
- * changed no row, and one name has one secret.
+ * Random histories of one Bridge on two instances, with faults, against the model of spec 3. After every step the answer is
+ * the model's, the invariants hold, a refusal has changed no row, and every name has one secret.
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Scope } from "effect"
@@ -36,11 +36,11 @@ const replaceable = Effect.gen(function* () {
   }
 })
 
-/** Without the audit log: a refusal may be counted there. */
+/** Without the audit log, which may count a refusal. */
 const rowsOf = ({ project_id }: Real) =>
   Effect.map(shapeOf(project_id), (rows) => rows.filter((row) => !row.startsWith("audit ")))
 
-/** The steps to a first token, for histories that start there. */
+/** The steps to a first token, for histories that begin with one. */
 const opening = (["issue", "challenge", "prove"] as const).map((kind): Plan => ({
   kind,
   which: 1,
@@ -65,7 +65,7 @@ layer(Service.layer)("random histories", (it) => {
           return (yield* real.named([outcome], keys))[0]!
         })
 
-        /** Asks once, and again where the first answer was lost; answers the state that the model is in then. */
+        /** Asks once, and again if the first answer was lost; returns the model's state then. */
         const take = Effect.fnUntraced(function* (state: State, real: Real, op: Op, { on, trouble }: Plan) {
           const [after, expected] = apply(state, op)
           const [again, repeated] = apply(after, op)

@@ -1,6 +1,6 @@
 /**
- * Concurrent histories of one Bridge on two instances, one of which loses answers now and then: for each there is an
- * order in which the model of spec 3 gives the same answers.
+ * Concurrent histories of one Bridge on two instances, one of which loses an answer now and then: for each history some
+ * order of its calls makes the model of spec 3 give the same answers.
  */
 import { assert, it as plain, layer } from "@effect/vitest"
 import { Effect } from "effect"
@@ -28,7 +28,7 @@ const names = ["c0/k", "c0/k", ...keys]
 const rotation = fc.constantFrom(...keys)
 const endKey = fc.constantFrom("e0", "e1")
 
-/** What a client tries next, with names that may not be known yet; those it leaves out. */
+/** What a client tries next; steps that use a name it does not know yet are skipped. */
 const attempt: fc.Arbitrary<Op> = fc.oneof(
   {
     weight: 8,
@@ -81,14 +81,14 @@ layer(Service.layer)("concurrent histories", (it) => {
           assert.isTrue(linearizable(calls, state, apply), JSON.stringify(calls))
         })
 
-        // The same plan may run otherwise the next time: there is nothing to shrink.
+        // The same plan may run differently the next time, so shrinking is useless.
         const inputs = fc.tuple(clients, fc.integer({ min: 1, max: 40 }))
         yield* forAll(inputs, ([plan, losesNth]) => history(plan, losesNth), { endOnFailure: true })
       }),
     patience
   )
 
-  /** Every client takes its steps one after the other, all clients at once. */
+  /** Every client takes its steps one after the other; all clients run at once. */
   const concurrently = Effect.fnUntraced(function* (
     real: Real,
     plan: ReadonlyArray<ReadonlyArray<Op>>,
@@ -121,7 +121,7 @@ layer(Service.layer)("concurrent histories", (it) => {
   })
 })
 
-/** A store of its state in memory; `careless` looks first and writes later, without looking again. */
+/** A store with its state in memory; `careless` reads first and writes later without reading again. */
 const store = (state: State, careless: boolean) => {
   let current = state
   return async (op: Op) => {
@@ -141,18 +141,18 @@ const twoPrepares = async (careless: boolean) => {
   return { outcomes, accepted: linearizable(calls, state, apply) }
 }
 
-plain("a store that lets two successors be pending is rejected", async () => {
+plain("a store that allows two pending successors is rejected", async () => {
   assert.deepStrictEqual(await twoPrepares(true), { outcomes: ["201", "201"], accepted: false })
 })
 
-plain("a store that looks and writes at once is accepted", async () => {
+plain("a store that reads and writes atomically is accepted", async () => {
   assert.deepStrictEqual(await twoPrepares(false), {
     outcomes: ["201", "bridge_rotation_in_progress"],
     accepted: true
   })
 })
 
-plain("a call whose answer was lost may have happened, or not", () => {
+plain("a call whose answer was lost may or may not have taken effect", () => {
   const state = opening.reduce((state, op) => apply(state, op)[0], initial)
   const lost = {
     op: { op: "prepare", token: "c0/k", key: "r0" } as Op,
@@ -169,7 +169,7 @@ plain("a call whose answer was lost may have happened, or not", () => {
   assert.isFalse(linearizable(next("bridge_rotation_aborted"), state, apply))
 })
 
-plain("a call that ended before another began comes before it", () => {
+plain("a call that ended before another began precedes it", () => {
   const state = opening.reduce((state, op) => apply(state, op)[0], initial)
   const prepare = { op: { op: "prepare", token: "c0/k", key: "r0" } as Op, started: 0, ended: 1, outcome: "201" }
   const self = (started: number) => ({

@@ -1,6 +1,6 @@
 /**
- * Races of enrollment over two instances on one database: only legal outcomes, and the invariants hold after every
- * round. Which one of the legal outcomes comes is left to chance.
+ * Races of enrollment over two instances on one database: every outcome is legal, and the invariants hold after every
+ * round. Which legal outcome comes is left to chance.
  */
 import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect } from "effect"
@@ -18,7 +18,7 @@ import { again, ask, challenged, enrolled, fresh, otherKey } from "../../support
 
 const replicas = Effect.all([Service, instance()])
 
-/** What only one caller may have been told: one secret for all successes. */
+/** One secret for all successes, which only one caller may have received. */
 const oneSecret = (answers: ReadonlyArray<Answer>) => {
   const bodies = new Set(answers.filter(({ status }) => status < 300).map(({ text }) => text))
   assert.isAtMost(bodies.size, 1)
@@ -42,8 +42,8 @@ const state = Effect.fnUntraced(function* (bridge: Bridge) {
 
 const isOneOf = (value: unknown, legal: ReadonlyArray<unknown>) => assert.deepInclude(legal, value)
 
-layer(Service.layer, { timeout: "60 seconds" })("challenges at once", (it) => {
-  it.effect("one credential, one key, one body: one challenge, and its replays", () =>
+layer(Service.layer, { timeout: "60 seconds" })("concurrent challenges", (it) => {
+  it.effect("one credential, one key, one body: one challenge and its replays", () =>
     Effect.gen(function* () {
       const on = yield* replicas
       yield* race(
@@ -58,7 +58,7 @@ layer(Service.layer, { timeout: "60 seconds" })("challenges at once", (it) => {
     })
   )
 
-  it.effect("fifty callers: one challenge, and its replays", () =>
+  it.effect("fifty callers: one challenge and its replays", () =>
     Effect.gen(function* () {
       const on = yield* replicas
       const bridge = yield* fresh()
@@ -98,7 +98,7 @@ layer(Service.layer, { timeout: "60 seconds" })("challenges at once", (it) => {
     })
   )
 
-  it.effect("one name, eight credentials and keys: one Bridge, and the others keep their credentials", () =>
+  it.effect("one bridge_id, eight credentials and keys: one Bridge, and the others keep their credentials", () =>
     Effect.gen(function* () {
       const on = yield* replicas
       yield* race(
@@ -114,7 +114,7 @@ layer(Service.layer, { timeout: "60 seconds" })("challenges at once", (it) => {
     })
   )
 
-  it.effect("one claimed credential whose challenge has expired, eight keys: one further challenge", () =>
+  it.effect("a claimed credential with an expired challenge, eight keys: one new challenge", () =>
     Effect.gen(function* () {
       const on = yield* replicas
       yield* race(
@@ -130,8 +130,8 @@ layer(Service.layer, { timeout: "60 seconds" })("challenges at once", (it) => {
   )
 })
 
-layer(Service.layer, { timeout: "60 seconds" })("proofs at once", (it) => {
-  it.effect("of one challenge under two keys: one token, replayed to its own key only", () =>
+layer(Service.layer, { timeout: "60 seconds" })("concurrent proofs", (it) => {
+  it.effect("of one challenge under two keys: one token, replayed only under its own key", () =>
     Effect.gen(function* () {
       const on = yield* replicas
       yield* race(
@@ -170,7 +170,7 @@ layer(Service.layer, { timeout: "60 seconds" })("proofs at once", (it) => {
     })
   )
 
-  it.effect("of two challenges under one key: one token, and no other request for that key", () =>
+  it.effect("of two challenges under one key: one token, and the other request is refused", () =>
     Effect.gen(function* () {
       const on = yield* replicas
       yield* race(
@@ -238,7 +238,7 @@ layer(Service.layer, { timeout: "60 seconds" })("proofs at once", (it) => {
     })
   )
 
-  it.effect("while the credential is revoked: a token that lives on, or none", () =>
+  it.effect("while the credential is revoked: a token that stays valid, or none", () =>
     Effect.gen(function* () {
       const on = yield* replicas
       const credentials = Context.get(on[1].services, Credentials)
@@ -263,7 +263,7 @@ layer(Service.layer, { timeout: "60 seconds" })("proofs at once", (it) => {
     })
   )
 
-  it.effect("while the identity is revoked: afterwards no token lives", () =>
+  it.effect("while the identity is revoked: no live token afterwards", () =>
     Effect.gen(function* () {
       const on = yield* replicas
       const bridges = Context.get(on[1].services, Bridges)

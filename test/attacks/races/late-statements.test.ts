@@ -1,6 +1,6 @@
 /**
- * A statement's snapshot is older than the lock it waits for. Whatever others did in between, it has to decide on what is
- * true when it acts: as if it had come after them.
+ * A statement's snapshot is older than the lock that it waits for. Whatever others committed in between, it must decide on
+ * the rows as they are when it acts, as if it had started after them.
  */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Exit, Layer } from "effect"
@@ -18,7 +18,7 @@ import { again, revokeIdentity } from "../../support/bridges/Steps.ts"
 import { shapeOf } from "../../support/attacks/Shape.ts"
 import { holder, rotating, successorOf, type Tokens, tokens } from "../../support/bridges/Tokens.ts"
 
-/** A Bridge in the middle of a rotation, and its next enrollment, of which only the proof is missing. */
+/** A Bridge in the middle of a rotation, and a re-enrollment of it that lacks only the proof. */
 const world = Effect.gen(function* () {
   const service = yield* Service
   const held = yield* rotating()
@@ -41,7 +41,7 @@ const revoke = answered(({ token }, on) => on.revoke(token))
 const prove = answered(({ challenge, next }, on) => next.prove(on, challenge, { key: "after" }))
 const emergency: Step = ({ bridge }) => Effect.as(revokeIdentity(bridge), "done")
 const windowEnds: Step = () => Effect.as(TestClock.adjust("1 millis"), "done")
-/** Prepares and ends what it prepared: a whole rotation that the late statement cannot see. */
+/** Prepares and ends a rotation: a whole rotation that the late statement's snapshot does not contain. */
 const whole = (key: string, end: "confirm" | "abort") =>
   answered(({ token }, on) =>
     Effect.flatMap(on.prepare(token, key), (prepared) => {
@@ -73,7 +73,7 @@ const meanwhile: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "an abort, a whole rotation, and an emergency revocation": [abort, whole("new", "confirm"), emergency]
 }
 
-/** A statement keeps the instant of its start, but what was settled meanwhile is settled. */
+/** A statement keeps the instant of its start, but what was settled meanwhile stays settled. */
 const pastItsInstant: Readonly<
   Record<string, readonly [meanwhile: ReadonlyArray<Step>, outcomes: ReadonlyArray<string>]>
 > = {
@@ -88,7 +88,7 @@ const pastItsInstant: Readonly<
   ]
 }
 
-/** A whole rotation that a proof cannot see has left a token: the index says so, and the proof tries again. */
+/** A whole rotation that the proof's snapshot lacks has left a token: the unique index reports it, and the proof retries. */
 const expected = ["UniqueViolation 23505 one_active_token"]
 
 layer(Service.layer)("a statement that was overtaken", (it) => {
@@ -101,7 +101,7 @@ layer(Service.layer)("a statement that was overtaken", (it) => {
 
   for (const [name, step] of Object.entries(late)) {
     for (const [between, steps] of Object.entries(meanwhile)) {
-      it.effect(`${name}, by ${between}, is answered as if it had come later`, () =>
+      it.effect(`${name}, overtaken by ${between}, is answered as if it had come later`, () =>
         Effect.gen(function* () {
           const on = yield* direct
           const slow = yield* replica
@@ -122,7 +122,7 @@ layer(Service.layer)("a statement that was overtaken", (it) => {
       )
     }
     for (const [between, [steps, outcomes]] of Object.entries(pastItsInstant)) {
-      it.effect(`${name}, by ${between}, is answered as of its own instant, unless that was settled`, () =>
+      it.effect(`${name}, overtaken by ${between}, is answered as of its own instant, unless that was settled`, () =>
         Effect.gen(function* () {
           const on = yield* direct
           const slow = yield* replica
@@ -140,7 +140,7 @@ layer(Service.layer)("a statement that was overtaken", (it) => {
     }
   }
 
-  it.effect("a sweep, by a confirm, settles nothing", () =>
+  it.effect("a sweep, overtaken by a confirm, settles nothing", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { confirm, rotation_id, self, successor } = yield* rotating()
@@ -168,7 +168,7 @@ layer(Service.layer)("a statement that was overtaken", (it) => {
 layer(Service.layer)("without its guard", (it) => {
   const guard = /pending_rotation_id is null\s+or exists \(select 1 from bridge_rotation v[^)]*\)/
 
-  /** Prepare overtakes a revoke of its predecessor; answers how the invariants stand. */
+  /** Prepare overtakes a revocation of its predecessor; returns the broken invariants. */
   const trap = (edited: (statement: string) => string) =>
     Effect.gen(function* () {
       let bitten = 0
@@ -184,7 +184,7 @@ layer(Service.layer)("without its guard", (it) => {
       return { bitten, held: yield* Effect.exit(invariants) }
     })
 
-  it.effect("a revoke overtaken by a prepare leaves a live successor behind; with it, none", () =>
+  it.effect("a revocation overtaken by a prepare leaves a live successor behind; with its guard it leaves none", () =>
     Effect.gen(function* () {
       const guarded = yield* trap((statement) => statement)
       assert.isTrue(Exit.isSuccess(guarded.held))

@@ -1,7 +1,7 @@
 /**
- * Races of rotation over two instances on one database: only legal outcomes, the invariants after every round, and no
- * statement that PostgreSQL refused. Which one of the legal outcomes comes is left to chance; what a statement does that
- * was overtaken for certain is in late-statements.test.ts.
+ * Races of rotation over two instances on one database: every outcome is legal, the invariants hold after every round, and
+ * PostgreSQL refuses no statement. Which legal outcome comes is left to chance; late-statements.test.ts tests what a
+ * statement does that was certainly overtaken.
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
@@ -18,7 +18,7 @@ import { instance, Service } from "../../support/service/Service.ts"
 import { again, revokeIdentity } from "../../support/bridges/Steps.ts"
 import { holder, rotating, successorOf, type Tokens, tokens } from "../../support/bridges/Tokens.ts"
 
-/** Two instances, and what PostgreSQL refused them. */
+/** Two instances, and the errors that PostgreSQL reported to them. */
 const replicas = Effect.gen(function* () {
   const [one, other] = [faultyDatabase(), faultyDatabase()]
   const on = [yield* instance({}, one.layer), yield* instance({}, other.layer)].map((at) => ({ ...at, ...tokens(at) }))
@@ -26,7 +26,7 @@ const replicas = Effect.gen(function* () {
 })
 type Replicas = Effect.Success<typeof replicas>
 
-/** Rounds on two instances; `refusals` are what PostgreSQL may refuse, nothing unless told. */
+/** Rounds on two instances. PostgreSQL may report the errors in `refusals`; by default none. */
 const rounds = <E, R>(round: (replicas: Replicas) => Effect.Effect<void, E, R>, refusals: ReadonlyArray<string> = []) =>
   Effect.gen(function* () {
     const on = yield* replicas
@@ -37,7 +37,7 @@ const rounds = <E, R>(round: (replicas: Replicas) => Effect.Effect<void, E, R>, 
     )
   })
 
-/** All at once; what each was answered, in the order they are given. */
+/** Runs all at once; returns the answers in the given order. */
 const atOnce = <E, R>(calls: ReadonlyArray<Effect.Effect<Answer | string, E, R>>) =>
   Effect.map(Effect.all(calls, { concurrency: "unbounded" }), (answers) =>
     answers.map((answer) => (typeof answer === "string" ? answer : outcomeOf(answer)))
@@ -50,10 +50,10 @@ const oneSecret = (answers: ReadonlyArray<Answer>) =>
 
 const emergency = (held: Effect.Success<ReturnType<typeof holder>>) => Effect.as(revokeIdentity(held.bridge), "revoked")
 
-/** What a token is worth now. */
+/** How the service answers a token now. */
 const worth = (on: Tokens, token: string) => Effect.map(on.self(token), outcomeOf)
 
-/** A sweep as another replica would run it. */
+/** A sweep, as another replica would run it. */
 const sweep = Effect.gen(function* () {
   const now = yield* TestClock.testClockWith((clock) => clock.currentTimeMillis)
   yield* sweepOnce(sweeps).pipe(
@@ -66,8 +66,8 @@ const sweep = Effect.gen(function* () {
   return "swept"
 })
 
-layer(Service.layer)("prepares at once", (it) => {
-  it.effect("fifty with one key: one successor, and its replays", () =>
+layer(Service.layer)("concurrent prepares", (it) => {
+  it.effect("fifty with one key: one successor and its replays", () =>
     rounds(
       Effect.fnUntraced(function* ({ on }) {
         const { token } = yield* holder()
@@ -78,7 +78,7 @@ layer(Service.layer)("prepares at once", (it) => {
     )
   )
 
-  it.effect("fifty with fifty keys: one successor, and the others are told of it", () =>
+  it.effect("fifty with fifty keys: one successor, and the others are refused", () =>
     rounds(
       Effect.fnUntraced(function* ({ on }) {
         const { token } = yield* holder()
@@ -88,7 +88,7 @@ layer(Service.layer)("prepares at once", (it) => {
     )
   )
 
-  it.effect("over a rotation whose window has passed, beside its late confirm: one new successor", () =>
+  it.effect("after the window of a rotation, beside its late confirm: one new successor", () =>
     rounds(
       Effect.fnUntraced(function* ({ on, b }) {
         const { rotation_id, successor, token } = yield* rotating()
@@ -107,7 +107,7 @@ layer(Service.layer)("prepares at once", (it) => {
     )
   )
 
-  it.effect("with the key of a rotation that is being aborted: its successor, or that it was aborted", () =>
+  it.effect("with the key of a rotation that is being aborted: its successor, or bridge_rotation_aborted", () =>
     rounds(
       Effect.fnUntraced(function* ({ a, b }) {
         const { rotation_id, successor, token } = yield* rotating()
@@ -120,8 +120,8 @@ layer(Service.layer)("prepares at once", (it) => {
   )
 })
 
-layer(Service.layer)("confirms at once", (it) => {
-  it.effect("fifty with two keys: the first key wins, and its retries are told the same", () =>
+layer(Service.layer)("concurrent confirms", (it) => {
+  it.effect("fifty with two keys: the first key wins, and its retries get the same answer", () =>
     rounds(
       Effect.fnUntraced(function* ({ on }) {
         const { rotation_id, self, successor } = yield* rotating()
@@ -138,7 +138,7 @@ layer(Service.layer)("confirms at once", (it) => {
     )
   )
 
-  it.effect("beside an abort: exactly one of them happens", () =>
+  it.effect("beside an abort: exactly one of them succeeds", () =>
     rounds(
       Effect.fnUntraced(function* ({ a, b }) {
         const { rotation_id, successor, token } = yield* rotating()
@@ -156,7 +156,7 @@ layer(Service.layer)("confirms at once", (it) => {
     )
   )
 
-  it.effect("beside the end of the window and a sweep: it happened, or it came too late", () =>
+  it.effect("beside the end of the window and a sweep: it succeeds, or it is too late", () =>
     rounds(
       Effect.fnUntraced(function* ({ a, b }) {
         const { rotation_id, successor, token } = yield* rotating()
@@ -175,7 +175,7 @@ layer(Service.layer)("confirms at once", (it) => {
     )
   )
 
-  it.effect("beside the end of the predecessor and a sweep: it happened, or it came too late", () =>
+  it.effect("beside the predecessor's expiry and a sweep: it succeeds, or it is too late", () =>
     rounds(
       Effect.fnUntraced(function* ({ a, b }) {
         const { prepare, token } = yield* holder()
@@ -196,7 +196,7 @@ layer(Service.layer)("confirms at once", (it) => {
     )
   )
 
-  it.effect("beside a revoke of the predecessor: whoever is second is told so", () =>
+  it.effect("beside a revocation of the predecessor: the second one is refused", () =>
     rounds(
       Effect.fnUntraced(function* ({ a, b }) {
         const { rotation_id, successor, token } = yield* rotating()
@@ -210,7 +210,7 @@ layer(Service.layer)("confirms at once", (it) => {
     )
   )
 
-  it.effect("beside an emergency revocation: nothing lives afterwards", () =>
+  it.effect("beside an emergency revocation: no live token afterwards", () =>
     rounds(
       Effect.fnUntraced(function* ({ a, b }) {
         const held = yield* rotating()
@@ -224,7 +224,7 @@ layer(Service.layer)("confirms at once", (it) => {
     )
   )
 
-  it.effect("beside a proof of re-enrollment: only the token of the proof lives", () =>
+  it.effect("beside a proof of re-enrollment: only the proof's token is live", () =>
     rounds(
       Effect.fnUntraced(function* ({ a, b }) {
         const held = yield* rotating()
@@ -242,29 +242,27 @@ layer(Service.layer)("confirms at once", (it) => {
     )
   )
 
-  it.effect(
-    "beside normal work: the successor is pending, then it works; the predecessor works, then never again",
-    () =>
-      rounds(
-        Effect.fnUntraced(function* ({ a, b }) {
-          const { rotation_id, successor, token } = yield* rotating()
-          const work = (at: Tokens, bearer: string) => [0, 1, 2, 3].map(() => sometime(at.self(bearer)))
-          const [confirmed, ...seen] = yield* atOnce([
-            sometime(a.confirm(successor, rotation_id)),
-            ...work(b, successor),
-            ...work(b, token)
-          ])
-          assert.strictEqual(confirmed, "200")
-          for (const outcome of seen.slice(0, 4)) isOneOf(outcome, "bridge_token_pending", "200")
-          for (const outcome of seen.slice(4)) isOneOf(outcome, "200", "bridge_token_revoked")
-          assert.deepStrictEqual([yield* worth(b, successor), yield* worth(b, token)], ["200", "bridge_token_revoked"])
-        })
-      )
+  it.effect("beside normal work: the successor is pending, then works; the predecessor works, then never again", () =>
+    rounds(
+      Effect.fnUntraced(function* ({ a, b }) {
+        const { rotation_id, successor, token } = yield* rotating()
+        const work = (at: Tokens, bearer: string) => [0, 1, 2, 3].map(() => sometime(at.self(bearer)))
+        const [confirmed, ...seen] = yield* atOnce([
+          sometime(a.confirm(successor, rotation_id)),
+          ...work(b, successor),
+          ...work(b, token)
+        ])
+        assert.strictEqual(confirmed, "200")
+        for (const outcome of seen.slice(0, 4)) isOneOf(outcome, "bridge_token_pending", "200")
+        for (const outcome of seen.slice(4)) isOneOf(outcome, "200", "bridge_token_revoked")
+        assert.deepStrictEqual([yield* worth(b, successor), yield* worth(b, token)], ["200", "bridge_token_revoked"])
+      })
+    )
   )
 })
 
 layer(Service.layer)("a prepare", (it) => {
-  it.effect("beside a revoke of its predecessor leaves no orphan", () =>
+  it.effect("beside a revocation of its predecessor leaves no orphan", () =>
     rounds(
       Effect.fnUntraced(function* ({ a, b }) {
         const { token } = yield* holder()
@@ -291,7 +289,7 @@ layer(Service.layer)("a prepare", (it) => {
     )
   )
 
-  it.effect("beside a proof of re-enrollment leaves only the token of the proof", () =>
+  it.effect("beside a proof of re-enrollment leaves only the proof's token", () =>
     rounds(
       Effect.fnUntraced(function* ({ a, b }) {
         const held = yield* holder()
@@ -310,7 +308,7 @@ layer(Service.layer)("a prepare", (it) => {
     )
   )
 
-  it.effect("beside sweeps, over a rotation whose window has passed, finds it settled or settles it", () =>
+  it.effect("beside sweeps, after the window of a rotation, finds it settled or settles it", () =>
     rounds(
       Effect.fnUntraced(function* ({ a, b }) {
         const { rotation_id, successor, token } = yield* rotating()
@@ -328,7 +326,7 @@ layer(Service.layer)("a prepare", (it) => {
 })
 
 layer(Service.layer)("a replica", (it) => {
-  it.effect("that dies between the commit and its answer: the other one answers the same successor", () =>
+  it.effect("that dies between the commit and its answer: the other one answers with the same successor", () =>
     Effect.gen(function* () {
       const { fail, heal, layer } = faultyDatabase()
       const dying = tokens(yield* instance({}, layer))
@@ -378,5 +376,5 @@ layer(Service.layer)("a replica", (it) => {
   )
 })
 
-/** A whole rotation may come between a proof's snapshot and its lock: the index says so, and the proof tries again. */
+/** A whole rotation may come between a proof's snapshot and its lock: the unique index reports it, and the proof retries. */
 const reenrolling = ["UniqueViolation 23505 one_active_token"]

@@ -1,4 +1,4 @@
-/** Many agents over two instances: every claim has one winner, and nothing is written halfway (spec 4.11). */
+/** Many agents over two instances: every claim has one winner, and no update is half written (spec 4.11). */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -58,7 +58,7 @@ layer(Service.layer)("racing agents", (it) => {
     120_000
   )
 
-  it.effect("one session that reports twice at once leaves one receipt", () =>
+  it.effect("one session that reports twice at the same time leaves one receipt", () =>
     Effect.gen(function* () {
       const { agents, first } = yield* team(8)
       for (let round = 0; round < 20; round += 1) {
@@ -75,7 +75,7 @@ layer(Service.layer)("racing agents", (it) => {
     })
   )
 
-  it.effect("parallel retries of one update with its key over two instances: one change, one answer", () =>
+  it.effect("parallel retries of one update with one key over two instances: one change, one answer", () =>
     Effect.gen(function* () {
       const { agents, first } = yield* team(8)
       for (let round = 0; round < 20; round += 1) {

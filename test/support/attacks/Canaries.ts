@@ -1,4 +1,4 @@
-/** Looks for secrets, in any form in which somebody might have written them down. */
+/** Finds secrets in every form in which they could have been written down. */
 import { isUtf8 } from "node:buffer"
 
 export type Secrets = Readonly<Record<string, Uint8Array>>
@@ -6,7 +6,7 @@ export type Places = Readonly<Record<string, Uint8Array>>
 
 export const utf8 = (text: string) => Buffer.from(text)
 
-/** What of the base64 of a longer text depends on these bytes alone, when so many bytes stand before them. */
+/** The part of a longer text's base64 that depends only on these bytes, with this many bytes before them. */
 const within = (bytes: Buffer, before: number, encoding: "base64" | "base64url") => {
   const encoded = Buffer.concat([Buffer.alloc(before), bytes])
     .toString(encoding)
@@ -14,7 +14,7 @@ const within = (bytes: Buffer, before: number, encoding: "base64" | "base64url")
   return encoded.slice(Math.ceil((before * 8) / 6), Math.floor(((before + bytes.length) * 8) / 6))
 }
 
-/** The same bytes as somebody might have written them down. */
+/** The same bytes in every encoding that is searched for. */
 export const forms = (secret: Uint8Array) => {
   const bytes = Buffer.from(secret)
   const text = isUtf8(bytes) ? bytes.toString() : bytes.toString("base64")
@@ -37,7 +37,7 @@ export const forms = (secret: Uint8Array) => {
   }
 }
 
-/** `secret, form, place` of everything that was found. One pass over each place, whatever is looked for. */
+/** `secret, form, place` of every hit. One pass over each place, however many secrets there are. */
 export const search = (places: Places, secrets: Secrets): ReadonlyArray<string> => {
   const byStart = new Map<number, Array<readonly [name: string, needle: Buffer]>>()
   const starts = new Uint8Array(65_536)

@@ -1,6 +1,6 @@
 /**
- * One mutation, with each of its statements failing in each way a database fails: the rows are as before or as after,
- * never between; the answer is the true one or asks for a retry; and the retry converges.
+ * One mutation, with each of its statements failing in every way a database fails: the rows are as before or as after it,
+ * never in between; the answer is correct or asks for a retry; and the retry converges.
  */
 import { assert, type Vitest } from "@effect/vitest"
 import { Effect, Layer, type Scope } from "effect"
@@ -19,18 +19,18 @@ type Base = Service | SqlClient.SqlClient | TestDatabase
 type Needs = Base | Scope.Scope
 
 export interface Operation<World> {
-  /** What comes before it, on an instance that works. */
+  /** Preparation, on an instance without faults. */
   readonly after?: (on: On, world: World) => Effect.Effect<unknown, unknown>
   readonly run: (on: On, world: World) => Effect.Effect<string>
-  /** What the retry is told when the first attempt did happen. */
+  /** The retry's answer when the first attempt did happen. */
   readonly again: string
-  /** What of the rows is the same however often it is repeated: all of it, unless told. */
+  /** The part of the rows that repetition must not change; by default all of it. */
   readonly settled?: (shape: Shape) => unknown
-  /** How it asks for a retry where it does not say what failed. */
+  /** How the answer asks for a retry without naming the failure. */
   readonly asks?: string
 }
 
-/** The operator's commands, which name a failure as the edge does. */
+/** Operator commands name a failure as the edge does. */
 export const command =
   <World>() =>
   (run: (on: On["services"], world: World) => Effect.Effect<unknown, { readonly _tag: string }>): Operation<World> => ({
@@ -43,7 +43,7 @@ export const command =
     again: "done"
   })
 
-/** A request, and what its retry is told. */
+/** A request, and the answer to its retry. */
 export const request =
   <World>() =>
   (
@@ -59,13 +59,13 @@ export const request =
     again,
     ...more
   })
-/** As RFC 6749 and 7591 name what is 503 and 500 elsewhere. */
+/** The names of RFC 6749 and RFC 7591 for what is 503 and 500 elsewhere. */
 const oauthCodes: Readonly<Record<string, string>> = {
   temporarily_unavailable: "bridge_persistence_error",
   server_error: "internal_error"
 }
 
-/** A test for each operation and fault. `world`: everything that any of the operations needs. */
+/** One test per operation and fault. `world` makes what the operations need. */
 export const sweep = <World, E, E2, R = never>(
   it: Vitest.MethodsNonLive<Base | R>,
   world: Effect.Effect<World, E, Needs | R>,
@@ -81,7 +81,7 @@ export const sweep = <World, E, E2, R = never>(
 
   for (const [name, operation] of Object.entries(operations)) {
     for (const fault of faults) {
-      it.effect(`${name}: ${fault}, whichever it is`, () =>
+      it.effect(`${name}: ${fault}, at every statement`, () =>
         Effect.gen(function* () {
           const database = faultyDatabase()
           const on = yield* instance(settings, Layer.merge(database.layer, database.dedicated))

@@ -1,15 +1,15 @@
-/** What must hold of the rows at every moment, whoever raced whom (spec 3.1, 3.2, 8). */
+/** What must hold of the rows at every moment, whatever raced (spec 3.1, 3.2, 8). */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** Each query finds the rows that break its sentence. */
+/** Each query finds the rows that violate its sentence. */
 const broken = {
   "an identity has at most one active token":
     "select identity_id from bridge_token where state = 'active' group by identity_id having count(*) > 1",
   "an identity has at most one pending successor":
     "select identity_id from bridge_token where state = 'pending' group by identity_id having count(*) > 1",
-  "a pending token, its pending rotation and the identity's pointer come together": `
+  "a pending token, its pending rotation and the identity's pointer exist together": `
     select identity_id
       from (select identity_id, pending_rotation_id from bridge_identity where pending_rotation_id is not null) i
       full join (select identity_id, rotation_id, successor_id from bridge_rotation where state = 'pending') r
@@ -22,13 +22,13 @@ const broken = {
       from bridge_identity i
       join bridge_token t on t.identity_id = i.identity_id
      where i.status = 'revoked' and t.state in ('active', 'pending')`,
-  "a successor is pending, active or revoked as its rotation says": `
+  "a successor's state follows its rotation's": `
     select rotation_id
       from bridge_rotation r
       join bridge_token t on t.token_id = r.successor_id
      where t.state = 'pending' and r.state <> 'pending'
         or t.state in ('active', 'expired') and r.state <> 'confirmed'`,
-  "the predecessor of a pending rotation was not revoked, that of a confirmed one was": `
+  "the predecessor of a pending rotation is not revoked, that of a confirmed one is": `
     select rotation_id
       from bridge_rotation r
       join bridge_token t on t.token_id = r.predecessor_id
@@ -61,7 +61,7 @@ const broken = {
                         where e.action = 'bridge.enrolled' and e.subject ->> 'token_id' = t.token_id::text)`
 }
 
-/** One query: they are asked after every step of thousands of histories. */
+/** One query, because the invariants are checked after every step of thousands of histories. */
 const every = Object.entries(broken)
   .map(
     ([sentence, query]) => `select '${sentence.replaceAll("'", "''")}' as broken, b::text as found from (${query}) b`

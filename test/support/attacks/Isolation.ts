@@ -1,8 +1,8 @@
 /**
- * Three projects, and every operation that takes an id, asked with ids of the other two (spec 1.5, 5): the answer is that
- * to an id that nobody has, and nothing changes.
+ * Three projects, and every operation that takes an id, called with ids of the other two (spec 1.5, 5): the answer is that
+ * to an unknown id, and nothing changes.
  *
- * One foreign id is told apart, a challenge's: `enrollment_challenge_mismatch` is a code of the specification.
+ * The id of a foreign challenge is the one exception: `enrollment_challenge_mismatch` is a code of the specification.
  */
 import { Effect, Redacted } from "effect"
 import * as fc from "fast-check"
@@ -23,7 +23,7 @@ import { tokens } from "../bridges/Tokens.ts"
 
 const hasGit = spawnSync("git", ["--version"]).status === 0
 
-/** A project with something of every kind. `folder` is for the repository of its document. */
+/** A project with one thing of every kind. `folder` holds the repository of its document. */
 const tenant = Effect.fnUntraced(function* (on: World, folder: string) {
   const agent = yield* Agent.make(on)
   const { project_id } = agent
@@ -68,7 +68,7 @@ export type Tenant = Effect.Success<ReturnType<typeof tenant>>
 type Kind = keyof Tenant["ids"]
 
 const token = (kind: Tokens.TokenKind) => Effect.map(Tokens.mint(kind), Redacted.value)
-/** What nobody has. */
+/** Ids and secrets that do not exist. */
 const unknown = (kind: Kind) =>
   kind === "refresh"
     ? token("srt")
@@ -90,7 +90,7 @@ const writing = (kind: Kind, name: string, given: (id: string) => object): Use =
 ]
 const receipt = { session_ref: "s", worker: "w", outcome: "handoff", summary: "x" }
 
-/** In this order each can be asked with one's own id, and does something then. */
+/** In this order each operation can be called with an own id and then has an effect. */
 const uses: Readonly<Record<string, Use>> = {
   "reading an entry": tool("entry", "memory_get", (id) => ({ id })),
   "reading a task": tool("task", "task_get", (id) => ({ id })),
@@ -131,7 +131,7 @@ const uses: Readonly<Record<string, Use>> = {
   "refreshing a sign-in": ["refresh", ({ client_id, on }, refresh_token) => refresh(on, { client_id, refresh_token })]
 }
 
-/** RFC 7009: the answer is always the same, so that only the rows tell what it did. */
+/** RFC 7009: the answer is always the same, so only the rows show the effect. */
 const silent: Readonly<Record<string, Use>> = {
   "revoking an access token": ["access", ({ client_id, on }, token) => post(`${on.url}/revoke`, { client_id, token })],
   "revoking a refresh token": ["refresh", ({ client_id, on }, token) => post(`${on.url}/revoke`, { client_id, token })]
@@ -143,7 +143,7 @@ const shown = ({ headers, status, text }: Answer) => {
   return JSON.stringify([status, rest, text])
 }
 
-/** Every row but the audit log's, in which a refusal may be counted, and but for when something was last used. */
+/** Every row except those of the audit log, which may count a refusal, and except times of last use. */
 const state = SqlClient.SqlClient.use((sql) =>
   Effect.flatMap(
     sql<{ readonly name: string }>`
@@ -166,7 +166,7 @@ const state = SqlClient.SqlClient.use((sql) =>
 const changes = (before: ReadonlyArray<string>, after: ReadonlyArray<string>) =>
   before.flatMap((line, index) => (line === after[index] ? [] : [line.split(" ")[0]!])).join(", ")
 
-/** So many operations of whoever with an id of somebody else, in chunks between which the rows are compared. */
+/** `count` operations with foreign ids, in chunks between which the rows are compared. */
 export const isolation = Effect.fnUntraced(function* (
   on: World,
   {
@@ -205,7 +205,7 @@ export const isolation = Effect.fnUntraced(function* (
     before = after
   }
 
-  // What makes no difference with one's own id either would prove nothing.
+  // An operation that ignores its own ids too would prove nothing.
   for (const [name, [kind, use]] of Object.entries(uses)) {
     const own = yield* use(tenants[0]!, tenants[0]!.ids[kind])
     const random = yield* use(tenants[0]!, yield* unknown(kind))

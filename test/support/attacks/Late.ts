@@ -1,20 +1,20 @@
 /**
- * A statement as late as one likes: it has taken its snapshot and then waits, before its first lock, until others have
- * done what they want. This is what a lock's queue does to a statement now and then; here it happens every time.
+ * Delays a statement at will: it has taken its snapshot and waits, before its first lock, until others have finished. A
+ * queue for a lock does the same now and then; here it happens every time.
  */
 import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 
 const gate = 4711
 
-/** Given to an instance, it makes each of its locking statements wait at the gate. */
+/** For an instance: makes each of its locking statements wait at the gate. */
 export const waitsAtGate = (statement: string) =>
   statement.replace(
     /(as materialized \(\s+select [^()]*?from )bridge_identity i\b/,
     `$1(select pg_advisory_xact_lock_shared(${gate})) gate cross join bridge_identity i`
   )
 
-/** Starts `late`, lets `meanwhile` happen once it waits at the gate, then opens the gate. */
+/** Starts `late`, runs `meanwhile` once it waits at the gate, then opens the gate. */
 export const overtaken = <A, E, R, B, E2, R2>(late: Effect.Effect<A, E, R>, meanwhile: Effect.Effect<B, E2, R2>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient

@@ -1,17 +1,17 @@
 /**
- * Whether a concurrent history could have come from a sequential model (Wing and Gong, with the memory of Lowe).
+ * Whether a concurrent history could have come from a sequential model (Wing and Gong, with Lowe's memoisation).
  *
- * Every call takes effect at one instant between its start and its end; the search looks for an order of such instants
- * in which the model gives every answer that was given. A call whose answer was lost may have taken effect at any time
- * after its start, or never.
+ * Every call takes effect at one instant between its start and its end. The search looks for an order of these instants in
+ * which the model gives every recorded answer. A call whose answer was lost may have taken effect at any time after its
+ * start, or never.
  */
 
 export interface Call<Op> {
   readonly op: Op
   readonly started: number
-  /** Infinity where the answer was lost. */
+  /** Infinity if the answer was lost. */
   readonly ended: number
-  /** Undefined where the answer was lost. */
+  /** Undefined if the answer was lost. */
   readonly outcome: string | undefined
 }
 
@@ -34,7 +34,7 @@ export const linearizable = <State, Op>(
       .filter(({ started }) => started < firstEnd)
       .some(({ bit, op, outcome }) => {
         const [after, answer] = apply(state, op)
-        // A lost call that would change nothing can as well not have happened.
+        // A lost call that would change nothing may as well not have happened.
         const may = outcome === undefined ? JSON.stringify(after) !== JSON.stringify(state) : answer === outcome
         return may && search(done | bit, after)
       })

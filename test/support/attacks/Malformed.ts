@@ -1,11 +1,11 @@
 /**
- * Requests that no client should send: good ones with something wrong in them, so that many pass the first gates.
+ * Requests that no client should send: valid ones with something wrong in them, so that many pass the first checks.
  *
- * `spoiled`, `bodyOf` and `headersOf` spoil what a request says, `attempts` also how it says it: method, path, framing.
+ * `spoiled`, `bodyOf` and `headersOf` alter the content of a request; `attempts` also its method, path and framing.
  */
 import * as fc from "fast-check"
 
-/** A good request. Its body is JSON, or a form. */
+/** A valid request. Its body is JSON or a form. */
 export interface Target {
   readonly name: string
   readonly method: string
@@ -16,17 +16,17 @@ export interface Target {
   readonly form?: Readonly<Record<string, string>>
 }
 
-/** Bytes to send, and what to wait for. */
+/** Bytes to send, and the answers to wait for. */
 export interface Attempt {
   readonly name: string
   readonly bytes: Buffer
-  /** One entry per answer: whether it comes without a body. None: whatever comes first, on a connection of its own. */
+  /** One entry per answer: whether it comes without a body. Empty: any answer, on a connection of its own. */
   readonly answers: ReadonlyArray<boolean>
 }
 
 const deep = (open: string, close: string, depth: number) => `@${open.repeat(depth)}0${close.repeat(depth)}@`
 
-/** Between two @ stands a token of JSON that no value of JavaScript becomes. */
+/** A JSON token between two @ that no JavaScript value serialises to. */
 const tokens = ["@1e999@", "@-1e999@", "@9007199254740993@", "@1e308@", "@-0@", "@0.1e-400@", "@01@", "@NaN@"]
 
 export const hostile: fc.Arbitrary<unknown> = fc.oneof(
@@ -56,7 +56,7 @@ const pathsIn = (value: unknown): ReadonlyArray<ReadonlyArray<string>> =>
     ? Object.entries(value).flatMap(([name, member]) => [[name], ...pathsIn(member).map((path) => [name, ...path])])
     : []
 
-/** A good body with some of its fields, at any depth, spoiled, added or gone. */
+/** A valid body with some fields altered, added or removed at any depth. */
 export const spoiled = (good: object) => {
   const change = fc.record({
     path: fc.constantFrom(...pathsIn(good), ["x"], ["__proto__"]),
@@ -99,7 +99,7 @@ export const bodyOf = (good: object): fc.Arbitrary<Uint8Array> => {
     .map((body) => Buffer.from(body as string))
 }
 
-/** The form with values that are spoiled, gone or there twice. */
+/** The form with values altered, removed or repeated. */
 const formOf = (good: Readonly<Record<string, string>>): fc.Arbitrary<Uint8Array> => {
   const change = fc.record({
     name: fc.constantFrom(...Object.keys(good), "x", "__proto__"),
@@ -130,7 +130,7 @@ const formOf = (good: Readonly<Record<string, string>>): fc.Arbitrary<Uint8Array
     .map((body) => Buffer.from(body as string))
 }
 
-/** The good headers, with some of them replaced. Mostly past the first gates. */
+/** The valid headers, some of them replaced, mostly so that the request passes the first checks. */
 export const headersOf = (good: Readonly<Record<string, string>>) => {
   const credential = good["authorization"] ?? "Bearer x"
   return fc
@@ -194,7 +194,7 @@ const parts = (target: Target): Parts => ({
   body: goodBody(target)
 })
 
-/** Lines as they are given; nothing is added. */
+/** The lines exactly as given. */
 const raw = (start: string, lines: ReadonlyArray<string>, body: Uint8Array | string = "") =>
   Buffer.concat([Buffer.from(`${[start, ...lines].join("\r\n")}\r\n\r\n`, "latin1"), Buffer.from(body as string)])
 
@@ -212,7 +212,7 @@ const wellFramed = (name: string, of: Parts): Attempt => {
 const chunked = (body: Uint8Array, size: string, end = "0\r\n\r\n") =>
   Buffer.concat([Buffer.from(`${size}\r\n`), body, Buffer.from(`\r\n${end}`)])
 
-/** What no answer's framing can be relied on after. */
+/** Requests after which the framing of no answer can be relied on. */
 const misframed: Readonly<Record<string, (of: Parts) => Buffer>> = (() => {
   const framed =
     (...lines: ReadonlyArray<string>) =>
@@ -233,7 +233,7 @@ const misframed: Readonly<Record<string, (of: Parts) => Buffer>> = (() => {
     "a list of lengths": (of) => framed(`content-length: ${of.body.length}, ${of.body.length}`)(of),
     "length and chunks": (of) => inChunks(`${length(of)}\r\n${transfer}`, (body) => chunked(body, hex(body)))(of),
     chunks: inChunks(transfer, (body) => chunked(body, hex(body))),
-    "a chunk of a size that is none": inChunks(transfer, (body) => chunked(body, "zz")),
+    "a chunk with an invalid size": inChunks(transfer, (body) => chunked(body, "zz")),
     "a chunk of a size beyond all numbers": inChunks(transfer, (body) => chunked(body, "f".repeat(20))),
     "a chunk with a negative size": inChunks(transfer, (body) => chunked(body, `-${hex(body)}`)),
     "a chunk with a long extension": inChunks(transfer, (body) =>
@@ -253,7 +253,7 @@ const misframed: Readonly<Record<string, (of: Parts) => Buffer>> = (() => {
     "a transfer encoding with a space": inChunks("transfer-encoding : chunked", (body) => chunked(body, hex(body))),
     "no host": (of) => raw(start(of), [...linesOf(of.headers), length(of)], of.body),
     "two hosts": (of) => framed("host: other", length(of))(of),
-    "a host that is none": (of) => raw(start(of), ["host: a b/c@d", ...linesOf(of.headers), length(of)], of.body),
+    "an invalid host": (of) => raw(start(of), ["host: a b/c@d", ...linesOf(of.headers), length(of)], of.body),
     "a folded header": (of) => framed("x-a: b\r\n c", length(of))(of),
     "a header without name": (of) => framed(": b", length(of))(of),
     "a header without colon": (of) => framed("nonsense", length(of))(of),
@@ -269,7 +269,7 @@ const misframed: Readonly<Record<string, (of: Parts) => Buffer>> = (() => {
     "HTTP/9.9": (of) => raw(start(of, "HTTP/9.9"), ["host: localhost", length(of)], of.body),
     "the preface of HTTP/2": () => Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
     "the hello of TLS": () => Buffer.from("160301010001000fc0303", "hex"),
-    "a method that is none": (of) => raw(start({ ...of, method: "G<>T" }), ["host: localhost", length(of)], of.body),
+    "an invalid method": (of) => raw(start({ ...of, method: "G<>T" }), ["host: localhost", length(of)], of.body),
     CONNECT: ({ headers }) => raw("CONNECT localhost:1 HTTP/1.1", ["host: localhost", ...linesOf(headers)]),
     "a path of 100 KB": (of) => raw(start({ ...of, path: `${of.path}?${"x".repeat(100_000)}` }), ["host: localhost"]),
     "control characters in the path": (of) => raw(start({ ...of, path: `${of.path}\x01\x7f` }), ["host: localhost"]),
@@ -278,11 +278,11 @@ const misframed: Readonly<Record<string, (of: Parts) => Buffer>> = (() => {
     "an upgrade": (of) =>
       framed("connection: upgrade", "upgrade: websocket", "sec-websocket-key: eA==", length(of))(of),
     "an expectation": (of) => framed("expect: 100-continue", length(of))(of),
-    "an expectation that is none": (of) => framed("expect: miracles", length(of))(of)
+    "an unknown expectation": (of) => framed("expect: miracles", length(of))(of)
   }
 })()
 
-/** What is not finished: it is for the server to end it. */
+/** Unfinished requests, which the server has to end. */
 export const unfinished: Readonly<Record<string, (of: Parts) => Buffer>> = {
   "no byte": () => Buffer.alloc(0),
   "half a start": ({ method, path }) => Buffer.from(`${method} ${path}`),
@@ -318,7 +318,7 @@ const tricks = (path: string): ReadonlyArray<string> => [
 
 const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "QUERY", "SEARCH"]
 
-/** Every way to go wrong with a target. Several of one connection are sent at once now and then. */
+/** Every way to spoil a request to the target. Sometimes several are sent at once on one connection. */
 export const attempts = (target: Target): fc.Arbitrary<Attempt> => {
   const good = parts(target)
   const { form, json, name, query } = target
@@ -383,13 +383,13 @@ export const attempts = (target: Target): fc.Arbitrary<Attempt> => {
   )
 }
 
-/** What of it could stand in a start line at all. */
+/** The part of a path that can stand in a start line. */
 const encodedQuery = (bytes: Uint8Array) =>
   Buffer.from(bytes)
     .toString("latin1")
     .replaceAll(/[\0- \x7f]/g, "%00")
 
-/** An unfinished request to the target, one of each kind in turn. */
+/** An unfinished request to the target, each kind in turn. */
 export const unfinishedAttempt = (target: Target, index: number): Attempt => {
   const kinds = Object.keys(unfinished)
   const how = kinds[index % kinds.length]!

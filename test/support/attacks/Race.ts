@@ -1,8 +1,8 @@
 /**
- * Callers at once, over several instances on one database (ROUNDS rounds, 20 unless told).
+ * Concurrent callers over several instances on one database (ROUNDS rounds, by default 20).
  *
- * A round makes its own state, lets every caller loose together, and checks what they were answered and what the rows
- * say. A deadlock or a 5xx is a failure of every race.
+ * A round makes its own state, starts all callers together, and checks their answers and the rows. A deadlock or a 5xx
+ * fails every race.
  */
 import { assert, vi } from "@effect/vitest"
 import { Effect } from "effect"
@@ -11,7 +11,7 @@ import type { Answer } from "../network/Http.ts"
 
 export const rounds = Number(process.env["ROUNDS"] ?? 20)
 
-// Full rounds take longer than a test usually may.
+// All rounds together take longer than a test's usual limit.
 vi.setConfig({ testTimeout: Math.max(60_000, rounds * 5000) })
 
 /** `count` callers; caller `i` is started on instance `i mod instances.length`. */
@@ -21,7 +21,7 @@ export const callers = <I, E, R>(
   call: (instance: I, caller: number) => Effect.Effect<Answer, E, R>
 ) => together(Array.from({ length: count }, (_, caller) => call(instances[caller % instances.length]!, caller)))
 
-/** All of them at once; none may be answered by a 5xx. */
+/** Runs all of them at once; none may be answered with a 5xx. */
 export const together = <E, R>(calls: ReadonlyArray<Effect.Effect<Answer, E, R>>) =>
   Effect.tap(Effect.all(calls, { concurrency: "unbounded" }), (answers) =>
     Effect.sync(() => {
@@ -29,7 +29,7 @@ export const together = <E, R>(calls: ReadonlyArray<Effect.Effect<Answer, E, R>>
     })
   )
 
-/** A moment later, never the same one, so that over the rounds it falls before, between and after the calls. */
+/** A moment later, each time a different one, so that over the rounds it comes before, between and after the calls. */
 export const sometime = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   SqlClient.SqlClient.use((sql) => sql`select pg_sleep(random() * 0.006)`).pipe(Effect.andThen(self))
 
@@ -46,7 +46,7 @@ export const tally = (answers: ReadonlyArray<Answer>): Readonly<Record<string, n
 export const outcomeOf = ({ code, headers, status }: Answer) =>
   code ?? `${status}${headers.get("idempotency-replayed") === "true" ? " replayed" : ""}`
 
-/** Runs `round` again and again, then asserts the invariants of the rows after each, and that nothing deadlocked. */
+/** Repeats `round`, asserts the invariants of the rows after each, and that there was no deadlock. */
 export const race = <E, R, E2, R2>(round: Effect.Effect<void, E, R>, invariants: Effect.Effect<void, E2, R2>) =>
   Effect.gen(function* () {
     const before = yield* deadlocks
@@ -57,7 +57,7 @@ export const race = <E, R, E2, R2>(round: Effect.Effect<void, E, R>, invariants:
     assert.strictEqual(yield* deadlocks, before)
   })
 
-/** The counter is written a moment later, unless the session that asks makes PostgreSQL hurry. */
+/** PostgreSQL publishes the counter with a delay, unless the reading session forces it. */
 const deadlocks = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   yield* sql`select pg_stat_force_next_flush()`

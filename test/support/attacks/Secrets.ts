@@ -1,4 +1,4 @@
-/** The places where secrets must not be. */
+/** The places where no secret may be. */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -8,7 +8,7 @@ import { inject } from "vitest"
 import { utf8 } from "./Canaries.ts"
 import { allRows } from "../run/Rows.ts"
 
-/** Files of PostgreSQL: the database, what all databases share, the log, and the WAL since `start`. */
+/** PostgreSQL's files: the database, the shared ones, the log, and the WAL since `start`. */
 export const filesSince = Effect.fnUntraced(function* (start: string) {
   const sql = yield* SqlClient.SqlClient
   const { directory, log } = inject("cluster")

@@ -1,4 +1,4 @@
-/** The rows of one project without what is random in them: two projects with the same history have the same shape. */
+/** The rows of one project without their random parts: two projects with the same history have the same shape. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
@@ -46,7 +46,7 @@ export const shapeOf = (project_id: string) =>
 /** A query of all columns of some rows, for `masked`. */
 export const rowsOf = (table: string, where: string) => `select '${table} ' || t::text from ${table} t where ${where}`
 
-/** What the queries find, one text a row, without what is random in it. */
+/** The queries' rows, one text each, without their random parts. */
 export const masked = (queries: ReadonlyArray<string>, values: ReadonlyArray<string>) =>
   SqlClient.SqlClient.use((sql) =>
     sql.unsafe<{ readonly row: string }>(

@@ -1,4 +1,4 @@
-/** Every route and every tool of a service with a request that it takes, made with credentials that are good. */
+/** Every route and every tool of a service with a request that it accepts, made with valid credentials. */
 import { Context, Effect, type Layer, Redacted } from "effect"
 import { HttpApi } from "effect/http-api"
 import { execFileSync } from "node:child_process"
@@ -18,7 +18,7 @@ import { everything, makePhone, makeRegisteredPhone } from "../phones/Phone.ts"
 import { makePerson } from "../agents/SignIn.ts"
 import { tokens } from "../bridges/Tokens.ts"
 
-/** Where there are all domains: an instance of the tests, or the services beside a server. */
+/** The services of all domains: an instance of the tests, or the services beside a server. */
 export interface World {
   readonly url: string
   readonly services: Context.Context<Layer.Success<typeof domains>>
@@ -47,7 +47,7 @@ export const pinDocument = Effect.fnUntraced(function* ({ services }: World, fol
 
 const revisions = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
 
-/** `folder` is for a repository. */
+/** `folder` holds the repository. */
 export const targets = Effect.fnUntraced(function* (on: World, folder: string) {
   const json = { "content-type": "application/json" }
   const bearer = (token: string) => ({ authorization: `Bearer ${token}` })

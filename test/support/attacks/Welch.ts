@@ -1,4 +1,4 @@
-/** Whether two samples of durations differ, once what the machine did besides is cut off. */
+/** Whether two samples of durations differ, after the slowest tenth of each is removed as noise of the machine. */
 
 /** Without the slowest tenth. */
 const cropped = (values: ReadonlyArray<number>) =>

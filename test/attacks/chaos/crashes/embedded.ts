@@ -1,8 +1,8 @@
 /**
- * The service and the PostgreSQL that it brings along are killed with -9, either or both, ten times while Bridges rotate
- * and agents write (reliability: R9).
+ * Kills the service and its embedded PostgreSQL with kill -9, either or both, ten times while Bridges rotate and agents
+ * write.
  *
- * Of 5,000 acknowledged writes none is lost, each start is done within ten seconds, the indexes agree with their tables,
+ * None of 5,000 acknowledged writes is lost, each start takes at most ten seconds, the indexes agree with their tables,
  * and a second PostgreSQL on the same folder is refused.
  */
 import { Effect } from "effect"
@@ -43,7 +43,7 @@ chaos(
           yield* Effect.sleep(draw() * 100)
           if (n % 3 !== 0) process.kill(postmaster(), "SIGKILL")
           if (n % 3 === 1) {
-            // The service lives, and brings it back. What was on its way at the kill may be acknowledged without it.
+            // The service is still running and restarts PostgreSQL. Writes in flight at the kill may be acknowledged without it.
             const [from, before] = [performance.now(), load.acknowledgements() + 2 * clients]
             yield* until(
               "acknowledged writes after PostgreSQL alone was killed",
@@ -94,7 +94,7 @@ chaos(
 
     const slowest = Math.max(...starts)
     if (slowest > bound) violations.push(`a start took ${slowest} ms`)
-    if ((load.outcomes()["no answer"] ?? 0) === 0) violations.push("no kill was felt by anybody")
+    if ((load.outcomes()["no answer"] ?? 0) === 0) violations.push("no kill interrupted a request")
     return {
       figures: {
         ...load.counts(),

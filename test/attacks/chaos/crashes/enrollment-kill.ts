@@ -1,7 +1,7 @@
 /**
- * The server is killed ten times while Bridges enroll (issue: the first Bridge enrolls).
+ * Kills the server ten times while Bridges enroll.
  *
- * No enrollment that was acknowledged is lost, no credential yields a second token, and each start takes under 2 s.
+ * No acknowledged enrollment is lost, no credential yields a second token, and each start takes less than 2 s.
  */
 import { Effect } from "effect"
 import { join } from "node:path"
@@ -22,7 +22,7 @@ import {
 
 const bridges = size(200, 20)
 const kills = size(10, 2)
-/** Milliseconds from a start to ready; the test command shares its machine with other tests. */
+/** Milliseconds from start to ready; in the test command the machine is shared with other tests. */
 const bound = size(2000, 30_000)
 
 const starts: Array<number> = []
@@ -72,7 +72,7 @@ chaos(
           Effect.flatMap((one) => one.status),
           Effect.scoped,
           Effect.catch(({ _tag }) =>
-            Effect.sync(() => violations.push(`${name} was acknowledged and is lost: ${_tag}`))
+            Effect.sync(() => violations.push(`${name} was acknowledged but is lost: ${_tag}`))
           )
         ),
       { concurrency: 8, discard: true }

@@ -1,7 +1,7 @@
 /**
- * The first start is killed with -9 at a random moment, with everything that it had begun or without (reliability: R9).
+ * Kills the first start with kill -9 at a random moment, with its child processes or without them.
  *
- * The next start makes a database, within ten seconds, and serves.
+ * The next start creates a database within ten seconds and serves.
  */
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
@@ -27,7 +27,7 @@ chaos(
   () => ({ starts }),
   Effect.gen(function* () {
     const violations: Array<string> = []
-    /** How long a start takes that nobody kills: the moments are drawn from it. */
+    /** How long an undisturbed start takes; the moments of the kills are drawn from this range. */
     const [from, to] = [150, yield* Effect.scoped(undisturbed)]
     for (let n = 0; n < kills; n++) {
       yield* Effect.scoped(
@@ -46,7 +46,7 @@ chaos(
             }
           })
           yield* Effect.sleep(from + ((n + draw()) / kills) * (to - from))
-          // PostgreSQL's setup belongs to the group; the server that it starts at last does not.
+          // The group includes PostgreSQL's setup, but not the server that the setup starts at the end.
           process.kill(n % 2 === 0 ? -child.pid! : child.pid!, "SIGKILL")
           yield* Effect.promise(() => once(child, "exit"))
           found.push(stage(data))
@@ -75,7 +75,7 @@ chaos(
 )
 
 const stage = (data: string) => {
-  if (existsSync(join(data, "postgres/postmaster.pid"))) return "its server ran"
-  if (existsSync(join(data, "postgres"))) return "it was made"
-  return existsSync(join(data, "secrets.env")) ? "being made" : "nothing was there"
+  if (existsSync(join(data, "postgres/postmaster.pid"))) return "the database server had started"
+  if (existsSync(join(data, "postgres"))) return "the database had been created"
+  return existsSync(join(data, "secrets.env")) ? "the database was being created" : "nothing had been created"
 }

@@ -1,9 +1,9 @@
 /**
- * Each migration is broken off at each of its statements, with the rows that the service makes in the tables that are
- * there by then, and run again (reliability: R18).
+ * Interrupts each migration at each of its statements, on tables filled with the rows that the service writes, and runs
+ * it again.
  *
- * One that did not end has changed nothing; the next leaves the same schema and the same rows as one that was never broken
- * off. The rows of an earlier version are those of this release, as far as it had the tables and columns.
+ * An interrupted migration has changed nothing. The next run leaves the same schema and rows as an uninterrupted one. Rows
+ * of an earlier version are this release's rows, cut to the tables and columns that existed then.
  */
 import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer } from "effect"
@@ -20,7 +20,7 @@ import { beside, chaos, draw, ledger, scratch, server, size } from "../harness.t
 import { makeLoad } from "../parts/Load.ts"
 import { settingsOver } from "../parts/Postgres.ts"
 
-/** Of so many statements one is tried, and of so many files. */
+/** One in this many statements, and one in this many files, is tried. */
 const every = size(1, 8)
 const ofFiles = size(1, 4)
 const ways = ["disconnected before", "disconnected after"] as const satisfies ReadonlyArray<Fault>
@@ -37,7 +37,7 @@ chaos(
     )
     const violations: Array<string> = []
 
-    /** Nobody is connected afterwards, so that a database can be a template. */
+    /** Leaves no connection open, because a database with connections cannot be a template. */
     const on = <A, E, R>(database: string, work: Effect.Effect<A, E, R>, between = itself) =>
       Effect.provide(
         work,
@@ -58,7 +58,7 @@ chaos(
     const chosen = Math.floor(draw() * ofFiles)
     const breakOff = Effect.fnUntraced(function* (file: Migration, version: number) {
       if (version % ofFiles !== chosen) return
-      // `v3`: the database that the first three migrations make, with rows.
+      // `v3` is the database made by the first three migrations, with rows in it.
       yield* admin(`create database v${version}`)
       yield* on(`v${version}`, Effect.andThen(migrate(shipped.slice(0, version)), fill(rows)))
       const before = yield* on(`v${version}`, look)
@@ -78,18 +78,18 @@ chaos(
         struck = yield* heal
         const left = yield* on(`broken${version}`, look)
         const whole = [before, after].some(({ data, schema }) => schema === left.schema && data === left.data)
-        if (!whole) violations.push(`${at}: neither as before nor as after`)
+        if (!whole) violations.push(`${at}: neither the rows before nor the rows after`)
         const rerun = yield* Effect.exit(on(`broken${version}`, migrate([file])))
         if (rerun._tag === "Failure") violations.push(`${at}: cannot be run again`)
         const again = yield* on(`broken${version}`, look)
-        if (again.schema !== after.schema) violations.push(`${at}: another schema after the second run`)
-        if (again.data !== after.data) violations.push(`${at}: other rows after the second run`)
+        if (again.schema !== after.schema) violations.push(`${at}: a different schema after the second run`)
+        if (again.data !== after.data) violations.push(`${at}: different rows after the second run`)
         yield* admin(`drop database broken${version}`)
         if (struck) cases++
       }
     })
     yield* Effect.forEach(shipped, breakOff, { concurrency: 3 })
-    if (cases < shipped.length / ofFiles) violations.push(`only ${cases} statements were broken off`)
+    if (cases < shipped.length / ofFiles) violations.push(`only ${cases} statements were interrupted`)
 
     const filled = Object.entries(rows).filter(([, { length }]) => length > 0).length
     return {
@@ -106,7 +106,7 @@ chaos(
 
 const itself = Layer.effect(SqlClient.SqlClient, Effect.service(SqlClient.SqlClient))
 
-/** What Bridges, agents and a phone leave behind. */
+/** Rows as Bridges, agents and a phone leave them. */
 const work = Effect.fnUntraced(function* (folder: string, settings: Readonly<Record<string, string>>) {
   const one = yield* server(folder, settings)
   const on = yield* beside(folder, one, settings)
@@ -139,7 +139,7 @@ const allTables = Effect.gen(function* () {
   return tables as Tables
 })
 
-/** As far as there are tables and columns for them; whom they point to comes in any order. */
+/** Copies what the tables and columns can hold; rows may arrive before the rows they refer to. */
 const fill = (tables: Tables) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -153,7 +153,7 @@ const fill = (tables: Tables) =>
       const known = columns.map(({ column }) => column).filter((column) => rows[0] !== undefined && column in rows[0])
       const list = known.map((column) => `"${column}"`).join(", ")
       if (rows.length === 0) continue
-      // A migration may have put one there.
+      // A migration may have inserted this row already.
       yield* sql.unsafe(`delete from "${name}"`)
       yield* sql.unsafe(
         `insert into "${name}" (${list}) overriding system value
@@ -184,7 +184,7 @@ const look = Effect.gen(function* () {
     union all
     select pg_get_triggerdef(oid) from pg_trigger where not tgisinternal
      order by line`
-  // The instance is given its id by the migration that makes it: another one each time.
+  // The migration that creates the instance gives it a random id.
   const { schema_migration: _, service_instance: instances = [], ...data } = yield* allRows
   return { schema: digest(schema), data: digest([data, instances.length]) }
 })

@@ -1,8 +1,8 @@
 /**
- * Two servers deliver notifications, and one or the other is killed ten times meanwhile.
+ * Two servers deliver notifications; ten times one of them is killed.
  *
- * None is lost. One that was on its way at a kill may come twice, with the same id and the same collapse id, so that the
- * phone shows it once.
+ * No notification is lost. One that was being sent at a kill may be sent twice, with the same id and the same collapse
+ * id, so that the phone shows it once.
  */
 import { Effect } from "effect"
 import { apnsSimulator, settingsFor } from "../../../support/phones/ApnsSimulator.ts"
@@ -21,7 +21,7 @@ chaos(
   Effect.gen(function* () {
     const folder = yield* scratch
     const simulator = yield* apnsSimulator()
-    // The servers of the harness start in the environment of this process.
+    // The harness starts servers with the environment of this process.
     Object.assign(process.env, settingsFor(simulator, folder))
     const first = yield* server(folder)
     const second = yield* server(folder)
@@ -31,16 +31,16 @@ chaos(
     for (let kill = 0; kill < kills; kill++) {
       const half = simulator.received.length + notifications / kills / 2
       yield* notify(notifications / kills / devices)
-      // Both are at work on them then.
+      // By now both servers are delivering.
       yield* until(`${half} notifications`, () => simulator.received.length >= half)
       starts.push(yield* (draw() < 0.5 ? first : second).killAndRestart)
     }
-    // What a killed server had claimed comes back when its lease is over: in the slice at once.
+    // Deliveries leased by a killed server return when the lease expires; the slice lets it expire at once.
     if (sliced) yield* sql`update push_outbox set lease_until = clock_timestamp() where state = 'leased'`
     yield* awaiting("an empty outbox", settled)
     const { came, twice, violations } = yield* judge(notifications)
-    if (twice === 0) violations.push("no kill met a notification on its way")
-    if (twice > kills * 100) violations.push(`${twice} came twice, more than were on their way`)
+    if (twice === 0) violations.push("no kill interrupted a delivery")
+    if (twice > kills * 100) violations.push(`${twice} notifications came twice, more than were in flight`)
 
     return {
       figures: {

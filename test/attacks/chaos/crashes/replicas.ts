@@ -1,9 +1,9 @@
 /**
- * One of two replicas is killed ten times while 50 Bridges rotate 2,000 times (reliability: R1, R2).
+ * Kills one of two replicas ten times while 50 Bridges rotate 2,000 times.
  *
- * At the end each Bridge works with the one active token it has, nothing is pending, and nobody needed a new credential. On
- * the way the invariants held whenever somebody looked, and what each Bridge and its onlooker were answered is what one
- * careful service could have answered, one request after the other.
+ * At the end each Bridge has exactly one active token and it works, nothing is pending, and no Bridge needed a new
+ * credential. The invariants held at every look in between. The answers to each Bridge and to its observer are
+ * linearizable: one sequential service could have given them.
  */
 import { Effect } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
@@ -79,7 +79,7 @@ chaos(
         )
       )
 
-    /** Somebody else shows one of the Bridge's tokens now and then. */
+    /** Now and then an observer presents one of the Bridge's tokens. */
     const onlooking = Effect.forEach(
       histories,
       ({ secret, watch }) =>
@@ -124,14 +124,14 @@ chaos(
     const states = (yield* rowsOf(folder, "bridge_token")).map(({ state }) => state)
     const active = states.filter((state) => state === "active").length
     if (active !== bridges) violations.push(`${active} active tokens for ${bridges} Bridges`)
-    if (states.includes("pending")) violations.push("a successor is pending still")
+    if (states.includes("pending")) violations.push("a successor is still pending")
     const { items } = yield* admin(folder, "list-bridge-enrollment-credentials", "--project", project_id)
     if (items.length !== bridges) violations.push(`${items.length} credentials for ${bridges} Bridges`)
 
     const judged = performance.now()
     for (const [index, history] of histories.entries()) {
       violations.push(...history.violations)
-      if (!history.isLinearizable()) violations.push(`the history of ${names[index]} has no order`)
+      if (!history.isLinearizable()) violations.push(`the history of ${names[index]} is not linearizable`)
     }
     const calls = histories.flatMap(({ calls }) => calls)
 

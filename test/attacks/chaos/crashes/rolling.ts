@@ -1,8 +1,8 @@
 /**
- * Two replicas are stopped and started in turn, as an upgrade does it, behind nginx where that is installed (R16).
+ * Stops and starts two replicas in turn, as an upgrade does, behind nginx where nginx is installed.
  *
- * Clients enroll, rotate, ask who they are and call tools all the while. Each call has one retry and none fails. Each
- * stop takes at most 5 s and ends with exit code 0, and nothing is logged as an error.
+ * Meanwhile clients enroll, rotate, read tokens/self and call tools. Each call may be retried once, and none fails. Each
+ * stop takes at most 5 s and exits with code 0, and nothing is logged as an error.
  */
 import { Cause, Effect, Exit, Redacted } from "effect"
 import { randomUUID } from "node:crypto"
@@ -16,7 +16,7 @@ import { tokens } from "../../../support/bridges/Tokens.ts"
 import { admin, chaos, frontDoor, operator, percentile, scratch, server, size } from "../harness.ts"
 
 const restarts = size(200, 2)
-/** Both once; then no restart begins later than that after the start of the run, which has a minute. */
+/** Both replicas restart at least once; no restart begins later than this after the start of the run. */
 const seconds = 42
 const clients = 4
 
@@ -38,7 +38,7 @@ chaos(
     yield* admin(folder, "create-project-token", "--project", project_id, "--role", "contributor", "--out", out)
     const violations: Array<string> = []
 
-    /** One call as its client sees it: an answer of the service, at the second attempt if need be. */
+    /** One call as its client sees it: an answer of the service, at the latest on the second attempt. */
     const call = Effect.fnUntraced(function* (what: string, status: number, attempt: Effect.Effect<Answer>) {
       let exit = yield* Effect.exit(attempt)
       if (!isAnswer(exit)) {
@@ -126,7 +126,7 @@ chaos(
   })
 )
 
-/** What a proxy says when it found nobody, and a replica that is not ready, pass. */
+/** A proxy that found no replica, and a replica that is not ready, may be retried. */
 const isAnswer = (exit: Exit.Exit<Answer>) => Exit.isSuccess(exit) && ![502, 503, 504].includes(exit.value.status)
 
 const tool = (agent: Agent, name: string, given: Readonly<Record<string, unknown>> = {}) =>

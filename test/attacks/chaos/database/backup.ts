@@ -1,8 +1,8 @@
 /**
- * Backups are taken while Bridges rotate and agents write, and each is restored elsewhere (reliability: R19).
+ * Takes backups while Bridges rotate and agents write, and restores each into another database.
  *
- * What was acknowledged before a backup began is in it, nothing is that was meant after it ended, the invariants hold, what
- * worked works, and what had been revoked stays revoked.
+ * A backup holds everything that was acknowledged before it began and nothing that was sent after it ended. The invariants
+ * hold, working tokens work, and revoked ones stay revoked.
  */
 import { Context, Effect } from "effect"
 import { copyFileSync, mkdirSync } from "node:fs"
@@ -33,7 +33,7 @@ chaos(
     const violations: Array<string> = []
     const { project_id } = load
 
-    /** A bearer, and where it is shown. */
+    /** A bearer token and the endpoint that it is presented to. */
     type Knock = (at: { readonly url: string }) => Effect.Effect<Answer>
     const asBridge =
       (token: string): Knock =>
@@ -71,7 +71,7 @@ chaos(
             const acks = notes.noted("ack")
             yield* admin(folder, "backup-database", "--out", file)
             const meant = new Set(notes.noted("intent"))
-            // Somebody has to mean something afterwards.
+            // Something must be written after the backup.
             yield* Effect.sleep("300 millis")
             return { file, acks, meant, revoked: [...revoked] }
           })
@@ -90,16 +90,16 @@ chaos(
           const { sql } = yield* beside(elsewhere, one)
           yield* load.present(sql, acks, meant)
           const bridges = yield* sql`select identity_id from bridge_token where state = 'active'`.pipe(Effect.orDie)
-          // The fleet, and the one that only stands by.
+          // The fleet, and the one Bridge that only observes.
           if (bridges.length !== load.fleet.length + 1) violations.push(`${bridges.length} Bridges hold a token`)
           for (const knock of revoked) {
             knocks++
             const { status, text } = yield* knock(restored)
-            if (status !== 401 && status !== 403) violations.push(`what was revoked is answered ${status}: ${text}`)
+            if (status !== 401 && status !== 403) violations.push(`a revoked token is answered ${status}: ${text}`)
           }
           for (const knock of working) {
             const { status, text } = yield* knock(restored)
-            if (status !== 200) violations.push(`what worked is answered ${status}: ${text}`)
+            if (status !== 200) violations.push(`a working token is answered ${status}: ${text}`)
           }
         }).pipe(Effect.scoped),
       { concurrency: 2 }

@@ -1,9 +1,9 @@
 /**
- * Three replicas, of which one is ten minutes ahead and one ten minutes behind (reliability: R11).
+ * Three replicas; the clock of one is ten minutes fast, that of another ten minutes slow.
  *
- * Whatever has an end is made at one of them, and used at another shortly before or after that end: a challenge, a
- * Bridge's token, a rotation, a code, an access token, a refresh token, a project token. The clock of the database decides:
- * none lives longer, none ends earlier.
+ * Everything that expires is made at one replica and used at another shortly before or after its expiry: a challenge, a
+ * Bridge token, a rotation, a code, an access token, a refresh token, a project token. The clock of the database decides:
+ * nothing lives longer and nothing ends earlier.
  */
 import { Duration, Effect, Option } from "effect"
 import { join } from "node:path"
@@ -16,9 +16,9 @@ import { tokens } from "../../../support/bridges/Tokens.ts"
 import { beside, chaos, draw, scratch, server, size } from "../harness.ts"
 
 const skews = { right: 0, ahead: 600_000, behind: -600_000 }
-/** Of each kind, made at each replica. */
+/** How many of each kind each replica makes. */
 const each = size(7, 1)
-/** How well a process knows the clock of the database, in milliseconds: half of what a busy machine takes to answer. */
+/** How precisely a process knows the database's clock, in milliseconds: half of a busy machine's response time. */
 const tolerance = size(300, 1000)
 
 const settings = {
@@ -38,9 +38,9 @@ interface At {
 
 interface Kind {
   readonly seconds: number
-  /** Once it has ended. */
+  /** The refusal after the expiry. */
   readonly refusal: string
-  /** Makes one at a replica; what comes back uses it at another. */
+  /** Makes one at a replica, and returns how another replica is asked to accept it. */
   readonly make: (at: At) => Effect.Effect<(at: At) => Effect.Effect<Answer>, unknown>
 }
 
@@ -127,7 +127,7 @@ chaos(
       }
     }
 
-    /** Its end is known up to the time that its making took. */
+    /** The expiry is known as precisely as the duration of the request that made it. */
     const one = Effect.fnUntraced(function* (
       name: string,
       { make, refusal, seconds }: Kind,
@@ -138,7 +138,7 @@ chaos(
       const earliest = (yield* databaseTime) + seconds * 1000
       const use = yield* make(here)
       const latest = (yield* databaseTime) + seconds * 1000
-      // As near to the end as can be judged, before or after it in turns.
+      // As close to the expiry as can be judged, alternately before and after it.
       const near = 100 + draw() * 400
       const due = turn % 2 === 0 ? earliest - tolerance - near : latest + tolerance + near
       yield* Effect.sleep(Math.max(0, due - (yield* databaseTime)))
@@ -148,10 +148,10 @@ chaos(
       used++
       const said = status < 300 ? "good" : (code ?? (typeof body?.error === "string" ? body.error : `${status}`))
       const which = `a ${name}, made ${here.name}, used ${there.name}`
-      if (after < earliest - tolerance && said !== "good") violations.push(`${which}: ${said}, before its end`)
+      if (after < earliest - tolerance && said !== "good") violations.push(`${which}: ${said}, before its expiry`)
       if (before > latest + tolerance) {
         ended++
-        if (said !== refusal && `${status}` !== refusal) violations.push(`${which}: ${said}, after its end`)
+        if (said !== refusal && `${status}` !== refusal) violations.push(`${which}: ${said}, after its expiry`)
       }
       const told = Date.parse(headers.get("date") ?? "")
       if (!(told >= before - 1000 - tolerance && told <= after + tolerance))
@@ -168,9 +168,9 @@ chaos(
         .map((at) => Date.parse(at))
       const off = stamps.at(-1)! - Date.now()
       if (!(Math.abs(off - by) < 300_000))
-        violations.push(`the clock of the replica ${name} is ${off} ms off, not ${by}`)
+        violations.push(`the clock of replica ${name} is off by ${off} ms, not by ${by}`)
     }
-    if (ended === 0 || ended === used) violations.push("only one side of the ends was looked at")
+    if (ended === 0 || ended === used) violations.push("only one side of the expiries was tested")
 
     return { figures: { kinds: Object.keys(kinds).length, used, after_the_end: ended, skews, tolerance }, violations }
   })

@@ -1,9 +1,9 @@
 /**
- * The line to PostgreSQL is slow, breaks just after a COMMIT was sent or carried out, and swallows everything without
- * a word, while Bridges rotate and agents write (reliability: R15).
+ * The connection to PostgreSQL is slow, breaks just after a COMMIT was sent or executed, and goes silent, while Bridges
+ * rotate and agents write.
  *
- * Nothing acknowledged is lost, the only error is 503 `bridge_persistence_error`, and what nobody could tell is told by the
- * retry: each mutation has happened once.
+ * Nothing acknowledged is lost and the only error is 503 `bridge_persistence_error`. Where the outcome was unknown, the
+ * retry tells it: each mutation has happened once.
  */
 import { Effect } from "effect"
 import { relay } from "../../../support/network/Relay.ts"
@@ -13,7 +13,7 @@ import { makeLoad } from "../parts/Load.ts"
 import { ownPostgres } from "../parts/Postgres.ts"
 import { commits } from "../parts/Statements.ts"
 
-/** Five seconds until a request is given up, and five more until its connection is. */
+/** A request is given up after five seconds, and its connection after five more. */
 const deadline = sliced ? Infinity : 11_000
 
 chaos(
@@ -38,7 +38,7 @@ chaos(
         Effect.timeoutOrElse({ duration: "20 seconds", orElse: () => Effect.sync(() => void violations.push(else_)) })
       )
 
-    /** Lets it be so, then whole again, and says how long it went on to be felt. */
+    /** Applies the fault, repairs the line, and reports how long errors went on afterwards. */
     const phase = Effect.fnUntraced(function* (
       fault: string,
       how: Effect.Effect<void>,
@@ -49,7 +49,7 @@ chaos(
       yield* isOver
       yield* line.heal
       const over = performance.now()
-      yield* until(() => since(over, true) >= 50, `${fault}: hardly anybody got through when the line was whole again`)
+      yield* until(() => since(over, true) >= 50, `${fault}: requests do not succeed after the line was repaired`)
       const last = exchanges.findLast(({ at, millis, outcome }) => at + millis > over && !/^20\d$/.test(outcome))
       return {
         [fault]: { felt: since(from, false), over_after_ms: last ? Math.round(last.at + last.millis - over) : 0 }
@@ -58,18 +58,18 @@ chaos(
     const felt = (fault: string) =>
       Effect.suspend(() => {
         const from = performance.now()
-        return until(() => since(from, false) >= size(40, 5), `${fault}: nobody felt it`)
+        return until(() => since(from, false) >= size(40, 5), `${fault}: no request failed`)
       })
 
     const before = line.lost()
     const faults = yield* load.during(
       Effect.gen(function* () {
-        yield* until(() => exchanges.length > 50, "nobody got through at first")
+        yield* until(() => exchanges.length > 50, "no requests before the first fault")
         return {
           ...(yield* phase("slow", line.delay(100), Effect.sleep(size(4000, 500)))),
           ...(yield* phase("cut after sending", line.endAfter("sent"), felt("cut after sending"))),
           ...(yield* phase("cut after the answer", line.endAfter("answered"), felt("cut after the answer"))),
-          // An answer that never comes is given up after ten seconds: too long for a slice.
+          // A missing answer is given up after ten seconds: too long for a slice.
           ...(sliced ? {} : yield* phase("swallowed", line.swallow, Effect.sleep("7 seconds")))
         }
       })

@@ -1,9 +1,9 @@
 /**
- * PostgreSQL is restarted without finishing anything, loses a session to kill -9, and stands still for three seconds,
- * while Bridges rotate and agents write (reliability: R5).
+ * PostgreSQL is restarted without a shutdown, loses a session to kill -9, and is stopped for three seconds, while Bridges
+ * rotate and agents write.
  *
- * Nothing acknowledged is lost, the only error is 503 `bridge_persistence_error`, the service is itself again within two
- * seconds, it is alive throughout, and no process ends.
+ * Nothing acknowledged is lost, the only error is 503 `bridge_persistence_error`, the service recovers within two seconds,
+ * stays alive throughout, and no process exits.
  */
 import { Effect } from "effect"
 import { relay } from "../../../support/network/Relay.ts"
@@ -14,7 +14,7 @@ import { watchHealth } from "../parts/Health.ts"
 
 const rounds = size(2, 1)
 const standstill = size(3000, 1000)
-/** Milliseconds from the end of a fault to the last error that it brought. */
+/** Milliseconds from the end of a fault to the last error that it caused. */
 const bound = sliced ? Infinity : 2000
 
 const faults: Array<{ readonly fault: string; readonly recovered_after_ms: number }> = []
@@ -72,7 +72,7 @@ chaos(
       violations.push(`${fault}: errors for ${recovered_after_ms} ms after`)
     const outcomes = load.outcomes()
     if ((outcomes["no answer"] ?? 0) > 0) violations.push("a request had no answer")
-    if ((outcomes["503 bridge_persistence_error"] ?? 0) === 0) violations.push("no fault was felt by anybody")
+    if ((outcomes["503 bridge_persistence_error"] ?? 0) === 0) violations.push("no fault made a request fail")
 
     return {
       figures: {

@@ -1,12 +1,11 @@
 /**
- * The disk under the embedded database fills up while Bridges rotate and agents write, and has room again later
- * (reliability: R9).
+ * The disk under the embedded database fills up while Bridges rotate and agents write, and later has room again.
  *
- * Meanwhile a write is answered 503 `bridge_persistence_error`, reads go on, and the service lives; then it is itself again
- * without a hand, and nothing acknowledged is lost.
+ * While it is full, writes are answered 503 `bridge_persistence_error`, reads succeed, and the service stays alive.
+ * Afterwards it recovers by itself, and nothing acknowledged is lost.
  *
- * A disk of its own takes root (a tmpfs). Who is not root gets the next best: PostgreSQL itself refuses each insert with the
- * SQLSTATE of a full disk, 53100. `disk` in the figures says which it was.
+ * A disk of its own needs root (a tmpfs). Without root PostgreSQL refuses each insert with SQLSTATE 53100, the code of a
+ * full disk. `disk` in the figures tells which of the two it was.
  */
 import { Effect, Fiber } from "effect"
 import { execFileSync } from "node:child_process"
@@ -88,20 +87,20 @@ chaos(
         for (let n = 0; n < fulls; n++) {
           yield* Effect.sleep(size(1500, 300))
           const from = performance.now()
-          // What is deleted and written again would find room.
+          // A file that is deleted and written again could find room.
           const filling = yield* Effect.forkScoped(
             mounted ? Effect.forever(Effect.delay(disk.fill, "50 millis")) : disk.fill
           )
-          yield* until(() => since(from, false) > size(100, 20), "nobody felt the full disk")
+          yield* until(() => since(from, false) > size(100, 20), "the full disk made no request fail")
           const { answer, code } = yield* load.agents[0]!.call("memory_search")
-          // Without room for its log PostgreSQL itself gives up, and comes back.
+          // Without room for its WAL, PostgreSQL itself stops and is restarted.
           if (code === undefined && answer.status === 200) reads++
           else if (code !== "bridge_persistence_error") violations.push(`a read was answered ${answer.status} ${code}`)
           yield* Effect.sleep(size(1500, 300))
           yield* Fiber.interrupt(filling)
           yield* disk.empty
           const over = performance.now()
-          yield* until(() => since(over, true) > 20, "hardly anybody got through when there was room again")
+          yield* until(() => since(over, true) > 20, "requests do not succeed although there is room again")
           const last = exchanges.findLast(({ at, outcome }) => at > over && !/^20\d$/.test(outcome))
           recoveries.push(last === undefined ? 0 : Math.round(last.at + last.millis - over))
         }
@@ -112,7 +111,7 @@ chaos(
     const outcomes = load.outcomes()
     if ((outcomes["no answer"] ?? 0) > 0) violations.push("a request had no answer")
     const slowest = Math.max(...recoveries)
-    if (slowest > bound) violations.push(`errors for ${slowest} ms after there was room`)
+    if (slowest > bound) violations.push(`errors for ${slowest} ms after the disk had room again`)
     return {
       figures: {
         disk: mounted ? "tmpfs" : "SQLSTATE 53100",

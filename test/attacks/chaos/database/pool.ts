@@ -1,9 +1,9 @@
 /**
- * Somebody else holds a table that every mutation writes to, so each statement waits and the pool is used up five times
- * over (reliability: R6).
+ * Another session locks a table that every mutation writes to, so every statement waits, with five times as many requests
+ * as the pool has connections.
  *
- * Whoever finds no connection is told 503 `bridge_persistence_error` within the deadline, the service is alive throughout
- * and takes no more connections than it was given; then it is itself again, and nothing was half done.
+ * A request that gets no connection is answered 503 `bridge_persistence_error` within the deadline. The service stays
+ * alive and opens no more connections than it may. Afterwards it recovers, and no mutation is half done.
  */
 import { Effect } from "effect"
 import { relay } from "../../../support/network/Relay.ts"
@@ -14,7 +14,7 @@ import { ownPostgres } from "../parts/Postgres.ts"
 
 const connections = 8
 const clients = size(40, 16)
-/** The deadline is five seconds; a held table is given up after two. */
+/** The deadline is five seconds; waiting for a locked table is given up after two. */
 const holds = size(3, 1)
 const held = 6500
 const deadline = sliced ? Infinity : 6000
@@ -75,7 +75,7 @@ chaos(
           const last = exchanges.findLast(({ at, outcome }) => at > over && !/^20\d$/.test(outcome))
           recoveries.push(last === undefined ? 0 : Math.round(last.at + last.millis - over))
           const first = exchanges.find(({ at, millis, outcome }) => at + millis > over && /^20\d$/.test(outcome))
-          if (first === undefined) violations.push("nobody got through after the table was free")
+          if (first === undefined) violations.push("no request succeeded after the table was unlocked")
         }
       })
     )
@@ -83,12 +83,13 @@ chaos(
 
     const outcomes = load.outcomes()
     const late = waits.filter((millis) => millis > deadline).length
-    if (late > 0) violations.push(`${late} answers came later than ${deadline} ms`)
-    if (Math.max(...recoveries) > bound) violations.push(`errors for ${Math.max(...recoveries)} ms after the hold`)
+    if (late > 0) violations.push(`${late} answers took longer than ${deadline} ms`)
+    if (Math.max(...recoveries) > bound) violations.push(`errors for ${Math.max(...recoveries)} ms after the unlock`)
     if (sessions > connections) violations.push(`${sessions} sessions for a pool of ${connections}`)
-    if (sessions < connections) violations.push(`the pool was not used up: ${sessions} sessions`)
+    if (sessions < connections) violations.push(`the pool was not exhausted: ${sessions} sessions`)
     if ((outcomes["no answer"] ?? 0) > 0) violations.push("a request had no answer")
-    if ((outcomes["503 bridge_persistence_error"] ?? 0) < clients) violations.push("the hold was hardly felt")
+    if ((outcomes["503 bridge_persistence_error"] ?? 0) < clients)
+      violations.push("the lock made hardly any request fail")
 
     return {
       figures: {

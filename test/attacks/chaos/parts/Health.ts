@@ -1,4 +1,4 @@
-/** Asks a server every 50 ms whether it is alive, until the scope closes. */
+/** Polls a server's /healthz every 50 ms until the scope closes. */
 import { Effect } from "effect"
 import { send } from "../../../support/network/Http.ts"
 import { percentile, sliced } from "../harness.ts"

@@ -1,13 +1,13 @@
 /**
- * What one Bridge asked about its tokens, when, and what it was answered, in the words of the model of spec 3; and whether
- * the model could have answered so (reliability: R2). A request without an answer may have been done or not.
+ * The requests of one Bridge about its tokens, with times and answers, in the terms of the model of spec 3, and whether the
+ * model could have given these answers. A request without an answer may or may not have been executed.
  */
 import { Effect, Redacted } from "effect"
 import type { HttpClientError, HttpClientRequest, HttpClientResponse } from "effect/http"
 import { apply, initial, type Op } from "../../model/Model.ts"
 import { type Call, linearizable } from "../../../support/attacks/Linearizability.ts"
 
-/** The enrollment that came before. */
+/** The enrollment before the history. */
 const opening: ReadonlyArray<Op> = [
   { op: "issue", credential: "c0", reenroll: false },
   { op: "challenge", credential: "c0", key: "k", keys: "a" },
@@ -18,7 +18,7 @@ type Exchange = Effect.Effect<HttpClientResponse.HttpClientResponse, HttpClientE
 
 export const makeHistory = () => {
   const calls: Array<Call<Op>> = []
-  /** By its secret, the name of a token: the key of its prepare. */
+  /** The name of a token by its secret: the key of the prepare that made it. */
   const names = new Map<string, string>()
   const secrets = new Map<string, string>()
   const rotations = new Map<string, string>()
@@ -56,7 +56,7 @@ export const makeHistory = () => {
   return {
     /** The token of the enrollment. */
     begin: (token: Redacted.Redacted<string>) => learn(Redacted.value(token), "c0/k"),
-    /** One of the tokens that were handed out last. */
+    /** One of the tokens handed out most recently. */
     secret: (which: number) => [...names.keys()].at(-1 - Math.floor(which * Math.min(3, names.size)))!,
     watch: (exchange: Exchange, request: HttpClientRequest.HttpClientRequest): Exchange =>
       Effect.suspend(() => {

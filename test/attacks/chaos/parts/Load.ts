@@ -1,9 +1,9 @@
 /**
- * Bridges that rotate and agents that write, all at once, for as long as they are let; every mutation is noted before it
- * is sent and after it was acknowledged.
+ * Bridges that rotate and agents that write, all at once, until they are stopped. Every mutation is recorded before it is
+ * sent and after it was acknowledged.
  *
- * A mutation that was told to come again, or had no answer, is sent again exactly as it was until it is answered: so at
- * the end each has happened once, and what was acknowledged is there. `settled` asks the database whether that is so.
+ * A mutation that was answered 503, or not at all, is repeated exactly until it is answered, so that in the end each has
+ * happened once and everything acknowledged is stored. `settled` checks that in the database.
  */
 import { Effect, Fiber, Ref } from "effect"
 import type { SqlClient } from "effect/sql"
@@ -16,7 +16,7 @@ import { awaiting, draw, type Ledger } from "../harness.ts"
 
 export type On = ForAgents & ForBridges
 
-/** What a request was answered, and when that was (milliseconds of this process). */
+/** The answer to a request and its time (milliseconds of this process). */
 interface Exchange {
   readonly at: number
   readonly millis: number
@@ -25,7 +25,7 @@ interface Exchange {
 
 const passing = new Set(["503 bridge_persistence_error", "no answer"])
 
-/** `other` outcomes than success, 503 and no answer are violations. */
+/** Outcomes in `other` are violations: anything but success, 503 and no answer. */
 export const makeLoad = Effect.fnUntraced(function* (
   on: On,
   { note, noted }: Ledger,
@@ -46,7 +46,7 @@ export const makeLoad = Effect.fnUntraced(function* (
   )
   const agents = yield* Effect.forEach(Array.from({ length: size.agents }), () => Agent.make(on, { project_id }))
 
-  /** One request until it is answered; undefined where the answer is no success, which is noted as a violation. */
+  /** Repeats one request until it is answered; undefined if the answer is no success, which is recorded as a violation. */
   const insist = <A>(what: string, request: Effect.Effect<A>, outcomeOf: (of: A) => string) =>
     awaiting(`an answer to ${what}`, asking(what, request, outcomeOf))
   const asking = Effect.fnUntraced(function* <A>(
@@ -72,7 +72,7 @@ export const makeLoad = Effect.fnUntraced(function* (
     }
   })
 
-  /** A mutation: noted, insisted on, noted again with what its answer names. */
+  /** A mutation: recorded, repeated until answered, and recorded again with the ids in its answer. */
   const mutate = Effect.fnUntraced(function* <A>(
     what: string,
     request: Effect.Effect<A>,
@@ -153,7 +153,7 @@ export const makeLoad = Effect.fnUntraced(function* (
     Effect.all([...fleet.map(rotating), ...agents.map(writing)], { concurrency: "unbounded", discard: true })
   )
 
-  /** What was acknowledged, by the kind of mutation: the ids that the answers named. */
+  /** The ids of acknowledged mutations, by kind. */
   const acknowledged = (acks = noted("ack")) => {
     const found = new Map<string, Array<string>>()
     for (const line of acks) {
@@ -165,7 +165,7 @@ export const makeLoad = Effect.fnUntraced(function* (
     return found
   }
 
-  /** Notes every sentence that the rows break, if at least these were acknowledged and at most these were meant by then. */
+  /** Records a violation where the rows lack an acknowledged mutation or hold one that was not sent by then. */
   const present = Effect.fnUntraced(function* (
     sql: SqlClient.SqlClient,
     acks = noted("ack"),
@@ -201,7 +201,7 @@ export const makeLoad = Effect.fnUntraced(function* (
       select body as what from memory_entry group by body having count(*) > 1
       union all select title from task group by title having count(*) > 1
       union all select summary from receipt group by summary having count(*) > 1`
-    for (const { what } of twice) violations.push(`${what} is there twice`)
+    for (const { what } of twice) violations.push(`${what} is stored twice`)
     const unknown = yield* sql<{
       readonly what: string
     }>`select body as what from memory_entry union all select title from task`
@@ -209,7 +209,7 @@ export const makeLoad = Effect.fnUntraced(function* (
     for (const { broken, found } of yield* violatedInvariants(sql)) violations.push(`not so: ${broken}: ${found}`)
   })
 
-  /** When everybody is done: `present`, and each Bridge holds its active token. */
+  /** At the end: everything acknowledged is present, and each Bridge holds its active token. */
   const settled = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
     yield* present(sql)
     const active = new Set(
@@ -230,11 +230,11 @@ export const makeLoad = Effect.fnUntraced(function* (
     exchanges,
     violations,
     acknowledgements: () => acknowledgements,
-    /** How many of each kind were acknowledged. */
+    /** How many mutations of each kind were acknowledged. */
     counts: () => Object.fromEntries([...acknowledged()].map(([kind, { length }]) => [`${kind}s`, length])),
     present: (...args: Parameters<typeof present>) => Effect.orDie(present(...args)),
     settled: (sql: SqlClient.SqlClient) => Effect.orDie(settled(sql)),
-    /** Runs until `work` is done, then lets everybody finish what they are at. */
+    /** Runs until `work` is done, then lets all clients finish their current request. */
     during: <A, E, R>(work: Effect.Effect<A, E, R>) =>
       Effect.gen(function* () {
         yield* Ref.set(stopping, false)
@@ -244,7 +244,7 @@ export const makeLoad = Effect.fnUntraced(function* (
         yield* Fiber.join(running)
         return result
       }),
-    /** How often each outcome came since then. */
+    /** How often each outcome has come since then. */
     outcomes: (since = 0) => {
       const counts: Record<string, number> = {}
       for (const { at, outcome } of exchanges) if (at >= since) counts[outcome] = (counts[outcome] ?? 0) + 1
@@ -257,6 +257,6 @@ type Ids = Effect.Effect<ReadonlyArray<{ readonly id: string }>, unknown>
 
 const httpOutcome = ({ code, status }: Answer) => (code === undefined ? `${status}` : `${status} ${code}`)
 
-/** A tool's failure is a result of its own; it counts as what the code is elsewhere. */
+/** A tool's failure is a result with HTTP status 200; it is counted like the status of its code. */
 const toolOutcome = ({ answer, code }: Called) =>
   code === undefined ? `${answer.status}` : `${code === "bridge_persistence_error" ? 503 : answer.status} ${code}`

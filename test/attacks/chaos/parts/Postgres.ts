@@ -1,6 +1,6 @@
 /**
- * A PostgreSQL of the script's own, as an operator runs one beside the service: every commit is synced, nobody brings it
- * back, and it can be treated badly. Servers reach it over a line (test/support/network/Relay.ts).
+ * A PostgreSQL of the script's own, as an operator runs one beside the service. It syncs every commit and is not restarted
+ * by anybody. Servers reach it through a relay (test/support/network/Relay.ts).
  */
 import { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer, Schedule } from "effect"
@@ -40,14 +40,14 @@ export const ownPostgres = Effect.fnUntraced(function* (folder: string) {
   const over = (line: { readonly port: number }) => settingsOver(line, username, database)
 
   return {
-    /** Past every line: for looking, and for locks. */
+    /** A direct connection, past every relay, for inspection and for locks. */
     sql,
     socket,
-    /** The settings of a server that reaches it over this line. */
+    /** The settings of a server that connects through this relay. */
     over,
-    /** `pg_ctl restart -m immediate`: nothing is finished, so it recovers from its WAL. */
+    /** `pg_ctl restart -m immediate`: PostgreSQL does not shut down cleanly and recovers from its WAL. */
     restart: Effect.andThen(stop("SIGQUIT"), start),
-    /** The pids of the sessions that servers hold. */
+    /** The process ids of the servers' sessions. */
     backends: sql<{ readonly pid: number }>`
       select pid
         from pg_stat_activity
@@ -56,12 +56,12 @@ export const ownPostgres = Effect.fnUntraced(function* (folder: string) {
       Effect.map((rows) => rows.map(({ pid }) => pid)),
       Effect.orDie
     ),
-    /** Until it takes statements again. */
+    /** Waits until it accepts statements again. */
     answering: Effect.ignore(sql`select 1`.pipe(Effect.retry(Schedule.spaced("10 millis"))))
   }
 })
 
-/** The settings of a server that reaches a database over a line. */
+/** The settings of a server that connects through a relay. */
 export const settingsOver = (
   line: { readonly port: number },
   username: string,

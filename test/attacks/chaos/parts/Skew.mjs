@@ -1,4 +1,4 @@
-// Loaded before a server (node --import): for that process it is CHAOS_SKEW_MS milliseconds later than it is.
+// Preloaded into a server with `node --import`: its clock is CHAOS_SKEW_MS milliseconds fast.
 const by = Number(process.env.CHAOS_SKEW_MS)
 const now = () => Reflect.apply(Real.now, Real, []) + by
 const Real = Date

@@ -1,6 +1,6 @@
 /**
- * Reads along what a client says to PostgreSQL, and tells when it has said something after which a change may be done:
- * COMMIT, or a statement that changes rows by itself. Prepared statements are known by the name they were given.
+ * Parses what a client sends to PostgreSQL and reports every message after which a change may be committed: COMMIT, or a
+ * statement that changes rows outside a transaction. Prepared statements are recognised by their names.
  */
 export const commits = () => {
   const statements = new Map<string, string>()
@@ -8,7 +8,7 @@ export const commits = () => {
   let started = false
   let inTransaction = false
 
-  /** The type of a message and its content; the first message of a connection has no type. */
+  /** The type and the content of a message; the first message of a connection has no type. */
   const next = (): readonly [type: string, content: Buffer] | undefined => {
     const at = started ? 1 : 0
     if (pending.length < at + 4) return undefined

@@ -1,8 +1,8 @@
 /**
- * Apple's service is away in every way it can be (503, GOAWAY after each answer, no answer at all) while tasks change and
- * people ask (reliability R22).
+ * APNs fails in every way it can (503, GOAWAY after each answer, no answer at all) while tasks change and clients call
+ * the API.
  *
- * The API answers as before, nothing is lost, and the outbox drains when it is over.
+ * The API answers as fast as before, no notification is lost, and the outbox drains when the outage is over.
  */
 import { Effect } from "effect"
 import { apnsSimulator, settingsFor } from "../../../support/phones/ApnsSimulator.ts"
@@ -12,7 +12,7 @@ import { makePerson } from "../../../support/agents/SignIn.ts"
 import { awaiting, beside, chaos, percentile, scratch, server, size, sliced } from "../harness.ts"
 
 const phones = 4
-/** How often each weather comes, and for how long. */
+/** How often each kind of failure comes, and for how long. */
 const [rounds, spell] = [size(3, 1), size(2500, 600)]
 
 const weathers = (["fair", "503", "goaway", "hang"] as const).slice(0, size(4, 3))
@@ -44,7 +44,7 @@ chaos(
         for (const token of tokens) simulator.faults.set(token, fault)
       })
 
-    // A pause lasts up to an hour, a delivery waits for its next attempt: for them the time is over at once.
+    // A pause lasts up to an hour and a delivery waits for its next attempt: both are made due at once.
     const later = Effect.all(
       [
         on.sql`
@@ -57,7 +57,7 @@ chaos(
     ).pipe(Effect.orDie)
 
     let changes = 0
-    /** A task that a person wants to hear of, and two questions. */
+    /** A task that notifies a person, and two reads. */
     const life = (times: Array<number>) =>
       Effect.gen(function* () {
         const timed = <A>(call: Effect.Effect<A>) =>
@@ -101,12 +101,12 @@ chaos(
     const delivered = states.find(({ state }) => state === "delivered")?.count ?? 0
     if (delivered !== changes * phones) violations.push(`${changes * phones} were due: ${JSON.stringify(states)}`)
     const shown = new Set(simulator.received.map(({ delivery_id }) => delivery_id)).size
-    if (shown < delivered) violations.push(`only ${shown} reached a phone`)
+    if (shown < delivered) violations.push(`only ${shown} notifications reached a phone`)
 
     const p = (share: number) =>
       Object.fromEntries(weathers.map((which) => [which, Math.round(percentile(millis[which], share) * 10) / 10]))
     const [p50, p99] = [p(0.5), p(0.99)]
-    // A tenth, and what the simulator's own handshakes take of the process that measures.
+    // A tenth, and the time that the simulator's TLS handshakes take from this process, which measures.
     for (const which of weathers) {
       if (!sliced && p99[which]! > p99["fair"]! * 1.1 + 50) violations.push(`p99 was ${p99[which]} ms in ${which}`)
     }

@@ -1,8 +1,8 @@
 /**
- * 2,000 tasks are blocked, three phones hear of each, and meanwhile the key of their push tokens is replaced as
- * docs/operations.md says: first the servers learn the new one, then every token is sealed anew, then the old one goes.
+ * 2,000 tasks become blocked and three phones are notified of each. Meanwhile the key of their push tokens is replaced in
+ * three steps: the servers learn the new key, every token is sealed again, the old key is removed.
  *
- * Each notification comes once; of a change that is rolled back none comes; no token is left under the old key.
+ * Each notification arrives once, a rolled-back change sends none, and no token stays under the old key.
  */
 import { Context, Effect } from "effect"
 import { randomBytes } from "node:crypto"
@@ -19,7 +19,7 @@ let blocked = 0
 const key = (id: string) => `${id}:${randomBytes(32).toString("base64")}`
 const use = (...keys: ReadonlyArray<string>) => (process.env["SERVICE_PUSH_TOKEN_KEYS"] = keys.join(","))
 
-/** In the environment as it is now. */
+/** Starts with the current environment. */
 const restart = ({ start, stop }: Server) => Effect.andThen(stop, start)
 
 chaos(
@@ -59,7 +59,7 @@ chaos(
     const block = Effect.fnUntraced(function* ({ id }: { readonly id: string }, n: number) {
       const change = { id, expected_version: 1, status: "blocked", blocked_kind: "decision" } as const
       const update = tasks.update(actor, change)
-      // Every tenth has its change undone once, after it was made.
+      // Every tenth change is rolled back once.
       if (n % 10 === 0) {
         yield* Effect.ignore(on.sql.withTransaction(Effect.andThen(update, Effect.fail("undone"))))
       }
@@ -73,7 +73,7 @@ chaos(
       yield* past(0.2)
       use(k2, k1)
       yield* restart(first)
-      // Under the new key, which the second server does not know yet: it pauses, and its restart goes on.
+      // Sealed under the new key, which the second server does not know yet: it pauses, and continues after its restart.
       yield* on.phones[0]!.register()
       yield* restart(second)
       const { unreadable } = yield* admin(folder, "rekey-push-tokens")
@@ -91,7 +91,7 @@ chaos(
     if (unreadable > 0) violations.push(`${unreadable} tokens could not be read`)
     const keys = yield* on.sql<{ readonly token_key_id: string }>`
       select distinct token_key_id from mobile_device`
-    if (keys.some(({ token_key_id }) => token_key_id !== "k2")) violations.push("a token is left under the old key")
+    if (keys.some(({ token_key_id }) => token_key_id !== "k2")) violations.push("a token is still under the old key")
     return { figures: { changes: blocked, notifications: came }, violations }
   }).pipe(Effect.orDie)
 )

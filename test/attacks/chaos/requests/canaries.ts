@@ -1,10 +1,10 @@
 /**
- * The whole story with marked secrets, at the finest log level and with everything that can go wrong; then every place is
- * searched for every secret in every form (reliability R12).
+ * Runs the whole story with marked secrets, at the finest log level and with every kind of failure, then searches every
+ * place for every secret in every form.
  *
- * What may hold a secret: `secrets.env` in the data folder (the two of the server), the files that a command was told to
- * write, the answer that hands a secret to its owner, the cookie and form of a browser, and the path of a request to
- * Apple (the push token). The memory of a running process is not searched: it has to know them.
+ * A secret may be in `secrets.env` in the data folder (the server's secrets), the files that a command was told to write,
+ * the answer that hands a secret to its owner, a browser's cookie and form, and the path of a request to Apple (the push
+ * token). The memory of a running process is not searched: it must hold them.
  */
 import { Context, Effect, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -38,7 +38,7 @@ import { admin, beside, chaos, freePort, scratch, server, size, until } from "..
 
 const found: Array<string> = []
 
-/** A collector that keeps what it is sent. */
+/** A collector that stores everything it receives. */
 const collector = Effect.acquireRelease(
   Effect.promise(async () => {
     const bodies: Array<Buffer> = []
@@ -83,9 +83,9 @@ chaos(
       commands: [],
       pages: []
     }
-    // What everybody may see, so that a place where it is not found was not looked at.
+    // A public mark that every place contains, so that an empty or unread place is noticed.
     const mark = `canary-${randomUUID()}`
-    // In a path a longer one would not be kept.
+    // A longer mark in a path would be cut.
     const short = mark.slice(0, 20)
 
     const beyond = yield* Effect.scoped(
@@ -100,7 +100,7 @@ chaos(
               if (place !== "") told[place]!.push(text)
             })
           )
-        /** A step that the story needs. */
+        /** A step that the story depends on. */
         const good = (answer: Effect.Effect<Answer>) =>
           Effect.tap(answer, ({ status, text }) => (status < 300 ? Effect.void : Effect.die(`${status} ${text}`)))
         const ask = (path: string, asked: Ask) => keep("", send(`${url}${path}`, asked))
@@ -142,7 +142,7 @@ chaos(
         yield* ask(`/bridge/v1/${token}?token=${credential}&mark=${mark}`, { method: "GET", headers: stray })
         yield* ask(`/${short}`, { method: "GET", headers: stray })
 
-        // An agent signs in, refreshes, comes back with what was used, and is revoked.
+        // An agent signs in, refreshes, reuses a refresh token, and is revoked.
         const client_id = yield* makeClient(on)
         const { challenge: code_challenge, verifier } = pkce()
         const browser = new Browser(url)
@@ -167,7 +167,7 @@ chaos(
           send(`${url}/register`, { body: { redirect_uris: [`https://x/${token}`], client_name: token } })
         )
 
-        // What an agent should never send, wherever it may put it.
+        // Secrets that an agent must never send, in every parameter.
         const { output } = yield* new Agent({
           url,
           token: projectToken,
@@ -196,7 +196,7 @@ chaos(
           yield* keep("", send(`${url}/mcp`, { bearer: `${leak}x`, body: {} }))
         }
 
-        // A phone, notified and signed out.
+        // A phone is notified and signs out.
         const app = yield* makeClient(on, { scopes: ["mobile:devices", "tasks:read"] })
         const onPhone = pkce()
         const phoneBrowser = new Browser(url)
@@ -228,7 +228,7 @@ chaos(
         yield* keep("answers of devices", phone.get(phone.token))
         yield* keep("answers of devices", phone.revoke(device_id))
 
-        // Statements that fail: no SQL, a deadlock, a row that breaks a rule, a session that is ended.
+        // Statements that fail: an SQL error, a deadlock, a constraint violation, a terminated session.
         const other = yield* Bridge.make(on, { project_id })
         const otherChallenge = yield* good(other.askChallenge(on))
         const broken = (how: string, table: string, during: Effect.Effect<unknown>) =>
@@ -326,7 +326,7 @@ chaos(
       })
     ).pipe(Effect.orDie)
 
-    // The server has ended and sent what it had to say; the database goes on for a look at its files.
+    // The server has ended and flushed its output; the database keeps running so that its files can be searched.
     const on = yield* beside(folder, { url: "http://127.0.0.1" }, settings)
     const rows = yield* Effect.provideContext(allRows, Context.make(SqlClient.SqlClient, on.sql)).pipe(Effect.orDie)
     yield* Effect.orDie(on.sql.unsafe("checkpoint").unprepared)
@@ -347,7 +347,7 @@ chaos(
       "log of PostgreSQL": fs.readFileSync(join(folder, "data", "postgres.log")),
       "log lines": utf8(beyond.said.join("\n")),
       OTLP: Buffer.concat(otlp.bodies),
-      // Who they are for is in the path of the request.
+      // The path of a request names the receiving phone.
       notifications: utf8(JSON.stringify(simulator.received.map((one) => ({ ...one, token: "" })))),
       backup: fs.readFileSync(join(folder, "backup")),
       metrics: beyond.metrics,
@@ -369,7 +369,7 @@ chaos(
     for (const [place, bytes] of Object.entries(places)) {
       if (!Buffer.from(bytes).includes(signs[place] ?? mark)) found.push(`${place} was not looked at`)
     }
-    // The form that a browser was shown is the place of that value.
+    // The form shown to the browser is the one place for the CSRF value.
     found.push(...search(places, secrets).filter((hit) => !/^csrf, .*, pages$/.test(hit)))
     const own = search({ file: fs.readFileSync(join(folder, "data", "secrets.env")) }, secrets)
     if (!own.some((hit) => hit.startsWith("SERVICE_BRIDGE_TOKEN_SECRET, raw"))) found.push("the search finds nothing")

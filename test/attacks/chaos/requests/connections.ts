@@ -1,8 +1,8 @@
 /**
- * 10,000 connections that say nothing, half a header, or a body byte by byte (reliability R7).
+ * Opens 10,000 connections that send nothing, half a header, or a body byte by byte.
  *
- * Meanwhile honest clients are answered, on kept and on new connections; what is dead is closed in 10 s; memory and open
- * files come back.
+ * Meanwhile honest clients are answered, on kept-alive and on new connections. Stalled connections are closed within 10 s,
+ * and memory and open files return to their level.
  */
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
@@ -14,10 +14,10 @@ import { fileLimit, openFiles, rssMib } from "../../../support/run/Proc.ts"
 import { rawLine } from "../../../support/network/RawLine.ts"
 import { beside, chaos, percentile, scratch, server, size } from "../harness.ts"
 
-/** Milliseconds; the slice shares its machine. */
+/** Milliseconds; the slice shares the machine with other tests. */
 const [slowest, longest] = [size(500, 30_000), size(10_500, 30_000)]
 
-/** Who sends no whole header is cut off sooner: the slice has no time for the others. */
+/** Connections without a complete header are cut off sooner; the slice has no time for the other kinds. */
 const kinds = ["silent", "half a header", "slow body", "slow chunks"].slice(0, size(4, 2)).join(",")
 
 const slowClients = (url: string, count: number, kinds: string) =>
@@ -46,7 +46,7 @@ chaos(
     const { pid, url } = yield* server(folder)
     const token: string = yield* (yield* Bridge.make(yield* beside(folder, { url })).pipe(Effect.orDie)).enroll({ url })
     const violations: Array<string> = []
-    // As many as both sides may open, with room for what else they have open.
+    // As many as both processes may open, with room for the files that they have open anyway.
     const limit = Math.min(fileLimit(process.pid), fileLimit(pid()))
     const many = Math.min(size(10_000, 300), limit - 500)
 
@@ -62,7 +62,7 @@ chaos(
         if (got?.[0]?.status !== 200) violations.push(`an honest client was answered ${got?.[0]?.status ?? "nothing"}`)
       })
     const kept = rawLine(url)
-    /** In turn on a kept and on a new connection, until it is interrupted. */
+    /** Alternates between a kept-alive and a new connection until it is interrupted. */
     const honest = Effect.forever(
       Effect.gen(function* () {
         yield* ask(kept)
@@ -96,7 +96,7 @@ chaos(
     }).pipe(Effect.scoped)
     const [slow, p99, requests] = yield* measured(Effect.raceFirst(attack, watching))
     if (opened !== many || slow.closed !== many) violations.push(`of ${many} connections ${slow.closed} were closed`)
-    if (slow.longest_ms > longest) violations.push(`a dead connection lived for ${slow.longest_ms} ms`)
+    if (slow.longest_ms > longest) violations.push(`a stalled connection stayed open for ${slow.longest_ms} ms`)
     if (p99 >= slowest) violations.push(`p99 of honest clients was ${p99} ms`)
     if (highest - rss >= 150) violations.push(`memory grew from ${rss} to ${highest} MiB`)
     if (open - files < many / 4) violations.push(`never more than ${open - files} of them were open at once`)

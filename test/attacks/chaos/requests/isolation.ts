@@ -1,4 +1,4 @@
-/** 5,000 operations with ids of other projects are answered like ids that nobody has, and change nothing (reliability R10). */
+/** 5,000 operations with ids of other projects are answered like unknown ids, and change nothing. */
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { isolation } from "../../../support/attacks/Isolation.ts"

@@ -1,7 +1,7 @@
 /**
- * 100,000 malformed requests over every route and every tool (reliability R8).
+ * Sends 100,000 malformed requests to every route and every tool.
  *
- * None is answered by a 5xx or by a failure of ours, each is answered or cut off in time, the memory stays flat, and
+ * None is answered with a 5xx or an internal failure, each is answered or cut off in time, memory stays flat, and
  * afterwards the service serves and refuses as before.
  */
 import { Effect } from "effect"
@@ -15,10 +15,10 @@ import { targets } from "../../../support/attacks/Targets.ts"
 import { beside, chaos, freePort, scratch, seed, server, size } from "../harness.ts"
 
 const count = size(100_000, 1500)
-// The server needs seconds to give up on them.
+// The server takes seconds to give up on an unfinished request.
 const never = size(300, 0)
 const connections = 32
-/** MiB between the half of them and the end. */
+/** MiB between the middle and the end of the run. */
 const growth = 64
 /** Milliseconds; the server's own deadline for a request is shorter. */
 const patience = size(15_000, 30_000)
@@ -44,7 +44,7 @@ chaos(
     const all = yield* Effect.orDie(targets(on, repository))
     const watched = { name: "GET /metrics", method: "GET", path: "/metrics", headers: {} }
 
-    // From here on it has nothing to say.
+    // From here on the server has nothing more to send.
     const quiet = said.length
 
     const violations: Array<string> = []
@@ -114,7 +114,7 @@ chaos(
     const cpu_us = Math.round(((cpuSeconds(pid()) - cpu) / sent) * 1e6)
 
     const after = rssMib(pid())
-    // Node takes what it likes to have first, and then no more.
+    // Node allocates what it needs at first, and no more later.
     const warm = rss[Math.floor(rss.length / 2)] ?? after
     if (after - warm > growth) violate(`memory grew from ${warm} to ${after} MiB`)
     for (const line of said.slice(quiet, quiet + 5)) violate(`logged: ${line}`)
@@ -144,8 +144,8 @@ chaos(
 )
 
 /**
- * How a failure of ours looks where the status does not say it. The SDK calls what is wrong with an `initialize` an
- * internal error, and names the fields in a list.
+ * What an internal failure looks like in an answer whose status does not show it. The SDK calls an invalid `initialize`
+ * an internal error and lists the fields.
  */
 const ours =
   /\\?"error\\?":(\{\\?"code\\?":)?\\?"(internal_error|server_error|bridge_persistence_error|temporarily_unavailable)|-32603,"message":"(?!\[)/

@@ -1,9 +1,8 @@
 /**
- * Bridges rotate, agents call tools and refresh their sign-ins at a moderate rate for half a minute
- * (reliability R17).
+ * Bridges rotate, agents call tools and refresh their sign-ins at a moderate rate for half a minute.
  *
- * What stays in memory and how many files are open does not grow, nothing is logged, and when all of it has ended and its
- * time is over, the sweeps leave nothing of it.
+ * Live memory and the number of open files do not grow, and nothing is logged. When everything has ended and expired, the
+ * sweeps delete all of its rows.
  */
 import { Context, Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -22,12 +21,12 @@ import { openFiles, rssMib } from "../../../support/run/Proc.ts"
 import { tokens } from "../../../support/bridges/Tokens.ts"
 import { beside, chaos, freePort, percentile, scratch, server, size, sliced } from "../harness.ts"
 
-/** Milliseconds: of the load, of them to warm up, and between two looks. */
+/** Milliseconds: the load, the part of it that warms up, and the interval between two measurements. */
 const [whole, warming, pause] = [size(32_000, 2500), size(10_000, 500), size(2000, 500)]
-/** Of each kind, each with a request every 100 ms at most. */
+/** How many of each kind; each sends a request every 100 ms at most. */
 const clients = 4
 const rest = "100 millis"
-/** Whose rows end by themselves. */
+/** The tables whose rows expire. */
 const swept = [
   "bridge_rotation",
   "enrollment_challenge",
@@ -53,7 +52,7 @@ chaos(
     const { sql } = on
     const heap = yield* heapOf(inspector)
     const violations: Array<string> = []
-    // The debugger announces itself once.
+    // The debugger prints one line at the start.
     yield* heap
     const quiet = said.length
 
@@ -135,9 +134,9 @@ chaos(
     const growth = (of: "live" | "rss") => Math.round(slope(looks.map((look) => [look.minute, look[of]])) * 100) / 100
     const [live, rss] = [growth("live"), growth("rss")]
     const files = looks.at(-1)!.files - looks[0]!.files
-    // Resident memory also moves with what the collector keeps for later: it is shown, what is alive is bounded.
-    // V8 lets go of code that does not run any more, some MiB a minute: a request that is kept shows, 1 KB of each does not.
-    if (!sliced && live >= 1) violations.push(`what is alive grows by ${live} MiB a minute`)
+    // Resident memory also depends on what the collector keeps for later, so it is reported; live memory is bounded. V8
+    // frees unused code, some MiB a minute: a request that is kept shows up, 1 KB of each does not.
+    if (!sliced && live >= 1) violations.push(`live memory grows by ${live} MiB a minute`)
     if (files > 10) violations.push(`${files} more files are open`)
     for (const line of said.slice(quiet, quiet + 3)) violations.push(`logged: ${line}`)
 
@@ -165,7 +164,7 @@ chaos(
       ...continuitySweeps,
       ...auditSweeps(Duration.days(400))
     ]
-    // Some rows go when those have gone that they belong to.
+    // Some rows can only go after the rows that refer to them.
     const sweep = sweepOnce(all).pipe(
       Effect.provideContext(
         Context.make(SqlClient.SqlClient, sql).pipe(Context.add(DatabaseClock, Context.get(on.services, DatabaseClock)))
@@ -174,7 +173,7 @@ chaos(
     yield* Effect.orDie(Effect.andThen(sweep, sweep))
     const after = yield* Effect.forEach(swept, count)
     for (const [index, table] of swept.entries()) {
-      if (after[index]! > 0) violations.push(`${after[index]} of ${before[index]} rows of ${table} stay for ever`)
+      if (after[index]! > 0) violations.push(`${after[index]} of ${before[index]} rows of ${table} are never deleted`)
     }
 
     return {

@@ -1,9 +1,9 @@
 /**
- * Whether the time of a refusal tells more than its words: unknown, revoked, expired and somebody else's credentials at
- * every door, in random order on one connection (reliability R13).
+ * Whether the time of a refusal tells more than its text: unknown, revoked, expired and foreign credentials at every
+ * endpoint, in random order on one connection.
  *
- * Where the protocol gives the states codes of their own (Bridge tokens, bootstrap credentials) time tells nothing new: it
- * is measured, and bounds nothing. Where they are one answer, a difference above 5 % with |t| above 10 is a leak.
+ * Where the protocol gives these states codes of their own (Bridge tokens, bootstrap credentials), time tells nothing new:
+ * it is measured and not bounded. Where they share one answer, a difference above 5 % with |t| above 10 is a leak.
  */
 import { Context, Duration, Effect, Option, Redacted } from "effect"
 import { ProjectTokens } from "../../../../src/signin/access/ProjectTokens.ts"
@@ -24,7 +24,7 @@ import { tokens } from "../../../support/bridges/Tokens.ts"
 import { compare, differ } from "../../../support/attacks/Welch.ts"
 import { beside, chaos, draw, scratch, server, size, sliced } from "../harness.ts"
 
-/** Rounds at each door; at full size as many as its seconds allow. */
+/** Rounds at each endpoint; at full size as many as fit its share of the time. */
 const [most, seconds] = [size(1500, 20), size(7, 60)]
 let measured = 0
 
@@ -109,7 +109,7 @@ chaos(
 
     const { client_id, ...refreshTokens } = refresh
     const { body: challengeBody, ...credentials } = bootstrap
-    /** By door: the request of each state, and whether all states are one answer. */
+    /** By endpoint: the request for each state, and whether all states get one answer. */
     const doors: Record<string, readonly [Readonly<Record<string, Buffer>>, boolean]> = {
       "access token": [states(mcp, (token) => bytes("POST", "/mcp", { ...json, ...bearer(token) }, list)), true],
       "project token": [states(project, (token) => bytes("POST", "/mcp", { ...json, ...bearer(token) }, list)), true],
@@ -151,7 +151,7 @@ chaos(
       const answers = new Set<string>()
       const until = performance.now() + seconds * 1000
       for (let round = 0; round < most && performance.now() < until; round++) {
-        // Wrong tokens are counted, and a request ends when there were too many.
+        // Wrong tokens are counted, and a request ends after too many.
         if (door.endsWith("page")) yield* Effect.orDie(sql`update oauth_request set wrong_tokens = 0`)
         for (const name of names.toSorted(() => draw() - 0.5)) {
           const from = performance.now()
@@ -171,14 +171,14 @@ chaos(
         const compared = compare(micros["unknown"]!, micros[name]!)
         figures[`${door}, ${name}`] =
           `${Math.round(compared.delta)} us, ${(compared.share * 100).toFixed(1)} %, t ${compared.t.toFixed(1)}`
-        if (!sliced && same && differ(compared)) violations.push(`${door}: ${name} is told by its time`)
+        if (!sliced && same && differ(compared)) violations.push(`${door}: the time tells ${name}`)
       }
-      // A leak of a fifth has to show, or the measurement was too coarse to say anything.
+      // A leak of a fifth must be detected; otherwise the measurement was too coarse to prove anything.
       const planted = compare(
         micros["unknown"]!,
         micros["unknown"]!.map((value) => value * 1.2)
       )
-      if (!sliced && same && !differ(planted)) violations.push(`${door}: a planted leak was not seen`)
+      if (!sliced && same && !differ(planted)) violations.push(`${door}: a planted leak was not detected`)
     }
     line.close()
     return { figures: { measured, ...figures }, violations }
