@@ -1,8 +1,8 @@
-/** The dashboard and the alerting rules ask only for what docs/operations.md explains; test/operator/metrics.test.ts sees it served. */
+/** The dashboard and the alerting rules ask only for metrics that docs/reference.md explains; test/operator/metrics.test.ts checks that they are served. */
 import { assert, describe, it } from "@effect/vitest"
 import { read, rows, sections } from "../support/run/Markdown.ts"
 
-const explained = rows(sections(read("docs/operations.md"), 2).get("Metrics")!) as ReadonlyArray<
+const explained = rows(sections(read("docs/reference.md"), 2).get("Metrics")!) as ReadonlyArray<
   Record<"Metric" | "Kind" | "Labels", string>
 >
 const dashboard = JSON.parse(read("deploy/monitoring/dashboard.json"))

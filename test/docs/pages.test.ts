@@ -1,4 +1,4 @@
-/** What holds for every page: the paths it names exist, and its links lead somewhere. */
+/** On every page, the paths it names and the files it links to exist. */
 import { assert, describe, it } from "@effect/vitest"
 import { existsSync, readdirSync } from "node:fs"
 import { dirname, join } from "node:path"
@@ -12,7 +12,7 @@ const pages = ["README.md", "SECURITY.md", ...markdown.map((name) => `docs/${nam
 }))
 
 describe("every page", () => {
-  it.each(pages)("$page names paths that exist, in this repository only", ({ page, text }) => {
+  it.each(pages)("$page names only paths that exist in this repository", ({ page, text }) => {
     const named = [...text.matchAll(/`((?:src|test|cli|scripts|migrations|docs|deploy)\/[\w./-]*)`/g)].map(
       ([, path]) => path!
     )
@@ -27,13 +27,19 @@ describe("every page", () => {
 describe("docs/decisions.md", () => {
   const decisions = [...sections(read("docs/decisions.md"), 3)].map(([decision, text]) => ({ decision, text }))
 
-  it.each(decisions)("says what would change: $decision", ({ text }) => {
-    assert.match(text, /^Would change it: .+\.$/m)
+  it.each(decisions)("gives its reason, and at most one trigger for changing it: $decision", ({ text }) => {
+    const [reason = "", ...triggers] = text.trim().split(/^(?=Would change it)/m)
+    assert.match(reason.trim(), /\S\.$/)
+    assert.isAtMost(triggers.length, 1)
+    for (const trigger of triggers) {
+      assert.match(trigger.trim(), /^Would change it: \S.+\.$/)
+      assert.notInclude(trigger, "nothing known")
+    }
   })
 })
 
 describe("docs/architecture.md", () => {
-  it("shows who may use whom, as the linter does", () => {
+  it("shows the same allowed imports as the linter", () => {
     const rules = [...read("scripts/layers.mjs").matchAll(/^ {2}(\w+): \[(.*)\],?$/gm)].filter(([, domain]) =>
       existsSync(join(packageRoot, "src", domain!))
     )

@@ -81,8 +81,8 @@ describe("docs/protocol.md", () => {
     }
   })
 
-  it("has the lifetimes of docs/operations.md", () => {
-    const defaults = new Map(rows(read("docs/operations.md")).map(({ Default, Name }) => [Name, Default]))
+  it("has the lifetimes of docs/reference.md", () => {
+    const defaults = new Map(rows(read("docs/reference.md")).map(({ Default, Name }) => [Name, Default]))
     const documented = rows(sections(text, 2).get("Lifetimes")!).filter(({ Setting }) =>
       Setting!.startsWith("SERVICE_")
     )

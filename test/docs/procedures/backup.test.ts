@@ -1,4 +1,4 @@
-/** "Backup and restore" of docs/operations.md: what was revoked stays revoked, what was under way goes on. */
+/** "Backup and restore" of docs/run.md: what was revoked stays revoked, and what was pending continues. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -32,7 +32,7 @@ layer(Service.layer, { excludeTestServices: true })("after a restore into an emp
     "everything is as it was at the backup: what was revoked is, what was under way goes on",
     () =>
       Effect.gen(function* () {
-        const { backup, restore } = procedure("Backup and restore", "backup", "restore")
+        const { backup, restore } = procedure("run", "Backup and restore", "backup", "restore")
         const on = yield* Service
         const { services } = on
         const { started, type } = yield* operator()

@@ -1,31 +1,23 @@
-/** "When something goes wrong" of docs/operations.md: every alert has its line, and every emergency its commands. */
-import { assert, it, layer } from "@effect/vitest"
+/** The commands under "Stop it" of docs/emergencies.md stop what they name, and nothing else. */
+import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { makeToken, refresh, signIn } from "../../support/agents/Agent.ts"
 import { Bridge } from "../../support/bridges/Bridge.ts"
-import { read, rows, sections } from "../../support/run/Markdown.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { operator, patience, procedure } from "../../support/service/Procedure.ts"
 import { Service } from "../../support/service/Service.ts"
 import { tokens } from "../../support/bridges/Tokens.ts"
 
-const part = "When something goes wrong"
 const { everything, forGood, oneAgent, oneBridge, oneProject } = procedure(
-  part,
+  "emergencies",
+  "Stop it",
   "oneBridge",
   "oneAgent",
   "oneProject",
   "everything",
   "forGood"
 )
-
-it("every alert has a line that says what to do", () => {
-  const named = [...read("deploy/monitoring/alerts.yaml").matchAll(/- alert: (\w+)/g)].map(([, name]) => name)
-  const explained = rows(sections(read("docs/operations.md"), 2).get(part)!).flatMap(({ Alert }) => Alert ?? [])
-  assert.isNotEmpty(named)
-  assert.deepStrictEqual(explained.toSorted(), named.toSorted())
-})
 
 /** A project with one Bridge or more, a credential that was not used, and an agent; and the ways to see whether they still may. */
 const project = Effect.fnUntraced(function* (others = 1) {

@@ -1,4 +1,4 @@
-/** "Move to another PostgreSQL" of docs/operations.md: from the embedded database to one of the operator's own. */
+/** "Move to another PostgreSQL" of docs/run.md: from the embedded database to the operator's own. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
@@ -46,7 +46,7 @@ layer(TestDatabase.emptySql, { excludeTestServices: true })("moving from the emb
     "takes everything along, secrets included: a rotation goes on, and who was revoked is",
     () =>
       Effect.gen(function* () {
-        const { pack, unpack } = procedure("Move to another PostgreSQL", "pack", "unpack")
+        const { pack, unpack } = procedure("run", "Move to another PostgreSQL", "pack", "unpack")
         const folder = yield* checkout()
         const type = typing(folder, { NEW_DATABASE: yield* databaseUrl })
         const before = yield* embedded(folder)

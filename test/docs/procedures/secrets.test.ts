@@ -1,4 +1,4 @@
-/** "Replace a secret" and "Replace the key of push tokens" of docs/operations.md: nobody is logged out. */
+/** "Replace a secret" and "Replace the key of push tokens" of docs/run.md: nobody is logged out. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -18,7 +18,7 @@ layer(Service.layer, { excludeTestServices: true })("while a secret is replaced"
     "every retry in flight is answered, afterwards 503, and no token, rotation, sign-in or phone is lost",
     () =>
       Effect.gen(function* () {
-        const { forget, rekey, renew } = procedure("Replace a secret", "renew", "rekey", "forget")
+        const { forget, rekey, renew } = procedure("run", "Replace a secret", "renew", "rekey", "forget")
         const { file, present, started, type } = yield* operator()
         const before = yield* started
         const bridge = yield* Bridge.make(before)
@@ -89,6 +89,7 @@ layer(Service.layer, { excludeTestServices: true })("while a secret is replaced"
     () =>
       Effect.gen(function* () {
         const { add, forget, promote, rekey } = procedure(
+          "run",
           "Replace the key of push tokens",
           "add",
           "promote",

@@ -1,4 +1,4 @@
-/** "Upgrade" of docs/operations.md: old and new side by side on one database, and the way back. */
+/** "Upgrade" of docs/run.md: old and new release side by side on one database, and the way back. */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
@@ -31,7 +31,7 @@ layer(Service.layer, { excludeTestServices: true })("an upgrade", (it) => {
     "stops nobody: the old release serves on the new schema, beside the new one, and again after it",
     () =>
       Effect.gen(function* () {
-        const { backup, look, migrate } = procedure("Upgrade", "backup", "migrate", "look")
+        const { backup, look, migrate } = procedure("run", "Upgrade", "backup", "migrate", "look")
         const sql = yield* SqlClient.SqlClient
         const old = yield* Service
         const env = { ...environment, DATABASE_URL: yield* databaseUrl }

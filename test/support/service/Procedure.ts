@@ -1,4 +1,4 @@
-/** A procedure of docs/operations.md, typed by its operator: its very lines, on the database of the test. */
+/** Runs a procedure of docs/run.md or docs/emergencies.md exactly as it is printed there, on the test's database. */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
@@ -12,12 +12,13 @@ import { TestDatabase } from "../run/TestDatabase.ts"
 /** A command is a second of work, and a procedure has several; a machine with more to do takes that many times as long. */
 export const patience = 90_000
 
-/** The blocks of commands under a heading, in their order: as many as the test types. */
+/** The `sh` blocks under a heading of a page, by the names the test gives them, in order; it must name all of them. */
 export const procedure = <const Names extends ReadonlyArray<string>>(
+  page: "run" | "emergencies",
   heading: string,
   ...names: Names
 ): { readonly [Name in Names[number]]: string } => {
-  const found = blocksUnder(read("docs/operations.md"), heading, "sh")
+  const found = blocksUnder(read(`docs/${page}.md`), heading, "sh")
   assert.lengthOf(found, names.length, heading)
   return Object.fromEntries(names.map((name, index) => [name, found[index]!])) as never
 }

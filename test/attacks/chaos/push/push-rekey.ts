@@ -1,6 +1,6 @@
 /**
  * 2,000 tasks are blocked, three phones hear of each, and meanwhile the key of their push tokens is replaced as
- * docs/operations.md says: first the servers learn the new one, then every token is sealed anew, then the old one goes.
+ * docs/run.md says: first the servers learn the new one, then every token is sealed anew, then the old one goes.
  *
  * Each notification comes once; of a change that is rolled back none comes; no token is left under the old key.
  */
