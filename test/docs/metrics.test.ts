@@ -16,7 +16,7 @@ const asked: ReadonlyArray<{ expression: string }> = [
 const named = (expression: string) => [...expression.matchAll(/\bservice_\w+/g)].map(([name]) => name)
 
 describe("the dashboard and the alerts", () => {
-  it.each(asked)("ask for what there is: $expression", ({ expression }) => {
+  it.each(asked)("query only metrics and labels that exist: $expression", ({ expression }) => {
     const names = named(expression)
     assert.isNotEmpty(names)
     for (const name of names) {
@@ -33,7 +33,7 @@ describe("the dashboard and the alerts", () => {
     assert.includeMembers([...known, "le"], labels)
   })
 
-  it("show every metric somewhere", () => {
+  it("use every metric", () => {
     const shown = asked.flatMap(({ expression }) => named(expression)).map((name) => name.replace(/_bucket$/, ""))
     assert.includeMembers(
       shown,
@@ -41,7 +41,7 @@ describe("the dashboard and the alerts", () => {
     )
   })
 
-  it("are rules with a name, a severity and a summary", () => {
+  it("have a name, a severity and a summary in every rule", () => {
     const count = (pattern: RegExp) => [...rules.matchAll(pattern)].length
     const alerts = count(/^ {6}- alert: \w+$/gm)
     assert.isAbove(alerts, 5)

@@ -19,7 +19,7 @@ const { everything, forGood, oneAgent, oneBridge, oneProject } = procedure(
   "forGood"
 )
 
-/** A project with one Bridge or more, a credential that was not used, and an agent; and the ways to see whether they still may. */
+/** A project with Bridges, an unused credential and an agent, and probes that tell whether each still has access. */
 const project = Effect.fnUntraced(function* (others = 1) {
   const on = yield* Service
   const one = yield* Bridge.make(on)
@@ -40,7 +40,7 @@ const project = Effect.fnUntraced(function* (others = 1) {
 
 layer(Service.layer, { excludeTestServices: true })("in an emergency", (it) => {
   it.effect(
-    "one Bridge ends, and no other",
+    "one Bridge is revoked, and no other",
     () =>
       Effect.gen(function* () {
         const { agent, bridge_id, bridges, project_id } = yield* project()
@@ -53,7 +53,7 @@ layer(Service.layer, { excludeTestServices: true })("in an emergency", (it) => {
   )
 
   it.effect(
-    "one sign-in ends, and then the project token with all that it gave",
+    "one sign-in ends, and then the project token with every grant it gave",
     () =>
       Effect.gen(function* () {
         const on = yield* Service
@@ -76,7 +76,7 @@ layer(Service.layer, { excludeTestServices: true })("in an emergency", (it) => {
   )
 
   it.effect(
-    "one project stops until it is enabled, and no other",
+    "one project stops until it is enabled again, and no other",
     () =>
       Effect.gen(function* () {
         const [mine, theirs] = [yield* project(), yield* project()]
@@ -95,7 +95,7 @@ layer(Service.layer, { excludeTestServices: true })("in an emergency", (it) => {
   )
 
   it.effect(
-    "everything of one project ends for good, the project itself kept",
+    "everything in one project ends for good, and the project itself stays",
     () =>
       Effect.gen(function* () {
         const { services } = yield* Service
@@ -116,7 +116,7 @@ layer(Service.layer, { excludeTestServices: true })("in an emergency", (it) => {
 
 layer(Service.layer, { excludeTestServices: true })("in the worst emergency", (it) => {
   it.effect(
-    "everything stops",
+    "all projects stop",
     () =>
       Effect.gen(function* () {
         const all = [yield* project(), yield* project()]

@@ -15,7 +15,7 @@ import { successorOf, tokens } from "../../support/bridges/Tokens.ts"
 
 layer(Service.layer, { excludeTestServices: true })("while a secret is replaced", (it) => {
   it.effect(
-    "every retry in flight is answered, afterwards 503, and no token, rotation, sign-in or phone is lost",
+    "retries get their answers until the old secret is removed, then 503, and no token, rotation, sign-in or phone is lost",
     () =>
       Effect.gen(function* () {
         const { forget, rekey, renew } = procedure("run", "Replace a secret", "renew", "rekey", "forget")
@@ -85,7 +85,7 @@ layer(Service.layer, { excludeTestServices: true })("while a secret is replaced"
   )
 
   it.effect(
-    "of push tokens, every replica opens the new one before one of them seals with it",
+    "every replica can open the new key of push tokens before one seals with it",
     () =>
       Effect.gen(function* () {
         const { add, forget, promote, rekey } = procedure(
@@ -115,7 +115,7 @@ layer(Service.layer, { excludeTestServices: true })("while a secret is replaced"
         const cautious = yield* started
         yield* type(promote)
         assert.deepStrictEqual(ids(), ["k2", "k1"])
-        // One replica seals with the new key already, the other opens it.
+        // One replica already seals with the new key, and the other opens it.
         const second = yield* started
         const late = makePhone(second, person)
         const registered = yield* late.register()
