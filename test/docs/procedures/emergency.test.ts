@@ -20,23 +20,27 @@ const { everything, forGood, oneAgent, oneBridge, oneProject } = procedure(
 )
 
 /** A project with Bridges, an unused credential and an agent, and probes that tell whether each still has access. */
-const project = Effect.fnUntraced(function* (others = 1) {
-  const on = yield* Service
-  const one = yield* Bridge.make(on)
-  const { project_id } = one
-  const held = [yield* one.enroll(on)]
-  for (let i = 0; i < others; i++) held.push(yield* (yield* Bridge.make(on, { project_id })).enroll(on))
-  const waiting = yield* Bridge.make(on, { project_id })
-  const agent = yield* Agent.make(on, { project_id })
-  const said = (answer: { readonly status: number; readonly code: string | undefined }) => answer.code ?? answer.status
+const project = Effect.fnUntraced(function* (otherBridges = 1) {
+  const service = yield* Service
+  const bridge = yield* Bridge.make(service)
+  const { project_id } = bridge
+  const bridgeTokens = [yield* bridge.enroll(service)]
+  for (let i = 0; i < otherBridges; i++) {
+    bridgeTokens.push(yield* (yield* Bridge.make(service, { project_id })).enroll(service))
+  }
+  const unused = yield* Bridge.make(service, { project_id })
+  const agent = yield* Agent.make(service, { project_id })
   return {
     project_id,
-    bridge_id: one.bridge_id,
-    bridges: Effect.forEach(held, (token) => Effect.map(tokens(on).self(token), said)),
-    credential: Effect.map(waiting.askChallenge(on, { key: "late" }), said),
-    agent: Effect.map(agent.call("server_identity"), ({ answer }) => said(answer))
+    bridge_id: bridge.bridge_id,
+    bridges: Effect.forEach(bridgeTokens, (token) => Effect.map(tokens(service).self(token), codeOrStatus)),
+    credential: Effect.map(unused.askChallenge(service, { key: "late" }), codeOrStatus),
+    agent: Effect.map(agent.call("server_identity"), ({ answer }) => codeOrStatus(answer))
   }
 })
+
+const codeOrStatus = ({ code, status }: { readonly status: number; readonly code: string | undefined }) =>
+  code ?? status
 
 layer(Service.layer, { excludeTestServices: true })("in an emergency", (it) => {
   it.effect(
@@ -56,17 +60,17 @@ layer(Service.layer, { excludeTestServices: true })("in an emergency", (it) => {
     "one sign-in ends, and then the project token with every grant it gave",
     () =>
       Effect.gen(function* () {
-        const on = yield* Service
+        const service = yield* Service
         const { type } = yield* operator()
-        const { project_id, token, token_id } = yield* makeToken(on)
-        const [first, second] = [yield* signIn(on, { token }), yield* signIn(on, { token })]
+        const { project_id, token, token_id } = yield* makeToken(service)
+        const [first, second] = [yield* signIn(service, { token }), yield* signIn(service, { token })]
         const listed = yield* type(`npx service-admin list-oauth-grants --project ${project_id} --json`)
         const { grant_id } = JSON.parse(listed).items.find(
           ({ client_id }: { readonly client_id: string }) => client_id === first.client_id
         )
         const [endGrant, endToken] = oneAgent.trim().split("\n") as [string, string]
         const status = ({ client_id, refresh_token }: typeof first) =>
-          Effect.map(refresh(on, { client_id, refresh_token }), ({ body, status }) => body.error ?? status)
+          Effect.map(refresh(service, { client_id, refresh_token }), ({ body, status }) => body.error ?? status)
         yield* type(endGrant, { GRANT: grant_id })
         assert.deepStrictEqual([yield* status(first), yield* status(second)], ["invalid_grant", 200])
         yield* type(endToken, { TOKEN_ID: token_id })
