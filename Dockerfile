@@ -1,4 +1,4 @@
-# The bundled server and operator's command, without npm and without sources. See "Install" in docs/operations.md.
+# The bundled server and operator's command, without npm and without sources. See "Install" in docs/run.md.
 #   docker build --build-arg BUILD_COMMIT=$(git rev-parse HEAD) -t bridge-service .
 
 FROM node:24-bookworm-slim AS build

@@ -43,32 +43,33 @@ for (const name of asked.length > 0 ? asked : names) {
 
 const introduction = `# Benchmarks
 
-Each table is one run of \`bench/<name>.ts\`: the service as it starts with \`npm start\`, its managed PostgreSQL with fsync on,
-16 clients on keep-alive connections, rate limits off. The load comes from a process of its own on the same machine, so
-rates are floors, not capacities.
+Each table is one run of \`bench/<name>.ts\`: the service as started by \`npm start\`, its embedded PostgreSQL with fsync on,
+16 clients on keep-alive connections, rate limits off. A separate process on the same machine generates the load, so the
+rates are lower bounds, not capacities.
 
-What compares is the ratio: the service's number to that of the peer in the row, measured in turns in the same run; the
-median round, and in brackets the lowest and the highest. Other numbers are medians too. Rates depend on what else the
-machine does, and a busy machine gives the ten processes of PostgreSQL more turns than the one of the service; CPU time
-per operation depends on it least.
+Compare the ratios: the service's number divided by that of the peer in the row, measured alternately in the same run;
+the median round, with the lowest and the highest in brackets. Other numbers are medians too. Rates depend on the
+machine's other load: a busy machine gives PostgreSQL's ten processes more CPU time than the service's one process. CPU
+time per operation depends on it least.
 
-What is missed, and why:
+The aims that were missed or only just met, and why:
 
-- **The lookup, 1.5 of node:http and \`pg\`.** A router of Effect with its own driver and the same row decoded is 1.3 to
-  1.4 of it, before anything of ours. The rest is the checked contract (HttpApi), the request id, the limits, the deadline
-  and what is counted.
-- **Rotation, half of pgbench.** pgbench does two statements and nothing else; two requests with their parsing, deriving
-  and answering leave 0.4 on two cores that PostgreSQL and the load share.
+- **The lookup, 1.5 of node:http and \`pg\`.** An Effect router with its own driver, decoding the same row, already costs
+  1.3 to 1.4. The rest is the checked contract (HttpApi), the request id, the limits, the deadline and the metrics.
+- **Rotation, half of pgbench.** pgbench runs only the two statements. Our two requests also parse, derive and answer,
+  which leaves 0.4 on two cores shared with PostgreSQL and the load.
 - **Enrollment, three times pebble.** pebble keeps everything in memory and does three times what pgbench does here with the
-  statements alone and fsync on: no server that keeps what it acknowledged can meet it.
-- **Refresh grants, as cheap as oidc-provider in memory.** It asks no database. One lookup of ours costs as much as its whole
-  refresh; a refresh is a statement that ends one token, writes two and an audit row.
-- **tools/call, 1.7 of an SDK server that does nothing.** Less its SQL, memory_get is at 2: access, limits, arguments and results
-  checked against their schemas, what is counted.
-- **memory_search at 100,000 entries, under 10 ms.** The median is 11, of which 10 are PostgreSQL's, scoring 18,000 postings.
-- **\`service-admin --help\`, under 100 ms.** 115, of which Node takes 25 to start at all and most of the rest loads
-  Effect. A compile cache would meet it; in a shared folder it would let others plant code for a command that root runs.
-- **Two replicas, 1.7 of one.** Four processes and two cores: docs/scaling.md says how it is measured all the same.`
+  statements alone and fsync on: no server that persists what it acknowledges can meet this aim.
+- **Refresh grants, as cheap as oidc-provider in memory.** oidc-provider uses no database. One of our lookups costs as much
+  as its whole refresh; our refresh is a statement that ends one token, and writes two tokens and an audit row.
+- **tools/call, 1.7 of an SDK server that does nothing.** Without its SQL, memory_get is at 1.9: it checks access, limits,
+  arguments and results against their schemas, and counts metrics.
+- **memory_search at 100,000 entries, under 10 ms.** Close to the limit: 9.8 in this run, 10.4 in an earlier one, nearly all
+  of it in PostgreSQL, which scores 18,000 postings.
+- **\`service-admin --help\`, under 100 ms.** 116, of which Node needs 25 to start at all, and loading Effect most of the
+  rest. A compile cache would meet the aim, but in a shared folder it would let others plant code for a command that root
+  runs.
+- **Two replicas, 1.7 of one.** Four processes on two cores: docs/scaling.md explains how it is measured all the same.`
 
 writeFileSync(file, `${[introduction, ...names.flatMap((name) => sections.get(name) ?? [])].join("\n\n")}\n`)
 process.exitCode = failed ? 1 : 0

@@ -1,19 +1,19 @@
-/** The simulation behind docs/scaling.md agrees with what is known of queues. */
+/** The simulation behind docs/scaling.md agrees with queueing theory. */
 import { assert, describe, it } from "@effect/vitest"
 import { costOf, loadOf, simulate } from "../../bench/capacity.ts"
 import { read } from "../support/run/Markdown.ts"
 
-/** Requests that cost a replica one millisecond and the database next to nothing. */
+/** Requests that cost a replica one millisecond and the database almost nothing. */
 const one = (per_second: number) => [{ name: "one", per_second, replica: 1000, database: 0.001 }]
 
 describe("the simulation of replicas", () => {
-  it("gives the same seed the same numbers, and another seed others", () => {
+  it("gives the same numbers for the same seed, and different ones for another", () => {
     const run = (seed: number) => simulate(one(500), { replicas: 1, cores: 1 }, { seed })
     assert.deepStrictEqual(run(7), run(7))
     assert.notDeepEqual(run(7), run(8))
   })
 
-  it("finds the times of a single queue (M/M/1): exponential around 1 / (what it can - what it gets)", () => {
+  it("reproduces the response times of an M/M/1 queue: exponential with mean 1 / (service rate - arrival rate)", () => {
     for (const per_second of [300, 500, 800]) {
       const { p50_ms, p99_ms, replica_busy } = simulate(one(per_second), { replicas: 1, cores: 1 })
       const mean = 1000 / (1000 - per_second)
@@ -23,7 +23,7 @@ describe("the simulation of replicas", () => {
     }
   })
 
-  it("halves what a replica does when there are two, and not what the database does", () => {
+  it("halves the load of a replica when there are two, and not the load of the database", () => {
     const load = [{ name: "one", per_second: 400, replica: 1000, database: 500 }]
     const [alone, two] = [1, 2].map((replicas) => simulate(load, { replicas, cores: 2 }))
     assert.closeTo(two!.replica_busy, alone!.replica_busy / 2, 1e-9)

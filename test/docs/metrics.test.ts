@@ -1,8 +1,8 @@
-/** The dashboard and the alerting rules ask only for what docs/operations.md explains; test/operator/metrics.test.ts sees it served. */
+/** The dashboard and the alerting rules ask only for metrics that docs/reference.md explains; test/operator/metrics.test.ts checks that they are served. */
 import { assert, describe, it } from "@effect/vitest"
 import { read, rows, sections } from "../support/run/Markdown.ts"
 
-const explained = rows(sections(read("docs/operations.md"), 2).get("Metrics")!) as ReadonlyArray<
+const explained = rows(sections(read("docs/reference.md"), 2).get("Metrics")!) as ReadonlyArray<
   Record<"Metric" | "Kind" | "Labels", string>
 >
 const dashboard = JSON.parse(read("deploy/monitoring/dashboard.json"))
@@ -16,7 +16,7 @@ const asked: ReadonlyArray<{ expression: string }> = [
 const named = (expression: string) => [...expression.matchAll(/\bservice_\w+/g)].map(([name]) => name)
 
 describe("the dashboard and the alerts", () => {
-  it.each(asked)("ask for what there is: $expression", ({ expression }) => {
+  it.each(asked)("query only metrics and labels that exist: $expression", ({ expression }) => {
     const names = named(expression)
     assert.isNotEmpty(names)
     for (const name of names) {
@@ -33,7 +33,7 @@ describe("the dashboard and the alerts", () => {
     assert.includeMembers([...known, "le"], labels)
   })
 
-  it("show every metric somewhere", () => {
+  it("use every metric", () => {
     const shown = asked.flatMap(({ expression }) => named(expression)).map((name) => name.replace(/_bucket$/, ""))
     assert.includeMembers(
       shown,
@@ -41,7 +41,7 @@ describe("the dashboard and the alerts", () => {
     )
   })
 
-  it("are rules with a name, a severity and a summary", () => {
+  it("have a name, a severity and a summary in every rule", () => {
     const count = (pattern: RegExp) => [...rules.matchAll(pattern)].length
     const alerts = count(/^ {6}- alert: \w+$/gm)
     assert.isAbove(alerts, 5)

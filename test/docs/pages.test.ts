@@ -1,9 +1,9 @@
-/** What holds for every page: the paths it names exist, and its links lead somewhere. */
+/** On every page, the paths it names and the files it links to exist. */
 import { assert, describe, it } from "@effect/vitest"
 import { existsSync, readdirSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { packageRoot } from "../../src/platform/settings/Package.ts"
-import { read, rows, sections } from "../support/run/Markdown.ts"
+import { read, sections } from "../support/run/Markdown.ts"
 
 const markdown = readdirSync(join(packageRoot, "docs")).filter((name) => name.endsWith(".md"))
 const pages = ["README.md", "SECURITY.md", ...markdown.map((name) => `docs/${name}`)].map((page) => ({
@@ -12,7 +12,7 @@ const pages = ["README.md", "SECURITY.md", ...markdown.map((name) => `docs/${nam
 }))
 
 describe("every page", () => {
-  it.each(pages)("$page names paths that exist, in this repository only", ({ page, text }) => {
+  it.each(pages)("$page names only paths that exist in this repository", ({ page, text }) => {
     const named = [...text.matchAll(/`((?:src|test|cli|scripts|migrations|docs|deploy)\/[\w./-]*)`/g)].map(
       ([, path]) => path!
     )
@@ -27,20 +27,13 @@ describe("every page", () => {
 describe("docs/decisions.md", () => {
   const decisions = [...sections(read("docs/decisions.md"), 3)].map(([decision, text]) => ({ decision, text }))
 
-  it.each(decisions)("says what would change: $decision", ({ text }) => {
-    assert.match(text, /^Would change it: .+\.$/m)
-  })
-})
-
-describe("docs/architecture.md", () => {
-  it("shows who may use whom, as the linter does", () => {
-    const rules = [...read("scripts/layers.mjs").matchAll(/^ {2}(\w+): \[(.*)\],?$/gm)].filter(([, domain]) =>
-      existsSync(join(packageRoot, "src", domain!))
-    )
-    const documented = rows(read("docs/architecture.md")).filter((row) => row["May use"] !== undefined)
-    assert.sameMembers(
-      documented.map((row) => `${row["Domain"]}: ${row["May use"]}`),
-      rules.map(([, domain, others]) => `${domain}: ${others!.replaceAll('"', "")}`)
-    )
+  it.each(decisions)("gives its reason, and at most one trigger for changing it: $decision", ({ text }) => {
+    const [reason = "", ...triggers] = text.trim().split(/^(?=Would change it)/m)
+    assert.match(reason.trim(), /\S\.$/)
+    assert.isAtMost(triggers.length, 1)
+    for (const trigger of triggers) {
+      assert.match(trigger.trim(), /^Would change it: \S.+\.$/)
+      assert.notInclude(trigger, "nothing known")
+    }
   })
 })

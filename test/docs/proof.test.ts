@@ -5,7 +5,7 @@ import { packageRoot } from "../../src/platform/settings/Package.ts"
 import { read, rows } from "../support/run/Markdown.ts"
 
 describe("docs/proof.md", () => {
-  it("has a row for each chaos script, and no other", () => {
+  it("has exactly one row for each chaos script", () => {
     const scripts = readdirSync(join(packageRoot, "test/attacks/chaos"), { recursive: true, encoding: "utf8" })
       .filter((file) => /^(?!parts).+\/.+\.ts$/.test(file))
       .map((file) => basename(file, ".ts"))

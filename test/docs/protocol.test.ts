@@ -1,4 +1,4 @@
-/** docs/protocol.md says what the service does: it is compared with the OpenAPI document, and its examples are run. */
+/** docs/protocol.md is compared with the OpenAPI document and the code, and its examples are run against the service. */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Duration, Effect, Redacted, Schema } from "effect"
 import { OpenApi } from "effect/http-api"
@@ -30,13 +30,13 @@ interface ObjectSchema {
   readonly required?: ReadonlyArray<string>
 }
 
-/** With `?` behind those that may be absent. */
+/** The field names of a schema; optional ones end in `?`. */
 const fieldsOf = (schema: Schema.Constraint) => {
   const { properties = {}, required = [] } = Schema.toJsonSchemaDocument(schema).schema as ObjectSchema
   return Object.keys(properties).map((field) => (required.includes(field) ? field : `${field}?`))
 }
 
-/** What a sentence about a failure may name besides its code. */
+/** Field names that a tool's sentence about failures contains besides codes. */
 const fieldNames = new Set(["depends_on"])
 
 const text = read("docs/protocol.md")
@@ -55,19 +55,19 @@ const declared = Object.entries(OpenApi.fromApi(Api).paths).flatMap(([path, meth
 )
 
 describe("docs/protocol.md", () => {
-  it("has every endpoint, and no other", () => {
+  it("lists exactly the declared endpoints", () => {
     assert.sameMembers(
       endpoints.map(([heading]) => heading),
       declared.map(({ endpoint }) => endpoint)
     )
   })
 
-  it.each(declared)("has every status and code of $endpoint, once, and no other", ({ answers, endpoint }) => {
+  it.each(declared)("lists exactly the statuses and codes of $endpoint, each once", ({ answers, endpoint }) => {
     const documented = rows(new Map(endpoints).get(endpoint)!).map(({ Code, Status }) => `${Status} ${Code}`)
     assert.deepStrictEqual(documented.toSorted(), answers)
   })
 
-  it("has every code with its status, its message and what a Bridge does, and no other", () => {
+  it("lists exactly the codes, with status, message and the Bridge's reaction", () => {
     const everywhere = ["404 not_found", "405 method_not_allowed", "500 internal_error"]
     const answered = new Set([...declared.flatMap(({ answers }) => answers), ...everywhere])
     const documented = rows(sections(text, 2).get("Codes")!)
@@ -81,8 +81,8 @@ describe("docs/protocol.md", () => {
     }
   })
 
-  it("has the lifetimes of docs/operations.md", () => {
-    const defaults = new Map(rows(read("docs/operations.md")).map(({ Default, Name }) => [Name, Default]))
+  it("has the same lifetimes as docs/reference.md", () => {
+    const defaults = new Map(rows(read("docs/reference.md")).map(({ Default, Name }) => [Name, Default]))
     const documented = rows(sections(text, 2).get("Lifetimes")!).filter(({ Setting }) =>
       Setting!.startsWith("SERVICE_")
     )
@@ -93,7 +93,7 @@ describe("docs/protocol.md", () => {
     }
   })
 
-  it.effect("signs its example with the key that it names", () =>
+  it.effect("signs its example with the key it gives", () =>
     Effect.gen(function* () {
       const proof = JSON.parse(examples.map(({ body }) => body).find((body) => body.includes("signature_b64"))!)
       const signature = yield* sign(privateKey, Buffer.from(proof.nonce_b64, "base64url"))
@@ -106,13 +106,13 @@ describe("the OAuth part of docs/protocol.md", () => {
   const part = sections(text, 2).get("OAuth")!
   const addresses = rows(part).filter(({ Address }) => Address !== undefined)
 
-  it("has every address that is mounted, and no other", () => {
+  it("lists exactly the mounted addresses", () => {
     const sources = ["Http", "consent/Http"].map((name) => read(`src/signin/oauth/${name}.ts`)).join("\n")
     const mounted = [...sources.matchAll(/[(,]\s*"(\/[\w./-]+)"/g)].map(([, path]) => path!)
     assert.sameMembers([...new Set(addresses.map(({ Address }) => Address))], [...new Set(mounted)])
   })
 
-  it("has every error with its status, and no other", () => {
+  it("lists exactly the errors, with their statuses", () => {
     const documented = rows(sections(part, 3).get("Errors of OAuth")!)
     assert.sameMembers(
       documented.map((row) => row["Error"]),
@@ -122,7 +122,7 @@ describe("the OAuth part of docs/protocol.md", () => {
       assert.strictEqual(Status, String(refuseOAuth(Error as OAuthCode).status), Error)
   })
 
-  it("has every scope with the roles that it is for", () => {
+  it("lists every scope with its roles", () => {
     const documented = rows(sections(part, 3).get("Scopes")!)
     assert.deepStrictEqual(
       documented.map(({ Scope }) => Scope),
@@ -143,7 +143,7 @@ describe("the MCP part of docs/protocol.md", () => {
   const documented = rows(part.get("Tools")!).filter(({ Tool }) => Tool !== undefined)
   const codes = rows(part.get("Failures of tools")!).map(({ Code }) => Code!)
 
-  it("has every tool with what it needs, takes and answers, and no other", () => {
+  it("lists exactly the tools, with scopes, input and output", () => {
     assert.sameDeepMembers(
       documented,
       lists.contributor.map(({ inputSchema, name }) => {
@@ -161,7 +161,7 @@ describe("the MCP part of docs/protocol.md", () => {
     )
   })
 
-  it("has every code that the description of a tool names", () => {
+  it("lists every code that a tool description names", () => {
     const named = lists.contributor.flatMap(({ description }) => {
       const [, fails = ""] = /Fails with (.*)$/.exec(description) ?? []
       return (
@@ -175,7 +175,7 @@ describe("the MCP part of docs/protocol.md", () => {
     )
   })
 
-  it("has no code that nothing refuses with", () => {
+  it("lists no code that is never used", () => {
     assert.includeMembers([...continuityCodes, ...documentCodes, ...mcpCodes], codes)
     const before = rows(part.get("What /mcp answers before the protocol")!)
     for (const { Code, Status } of before.filter(({ Code }) => Code !== ""))
@@ -191,7 +191,7 @@ describe("the mobile part of docs/protocol.md", () => {
   const decode = <A, I>(schema: Schema.Codec<A, I>, given: unknown) =>
     Schema.decodeUnknownSync(schema)(given, { onExcessProperty: "error" })
 
-  it("has every kind with what it is by default, and no other", () => {
+  it("lists exactly the kinds, with their defaults", () => {
     assert.deepStrictEqual(
       new Map(
         rows(part.get("Kinds")!).map((row) => [row["Kind"], [row["Default"], row["Priority"], row["Comes within"]]])
@@ -206,7 +206,7 @@ describe("the mobile part of docs/protocol.md", () => {
     )
   })
 
-  it("has every field of preferences, and an order of priorities", () => {
+  it("lists every field of preferences and every priority", () => {
     const documented = rows(part.get("Preferences")!)
     assert.deepStrictEqual(
       documented.map(({ Field }) => Field),
@@ -215,7 +215,7 @@ describe("the mobile part of docs/protocol.md", () => {
     for (const priority of priorities) assert.include(part.get("Preferences"), `\`${priority}\``)
   })
 
-  it("shows a registration and a device as the contract has them", () => {
+  it("shows a registration and a device that match the contract", () => {
     assert.strictEqual(decode(RegisterDevice, registration).push.topic, decode(Device, device).push.topic)
     assert.deepStrictEqual(Object.keys(device), fieldsOf(Device))
   })
@@ -227,12 +227,12 @@ describe("the mobile part of docs/protocol.md", () => {
 })
 
 layer(Service.layer)("the examples of docs/protocol.md", (it) => {
-  it.effect("are what the service answers, in their order", () =>
+  it.effect("are what the service answers, in order", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const project_id = yield* makeProject(service)
       const { credential } = yield* issueCredential(service, project_id)
-      /** What the page calls it -> what it is in this run. */
+      /** Value on the page -> value in this run. */
       const real = new Map([
         [/sbe_\w+/.exec(text)![0], credential],
         [/"project_id": "(.*)"/.exec(text)![1]!, project_id]
@@ -259,7 +259,7 @@ layer(Service.layer)("the examples of docs/protocol.md", (it) => {
     })
   )
 
-  it.effect("and the addresses around it answer", () =>
+  it.effect('include addresses under "Around it" that answer 200', () =>
     Effect.gen(function* () {
       const service = yield* Service
       for (const { Address } of rows(sections(text, 2).get("Around it")!)) {
@@ -271,13 +271,13 @@ layer(Service.layer)("the examples of docs/protocol.md", (it) => {
 })
 
 interface Example {
-  /** The request line, or the status. */
+  /** The request line or the status line. */
   readonly first: string
   readonly headers: ReadonlyArray<readonly [name: string, value: string]>
   readonly body: string
 }
 
-/** Request, answer, request, answer. */
+/** Requests and answers, alternating. */
 const examples: ReadonlyArray<Example> = blocks(text, "http").map((block) => {
   const [head = "", ...body] = block.split("\n\n")
   const [first = "", ...headers] = head.trim().split("\n")
@@ -290,7 +290,7 @@ const examples: ReadonlyArray<Example> = blocks(text, "http").map((block) => {
 
 const privateKey = Redacted.make(new Uint8Array(Buffer.from(/the seed `(.*)`/.exec(text)![1]!, "base64url")))
 
-/** Ids, tokens, nonces and times are others in each run, but of the same form, and the same wherever they come again. */
+/** Ids, tokens, nonces and times differ in each run, but keep their form, and an id or secret that recurs on the page recurs here. */
 const varies = [
   /^[0-9a-f-]{36}$/,
   /^sb[et]_[0-9A-Za-z]{49}$/,

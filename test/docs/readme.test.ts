@@ -1,4 +1,4 @@
-/** README.md, typed by a newcomer: its commands exist, its walk enrolls a Bridge, its map is the tree. */
+/** README.md: its commands exist, its walkthrough enrolls a Bridge, its tables list the folders and pages. */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { execFile, execFileSync, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
@@ -55,19 +55,19 @@ const oneFile = (folder: string) => {
   return { repository, commit: git("rev-parse", "HEAD") }
 }
 
-/** The fields of a schema, as its file has them. */
+/** The field names of a schema, read from its source file. */
 const fieldsIn = (file: string, schema: string) =>
   [...new RegExp(`const ${schema} = Schema.Struct\\(\\{([^}]*)\\}`).exec(read(file))![1]!.matchAll(/^ {2}(\w+):/gm)]
     .map(([, field]) => field)
     .join(", ")
 
-/** Lists whose rows take a phone. */
+/** Lists that stay empty without a phone; their fields come from the source. */
 const unmade = new Map([
   ["list-devices", fieldsIn("src/people/mobile/DeviceStore.ts", "Listed")],
   ["list-push-dead-letters", fieldsIn("src/push/outbox/DeliveriesStore.ts", "DeadLetter")]
 ])
 
-/** A service of their own, and what the commands of the page printed. */
+/** A service in a fresh checkout, and the output of the page's commands. */
 class Newcomer extends Context.Service<
   Newcomer,
   { readonly folder: string; readonly url: string; readonly printed: string }
@@ -81,7 +81,7 @@ class Newcomer extends Context.Service<
       const url = `http://127.0.0.1:${port}`
       yield* Effect.promise(() => ready(`${url}/readyz`))
       const walk = commands.filter((block) => block.includes("first-bridge")).join("\n")
-      // npx remembers each folder that it was called in; these go with the run.
+      // npx caches an entry per folder it is called in; this cache is deleted with the folder.
       const env = { ...process.env, npm_config_cache: join(folder, ".npm") }
       const { stdout } = yield* Effect.promise(() =>
         promisify(execFile)("bash", ["-euc", walk.replaceAll("8787", port)], { cwd: folder, env })
@@ -93,7 +93,7 @@ class Newcomer extends Context.Service<
 
 describe("README.md", () => {
   it.each(commands.map((block) => ({ block, first: block.split("\n")[0] })))(
-    "has commands that bash can read: $first",
+    "has commands that bash can parse: $first",
     async ({ block }) => {
       const { stderr } = await promisify(execFile)("bash", ["-nc", block])
       assert.strictEqual(stderr, "")
@@ -106,7 +106,7 @@ describe("README.md", () => {
     for (const name of named) if (name !== "ci") assert.property(scripts, name)
   })
 
-  it("names every folder and page, and no other", () => {
+  it("lists exactly the folders and pages that exist", () => {
     const folders = (of: string) =>
       readdirSync(join(packageRoot, of), { withFileTypes: true }).filter((entry) => entry.isDirectory())
     const top = folders(".").map(({ name }) => name)
@@ -136,8 +136,8 @@ describe("README.md", () => {
   })
 })
 
-layer(Newcomer.layer, { timeout: "3 minutes" })("README.md, typed from top to bottom,", (it) => {
-  it.effect("enrolls a first Bridge, and by hand a second", () =>
+layer(Newcomer.layer, { timeout: "3 minutes" })("README.md, run from top to bottom,", (it) => {
+  it.effect("enrolls a first Bridge, and a second by hand", () =>
     Effect.gen(function* () {
       const { folder, printed } = yield* Newcomer
       const self = JSON.parse(/^{.*"second-bridge".*"pending_rotation":null}/m.exec(printed)![0])
@@ -148,7 +148,7 @@ layer(Newcomer.layer, { timeout: "3 minutes" })("README.md, typed from top to bo
   )
 
   it.effect(
-    "leaves a project whose lists have the fields that docs/operations.md names",
+    "lists rows with exactly the fields that docs/reference.md names",
     (context) =>
       Effect.gen(function* () {
         if (spawnSync("git", ["--version"]).status !== 0) return context.skip("needs git")
@@ -161,7 +161,7 @@ layer(Newcomer.layer, { timeout: "3 minutes" })("README.md, typed from top to bo
           return JSON.parse(stdout)
         })
 
-        // What the walk does not make: a grant, with its client, and a pinned document.
+        // The walkthrough creates no grant, no client of the operator and no pinned document.
         const token = readFileSync(join(folder, "first-bridge/agent.token"), "utf8").trim()
         const { client_id } = yield* admin("create-oauth-client", "--name", "An agent", "--redirect-uri", callback)
         yield* new Browser(url).consent(authorizeQuery({ client_id }), token)
@@ -169,7 +169,7 @@ layer(Newcomer.layer, { timeout: "3 minutes" })("README.md, typed from top to bo
         const at = ["--repository", repository, "--label", "me/guide", "--commit", commit, "--path", "guide.md"]
         yield* admin("pin-document", "--project", project_id, ...at)
 
-        const lists = rows(read("docs/operations.md")).filter(({ Command }) => Command?.startsWith("list-"))
+        const lists = rows(read("docs/reference.md")).filter(({ Command }) => Command?.startsWith("list-"))
         assert.isNotEmpty(lists)
         const check = Effect.fnUntraced(function* ({ Command, Flags, "--json": fields }: (typeof lists)[number]) {
           const about = Flags!.includes("--project") ? ["--project", project_id] : []

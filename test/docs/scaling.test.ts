@@ -1,39 +1,36 @@
-/** docs/scaling.md names what makes replicas possible, and what they do not share: it is compared with the code. */
+/** docs/scaling.md names the files that lock, the rate limits and the costs: each is compared with the code. */
 import { assert, describe, it } from "@effect/vitest"
 import { execFileSync } from "node:child_process"
-import { readdirSync } from "node:fs"
 import { join } from "node:path"
 import { packageRoot } from "../../src/platform/settings/Package.ts"
 import { read, rows, sections } from "../support/run/Markdown.ts"
+import { sourceFiles } from "../support/run/Sources.ts"
 
 const text = read("docs/scaling.md")
 const parts = sections(text, 2)
-const files = readdirSync(join(packageRoot, "src"), { recursive: true, encoding: "utf8" })
-  .filter((file) => file.endsWith(".ts") && !file.startsWith("client"))
-  .map((file) => ({ file: `src/${file}`, source: read(`src/${file}`) }))
-const filesWith = (what: RegExp) => files.filter(({ source }) => what.test(source)).map(({ file }) => file)
+const filesWith = (what: RegExp) => sourceFiles.filter(({ source }) => what.test(source)).map(({ file }) => file)
 
 describe("docs/scaling.md", () => {
   const named = new Map(rows(parts.get("A distributed database")!).map(({ Needs, Where }) => [Needs!, Where!] as const))
   const where = (needs: string) =>
     [...named].flatMap(([need, paths]) => (need.includes(needs) ? paths.match(/src\/[\w/]+\.ts/g)! : []))
 
-  it("names every file that locks what is no row", () => {
+  it("names every file that takes an advisory lock", () => {
     const embedded = "src/platform/database/embedded/ManagedPostgres.ts"
     assert.sameMembers(where("pg_advisory_xact_lock"), filesWith(/\bpg_(try_)?advisory_xact_lock\(/))
     assert.deepStrictEqual(filesWith(/\bpg_(try_)?advisory_(un)?lock/), [embedded])
   })
 
-  it("names every file that passes over locked rows", () => {
+  it("names every file that skips locked rows", () => {
     assert.sameMembers(where("skip locked"), filesWith(/skip locked/))
   })
 
-  it("is right that nothing else stays in a session", () => {
+  it("is right that no other state stays in a database session", () => {
     assert.deepStrictEqual(filesWith(/\btemp(orary)? table\b|`\s*(listen|set (?!transaction|constraints))\b/i), [])
   })
 
   it("has the numbers of every rate limit", () => {
-    const limits = files.flatMap(({ source }) => [...source.matchAll(/perSecond: ([\d /]+), burst: (\d+)/g)])
+    const limits = sourceFiles.flatMap(({ source }) => [...source.matchAll(/perSecond: ([\d /]+), burst: (\d+)/g)])
     assert.isAbove(limits.length, 5)
     const said = parts.get("From one process to many")!
     for (const [, perSecond, burst] of limits) {
@@ -44,7 +41,7 @@ describe("docs/scaling.md", () => {
     }
   })
 
-  it("shows the table that the simulation prints", () => {
+  it("has the table that the simulation prints", () => {
     const printed = execFileSync(process.execPath, [join(packageRoot, "bench/capacity.ts"), "--bridges", "10000"], {
       encoding: "utf8"
     })
@@ -52,7 +49,7 @@ describe("docs/scaling.md", () => {
     for (const row of rows(printed).filter((row) => "Bridges" in row)) assert.include(columns, Object.keys(row).join())
   })
 
-  it("shows the unit as a template that sed makes of it", () => {
+  it("turns the unit into a template with its sed command", () => {
     const [, script] = /^(sed '.*') deploy/m.exec(text)!
     const made = execFileSync("bash", ["-c", `${script} deploy/bridge-service.service`], {
       cwd: packageRoot,

@@ -1,4 +1,4 @@
-/** docs/security.md names, for each sentence, the file that makes it hold and the test that would notice. */
+/** For each promise, docs/security.md names files and tests that exist. */
 import { assert, describe, it } from "@effect/vitest"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
@@ -37,5 +37,5 @@ describe("docs/security.md", () => {
       for (const [, name] of names!.matchAll(/"(.+?)"/g)) assert.include(read(path!), name!)
   })
 
-  it("has more to say than sentences", () => assert.isAbove(invariants.length, 10))
+  it("has more than ten promises", () => assert.isAbove(invariants.length, 10))
 })

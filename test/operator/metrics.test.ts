@@ -148,11 +148,11 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
     })
   )
 
-  it.effect("shows the metrics that docs/operations.md explains, and no other", () =>
+  it.effect("shows the metrics that docs/reference.md explains, and no other", () =>
     Effect.gen(function* () {
       const { scrape, server } = yield* watched
       yield* busy(server)
-      const explained = rows(sections(read("docs/operations.md"), 2).get("Metrics")!).map(({ Metric }) => Metric!)
+      const explained = rows(sections(read("docs/reference.md"), 2).get("Metrics")!).map(({ Metric }) => Metric!)
       assert.sameMembers(samples(yield* scrape), explained)
     })
   )

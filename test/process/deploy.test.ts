@@ -7,7 +7,7 @@ import { afterAll, assert, describe, it } from "vitest"
 import { packageRoot, version } from "../../src/platform/settings/Package.ts"
 import { read, rows, sections } from "../support/run/Markdown.ts"
 
-const settings = rows(sections(read("docs/operations.md"), 2).get("Settings")!).map(({ Name }) => Name!)
+const settings = rows(sections(read("docs/reference.md"), 2).get("Settings")!).map(({ Name }) => Name!)
 const named = (text: string) => [
   ...new Set([...text.matchAll(/\b(?:SERVICE_[A-Z_]+|DATABASE_URL)\b/g)].map(([name]) => name))
 ]

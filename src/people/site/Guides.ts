@@ -237,7 +237,7 @@ export const operators = ({ base_url }: Deployment): Html =>
           "npx service-admin restore-database --in backup.jsonl"
         ].join("\n")
       ),
-      html`<p>Settings, upgrades and procedures are in docs/operations.md of the repository.</p>`
+      html`<p>Settings are in docs/reference.md of the repository, upgrades and other procedures in docs/run.md.</p>`
     )
   )
 

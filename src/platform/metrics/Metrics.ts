@@ -1,5 +1,5 @@
 /**
- * What is counted, by the names that Prometheus and OTLP see. Each has a row in docs/operations.md.
+ * What is counted, by the names that Prometheus and OTLP see. Each has a row in docs/reference.md.
  *
  * Labels take their values from code (route templates, codes, names of tools and sweeps), never from a request: what
  * callers send could hold secrets, and would make series without end.

@@ -1,4 +1,4 @@
-/** "Backup and restore" of docs/operations.md: what was revoked stays revoked, what was under way goes on. */
+/** "Backup and restore" of docs/run.md: what was revoked stays revoked, and what was pending continues. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -16,7 +16,7 @@ import { makePerson } from "../../support/agents/SignIn.ts"
 import { TestDatabase } from "../../support/run/TestDatabase.ts"
 import { successorOf, tokens } from "../../support/bridges/Tokens.ts"
 
-/** Another database of the cluster, without any table. */
+/** Another database of the cluster, without tables. */
 const emptyDatabase = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const address = yield* TestDatabase
@@ -29,10 +29,10 @@ const emptyDatabase = Effect.gen(function* () {
 
 layer(Service.layer, { excludeTestServices: true })("after a restore into an empty database", (it) => {
   it.effect(
-    "everything is as it was at the backup: what was revoked is, what was under way goes on",
+    "everything is as it was at the backup: what was revoked stays revoked, what was pending continues",
     () =>
       Effect.gen(function* () {
-        const { backup, restore } = procedure("Backup and restore", "backup", "restore")
+        const { backup, restore } = procedure("run", "Backup and restore", "backup", "restore")
         const on = yield* Service
         const { services } = on
         const { started, type } = yield* operator()

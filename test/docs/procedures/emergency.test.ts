@@ -1,18 +1,17 @@
-/** "When something goes wrong" of docs/operations.md: every alert has its line, and every emergency its commands. */
-import { assert, it, layer } from "@effect/vitest"
+/** The commands under "Stop it" of docs/emergencies.md stop what they name, and nothing else. */
+import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { makeToken, refresh, signIn } from "../../support/agents/Agent.ts"
 import { Bridge } from "../../support/bridges/Bridge.ts"
-import { read, rows, sections } from "../../support/run/Markdown.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { operator, patience, procedure } from "../../support/service/Procedure.ts"
 import { Service } from "../../support/service/Service.ts"
 import { tokens } from "../../support/bridges/Tokens.ts"
 
-const part = "When something goes wrong"
 const { everything, forGood, oneAgent, oneBridge, oneProject } = procedure(
-  part,
+  "emergencies",
+  "Stop it",
   "oneBridge",
   "oneAgent",
   "oneProject",
@@ -20,35 +19,32 @@ const { everything, forGood, oneAgent, oneBridge, oneProject } = procedure(
   "forGood"
 )
 
-it("every alert has a line that says what to do", () => {
-  const named = [...read("deploy/monitoring/alerts.yaml").matchAll(/- alert: (\w+)/g)].map(([, name]) => name)
-  const explained = rows(sections(read("docs/operations.md"), 2).get(part)!).flatMap(({ Alert }) => Alert ?? [])
-  assert.isNotEmpty(named)
-  assert.deepStrictEqual(explained.toSorted(), named.toSorted())
-})
-
-/** A project with one Bridge or more, a credential that was not used, and an agent; and the ways to see whether they still may. */
-const project = Effect.fnUntraced(function* (others = 1) {
-  const on = yield* Service
-  const one = yield* Bridge.make(on)
-  const { project_id } = one
-  const held = [yield* one.enroll(on)]
-  for (let i = 0; i < others; i++) held.push(yield* (yield* Bridge.make(on, { project_id })).enroll(on))
-  const waiting = yield* Bridge.make(on, { project_id })
-  const agent = yield* Agent.make(on, { project_id })
-  const said = (answer: { readonly status: number; readonly code: string | undefined }) => answer.code ?? answer.status
+/** A project with Bridges, an unused credential and an agent, and probes that tell whether each still has access. */
+const project = Effect.fnUntraced(function* (otherBridges = 1) {
+  const service = yield* Service
+  const bridge = yield* Bridge.make(service)
+  const { project_id } = bridge
+  const bridgeTokens = [yield* bridge.enroll(service)]
+  for (let i = 0; i < otherBridges; i++) {
+    bridgeTokens.push(yield* (yield* Bridge.make(service, { project_id })).enroll(service))
+  }
+  const unused = yield* Bridge.make(service, { project_id })
+  const agent = yield* Agent.make(service, { project_id })
   return {
     project_id,
-    bridge_id: one.bridge_id,
-    bridges: Effect.forEach(held, (token) => Effect.map(tokens(on).self(token), said)),
-    credential: Effect.map(waiting.askChallenge(on, { key: "late" }), said),
-    agent: Effect.map(agent.call("server_identity"), ({ answer }) => said(answer))
+    bridge_id: bridge.bridge_id,
+    bridges: Effect.forEach(bridgeTokens, (token) => Effect.map(tokens(service).self(token), codeOrStatus)),
+    credential: Effect.map(unused.askChallenge(service, { key: "late" }), codeOrStatus),
+    agent: Effect.map(agent.call("server_identity"), ({ answer }) => codeOrStatus(answer))
   }
 })
 
+const codeOrStatus = ({ code, status }: { readonly status: number; readonly code: string | undefined }) =>
+  code ?? status
+
 layer(Service.layer, { excludeTestServices: true })("in an emergency", (it) => {
   it.effect(
-    "one Bridge ends, and no other",
+    "one Bridge is revoked, and no other",
     () =>
       Effect.gen(function* () {
         const { agent, bridge_id, bridges, project_id } = yield* project()
@@ -61,20 +57,20 @@ layer(Service.layer, { excludeTestServices: true })("in an emergency", (it) => {
   )
 
   it.effect(
-    "one sign-in ends, and then the project token with all that it gave",
+    "one sign-in ends, and then the project token with every grant it gave",
     () =>
       Effect.gen(function* () {
-        const on = yield* Service
+        const service = yield* Service
         const { type } = yield* operator()
-        const { project_id, token, token_id } = yield* makeToken(on)
-        const [first, second] = [yield* signIn(on, { token }), yield* signIn(on, { token })]
+        const { project_id, token, token_id } = yield* makeToken(service)
+        const [first, second] = [yield* signIn(service, { token }), yield* signIn(service, { token })]
         const listed = yield* type(`npx service-admin list-oauth-grants --project ${project_id} --json`)
         const { grant_id } = JSON.parse(listed).items.find(
           ({ client_id }: { readonly client_id: string }) => client_id === first.client_id
         )
         const [endGrant, endToken] = oneAgent.trim().split("\n") as [string, string]
         const status = ({ client_id, refresh_token }: typeof first) =>
-          Effect.map(refresh(on, { client_id, refresh_token }), ({ body, status }) => body.error ?? status)
+          Effect.map(refresh(service, { client_id, refresh_token }), ({ body, status }) => body.error ?? status)
         yield* type(endGrant, { GRANT: grant_id })
         assert.deepStrictEqual([yield* status(first), yield* status(second)], ["invalid_grant", 200])
         yield* type(endToken, { TOKEN_ID: token_id })
@@ -84,7 +80,7 @@ layer(Service.layer, { excludeTestServices: true })("in an emergency", (it) => {
   )
 
   it.effect(
-    "one project stops until it is enabled, and no other",
+    "one project stops until it is enabled again, and no other",
     () =>
       Effect.gen(function* () {
         const [mine, theirs] = [yield* project(), yield* project()]
@@ -103,7 +99,7 @@ layer(Service.layer, { excludeTestServices: true })("in an emergency", (it) => {
   )
 
   it.effect(
-    "everything of one project ends for good, the project itself kept",
+    "everything in one project ends for good, and the project itself stays",
     () =>
       Effect.gen(function* () {
         const { services } = yield* Service
@@ -124,7 +120,7 @@ layer(Service.layer, { excludeTestServices: true })("in an emergency", (it) => {
 
 layer(Service.layer, { excludeTestServices: true })("in the worst emergency", (it) => {
   it.effect(
-    "everything stops",
+    "all projects stop",
     () =>
       Effect.gen(function* () {
         const all = [yield* project(), yield* project()]

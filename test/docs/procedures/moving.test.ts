@@ -1,4 +1,4 @@
-/** "Move to another PostgreSQL" of docs/operations.md: from the embedded database to one of the operator's own. */
+/** "Move to another PostgreSQL" of docs/run.md: from the embedded database to the operator's own. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
@@ -16,7 +16,7 @@ import { instance } from "../../support/service/Service.ts"
 import { TestDatabase } from "../../support/run/TestDatabase.ts"
 import { successorOf, tokens } from "../../support/bridges/Tokens.ts"
 
-/** A service on its own database, in its folder, until it is stopped. */
+/** A service with the embedded database of a folder, until it is stopped. */
 const embedded = Effect.fnUntraced(function* (folder: string) {
   const port = String(yield* freePort)
   const env = { PATH: process.env["PATH"], SERVICE_PORT: port }
@@ -43,10 +43,10 @@ const prepared = `
 
 layer(TestDatabase.emptySql, { excludeTestServices: true })("moving from the embedded database", (it) => {
   it.effect(
-    "takes everything along, secrets included: a rotation goes on, and who was revoked is",
+    "keeps everything, secrets included: a pending rotation continues, and a revoked Bridge stays revoked",
     () =>
       Effect.gen(function* () {
-        const { pack, unpack } = procedure("Move to another PostgreSQL", "pack", "unpack")
+        const { pack, unpack } = procedure("run", "Move to another PostgreSQL", "pack", "unpack")
         const folder = yield* checkout()
         const type = typing(folder, { NEW_DATABASE: yield* databaseUrl })
         const before = yield* embedded(folder)

@@ -1,4 +1,4 @@
-/** "Replace a secret" and "Replace the key of push tokens" of docs/operations.md: nobody is logged out. */
+/** "Replace a secret" and "Replace the key of push tokens" of docs/run.md: nobody is logged out. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -15,10 +15,10 @@ import { successorOf, tokens } from "../../support/bridges/Tokens.ts"
 
 layer(Service.layer, { excludeTestServices: true })("while a secret is replaced", (it) => {
   it.effect(
-    "every retry in flight is answered, afterwards 503, and no token, rotation, sign-in or phone is lost",
+    "retries get their answers until the old secret is removed, then 503, and no token, rotation, sign-in or phone is lost",
     () =>
       Effect.gen(function* () {
-        const { forget, rekey, renew } = procedure("Replace a secret", "renew", "rekey", "forget")
+        const { forget, rekey, renew } = procedure("run", "Replace a secret", "renew", "rekey", "forget")
         const { file, present, started, type } = yield* operator()
         const before = yield* started
         const bridge = yield* Bridge.make(before)
@@ -85,10 +85,11 @@ layer(Service.layer, { excludeTestServices: true })("while a secret is replaced"
   )
 
   it.effect(
-    "of push tokens, every replica opens the new one before one of them seals with it",
+    "every replica can open the new key of push tokens before one seals with it",
     () =>
       Effect.gen(function* () {
         const { add, forget, promote, rekey } = procedure(
+          "run",
           "Replace the key of push tokens",
           "add",
           "promote",
@@ -114,7 +115,7 @@ layer(Service.layer, { excludeTestServices: true })("while a secret is replaced"
         const cautious = yield* started
         yield* type(promote)
         assert.deepStrictEqual(ids(), ["k2", "k1"])
-        // One replica seals with the new key already, the other opens it.
+        // One replica already seals with the new key, and the other opens it.
         const second = yield* started
         const late = makePhone(second, person)
         const registered = yield* late.register()

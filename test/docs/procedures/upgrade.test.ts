@@ -1,4 +1,4 @@
-/** "Upgrade" of docs/operations.md: old and new side by side on one database, and the way back. */
+/** "Upgrade" of docs/run.md: old and new release side by side on one database, and the way back. */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
@@ -13,7 +13,7 @@ import { serviceProcess } from "../../support/service/Process.ts"
 import { environment, Service } from "../../support/service/Service.ts"
 import { rotate, successorOf, tokens } from "../../support/bridges/Tokens.ts"
 
-/** This release with one migration more, as the house rule has them: it only adds. */
+/** A copy of this release with one more migration, which only adds, as migrations must. */
 const next = Effect.gen(function* () {
   const folder = yield* checkout({ copied: true })
   writeFileSync(
@@ -28,10 +28,10 @@ const next = Effect.gen(function* () {
 
 layer(Service.layer, { excludeTestServices: true })("an upgrade", (it) => {
   it.effect(
-    "stops nobody: the old release serves on the new schema, beside the new one, and again after it",
+    "interrupts nobody: the old release serves on the new schema, beside the new release, and again after a downgrade",
     () =>
       Effect.gen(function* () {
-        const { backup, look, migrate } = procedure("Upgrade", "backup", "migrate", "look")
+        const { backup, look, migrate } = procedure("run", "Upgrade", "backup", "migrate", "look")
         const sql = yield* SqlClient.SqlClient
         const old = yield* Service
         const env = { ...environment, DATABASE_URL: yield* databaseUrl }
@@ -43,7 +43,7 @@ layer(Service.layer, { excludeTestServices: true })("an upgrade", (it) => {
         const [header] = readFileSync(join(before, "before-upgrade.backup"), "utf8").split("\n")
         assert.lengthOf(JSON.parse(header!).migrations, shipped.length)
 
-        // A Bridge rotates at the old release for as long as it takes.
+        // A Bridge keeps rotating at the old release while the migration runs.
         let rotations = 0
         let over = false
         const working = yield* Effect.forkChild(

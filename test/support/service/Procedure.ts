@@ -1,4 +1,4 @@
-/** A procedure of docs/operations.md, typed by its operator: its very lines, on the database of the test. */
+/** Runs a procedure of docs/run.md or docs/emergencies.md exactly as it is printed there, on the test's database. */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
@@ -9,27 +9,28 @@ import { relay } from "../network/Relay.ts"
 import { environment, instance } from "./Service.ts"
 import { TestDatabase } from "../run/TestDatabase.ts"
 
-/** A command is a second of work, and a procedure has several; a machine with more to do takes that many times as long. */
+/** Milliseconds. A command takes about a second, a procedure has several, and a busy machine takes many times longer. */
 export const patience = 90_000
 
-/** The blocks of commands under a heading, in their order: as many as the test types. */
+/** The `sh` blocks under a heading of a page, by the names the test gives them, in order; it must name all of them. */
 export const procedure = <const Names extends ReadonlyArray<string>>(
+  page: "run" | "emergencies",
   heading: string,
   ...names: Names
 ): { readonly [Name in Names[number]]: string } => {
-  const found = blocksUnder(read("docs/operations.md"), heading, "sh")
+  const found = blocksUnder(read(`docs/${page}.md`), heading, "sh")
   assert.lengthOf(found, names.length, heading)
   return Object.fromEntries(names.map((name, index) => [name, found[index]!])) as never
 }
 
-/** The address of the test's database as operators write it; a URL of PostgreSQL names no unix socket. */
+/** The test's database as a TCP address, because a PostgreSQL URL cannot name a unix socket. */
 export const databaseUrl = Effect.gen(function* () {
   const { database, host, port, username } = yield* TestDatabase
   const line = yield* relay({ path: `${host}/.s.PGSQL.${port}` })
   return `postgres://${username}@127.0.0.1:${line.port}/${database}`
 })
 
-/** A folder to type in, and the file that sets secrets and keys for commands and replicas. */
+/** A checkout to run commands in, and the file that sets secrets and keys for commands and replicas. */
 export const operator = Effect.fnUntraced(function* (settings: Readonly<Record<string, string>> = {}) {
   const folder = yield* checkout()
   const file = join(folder, "settings.env")
@@ -50,7 +51,7 @@ export const operator = Effect.fnUntraced(function* (settings: Readonly<Record<s
     file,
     present,
     type: (lines: string, more: Readonly<Record<string, string>> = {}) => type(lines, { ...present(), ...more }),
-    /** A replica that has been started with what the file says now. */
+    /** Starts a replica with the file's present settings. */
     started: Effect.suspend(() => instance(present()))
   }
 })

@@ -1,21 +1,21 @@
-/** docs/operations.md says what there is to set, to type and to read: it is compared with the code. */
+/** docs/reference.md lists settings, commands, exit codes, log lines and audit actions: each list is compared with the code. */
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Context, Effect, Layer } from "effect"
 import { execFile } from "node:child_process"
-import { readdirSync, readFileSync } from "node:fs"
+import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { promisify } from "node:util"
 import { Settings } from "../../src/platform/settings/Settings.ts"
 import { packageRoot } from "../../src/platform/settings/Package.ts"
-import { outcomeOf } from "../../src/push/channels/Outcome.ts"
 import { kindNames } from "../../src/wire/mobile/Notifications.ts"
 import { read, rows, sections } from "../support/run/Markdown.ts"
+import { sources } from "../support/run/Sources.ts"
 import { environment } from "../support/service/Service.ts"
 
-const parts = sections(read("docs/operations.md"), 2)
+const parts = sections(read("docs/reference.md"), 2)
 
-/** The least that a start needs; with it, every other setting has its default. */
-const least = {
+/** The settings a start requires; every other setting then has its default. */
+const required = {
   DATABASE_URL: environment.DATABASE_URL,
   SERVICE_BRIDGE_ENROLLMENT_SECRET: environment.SERVICE_BRIDGE_ENROLLMENT_SECRET,
   SERVICE_BRIDGE_TOKEN_SECRET: environment.SERVICE_BRIDGE_TOKEN_SECRET
@@ -27,15 +27,15 @@ const settings = (provider: ConfigProvider.ConfigProvider) =>
     Effect.map((context) => Context.get(context, Settings))
   )
 const given = (environment: Readonly<Record<string, string>>) =>
-  settings(ConfigProvider.fromUnknown({ ...least, ...environment }))
+  settings(ConfigProvider.fromUnknown({ ...required, ...environment }))
 
-describe("the settings of docs/operations.md", () => {
+describe("the settings of docs/reference.md", () => {
   const documented = rows(parts.get("Settings")!) as ReadonlyArray<Record<"Name" | "Default" | "Bounds", string>>
 
-  it.effect("are those that the service reads, and no other", () =>
+  it.effect("are exactly those that the service reads", () =>
     Effect.gen(function* () {
       const asked = new Set<string>()
-      const values = ConfigProvider.fromUnknown(least)
+      const values = ConfigProvider.fromUnknown(required)
       const provider = ConfigProvider.make((path) => {
         if (path.length > 0) asked.add(path.join("_"))
         return values.load(path)
@@ -52,7 +52,7 @@ describe("the settings of docs/operations.md", () => {
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* given({ [setting.Name]: setting.Default }), {
         ...(yield* given({})),
-        // The one setting whose default is made from others; what it was made of stays visible.
+        // The default of this setting is made from others; setting it explicitly changes only the base URL itself.
         ...(setting.Name === "SERVICE_BASE_URL" && {
           http: { ...(yield* given({})).http, baseUrl: setting.Default }
         })
@@ -60,19 +60,21 @@ describe("the settings of docs/operations.md", () => {
     })
   )
 
-  it.effect.each(documented.filter(({ Bounds }) => / to \d/.test(Bounds)))("$Name goes from $Bounds", (setting) =>
-    Effect.gen(function* () {
-      const [least, most] = setting.Bounds.split(" to ").map(Number) as [number, number]
-      for (const inside of [least, most]) yield* given({ [setting.Name]: String(inside) })
-      for (const outside of [least - 1, most + 1]) {
-        const { message } = yield* Effect.flip(given({ [setting.Name]: String(outside) }))
-        assert.include(message, setting.Name)
-      }
-    })
+  it.effect.each(documented.filter(({ Bounds }) => / to \d/.test(Bounds)))(
+    "$Name accepts $Bounds, bounds included",
+    (setting) =>
+      Effect.gen(function* () {
+        const [least, most] = setting.Bounds.split(" to ").map(Number) as [number, number]
+        for (const inside of [least, most]) yield* given({ [setting.Name]: String(inside) })
+        for (const outside of [least - 1, most + 1]) {
+          const { message } = yield* Effect.flip(given({ [setting.Name]: String(outside) }))
+          assert.include(message, setting.Name)
+        }
+      })
   )
 })
 
-/** The first words of the lines in one section of a command's help. */
+/** The first word of each line in one section of a command's help. */
 const help = async (command: string, section: string, ...args: ReadonlyArray<string>) => {
   const { stdout } = await promisify(execFile)(process.execPath, [
     join(packageRoot, "cli", `${command}.mjs`),
@@ -86,49 +88,44 @@ const help = async (command: string, section: string, ...args: ReadonlyArray<str
 describe.each([
   ["service-admin", "Commands"],
   ["bridge", "The reference Bridge"]
-] as const)("the commands of %s in docs/operations.md", (program, part) => {
+] as const)("the commands of %s in docs/reference.md", (program, part) => {
   const documented = rows(parts.get(part)!)
 
-  it("are those that there are, in their order", async () => {
+  it("are exactly those of the program, in its order", async () => {
     assert.deepStrictEqual(
       documented.map(({ Command }) => Command),
       await help(program, "SUBCOMMANDS")
     )
   })
 
-  it.concurrent.each(documented)("$Command has the flags that it has", async ({ Command, Flags }) => {
+  it.concurrent.each(documented)("$Command has exactly the documented flags", async ({ Command, Flags }) => {
     const flags = Flags!.split(", ").flatMap((flag) => flag.replaceAll("`", "") || [])
     assert.sameMembers(flags, await help(program, "FLAGS", Command!))
   })
 })
 
-const sources = readdirSync(join(packageRoot, "src"), { recursive: true, encoding: "utf8" })
-  .filter((file) => file.endsWith(".ts") && !file.startsWith("client"))
-  .map((file) => readFileSync(join(packageRoot, "src", file), "utf8"))
-  .join("\n")
-
-/** A kind of notification looks like an action; some names are both. */
+/** Kinds of notifications have the form of actions; some names are both. */
 const isAction = (name: string) =>
   !(kindNames as ReadonlyArray<string>).includes(name) || sources.includes(`action: "${name}"`)
 
-describe("docs/operations.md", () => {
-  it("has every exit code, and no other", () => {
+describe("docs/reference.md", () => {
+  it("lists exactly the exit codes in use", () => {
     const special = readFileSync(join(packageRoot, "src/platform/process/Exit.ts"), "utf8").matchAll(
       /^ {2}\w+: (\d+),?$/gm
     )
     const everywhere = ["0", "1"]
     const interrupted = ["130"]
     assert.sameMembers(
-      rows(parts.get("Start and stop")!).map((row) => row["Exit code"]),
+      rows(parts.get("Exit codes")!).map((row) => row["Exit code"]),
       [...new Set([...everywhere, ...[...special].map(([, code]) => code), ...interrupted])]
     )
   })
 
-  it("explains every log line, and no other", () => {
+  it("explains exactly the log lines in the sources", () => {
     const logged = [...sources.matchAll(/\blog(?:Info|Warning|Error|Fatal)?\(\s*["`](?=[A-Z])([^"`$]+)/g)].map(
       ([, said]) => said!.trim()
     )
-    const explained = rows(parts.get("Watch")!).map(({ Line }) => Line!.replace(/ ?…$/, ""))
+    const explained = rows(parts.get("Log lines")!).map(({ Line }) => Line!.replace(/ ?…$/, ""))
     assert.isNotEmpty(logged)
     for (const line of logged)
       assert.isTrue(
@@ -138,29 +135,12 @@ describe("docs/operations.md", () => {
     for (const start of explained) assert.include(sources, start)
   })
 
-  it("explains the pauses of delivery by the words that cause them", () => {
-    const documented = rows(parts.get("Phones")!)
-    assert.isAbove(documented.length, 5)
-    for (const { Do, Reason } of documented)
-      for (const [word] of Reason!.matchAll(/\w+/g)) {
-        if (sources.includes(`reason: "${word}"`) || sources.includes(`lost("${word}")`)) continue
-        // What passes by itself is told apart by its status, what has to be mended by its word.
-        const outcomes = (Do!.startsWith("nothing") ? [429, 503] : [400]).map((status) =>
-          outcomeOf({ status, reason: word })
-        )
-        assert.isTrue(
-          outcomes.some(({ _tag }) => ["Pause", "RenewProviderToken", "BadToken"].includes(_tag)),
-          word
-        )
-      }
-  })
-
-  it("names every audit action, and no other", () => {
+  it("lists exactly the audit actions in the sources", () => {
     const written = sources.matchAll(
       /"((?:project|project_token|account_reference|bridge|bridge_credential|oauth_\w+|memory|task|document|mobile_device|push|mcp(?=\.write))\.[a-z_]+)"/g
     )
     assert.sameMembers(
-      [...new Set(rows(parts.get("Audit")!).map(({ Action }) => Action))],
+      [...new Set(rows(parts.get("Audit actions")!).map(({ Action }) => Action))],
       [...new Set([...written].map(([, action]) => action!))].filter(isAction)
     )
   })
