@@ -102,7 +102,7 @@ const pageOf = (file: string): Page => {
   return { file, text, begins }
 }
 
-const folders = ["src", "cli", "test", "bench", "scripts", "migrations", "docs", "deploy", ".ci"]
+const folders = ["src", "cli", "test", "bench", "scripts", "migrations", "docs", "deploy", ".ci", ".github"]
 const pages = [
   ...folders.flatMap((folder) =>
     readdirSync(join(packageRoot, folder), { recursive: true, encoding: "utf8" }).map((name) => `${folder}/${name}`)
