@@ -42,7 +42,7 @@ describe("the table of what to touch", () => {
   const explaining =
     /^docs\/(?:architecture|benchmarks|decisions|emergencies|proof|scaling|security|specification)\.md$/
   const places = [...filesBelow("src", /\.ts$/), ...filesBelow("cli", /\.(?:ts|mjs)$/), ...filesBelow("docs", /\.md$/)]
-  /** A plain word such as `abort` is also used for other things. */
+  /** A plain word such as `revoke` is also used for other things. */
   const unmistakable = examples.filter(({ names: [name] }) => /[_.-]/.test(name!))
 
   it.each(unmistakable)("names every file that has the example: $what", ({ files, names: [name] }) => {
