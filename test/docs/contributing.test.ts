@@ -15,7 +15,7 @@ const filesBelow = (folder: string, ending: RegExp) =>
     .map((name) => `${folder}/${name}`)
 
 const mentions = (file: string, name: string) =>
-  new RegExp(`(?<![\\w.-])${name.replaceAll(".", "\\.")}(?![\\w-])`).test(read(file))
+  new RegExp(`(?<![\\w-])${name.replaceAll(".", "\\.")}(?![\\w-])`).test(read(file))
 
 describe("the table of what to touch", () => {
   const examples = rows(parts.get("To add something")!).map(({ Example, "To add": what }) => {
