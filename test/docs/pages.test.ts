@@ -16,7 +16,7 @@ describe("every page", () => {
     const named = [...text.matchAll(/`((?:src|test|cli|scripts|migrations|docs|deploy)\/[\w./-]*)`/g)].map(
       ([, path]) => path!
     )
-    const linked = [...text.matchAll(/\]\(([^)]+)\)/g)].map(([, path]) => join(dirname(page), path!))
+    const linked = [...text.matchAll(/\]\(([^)#]+)[^)]*\)/g)].map(([, path]) => join(dirname(page), path!))
     for (const path of [...named, ...linked]) {
       if (!path.includes("NNNN")) assert.isTrue(existsSync(join(packageRoot, path)), path)
     }
