@@ -7,8 +7,8 @@ import { join } from "node:path"
 import { promisify } from "node:util"
 import { Settings } from "../../src/platform/settings/Settings.ts"
 import { packageRoot } from "../../src/platform/settings/Package.ts"
-import { outcomeOf } from "../../src/push/channels/Outcome.ts"
-import { kindNames } from "../../src/wire/mobile/Notifications.ts"
+import { outcomeOf } from "../../src/push/channels/apns/ApnsOutcome.ts"
+import { notificationKindNames } from "../../src/wire/mobile/Notifications.ts"
 import { read, rows, sections } from "../support/run/Markdown.ts"
 import { environment } from "../support/service/Service.ts"
 
@@ -109,7 +109,7 @@ const sources = readdirSync(join(packageRoot, "src"), { recursive: true, encodin
 
 /** A kind of notification looks like an action; some names are both. */
 const isAction = (name: string) =>
-  !(kindNames as ReadonlyArray<string>).includes(name) || sources.includes(`action: "${name}"`)
+  !(notificationKindNames as ReadonlyArray<string>).includes(name) || sources.includes(`action: "${name}"`)
 
 describe("docs/operations.md", () => {
   it("has every exit code, and no other", () => {

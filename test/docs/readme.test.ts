@@ -64,7 +64,7 @@ const fieldsIn = (file: string, schema: string) =>
 /** Lists whose rows take a phone. */
 const unmade = new Map([
   ["list-devices", fieldsIn("src/people/mobile/DeviceStore.ts", "Listed")],
-  ["list-push-dead-letters", fieldsIn("src/push/outbox/DeliveriesStore.ts", "DeadLetter")]
+  ["list-push-dead-letters", fieldsIn("src/push/admin/PushAdminStore.ts", "DeadLetter")]
 ])
 
 /** A service of their own, and what the commands of the page printed. */

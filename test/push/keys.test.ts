@@ -4,7 +4,7 @@ import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
-import { Deliveries } from "../../src/push/outbox/Deliveries.ts"
+import { PushAdmin } from "../../src/push/admin/PushAdmin.ts"
 import { apnsOf, Delivery, drain, happens, rowsOf, workerOf } from "../support/service/Delivery.ts"
 import { makePhone, makeRegisteredPhone } from "../support/phones/Phone.ts"
 import { allRows } from "../support/run/Rows.ts"
@@ -105,7 +105,7 @@ layer(Delivery.layer)("a push token", (it) => {
         SERVICE_PUSH_LOOKUP_KEY: "a lookup key of the tests, long enough"
       }
       const after = yield* replica(settings)
-      const { token_keys, unreadable } = yield* Context.get(after.services, Deliveries).rekey
+      const { token_keys, unreadable } = yield* Context.get(after.services, PushAdmin).rekey
       assert.deepStrictEqual([Object.keys(token_keys), unreadable > 0], [["own"], false])
       const again = yield* makePhone(after, person, phone.token).register()
       assert.deepStrictEqual([again.status, again.body.device_id], [200, phone.device_id])
@@ -124,8 +124,8 @@ layer(Delivery.layer)("a push token", (it) => {
       const sql = yield* SqlClient.SqlClient
       yield* sql`delete from push_outbox`
       for (let i = 0; i < 20; i++) yield* happens(on, person.project_id)
-      const deliveries = Context.get(on.services, Deliveries)
-      const [sent] = yield* Effect.all([drain(on.worker), Effect.repeat(deliveries.rekey, { times: 5 })], {
+      const pushAdmin = Context.get(on.services, PushAdmin)
+      const [sent] = yield* Effect.all([drain(on.worker), Effect.repeat(pushAdmin.rekey, { times: 5 })], {
         concurrency: 2
       })
       assert.strictEqual(sent, 200)

@@ -10,7 +10,7 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
 import { Projects } from "../../src/operator/projects/Projects.ts"
-import { Deliveries } from "../../src/push/outbox/Deliveries.ts"
+import { PushAdmin } from "../../src/push/admin/PushAdmin.ts"
 import type { Fault } from "../support/phones/ApnsSimulator.ts"
 import { apnsOf, Delivery, drain, happens, workerOf } from "../support/service/Delivery.ts"
 import type { Answer } from "../support/network/Http.ts"
@@ -99,7 +99,7 @@ layer(Delivery.layer, { timeout: "60 seconds" })("push tokens and words", (it) =
           yield* happens(on, project_id)
           yield* drain(yield* workerOf(without, yield* apnsOf(simulator)))
           const after = yield* instance({ ...settings, SERVICE_PUSH_TOKEN_KEYS: `${k2},${k1}` })
-          yield* Context.get(after.services, Deliveries).rekey
+          yield* Context.get(after.services, PushAdmin).rekey
           yield* phone.revoke(device_id)
           return {
             answers: refused,

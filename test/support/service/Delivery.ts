@@ -6,7 +6,7 @@ import { makeApns } from "../../../src/push/channels/apns/Apns.ts"
 import { Outbox } from "../../../src/push/outbox/Outbox.ts"
 import { PushProvider } from "../../../src/push/channels/Provider.ts"
 import { Worker } from "../../../src/push/delivery/Worker.ts"
-import type { KindName } from "../../../src/wire/mobile/Notifications.ts"
+import type { NotificationKind } from "../../../src/wire/mobile/Notifications.ts"
 import { type ApnsSimulator, apnsSimulator } from "../phones/ApnsSimulator.ts"
 import { instance } from "./Service.ts"
 import { TestDatabase } from "../run/TestDatabase.ts"
@@ -49,7 +49,7 @@ export class Delivery extends Context.Service<Delivery, Effect.Success<typeof ma
 export const happens = Effect.fnUntraced(function* (
   { services }: Replica,
   project_id: string,
-  kind: KindName = "task.blocked",
+  kind: NotificationKind = "task.blocked",
   about: string = randomUUID()
 ) {
   const outbox = Context.get(services, Outbox)
