@@ -88,7 +88,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        and last_reason in ('quiet_hours', 'paused')
        and not_before > ${now}`
 
-  /** Ends the device and suppresses what waits for it. An inactive device becomes revoked; a revoked one is unchanged. */
+  /** Ends the device and suppresses what waits for it. An inactive device becomes revoked; a revoked one stays. */
   const revoke = (device_id: string, reason: string, now: Date) =>
     rows(Schema.Struct({ device_id: Schema.String }))(sql`
       with revoked as (

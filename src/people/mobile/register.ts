@@ -3,8 +3,8 @@
  *
  * 1. The request is checked, and its push token is turned into the hashes by which the installation is found.
  * 2. Under a lock on the project: a repeated Idempotency-Key gets the earlier answer.
- * 3. An installation that this owner had registered is the same device, renewed. Otherwise a device of another owner with
- *    the same installation ends, and a new device is inserted.
+ * 3. An installation that this owner had registered is the same device, renewed. Otherwise a new device is inserted, and
+ *    a device of another owner with the same installation ends.
  */
 import { Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"

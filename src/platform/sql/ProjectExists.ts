@@ -1,13 +1,15 @@
-/** Whether a project exists, disabled or not. */
-import { Effect, Schema } from "effect"
-import type { SqlClient } from "effect/sql"
-import { rows } from "./Rows.ts"
+/** Tells an unknown project from one that has nothing to list. A disabled project exists. */
+import { Effect } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
 
-export const projectExists = (sql: SqlClient.SqlClient, project_id: string) =>
+export const projectExists = (
+  sql: SqlClient.SqlClient,
+  project_id: string
+): Effect.Effect<boolean, SqlError.SqlError> =>
   Effect.map(
-    rows(Schema.Struct({ project_id: Schema.String }))(sql`
+    sql`
       select project_id
         from project
-       where project_id = ${project_id}::uuid`),
+       where project_id = ${project_id}::uuid`,
     (found) => found.length > 0
   )

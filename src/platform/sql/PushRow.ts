@@ -1,4 +1,4 @@
-/** The notifications of a change as clauses of its statement (spec 6.3), so that neither is written without the other. */
+/** The notifications of a change as clauses of its statement (spec 6.3): neither is written without the other. */
 import { Duration } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import { type NotificationKind, notificationKinds, priorities, rank } from "../../wire/mobile/Notifications.ts"

@@ -42,7 +42,7 @@ export interface Lease {
   readonly until: Date
 }
 
-/** What the row keeps of the last attempt: the provider's status and reason, or a reason of ours when it was not asked. */
+/** What the row keeps of the last attempt: the provider's status and reason, or our reason if nothing was sent. */
 export interface Result {
   readonly status: number | null
   readonly reason: string | null

@@ -1,6 +1,8 @@
 /**
- * Writes the notifications of a change in the transaction of that change (spec 6.3). A change that is one statement adds
- * the clauses of platform/sql/PushRow.ts to it instead. The worker (delivery/Worker.ts) sends what was written.
+ * Writes the notifications of a change in the transaction of that change (spec 6.3), and wakes the worker.
+ *
+ * A proof and the end of a rotation are single statements and contain the clauses of platform/sql/PushRow.ts instead.
+ * They wake nobody: the worker's next poll finds their rows.
  *
  * Whether a device wants the kind is checked here and again before sending; quiet hours and pauses only before sending.
  */
@@ -12,7 +14,7 @@ import { notified } from "../../platform/sql/PushRow.ts"
 export class Outbox extends Context.Service<
   Outbox,
   {
-    /** Writes a notification for each device that wants the kind, inside the transaction of the change, and wakes. */
+    /** Inside the transaction of the change: one row for each device that wants the kind, then `wake`. */
     readonly enqueue: (
       now: Date,
       notice: {

@@ -1,9 +1,9 @@
 /**
- * The mobile endpoints (spec 4.12): the three of the specification, and one that reads a device (decisions.md, Reading a
- * device). A local 0.0.4 proposal (spec 9.3).
+ * The mobile endpoints: the three of spec 4.12 and one that reads a device (decisions.md, Reading a device). They are a
+ * local 0.0.4 proposal (spec 9.3).
  *
- * Bearer: an OAuth access token with `mobile:devices`. Only the owner who registered a device sees it, in the project of
- * that sign-in; to everybody else it does not exist. No answer carries the push token.
+ * Bearer: an OAuth access token with `mobile:devices`. Only the owner who registered a device sees it, in the project
+ * of that sign-in; to everybody else it does not exist. No answer carries the push token.
  */
 import { Schema, SchemaGetter } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
@@ -42,7 +42,7 @@ export class RegisterDevice extends Schema.Class<RegisterDevice>("RegisterDevice
   preferences: Schema.optionalKey(Preferences)
 }) {}
 
-/** `token_fingerprint`: four hexadecimal digits that tell installations apart for a person; null once the device ended. */
+/** `token_fingerprint`: four hexadecimal digits by which a person tells installations apart; null once it has ended. */
 export const Device = Schema.Struct({
   device_id: Uuid,
   state: Schema.Literals(["active", "revoked", "inactive"]),
