@@ -6,7 +6,6 @@ import { rows } from "../../platform/sql/Rows.ts"
 
 export const Pause = Schema.Struct({
   environment: Schema.Literals(environments),
-  /** Null once a probe is allowed. */
   paused_until: Schema.NullOr(Schema.Date),
   reason: Schema.NullOr(Schema.String),
   /** Pauses since the last success. */

@@ -1,4 +1,7 @@
-/** The statements of a provider's feedback about a device: send nothing for a while, or the app was removed. */
+/**
+ * The statements of a provider's feedback about a device: send nothing for a while, or the app was removed. They lock the
+ * device before its deliveries, as registrations and sign-outs do; another order could deadlock with those.
+ */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
@@ -9,7 +12,7 @@ import { firstRow } from "../../platform/sql/Rows.ts"
 interface Answered {
   readonly delivery_id: string
   readonly lease_token: string
-  /** When the push token that was used was registered. */
+  /** The registration time of the push token that was used. */
   readonly token_updated_at: Date
   readonly status: number | null
   readonly reason: string | null

@@ -1,4 +1,4 @@
-/** Whether a claimed delivery may be sent now. Checked again just before it is sent: everything may have changed. */
+/** Whether a claimed delivery may be sent now: preferences and sign-in may have changed since it was written. */
 import { hasPassed } from "../../wire/Instant.ts"
 import { notificationKinds, wants } from "../../wire/mobile/Notifications.ts"
 import { quietUntil } from "./QuietHours.ts"

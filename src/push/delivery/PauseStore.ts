@@ -14,7 +14,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        where provider = 'apns'
          and environment = ${environment}`)
 
-  /** Ends a pause with one probe: of all replicas, only the one that gets the row may send it. */
+  /** The probe after a pause: of all replicas, only the one that gets the row may send a delivery. */
   const takeProbe = (environment: Environment, now: Date, until: Date) =>
     firstRow(Schema.Struct({ environment: Schema.String }))(sql`
       update push_provider_state s

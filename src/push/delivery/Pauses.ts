@@ -1,6 +1,6 @@
 /**
  * Pauses of a push environment: a provider that fails is left alone for a while, by every replica, and then tried again
- * with one delivery. settle.ts starts a pause; here it is obeyed and ended.
+ * with one delivery, the probe. settle.ts starts pauses; this file enforces and ends them.
  */
 import { Duration, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
@@ -12,7 +12,7 @@ import * as PauseStore from "./PauseStore.ts"
 
 /** Deliveries of one claim. */
 const batchSize = 100
-/** How long after a pause the delivery waits that may itself have caused it. */
+/** How long after a pause the delivery that may have caused it waits. */
 export const afterPause = Duration.seconds(30)
 
 export const make = Effect.gen(function* () {

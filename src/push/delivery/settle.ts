@@ -1,5 +1,6 @@
 /**
- * Settlement: writes down, under the lease of its batch, what came of each delivery. Nothing else does.
+ * Writes down, under the lease of its batch, what came of each delivery. All that the worker writes about deliveries,
+ * devices and pauses, between claim and release, is written here.
  *
  * A result is settled as soon as it is known, so that the first delivery that pauses the environment stops the rest of
  * the batch. Two results wait for the end of the batch: accepted deliveries, which are marked by one statement, and
@@ -41,7 +42,7 @@ export type Remainder =
 const nothing: Remainder = { _tag: "Nothing" }
 const maxAttempts = 8
 const slowly = doubling("1 minute")
-/** Log line of a failure that only configuration or the operator can fix. */
+/** The log line of failures that only the operator can fix. */
 const alarm = "Push delivery needs its operator"
 
 export const make = Effect.gen(function* () {
