@@ -299,6 +299,21 @@ layer(Delivery.layer)("a pause", (it) => {
     })
   )
 
+  it.effect("stops the rest of its batch: at most the fifty deliveries in flight are tried", () =>
+    Effect.gen(function* () {
+      const { on, person, phone } = yield* fresh
+      on.simulator.faults.set(phone.token, { status: 503, reason: "ServiceUnavailable" })
+      yield* Effect.repeat(notify(on, person.project_id), { times: 79 })
+      const { requests } = on.simulator
+      assert.strictEqual(yield* on.worker.round, 80)
+      assert.isAtMost(on.simulator.requests - requests, 50)
+      assert.deepInclude(yield* pauseOf, { failures: 1 })
+      const rows = yield* deliveriesOf(phone.device_id)
+      assert.isTrue(rows.every(({ attempts, state }) => state === "pending" && attempts === 0))
+      assert.isAtLeast(rows.filter(({ last_reason }) => last_reason === "paused").length, 30)
+    })
+  )
+
   it.effect("of one environment does not pause the other", () =>
     Effect.gen(function* () {
       const { on, person } = yield* sendAgainst({ status: 503, reason: "ServiceUnavailable" })
