@@ -1,7 +1,8 @@
 /**
- * Notifications from the outbox to the provider (claimed, unsealed, sent, settled), in turns with a client of node:http2
- * that only sends, to the same simulator of APNs. Then what they cost everybody else: the bearer lookup of a Bridge while
- * nothing is to be notified, while a hundred notifications a second go out, and while APNs takes them and never answers.
+ * Delivers notifications from the outbox to the provider (claim, open the token, send, settle), in turns with a
+ * node:http2 client that only sends, to the same APNs simulator. Then measures what delivery costs other requests: the
+ * bearer lookup of a Bridge without notifications, with a hundred a second, and with a hundred a second while APNs never
+ * answers.
  *
  * The simulator runs in this process.
  */
@@ -19,7 +20,7 @@ import { figure, ratio, report } from "./support/report.ts"
 const count = 5000
 const devices = 10
 
-/** One session, one credential, as many streams at once as the service has. */
+/** One session, one provider token, and as many concurrent streams as the service uses. */
 const sendOnly = ({ ca, key, keyId, origin, teamId, topic }: ApnsSimulator, at: Date) =>
   Effect.promise(async () => {
     const session = http2.connect(origin, { ca })
@@ -38,7 +39,7 @@ const sendOnly = ({ ca, key, keyId, origin, teamId, topic }: ApnsSimulator, at: 
         stream.on("close", resolve).on("error", reject).resume()
         stream.end(`{"aps":{"alert":{"title-loc-key":"N_TASK_BLOCKED_TITLE","loc-key":"N_TASK_BLOCKED_BODY"}}}`)
       })
-    // Until it has seen a credential APNs allows one stream.
+    // APNs allows a single stream until it has seen a provider token.
     await send()
     let left = count - 1
     const client = async () => {
@@ -60,7 +61,7 @@ const main = Effect.gen(function* () {
   const on = yield* harness.startWith({
     ...settingsFor(simulator, yield* place),
     SERVICE_LOG_LEVEL: "Fatal",
-    // A sign-in made here counts there: wherever it listens, it is known by one address.
+    // Sign-ins made in this process are valid at the server because both have the same base URL.
     SERVICE_BASE_URL: "http://127.0.0.1:8787"
   })
   const { clean, notify, phones, settled } = yield* fleet({ url: on.url, services: on.context }, simulator, devices)

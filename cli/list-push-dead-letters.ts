@@ -6,7 +6,7 @@ import { Flag } from "effect/cli"
 export const listPushDeadLetters = command("list-push-dead-letters", {
   description: "List notifications that were given up, newest first",
   flags: { limit: Flags.count("limit", 1000, "How many at most (100)").pipe(Flag.withDefault(100)) },
-  run: ({ limit }) => using(({ deliveries }) => deliveries.listDead(limit)),
+  run: ({ limit }) => using(({ pushAdmin }) => pushAdmin.listDead(limit)),
   print: (letters) => [
     ...table(
       letters,

@@ -4,7 +4,7 @@ import { facts, next } from "./support/print.ts"
 export const pushStatus = command("push-status", {
   description: "Show what waits for delivery to phones, what was given up, and which provider is paused",
   flags: {},
-  run: () => using(({ deliveries }) => deliveries.status),
+  run: () => using(({ pushAdmin }) => pushAdmin.status),
   print: ({ current_key, deliveries, due_since, pauses, token_keys }) => [
     ...facts({
       ...deliveries,

@@ -39,8 +39,8 @@ import { RefreshTokens } from "./signin/oauth/tokens/RefreshTokens.ts"
 import { sweeps as oauthSweeps } from "./signin/oauth/Sweeps.ts"
 import { Projects } from "./operator/projects/Projects.ts"
 import { apnsProvider } from "./push/channels/apns/Apns.ts"
-import { Deliveries } from "./push/outbox/Deliveries.ts"
-import { PushKeys } from "./push/PushKeys.ts"
+import { PushAdmin } from "./push/admin/PushAdmin.ts"
+import { PushTokens } from "./push/tokens/PushTokens.ts"
 import { logProvider } from "./push/channels/LogProvider.ts"
 import { Outbox } from "./push/outbox/Outbox.ts"
 import { sweeps as pushSweeps } from "./push/Sweeps.ts"
@@ -65,12 +65,12 @@ export const domains = Layer.mergeAll(
   Snapshot.layer,
   Documents.layer,
   Devices.layer,
-  Deliveries.layer
+  PushAdmin.layer
 ).pipe(
   Layer.provideMerge(Layer.merge(Access.layer, Grants.layer)),
   Layer.provideMerge(Clients.layer),
   Layer.provide(ClientDocuments.layer),
-  Layer.provideMerge(Layer.mergeAll(Audit.layer, Outbox.layer, PushKeys.layer)),
+  Layer.provideMerge(Layer.mergeAll(Audit.layer, Outbox.layer, PushTokens.layer)),
   Layer.provide(Ed25519.layerNode)
 )
 

@@ -15,7 +15,7 @@ import { Devices } from "../../src/people/mobile/Devices.ts"
 import { Clients } from "../../src/signin/oauth/clients/Clients.ts"
 import { Grants } from "../../src/signin/oauth/grants/Grants.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
-import { Deliveries } from "../../src/push/outbox/Deliveries.ts"
+import { PushAdmin } from "../../src/push/admin/PushAdmin.ts"
 
 const services = Effect.gen(function* () {
   return {
@@ -25,7 +25,7 @@ const services = Effect.gen(function* () {
     backup: yield* Backup,
     bridges: yield* Bridges,
     credentials: yield* Credentials,
-    deliveries: yield* Deliveries,
+    pushAdmin: yield* PushAdmin,
     devices: yield* Devices,
     documents: yield* Documents,
     memory: yield* Memory,

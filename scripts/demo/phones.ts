@@ -1,4 +1,4 @@
-/** Phones: the companion app hears of what needs its person, and of nothing else (spec 2.9, 4.12, 4.13). */
+/** Scenes with a phone: the companion app is notified of what its owner wants to know (spec 2.9, 4.12, 4.13). */
 import { Clock, Effect, Redacted } from "effect"
 import { FetchHttpClient } from "effect/http"
 import { randomBytes } from "node:crypto"
@@ -10,15 +10,15 @@ import { agent } from "./Agent.ts"
 import { callback, consents } from "./Person.ts"
 import { DemoError, expected, print, type Scene } from "./Stage.ts"
 
-/** What the scenes hand on. */
+/** Set by one scene and used by the next ones. */
 let project_id: string
 let companion: Effect.Success<ReturnType<typeof app>>
-let works: ReturnType<typeof agent>
+let agentTools: ReturnType<typeof agent>
 let write_context: object
 
 export const phones = (apns: ApnsSimulator): ReadonlyArray<Scene> => [
   {
-    title: "A person signs in on a phone: the companion app goes through the browser, like an agent",
+    title: "A person signs in on a phone: the companion app uses the browser, as an agent does",
     play: Effect.fnUntraced(function* ({ admin, base_url, scratch, via }) {
       project_id = (yield* admin("create-project", "--name", "Demo of phones")).project_id
       const out = join(scratch, "person-token")
@@ -27,16 +27,16 @@ export const phones = (apns: ApnsSimulator): ReadonlyArray<Scene> => [
       const { client_id } = yield* admin("create-oauth-client", "--name", "Demo companion", ...allowed)
       const token = Redacted.make(readFileSync(out, "utf8").trim())
       companion = yield* app(base_url, client_id, token, via)
-      works = agent(base_url, token, via)
+      agentTools = agent(base_url, token, via)
       yield* companion.signIn
     })
   },
   {
-    title: "The app registers its push token, which no answer repeats",
+    title: "The app registers its push token, which no answer contains",
     play: () => companion.register(Redacted.make(randomBytes(32).toString("hex")))
   },
   {
-    title: "Its owner wants quiet now, but for what is urgent",
+    title: "Its owner sets quiet hours for now, except for urgent notifications",
     play: Effect.fnUntraced(function* () {
       const now = yield* Clock.currentTimeMillis
       const clock = (hours: number) => new Date(now + hours * 3_600_000).toISOString().slice(11, 16)
@@ -56,9 +56,9 @@ export const phones = (apns: ApnsSimulator): ReadonlyArray<Scene> => [
     })
   },
   {
-    title: "An agent cannot go on without a decision: the phone rings, and Apple learns no word of it",
+    title: "An agent needs a decision: the phone is notified, and Apple sees no text of the task",
     play: Effect.fnUntraced(function* () {
-      write_context = (yield* works.done("server_identity")).write_context
+      write_context = (yield* agentTools.done("server_identity")).write_context
       yield* blocked("Choose the colour of the ferry", "decision")
       const payload = yield* arrival(apns)
       yield* expected("task.needs_decision", JSON.parse(payload).k)
@@ -66,7 +66,7 @@ export const phones = (apns: ApnsSimulator): ReadonlyArray<Scene> => [
     })
   },
   {
-    title: "Another one waits for paint: that can wait for the end of the quiet hours",
+    title: "Another task waits for paint: its notification is held until the quiet hours end",
     play: Effect.fnUntraced(function* ({ admin }) {
       yield* blocked("Paint the ferry", "external")
       const { deliveries } = yield* admin("push-status")
@@ -74,7 +74,7 @@ export const phones = (apns: ApnsSimulator): ReadonlyArray<Scene> => [
     })
   },
   {
-    title: "The person signs out: the device is revoked first, and nothing waits for it or comes any more",
+    title: "The person signs out: the device is revoked first, and it gets no more notifications",
     play: Effect.fnUntraced(function* ({ admin }) {
       yield* companion.signOut
       yield* blocked("Choose the name of the ferry", "decision")
@@ -101,16 +101,16 @@ const app = (base_url: string, client_id: string, project_token: Redacted.Redact
 }
 
 const blocked = Effect.fnUntraced(function* (title: string, blocked_kind: string) {
-  const { task } = yield* works.done("task_create", { title, write_context })
+  const { task } = yield* agentTools.done("task_create", { title, write_context })
   const change = { status: "blocked", blocked_kind, expected_version: task.version, write_context }
-  yield* works.done("task_update", { id: task.id, ...change })
+  yield* agentTools.done("task_update", { id: task.id, ...change })
 })
 
-/** What the simulator of APNs was handed for the phone. */
+/** Waits for the first notification at the APNs simulator, prints it and returns its payload. */
 const arrival = Effect.fnUntraced(function* ({ received }: ApnsSimulator) {
   yield* Effect.repeat(Effect.sleep("20 millis"), { until: () => received.length > 0 }).pipe(
     Effect.timeout("10 seconds"),
-    Effect.mapError(() => new DemoError({ message: "No notification came." }))
+    Effect.mapError(() => new DemoError({ message: "No notification arrived within ten seconds." }))
   )
   const [{ collapse_id, delivery_id, payload, priority }] = received as [(typeof received)[number]]
   print(`  APNs   apns-id: ${delivery_id}   apns-priority: ${priority}   apns-collapse-id: ${collapse_id}`)

@@ -1,8 +1,39 @@
-/** Notifications that came too late, and those that were settled thirty days ago. */
+/** Expires notifications that were not delivered in time; deletes settled ones after thirty days. */
+import { Schema } from "effect"
 import { purgeBefore, type Sweep } from "../platform/database/Sweeper.ts"
-import * as Store from "./SweepStore.ts"
+import { rows } from "../platform/sql/Rows.ts"
+
+const Swept = Schema.Struct({ delivery_id: Schema.String })
+
+/** Not a delivery in flight: it is settled under its lease. */
+const expireDeliveries: Sweep["run"] = (sql, now, limit) =>
+  rows(Swept)(sql`
+    with late as materialized (
+      select delivery_id
+        from push_outbox
+       where state in ('pending', 'leased')
+         and expires_at <= ${now}
+         and (lease_until is null or lease_until <= ${now})
+       limit ${limit}
+         for no key update skip locked
+    )
+    update push_outbox o
+       set state = 'expired', settled_at = ${now}, lease_token = null, lease_until = null
+      from late
+     where o.delivery_id = late.delivery_id
+    returning o.delivery_id`)
+
+const purgeDeliveries: Sweep["run"] = (sql, now, limit) =>
+  rows(Swept)(sql`
+    delete from push_outbox
+     where delivery_id in (
+       select delivery_id
+         from push_outbox
+        where settled_at < ${purgeBefore(now)}
+        limit ${limit})
+    returning delivery_id`)
 
 export const sweeps: ReadonlyArray<Sweep> = [
-  { name: "expire deliveries", run: (sql, now, limit) => Store.make(sql).expire(now, limit) },
-  { name: "purge deliveries", run: (sql, now, limit) => Store.make(sql).purge(purgeBefore(now), limit) }
+  { name: "expire deliveries", run: expireDeliveries },
+  { name: "purge deliveries", run: purgeDeliveries }
 ]

@@ -1,6 +1,6 @@
 /** docs/emergencies.md has a row for every alert, and explains the reasons of a pause by the words the service uses. */
 import { assert, describe, it } from "@effect/vitest"
-import { outcomeOf } from "../../src/push/channels/Outcome.ts"
+import { outcomeOf } from "../../src/push/channels/apns/ApnsOutcome.ts"
 import { read, rows, sections } from "../support/run/Markdown.ts"
 import { sources } from "../support/run/Sources.ts"
 

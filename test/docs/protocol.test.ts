@@ -15,7 +15,7 @@ import { Device, RegisterDevice } from "../../src/wire/mobile/MobileApi.ts"
 import { codes as mobileCodes, refuse as refuseMobile } from "../../src/wire/mobile/MobileErrors.ts"
 import { codes as oauthCodes, type OAuthCode, refuse as refuseOAuth } from "../../src/signin/oauth/Errors.ts"
 import { payload } from "../../src/push/delivery/Payload.ts"
-import { type KindName, kindNames, kinds, Preferences, priorities } from "../../src/wire/mobile/Notifications.ts"
+import { type NotificationKind, notificationKindNames, notificationKinds, Preferences, priorities } from "../../src/wire/mobile/Notifications.ts"
 import type { Refusal } from "../../src/wire/Refusal.ts"
 import { ofRole, scopes } from "../../src/wire/Scopes.ts"
 import { refuse as refuseRotation } from "../../src/wire/bridges/RotationErrors.ts"
@@ -197,8 +197,8 @@ describe("the mobile part of docs/protocol.md", () => {
         rows(part.get("Kinds")!).map((row) => [row["Kind"], [row["Default"], row["Priority"], row["Comes within"]]])
       ),
       new Map(
-        ["task.needs_decision", "task.blocked", ...kindNames].map((name) => {
-          const { byDefault, lasts, optional, priority } = kinds[name as KindName]
+        ["task.needs_decision", "task.blocked", ...notificationKindNames].map((name) => {
+          const { byDefault, lasts, optional, priority } = notificationKinds[name as NotificationKind]
           const on = optional ? (byDefault ? "on" : "off") : "on, always"
           return [name, [on, priority, `${Duration.toHours(lasts)} h`]]
         })

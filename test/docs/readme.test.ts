@@ -64,7 +64,7 @@ const fieldsIn = (file: string, schema: string) =>
 /** Lists that stay empty without a phone; their fields come from the source. */
 const unmade = new Map([
   ["list-devices", fieldsIn("src/people/mobile/DeviceStore.ts", "Listed")],
-  ["list-push-dead-letters", fieldsIn("src/push/outbox/DeliveriesStore.ts", "DeadLetter")]
+  ["list-push-dead-letters", fieldsIn("src/push/admin/PushAdminStore.ts", "DeadLetter")]
 ])
 
 /** A service in a fresh checkout, and the output of the page's commands. */

@@ -7,7 +7,7 @@ import { join } from "node:path"
 import { promisify } from "node:util"
 import { Settings } from "../../src/platform/settings/Settings.ts"
 import { packageRoot } from "../../src/platform/settings/Package.ts"
-import { kindNames } from "../../src/wire/mobile/Notifications.ts"
+import { notificationKindNames } from "../../src/wire/mobile/Notifications.ts"
 import { read, rows, sections } from "../support/run/Markdown.ts"
 import { sources } from "../support/run/Sources.ts"
 import { environment } from "../support/service/Service.ts"
@@ -106,7 +106,7 @@ describe.each([
 
 /** Kinds of notifications have the form of actions; some names are both. */
 const isAction = (name: string) =>
-  !(kindNames as ReadonlyArray<string>).includes(name) || sources.includes(`action: "${name}"`)
+  !(notificationKindNames as ReadonlyArray<string>).includes(name) || sources.includes(`action: "${name}"`)
 
 describe("docs/reference.md", () => {
   it("lists exactly the exit codes in use", () => {

@@ -10,7 +10,7 @@ import { Devices } from "../../src/people/mobile/Devices.ts"
 import { Clients } from "../../src/signin/oauth/clients/Clients.ts"
 import { Grants } from "../../src/signin/oauth/grants/Grants.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
-import { Deliveries } from "../../src/push/outbox/Deliveries.ts"
+import { PushAdmin } from "../../src/push/admin/PushAdmin.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { makeRegisteredPhone } from "../support/phones/Phone.ts"
@@ -138,7 +138,7 @@ layer(Service.layer)("a command that is repeated", (it) => {
       const { services } = yield* Service
       const sql = yield* SqlClient.SqlClient
       yield* sql`delete from mobile_device`
-      assert.strictEqual((yield* Context.get(services, Deliveries).rekey).resealed, 0)
+      assert.strictEqual((yield* Context.get(services, PushAdmin).rekey).resealed, 0)
       assert.strictEqual(yield* count("push.tokens_rekeyed"), 0)
     })
   )

@@ -1,4 +1,4 @@
-/** What a person away from the desk hears of (spec 6.3; contract section 7): each change, and nothing else. */
+/** Which changes notify a phone (decisions.md, Which notifications there are), and that nothing else does. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -8,23 +8,23 @@ import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
 import { Outbox } from "../../src/push/outbox/Outbox.ts"
 import { sweeps as rotationSweeps } from "../../src/bridges/rotation/Sweeps.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
-import { Delivery, rowsOf } from "../support/service/Delivery.ts"
+import { deliveriesOf, Delivery } from "../support/service/Delivery.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { makeRegisteredPhone } from "../support/phones/Phone.ts"
 import { makePerson } from "../support/agents/SignIn.ts"
 import { successorOf, tokens } from "../support/bridges/Tokens.ts"
 
-/** A phone of the project, and what it has heard since: kinds, oldest first. */
-const listening = Effect.gen(function* () {
+/** A phone of the project; `kinds`: the notifications written for it since, oldest first. */
+const withPhone = Effect.gen(function* () {
   const on = yield* Delivery
   const person = yield* makePerson(on)
   const phone = yield* makeRegisteredPhone(on, person)
-  const heard = Effect.map(rowsOf(phone.device_id), (rows) => rows.map(({ kind }) => kind))
-  return { on, person, phone, heard, project_id: person.project_id }
+  const kinds = Effect.map(deliveriesOf(phone.device_id), (rows) => rows.map(({ kind }) => kind))
+  return { on, person, phone, kinds, project_id: person.project_id }
 })
 
-const working = Effect.gen(function* () {
-  const given = yield* listening
+const withTask = Effect.gen(function* () {
+  const given = yield* withPhone
   const agent = yield* Agent.make(given.on, { project_id: given.project_id })
   const task = yield* agent.task("A task")
   const update = (version: number, change: object) =>
@@ -35,120 +35,120 @@ const working = Effect.gen(function* () {
 })
 
 layer(Delivery.layer)("a task", (it) => {
-  it.effect("that is blocked for a decision rings as needs_decision, and only as that", () =>
+  it.effect("that becomes blocked for a decision notifies once, as task.needs_decision", () =>
     Effect.gen(function* () {
-      const { heard, update } = yield* working
+      const { kinds, update } = yield* withTask
       yield* update(1, { status: "blocked", blocked_kind: "decision", blocked_reason: "Which one?" })
-      assert.deepStrictEqual(yield* heard, ["task.needs_decision"])
+      assert.deepStrictEqual(yield* kinds, ["task.needs_decision"])
     })
   )
 
   for (const blocked_kind of ["external", "other", undefined]) {
-    it.effect(`that is blocked with blocked_kind ${blocked_kind} rings as blocked, and only as that`, () =>
+    it.effect(`that becomes blocked with blocked_kind ${blocked_kind} notifies once, as task.blocked`, () =>
       Effect.gen(function* () {
-        const { heard, update } = yield* working
+        const { kinds, update } = yield* withTask
         yield* update(1, { status: "blocked", ...(blocked_kind && { blocked_kind }) })
-        assert.deepStrictEqual(yield* heard, ["task.blocked"])
+        assert.deepStrictEqual(yield* kinds, ["task.blocked"])
       })
     )
   }
 
-  it.effect("whose blocked_kind changes while it is blocked rings once more", () =>
+  it.effect("whose blocked_kind changes while it is blocked notifies again", () =>
     Effect.gen(function* () {
-      const { heard, update } = yield* working
+      const { kinds, update } = yield* withTask
       yield* update(1, { status: "blocked", blocked_kind: "external" })
       yield* TestClock.adjust("1 second")
       yield* update(2, { blocked_kind: "decision" })
-      assert.deepStrictEqual(yield* heard, ["task.blocked", "task.needs_decision"])
+      assert.deepStrictEqual(yield* kinds, ["task.blocked", "task.needs_decision"])
     })
   )
 
-  it.effect("that stays blocked as it was does not ring again", () =>
+  it.effect("that stays blocked for the same reason does not notify again", () =>
     Effect.gen(function* () {
-      const { heard, update } = yield* working
+      const { kinds, update } = yield* withTask
       yield* update(1, { status: "blocked", blocked_kind: "external" })
       yield* update(2, { title: "Another title" })
       yield* update(3, { blocked_reason: "Still waiting" })
-      assert.deepStrictEqual(yield* heard, ["task.blocked"])
+      assert.deepStrictEqual(yield* kinds, ["task.blocked"])
     })
   )
 
-  it.effect("that is done rings as completed", () =>
+  it.effect("that is done notifies as task.completed", () =>
     Effect.gen(function* () {
-      const { heard, update } = yield* working
+      const { kinds, update } = yield* withTask
       yield* update(1, { status: "in_progress" })
       yield* update(2, { status: "done" })
-      assert.deepStrictEqual(yield* heard, ["task.completed"])
+      assert.deepStrictEqual(yield* kinds, ["task.completed"])
     })
   )
 
-  it.effect("whose update is refused does not ring", () =>
+  it.effect("whose update is refused does not notify", () =>
     Effect.gen(function* () {
-      const { agent, heard, task, update } = yield* working
+      const { agent, kinds, task, update } = yield* withTask
       yield* update(1, { title: "Another title" })
       const stale = yield* agent.update({ id: task.id, version: 1 }, { status: "blocked" })
       assert.strictEqual(stale.code, "stale_version")
-      assert.deepStrictEqual(yield* heard, [])
+      assert.deepStrictEqual(yield* kinds, [])
     })
   )
 
-  it.effect("whose update is retried with its idempotency key rings once", () =>
+  it.effect("whose update is retried with its idempotency key notifies once", () =>
     Effect.gen(function* () {
-      const { heard, update } = yield* working
+      const { kinds, update } = yield* withTask
       yield* update(1, { status: "blocked", idempotency_key: "once" })
       yield* update(1, { status: "blocked", idempotency_key: "once" })
-      assert.deepStrictEqual(yield* heard, ["task.blocked"])
+      assert.deepStrictEqual(yield* kinds, ["task.blocked"])
     })
   )
 
-  it.effect("of another project does not ring", () =>
+  it.effect("of another project does not notify", () =>
     Effect.gen(function* () {
-      const { heard } = yield* listening
-      const { update } = yield* working
+      const { kinds } = yield* withPhone
+      const { update } = yield* withTask
       yield* update(1, { status: "blocked" })
-      assert.deepStrictEqual(yield* heard, [])
+      assert.deepStrictEqual(yield* kinds, [])
     })
   )
 })
 
 layer(Delivery.layer)("a Bridge", (it) => {
-  it.effect("that enrolls rings once, however often its proof is repeated", () =>
+  it.effect("that enrolls notifies once, even if its proof is repeated", () =>
     Effect.gen(function* () {
-      const { heard, on, project_id } = yield* listening
+      const { kinds, on, project_id } = yield* withPhone
       const bridge = yield* Bridge.make(on, { project_id })
       const challenge = yield* bridge.askChallenge(on)
       yield* bridge.prove(on, challenge)
       yield* bridge.prove(on, challenge)
-      assert.deepStrictEqual(yield* heard, ["bridge.enrolled"])
+      assert.deepStrictEqual(yield* kinds, ["bridge.enrolled"])
     })
   )
 
-  it.effect("whose proof fails does not ring", () =>
+  it.effect("whose proof fails does not notify", () =>
     Effect.gen(function* () {
-      const { heard, on, project_id } = yield* listening
+      const { kinds, on, project_id } = yield* withPhone
       const bridge = yield* Bridge.make(on, { project_id })
       const challenge = yield* bridge.askChallenge(on)
       const refused = yield* bridge.prove(on, challenge, { body: { signature_b64: "A".repeat(86) } })
       assert.strictEqual(refused.code, "enrollment_proof_invalid")
-      assert.deepStrictEqual(yield* heard, [])
+      assert.deepStrictEqual(yield* kinds, [])
     })
   )
 
-  it.effect("that is revoked rings once, however often", () =>
+  it.effect("that is revoked twice notifies once", () =>
     Effect.gen(function* () {
-      const { heard, on, project_id } = yield* listening
+      const { kinds, on, project_id } = yield* withPhone
       const bridge = yield* Bridge.make(on, { project_id })
       yield* bridge.enroll(on)
       const bridges = Context.get(on.services, Bridges)
       yield* TestClock.adjust("1 second")
       yield* bridges.revoke(project_id, bridge.bridge_id)
       yield* bridges.revoke(project_id, bridge.bridge_id)
-      assert.deepStrictEqual(yield* heard, ["bridge.enrolled", "bridge.revoked"])
+      assert.deepStrictEqual(yield* kinds, ["bridge.enrolled", "bridge.revoked"])
     })
   )
 
-  const rotating = Effect.gen(function* () {
-    const given = yield* listening
+  const withRotation = Effect.gen(function* () {
+    const given = yield* withPhone
     const bridge = yield* Bridge.make(given.on, { project_id: given.project_id })
     const token = yield* bridge.enroll(given.on)
     const at = tokens(given.on)
@@ -157,57 +157,57 @@ layer(Delivery.layer)("a Bridge", (it) => {
     return { ...given, ...at, ...pending, token }
   })
 
-  it.effect("whose rotation is confirmed or aborted does not ring", () =>
+  it.effect("whose rotation is confirmed or aborted does not notify", () =>
     Effect.gen(function* () {
-      const confirmed = yield* rotating
+      const confirmed = yield* withRotation
       yield* confirmed.confirm(confirmed.successor, confirmed.rotation_id)
-      assert.deepStrictEqual(yield* confirmed.heard, ["bridge.enrolled"])
-      const aborted = yield* rotating
+      assert.deepStrictEqual(yield* confirmed.kinds, ["bridge.enrolled"])
+      const aborted = yield* withRotation
       yield* aborted.abort(aborted.successor, aborted.rotation_id)
-      assert.deepStrictEqual(yield* aborted.heard, ["bridge.enrolled"])
+      assert.deepStrictEqual(yield* aborted.kinds, ["bridge.enrolled"])
     })
   )
 
-  it.effect("whose rotation is not confirmed in time rings when that is swept", () =>
+  it.effect("whose rotation expires notifies when the sweep ends it", () =>
     Effect.gen(function* () {
-      const { heard, on } = yield* rotating
+      const { kinds, on } = yield* withRotation
       yield* TestClock.adjust("5 minutes")
       yield* sweepOnce(rotationSweeps).pipe(Effect.provideContext(on.services))
-      assert.deepStrictEqual(yield* heard, ["bridge.enrolled", "bridge.rotation_failed"])
+      assert.deepStrictEqual(yield* kinds, ["bridge.enrolled", "bridge.rotation_failed"])
     })
   )
 
-  it.effect("whose rotation is not confirmed in time rings when it prepares again", () =>
+  it.effect("whose rotation expires notifies when the next prepare ends it, and only once", () =>
     Effect.gen(function* () {
-      const { heard, on, prepare, token } = yield* rotating
+      const { kinds, on, prepare, token } = yield* withRotation
       yield* TestClock.adjust("5 minutes")
       yield* prepare(token, "bridge-rotate-2")
       yield* sweepOnce(rotationSweeps).pipe(Effect.provideContext(on.services))
-      assert.deepStrictEqual(yield* heard, ["bridge.enrolled", "bridge.rotation_failed"])
+      assert.deepStrictEqual(yield* kinds, ["bridge.enrolled", "bridge.rotation_failed"])
     })
   )
 
-  it.effect("whose token is revoked during a rotation rings", () =>
+  it.effect("whose token is revoked during a rotation notifies", () =>
     Effect.gen(function* () {
-      const { heard, revoke, token } = yield* rotating
+      const { kinds, revoke, token } = yield* withRotation
       yield* revoke(token)
-      assert.deepStrictEqual(yield* heard, ["bridge.enrolled", "bridge.rotation_failed"])
+      assert.deepStrictEqual(yield* kinds, ["bridge.enrolled", "bridge.rotation_failed"])
     })
   )
 })
 
-layer(Delivery.layer)("security", (it) => {
-  it.effect("rings when a client is authorized", () =>
+layer(Delivery.layer)("a security notification", (it) => {
+  it.effect("is written when a client is authorized", () =>
     Effect.gen(function* () {
-      const { heard, on, project_id } = yield* listening
+      const { kinds, on, project_id } = yield* withPhone
       yield* makePerson(on, { project_id })
-      assert.deepStrictEqual(yield* heard, ["security.client_authorized"])
+      assert.deepStrictEqual(yield* kinds, ["security.client_authorized"])
     })
   )
 
-  it.effect("of the device list cannot be switched off by a minimum priority or a missing kind", () =>
+  it.effect("about a new device is written despite a minimum priority above it", () =>
     Effect.gen(function* () {
-      const { heard, on, person, phone } = yield* listening
+      const { kinds, on, person, phone } = yield* withPhone
       yield* phone.prefer(phone.device_id, {
         kinds: {},
         minimum_priority: "urgent",
@@ -215,7 +215,7 @@ layer(Delivery.layer)("security", (it) => {
         paused_until: null
       })
       yield* makeRegisteredPhone(on, person)
-      assert.deepStrictEqual(yield* heard, ["security.device_added"])
+      assert.deepStrictEqual(yield* kinds, ["security.device_added"])
     })
   )
 })
@@ -223,17 +223,17 @@ layer(Delivery.layer)("security", (it) => {
 layer(Delivery.layer)("a change that is rolled back", (it) => {
   it.effect("leaves no notification", () =>
     Effect.gen(function* () {
-      const { heard, on, project_id } = yield* listening
+      const { kinds, on, project_id } = yield* withPhone
       const sql = Context.get(on.services, SqlClient.SqlClient)
       const outbox = Context.get(on.services, Outbox)
       const about = "01890000-0000-7000-8000-000000000000"
       const now = new Date(yield* Effect.clockWith(({ currentTimeMillis }) => currentTimeMillis))
       const notice = { kind: "task.blocked" as const, event_id: about, project_id, about }
       const rolledBack = sql.withTransaction(
-        Effect.andThen(outbox.enqueue(now, notice), Effect.fail("a failure of the change"))
+        Effect.andThen(outbox.enqueue(now, notice), Effect.fail("the change failed"))
       )
       assert.strictEqual((yield* Effect.result(rolledBack))._tag, "Failure")
-      assert.deepStrictEqual(yield* heard, [])
+      assert.deepStrictEqual(yield* kinds, [])
     })
   )
 })

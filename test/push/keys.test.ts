@@ -1,11 +1,11 @@
-/** Push tokens at rest (spec 2.9): sealed for their row, under keys that change while the service runs. */
+/** Push tokens at rest (spec 2.9): sealed for their row, under keys that are replaced while the service runs. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
-import { Deliveries } from "../../src/push/outbox/Deliveries.ts"
-import { apnsOf, Delivery, drain, happens, rowsOf, workerOf } from "../support/service/Delivery.ts"
+import { PushAdmin } from "../../src/push/admin/PushAdmin.ts"
+import { apnsOf, deliveriesOf, Delivery, drain, notify, workerOf } from "../support/service/Delivery.ts"
 import { makePhone, makeRegisteredPhone } from "../support/phones/Phone.ts"
 import { allRows } from "../support/run/Rows.ts"
 import { instance } from "../support/service/Service.ts"
@@ -19,10 +19,10 @@ const replica = Effect.fnUntraced(function* (settings: Readonly<Record<string, s
   return { ...on, worker: yield* workerOf(on, yield* apnsOf(simulator)) }
 })
 
-const heardBy = (token: string) =>
+const receivedBy = (token: string) =>
   Effect.map(Delivery, ({ simulator }) => simulator.received.filter((received) => received.token === token).length)
 
-/** No other test's devices, and no pause of theirs. */
+/** Deletes devices and pauses of earlier tests. */
 const fresh = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   yield* sql`delete from mobile_device`
@@ -36,7 +36,7 @@ layer(Delivery.layer)("a push token", (it) => {
       const on = yield* Delivery
       const person = yield* makePerson(on)
       const phone = yield* makeRegisteredPhone(on, person)
-      yield* happens(on, person.project_id)
+      yield* notify(on, person.project_id)
       yield* drain(on.worker)
       const bytes = Buffer.from(phone.token, "hex")
       const canaries = [phone.token, bytes.toString("base64").slice(0, 40), bytes.toString("base64url").slice(0, 40)]
@@ -61,40 +61,43 @@ layer(Delivery.layer)("a push token", (it) => {
           from mobile_device b
          where a.device_id = ${mine.device_id}::uuid
            and b.device_id = ${theirs.device_id}::uuid`
-      yield* happens(on, person.project_id)
+      yield* notify(on, person.project_id)
       yield* drain(on.worker)
-      assert.deepStrictEqual([yield* heardBy(mine.token), yield* heardBy(theirs.token)], [0, 1])
-      assert.deepInclude((yield* rowsOf(mine.device_id))[0], { state: "pending", last_reason: "token_unreadable" })
+      assert.deepStrictEqual([yield* receivedBy(mine.token), yield* receivedBy(theirs.token)], [0, 1])
+      assert.deepInclude((yield* deliveriesOf(mine.device_id))[0], {
+        state: "pending",
+        last_reason: "token_unreadable"
+      })
       assert.strictEqual((yield* mine.get(mine.device_id)).body.state, "active")
     })
   )
 
-  it.effect("under a key that is not configured pauses delivery, and comes when the key is back", () =>
+  it.effect("under a key that is not configured pauses delivery until the key is back", () =>
     Effect.gen(function* () {
       yield* fresh
       const [k1, k2] = [key("k1"), key("k2")]
       const before = yield* replica({ SERVICE_PUSH_TOKEN_KEYS: k1 })
       const person = yield* makePerson(before)
       const phone = yield* makeRegisteredPhone(before, person)
-      yield* happens(before, person.project_id)
+      yield* notify(before, person.project_id)
       const without = yield* replica({ SERVICE_PUSH_TOKEN_KEYS: k2 })
       yield* drain(without.worker)
-      assert.deepInclude((yield* rowsOf(phone.device_id))[0], {
+      assert.deepInclude((yield* deliveriesOf(phone.device_id))[0], {
         state: "pending",
         attempts: 0,
         last_reason: "token_key_unknown"
       })
       const restarted = yield* replica({ SERVICE_PUSH_TOKEN_KEYS: `${k2},${k1}` })
       yield* restarted.worker.start
-      // The pause is of 15 minutes; the restart ends it.
-      yield* Effect.andThen(TestClock.adjust("1 second"), rowsOf(phone.device_id)).pipe(
+      // The pause lasts 15 minutes; the restart ends it.
+      yield* Effect.andThen(TestClock.adjust("1 second"), deliveriesOf(phone.device_id)).pipe(
         Effect.repeat({ until: ([row]) => row!.state === "delivered", times: 300 })
       )
-      assert.strictEqual(yield* heardBy(phone.token), 1)
+      assert.strictEqual(yield* receivedBy(phone.token), 1)
     })
   )
 
-  it.effect("is sealed anew under the first key, also from a derived one, and is the same installation still", () =>
+  it.effect("that a derived key sealed is resealed under the first key and still finds the same device", () =>
     Effect.gen(function* () {
       yield* fresh
       const on = yield* Delivery
@@ -105,17 +108,17 @@ layer(Delivery.layer)("a push token", (it) => {
         SERVICE_PUSH_LOOKUP_KEY: "a lookup key of the tests, long enough"
       }
       const after = yield* replica(settings)
-      const { token_keys, unreadable } = yield* Context.get(after.services, Deliveries).rekey
+      const { token_keys, unreadable } = yield* Context.get(after.services, PushAdmin).rekey
       assert.deepStrictEqual([Object.keys(token_keys), unreadable > 0], [["own"], false])
       const again = yield* makePhone(after, person, phone.token).register()
       assert.deepStrictEqual([again.status, again.body.device_id], [200, phone.device_id])
-      yield* happens(after, person.project_id)
+      yield* notify(after, person.project_id)
       yield* drain(after.worker)
-      assert.strictEqual(yield* heardBy(phone.token), 1)
+      assert.strictEqual(yield* receivedBy(phone.token), 1)
     })
   )
 
-  it.effect("may be sealed anew while notifications are sent: none fails", () =>
+  it.effect("can be resealed while notifications are sent, and none fails", () =>
     Effect.gen(function* () {
       yield* fresh
       const on = yield* replica({ SERVICE_PUSH_TOKEN_KEYS: key("a") })
@@ -123,15 +126,15 @@ layer(Delivery.layer)("a push token", (it) => {
       const phones = yield* Effect.forEach(Array.from({ length: 10 }), () => makeRegisteredPhone(on, person))
       const sql = yield* SqlClient.SqlClient
       yield* sql`delete from push_outbox`
-      for (let i = 0; i < 20; i++) yield* happens(on, person.project_id)
-      const deliveries = Context.get(on.services, Deliveries)
-      const [sent] = yield* Effect.all([drain(on.worker), Effect.repeat(deliveries.rekey, { times: 5 })], {
+      for (let i = 0; i < 20; i++) yield* notify(on, person.project_id)
+      const pushAdmin = Context.get(on.services, PushAdmin)
+      const [sent] = yield* Effect.all([drain(on.worker), Effect.repeat(pushAdmin.rekey, { times: 5 })], {
         concurrency: 2
       })
       assert.strictEqual(sent, 200)
       const states = yield* sql`select distinct state from push_outbox`
       assert.deepStrictEqual(states, [{ state: "delivered" }])
-      assert.strictEqual(yield* heardBy(phones[0]!.token), 20)
+      assert.strictEqual(yield* receivedBy(phones[0]!.token), 20)
     })
   )
 })

@@ -1,16 +1,16 @@
-/** What becomes of delivery, device and provider for every answer of APNs (contract section 7). */
+/** What an answer of APNs does to delivery, device and environment (decisions.md, What an answer of APNs means). */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import type { Fault } from "../support/phones/ApnsSimulator.ts"
-import { Delivery, drain, happens, rowsOf } from "../support/service/Delivery.ts"
+import { deliveriesOf, Delivery, drain, notify } from "../support/service/Delivery.ts"
 import { makeRegisteredPhone } from "../support/phones/Phone.ts"
 import { makePerson } from "../support/agents/SignIn.ts"
 
 const now = Effect.clockWith((clock) => clock.currentTimeMillis)
 
-/** Nothing waits and nothing pauses from the test before. */
+/** A registered phone, without notifications or pauses of earlier tests. */
 const fresh = Effect.gen(function* () {
   const on = yield* Delivery
   const sql = yield* SqlClient.SqlClient
@@ -44,15 +44,15 @@ const pauseOf = SqlClient.SqlClient.use((sql) =>
   )
 )
 
-/** Sends one notification that meets the fault; answers its row and the seconds that it has to wait. */
-const meets = Effect.fnUntraced(function* (fault: Fault) {
+/** Sends one notification that meets the fault; returns its row and the seconds until it is due again. */
+const sendAgainst = Effect.fnUntraced(function* (fault: Fault) {
   const given = yield* fresh
   given.on.simulator.next.push(fault)
   const start = yield* now
-  yield* happens(given.on, given.person.project_id)
+  yield* notify(given.on, given.person.project_id)
   yield* given.on.worker.round
-  const [row] = yield* rowsOf(given.phone.device_id)
-  return { ...given, row: row!, waits: (row!.not_before.getTime() - start) / 1000 }
+  const [row] = yield* deliveriesOf(given.phone.device_id)
+  return { ...given, row: row!, waitSeconds: (row!.not_before.getTime() - start) / 1000 }
 })
 
 const pauses: ReadonlyArray<readonly [status: number, reason: string, seconds: number, retryAfter?: number]> = [
@@ -89,11 +89,11 @@ const mistakes: ReadonlyArray<readonly [status: number, reason: string]> = [
 
 layer(Delivery.layer)("an answer of APNs", (it) => {
   for (const [status, reason, seconds, retryAfter] of pauses) {
-    const told = retryAfter === undefined ? "" : ` that says when to come back`
-    it.effect(`${status} ${reason}${told} pauses the provider and costs no attempt`, () =>
+    const withRetryAfter = retryAfter === undefined ? "" : " with Retry-After"
+    it.effect(`${status} ${reason}${withRetryAfter} pauses the environment and counts no attempt`, () =>
       Effect.gen(function* () {
         const start = yield* now
-        const { on, phone, row } = yield* meets({ status, reason, ...(retryAfter && { retryAfter }) })
+        const { on, phone, row } = yield* sendAgainst({ status, reason, ...(retryAfter && { retryAfter }) })
         assert.deepInclude(row, { state: "pending", attempts: 0, last_status: status, last_reason: reason })
         const pause = yield* pauseOf
         assert.deepInclude(pause, { reason, failures: 1 })
@@ -107,9 +107,9 @@ layer(Delivery.layer)("an answer of APNs", (it) => {
   }
 
   for (const [status, reason] of mistakes) {
-    it.effect(`${status} ${reason} is our mistake: a dead letter, and nobody else suffers`, () =>
+    it.effect(`${status} ${reason} is our mistake: it makes a dead letter and pauses nothing`, () =>
       Effect.gen(function* () {
-        const { phone, row } = yield* meets({ status, reason })
+        const { phone, row } = yield* sendAgainst({ status, reason })
         assert.deepInclude(row, { state: "dead", attempts: 1, last_status: status, last_reason: reason })
         assert.deepInclude(yield* deviceOf(phone.device_id), { state: "active" })
         assert.isUndefined(yield* pauseOf)
@@ -118,23 +118,23 @@ layer(Delivery.layer)("an answer of APNs", (it) => {
   }
 
   for (const reason of ["Unregistered", "ExpiredToken"]) {
-    it.effect(`410 ${reason} ends the device, and its push token is forgotten`, () =>
+    it.effect(`410 ${reason} ends the device and deletes its push token`, () =>
       Effect.gen(function* () {
-        const { on, person, phone, row } = yield* meets({ status: 410, reason, timestamp: (yield* now) + 1000 })
+        const { on, person, phone, row } = yield* sendAgainst({ status: 410, reason, timestamp: (yield* now) + 1000 })
         assert.deepInclude(row, { state: "suppressed", last_status: 410 })
         const device = yield* deviceOf(phone.device_id)
         assert.deepInclude(device, { state: "inactive", state_reason: reason, sealed: false })
-        yield* happens(on, person.project_id)
-        assert.strictEqual((yield* rowsOf(phone.device_id)).length, 1)
+        yield* notify(on, person.project_id)
+        assert.strictEqual((yield* deliveriesOf(phone.device_id)).length, 1)
       })
     )
   }
 
-  it.effect("410 from before the token was registered is asked once more before it is believed", () =>
+  it.effect("410 from before the token was registered is believed when it is repeated", () =>
     Effect.gen(function* () {
       yield* TestClock.adjust("1 day")
       const gone = { status: 410, reason: "Unregistered", timestamp: 1 }
-      const { on, phone, row } = yield* meets(gone)
+      const { on, phone, row } = yield* sendAgainst(gone)
       assert.deepInclude(row, { state: "pending", attempts: 1 })
       assert.deepInclude(yield* deviceOf(phone.device_id), { state: "active" })
       on.simulator.next.push(gone)
@@ -144,14 +144,14 @@ layer(Delivery.layer)("an answer of APNs", (it) => {
     })
   )
 
-  it.effect("410 from before the token was registered is not believed for what went wrong otherwise", () =>
+  it.effect("410 from before the token was registered is not believed after a failure of another kind", () =>
     Effect.gen(function* () {
       yield* TestClock.adjust("1 day")
-      const { on, phone } = yield* meets("hang")
+      const { on, phone } = yield* sendAgainst("hang")
       on.simulator.next.push({ status: 410, reason: "Unregistered", timestamp: 1 })
       yield* TestClock.adjust("5 seconds")
       yield* on.worker.round
-      const [row] = yield* rowsOf(phone.device_id)
+      const [row] = yield* deliveriesOf(phone.device_id)
       assert.deepInclude(row, { state: "pending", attempts: 2, last_status: 410 })
       assert.deepInclude(yield* deviceOf(phone.device_id), { state: "active" })
     })
@@ -159,18 +159,18 @@ layer(Delivery.layer)("an answer of APNs", (it) => {
 
   it.effect("400 BadDeviceToken ends the device", () =>
     Effect.gen(function* () {
-      const { phone, row } = yield* meets({ status: 400, reason: "BadDeviceToken" })
+      const { phone, row } = yield* sendAgainst({ status: 400, reason: "BadDeviceToken" })
       assert.deepInclude(row, { state: "suppressed", last_reason: "BadDeviceToken" })
       assert.deepInclude(yield* deviceOf(phone.device_id), { state: "inactive", sealed: false })
     })
   )
 
-  it.effect("400 BadDeviceToken for many devices at once means a wrong environment: delivery pauses, all stay", () =>
+  it.effect("400 BadDeviceToken for many devices at once pauses the environment and ends no device", () =>
     Effect.gen(function* () {
       const { on, person } = yield* fresh
       const phones = yield* Effect.forEach(Array.from({ length: 12 }), () => makeRegisteredPhone(on, person))
       for (const { token } of phones) on.simulator.faults.set(token, { status: 400, reason: "BadDeviceToken" })
-      yield* happens(on, person.project_id)
+      yield* notify(on, person.project_id)
       yield* drain(on.worker)
       const states = yield* Effect.forEach(phones, ({ device_id }) => deviceOf(device_id))
       assert.isTrue(states.every(({ state }) => state === "active"))
@@ -178,14 +178,14 @@ layer(Delivery.layer)("an answer of APNs", (it) => {
     })
   )
 
-  it.effect("400 BadDeviceToken for one device after the other stops ending devices at the fifth", () =>
+  it.effect("400 BadDeviceToken for one device after another ends four devices and then pauses", () =>
     Effect.gen(function* () {
       const { on, person, sql } = yield* fresh
       const phones = yield* Effect.forEach(Array.from({ length: 12 }), () => makeRegisteredPhone(on, person))
       yield* sql`delete from push_outbox`
       for (const { token } of phones) on.simulator.faults.set(token, { status: 400, reason: "BadDeviceToken" })
       for (const { device_id } of phones) {
-        yield* happensTo(device_id, person.project_id)
+        yield* notifyDevice(device_id, person.project_id)
         yield* drain(on.worker)
       }
       const states = yield* Effect.forEach(phones, ({ device_id }) => deviceOf(device_id))
@@ -194,63 +194,66 @@ layer(Delivery.layer)("an answer of APNs", (it) => {
     })
   )
 
-  it.effect("429 TooManyRequests lets this device rest, and no other", () =>
+  it.effect("429 TooManyRequests delays this device only", () =>
     Effect.gen(function* () {
-      const { on, person, phone, row, waits } = yield* meets({ status: 429, reason: "TooManyRequests" })
+      const { on, person, phone, row, waitSeconds } = yield* sendAgainst({ status: 429, reason: "TooManyRequests" })
       assert.deepInclude(row, { state: "pending", attempts: 1 })
-      assert.isAtLeast(waits, 60)
+      assert.isAtLeast(waitSeconds, 60)
       assert.isUndefined(yield* pauseOf)
       const other = yield* makeRegisteredPhone(on, person)
-      yield* happens(on, person.project_id)
+      yield* notify(on, person.project_id)
       yield* drain(on.worker)
-      const heard = (token: string) => on.simulator.received.filter((received) => received.token === token).length
-      assert.deepStrictEqual([heard(phone.token), heard(other.token)], [0, 1])
+      const receivedBy = (token: string) => on.simulator.received.filter((received) => received.token === token).length
+      assert.deepStrictEqual([receivedBy(phone.token), receivedBy(other.token)], [0, 1])
       yield* TestClock.adjust("2 minutes")
       yield* drain(on.worker)
-      assert.strictEqual(heard(phone.token), 3)
+      assert.strictEqual(receivedBy(phone.token), 3)
     })
   )
 
   it.effect("429 with Retry-After is obeyed", () =>
     Effect.gen(function* () {
-      const { waits } = yield* meets({ status: 429, reason: "TooManyRequests", retryAfter: 300 })
-      assert.isAtLeast(waits, 300)
+      const { waitSeconds } = yield* sendAgainst({ status: 429, reason: "TooManyRequests", retryAfter: 300 })
+      assert.isAtLeast(waitSeconds, 300)
     })
   )
 
-  it.effect("no answer in time is tried again, with the same id and collapse id", () =>
+  it.effect("no answer in time is retried with the same delivery id", () =>
     Effect.gen(function* () {
-      const { on, phone, row } = yield* meets("hang")
+      const { on, phone, row } = yield* sendAgainst("hang")
       assert.deepInclude(row, { state: "pending", attempts: 1, last_status: null, last_reason: "timeout" })
       yield* TestClock.adjust("5 seconds")
       yield* drain(on.worker)
-      const [delivered] = yield* rowsOf(phone.device_id)
+      const [delivered] = yield* deliveriesOf(phone.device_id)
       assert.deepInclude(delivered, { state: "delivered", attempts: 2, delivery_id: row.delivery_id })
     })
   )
 
-  it.effect("a connection lost before the answer may show it twice, as one", () =>
+  it.effect("a connection lost before the answer sends it twice, and the phone shows one", () =>
     Effect.gen(function* () {
-      const { on, phone } = yield* meets("take and kill")
+      const { on, phone } = yield* sendAgainst("take and kill")
       yield* TestClock.adjust("5 seconds")
       yield* drain(on.worker)
-      const heard = on.simulator.received.filter(({ token }) => token === phone.token)
-      assert.strictEqual(heard.length, 2)
-      assert.strictEqual(new Set(heard.map(({ collapse_id, delivery_id }) => `${collapse_id} ${delivery_id}`)).size, 1)
+      const received = on.simulator.received.filter(({ token }) => token === phone.token)
+      assert.strictEqual(received.length, 2)
+      assert.strictEqual(
+        new Set(received.map(({ collapse_id, delivery_id }) => `${collapse_id} ${delivery_id}`)).size,
+        1
+      )
       assert.strictEqual(on.simulator.shown.get(phone.token)!.size, 1)
     })
   )
 
-  it.effect("a refused stream is sent again at once, and costs nothing", () =>
+  it.effect("a refused stream is sent again at once, without counting an attempt", () =>
     Effect.gen(function* () {
-      const { row } = yield* meets("refuse")
+      const { row } = yield* sendAgainst("refuse")
       assert.deepInclude(row, { state: "delivered", attempts: 1 })
     })
   )
 
-  it.effect("IdleTimeout is sent again at once, and costs nothing", () =>
+  it.effect("IdleTimeout is sent again at once, without counting an attempt", () =>
     Effect.gen(function* () {
-      const { row } = yield* meets({ status: 400, reason: "IdleTimeout" })
+      const { row } = yield* sendAgainst({ status: 400, reason: "IdleTimeout" })
       assert.deepInclude(row, { state: "delivered", attempts: 1 })
     })
   )
@@ -259,22 +262,22 @@ layer(Delivery.layer)("an answer of APNs", (it) => {
     Effect.gen(function* () {
       const { on, person, phone } = yield* fresh
       on.simulator.faults.set(phone.token, { status: 429, reason: "TooManyRequests" })
-      yield* happens(on, person.project_id, "bridge.revoked")
+      yield* notify(on, person.project_id, "bridge.revoked")
       for (let attempt = 0; attempt < 8; attempt++) {
         yield* drain(on.worker)
         yield* TestClock.adjust("2 hours")
       }
-      const [row] = yield* rowsOf(phone.device_id)
+      const [row] = yield* deliveriesOf(phone.device_id)
       assert.deepInclude(row, { state: "dead", attempts: 8 })
     })
   )
 })
 
 layer(Delivery.layer)("a pause", (it) => {
-  it.effect("ends with one delivery that shows the provider is back, and then all", () =>
+  it.effect("ends with one probe, and after its success delivers the rest", () =>
     Effect.gen(function* () {
-      const { on, person } = yield* meets({ status: 503, reason: "ServiceUnavailable" })
-      for (let i = 0; i < 5; i++) yield* happens(on, person.project_id)
+      const { on, person } = yield* sendAgainst({ status: 503, reason: "ServiceUnavailable" })
+      for (let i = 0; i < 5; i++) yield* notify(on, person.project_id)
       yield* TestClock.adjust("15 minutes")
       assert.strictEqual(yield* on.worker.round, 1)
       assert.deepInclude(yield* pauseOf, { paused_until: null, failures: 0 })
@@ -282,10 +285,10 @@ layer(Delivery.layer)("a pause", (it) => {
     })
   )
 
-  it.effect("is doubled, up to an hour, when the provider is not back", () =>
+  it.effect("doubles up to an hour while the probes fail", () =>
     Effect.gen(function* () {
-      const { on, person } = yield* meets({ status: 503, reason: "ServiceUnavailable" })
-      yield* happens(on, person.project_id, "bridge.enrolled")
+      const { on, person } = yield* sendAgainst({ status: 503, reason: "ServiceUnavailable" })
+      yield* notify(on, person.project_id, "bridge.enrolled")
       for (const seconds of [1800, 3600, 3600]) {
         yield* TestClock.adjust("1 hour")
         const start = yield* now
@@ -296,19 +299,34 @@ layer(Delivery.layer)("a pause", (it) => {
     })
   )
 
-  it.effect("of one environment does not stop the other", () =>
+  it.effect("stops the rest of its batch: at most the fifty deliveries in flight are tried", () =>
     Effect.gen(function* () {
-      const { on, person } = yield* meets({ status: 503, reason: "ServiceUnavailable" })
+      const { on, person, phone } = yield* fresh
+      on.simulator.faults.set(phone.token, { status: 503, reason: "ServiceUnavailable" })
+      yield* Effect.repeat(notify(on, person.project_id), { times: 79 })
+      const { requests } = on.simulator
+      assert.strictEqual(yield* on.worker.round, 80)
+      assert.isAtMost(on.simulator.requests - requests, 50)
+      assert.deepInclude(yield* pauseOf, { failures: 1 })
+      const rows = yield* deliveriesOf(phone.device_id)
+      assert.isTrue(rows.every(({ attempts, state }) => state === "pending" && attempts === 0))
+      assert.isAtLeast(rows.filter(({ last_reason }) => last_reason === "paused").length, 30)
+    })
+  )
+
+  it.effect("of one environment does not pause the other", () =>
+    Effect.gen(function* () {
+      const { on, person } = yield* sendAgainst({ status: 503, reason: "ServiceUnavailable" })
       const other = yield* makeRegisteredPhone(on, person, { push: { environment: "development" } })
-      yield* happens(on, person.project_id)
+      yield* notify(on, person.project_id)
       yield* drain(on.worker)
       assert.strictEqual(on.simulator.received.filter(({ token }) => token === other.token).length, 1)
     })
   )
 })
 
-/** For one device alone. */
-const happensTo = Effect.fnUntraced(function* (device_id: string, project_id: string) {
+/** Writes a notification for this device only. */
+const notifyDevice = Effect.fnUntraced(function* (device_id: string, project_id: string) {
   const sql = yield* SqlClient.SqlClient
   const at = new Date(yield* now)
   yield* sql`

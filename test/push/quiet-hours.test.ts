@@ -1,4 +1,4 @@
-/** Quiet hours against a clock that is asked minute by minute, in many zones and on the days the clocks change. */
+/** Quiet hours compared with a minute-by-minute oracle, in many zones and around changes of the clock. */
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import * as fc from "fast-check"
@@ -7,7 +7,7 @@ import { QuietHours, weekdays } from "../../src/wire/mobile/Notifications.ts"
 
 const minute = 60_000
 
-/** Told without any arithmetic of ours: the wall clock of the zone, one minute after the other. */
+/** Uses no arithmetic of ours: it formats one minute after another on the zone's wall clock. */
 const oracle = (quiet: QuietHours) => {
   const format = new Intl.DateTimeFormat("en-GB", {
     timeZone: quiet.time_zone,
@@ -20,7 +20,7 @@ const oracle = (quiet: QuietHours) => {
     const [, weekday = "", time = ""] = /^(\w+),? (\d\d:\d\d)$/.exec(format.format(at)) ?? []
     const today = weekdays.indexOf(weekday.toLowerCase() as "mon")
     const on = (day: number) => quiet.days.includes(weekdays[(day + 7) % 7]!)
-    // Times of one day compare as text.
+    // HH:MM compares as text.
     return quiet.start < quiet.end
       ? on(today) && quiet.start <= time && time < quiet.end
       : (on(today) && quiet.start <= time) || (on(today - 1) && time < quiet.end)
@@ -33,7 +33,7 @@ const oracle = (quiet: QuietHours) => {
   }
 }
 
-/** Ordinary ones, changes by half an hour and at midnight, half-hour and quarter-hour offsets, both hemispheres. */
+/** Ordinary zones, changes by half an hour and at midnight, half-hour and quarter-hour offsets, both hemispheres. */
 const zones = [
   "Europe/Madrid", "Europe/London", "Europe/Dublin", "America/New_York", "America/Los_Angeles", "America/St_Johns",
   "America/Havana", "America/Santiago", "America/Sao_Paulo", "America/Nuuk", "Africa/Cairo", "Africa/Casablanca",
@@ -41,7 +41,7 @@ const zones = [
   "Australia/Lord_Howe", "Pacific/Chatham", "Pacific/Auckland", "Pacific/Kiritimati", "Antarctica/Troll", "Etc/UTC"
 ] // prettier-ignore
 
-/** Instants at which the zone's clock changes in 2026 and 2027. */
+/** When the zone's clock changes in 2026 and 2027, in milliseconds. */
 const changes = (zone: string) => {
   const offset = new Intl.DateTimeFormat("en-US", { timeZone: zone, timeZoneName: "longOffset" })
   const of = (at: number) => offset.formatToParts(at).find(({ type }) => type === "timeZoneName")!.value
@@ -68,7 +68,7 @@ const cases = fc
     end: time,
     days: fc.subarray([...weekdays]),
     allDays: fc.boolean(),
-    /** Of two years, in milliseconds. */
+    /** Within two years, in milliseconds. */
     somewhere: fc.integer({ min: Date.UTC(2026, 0, 1), max: Date.UTC(2028, 0, 1) }),
     nearChange: fc.boolean(),
     which: fc.nat(),
@@ -77,7 +77,7 @@ const cases = fc
   .filter(({ end, start }) => start !== end)
 
 describe("quiet hours", () => {
-  it("equal the clock on the wall in 10,000 cases", { timeout: 120_000 }, () => {
+  it("agree with the oracle in 10,000 cases", { timeout: 120_000 }, () => {
     let quietCases = 0
     let nearChanges = 0
     fc.assert(
@@ -104,7 +104,7 @@ describe("quiet hours", () => {
     assert.isAbove(nearChanges, 2000)
   })
 
-  it("end with the wall clock when the night is an hour longer", () => {
+  it("end on the wall clock when the night is an hour longer", () => {
     const night = { start: "22:00", end: "07:00", days: [...weekdays], allow_urgent: false, enabled: true }
     const quiet = { ...night, time_zone: "America/New_York" }
     assert.deepStrictEqual(quietUntil(quiet, new Date("2026-11-01T03:00:00Z")), new Date("2026-11-01T12:00:00Z"))
@@ -113,7 +113,7 @@ describe("quiet hours", () => {
   const decode = Schema.decodeUnknownResult(QuietHours)
   const given = { enabled: true, start: "22:00", end: "07:00", days: ["mon"], allow_urgent: true }
 
-  it("keep the canonical name of a zone", () => {
+  it("store the canonical name of a zone", () => {
     const decoded = decode({ ...given, time_zone: "europe/madrid" })
     assert.strictEqual(decoded._tag === "Success" ? decoded.success.time_zone : "", "Europe/Madrid")
   })
@@ -124,7 +124,7 @@ describe("quiet hours", () => {
     })
   }
 
-  it("refuse to start when they end", () => {
+  it("must not end when they start", () => {
     assert.strictEqual(decode({ ...given, time_zone: "Etc/UTC", end: "22:00" })._tag, "Failure")
   })
 })

@@ -1,7 +1,7 @@
 /**
- * What is said to a phone is nowhere but there (spec 1.5, 2.9): no push token in a row, a file of PostgreSQL, a log line,
- * a span, an answer or a metric, and no word of a project in anything that leaves for the provider or is kept about it.
- * The whole story runs at the finest log level, with everything that can go wrong; then every place is searched.
+ * Push tokens and texts of a project do not leak (spec 1.5, 2.9): no push token in a row, a file of PostgreSQL, a log
+ * line, a span, an answer or a metric; no text of a project in a payload or in the tables of push delivery. The test runs
+ * the life of a phone at the finest log level with every fault, and then searches all of these places.
  */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
@@ -10,9 +10,9 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
 import { Projects } from "../../src/operator/projects/Projects.ts"
-import { Deliveries } from "../../src/push/outbox/Deliveries.ts"
+import { PushAdmin } from "../../src/push/admin/PushAdmin.ts"
 import type { Fault } from "../support/phones/ApnsSimulator.ts"
-import { apnsOf, Delivery, drain, happens, workerOf } from "../support/service/Delivery.ts"
+import { apnsOf, Delivery, drain, notify, workerOf } from "../support/service/Delivery.ts"
 import type { Answer } from "../support/network/Http.ts"
 import { recording } from "../support/run/Lines.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
@@ -25,7 +25,7 @@ import { makePerson } from "../support/agents/SignIn.ts"
 
 const key = (id: string) => `${id}:${randomBytes(32).toString("base64")}`
 
-/** One for each way in which a delivery may end; the last one says back what it was sent. */
+/** One for each way in which a delivery can end; one answer repeats the push token as its reason. */
 const faults = (token: string): ReadonlyArray<Fault> => [
   { status: 410, reason: "Unregistered" },
   { status: 400, reason: "BadDeviceToken" },
@@ -38,14 +38,14 @@ const faults = (token: string): ReadonlyArray<Fault> => [
   { status: 503, reason: "ServiceUnavailable" }
 ]
 
-layer(Delivery.layer, { timeout: "60 seconds" })("push tokens and words", (it) => {
-  it.effect("are nowhere after the whole story of phones", () =>
+layer(Delivery.layer, { timeout: "60 seconds" })("push tokens and texts of a project", (it) => {
+  it.effect("leak nowhere in the life of a phone", () =>
     Effect.gen(function* () {
       const { simulator } = yield* Delivery
       const sql = yield* SqlClient.SqlClient
       const start = yield* lsn
       const { lines, record, spansAsText } = recording()
-      const words = ["Canary of a project", "Canary of a task", "Canary of a reason", "Canary of a label"]
+      const texts = ["Canary of a project", "Canary of a task", "Canary of a reason", "Canary of a label"]
       const [k1, k2] = [key("k1"), key("k2")]
       const settings = { SERVICE_LOG_LEVEL: "All", SERVICE_APNS_TOPICS: simulator.topic }
 
@@ -53,7 +53,7 @@ layer(Delivery.layer, { timeout: "60 seconds" })("push tokens and words", (it) =
         Effect.gen(function* () {
           const on = yield* instance({ ...settings, SERVICE_PUSH_TOKEN_KEYS: k1 })
           const worker = yield* workerOf(on, yield* apnsOf(simulator))
-          const { project_id } = yield* Context.get(on.services, Projects).create(words[0]!)
+          const { project_id } = yield* Context.get(on.services, Projects).create(texts[0]!)
           const person = yield* makePerson(on, { project_id })
           const agent = yield* Agent.make(on, { project_id })
           const phone = yield* makeRegisteredPhone(on, person)
@@ -87,19 +87,19 @@ layer(Delivery.layer, { timeout: "60 seconds" })("push tokens and words", (it) =
           const others = yield* Effect.forEach(faults(token), () => makeRegisteredPhone(on, person))
           yield* drain(worker)
           others.forEach((other, i) => simulator.faults.set(other.token, faults(token)[i]!))
-          const task = yield* agent.task(words[1]!)
-          yield* agent.update(task, { status: "blocked", blocked_kind: "decision", blocked_reason: words[2] })
+          const task = yield* agent.task(texts[1]!)
+          yield* agent.update(task, { status: "blocked", blocked_kind: "decision", blocked_reason: texts[2] })
           yield* drain(worker)
           simulator.faults.clear()
           yield* TestClock.adjust("1 hour")
           yield* drain(worker)
 
-          // Under a key that is not there, under a new one, and signed out.
+          // Then under a missing key, under a new key, and signed out.
           const without = yield* instance({ ...settings, SERVICE_PUSH_TOKEN_KEYS: k2 })
-          yield* happens(on, project_id)
+          yield* notify(on, project_id)
           yield* drain(yield* workerOf(without, yield* apnsOf(simulator)))
           const after = yield* instance({ ...settings, SERVICE_PUSH_TOKEN_KEYS: `${k2},${k1}` })
-          yield* Context.get(after.services, Deliveries).rekey
+          yield* Context.get(after.services, PushAdmin).rekey
           yield* phone.revoke(device_id)
           return {
             answers: refused,
@@ -110,7 +110,7 @@ layer(Delivery.layer, { timeout: "60 seconds" })("push tokens and words", (it) =
       )
 
       const metrics = yield* PrometheusMetrics.format()
-      const said = {
+      const output = {
         "log lines": utf8(lines.join("\n")),
         spans: utf8(spansAsText().join("\n")),
         metrics: utf8(metrics),
@@ -124,15 +124,17 @@ layer(Delivery.layer, { timeout: "60 seconds" })("push tokens and words", (it) =
         "key of APNs": utf8(simulator.key.split("\n")[1]!),
         "credential at APNs": utf8(Buffer.from(`{"alg":"ES256","kid"`).toString("base64url").slice(0, 24))
       }
-      assert.deepStrictEqual(search({ ...said, ...(yield* rowsAsText), ...(yield* filesSince(start)) }, secrets), [])
+      assert.deepStrictEqual(search({ ...output, ...(yield* rowsAsText), ...(yield* filesSince(start)) }, secrets), [])
 
       const { audit_event, mobile_device, mobile_registration, push_outbox, push_provider_state } = yield* allRows
-      const kept = [audit_event, mobile_device, mobile_registration, push_outbox, push_provider_state].flat().join("\n")
-      const told = simulator.received.map(({ payload }) => payload)
-      assert.isNotEmpty(told)
-      const canaries = Object.fromEntries(words.map((word) => [word, utf8(word)]))
-      const spoken = { ...said, "what is kept of delivery": utf8(kept), payloads: utf8(told.join("\n")) }
-      assert.deepStrictEqual(search(spoken, canaries), [])
+      const stored = [audit_event, mobile_device, mobile_registration, push_outbox, push_provider_state]
+        .flat()
+        .join("\n")
+      const payloads = simulator.received.map(({ payload }) => payload)
+      assert.isNotEmpty(payloads)
+      const canaries = Object.fromEntries(texts.map((word) => [word, utf8(word)]))
+      const places = { ...output, "rows of push delivery": utf8(stored), payloads: utf8(payloads.join("\n")) }
+      assert.deepStrictEqual(search(places, canaries), [])
     })
   )
 })

@@ -1,4 +1,4 @@
-/** The connection to APNs: what is lost is made anew, and nothing is sent on what was said to be over. */
+/** The connection to APNs: a lost session is replaced, and nothing is sent on a session that was closed. */
 import { assert, it } from "@effect/vitest"
 import { Duration, Effect, Redacted } from "effect"
 import { randomBytes, randomUUID } from "node:crypto"
@@ -39,7 +39,7 @@ it.live(
   60_000
 )
 
-it.live("a GOAWAY leaves what is in flight to be answered, and the next goes over a new session", () =>
+it.live("after a GOAWAY streams in flight are answered, and the next request opens a new session", () =>
   Effect.gen(function* () {
     const simulator = yield* apnsSimulator()
     const apns = yield* apnsOf(simulator)
@@ -61,7 +61,7 @@ it.live("a session that was torn down is replaced", () =>
   })
 )
 
-it.live("the first request of a session goes alone, because no other stream is allowed before it", () =>
+it.live("the first request of a session goes alone, because APNs allows no other stream before it", () =>
   Effect.gen(function* () {
     const simulator = yield* apnsSimulator()
     const apns = yield* apnsOf(simulator)
@@ -70,15 +70,15 @@ it.live("the first request of a session goes alone, because no other stream is a
   })
 )
 
-it.live("nobody listening is told apart from no answer", () =>
+it.live("a refused connection is reported as unreachable, not as a timeout", () =>
   Effect.gen(function* () {
     const simulator = yield* apnsSimulator()
-    const nobody = yield* apnsOf({ ...simulator, origin: "https://localhost:1" })
-    assert.deepStrictEqual(yield* sendMany(nobody, 2), ["unreachable", "unreachable"])
+    const unreachable = yield* apnsOf({ ...simulator, origin: "https://localhost:1" })
+    assert.deepStrictEqual(yield* sendMany(unreachable, 2), ["unreachable", "unreachable"])
   })
 )
 
-it.live("a certificate that the configured authority did not sign is not spoken to", () =>
+it.live("a server whose certificate the configured authority did not sign gets no request", () =>
   Effect.gen(function* () {
     const simulator = yield* apnsSimulator()
     const other = yield* apnsSimulator()
@@ -88,7 +88,7 @@ it.live("a certificate that the configured authority did not sign is not spoken 
   })
 )
 
-it.live("a credential serves for 45 minutes and is then made anew", () =>
+it.live("a provider token is renewed after 45 minutes", () =>
   Effect.gen(function* () {
     let at = new Date("2026-11-21T12:00:00Z")
     const simulator = yield* apnsSimulator({ now: () => at.getTime() })
@@ -100,7 +100,7 @@ it.live("a credential serves for 45 minutes and is then made anew", () =>
   })
 )
 
-it.live("a credential that the provider finds too old is made anew at once, unless it is young", () =>
+it.live("a provider token that APNs finds too old is renewed at once, unless it is younger than 20 minutes", () =>
   Effect.gen(function* () {
     let at = new Date("2026-11-21T12:00:00Z")
     const simulator = yield* apnsSimulator({ now: () => at.getTime() })

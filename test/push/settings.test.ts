@@ -1,4 +1,4 @@
-/** SERVICE_APNS_* and SERVICE_PUSH_*: what is wrong ends the start with one line that names it. */
+/** SERVICE_APNS_* and SERVICE_PUSH_*: a wrong setting ends the start with one line that names it. */
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Layer } from "effect"
 import { generateKeyPairSync } from "node:crypto"
@@ -35,23 +35,23 @@ const complete = {
 
 const key32 = Buffer.alloc(32, 1).toString("base64")
 const wrong: ReadonlyArray<readonly [what: string, name: string, value: string]> = [
-  ["a team without the rest", "SERVICE_APNS_KEY_ID", ""],
-  ["a key without team", "SERVICE_APNS_TEAM_ID", ""],
+  ["a team without a key", "SERVICE_APNS_KEY_ID", ""],
+  ["a key without a team", "SERVICE_APNS_TEAM_ID", ""],
   ["no key file", "SERVICE_APNS_KEY_FILE", ""],
   ["no topic", "SERVICE_APNS_TOPICS", ""],
-  ["a topic that is no bundle id", "SERVICE_APNS_TOPICS", "com.example.app,not a topic"],
-  ["an environment that there is not", "SERVICE_APNS_ENVIRONMENTS", "production,staging"],
+  ["a topic that is not a bundle id", "SERVICE_APNS_TOPICS", "com.example.app,not a topic"],
+  ["an unknown environment", "SERVICE_APNS_ENVIRONMENTS", "production,staging"],
   ["no environment", "SERVICE_APNS_ENVIRONMENTS", ","],
   ["an origin without TLS", "SERVICE_APNS_ORIGIN_PRODUCTION", "http://api.push.apple.com"],
   ["an origin with a path", "SERVICE_APNS_ORIGIN_DEVELOPMENT", "https://api.sandbox.push.apple.com/3/device"],
-  ["an origin that is no URL", "SERVICE_APNS_ORIGIN_PRODUCTION", "api.push.apple.com"],
+  ["an origin that is not a URL", "SERVICE_APNS_ORIGIN_PRODUCTION", "api.push.apple.com"],
   ["a key of 16 bytes", "SERVICE_PUSH_TOKEN_KEYS", `k1:${Buffer.alloc(16).toString("base64")}`],
-  ["a key without id", "SERVICE_PUSH_TOKEN_KEYS", key32],
+  ["a key without an id", "SERVICE_PUSH_TOKEN_KEYS", key32],
   ["two keys with one id", "SERVICE_PUSH_TOKEN_KEYS", `k1:${key32},k1:${key32}`],
   ["a key called derived", "SERVICE_PUSH_TOKEN_KEYS", `derived:${key32}`],
   ["a short lookup key", "SERVICE_PUSH_LOOKUP_KEY", "short"],
-  ["a short lookup key from before", "SERVICE_PUSH_LOOKUP_KEY_PREVIOUS", "short"],
-  ["a key file that is not there", "SERVICE_APNS_KEY_FILE", "/nowhere/apns.p8"]
+  ["a short previous lookup key", "SERVICE_PUSH_LOOKUP_KEY_PREVIOUS", "short"],
+  ["a missing key file", "SERVICE_APNS_KEY_FILE", "/nowhere/apns.p8"]
 ]
 
 describe("a start is refused", () => {
@@ -67,9 +67,9 @@ describe("a start is refused", () => {
   const pem = (curve: string) =>
     generateKeyPairSync("ec", { namedCurve: curve }).privateKey.export({ type: "pkcs8", format: "pem" }) as string
   const files: ReadonlyArray<readonly [what: string, key: string, ca: string | undefined, name: string]> = [
-    ["a key file that holds no key", "not a key", undefined, "SERVICE_APNS_KEY_FILE"],
-    ["a key of another curve", pem("P-384"), undefined, "SERVICE_APNS_KEY_FILE"],
-    ["authorities that are no certificates", pem("P-256"), "not a certificate", "SERVICE_APNS_CA_FILE"]
+    ["a key file without a key", "not a key", undefined, "SERVICE_APNS_KEY_FILE"],
+    ["a key on another curve", pem("P-384"), undefined, "SERVICE_APNS_KEY_FILE"],
+    ["an authority file without certificates", pem("P-256"), "not a certificate", "SERVICE_APNS_CA_FILE"]
   ]
   it.effect.each(files)("with %s", ([, key, ca, name]) =>
     Effect.gen(function* () {
@@ -89,7 +89,7 @@ describe("a start is refused", () => {
     })
   )
 
-  it.effect("and not with all of it", () =>
+  it.effect("but not with a complete configuration", () =>
     Effect.gen(function* () {
       const at = yield* folder
       writeFileSync(join(at, "apns.p8"), pem("P-256"))

@@ -1,4 +1,4 @@
-/** SIGTERM (contract section 8): what a server had taken and not sent is at once for the others. */
+/** SIGTERM: a server releases what it has claimed but not sent, so that other replicas can claim it at once. */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
@@ -16,9 +16,9 @@ const folder = Effect.acquireRelease(
   (path) => Effect.sync(() => rmSync(path, { recursive: true }))
 )
 
-layer(Service.layer, { timeout: "30 seconds", excludeTestServices: true })("a server that is told to stop", (it) => {
-  // Five of its seconds are those that it gives to what is on its way.
-  it.effect("waits a little for what it is sending, and then gives it back", () =>
+layer(Service.layer, { timeout: "30 seconds", excludeTestServices: true })("a server that stops", (it) => {
+  // The server gives deliveries in flight five seconds, so this test takes longer than that.
+  it.effect("waits five seconds for deliveries in flight, and then releases them", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const sql = yield* SqlClient.SqlClient

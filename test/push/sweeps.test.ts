@@ -1,4 +1,4 @@
-/** What time or somebody else has ended of phones and notifications (contract section 7), and nothing else. */
+/** The sweeps of devices and notifications (decisions.md, Retention). */
 import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -9,7 +9,7 @@ import { sweeps as mobileSweeps } from "../../src/people/mobile/Sweeps.ts"
 import { Clients } from "../../src/signin/oauth/clients/Clients.ts"
 import { Grants } from "../../src/signin/oauth/grants/Grants.ts"
 import { sweeps as pushSweeps } from "../../src/push/Sweeps.ts"
-import { Delivery, drain, happens, rowsOf } from "../support/service/Delivery.ts"
+import { deliveriesOf, Delivery, drain, notify } from "../support/service/Delivery.ts"
 import { makePhone, makeRegisteredPhone } from "../support/phones/Phone.ts"
 import { makePerson } from "../support/agents/SignIn.ts"
 
@@ -42,11 +42,11 @@ const grantOf = (device_id: string) =>
   )
 
 layer(Delivery.layer)("the sweeper", (it) => {
-  it.effect("ends a device whose sign-in has ended, forgets its push token and suppresses what waits", () =>
+  it.effect("ends a device whose sign-in was revoked, deletes its push token and suppresses what waits for it", () =>
     Effect.gen(function* () {
       const { on, person, phone } = yield* withPhone
       const { phone: other } = yield* withPhone
-      yield* happens(on, person.project_id)
+      yield* notify(on, person.project_id)
       yield* Context.get(on.services, Grants).revoke(yield* grantOf(phone.device_id))
       yield* sweep
       assert.deepStrictEqual(yield* deviceOf(phone.device_id), {
@@ -54,7 +54,10 @@ layer(Delivery.layer)("the sweeper", (it) => {
         state_reason: "sign_in_ended",
         secrets: 0
       })
-      assert.deepInclude((yield* rowsOf(phone.device_id))[0], { state: "suppressed", last_reason: "not_authorized" })
+      assert.deepInclude((yield* deliveriesOf(phone.device_id))[0], {
+        state: "suppressed",
+        last_reason: "not_authorized"
+      })
       assert.deepInclude(yield* deviceOf(other.device_id), { state: "active", secrets: 3 })
     })
   )
@@ -77,13 +80,13 @@ layer(Delivery.layer)("the sweeper", (it) => {
     })
   )
 
-  it.effect("writes down which notifications have expired, but for one that is on its way", () =>
+  it.effect("expires overdue notifications, except one in flight", () =>
     Effect.gen(function* () {
       const { on, person, phone } = yield* withPhone
       const sql = yield* SqlClient.SqlClient
-      yield* happens(on, person.project_id, "task.completed")
-      yield* happens(on, person.project_id, "task.completed")
-      yield* happens(on, person.project_id, "bridge.enrolled")
+      yield* notify(on, person.project_id, "task.completed")
+      yield* notify(on, person.project_id, "task.completed")
+      yield* notify(on, person.project_id, "bridge.enrolled")
       yield* sql`
         update push_outbox
            set state = 'leased', lease_token = gen_random_uuid(), lease_until = expires_at + interval '30 seconds'
@@ -94,16 +97,16 @@ layer(Delivery.layer)("the sweeper", (it) => {
                                limit 1)`
       yield* TestClock.adjust(Duration.hours(6))
       yield* sweep
-      const states = (yield* rowsOf(phone.device_id)).map(({ kind, state }) => `${kind} ${state}`)
+      const states = (yield* deliveriesOf(phone.device_id)).map(({ kind, state }) => `${kind} ${state}`)
       assert.sameMembers(states, ["task.completed leased", "task.completed expired", "bridge.enrolled pending"])
       yield* TestClock.adjust("30 seconds")
       yield* sweep
-      const later = (yield* rowsOf(phone.device_id)).map(({ state }) => state)
+      const later = (yield* deliveriesOf(phone.device_id)).map(({ state }) => state)
       assert.sameMembers(later, ["expired", "expired", "pending"])
     })
   )
 
-  it.effect("deletes notifications and devices 30 days after their end, and answers to registrations", () =>
+  it.effect("deletes notifications, devices and registrations 30 days after their end", () =>
     Effect.gen(function* () {
       const on = yield* Delivery
       const sql = yield* SqlClient.SqlClient
@@ -112,23 +115,23 @@ layer(Delivery.layer)("the sweeper", (it) => {
       const alive = yield* makeRegisteredPhone(on, person)
       const phone = makePhone(on, person)
       const { body } = yield* phone.register({}, { key: "mobile-register-1" })
-      yield* happens(on, person.project_id)
+      yield* notify(on, person.project_id)
       yield* drain(on.worker)
       yield* phone.revoke(body.device_id)
-      const left = Effect.gen(function* () {
+      const remaining = Effect.gen(function* () {
         const [counts] = yield* sql<Record<string, number>>`
           select (select count(*) from mobile_device)::int as devices,
                  (select count(*) from mobile_registration)::int as registrations,
                  (select count(*) from push_outbox)::int as notifications`
         return counts
       })
-      const before = yield* left
+      const before = yield* remaining
       yield* TestClock.adjust(Duration.days(30))
       yield* sweep
-      assert.deepStrictEqual(yield* left, before)
+      assert.deepStrictEqual(yield* remaining, before)
       yield* TestClock.adjust("1 second")
       yield* sweep
-      assert.deepStrictEqual(yield* left, { devices: 1, registrations: 0, notifications: 0 })
+      assert.deepStrictEqual(yield* remaining, { devices: 1, registrations: 0, notifications: 0 })
       assert.deepInclude(yield* deviceOf(alive.device_id), { state: "active" })
     })
   )

@@ -1,11 +1,11 @@
-/** Several workers on several instances: nothing lost, nothing twice, and what somebody dropped is picked up. */
+/** Several workers on several instances: nothing is lost or sent twice, and rows of a dead worker are claimed again. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomUUID } from "node:crypto"
 import { Outbox } from "../../src/push/outbox/Outbox.ts"
-import { apnsOf, Delivery, drain, happens, rowsOf, workerOf } from "../support/service/Delivery.ts"
+import { apnsOf, deliveriesOf, Delivery, drain, notify, workerOf } from "../support/service/Delivery.ts"
 import { makePhone, makeRegisteredPhone } from "../support/phones/Phone.ts"
 import { rounds } from "../support/attacks/Race.ts"
 import { instance } from "../support/service/Service.ts"
@@ -14,7 +14,7 @@ import { makePerson } from "../support/agents/SignIn.ts"
 const replica = Effect.gen(function* () {
   const { simulator } = yield* Delivery
   const on = yield* instance({ SERVICE_APNS_TOPICS: simulator.topic })
-  // However busy the machine is, none is given up.
+  // Long enough for a busy machine: no attempt times out.
   const provider = yield* apnsOf(simulator, { deadline: Duration.seconds(10) })
   return { ...on, worker: yield* workerOf(on, provider) }
 })
@@ -43,7 +43,7 @@ layer(Delivery.layer, { timeout: "60 seconds" })("workers at once", (it) => {
         const notice = { kind: "task.blocked" as const, event_id: about, project_id: person.project_id, about }
         const enqueued = outbox.enqueue(at, notice)
         return Effect.ignore(
-          services.withTransaction(rolledBack ? Effect.andThen(enqueued, Effect.fail("undone")) : enqueued)
+          services.withTransaction(rolledBack ? Effect.andThen(enqueued, Effect.fail("rolled back")) : enqueued)
         )
       }
       const changes = Effect.forEach(Array.from({ length: 440 }), (_, i) => change(i % 11 === 0), { concurrency: 8 })
@@ -60,11 +60,11 @@ layer(Delivery.layer, { timeout: "60 seconds" })("workers at once", (it) => {
     })
   )
 
-  it.effect("pick up what a worker that died had claimed, when its lease is over", () =>
+  it.effect("claim the rows of a dead worker once its lease has ended", () =>
     Effect.gen(function* () {
       const { on, person, sql } = yield* fresh
       const phone = yield* makeRegisteredPhone(on, person)
-      yield* happens(on, person.project_id)
+      yield* notify(on, person.project_id)
       yield* sql`
         update push_outbox
            set state = 'leased', attempts = 1, lease_token = gen_random_uuid(),
@@ -73,16 +73,16 @@ layer(Delivery.layer, { timeout: "60 seconds" })("workers at once", (it) => {
       assert.strictEqual(yield* drain(on.worker), 0)
       yield* TestClock.adjust("1 second")
       yield* drain(on.worker)
-      assert.deepInclude((yield* rowsOf(phone.device_id))[0], { state: "delivered", attempts: 2 })
+      assert.deepInclude((yield* deliveriesOf(phone.device_id))[0], { state: "delivered", attempts: 2 })
     })
   )
 
-  it.effect("settle nothing under a lease that somebody else has taken over", () =>
+  it.effect("settle nothing under a lease that another worker has taken over", () =>
     Effect.gen(function* () {
       const { on, person, sql } = yield* fresh
       const phone = yield* makeRegisteredPhone(on, person)
       on.simulator.faults.set(phone.token, "hang")
-      yield* happens(on, person.project_id)
+      yield* notify(on, person.project_id)
       const { requests } = on.simulator
       const late = yield* Effect.forkChild(on.worker.round)
       yield* Effect.promise(async () => {
@@ -90,30 +90,30 @@ layer(Delivery.layer, { timeout: "60 seconds" })("workers at once", (it) => {
       })
       yield* sql`update push_outbox set lease_token = gen_random_uuid() where state = 'leased'`
       yield* Fiber.join(late)
-      assert.deepInclude((yield* rowsOf(phone.device_id))[0], { state: "leased", attempts: 1, last_reason: null })
+      assert.deepInclude((yield* deliveriesOf(phone.device_id))[0], { state: "leased", attempts: 1, last_reason: null })
       on.simulator.faults.clear()
     })
   )
 
-  it.effect("do not send an older one again when a newer one about the same thing has come meanwhile", () =>
+  it.effect("do not retry a notification once a newer one about the same subject exists", () =>
     Effect.gen(function* () {
       const { on, person } = yield* fresh
       const phone = yield* makeRegisteredPhone(on, person)
       const { requests } = on.simulator
       on.simulator.next.push("hang")
-      const about = yield* happens(on, person.project_id, "task.blocked")
+      const about = yield* notify(on, person.project_id, "task.blocked")
       const late = yield* Effect.forkChild(on.worker.round)
       yield* Effect.promise(async () => {
         while (on.simulator.requests === requests) await new Promise((resolve) => setTimeout(resolve, 5))
       })
       yield* TestClock.adjust("1 second")
-      yield* happens(on, person.project_id, "task.needs_decision", about)
+      yield* notify(on, person.project_id, "task.needs_decision", about)
       yield* on.worker.round
       yield* Fiber.join(late)
       yield* TestClock.adjust("1 minute")
       yield* drain(on.worker)
       assert.deepStrictEqual(
-        (yield* rowsOf(phone.device_id)).map(({ kind, state }) => [kind, state]),
+        (yield* deliveriesOf(phone.device_id)).map(({ kind, state }) => [kind, state]),
         [
           ["task.blocked", "superseded"],
           ["task.needs_decision", "delivered"]
@@ -122,7 +122,7 @@ layer(Delivery.layer, { timeout: "60 seconds" })("workers at once", (it) => {
     })
   )
 
-  it.effect("and a registration that renews the token while the provider says that it is gone: the device lives", () =>
+  it.effect("and a registration that renews the token while the provider answers 410: the device stays active", () =>
     Effect.gen(function* () {
       const { on, person } = yield* fresh
       for (let round = 0; round < rounds; round++) {
@@ -132,14 +132,14 @@ layer(Delivery.layer, { timeout: "60 seconds" })("workers at once", (it) => {
         on.simulator.faults.set(phone.token, {
           status: 410,
           reason: "Unregistered",
-          // In seconds: milliseconds of 1970 would pass for them.
+          // In seconds, because the test clock starts in 1970: such small milliseconds are read as seconds.
           timestamp: (gone.getTime() - 500) / 1000
         })
-        yield* happens(on, person.project_id)
+        yield* notify(on, person.project_id)
         const [renewed] = yield* Effect.all([makePhone(on, person, phone.token).register(), on.worker.round], {
           concurrency: 2
         })
-        // Renewed first: its token is younger than that end. Ended first: the registration made another device.
+        // If the renewal came first, its token is younger than the 410. If not, the registration made a new device.
         const device = yield* phone.get(renewed.body.device_id)
         assert.strictEqual(device.body.state, "active", device.text)
         on.simulator.faults.clear()

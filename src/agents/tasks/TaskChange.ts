@@ -1,6 +1,6 @@
 /** What an update makes of a task, whether it may, and who should hear of it. */
 import { Effect } from "effect"
-import type { KindName } from "../../wire/mobile/Notifications.ts"
+import type { NotificationKind } from "../../wire/mobile/Notifications.ts"
 import { withDetails } from "../../wire/Refusal.ts"
 import type { Status, Task, TaskUpdate } from "../continuity/Shapes.ts"
 import { refuse } from "../continuity/Errors.ts"
@@ -40,7 +40,7 @@ export const changed = (before: Task, asked: TaskUpdate, now: Date): Task => {
 }
 
 /** What a person away from the desk hears of the change, if anything. */
-export const newsOf = (before: Task, after: Task): KindName | undefined => {
+export const newsOf = (before: Task, after: Task): NotificationKind | undefined => {
   const newlyBlocked = before.status !== "blocked" || before.blocked_kind !== after.blocked_kind
   if (after.status === "blocked" && newlyBlocked) {
     return after.blocked_kind === "decision" ? "task.needs_decision" : "task.blocked"

@@ -1,4 +1,4 @@
-/** The statements of a device that is registered. One that ends forgets its push token in the same statement. */
+/** The statements of a registered device. The statement that ends a device also deletes its push token. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { asJson, environments, Preferences } from "../../wire/mobile/Notifications.ts"
@@ -23,7 +23,7 @@ export const Row = Schema.Struct({
 })
 export type Row = typeof Row.Type
 
-/** What the operator sees. */
+/** A device as the operator sees it. */
 export const Listed = Schema.Struct({
   device_id: Schema.String,
   subject: Schema.String,
@@ -38,6 +38,7 @@ export const Listed = Schema.Struct({
   last_seen_at: At,
   ended_at: Schema.NullOr(At)
 })
+export type Listed = typeof Listed.Type
 
 export interface Owner {
   readonly project_id: string
@@ -58,7 +59,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          and d.project_id = ${project_id}::uuid
          and d.subject = ${subject}::uuid`)
 
-  /** `versions`: any of them; null: whichever it is. */
+  /** Changes nothing unless the current version is one of `versions`; null accepts any. */
   const setPreferences = (
     { project_id, subject }: Owner,
     device_id: string,
@@ -78,8 +79,8 @@ export const make = (sql: SqlClient.SqlClient) => {
          and (${versions}::int[] is null or d.preferences_version = any (${versions}::int[]))
       returning ${columns}`)
 
-  /** What was held for quiet hours or a pause is judged anew by the new preferences. */
-  const recallHeld = (device_id: string, now: Date) => sql`
+  /** Makes due what waits for quiet hours or a pause, so that it is checked against the new preferences. */
+  const releaseHeld = (device_id: string, now: Date) => sql`
     update push_outbox
        set not_before = ${now}
      where device_id = ${device_id}::uuid
@@ -87,7 +88,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        and last_reason in ('quiet_hours', 'paused')
        and not_before > ${now}`
 
-  /** Ends it, and what waits for it; a device that is gone becomes revoked. A revoked one stays as it is. */
+  /** Ends the device and suppresses what waits for it. An inactive device becomes revoked; a revoked one stays. */
   const revoke = (device_id: string, reason: string, now: Date) =>
     rows(Schema.Struct({ device_id: Schema.String }))(sql`
       with revoked as (
@@ -113,13 +114,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        where d.device_id = ${device_id}::uuid
          for no key update`)
 
-  const projectExists = (project_id: string) =>
-    rows(Schema.Struct({ project_id: Schema.String }))(sql`
-      select project_id
-        from project
-       where project_id = ${project_id}::uuid`)
-
-  /** Those that are active first, then the newest. */
+  /** Active devices first, then the newest. */
   const list = (project_id: string, limit: number) =>
     rows(Listed)(sql`
       select device_id, subject, client_id, state, state_reason, environment, topic, app_version, token_key_id,
@@ -129,5 +124,5 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by (state = 'active') desc, created_at desc, device_id
        limit ${limit}`)
 
-  return { find, setPreferences, recallHeld, revoke, lock, projectExists, list }
+  return { find, setPreferences, releaseHeld, revoke, lock, list }
 }

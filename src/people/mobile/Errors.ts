@@ -1,14 +1,19 @@
-/** Errors of the operator's commands about devices. */
+/** Codes of the operator's commands about devices; those of the mobile API are in wire/mobile/MobileErrors.ts. */
 import { projectTable } from "../../operator/projects/Errors.ts"
 import { fromTable, type RefusalOf } from "../../wire/Refusal.ts"
 
-const operatorTable = {
+const table = {
   ...projectTable,
   device_not_found: [404, "There is no such device; see list-devices."]
 } as const
 
-export type DeviceOperatorRefusal<Code extends keyof typeof operatorTable = keyof typeof operatorTable> = RefusalOf<
-  typeof operatorTable,
-  Code
+const operationCodes = {
+  list: ["project_not_found", "bridge_persistence_error"],
+  end: ["device_not_found", "bridge_persistence_error"]
+} as const satisfies Record<string, ReadonlyArray<keyof typeof table>>
+
+export type DeviceOperatorRefusal<Of extends keyof typeof operationCodes> = RefusalOf<
+  typeof table,
+  (typeof operationCodes)[Of][number]
 >
-export const { refuse: refuseOperator } = fromTable(operatorTable)
+export const { refuse: refuseOperator } = fromTable(table)

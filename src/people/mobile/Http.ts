@@ -1,3 +1,4 @@
+/** The mobile endpoints over `Devices`. */
 import { Effect } from "effect"
 import { HttpApiBuilder, HttpApiSchema } from "effect/http-api"
 import { Api } from "../../wire/Api.ts"
@@ -29,7 +30,7 @@ export const MobileHttp = HttpApiBuilder.group(
 const versioned = <Body>(body: Body, version: number) =>
   HttpApiSchema.withHeaders({ body, headers: { etag: etag(version) } })
 
-/** If-Match: undefined matches every version, as `*` does; what is no version of ours matches none. */
+/** If-Match: undefined and `*` accept any version; a tag that is not a version of ours matches none. */
 const versions = (ifMatch: string | undefined): ReadonlyArray<number> | undefined =>
   ifMatch === undefined || ifMatch.trim() === "*"
     ? undefined

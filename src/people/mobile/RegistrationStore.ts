@@ -1,17 +1,13 @@
 /**
- * The statements of a registration, in one transaction.
+ * The statements of a registration, which run in one transaction.
  *
- * Locks are taken in one order: the project (where devices are counted), then the device, then its notifications.
+ * They lock in one order: the project (for the device limits), then the device, then its notifications.
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { asJson, type Preferences } from "../../wire/mobile/Notifications.ts"
 import { firstRow } from "../../platform/sql/Rows.ts"
-
-interface Owner {
-  readonly project_id: string
-  readonly subject: string
-}
+import type { Owner } from "./DeviceStore.ts"
 
 export interface Registered extends Owner {
   readonly device_id: string
@@ -23,12 +19,12 @@ export interface Registered extends Owner {
   readonly app_version: string | null
   readonly os_version: string | null
   readonly locale: string | null
-  /** Null: as they are, or the defaults. */
+  /** Null keeps the current preferences; a new device gets the defaults. */
   readonly preferences: Preferences | null
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Registrations of one project take turns, so that the limits hold. */
+  /** Registrations of one project run one after the other, so that the device limits hold. */
   const lockProject = (project_id: string) => sql`
     select project_id
       from project
@@ -57,7 +53,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     values (${project_id}::uuid, ${subject}::uuid, ${registration.key_hash}, ${registration.request_hash},
             ${registration.device_id}::uuid, ${registration.created}, ${now})`
 
-  /** Whoever has registered this installation and still holds it. */
+  /** The active device with this installation, whoever owns it. */
   const lockInstallation = (lookups: ReadonlyArray<Uint8Array>) =>
     firstRow(Schema.Struct({ device_id: Schema.String, project_id: Schema.String, subject: Schema.String }))(sql`
       select d.device_id, d.project_id, d.subject

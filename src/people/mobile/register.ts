@@ -1,4 +1,11 @@
-/** Registration (spec 4.12): the same installation is the same device, and one that changed hands ends first. */
+/**
+ * Registers an installation of the app (spec 4.12).
+ *
+ * 1. The request is checked, and its push token is turned into the hashes by which the installation is found.
+ * 2. Under a lock on the project: a repeated Idempotency-Key gets the earlier answer.
+ * 3. An installation that this owner had registered is the same device, renewed. Otherwise a new device is inserted, and
+ *    a device of another owner with the same installation ends.
+ */
 import { Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Granted } from "../../signin/access/Access.ts"
@@ -8,167 +15,158 @@ import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
 import { findToken } from "../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
-import { PushKeys } from "../../push/PushKeys.ts"
 import { Outbox } from "../../push/outbox/Outbox.ts"
+import { PushTokens } from "../../push/tokens/PushTokens.ts"
 import { type Actor, actorName } from "../../wire/Actor.ts"
 import { initialPreferences } from "../../wire/mobile/Notifications.ts"
 import { type RegisterDevice, Registration } from "../../wire/mobile/MobileApi.ts"
-import { type MobileRefusal, refuse } from "../../wire/mobile/MobileErrors.ts"
+import { refuse } from "../../wire/mobile/MobileErrors.ts"
+import { answerOf } from "./get.ts"
 import * as Owner from "./Owner.ts"
-import * as Preferring from "./setPreferences.ts"
 import * as RegistrationStore from "./RegistrationStore.ts"
+import * as SetPreferences from "./setPreferences.ts"
 import * as Store from "./DeviceStore.ts"
 
-export type RegisterRefusal =
-  | Owner.Guarded
-  | MobileRefusal<
-      | "invalid_request"
-      | "push_environment_not_allowed"
-      | "push_topic_not_allowed"
-      | "device_limit_reached"
-      | "device_revoked"
-      | "idempotency_conflict"
-    >
-
-/** Active devices at once. */
-const mostOfSubject = 20
-const mostOfProject = 50
-/** The topic where nothing is delivered to any app: the log. */
-const noApp = "local.bridge-service"
+/** Active devices. */
+const maxPerSubject = 20
+const maxPerProject = 50
+/** The default topic when notifications go to the log. */
+const logTopic = "local.bridge-service"
 
 export const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const clock = yield* DatabaseClock
-  const keys = yield* PushKeys
+  const tokens = yield* PushTokens
   const outbox = yield* Outbox
   const { push } = yield* Settings
-  const { done, owner } = yield* Owner.make
-  const { pausable, recall } = yield* Preferring.make
+  const { auditDevice, requireOwner } = yield* Owner.make
+  const { checkPause, releaseHeld } = yield* SetPreferences.make
   const registrations = RegistrationStore.make(sql)
   const store = Store.make(sql)
 
   const register = Effect.fn("Devices.register")(function* (
     actor: Actor,
-    asked: RegisterDevice,
+    request: RegisterDevice,
     key: string | undefined
   ) {
-    const by = yield* owner(actor)
-    // A version is kept and shown to the operator: a token that somebody put there by mistake must not be.
-    if ([asked.app_version, asked.os_version].some((text = "") => findToken(text) !== undefined)) {
+    const owner = yield* requireOwner(actor)
+    // Versions are stored and shown to the operator, so they must not contain a token that was put there by mistake.
+    if ([request.app_version, request.os_version].some((text = "") => findToken(text) !== undefined)) {
       return yield* refuse("invalid_request")
     }
     const now = yield* clock.now
-    const { environment, token } = asked.push
+    const { environment, token } = request.push
     if (!push.environments.includes(environment)) return yield* refuse("push_environment_not_allowed")
-    const topic = yield* topicOf(asked.push.topic)
-    yield* pausable(asked.preferences, now)
-    const lookups = keys.lookups({ environment, topic, token })
-    const ask = { by, asked, lookups, environment, topic }
-    const retry = key === undefined ? undefined : { key_hash: sha256(key), request_hash: requestHash(ask) }
+    const topic = yield* topicOf(request.push.topic)
+    yield* checkPause(request.preferences, now)
+    const lookups = tokens.lookups({ environment, topic, token })
+    const checked = { owner, request, lookups, environment, topic }
+    const retry = key === undefined ? undefined : { key_hash: sha256(key), request_hash: requestHash(checked) }
 
     const attempt = Effect.gen(function* () {
-      yield* registrations.lockProject(by.project_id)
-      if (retry === undefined) return yield* enter(ask, now)
-      const earlier = yield* registrations.findRegistration(by, retry.key_hash)
-      if (Option.isSome(earlier)) return yield* replay(by, earlier.value, retry.request_hash)
-      const registration = yield* enter(ask, now)
+      yield* registrations.lockProject(owner.project_id)
+      if (retry === undefined) return yield* enter(checked, now)
+      const earlier = yield* registrations.findRegistration(owner, retry.key_hash)
+      if (Option.isSome(earlier)) return yield* replay(owner, earlier.value, retry.request_hash)
+      const registration = yield* enter(checked, now)
       const { created, device } = registration
-      yield* registrations.insertRegistration(by, { ...retry, device_id: device.device_id, created }, now)
+      yield* registrations.insertRegistration(owner, { ...retry, device_id: device.device_id, created }, now)
       return registration
     }).pipe(
       sql.withTransaction,
       Effect.asSome,
-      // The same installation in two projects at once: the index lets one through, the other then takes it over.
+      // Two projects registered the installation at once: the index admits one, and the other then takes it over.
       Effect.catchReason("SqlError", "UniqueViolation", () => Effect.succeedNone)
     )
     return yield* untilSettled(attempt)
   }, persistence)
 
-  /** With APNs the app has to be one that the key can speak for; the log takes any. */
+  /** With APNs the key must be valid for the app; the log takes any app. */
   const topicOf = Effect.fnUntraced(function* (topic: string | undefined) {
-    const chosen = topic ?? push.topics[0] ?? noApp
-    const allowed = push.apns === undefined || push.topics.includes(chosen)
-    return allowed ? chosen : yield* refuse("push_topic_not_allowed")
+    const chosen = topic ?? push.topics[0] ?? logTopic
+    const isAllowed = push.apns === undefined || push.topics.includes(chosen)
+    return isAllowed ? chosen : yield* refuse("push_topic_not_allowed")
   })
 
-  const enter = Effect.fnUntraced(function* (ask: Ask, now: Date) {
-    const { asked, by, environment, lookups, topic } = ask
+  /** Renews the device of this owner's installation, or inserts a new one. */
+  const enter = Effect.fnUntraced(function* (checked: Checked, now: Date) {
+    const { environment, lookups, owner, request, topic } = checked
     const known = yield* registrations.lockInstallation(lookups)
-    const mine = Option.filter(known, (device) => Owner.isOf(device, by))
+    const mine = Option.filter(known, (device) => Owner.owns(owner, device))
     const device_id = Option.isSome(mine) ? mine.value.device_id : yield* uuidAt(now)
-    const device = { ...described(ask), ...(yield* keys.seal(asked.push.token, device_id)), device_id }
-    const as = { project_id: by.project_id, actor: actorName(by) }
+    const device = { ...columnsOf(checked), ...(yield* tokens.seal(request.push.token, device_id)), device_id }
+    const by = { project_id: owner.project_id, actor: actorName(owner) }
     if (Option.isSome(mine)) {
       yield* registrations.renew(device, now)
-      if (asked.preferences !== undefined) yield* recall(device_id, now)
-      yield* done(now, "mobile_device.renewed", as, device_id)
-      return yield* answer(by, { device_id, created: false, replayed: false })
+      if (request.preferences !== undefined) yield* releaseHeld(device_id, now)
+      yield* auditDevice(now, "mobile_device.renewed", by, device_id)
+      return yield* answer(owner, { device_id, created: false, replayed: false })
     }
     if (Option.isSome(known)) {
       const { device_id: theirs, project_id } = known.value
       yield* store.revoke(theirs, "registered_by_another", now)
-      yield* done(now, "mobile_device.handed_over", { project_id, actor: `mobile_device:${device_id}` }, theirs)
+      yield* auditDevice(now, "mobile_device.handed_over", { project_id, actor: `mobile_device:${device_id}` }, theirs)
     }
-    const { ofProject, ofSubject } = Option.getOrThrow(yield* registrations.count(by))
-    if (ofSubject >= mostOfSubject || ofProject >= mostOfProject) return yield* refuse("device_limit_reached")
+    const { ofProject, ofSubject } = Option.getOrThrow(yield* registrations.count(owner))
+    if (ofSubject >= maxPerSubject || ofProject >= maxPerProject) return yield* refuse("device_limit_reached")
     yield* registrations.insert({ ...device, environment, topic }, initialPreferences, now)
-    yield* done(now, "mobile_device.registered", as, device_id)
+    yield* auditDevice(now, "mobile_device.registered", by, device_id)
     yield* outbox.enqueue(now, {
       kind: "security.device_added",
       event_id: device_id,
-      project_id: by.project_id,
+      project_id: owner.project_id,
       about: device_id,
-      only: sql`d.subject = ${by.subject}::uuid and d.device_id <> ${device_id}::uuid`
+      only: sql`d.subject = ${owner.subject}::uuid and d.device_id <> ${device_id}::uuid`
     })
-    return yield* answer(by, { device_id, created: true, replayed: false })
+    return yield* answer(owner, { device_id, created: true, replayed: false })
   })
 
-  /** The answer that was lost. A device that has ended since is not brought back by a request from before. */
+  /** Repeats the earlier answer. A device that has ended since then is not registered again by an old request. */
   const replay = Effect.fnUntraced(function* (
-    by: Granted,
+    owner: Granted,
     earlier: { readonly device_id: string; readonly request_hash: Uint8Array; readonly created: boolean },
     request_hash: Uint8Array
   ) {
     if (!equal(earlier.request_hash, request_hash)) return yield* refuse("idempotency_conflict")
-    const again = yield* answer(by, { ...earlier, replayed: true })
+    const again = yield* answer(owner, { ...earlier, replayed: true })
     return again.device.state === "active" ? again : yield* refuse("device_revoked")
   })
 
-  /** The device as everybody reads it. */
   const answer = Effect.fnUntraced(function* (
-    by: Granted,
+    owner: Granted,
     how: { readonly device_id: string; readonly created: boolean; readonly replayed: boolean }
   ) {
-    const device = Option.getOrThrow(yield* store.find(by, how.device_id))
-    return new Registration(Owner.answerOf(device), how.created, how.replayed)
+    const device = Option.getOrThrow(yield* store.find(owner, how.device_id))
+    return new Registration(answerOf(device), how.created, how.replayed)
   })
 
   return register
 })
 
-interface Ask {
-  readonly by: Granted
-  readonly asked: RegisterDevice
+/** A request after its checks. */
+interface Checked {
+  readonly owner: Granted
+  readonly request: RegisterDevice
   readonly lookups: readonly [Uint8Array, ...ReadonlyArray<Uint8Array>]
   readonly environment: RegisterDevice["push"]["environment"]
   readonly topic: string
 }
 
-/** The last of the lookups is the one whose key changes last: a retry over a change of keys is still the same request. */
-const requestHash = ({ asked, environment, lookups, topic }: Ask) => {
-  const { app_version = null, locale = null, os_version = null, preferences = null } = asked
+/** Uses the last lookup, whose key changes last, so that a retry after a change of keys is still the same request. */
+const requestHash = ({ environment, lookups, request, topic }: Checked) => {
+  const { app_version = null, locale = null, os_version = null, preferences = null } = request
   const installation = Buffer.from(lookups.at(-1)!).toString("base64url")
   return sha256(JSON.stringify([environment, topic, installation, app_version, os_version, locale, preferences]))
 }
 
-const described = ({ asked, by, lookups }: Ask) => ({
-  project_id: by.project_id,
-  subject: by.subject,
-  client_id: by.client_id,
-  grant_id: by.grant_id,
+const columnsOf = ({ lookups, owner, request }: Checked) => ({
+  project_id: owner.project_id,
+  subject: owner.subject,
+  client_id: owner.client_id,
+  grant_id: owner.grant_id,
   token_lookup: lookups[0],
-  app_version: asked.app_version ?? null,
-  os_version: asked.os_version ?? null,
-  locale: asked.locale ?? null,
-  preferences: asked.preferences ?? null
+  app_version: request.app_version ?? null,
+  os_version: request.os_version ?? null,
+  locale: request.locale ?? null,
+  preferences: request.preferences ?? null
 })

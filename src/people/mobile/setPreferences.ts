@@ -1,4 +1,4 @@
-/** What the owner of a phone wants to hear (spec 4.12): the whole document, at a version where one is named. */
+/** Replaces the notification preferences of a device (spec 4.12), at the version that If-Match names, if any. */
 import { Duration, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
@@ -17,16 +17,16 @@ export const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const clock = yield* DatabaseClock
   const outbox = yield* Outbox
-  const { done, owner } = yield* Owner.make
+  const { auditDevice, requireOwner } = yield* Owner.make
   const store = Store.make(sql)
 
-  const pausable = Effect.fnUntraced(function* (preferences: Preferences | undefined, now: Date) {
+  const checkPause = Effect.fnUntraced(function* (preferences: Preferences | undefined, now: Date) {
     const until = preferences?.paused_until ?? null
     if (until !== null && until > after(now, longestPause)) return yield* refuse("invalid_request")
   })
 
-  /** What was held for the preferences from before is judged by these, at once. */
-  const recall = (device_id: string, now: Date) => Effect.andThen(store.recallHeld(device_id, now), outbox.ring)
+  /** Held notifications are checked at once against the new preferences. */
+  const releaseHeld = (device_id: string, now: Date) => Effect.andThen(store.releaseHeld(device_id, now), outbox.wake)
 
   const setPreferences = Effect.fn("Devices.setPreferences")(function* (
     actor: Actor,
@@ -34,29 +34,29 @@ export const make = Effect.gen(function* () {
     preferences: Preferences,
     versions: ReadonlyArray<number> | undefined
   ) {
-    const by = yield* owner(actor)
+    const owner = yield* requireOwner(actor)
     const now = yield* clock.now
-    yield* pausable(preferences, now)
+    yield* checkPause(preferences, now)
 
     const attempt = Effect.gen(function* () {
-      const set = yield* store.setPreferences(by, id, preferences, versions ?? null, now)
+      const set = yield* store.setPreferences(owner, id, preferences, versions ?? null, now)
       if (Option.isNone(set)) return Option.none()
-      yield* recall(id, now)
-      const actor = actorName(by)
-      yield* done(now, "mobile_device.preferences_set", { project_id: by.project_id, actor }, id)
+      yield* releaseHeld(id, now)
+      const by = { project_id: owner.project_id, actor: actorName(owner) }
+      yield* auditDevice(now, "mobile_device.preferences_set", by, id)
       return Option.some({ device_id: id, preferences, version: set.value.preferences_version })
     }).pipe(sql.withTransaction)
 
     const explain = Effect.gen(function* () {
-      const found = yield* store.find(by, id)
+      const found = yield* store.find(owner, id)
       if (Option.isNone(found)) return yield* refuse("device_not_found")
       if (found.value.state !== "active") return yield* refuse("device_revoked")
-      const stale = versions !== undefined && !versions.includes(found.value.preferences_version)
-      return stale ? yield* refuse("preferences_version_conflict") : Option.none()
+      const isStale = versions !== undefined && !versions.includes(found.value.preferences_version)
+      return isStale ? yield* refuse("preferences_version_conflict") : Option.none()
     })
 
     return yield* untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => explain))
   }, persistence)
 
-  return { pausable, recall, setPreferences }
+  return { checkPause, releaseHeld, setPreferences }
 })

@@ -5,6 +5,7 @@ import { Settings } from "../../platform/settings/Settings.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import type { SharedRefusal } from "../../wire/Errors.ts"
+import { listPauses, type Pause } from "../../push/admin/listPauses.ts"
 import { after } from "../../wire/Instant.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 
@@ -31,13 +32,6 @@ const Numbers = Schema.Struct({
   database_bytes: Schema.Number
 })
 
-const Pause = Schema.Struct({
-  environment: Schema.String,
-  paused_until: Schema.NullOr(Schema.Date),
-  reason: Schema.NullOr(Schema.String),
-  failures: Schema.Int
-})
-
 const Refused = Schema.Struct({
   action: Schema.String,
   code: Schema.String,
@@ -49,7 +43,7 @@ export interface Status {
   readonly at: Date
   readonly numbers: typeof Numbers.Type
   /** Push environments that fail, and until when they are left alone. */
-  readonly pauses: ReadonlyArray<typeof Pause.Type>
+  readonly pauses: ReadonlyArray<Pause>
   /** Of the last day, the latest first. */
   readonly refused: ReadonlyArray<typeof Refused.Type>
 }
@@ -69,7 +63,7 @@ export class Overview extends Context.Service<
       const take = Effect.gen(function* () {
         const at = yield* clock.now
         const numbers = yield* firstRow(Numbers)(numbersAt(sql, at, after(at, tenth)))
-        const pauses = yield* rows(Pause)(pausesOf(sql))
+        const pauses = yield* listPauses(sql)
         const refused = yield* rows(Refused)(refusedSince(sql, after(at, Duration.days(-1))))
         return { at, numbers: Option.getOrThrow(numbers), pauses, refused }
       }).pipe(Effect.withSpan("Overview.take"), persistence)
@@ -114,12 +108,6 @@ const numbersAt = (sql: SqlClient.SqlClient, now: Date, nearly: Date) => sql`
          (select min(not_before) from waiting where not_before <= ${now}) as notification_due_since,
          (select count(*) from push_outbox where state = 'dead')::int as dead_letters,
          pg_database_size(current_database())::float8 as database_bytes`
-
-const pausesOf = (sql: SqlClient.SqlClient) => sql`
-  select environment, paused_until, reason, failures
-    from push_provider_state
-   where failures > 0
-   order by environment`
 
 const refusedSince = (sql: SqlClient.SqlClient, since: Date) => sql`
   select action, code, sum(count)::int as times, max(at) as last_at

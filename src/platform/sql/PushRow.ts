@@ -1,27 +1,28 @@
-/** The notifications of a change, as clauses of the statement that changes (spec 6.3): neither exists without the other. */
+/** The notifications of a change as clauses of its statement (spec 6.3): neither is written without the other. */
 import { Duration } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
-import { type KindName, kinds, priorities, rank } from "../../wire/mobile/Notifications.ts"
+import { type NotificationKind, notificationKinds, priorities, rank } from "../../wire/mobile/Notifications.ts"
 
 export interface Notice {
-  readonly kind: KindName
+  readonly kind: NotificationKind
   /** The clause whose rows are the events; the expressions below call it `e`. */
   readonly from: string
-  /** A uuid each; an event that comes again rings nobody twice. */
+  /** The uuid of the event: a repeated event notifies nobody twice. */
   readonly event: Statement.Fragment
+  /** The uuid of the project. */
   readonly project: Statement.Fragment
-  /** The uuid of what it is about: an opaque id that the app may ask the service for. */
+  /** The uuid of the subject: an opaque id with which the app may ask the service for more. */
   readonly about: Statement.Fragment
   /** A condition on the device `d`; absent: every device of the project. */
   readonly only?: Statement.Fragment
 }
 
 /**
- * The clauses `heard`, `outdated` and `notified`, for a statement that has changed something: one row per device that
- * wants to hear of it. Where the project has no device it costs one look into an index.
+ * The clauses `heard`, `outdated` and `notified`: they insert one row for each device that wants the notification and
+ * supersede older pending ones about the same subject. In a project without devices they cost one index lookup.
  */
 export const notified = (sql: SqlClient.SqlClient, now: Date, { about, event, from, kind, only, project }: Notice) => {
-  const { byDefault, collapse, lasts, optional, priority } = kinds[kind]
+  const { byDefault, collapse, lasts, optional, priority } = notificationKinds[kind]
   const expires_at = new Date(now.getTime() + Duration.toMillis(lasts))
   const wanted = sql`
          and coalesce((d.preferences -> 'kinds' ->> ${kind})::boolean, ${byDefault}::boolean)
@@ -35,7 +36,7 @@ export const notified = (sql: SqlClient.SqlClient, now: Date, { about, event, fr
        where d.state = 'active'
          and ${only ?? sql`true`} ${optional ? wanted : sql``}
     ), outdated as (
-      -- What somebody else has locked is being delivered or outdated already: nobody waits here.
+      -- A locked row is being delivered or superseded already, so that it is skipped.
       update push_outbox
          set state = 'superseded', settled_at = ${now}::timestamptz
        where delivery_id in (

@@ -1,4 +1,4 @@
-/** Where no provider is configured, a notification becomes a log line: what, not to whom. */
+/** Without a configured provider a notification becomes a log line, without its recipient. */
 import { Effect, Layer } from "effect"
 import { PushProvider } from "./Provider.ts"
 
@@ -9,7 +9,7 @@ export const logProvider = Layer.effect(
     send: ({ delivery_id, payload }) =>
       Effect.logInfo("Would notify a phone").pipe(
         Effect.annotateLogs({ delivery_id, kind: (JSON.parse(payload) as { k: string }).k }),
-        Effect.as({ status: 200, reason: undefined })
+        Effect.as({ status: 200, reason: null, outcome: { _tag: "Delivered" as const } })
       )
   })
 )

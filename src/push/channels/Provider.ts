@@ -1,28 +1,36 @@
-/** The way to a phone: whoever can carry a payload to a token. APNs (Apns.ts), or the log where none is configured. */
+/** The port to a push provider: APNs, or the log where none is configured. */
 import { Context, type Effect, type Redacted } from "effect"
 import type { Environment } from "../../wire/mobile/Notifications.ts"
-import type { Response } from "./Outcome.ts"
+import type { Outcome } from "./Outcome.ts"
 
 export interface Push {
-  /** The same on every attempt: the phone shows a repeated one once. */
+  /** The same on every attempt, so that the phone shows a repeated notification once. */
   readonly delivery_id: string
   readonly environment: Environment
   readonly topic: string
   readonly token: Redacted.Redacted<string>
   /** JSON. */
   readonly payload: string
-  /** A later one with the same id takes the earlier one's place; at most 64 bytes. */
+  /** A later notification with the same id replaces the earlier one; at most 64 bytes. */
   readonly collapse_id: string
   /** Whether it should wake the phone. */
   readonly immediate: boolean
   readonly expires_at: Date
 }
 
+export interface Answer {
+  /** Null when no answer came. */
+  readonly status: number | null
+  /** The provider's reason, or the provider module's own when no answer came. */
+  readonly reason: string | null
+  readonly outcome: Outcome
+}
+
 export class PushProvider extends Context.Service<
   PushProvider,
   {
     readonly name: "apns" | "log"
-    /** Never fails: what became of it is the response, a lost connection too. */
-    readonly send: (push: Push) => Effect.Effect<Response>
+    /** Never fails: a lost connection is an answer as well. */
+    readonly send: (push: Push) => Effect.Effect<Answer>
   }
 >()("service/push/PushProvider") {}

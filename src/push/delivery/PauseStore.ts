@@ -1,4 +1,4 @@
-/** The statements of a pause: what all replicas know of an environment that fails. */
+/** The statements of a pause, which all replicas share. */
 import { Duration, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Environment } from "../../wire/mobile/Notifications.ts"
@@ -14,7 +14,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        where provider = 'apns'
          and environment = ${environment}`)
 
-  /** After a pause one delivery shows whether it is over; of all replicas the one that this answers may send it. */
+  /** The probe after a pause: of all replicas, only the one that gets the row may send a delivery. */
   const takeProbe = (environment: Environment, now: Date, until: Date) =>
     firstRow(Schema.Struct({ environment: Schema.String }))(sql`
       update push_provider_state s
@@ -32,7 +32,7 @@ export const make = (sql: SqlClient.SqlClient) => {
               and o.expires_at > ${now})
       returning environment`)
 
-  /** Nothing more is sent before that. Whoever learns of the same failure meanwhile does not double it. */
+  /** Starts or doubles the pause. A failure that another replica reports meanwhile does not double it again. */
   const pause = (
     environment: Environment,
     { atLeast, base, most }: Record<"base" | "most" | "atLeast", Duration.Duration>,
@@ -63,7 +63,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          and failures > 0
       returning environment`)
 
-  /** Every pause is over but for its one probe; what was put behind the pause comes at `behind`. */
+  /** Ends every pause, up to its probe. Deliveries that wait because they may have caused one wait until `behind`. */
   const endPauses = (now: Date, behind: Date) => sql`
     with ended as (
       update push_provider_state

@@ -1,20 +1,20 @@
 /**
- * What leaves for the provider: the name of a sentence that the app holds, and opaque ids. No word of a project, a task
- * or a Bridge; the watch that mirrors the phone shows the same (spec 4.13.7).
+ * The APNs payload: the key of a sentence that the app contains, and opaque ids. It has no text of a project, a task or
+ * a Bridge, because Apple, the locked screen and a mirroring watch (spec 4.13) see it.
  */
-import { type KindName, kinds } from "../../wire/mobile/Notifications.ts"
+import { type NotificationKind, notificationKinds } from "../../wire/mobile/Notifications.ts"
 
-export interface Told {
+export interface Notification {
   readonly delivery_id: string
-  readonly kind: KindName
+  readonly kind: NotificationKind
   readonly project_id: string
   readonly reference: string | null
 }
 
-/** `thread` groups the notifications of one project on the phone and does not tell which it is. */
-export const payload = ({ delivery_id, kind, reference }: Told, thread: string): string => {
+/** `thread` groups the notifications of one project on the phone without identifying the project. */
+export const payload = ({ delivery_id, kind, reference }: Notification, thread: string): string => {
   const name = `N_${kind.toUpperCase().replace(".", "_")}`
-  const { category, priority } = kinds[kind]
+  const { category, priority } = notificationKinds[kind]
   return JSON.stringify({
     aps: {
       alert: { "title-loc-key": `${name}_TITLE`, "loc-key": `${name}_BODY` },

@@ -1,21 +1,21 @@
-/** When a notification may ring (contract section 7): quiet hours in the zone of the phone's owner, summer time included. */
+/** Quiet hours on the wall clock of the owner's time zone, across changes to and from summer time. */
 import { type QuietHours, weekdays } from "../../wire/mobile/Notifications.ts"
 
 const minute = 60_000
 const day = 24 * 60
 
-/** The end of the quiet hours that `instant` falls into; undefined when it falls into none. */
+/** When the quiet hours around `instant` end; undefined if `instant` is not within quiet hours. */
 export const quietUntil = (quiet: QuietHours, instant: Date): Date | undefined => {
   const isQuiet = within(quiet)
   const now = localTime(quiet.time_zone, instant)
   if (!isQuiet(now)) return undefined
-  const whole = Math.floor(instant.getTime() / minute) * minute
-  const left = (minutes(quiet.end) - now.minute + day) % day
-  const end = new Date(whole + left * minute)
+  const thisMinute = Math.floor(instant.getTime() / minute) * minute
+  const minutesLeft = (minutes(quiet.end) - now.minute + day) % day
+  const end = new Date(thisMinute + minutesLeft * minute)
   if (localTime(quiet.time_zone, end).minute === minutes(quiet.end) && isSteady(quiet.time_zone, instant, end))
     return end
-  // The clock is changed meanwhile: walk to the first minute that is not quiet.
-  for (let at = whole + minute; ; at += minute) {
+  // The clock changes before the end: walk to the first minute that is not quiet.
+  for (let at = thisMinute + minute; ; at += minute) {
     const candidate = new Date(at)
     if (!isQuiet(localTime(quiet.time_zone, candidate))) return candidate
   }
@@ -60,7 +60,7 @@ const localTime = (zone: string, instant: Date): LocalTime => {
 
 const formats = new Map<string, Intl.DateTimeFormat>()
 
-/** Making a format costs a thousand times its use; there are fewer than a thousand zones. */
+/** Cached, since creating a formatter takes a thousand times as long as using it. There are fewer than 1,000 zones. */
 const formatOf = (zone: string) => {
   const known = formats.get(zone)
   if (known !== undefined) return known

@@ -1,13 +1,13 @@
 /**
- * Delivery (spec 1.4): takes notifications from the outbox and carries them to the provider, at least once each.
+ * Delivery (spec 1.4): takes notifications from the outbox and sends them to the provider, at least once each.
  *
  * 1. A claim leases a batch for thirty seconds, on any number of replicas at once.
- * 2. What its owner does not want any more, or not now, is suppressed or held.
- * 3. The rest is sent outside any transaction. Its id and collapse id are the same on every attempt, so that the phone
- *    shows a repeated one once.
- * 4. What came of it is written down under the lease. A process that dies in between leaves its rows to the next claim.
+ * 2. send.ts checks whether each delivery may still be sent, and sends it outside any transaction. Its id and collapse
+ *    id are the same on every attempt, so that the phone shows a repeated notification once.
+ * 3. settle.ts writes the result under the lease. The rows of a process that dies before that are claimed again once
+ *    the lease has ended.
  */
-import { Context, Duration, Effect, Exit, Fiber, Layer, Option, Schedule, type Scope } from "effect"
+import { Array, Context, Duration, Effect, Exit, Fiber, Layer, Ref, Schedule, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { uuid } from "../../platform/crypto/Random.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
@@ -16,24 +16,28 @@ import { count, pushed, pushOutcomes, pushPauses } from "../../platform/metrics/
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import { after } from "../../wire/Instant.ts"
 import { type Environment, environments } from "../../wire/mobile/Notifications.ts"
-import type { Batch } from "./Batch.ts"
 import { Outbox } from "../outbox/Outbox.ts"
-import * as Pausing from "./pause.ts"
-import * as Sending from "./send.ts"
-import * as Store from "./DeliveryStore.ts"
+import * as LeaseStore from "./LeaseStore.ts"
+import type { ClaimedDelivery } from "./LeaseStore.ts"
+import * as Pauses from "./Pauses.ts"
+import * as Send from "./send.ts"
+import * as Settle from "./settle.ts"
 
-/** Of one batch; each delivery has ten seconds, and the lease outlasts them. */
+/** Deliveries in flight per batch. Each has ten seconds; the lease outlasts them. */
 const concurrency = 50
-const lease = Duration.seconds(30)
+const leaseDuration = Duration.seconds(30)
 
 type Lost = SharedRefusal<"bridge_persistence_error">
 
 export class Worker extends Context.Service<
   Worker,
   {
-    /** One claim per environment, carried out; answers how many deliveries it took. */
+    /** Claims and carries out one batch per environment; returns how many deliveries were claimed. */
     readonly round: Effect.Effect<number, Lost>
-    /** Rounds in the background of the scope: at once while there is work, at a ring, else every second. */
+    /**
+     * Runs rounds in the background of the scope: back to back while there is work, otherwise when woken and every
+     * second. When the scope closes, deliveries in flight get five seconds; the rest is released.
+     */
     readonly start: Effect.Effect<void, never, Scope.Scope>
   }
 >()("service/push/Worker") {
@@ -43,10 +47,12 @@ export class Worker extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const clock = yield* DatabaseClock
       const outbox = yield* Outbox
-      const { admission, endAll, resume } = yield* Pausing.make
-      const { judgeUnknown, send } = yield* Sending.make
-      const store = Store.make(sql)
-      const held = new Set<string>()
+      const pauses = yield* Pauses.make
+      const send = yield* Send.make
+      const { finish, settle } = yield* Settle.make
+      const leases = LeaseStore.make(sql)
+      /** Tokens of the leases whose batch is not finished. */
+      const open = new Set<string>()
 
       const round = Effect.gen(function* () {
         const claimed = yield* Effect.forEach(environments, roundOf, { concurrency: "unbounded" })
@@ -55,30 +61,31 @@ export class Worker extends Context.Service<
 
       const roundOf = Effect.fn("Worker.round")(function* (environment: Environment) {
         const now = yield* clock.now
-        const until = after(now, lease)
-        const { limit, probing } = yield* admission(environment, now, until)
+        const until = after(now, leaseDuration)
+        const { limit, probing } = yield* pauses.admission(environment, now, until)
         if (limit === 0) return 0
-        const batch: Batch = { environment, lease: { token: yield* uuid, until }, paused: false, unknown: [] }
-        held.add(batch.lease.token)
-        return yield* carry(batch, limit, probing, now).pipe(
-          // Interrupted, it stays held: the finalizer gives it back.
-          Effect.onExit((exit) => Effect.sync(() => Exit.hasInterrupts(exit) || held.delete(batch.lease.token)))
+        const batch = yield* Settle.makeBatch(environment, { token: yield* uuid, until })
+        open.add(batch.lease.token)
+        return yield* carryOut(batch, limit, probing, now).pipe(
+          // An interrupted batch stays open: the finalizer releases it.
+          Effect.onExit((exit) => Effect.sync(() => Exit.hasInterrupts(exit) || open.delete(batch.lease.token)))
         )
       })
 
-      const carry = Effect.fnUntraced(function* (batch: Batch, limit: number, probing: boolean, now: Date) {
-        const claimed = yield* store.claim(batch.environment, limit, batch.lease, now).pipe(persistence)
-        // A row whose result cannot be written stays leased: it comes again when the lease is over.
-        const taken = yield* Effect.forEach(claimed, (row) => Effect.option(send(row, batch)), { concurrency })
-        const ids = claimed.flatMap(({ delivery_id }, i) => (Option.contains(taken[i]!, true) ? [delivery_id] : []))
-        if (ids.length > 0) yield* store.deliver(ids, batch.lease, yield* clock.now).pipe(persistence)
-        yield* judgeUnknown(batch)
-        if (probing && claimed.length > 0 && !batch.paused) yield* resume(batch.environment)
+      const carryOut = Effect.fnUntraced(function* (batch: Settle.Batch, limit: number, probing: boolean, now: Date) {
+        const claimed = yield* leases.claim(batch.environment, limit, batch.lease, now).pipe(persistence)
+        const isPaused = Ref.get(batch.paused)
+        const attempt = (delivery: ClaimedDelivery) =>
+          Effect.flatMap(send(delivery, batch.environment, isPaused), (result) => settle(delivery, result, batch))
+        // A delivery whose result cannot be written stays leased and is claimed again after the lease.
+        const settled = yield* Effect.forEach(claimed, (delivery) => Effect.option(attempt(delivery)), { concurrency })
+        yield* finish(Array.getSomes(settled), batch)
+        if (probing && claimed.length > 0 && !(yield* isPaused)) yield* pauses.resume(batch.environment)
         return claimed.length
       })
 
       let stopping = false
-      const idle = Effect.raceFirst(Effect.sleep("1 second"), outbox.rung)
+      const idle = Effect.raceFirst(Effect.sleep("1 second"), outbox.woken)
       const rounds = round.pipe(
         Effect.catch(() => Effect.succeed(0)),
         Effect.catchDefect((defect) =>
@@ -87,19 +94,18 @@ export class Worker extends Context.Service<
         Effect.flatMap((claimed) => (claimed > 0 || stopping ? Effect.void : idle)),
         Effect.repeat({ until: () => stopping })
       )
-      const run = endAll.pipe(Effect.retry(Schedule.spaced("1 second")), Effect.orDie, Effect.andThen(rounds))
+      const run = pauses.endAll.pipe(Effect.retry(Schedule.spaced("1 second")), Effect.orDie, Effect.andThen(rounds))
 
       const release = Effect.gen(function* () {
-        if (held.size > 0) yield* store.release([...held]).pipe(persistence)
+        if (open.size > 0) yield* leases.release([...open]).pipe(persistence)
       })
 
-      /** In the background. At the end it has five seconds for what it is sending; the rest is given back. */
       const start = Effect.gen(function* () {
-        yield* noneYet
+        yield* initializeSeries
         const fiber = yield* Effect.forkDetach(run)
         const stop = Effect.sync(() => {
           stopping = true
-        }).pipe(Effect.andThen(outbox.ring), Effect.andThen(Effect.timeoutOption(Fiber.await(fiber), "5 seconds")))
+        }).pipe(Effect.andThen(outbox.wake), Effect.andThen(Effect.timeoutOption(Fiber.await(fiber), "5 seconds")))
         yield* Effect.addFinalizer(() =>
           stop.pipe(Effect.andThen(Fiber.interrupt(fiber)), Effect.andThen(Effect.ignore(release)))
         )
@@ -110,8 +116,8 @@ export class Worker extends Context.Service<
   )
 }
 
-/** Every series from the start, so that an alert sees its first step. */
-const noneYet = Effect.forEach(environments, (environment) =>
+/** Creates every series at zero, so that an alert sees the first increment. */
+const initializeSeries = Effect.forEach(environments, (environment) =>
   Effect.all([
     ...pushOutcomes.map((outcome) => count(pushed(environment, outcome), 0)),
     ...["configuration", "provider"].map((cause) => count(pushPauses(environment, cause), 0))

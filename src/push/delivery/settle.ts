@@ -1,121 +1,223 @@
-/** What an answer of the provider makes of a delivery and its device (Outcome.ts), written down under the lease. */
-import { Duration, Effect, Option, Random } from "effect"
+/**
+ * Writes down, under the lease of its batch, what came of each delivery. All that the worker writes about deliveries,
+ * devices and pauses, between claim and release, is written here.
+ *
+ * A result is settled as soon as it is known, so that the first delivery that pauses the environment stops the rest of
+ * the batch. Two results wait for the end of the batch: accepted deliveries, which are marked by one statement, and
+ * unknown tokens, which are judged together.
+ */
+import { Duration, Effect, Option, Random, Ref } from "effect"
 import { SqlClient } from "effect/sql"
 import { traceAt } from "../../platform/audit/Audit.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
-import { count, pushed } from "../../platform/metrics/Metrics.ts"
+import { count, pushed, pushPauses } from "../../platform/metrics/Metrics.ts"
 import { after } from "../../wire/Instant.ts"
-import type { Batch } from "./Batch.ts"
-import * as DeviceStore from "./DeviceStore.ts"
-import { type Backoff, doubling, outcomeOf, type Response, untilMended } from "../channels/Outcome.ts"
-import * as Pausing from "./pause.ts"
-import * as Store from "./DeliveryStore.ts"
+import type { Environment } from "../../wire/mobile/Notifications.ts"
+import { type Backoff, doubling, misconfigured, type Outcome, quickly } from "../channels/Outcome.ts"
+import * as DeviceFeedbackStore from "./DeviceFeedbackStore.ts"
+import * as LeaseStore from "./LeaseStore.ts"
+import type { ClaimedDelivery, Lease, Result } from "./LeaseStore.ts"
+import { afterPause } from "./Pauses.ts"
+import * as PauseStore from "./PauseStore.ts"
+import type { Attempt } from "./send.ts"
 
-const mostAttempts = 8
-const quickly = doubling("5 seconds")
+/** Deliveries of one environment, claimed under one lease. */
+export interface Batch {
+  readonly environment: Environment
+  readonly lease: Lease
+  /** True as soon as one delivery has paused the environment: the others need not be tried. */
+  readonly paused: Ref.Ref<boolean>
+}
+
+export const makeBatch = (environment: Environment, lease: Lease): Effect.Effect<Batch> =>
+  Effect.map(Ref.make(false), (paused) => ({ environment, lease, paused }))
+
+/** What is left to do for a delivery at the end of its batch. */
+export type Remainder =
+  | { readonly _tag: "Nothing" }
+  | { readonly _tag: "MarkDelivered"; readonly delivery_id: string }
+  | { readonly _tag: "JudgeToken"; readonly delivery: ClaimedDelivery; readonly result: Result }
+
+const nothing: Remainder = { _tag: "Nothing" }
+const maxAttempts = 8
+const slowly = doubling("1 minute")
+/** The log line of failures that only the operator can fix. */
+const alarm = "Push delivery needs its operator"
 
 export const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const clock = yield* DatabaseClock
-  const { pause } = yield* Pausing.make
-  const devices = DeviceStore.make(sql)
-  const store = Store.make(sql)
+  const leases = LeaseStore.make(sql)
+  const devices = DeviceFeedbackStore.make(sql)
+  const pauses = PauseStore.make(sql)
 
-  /** True if the provider took it: those of a batch are written down together. */
-  const settle = Effect.fnUntraced(function* (row: Store.Claimed, response: Response, batch: Batch) {
-    const outcome = outcomeOf(response)
-    const said = { status: response.status ?? null, reason: response.reason ?? null }
+  const settle = Effect.fnUntraced(function* (delivery: ClaimedDelivery, attempt: Attempt, batch: Batch) {
+    switch (attempt._tag) {
+      case "Skip":
+        yield* putBack(delivery, yield* clock.now, "paused", batch)
+        yield* count(pushed(batch.environment, "paused"))
+        break
+      case "Hold":
+        yield* putBack(delivery, attempt.until, attempt.reason, batch)
+        yield* count(pushed(batch.environment, "held"))
+        break
+      case "Suppress": {
+        const result = { status: null, reason: attempt.reason }
+        yield* leases.end(delivery.delivery_id, "suppressed", result, batch.lease, yield* clock.now)
+        yield* count(pushed(batch.environment, "suppressed"))
+        break
+      }
+      case "KeyUnknown":
+        // The device keeps its token: it can be opened again once the key is back.
+        yield* pause(delivery, misconfigured, { status: null, reason: "token_key_unknown" }, batch)
+        break
+      case "Unreadable": {
+        const result = { status: null, reason: "token_unreadable" }
+        yield* Effect.logError(alarm).pipe(
+          Effect.annotateLogs({ reason: result.reason, device_id: delivery.device_id })
+        )
+        yield* retry(delivery, slowly, result, batch)
+        break
+      }
+      case "Answered": {
+        const { outcome, reason, status } = attempt.answer
+        return yield* settleAnswer(delivery, outcome, { status, reason }, batch)
+      }
+    }
+    return nothing
+  }, persistence)
+
+  const settleAnswer = Effect.fnUntraced(function* (
+    delivery: ClaimedDelivery,
+    outcome: Outcome,
+    result: Result,
+    batch: Batch
+  ) {
     switch (outcome._tag) {
       case "Delivered":
         yield* count(pushed(batch.environment, "delivered"))
-        return true
-      case "Gone": {
-        // A token that was registered since then is tried once more before it is believed to be gone.
-        const since = row.last_status === 410 ? null : (outcome.since ?? null)
-        if (!(yield* deactivate(row, since, said, batch))) yield* retry(row, quickly, said, batch)
-        break
-      }
+        return { _tag: "MarkDelivered", delivery_id: delivery.delivery_id } satisfies Remainder
       case "BadToken":
-        batch.unknown.push([row, said])
-        break
-      case "Retry": {
-        const until = yield* retry(row, outcome.backoff, said, batch)
-        if (outcome.device) yield* devices.rest(row.device_id, until)
+        return { _tag: "JudgeToken", delivery, result } satisfies Remainder
+      case "Gone": {
+        // A token registered after `since` is tried once more before the provider is believed.
+        const since = delivery.last_status === 410 ? null : (outcome.since ?? null)
+        if (!(yield* deactivate(delivery, since, result, batch))) yield* retry(delivery, quickly, result, batch)
         break
       }
-      case "Unprocessed":
-        yield* retry(row, quickly, said, batch)
+      case "Retry": {
+        const until = yield* retry(delivery, outcome.backoff, result, batch)
+        if (outcome.device) yield* devices.rest(delivery.device_id, until)
         break
+      }
       case "Pause":
-        yield* pause(row, outcome, said, batch)
-        break
-      case "RenewProviderToken":
-        // The provider was shown a new one already: a clock is wrong.
-        yield* pause(row, { backoff: untilMended, fault: true }, said, batch)
+        yield* pause(delivery, outcome, result, batch)
         break
       case "Dead":
-        yield* Effect.logError("The provider refuses a notification as malformed").pipe(Effect.annotateLogs(said))
-        yield* giveUp(row, said, batch, yield* clock.now)
+        yield* Effect.logError("The provider refuses a notification as malformed").pipe(
+          Effect.annotateLogs({ ...result })
+        )
+        yield* giveUp(delivery, result, batch, yield* clock.now)
         break
     }
-    return false
-  }, persistence)
+    return nothing
+  })
 
-  /** Full jitter, so that what failed together does not come back together. */
+  /** Back to the queue without an attempt counted. */
+  const putBack = Effect.fnUntraced(function* (
+    { delivery_id }: ClaimedDelivery,
+    until: Date,
+    reason: string,
+    { lease }: Batch
+  ) {
+    yield* leases.postpone(delivery_id, until, "does not count", { status: null, reason }, lease, yield* clock.now)
+  })
+
+  /** Full jitter, so that deliveries that failed together are not retried together. */
   const retry = Effect.fnUntraced(function* (
-    row: Store.Claimed,
+    delivery: ClaimedDelivery,
     { atLeast, base, most }: Backoff,
-    said: Store.Said,
+    result: Result,
     batch: Batch
   ) {
     const now = yield* clock.now
-    const ceiling = Math.min(Duration.toMillis(most), Duration.toMillis(base) * 2 ** (row.attempts - 1))
+    const ceiling = Math.min(Duration.toMillis(most), Duration.toMillis(base) * 2 ** (delivery.attempts - 1))
     const until = after(now, Duration.sum(atLeast, Duration.millis(Math.ceil((yield* Random.next) * ceiling))))
-    if (row.attempts >= mostAttempts) yield* giveUp(row, said, batch, now)
+    if (delivery.attempts >= maxAttempts) yield* giveUp(delivery, result, batch, now)
     else {
-      yield* store.postpone(row.delivery_id, until, "counts", said, batch.lease, now)
+      yield* leases.postpone(delivery.delivery_id, until, "counts", result, batch.lease, now)
       yield* count(pushed(batch.environment, "retried"))
     }
     return until
   })
 
   const giveUp = Effect.fnUntraced(function* (
-    { delivery_id }: Store.Claimed,
-    said: Store.Said,
+    { delivery_id }: ClaimedDelivery,
+    result: Result,
     { environment, lease }: Batch,
     now: Date
   ) {
-    yield* store.end(delivery_id, "dead", said, lease, now)
+    yield* leases.end(delivery_id, "dead", result, lease, now)
     yield* count(pushed(environment, "dead"))
   })
 
+  /** False when the device has got another token meanwhile, or one younger than `since`. */
   const deactivate = Effect.fnUntraced(function* (
-    { delivery_id, token_updated_at }: Store.Claimed,
+    { delivery_id, token_updated_at }: ClaimedDelivery,
     since: Date | null,
-    said: Store.Said,
+    result: Result,
     { environment, lease }: Batch
   ) {
     const now = yield* clock.now
-    const answered = { delivery_id, lease_token: lease.token, token_updated_at, ...said }
+    const answered = { delivery_id, lease_token: lease.token, token_updated_at, ...result }
     const gone = Option.isSome(yield* devices.deactivate(answered, since, now, yield* traceAt(now)))
     if (gone) yield* count(pushed(environment, "gone"))
     return gone
   })
 
-  /** One unknown token is a phone without the app. Many at once are the wrong environment: then nobody is touched. */
-  const judgeUnknown = Effect.fnUntraced(function* (batch: Batch) {
-    if (batch.unknown.length === 0) return
-    const counted = yield* devices.countBadTokens(batch.environment)
-    const before = Option.getOrElse(counted, () => ({ bad: 0, devices: 0 }))
-    const now = new Set(batch.unknown.map(([{ device_id }]) => device_id)).size
-    const bad = before.bad + now
-    const many = bad >= 5 && bad * 5 > before.devices + now
-    for (const [row, said] of batch.unknown) {
-      if (many) yield* pause(row, { backoff: untilMended, fault: true }, said, batch)
-      else if (!(yield* deactivate(row, null, said, batch))) yield* retry(row, quickly, said, batch)
+  /** What failed is the environment, not the delivery: no attempt is counted. */
+  const pause = Effect.fnUntraced(function* (
+    { delivery_id }: ClaimedDelivery,
+    { backoff, fault }: { readonly backoff: Backoff; readonly fault: boolean },
+    result: Result,
+    { environment, lease, paused }: Batch
+  ) {
+    const now = yield* clock.now
+    // Deliveries in flight fail for the same reason: only the first one of the batch writes the pause.
+    const isFirst = !(yield* Ref.getAndSet(paused, true))
+    const written = isFirst
+      ? yield* pauses.pause(environment, backoff, result.reason ?? "", now, lease.until)
+      : Option.none()
+    // This delivery may itself be the cause, so the first probe after the pause takes another one.
+    const until = fault && Option.isSome(written) ? after(written.value.paused_until, afterPause) : now
+    yield* leases.postpone(delivery_id, until, "does not count", result, lease, now)
+    yield* count(pushed(environment, "paused"))
+    if (Option.isNone(written)) return
+    yield* count(pushPauses(environment, fault ? "configuration" : "provider"))
+    const facts = { environment, ...result, until: written.value.paused_until.toISOString() }
+    yield* (fault ? Effect.logError(alarm) : Effect.logWarning("Push delivery pauses")).pipe(Effect.annotateLogs(facts))
+  })
+
+  /** The end of a batch. */
+  const finish = Effect.fnUntraced(function* (remainders: ReadonlyArray<Remainder>, batch: Batch) {
+    const delivered = remainders.flatMap((one) => (one._tag === "MarkDelivered" ? [one.delivery_id] : []))
+    if (delivered.length > 0) yield* leases.deliver(delivered, batch.lease, yield* clock.now)
+    const unknown = remainders.filter((one) => one._tag === "JudgeToken")
+    if (unknown.length === 0) return
+    const areMany = yield* tooManyUnknown(new Set(unknown.map(({ delivery }) => delivery.device_id)).size, batch)
+    for (const { delivery, result } of unknown) {
+      if (areMany) yield* pause(delivery, misconfigured, result, batch)
+      else if (!(yield* deactivate(delivery, null, result, batch))) yield* retry(delivery, quickly, result, batch)
     }
   }, persistence)
 
-  return { settle, retry, judgeUnknown }
+  /** One unknown token is a phone without the app. Many at once are the wrong environment: then no device ends. */
+  const tooManyUnknown = Effect.fnUntraced(function* (now: number, { environment }: Batch) {
+    const before = Option.getOrElse(yield* devices.countBadTokens(environment), () => ({ bad: 0, devices: 0 }))
+    const bad = before.bad + now
+    return bad >= 5 && bad * 5 > before.devices + now
+  })
+
+  return { settle, finish }
 })

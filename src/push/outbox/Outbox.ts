@@ -1,40 +1,42 @@
 /**
- * Where a change leaves a notification of itself (spec 6.3): in its own transaction, as clauses of its statement
- * (wire/PushRow.ts) or as a statement of its own. What becomes of the rows is the worker's affair.
+ * Writes the notifications of a change in the transaction of that change (spec 6.3), and wakes the worker.
  *
- * Whether a device wants the kind is decided here and again when it is delivered; when it may ring, only then.
+ * A proof and the end of a rotation are single statements and contain the clauses of platform/sql/PushRow.ts instead.
+ * They wake nobody: the worker's next poll finds their rows.
+ *
+ * Whether a device wants the kind is checked here and again before sending; quiet hours and pauses only before sending.
  */
 import { Context, Effect, Layer, Queue } from "effect"
 import { SqlClient, type SqlError, type Statement } from "effect/sql"
-import type { KindName } from "../../wire/mobile/Notifications.ts"
+import type { NotificationKind } from "../../wire/mobile/Notifications.ts"
 import { notified } from "../../platform/sql/PushRow.ts"
 
 export class Outbox extends Context.Service<
   Outbox,
   {
-    /** A notification as a statement of its own, inside the transaction of the change. */
+    /** Inside the transaction of the change: one row for each device that wants the kind, then `wake`. */
     readonly enqueue: (
       now: Date,
       notice: {
-        readonly kind: KindName
+        readonly kind: NotificationKind
         readonly event_id: string
         readonly project_id: string
         readonly about: string
         readonly only?: Statement.Fragment
       }
     ) => Effect.Effect<void, SqlError.SqlError>
-    /** Tells the worker of this process, once the transaction is committed; others see it within a second. */
-    readonly ring: Effect.Effect<void>
-    /** Waits for the next ring. */
-    readonly rung: Effect.Effect<void>
+    /** Wakes the worker of this process after the commit; other replicas poll every second. */
+    readonly wake: Effect.Effect<void>
+    /** Waits for the next `wake`. */
+    readonly woken: Effect.Effect<void>
   }
 >()("service/push/Outbox") {
   static readonly layer = Layer.effect(
     Outbox,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const bell = yield* Queue.sliding<void>(1)
-      const ring = sql.afterCommit(Effect.asVoid(Queue.offer(bell, undefined)))
+      const wakeUps = yield* Queue.sliding<void>(1)
+      const wake = sql.afterCommit(Effect.asVoid(Queue.offer(wakeUps, undefined)))
 
       const enqueue = Effect.fn("Outbox.enqueue")(function* (
         now: Date,
@@ -52,10 +54,10 @@ export class Outbox extends Context.Service<
             ...(only && { only })
           })}
           select delivery_id from notified`
-        yield* ring
+        yield* wake
       })
 
-      return { enqueue, ring, rung: Queue.take(bell) }
+      return { enqueue, wake, woken: Queue.take(wakeUps) }
     })
   )
 }

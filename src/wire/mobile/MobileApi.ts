@@ -1,8 +1,9 @@
 /**
- * The mobile endpoints (spec 4.12): three, and the additive read of a device. A local 0.0.4 proposal (spec 9).
+ * The mobile endpoints: the three of spec 4.12 and one that reads a device (decisions.md, Reading a device). They are a
+ * local 0.0.4 proposal (spec 9.3).
  *
- * Bearer: an OAuth access token with `mobile:devices`. A device is seen by the owner who registered it, in the project of
- * that sign-in; to everybody else it does not exist. No answer carries the push token.
+ * Bearer: an OAuth access token with `mobile:devices`. Only the owner who registered a device sees it, in the project
+ * of that sign-in; to everybody else it does not exist. No answer carries the push token.
  */
 import { Schema, SchemaGetter } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
@@ -11,13 +12,13 @@ import { Id, IdempotencyKey, Uuid } from "../Ids.ts"
 import { Instant } from "../Instant.ts"
 import { environments, isTopic, Preferences } from "./Notifications.ts"
 import { text } from "../Text.ts"
-import { refusals } from "./MobileErrors.ts"
+import { operationCodes, refusals } from "./MobileErrors.ts"
 
 const Environment = Schema.Literals(environments)
 
 const Topic = Schema.String.check(Schema.makeFilter(isTopic, { expected: "the bundle id of an app" }))
 
-/** Hexadecimal, 16 to 128 bytes: its length is the provider's affair. */
+/** Hexadecimal, 16 to 128 bytes: APNs does not fix the length. */
 const PushToken = Schema.String.check(Schema.isPattern(/^([0-9A-Fa-f]{2}){16,128}$/)).pipe(
   Schema.decodeTo(Schema.String, {
     decode: SchemaGetter.transform((digits: string) => digits.toLowerCase()),
@@ -26,7 +27,7 @@ const PushToken = Schema.String.check(Schema.isPattern(/^([0-9A-Fa-f]{2}){16,128
   Schema.RedactedFromValue
 )
 
-/** `topic` absent: the app that the service is configured for. */
+/** Without `topic`: the first app that the service is configured for. */
 export class RegisterDevice extends Schema.Class<RegisterDevice>("RegisterDevice")({
   platform: Schema.Literal("ios"),
   push: Schema.Struct({
@@ -41,7 +42,7 @@ export class RegisterDevice extends Schema.Class<RegisterDevice>("RegisterDevice
   preferences: Schema.optionalKey(Preferences)
 }) {}
 
-/** `token_fingerprint`: four hexadecimal digits by which a person tells two installations apart; null once it has ended. */
+/** `token_fingerprint`: four hexadecimal digits by which a person tells installations apart; null once it has ended. */
 export const Device = Schema.Struct({
   device_id: Uuid,
   state: Schema.Literals(["active", "revoked", "inactive"]),
@@ -69,7 +70,7 @@ export const DeviceRevoked = Schema.Struct({
 })
 export type DeviceRevoked = typeof DeviceRevoked.Type
 
-/** The answer to a registration: 201 where it made the device, 200 where this owner had registered the installation. */
+/** The answer to a registration: 201 for a new device, 200 if this owner had already registered the installation. */
 export class Registration {
   readonly device: Device
   readonly created: boolean
@@ -81,7 +82,7 @@ export class Registration {
   }
 }
 
-/** The version of the preferences, quoted: what If-Match compares (RFC 9110 8.8.3, 13.1.1). */
+/** The version of the preferences, quoted; If-Match compares it (RFC 9110 8.8.3, 13.1.1). */
 export const etag = (version: number): string => `"${version}"`
 
 const ETag = { etag: Schema.String }
@@ -107,28 +108,17 @@ const registration = (status: 201 | 200) =>
     )
   )
 
-const common = ["unauthorized", "insufficient_scope", "rate_limited", "bridge_persistence_error"] as const
-const withBody = ["invalid_request", "payload_too_large", "unsupported_media_type"] as const
-
 const register = HttpApiEndpoint.post("register", "/devices", {
   headers: { "idempotency-key": Schema.optionalKey(IdempotencyKey) },
   payload: RegisterDevice,
   success: [registration(201), registration(200)],
-  error: refusals(
-    ...common,
-    ...withBody,
-    "device_limit_reached",
-    "device_revoked",
-    "push_environment_not_allowed",
-    "push_topic_not_allowed",
-    "idempotency_conflict"
-  )
+  error: refusals(...operationCodes.register)
 }).annotate(OpenApi.Summary, "Registers this installation of the app for notifications, or renews it.")
 
 const get = HttpApiEndpoint.get("get", "/devices/:id", {
   params: { id: Id },
   success: HttpApiSchema.WithHeaders(Device, ETag),
-  error: refusals(...common, "device_not_found")
+  error: refusals(...operationCodes.get)
 }).annotate(OpenApi.Summary, "Says what is known of a device of this person.")
 
 const setPreferences = HttpApiEndpoint.put("setPreferences", "/devices/:id/preferences", {
@@ -136,13 +126,13 @@ const setPreferences = HttpApiEndpoint.put("setPreferences", "/devices/:id/prefe
   headers: { "if-match": Schema.optionalKey(Schema.String) },
   payload: Preferences,
   success: HttpApiSchema.WithHeaders(PreferencesSet, ETag),
-  error: refusals(...common, ...withBody, "device_not_found", "device_revoked", "preferences_version_conflict")
+  error: refusals(...operationCodes.setPreferences)
 }).annotate(OpenApi.Summary, "Replaces what this device wants to hear, at the version that If-Match names.")
 
 const revoke = HttpApiEndpoint.post("revoke", "/devices/:id/revoke", {
   params: { id: Id },
   success: DeviceRevoked,
-  error: refusals(...common, "device_not_found")
+  error: refusals(...operationCodes.revoke)
 }).annotate(OpenApi.Summary, "Ends the device and forgets its push token: the first step of signing out.")
 
 export class MobileApi extends HttpApiGroup.make("mobile")

@@ -1,7 +1,8 @@
 /**
- * Notifications as the owner of a phone meets them (spec 4.12, 6.3): the kinds, and what may be said about them.
+ * The kinds of notifications, and the preferences of a phone's owner about them (spec 4.12, 6.3).
  *
- * A payload carries no text of the project: the app holds the sentences, the payload names one of them.
+ * To add a kind: a row in `notificationKinds`, the change that raises it, and a row in docs/protocol.md. Preferences,
+ * payloads and their tests follow from the table; the app contains the sentences.
  */
 import { Duration, Schema, SchemaGetter } from "effect"
 import { Instant } from "../Instant.ts"
@@ -9,7 +10,7 @@ import { Instant } from "../Instant.ts"
 export const environments = ["production", "development"] as const
 export type Environment = (typeof environments)[number]
 
-/** The app's bundle id, which is what APNs calls a topic. */
+/** APNs calls the app's bundle id its topic. */
 export const isTopic = (text: string): boolean => /^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,198}[A-Za-z0-9])?$/.test(text)
 
 export const priorities = ["low", "normal", "high", "urgent"] as const
@@ -17,15 +18,15 @@ export type Priority = (typeof priorities)[number]
 /** 0 low to 3 urgent. */
 export const rank = (priority: Priority): number => priorities.indexOf(priority)
 
-export interface Kind {
-  /** Whether it is on for a device that says nothing about it. */
+export interface NotificationPolicy {
+  /** Whether it is on for a device whose preferences do not mention it. */
   readonly byDefault: boolean
   /** Whether its owner may switch it off. */
   readonly optional: boolean
   readonly priority: Priority
-  /** How long it is worth delivering. */
+  /** How long after the event it may be delivered. */
   readonly lasts: Duration.Duration
-  /** Of those with this letter about one subject only the latest matters. */
+  /** Among notifications with the same letter and subject, a newer one replaces an older one. */
   readonly collapse: string
   readonly category: "TASK" | "BRIDGE" | "SECURITY"
 }
@@ -34,27 +35,35 @@ const kind = (
   priority: Priority,
   hours: number,
   collapse: string,
-  category: Kind["category"],
+  category: NotificationPolicy["category"],
   given: { readonly byDefault?: boolean; readonly optional?: boolean } = {}
-): Kind => ({ byDefault: true, optional: true, priority, lasts: Duration.hours(hours), collapse, category, ...given })
+): NotificationPolicy => ({
+  byDefault: true,
+  optional: true,
+  priority,
+  lasts: Duration.hours(hours),
+  collapse,
+  category,
+  ...given
+})
 
-export const kinds = {
-  /** A task entered blocked, and not for a decision. */
+export const notificationKinds = {
+  /** A task became blocked for another reason than a decision. */
   "task.blocked": kind("high", 24, "t", "TASK"),
-  /** A task waits for a person's decision. */
+  /** A task became blocked until a person decides. */
   "task.needs_decision": kind("urgent", 24, "t", "TASK"),
   "task.completed": kind("low", 6, "t", "TASK", { byDefault: false }),
   "bridge.enrolled": kind("high", 72, "b", "BRIDGE"),
   "bridge.revoked": kind("urgent", 72, "b", "BRIDGE"),
-  /** A rotation ended without confirmation: its window passed, or its predecessor was revoked meanwhile. */
+  /** A rotation ended unconfirmed: its window passed, or its predecessor was revoked. */
   "bridge.rotation_failed": kind("high", 24, "b", "BRIDGE"),
   /** To the other devices of the same owner. */
   "security.device_added": kind("urgent", 72, "d", "SECURITY", { optional: false }),
   "security.client_authorized": kind("high", 72, "c", "SECURITY")
-} as const satisfies Record<string, Kind>
+} as const satisfies Record<string, NotificationPolicy>
 
-export type KindName = keyof typeof kinds
-export const kindNames = Object.keys(kinds) as ReadonlyArray<KindName>
+export type NotificationKind = keyof typeof notificationKinds
+export const notificationKindNames = Object.keys(notificationKinds) as ReadonlyArray<NotificationKind>
 
 export const weekdays = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"] as const
 
@@ -62,7 +71,7 @@ const TimeOfDay = Schema.String.check(Schema.isPattern(/^([01]\d|2[0-3]):[0-5]\d
   description: "HH:MM, 00:00 to 23:59"
 })
 
-/** Kept by its canonical name, so that one zone is one string. Offsets such as +05:00 are no zones: they know no summer. */
+/** Stored by its canonical name. Offsets such as +05:00 are refused: they do not follow summer time. */
 const TimeZone = Schema.String.check(
   Schema.makeFilter((name: string) => canonical(name) !== undefined, { expected: "an IANA time zone" })
 ).pipe(
@@ -73,33 +82,30 @@ const TimeZone = Schema.String.check(
   Schema.annotate({ description: "IANA time zone, e.g. Europe/Madrid" })
 )
 
-/** The window belongs to the day on which it starts; `start` after `end` spans midnight. */
+/** `days` are those on which the window starts; with `start` after `end` it spans midnight. */
 export const QuietHours = Schema.Struct({
   enabled: Schema.Boolean,
   start: TimeOfDay,
   end: TimeOfDay,
   time_zone: TimeZone,
   days: Schema.Array(Schema.Literals(weekdays)).check(Schema.isMaxLength(7), Schema.isUnique()),
-  /** Whether urgent notifications ring all the same. */
+  /** Whether urgent notifications are delivered anyway. */
   allow_urgent: Schema.Boolean
 }).check(Schema.makeFilter(({ end, start }) => start !== end, { expected: "quiet hours that start and end apart" }))
 export type QuietHours = typeof QuietHours.Type
 
-/** A kind that is absent follows its default; one that is not optional may only be said to be on. */
-const Kinds = Schema.Struct({
-  "task.blocked": Schema.optionalKey(Schema.Boolean),
-  "task.needs_decision": Schema.optionalKey(Schema.Boolean),
-  "task.completed": Schema.optionalKey(Schema.Boolean),
-  "bridge.enrolled": Schema.optionalKey(Schema.Boolean),
-  "bridge.revoked": Schema.optionalKey(Schema.Boolean),
-  "bridge.rotation_failed": Schema.optionalKey(Schema.Boolean),
-  "security.device_added": Schema.optionalKey(Schema.Literal(true)),
-  "security.client_authorized": Schema.optionalKey(Schema.Boolean)
-} satisfies Record<KindName, unknown>)
+/** A kind that is absent follows its default; a kind that is not optional can only be `true`. */
+const switchOf = (name: NotificationKind) =>
+  Schema.optionalKey<Schema.Codec<boolean>>(notificationKinds[name].optional ? Schema.Boolean : Schema.Literal(true))
+const KindSwitches = Schema.Struct(
+  Object.fromEntries(notificationKindNames.map((name) => [name, switchOf(name)])) as Readonly<
+    Record<NotificationKind, ReturnType<typeof switchOf>>
+  >
+)
 
-/** The whole document: what a PUT replaces. */
+/** The whole document: a PUT replaces all of it. */
 export const Preferences = Schema.Struct({
-  kinds: Kinds,
+  kinds: KindSwitches,
   minimum_priority: Schema.Literals(priorities),
   quiet_hours: Schema.NullOr(QuietHours),
   /** Nothing is delivered until then; at most 30 days ahead. */
@@ -107,7 +113,7 @@ export const Preferences = Schema.Struct({
 }).annotate({ identifier: "NotificationPreferences" })
 export type Preferences = typeof Preferences.Type
 
-/** As they are stored. */
+/** The stored form: wire JSON. */
 export const asJson = (preferences: Preferences): string => JSON.stringify(Schema.encodeSync(Preferences)(preferences))
 
 export const initialPreferences: Preferences = {
@@ -117,11 +123,12 @@ export const initialPreferences: Preferences = {
   paused_until: null
 }
 
-/** Whether it is wanted at all; when it may ring is another question. */
-export const wants = (preferences: Preferences, name: KindName): boolean =>
-  !kinds[name].optional ||
-  ((preferences.kinds[name] ?? kinds[name].byDefault) &&
-    rank(kinds[name].priority) >= rank(preferences.minimum_priority))
+/** Whether the kind is wanted at all; quiet hours and pauses are checked separately. */
+export const wants = (preferences: Preferences, name: NotificationKind): boolean => {
+  const { byDefault, optional, priority } = notificationKinds[name]
+  const isOn = (preferences.kinds[name] ?? byDefault) && rank(priority) >= rank(preferences.minimum_priority)
+  return !optional || isOn
+}
 
 function canonical(name: string): string | undefined {
   if (!/^[A-Za-z][A-Za-z0-9_+/-]{0,63}$/.test(name)) return undefined

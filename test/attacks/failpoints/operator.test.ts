@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto"
 import { Transfer } from "../../../src/agents/transfer/Transfer.ts"
 import { Documents, type Pin } from "../../../src/agents/documents/Documents.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
-import { Deliveries } from "../../../src/push/outbox/Deliveries.ts"
+import { PushAdmin } from "../../../src/push/admin/PushAdmin.ts"
 import { command, type Operation, sweep } from "../../support/attacks/Failpoints.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { makeRegisteredPhone } from "../../support/phones/Phone.ts"
@@ -123,8 +123,8 @@ layer(Given.layer)("when a statement fails", (it) => {
         [device_id]
       ),
     {
-      "retry dead letters": operator((on) => Context.get(on, Deliveries).retryDead),
-      "rekey push tokens": operator((on) => Context.get(on, Deliveries).rekey)
+      "retry dead letters": operator((on) => Context.get(on, PushAdmin).retryDead),
+      "rekey push tokens": operator((on) => Context.get(on, PushAdmin).rekey)
     },
     { SERVICE_PUSH_TOKEN_KEYS: `own:${randomBytes(32).toString("base64")}` }
   )

@@ -4,7 +4,7 @@ import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import { existsSync, statSync } from "node:fs"
-import { Deliveries } from "../../../src/push/outbox/Deliveries.ts"
+import { PushAdmin } from "../../../src/push/admin/PushAdmin.ts"
 import { exchange, obtainCode, refresh } from "../../support/agents/Agent.ts"
 import { Bridge } from "../../support/bridges/Bridge.ts"
 import { makePhone } from "../../support/phones/Phone.ts"
@@ -135,7 +135,7 @@ layer(Service.layer, { excludeTestServices: true })("while a secret is replaced"
           const again = yield* makePhone(last, person, phone.token).register()
           assert.deepStrictEqual([again.status, again.body.device_id], [200, id])
         }
-        const { token_keys, unreadable } = yield* Context.get(last.services, Deliveries).rekey
+        const { token_keys, unreadable } = yield* Context.get(last.services, PushAdmin).rekey
         assert.deepStrictEqual([token_keys, unreadable], [{ k2: 2 }, 0])
       }),
     { timeout: patience }

@@ -1,4 +1,4 @@
-/** Devices of the mobile companion (spec 2.9, 4.12; contract section 7). */
+/** Devices of the mobile companion (spec 2.9, 4.12). */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -9,7 +9,8 @@ import * as Tokens from "../../../src/platform/crypto/Tokens.ts"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
 import { Grants } from "../../../src/signin/oauth/grants/Grants.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
-import { Delivery, drain, happens, rowsOf } from "../../support/service/Delivery.ts"
+import { notificationKindNames, notificationKinds } from "../../../src/wire/mobile/Notifications.ts"
+import { deliveriesOf, Delivery, drain, notify } from "../../support/service/Delivery.ts"
 import type { Answer } from "../../support/network/Http.ts"
 import { everything, makePhone, makeRegisteredPhone } from "../../support/phones/Phone.ts"
 import { instance } from "../../support/service/Service.ts"
@@ -59,7 +60,7 @@ layer(Delivery.layer)("a registration", (it) => {
     })
   )
 
-  it.effect("of the same installation by the same person is the same device, with 200", () =>
+  it.effect("of the same installation by the same person renews the device, with 200", () =>
     Effect.gen(function* () {
       const { phone } = yield* withPhone
       yield* TestClock.adjust("5 minutes")
@@ -74,7 +75,7 @@ layer(Delivery.layer)("a registration", (it) => {
   it.effect("of the same installation by another person ends the first one's device", () =>
     Effect.gen(function* () {
       const { on, person, phone } = yield* withPhone
-      yield* happens(on, person.project_id)
+      yield* notify(on, person.project_id)
       const next = yield* makePerson(on)
       const answer = yield* makePhone(on, next, phone.token).register()
       is(answer, 201)
@@ -86,14 +87,14 @@ layer(Delivery.layer)("a registration", (it) => {
       })
       yield* drain(on.worker)
       assert.deepStrictEqual(
-        (yield* rowsOf(phone.device_id)).map(({ state }) => state),
+        (yield* deliveriesOf(phone.device_id)).map(({ state }) => state),
         ["suppressed"]
       )
       assert.isFalse(on.simulator.received.some(({ token }) => token === phone.token))
     })
   )
 
-  it.effect("of the same installation for the other environment is another device", () =>
+  it.effect("of the same installation for the other environment is a new device", () =>
     Effect.gen(function* () {
       const { phone } = yield* withPhone
       const answer = yield* phone.register({ push: { environment: "development" } })
@@ -102,7 +103,7 @@ layer(Delivery.layer)("a registration", (it) => {
     })
   )
 
-  it.effect("with an Idempotency-Key is answered again as it was", () =>
+  it.effect("with a repeated Idempotency-Key gets the earlier answer", () =>
     Effect.gen(function* () {
       const on = yield* Delivery
       const phone = makePhone(on, yield* makePerson(on))
@@ -122,7 +123,7 @@ layer(Delivery.layer)("a registration", (it) => {
     })
   )
 
-  it.effect("that arrives again after the sign-out brings nothing back", () =>
+  it.effect("that is retried after sign-out does not register the device again", () =>
     Effect.gen(function* () {
       const on = yield* Delivery
       const phone = makePhone(on, yield* makePerson(on))
@@ -133,7 +134,7 @@ layer(Delivery.layer)("a registration", (it) => {
     })
   )
 
-  it.effect("beyond twenty devices of one person is refused", () =>
+  it.effect("of a twenty-first device of one person is refused", () =>
     Effect.gen(function* () {
       const on = yield* Delivery
       const person = yield* makePerson(on)
@@ -145,22 +146,25 @@ layer(Delivery.layer)("a registration", (it) => {
     })
   )
 
-  it.effect("is heard of by the other devices of the same person, and by nobody else's", () =>
+  it.effect("notifies the other devices of the same person, and nobody else's", () =>
     Effect.gen(function* () {
       const { on, person, phone } = yield* withPhone
       const colleague = yield* makePerson(on, { project_id: person.project_id })
       const theirs = yield* makeRegisteredPhone(on, colleague)
       const second = yield* makeRegisteredPhone(on, person)
       assert.deepStrictEqual(
-        (yield* rowsOf(phone.device_id))
+        (yield* deliveriesOf(phone.device_id))
           .map(({ kind }) => kind)
           .filter((kind) => kind !== "security.client_authorized"),
         ["security.device_added"]
       )
-      assert.deepStrictEqual(yield* rowsOf(theirs.device_id), [])
-      assert.deepStrictEqual(yield* rowsOf(second.device_id), [])
+      assert.deepStrictEqual(yield* deliveriesOf(theirs.device_id), [])
+      assert.deepStrictEqual(yield* deliveriesOf(second.device_id), [])
     })
   )
+
+  const always = notificationKindNames.filter((name) => !notificationKinds[name].optional)
+  it("has kinds that cannot be switched off", () => assert.include(always, "security.device_added"))
 
   const secret = Redacted.value(Tokens.format("sat", new Uint8Array(32)))
   const malformed: ReadonlyArray<readonly [what: string, body: Parameters<ReturnType<typeof makePhone>["body"]>[0]]> = [
@@ -168,25 +172,25 @@ layer(Delivery.layer)("a registration", (it) => {
     ["another provider", { push: { provider: "fcm" } }],
     ["an unknown environment", { push: { environment: "staging" } }],
     ["a push token that is not hexadecimal", { push: { token: "xyz".repeat(22) } }],
-    ["a push token of half a byte more", { push: { token: "a".repeat(65) } }],
+    ["a push token with an odd number of digits", { push: { token: "a".repeat(65) } }],
     ["a push token that is too short", { push: { token: "ab".repeat(15) } }],
     ["a push token that is too long", { push: { token: "ab".repeat(129) } }],
-    ["a topic that is no bundle id", { push: { topic: "com.example\napp" } }],
+    ["a topic that is not a bundle id", { push: { topic: "com.example\napp" } }],
     ["an unknown field", { push_to_talk: true }],
     ["an unknown field of push", { push: { badge: 1 } }],
     ["control characters", { app_version: "1.0\u0000" }],
-    ["a token for its version", { app_version: secret }],
-    ["a token for its system's version", { os_version: `26.1 ${secret}` }],
-    ["a locale that is none", { locale: "../../etc" }],
+    ["a credential in its app version", { app_version: secret }],
+    ["a credential in its OS version", { os_version: `26.1 ${secret}` }],
+    ["a malformed locale", { locale: "../../etc" }],
     ["preferences with an unknown kind", { preferences: { ...everything, kinds: { "task.deleted": true } } }],
-    ["preferences that switch off security.device_added",
-      { preferences: { ...everything, kinds: { "security.device_added": false } } }],
-    ["quiet hours without zone",
+    ...always.map((kind) =>
+      [`preferences that switch off ${kind}`, { preferences: { ...everything, kinds: { [kind]: false } } }] as const),
+    ["quiet hours without a time zone",
       { preferences: { ...everything, quiet_hours: { enabled: true, start: "22:00", end: "07:00", days: [] } } }],
     ["a pause of more than thirty days", { preferences: { ...everything, paused_until: "2099-01-01T00:00:00Z" } }],
-    ["a pause until a time of no zone", { preferences: { ...everything, paused_until: "2020-01-01T00:00:00" } }],
-    ["a pause until a day that is none", { preferences: { ...everything, paused_until: "2020-02-30T00:00:00Z" } }],
-    ["a pause until what is no instant", { preferences: { ...everything, paused_until: "5" } }]
+    ["a pause until a time without a zone", { preferences: { ...everything, paused_until: "2020-01-01T00:00:00" } }],
+    ["a pause until a day that does not exist", { preferences: { ...everything, paused_until: "2020-02-30T00:00:00Z" } }],
+    ["a pause until something that is not an instant", { preferences: { ...everything, paused_until: "5" } }]
   ] // prettier-ignore
   for (const [what, given] of malformed) {
     it.effect(`with ${what} is refused and changes nothing`, () =>
@@ -203,19 +207,19 @@ layer(Delivery.layer)("a registration", (it) => {
   }
 })
 
-layer(Delivery.layer)("where the service delivers", (it) => {
+layer(Delivery.layer)("a service with APNs", (it) => {
   const delivering = Effect.gen(function* () {
     const on = yield* instance({
       SERVICE_APNS_TEAM_ID: "TEAM123456",
       SERVICE_APNS_KEY_ID: "KEY1234567",
-      SERVICE_APNS_KEY_FILE: "read by the worker alone",
+      SERVICE_APNS_KEY_FILE: "only the worker reads it",
       SERVICE_APNS_TOPICS: "com.example.first,com.example.second",
       SERVICE_APNS_ENVIRONMENTS: "production"
     })
     return makePhone(on, yield* makePerson(on))
   })
 
-  it.effect("a registration for another environment is refused", () =>
+  it.effect("refuses a registration for another environment", () =>
     Effect.gen(function* () {
       const phone = yield* delivering
       const push = { environment: "development", topic: "com.example.first" }
@@ -223,7 +227,7 @@ layer(Delivery.layer)("where the service delivers", (it) => {
     })
   )
 
-  it.effect("a registration of another app is refused", () =>
+  it.effect("refuses a registration of another app", () =>
     Effect.gen(function* () {
       const phone = yield* delivering
       is(yield* phone.register(), "push_topic_not_allowed")
@@ -231,7 +235,7 @@ layer(Delivery.layer)("where the service delivers", (it) => {
     })
   )
 
-  it.effect("a registration that names no app is of the first", () =>
+  it.effect("registers the first app when none is named", () =>
     Effect.gen(function* () {
       const phone = yield* delivering
       const answer = yield* phone.register({ push: { topic: undefined } })
@@ -255,7 +259,7 @@ layer(Delivery.layer)("preferences", (it) => {
     })
   )
 
-  it.effect("keep the canonical name of the zone", () =>
+  it.effect("store the canonical name of the zone", () =>
     Effect.gen(function* () {
       const { phone } = yield* withPhone
       const quiet_hours = {
@@ -289,7 +293,7 @@ layer(Delivery.layer)("preferences", (it) => {
     )
   }
 
-  it.effect("of a device that has ended are refused", () =>
+  it.effect("of an ended device are refused", () =>
     Effect.gen(function* () {
       const { phone } = yield* withPhone
       yield* phone.revoke(phone.device_id)
@@ -297,7 +301,7 @@ layer(Delivery.layer)("preferences", (it) => {
     })
   )
 
-  it.effect("that leave something out are refused", () =>
+  it.effect("with a missing field are refused", () =>
     Effect.gen(function* () {
       const { phone } = yield* withPhone
       is(yield* phone.prefer(phone.device_id, { kinds: {} }), "invalid_request")
@@ -306,10 +310,10 @@ layer(Delivery.layer)("preferences", (it) => {
 })
 
 layer(Delivery.layer)("sign-out", (it) => {
-  it.effect("forgets the push token, suppresses what waits, and may be repeated", () =>
+  it.effect("deletes the push token, suppresses what waits, and may be repeated", () =>
     Effect.gen(function* () {
       const { on, person, phone } = yield* withPhone
-      yield* happens(on, person.project_id)
+      yield* notify(on, person.project_id)
       const first = yield* phone.revoke(phone.device_id)
       is(first, 200)
       assert.deepInclude(first.body, { device_id: phone.device_id, state: "revoked" })
@@ -317,7 +321,7 @@ layer(Delivery.layer)("sign-out", (it) => {
       const again = yield* phone.revoke(phone.device_id)
       assert.deepStrictEqual([again.status, again.text], [200, first.text])
       assert.deepInclude(yield* stored(phone.device_id), { state: "revoked", secrets: 0 })
-      assert.deepInclude((yield* rowsOf(phone.device_id))[0], { state: "suppressed" })
+      assert.deepInclude((yield* deliveriesOf(phone.device_id))[0], { state: "suppressed" })
       const got = yield* phone.get(phone.device_id)
       assert.deepInclude(got.body, { state: "revoked" })
       assert.isNull(got.body.push.token_fingerprint)
@@ -331,13 +335,13 @@ layer(Delivery.layer)("sign-out", (it) => {
     "its project is disabled": (on, { project_id }) => Context.get(on.services, Projects).disable(project_id)
   } satisfies Record<string, (on: Delivery["Service"], who: Ids) => Effect.Effect<unknown, unknown>>
   for (const [what, end] of Object.entries(ends)) {
-    it.effect(`is done for the phone when ${what}: nothing more is sent`, () =>
+    it.effect(`is implied when ${what}: nothing more is sent`, () =>
       Effect.gen(function* () {
         const { on, person, phone } = yield* withPhone
         const sql = yield* SqlClient.SqlClient
         const [row] = yield* sql<{ readonly grant_id: string }>`
           select grant_id from mobile_device where device_id = ${phone.device_id}::uuid`
-        yield* happens(on, person.project_id)
+        yield* notify(on, person.project_id)
         yield* end(on, { ...person, ...row! })
         yield* drain(on.worker)
         assert.isFalse(on.simulator.received.some(({ token }) => token === phone.token))
@@ -352,8 +356,8 @@ layer(Delivery.layer)("the mobile API", (it) => {
     string,
     (on: Delivery["Service"]) => Effect.Effect<readonly [bearer: string | undefined, code: string], unknown>
   > = {
-    "without credential": () => Effect.succeed([undefined, "unauthorized"]),
-    "with a token that nobody has issued": () =>
+    "without a credential": () => Effect.succeed([undefined, "unauthorized"]),
+    "with a token that was never issued": () =>
       Effect.succeed([`sat_${randomBytes(30).toString("hex")}`, "unauthorized"]),
     "with a token of a repository host": () => Effect.succeed([`ghp_${"a".repeat(36)}`, "unauthorized"]),
     "with a project token": (on) =>
@@ -368,7 +372,7 @@ layer(Delivery.layer)("the mobile API", (it) => {
       })
   }
   for (const [what, credential] of Object.entries(refused)) {
-    it.effect(`${what} refuses every operation alike`, () =>
+    it.effect(`${what} answers every operation with the same refusal`, () =>
       Effect.gen(function* () {
         const { on, phone } = yield* withPhone
         const [bearer, code] = yield* credential(on)

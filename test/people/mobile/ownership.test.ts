@@ -1,4 +1,4 @@
-/** Whose device it is: three projects, two people each, every device asked for by everybody (spec 4.12, 5). */
+/** Ownership (decisions.md, Whose a device is): three projects with two people each, who all ask for every device. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { randomUUID } from "node:crypto"
@@ -22,20 +22,20 @@ const people = Effect.gen(function* () {
 const operations = {
   get: (phone, id) => phone.get(id),
   setPreferences: (phone, id) => phone.prefer(id, everything),
-  "setPreferences under a condition": (phone, id) => phone.prefer(id, everything, { headers: { "if-match": '"1"' } }),
+  "setPreferences with If-Match": (phone, id) => phone.prefer(id, everything, { headers: { "if-match": '"1"' } }),
   revoke: (phone, id) => phone.revoke(id)
 } satisfies Record<string, (phone: ReturnType<typeof makePhone>, id: string) => ReturnType<typeof phone.get>>
 
-layer(Delivery.layer)("a device of somebody else", (it) => {
+layer(Delivery.layer)("a device of another owner", (it) => {
   for (const [name, operation] of Object.entries(operations)) {
     it.effect(`is answered by ${name} like one that does not exist, byte by byte`, () =>
       Effect.gen(function* () {
         const everybody = yield* people
-        const nobodys = [randomUUID(), "1", "..%2f..", "%00", "x".repeat(100)]
+        const unknown = [randomUUID(), "1", "..%2f..", "%00", "x".repeat(100)]
         for (const { on, person, phone } of everybody) {
           const mine = makePhone(on, person)
           const foreign = everybody.map((other) => other.phone.device_id).filter((id) => id !== phone.device_id)
-          const answers = yield* unchanged(Effect.forEach([...foreign, ...nobodys], (id) => operation(mine, id)))
+          const answers = yield* unchanged(Effect.forEach([...foreign, ...unknown], (id) => operation(mine, id)))
           for (const { status, text } of answers) {
             assert.strictEqual(status, 404, text)
             assert.strictEqual(text, answers[0]!.text)

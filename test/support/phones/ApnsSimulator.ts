@@ -1,8 +1,8 @@
 /**
- * Apple's push service on this machine: checks what Apple checks and answers in its words, over TLS and HTTP/2.
+ * A local simulator of APNs over TLS and HTTP/2: it makes Apple's checks and answers with Apple's reasons.
  *
- * Faults are asked for per push token, or for the next requests whoever sends them. One stream is allowed until a request
- * came with a valid credential.
+ * A test sets faults per push token (`faults`) or for the next requests (`next`). As at Apple, a session allows one
+ * stream until a request has brought a valid provider token.
  */
 import { Effect } from "effect"
 import { createPublicKey, generateKeyPairSync, type KeyObject, randomUUID, verify } from "node:crypto"
@@ -15,15 +15,15 @@ import { throwAwayCertificate } from "./ThrowAwayCertificate.ts"
 
 export type Fault =
   | { readonly status: number; readonly reason: string; readonly timestamp?: number; readonly retryAfter?: number }
-  /** Answers, and says that it will take no more on this session. */
+  /** Answers, then sends GOAWAY. */
   | "goaway"
   /** Never answers. */
   | "hang"
-  /** Refuses the stream without looking at it. */
+  /** Refuses the stream unprocessed (REFUSED_STREAM). */
   | "refuse"
-  /** Tears the connection down. */
+  /** Closes the connection. */
   | "kill"
-  /** Takes the notification and tears the connection down before it says so. */
+  /** Accepts the notification, then closes the connection before it answers. */
   | "take and kill"
 
 export interface Received {
@@ -39,24 +39,24 @@ export interface Received {
 
 export interface ApnsSimulator {
   readonly origin: string
-  /** PEM: what a client trusts. */
+  /** PEM of the certificate authority that a client has to trust. */
   readonly ca: string
   readonly teamId: string
   readonly keyId: string
-  /** PEM: the provider's .p8. */
+  /** PEM of the provider's signing key (.p8). */
   readonly key: string
   readonly topic: string
   readonly received: Array<Received>
-  /** What each phone shows: collapse id to payload, by token. */
+  /** What each phone shows, by push token: payload by collapse id. */
   readonly shown: Map<string, Map<string, string>>
   readonly next: Array<Fault>
   readonly faults: Map<string, Fault>
   /** Every request, answered or not. */
   requests: number
   sessions: number
-  /** How many requests a session answers before it says GOAWAY. */
+  /** How many requests a session answers before it sends GOAWAY. */
   goawayAfter: number | undefined
-  /** Tears every connection down; what hangs is lost. */
+  /** Closes every connection; hanging requests are lost. */
   readonly drop: () => void
 }
 
@@ -94,7 +94,7 @@ export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.a
       })
       server.on("session", (session) => {
         simulator.sessions++
-        const isTrusted = credentials(simulator, trusted, now)
+        const refusalOf = providerTokenCheck(simulator, trusted, now)
         let answered = 0
         let proven = false
         open.add(session)
@@ -106,7 +106,7 @@ export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.a
           stream.on("data", (chunk: Buffer) => chunks.push(chunk))
           stream.on("end", () => {
             simulator.requests++
-            const fault = answer(simulator, stream, headers, Buffer.concat(chunks), isTrusted)
+            const fault = answer(simulator, stream, headers, Buffer.concat(chunks), refusalOf)
             if (fault !== "untrusted" && !proven) {
               proven = true
               if (!session.destroyed) session.settings({ maxConcurrentStreams: 100 })
@@ -133,7 +133,7 @@ export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.a
     ({ close }) => Effect.sync(close)
   ).pipe(Effect.map(({ simulator }) => simulator))
 
-/** The settings of a service that delivers there; its files are written into the folder. */
+/** Settings of a service that delivers to the simulator; writes the files that they name into the folder. */
 export const settingsFor = ({ ca, key, keyId, origin, teamId, topic }: ApnsSimulator, folder: string) => {
   const file = (name: string, text: string) => {
     const path = join(folder, name)
@@ -151,17 +151,17 @@ export const settingsFor = ({ ca, key, keyId, origin, teamId, topic }: ApnsSimul
   }
 }
 
-/** What happened to the request, where it was not simply answered. */
+/** Answers the request; returns the fault that was applied, if any. */
 const answer = (
   simulator: ApnsSimulator,
   stream: http2.ServerHttp2Stream,
   headers: http2.IncomingHttpHeaders,
   body: Buffer,
-  isTrusted: (authorization: string | undefined) => [number, string] | undefined
+  refusalOf: (authorization: string | undefined) => [number, string] | undefined
 ): Fault | "untrusted" | undefined => {
   const id = String(headers["apns-id"] ?? randomUUID())
   const reply = (status: number, reason?: string, more: { timestamp?: number; retryAfter?: number } = {}) => {
-    // Another stream of the session may have torn it down meanwhile.
+    // Another stream may have closed the session meanwhile.
     if (stream.destroyed) return
     const { retryAfter, timestamp } = more
     stream.respond({ ":status": status, "apns-id": id, ...(retryAfter && { "retry-after": String(retryAfter) }) })
@@ -170,16 +170,16 @@ const answer = (
   const [, token] = /^\/3\/device\/([0-9a-f]+)$/i.exec(headers[":path"] ?? "") ?? []
   if (headers[":method"] !== "POST") return void reply(405, "MethodNotAllowed")
   if (token === undefined) return void reply(404, "BadPath")
-  const distrust = isTrusted(headers.authorization)
-  if (distrust !== undefined) {
-    reply(...distrust)
+  const refusal = refusalOf(headers.authorization)
+  if (refusal !== undefined) {
+    reply(...refusal)
     return "untrusted"
   }
-  const wrong = mistakeIn(headers, body, simulator.topic)
-  if (wrong !== undefined) return void reply(...wrong)
+  const mistake = mistakeIn(headers, body, simulator.topic)
+  if (mistake !== undefined) return void reply(...mistake)
 
   const fault = simulator.next.shift() ?? simulator.faults.get(token)
-  const take = () => {
+  const accept = () => {
     const collapse_id = String(headers["apns-collapse-id"] ?? id)
     const payload = body.toString()
     simulator.received.push({
@@ -201,12 +201,12 @@ const answer = (
     return fault
   }
   if (typeof fault === "object") return void reply(fault.status, fault.reason, fault)
-  take()
+  accept()
   if (fault !== "take and kill") reply(200)
   return fault
 }
 
-/** Apple's rules for what is sent, in the order in which it seems to look. */
+/** Apple's checks of headers and payload, in the order in which Apple seems to make them. */
 const mistakeIn = (headers: http2.IncomingHttpHeaders, body: Buffer, topic: string): [number, string] | undefined => {
   const header = (name: string) => headers[name] as string | undefined
   if (header("apns-topic") === undefined) return [400, "MissingTopic"]
@@ -222,8 +222,8 @@ const mistakeIn = (headers: http2.IncomingHttpHeaders, body: Buffer, topic: stri
   return body.length > 4096 ? [413, "PayloadTooLarge"] : undefined
 }
 
-/** Signature, team, key, age, and that a new one does not come every minute on one connection. */
-const credentials = ({ keyId, teamId }: ApnsSimulator, key: KeyObject, now: () => number) => {
+/** Checks a provider token: signature, team, key, age, and on each connection that renewals are 20 minutes apart. */
+const providerTokenCheck = ({ keyId, teamId }: ApnsSimulator, key: KeyObject, now: () => number) => {
   let newest: number | undefined
   return (authorization: string | undefined): [number, string] | undefined => {
     const [, jwt] = /^bearer (.+)$/i.exec(authorization ?? "") ?? []

@@ -1,4 +1,4 @@
-/** A certificate of `agent.example` that only tests trust, good until 2126. */
+/** A certificate for `agent.example` that only tests trust, valid until 2126. */
 export const host = "agent.example"
 
 export const key = `-----BEGIN PRIVATE KEY-----

@@ -1,4 +1,4 @@
-/** Phones of one project, on servers that deliver to a simulator of APNs; and what became of their notifications. */
+/** The phones of one project on servers that deliver to an APNs simulator, and a check of what they received. */
 import { ConfigProvider, Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { services } from "../../../src/App.ts"
@@ -6,7 +6,7 @@ import type { ApnsSimulator } from "./ApnsSimulator.ts"
 import { everything, makePhone } from "./Phone.ts"
 import { makePerson } from "../agents/SignIn.ts"
 
-/** The services of a server, in this process: settings as it has them. */
+/** The services of a server in this process, with its settings. */
 export const servicesOf = (settings: Readonly<Record<string, string | undefined>>) =>
   Layer.build(services.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(settings)))))
 
@@ -32,7 +32,7 @@ export const fleet = Effect.fnUntraced(function* (
   )
   const settled = Effect.repeat(Effect.delay(waiting, "20 millis"), { until: (n) => n === 0 })
 
-  /** So many notifications for each phone, each about something else, in one statement. */
+  /** Writes `each` notifications for each phone, all about different subjects, in one statement. */
   const notify = (each: number) => sql`
     insert into push_outbox (
       delivery_id, event_id, device_id, project_id, kind, reference, priority, collapse_key, state, not_before,
@@ -43,7 +43,7 @@ export const fleet = Effect.fnUntraced(function* (
       from mobile_device d
      cross join generate_series(1, ${each}::int)`
 
-  /** Of `count` notifications since `clean`: what was lost, how often one came again, and what is wrong with that. */
+  /** Checks the `count` notifications since `clean`: how many arrived, how many repeats, and what is wrong. */
   const judge = Effect.fnUntraced(function* (count: number) {
     const seen = new Map<string, Set<string>>()
     for (const { collapse_id, delivery_id, payload } of simulator.received) {
@@ -52,14 +52,15 @@ export const fleet = Effect.fnUntraced(function* (
     const states = yield* sql<{ readonly state: string; readonly count: number }>`
       select state, count(*)::int as count from push_outbox group by state`
     const violations: Array<string> = []
-    if (seen.size !== count) violations.push(`${seen.size} notifications came, of ${count}`)
+    if (seen.size !== count) violations.push(`${seen.size} of ${count} notifications arrived`)
     if (states.some(({ state }) => state !== "delivered"))
       violations.push(`not all delivered: ${JSON.stringify(states)}`)
-    if ([...seen.values()].some((forms) => forms.size > 1)) violations.push("a repeated one looks different")
+    if ([...seen.values()].some((forms) => forms.size > 1))
+      violations.push("a repeated notification differs from the first")
     return { came: seen.size, twice: simulator.received.length - seen.size, violations }
   })
 
-  /** What the sign-in and the registrations have told is not counted. */
+  /** Removes the notifications of the sign-in and the registrations. */
   const clean = Effect.gen(function* () {
     yield* settled
     yield* sql`delete from push_outbox`

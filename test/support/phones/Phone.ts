@@ -1,11 +1,15 @@
-/** A phone with the app: its push token, and what it asks of the mobile API. */
+/** A phone with the app: its push token and its requests to the mobile API. */
 import { Effect } from "effect"
 import { randomBytes } from "node:crypto"
+import { notificationKindNames, notificationKinds } from "../../../src/wire/mobile/Notifications.ts"
 import { type Ask, send } from "../network/Http.ts"
 import type { Person } from "../agents/SignIn.ts"
 
+/** Preferences that let every kind of notification through. */
 export const everything = {
-  kinds: { "task.completed": true },
+  kinds: Object.fromEntries(
+    notificationKindNames.filter((name) => !notificationKinds[name].byDefault).map((name) => [name, true])
+  ),
   minimum_priority: "low",
   quiet_hours: null,
   paused_until: null
@@ -34,7 +38,7 @@ export const makePhone = (
   }
 }
 
-/** Registered, and wanting to hear of everything. */
+/** A registered phone that wants every kind of notification, unless told otherwise. */
 export const makeRegisteredPhone = Effect.fnUntraced(function* (
   on: { readonly url: string },
   person: Pick<Person, "bearer">,

@@ -1,4 +1,4 @@
-/** A certificate that signs itself, made on the spot: P-256, for a name and 127.0.0.1 (RFC 5280, DER by hand). */
+/** A new self-signed P-256 certificate for a host name and 127.0.0.1 (RFC 5280; DER written by hand). */
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto"
 
 export const throwAwayCertificate = ({
@@ -21,7 +21,7 @@ export const throwAwayCertificate = ({
     der(
       0xa3,
       sequence(
-        extension("551d13", sequence(der(0x01, Buffer.from([0xff])))), // a CA, of itself
+        extension("551d13", sequence(der(0x01, Buffer.from([0xff])))), // basic constraints: a CA
         extension("551d11", sequence(der(0x82, host), der(0x87, Buffer.from([127, 0, 0, 1]))))
       )
     )

@@ -1,4 +1,4 @@
-/** The service with the way to the phones: an APNs simulator, and workers that a test lets go round by round. */
+/** The service with push delivery: an APNs simulator, and workers that a test runs round by round. */
 import { Context, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { createPrivateKey, randomUUID } from "node:crypto"
@@ -6,12 +6,12 @@ import { makeApns } from "../../../src/push/channels/apns/Apns.ts"
 import { Outbox } from "../../../src/push/outbox/Outbox.ts"
 import { PushProvider } from "../../../src/push/channels/Provider.ts"
 import { Worker } from "../../../src/push/delivery/Worker.ts"
-import type { KindName } from "../../../src/wire/mobile/Notifications.ts"
+import type { NotificationKind } from "../../../src/wire/mobile/Notifications.ts"
 import { type ApnsSimulator, apnsSimulator } from "../phones/ApnsSimulator.ts"
 import { instance } from "./Service.ts"
 import { TestDatabase } from "../run/TestDatabase.ts"
 
-/** A client of the simulator. Sockets know no test clock: what hangs is given up after half a second, unless told. */
+/** An APNs client of the simulator. Sockets ignore TestClock, so the deadline is real: half a second by default. */
 export const apnsOf = (
   simulator: ApnsSimulator,
   { deadline = Duration.millis(500), now = Effect.sync(() => new Date()) } = {}
@@ -45,11 +45,11 @@ export class Delivery extends Context.Service<Delivery, Effect.Success<typeof ma
   static readonly layer = Layer.effect(Delivery, make).pipe(Layer.provideMerge(TestDatabase.sql))
 }
 
-/** Something happened in the project that a phone may want to hear of. */
-export const happens = Effect.fnUntraced(function* (
+/** Writes a notification to the phones of the project, as a change would; returns the id that it is about. */
+export const notify = Effect.fnUntraced(function* (
   { services }: Replica,
   project_id: string,
-  kind: KindName = "task.blocked",
+  kind: NotificationKind = "task.blocked",
   about: string = randomUUID()
 ) {
   const outbox = Context.get(services, Outbox)
@@ -59,14 +59,15 @@ export const happens = Effect.fnUntraced(function* (
   return about
 })
 
-/** Rounds until nothing is due. */
+/** Runs rounds until nothing is due; returns how many deliveries were claimed. */
 export const drain = Effect.fnUntraced(function* ({ round }: typeof Worker.Service) {
-  let all = 0
-  for (let claimed = yield* round; claimed > 0; claimed = yield* round) all += claimed
-  return all
+  let total = 0
+  for (let claimed = yield* round; claimed > 0; claimed = yield* round) total += claimed
+  return total
 })
 
-export const rowsOf = (device_id: string) =>
+/** The notifications of a device, oldest first. */
+export const deliveriesOf = (device_id: string) =>
   SqlClient.SqlClient.use(
     (sql) => sql<{
       readonly delivery_id: string

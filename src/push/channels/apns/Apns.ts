@@ -1,8 +1,8 @@
 /**
- * Apple's push service (contract section 7): the headers of a notification, and the credential that goes with them.
+ * Apple's push service: the headers of a notification and the provider token that authenticates them.
  *
- * What a lost session or an old credential spoils is mended here, within the delivery's ten seconds; every other answer
- * is the worker's to judge.
+ * A stream that APNs did not process and a provider token that it finds too old are retried here, within the ten
+ * seconds of the delivery. Every other answer goes back to the worker.
  */
 import { Duration, Effect, Layer, Redacted } from "effect"
 import { X509Certificate } from "node:crypto"
@@ -11,7 +11,7 @@ import { ConfigurationError, Settings } from "../../../platform/settings/Setting
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
 import { type Environment, environments } from "../../../wire/mobile/Notifications.ts"
 import { makeSession, type Request, type SessionOptions } from "./ApnsSession.ts"
-import { outcomeOf } from "../Outcome.ts"
+import { finalOutcome, outcomeOf } from "./ApnsOutcome.ts"
 import { PushProvider } from "../Provider.ts"
 import { type ProviderToken, providerToken, readKey, renewAfter, renewNotBefore, type Signer } from "./ProviderToken.ts"
 
@@ -28,7 +28,7 @@ export const makeApns = Effect.fnUntraced(function* ({ now, origins, signer, ...
   }
   let issued: ProviderToken | undefined
 
-  const credential = (at: Date, renew: boolean) => {
+  const tokenAt = (at: Date, renew: boolean) => {
     const age = issued === undefined ? Infinity : at.getTime() - issued.issuedAt.getTime()
     if (age >= renewAfter || age < 0 || (renew && age >= renewNotBefore)) issued = providerToken(signer, at)
     return issued!
@@ -37,8 +37,8 @@ export const makeApns = Effect.fnUntraced(function* ({ now, origins, signer, ...
   return PushProvider.of({
     name: "apns",
     send: (push) => {
-      const attempt = Effect.fnUntraced(function* (renew: boolean) {
-        const used = credential(yield* now, renew)
+      const attempt = Effect.gen(function* () {
+        const used = tokenAt(yield* now, false)
         const headers = {
           ":method": "POST",
           ":path": `/3/device/${Redacted.value(push.token)}`,
@@ -53,14 +53,18 @@ export const makeApns = Effect.fnUntraced(function* ({ now, origins, signer, ...
         return { used, response: yield* requests.get(push.environment)!(headers, push.payload) }
       })
       return Effect.gen(function* () {
-        let { response, used } = yield* attempt(false)
-        if (outcomeOf(response)._tag === "RenewProviderToken" && credential(yield* now, true) !== used) {
-          response = (yield* attempt(false)).response
+        let { response, used } = yield* attempt
+        if (outcomeOf(response)._tag === "RenewProviderToken" && tokenAt(yield* now, true) !== used) {
+          response = (yield* attempt).response
         }
         for (let tries = 0; tries < 2 && outcomeOf(response)._tag === "Unprocessed"; tries++) {
-          response = (yield* attempt(false)).response
+          response = (yield* attempt).response
         }
-        return response
+        return {
+          status: response.status ?? null,
+          reason: response.reason ?? null,
+          outcome: finalOutcome(response)
+        }
       })
     }
   })
@@ -76,7 +80,7 @@ export const apnsProvider = Layer.effect(
       origins: push.origins,
       ca: push.caFile === undefined ? undefined : yield* readCertificates(push.caFile),
       signer: { teamId, keyId, key: yield* readKey(keyFile) },
-      // Without the database nothing was claimed, so that nothing is sent.
+      // Without the database nothing is claimed, so nothing is sent.
       now: Effect.orDie(now),
       deadline: Duration.seconds(10),
       idle: Duration.minutes(1),
@@ -89,7 +93,7 @@ export const readCertificates = (file: string) =>
   Effect.try({
     try: () => {
       const found = readFileSync(file, "utf8").match(/-----BEGIN CERTIFICATE-----[^]*?-----END CERTIFICATE-----/g)
-      // Any text would do for TLS, as a list of none.
+      // TLS would accept any text as an empty list.
       if (found === null) throw new Error("no certificate")
       return found.map((pem) => new X509Certificate(pem).toString()).join("")
     },

@@ -1,20 +1,20 @@
 /**
- * One HTTP/2 session to APNs, made anew whenever it is lost.
+ * One HTTP/2 session to APNs, replaced whenever it is lost.
  *
- * A session that said GOAWAY, or that did not answer a ping, is never used again: kept, it would refuse every request.
- * The first request of a session goes alone, because APNs allows one stream until it has seen a valid credential.
+ * A session that sent GOAWAY or did not answer a ping is never used again: it would refuse every request. The first
+ * request of a session goes alone, because APNs allows a single stream until it has seen a valid provider token.
  */
 import { Duration, Effect, Option, Semaphore } from "effect"
 import * as http2 from "node:http2"
-import type { Response } from "../Outcome.ts"
+import type { ApnsResponse } from "./ApnsOutcome.ts"
 
 export interface SessionOptions {
   readonly origin: string
-  /** PEM of further authorities; undefined: the system's. */
+  /** PEM of the certificate authorities to trust; undefined: the system's. */
   readonly ca: string | undefined
   readonly deadline: Duration.Duration
   readonly concurrency: number
-  /** A session that was idle for so long is pinged before it is trusted. */
+  /** A session that was idle for this long is pinged before it is used again. */
   readonly idle: Duration.Duration
 }
 
@@ -26,11 +26,11 @@ interface Session {
   lastUsed: number
 }
 
-export type Request = (headers: http2.OutgoingHttpHeaders, body: string) => Effect.Effect<Response>
+export type Request = (headers: http2.OutgoingHttpHeaders, body: string) => Effect.Effect<ApnsResponse>
 
 export const makeSession = Effect.fnUntraced(function* (options: SessionOptions) {
   let current: Session | undefined
-  /** Of the machine, not of the service: this is about sockets. */
+  /** Monotonic and local: sockets do not follow the service's clock. */
   const elapsed = () => performance.now()
 
   const open = Effect.gen(function* () {
@@ -50,7 +50,7 @@ export const makeSession = Effect.fnUntraced(function* (options: SessionOptions)
     })
     connection.on("goaway", () => {
       drop()
-      // Streams in flight may still be answered.
+      // Streams in flight may still get an answer.
       if (!connection.destroyed) connection.close()
     })
     for (const event of ["close", "error", "frameError"]) connection.on(event, drop)
@@ -59,10 +59,11 @@ export const makeSession = Effect.fnUntraced(function* (options: SessionOptions)
   })
 
   const usable = Effect.gen(function* () {
-    const known = current
-    if (known !== undefined && !known.http2.closed && !known.http2.destroyed) {
-      if (elapsed() - known.lastUsed < Duration.toMillis(options.idle) || (yield* ping(known.http2))) return known
-      known.http2.destroy()
+    const existing = current
+    if (existing !== undefined && !existing.http2.closed && !existing.http2.destroyed) {
+      if (elapsed() - existing.lastUsed < Duration.toMillis(options.idle) || (yield* ping(existing.http2)))
+        return existing
+      existing.http2.destroy()
     }
     return (current = yield* open)
   })
@@ -95,7 +96,7 @@ const ping = (session: http2.ClientHttp2Session) =>
   })
 
 const exchange = (session: Session, headers: http2.OutgoingHttpHeaders, body: string, deadline: Duration.Duration) =>
-  Effect.callback<Response>((resume) => {
+  Effect.callback<ApnsResponse>((resume) => {
     if (session.http2.closed || session.http2.destroyed) return resume(Effect.succeed(lost("refused_stream")))
     const stream = session.http2.request(headers)
     let status: number | undefined
@@ -105,7 +106,7 @@ const exchange = (session: Session, headers: http2.OutgoingHttpHeaders, body: st
     const timer = setTimeout(() => {
       timedOut = true
       stream.close(http2.constants.NGHTTP2_CANCEL)
-      // A session on which nothing comes back is not asked again.
+      // A connection that was never established is not used again.
       if (!session.connected) session.http2.destroy()
     }, Duration.toMillis(deadline))
     stream.setEncoding("utf8")
@@ -132,10 +133,10 @@ const exchange = (session: Session, headers: http2.OutgoingHttpHeaders, body: st
     })
   })
 
-const lost = (reason: string): Response => ({ status: undefined, reason })
+const lost = (reason: string): ApnsResponse => ({ status: undefined, reason })
 
-/** `timestamp` comes in milliseconds; some say that it was seconds once. */
-const read = (status: number, text: string, retryAfter: string | undefined): Response => {
+/** `timestamp` is in milliseconds; values too small for that are read as seconds. */
+const read = (status: number, text: string, retryAfter: string | undefined): ApnsResponse => {
   const { reason, timestamp } = Option.getOrElse(
     Option.liftThrowable(() => JSON.parse(text) as { readonly reason?: unknown; readonly timestamp?: unknown })(),
     () => ({ reason: undefined, timestamp: undefined })
@@ -143,7 +144,7 @@ const read = (status: number, text: string, retryAfter: string | undefined): Res
   const seconds = /^\d{1,6}$/.test(retryAfter ?? "") ? Number(retryAfter) : undefined
   return {
     status,
-    // A word, as all of theirs are: other text could be anything, and goes into rows and log lines.
+    // Apple's reasons are single words. Any other text could be anything, and this goes into rows and log lines.
     reason: typeof reason === "string" && /^[A-Za-z]{1,64}$/.test(reason) ? reason : undefined,
     goneSince: typeof timestamp === "number" ? new Date(timestamp > 1e12 ? timestamp : timestamp * 1000) : undefined,
     retryAfter: seconds === undefined ? undefined : Duration.seconds(seconds)

@@ -1,4 +1,4 @@
-/** The provider's credential at APNs: a JWT (ES256) that says team and time, signed with the operator's key. */
+/** The provider token: the credential at APNs, a JWT (ES256) with team and time, signed with the operator's key. */
 import { Effect, Redacted } from "effect"
 import { createPrivateKey, type KeyObject, sign } from "node:crypto"
 import { readFileSync } from "node:fs"
@@ -15,7 +15,7 @@ export interface Signer {
   readonly key: KeyObject
 }
 
-/** APNs refuses one that is older than an hour, and many within twenty minutes. */
+/** In milliseconds: APNs refuses tokens older than an hour, and more than one new token in twenty minutes. */
 export const renewAfter = 45 * 60_000
 export const renewNotBefore = 20 * 60_000
 

@@ -1,16 +1,19 @@
-/** Whether a claimed delivery may ring now: asked again just before it is sent, because everything may have changed. */
+/** Whether a claimed delivery may be sent now: preferences and sign-in may have changed since it was written. */
 import { hasPassed } from "../../wire/Instant.ts"
-import { kinds, wants } from "../../wire/mobile/Notifications.ts"
+import { notificationKinds, wants } from "../../wire/mobile/Notifications.ts"
 import { quietUntil } from "./QuietHours.ts"
-import type { Claimed } from "./DeliveryStore.ts"
+import type { ClaimedDelivery } from "./LeaseStore.ts"
 
-export type Verdict =
+export type Eligibility =
   | { readonly _tag: "Send" }
-  /** Held, not dropped: it comes then, unless it has expired. */
+  /** Not dropped: it is sent at `until`, unless it has expired by then. */
   | { readonly _tag: "Hold"; readonly until: Date; readonly reason: "paused" | "quiet_hours" }
   | { readonly _tag: "Suppress"; readonly reason: string }
 
-export const verdictOf = ({ authorized, kind, preferences, state }: Claimed, now: Date): Verdict => {
+export const eligibilityOf = (
+  { authorized, kind, preferences, state }: Pick<ClaimedDelivery, "authorized" | "kind" | "preferences" | "state">,
+  now: Date
+): Eligibility => {
   if (state !== "active") return { _tag: "Suppress", reason: `device_${state}` }
   if (!authorized) return { _tag: "Suppress", reason: "not_authorized" }
   if (!wants(preferences, kind)) return { _tag: "Suppress", reason: "not_wanted" }
@@ -18,7 +21,7 @@ export const verdictOf = ({ authorized, kind, preferences, state }: Claimed, now
   if (paused_until !== null && !hasPassed(paused_until, now)) {
     return { _tag: "Hold", until: paused_until, reason: "paused" }
   }
-  if (quiet_hours?.enabled !== true || (kinds[kind].priority === "urgent" && quiet_hours.allow_urgent)) {
+  if (quiet_hours?.enabled !== true || (notificationKinds[kind].priority === "urgent" && quiet_hours.allow_urgent)) {
     return { _tag: "Send" }
   }
   const until = quietUntil(quiet_hours, now)

@@ -1,15 +1,18 @@
-/** The statements of what a provider says about a device: leave it alone, or it is gone. */
+/**
+ * The statements of a provider's feedback about a device: send nothing for a while, or the app was removed. They lock the
+ * device before its deliveries, as registrations and sign-outs do; another order could deadlock with those.
+ */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import type { Environment } from "../../wire/mobile/Notifications.ts"
 import { firstRow } from "../../platform/sql/Rows.ts"
 
-/** A delivery that its provider answered, under the lease that it was claimed with. */
+/** An answered delivery, under the lease with which it was claimed. */
 interface Answered {
   readonly delivery_id: string
   readonly lease_token: string
-  /** Of the push token that was sent. */
+  /** The registration time of the push token that was used. */
   readonly token_updated_at: Date
   readonly status: number | null
   readonly reason: string | null
@@ -22,8 +25,8 @@ export const make = (sql: SqlClient.SqlClient) => {
      where device_id = ${device_id}::uuid`
 
   /**
-   * The installation is gone: the device ends, and with it all that waits for it. Nothing happens, and no row comes
-   * back, where the lease is over, or where the token is no longer the one that was sent or is younger than `since`.
+   * The app was removed: ends the device and suppresses what waits for it. Changes and returns nothing if the lease has
+   * been lost, if the device has another push token by now, or if its token was registered after `since`.
    */
   const deactivate = (
     { delivery_id, lease_token, reason, status, token_updated_at }: Answered,
@@ -69,7 +72,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       })})
       select device_id from gone`)
 
-  /** Of the 50 devices of the environment that the provider answered for last, how many it does not know. */
+  /** Of the last 50 devices of the environment that got an answer, how many the provider did not know. */
   const countBadTokens = (environment: Environment) =>
     firstRow(Schema.Struct({ devices: Schema.Int, bad: Schema.Int }))(sql`
       with recent as (

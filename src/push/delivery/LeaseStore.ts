@@ -1,39 +1,39 @@
 /**
  * The statements of a delivery, from its claim to its end.
  *
- * A claim leases rows and nobody waits for anybody; whoever settles a row names the lease, and a lease that ran out
- * settles nothing. Where device and row are both written, the device is locked first.
+ * A claim leases rows and skips the locked ones, so that no worker waits for another. Every later statement names the
+ * lease: a worker whose rows were claimed again after its lease ended writes nothing.
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { type Environment, kindNames, Preferences } from "../../wire/mobile/Notifications.ts"
+import { type Environment, notificationKindNames, Preferences } from "../../wire/mobile/Notifications.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { joined, stands } from "../../platform/sql/StandingGrant.ts"
 
 const At = Schema.Date
 
-export const Claimed = Schema.Struct({
+export const ClaimedDelivery = Schema.Struct({
   delivery_id: Schema.String,
   device_id: Schema.String,
   project_id: Schema.String,
-  kind: Schema.Literals(kindNames),
+  kind: Schema.Literals(notificationKindNames),
   reference: Schema.NullOr(Schema.String),
   collapse_key: Schema.String,
-  /** This one included. */
+  /** Including this one. */
   attempts: Schema.Int,
-  /** What the attempt before was answered. */
+  /** The provider's status at the previous attempt. */
   last_status: Schema.NullOr(Schema.Int),
   expires_at: At,
   topic: Schema.String,
   state: Schema.Literals(["active", "revoked", "inactive"]),
-  /** The sign-in that registered the device, its client, its project token and its project are all alive. */
+  /** The sign-in that registered the device, its client, its project token and its project are all still valid. */
   authorized: Schema.Boolean,
   token_key_id: Schema.NullOr(Schema.String),
   token_sealed: Schema.NullOr(Schema.Uint8Array),
   token_updated_at: At,
   preferences: Preferences
 })
-export type Claimed = typeof Claimed.Type
+export type ClaimedDelivery = typeof ClaimedDelivery.Type
 
 const Settled = Schema.Struct({ state: Schema.String })
 
@@ -42,15 +42,15 @@ export interface Lease {
   readonly until: Date
 }
 
-/** What the provider said last; a word of our own where it was not asked. */
-export interface Said {
+/** What the row keeps of the last attempt: the provider's status and reason, or our reason if nothing was sent. */
+export interface Result {
   readonly status: number | null
   readonly reason: string | null
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
   const claim = (environment: Environment, limit: number, lease: Lease, now: Date) =>
-    rows(Claimed)(sql`
+    rows(ClaimedDelivery)(sql`
       with due as materialized (
         select o.delivery_id
           from push_outbox o
@@ -89,7 +89,13 @@ export const make = (sql: SqlClient.SqlClient) => {
          and lease_token = ${lease.token}::uuid
       returning delivery_id`)
 
-  const end = (delivery_id: string, state: "suppressed" | "dead", { reason, status }: Said, lease: Lease, now: Date) =>
+  const end = (
+    delivery_id: string,
+    state: "suppressed" | "dead",
+    { reason, status }: Result,
+    lease: Lease,
+    now: Date
+  ) =>
     firstRow(Settled)(sql`
       update push_outbox
          set state = ${state}, settled_at = ${now}, lease_token = null, lease_until = null, last_status = ${status},
@@ -98,12 +104,12 @@ export const make = (sql: SqlClient.SqlClient) => {
          and lease_token = ${lease.token}::uuid
       returning state`)
 
-  /** Back to the queue, unless by then it has expired or a newer one has taken its place. */
+  /** Back to the queue, unless it expires before `until` or a newer notification with its collapse key exists. */
   const postpone = (
     delivery_id: string,
     until: Date,
     attempt: "counts" | "does not count",
-    { reason, status }: Said,
+    { reason, status }: Result,
     lease: Lease,
     now: Date
   ) =>
@@ -132,7 +138,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          and o.lease_token = ${lease.token}::uuid
       returning o.state`)
 
-  /** What a process that stops had not sent yet, at once for the others. */
+  /** The rows that a stopping process has not settled: other replicas may claim them at once. */
   const release = (lease_tokens: ReadonlyArray<string>) => sql`
     update push_outbox
        set state = 'pending', lease_token = null, lease_until = null
@@ -141,7 +147,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   return { claim, deliver, end, postpone, release }
 }
 
-/** A condition on the device `d`: what its registration rested on still stands. */
+/** A condition on the device `d`: the sign-in that registered it is still valid. */
 const authorized = (sql: SqlClient.SqlClient, now: Date) => sql`
   exists (
     select 1

@@ -1,16 +1,15 @@
 /**
- * What keeps a stolen database from telling anybody's phone anything (spec 2.9): push tokens are sealed for their row and
- * found by a keyed hash.
+ * Push tokens at rest (spec 2.9): sealed, bound to the row of their device, and found by a keyed hash, so that a stolen
+ * database cannot notify a phone. This is the only place that seals or opens them.
  *
- * Keys of their own, SERVICE_PUSH_TOKEN_KEYS and SERVICE_PUSH_LOOKUP_KEY, or derived from the Bridge token secret. The
- * first one is used for what is new; every other one, derived ones too, still opens and finds what is there, so that a
- * deployment may come from one to the other and run `rekey-push-tokens` at leisure.
+ * Keys are SERVICE_PUSH_TOKEN_KEYS and SERVICE_PUSH_LOOKUP_KEY, or derived from the Bridge token secret. The first key
+ * seals; all others, derived ones included, still open and find existing tokens until `rekey-push-tokens` has run.
  */
 import { Context, Effect, Layer, Option, Redacted } from "effect"
-import { Settings } from "../platform/settings/Settings.ts"
-import { KeyRing, subkey } from "../platform/crypto/Derivation.ts"
-import { SealingRing } from "../platform/crypto/Sealed.ts"
-import type { Environment } from "../wire/mobile/Notifications.ts"
+import { Settings } from "../../platform/settings/Settings.ts"
+import { KeyRing, subkey } from "../../platform/crypto/Derivation.ts"
+import { SealingRing } from "../../platform/crypto/Sealed.ts"
+import type { Environment } from "../../wire/mobile/Notifications.ts"
 
 export interface SealedToken {
   readonly token_key_id: string
@@ -24,22 +23,23 @@ export interface Installation {
   readonly token: Redacted.Redacted<string>
 }
 
-export class PushKeys extends Context.Service<
-  PushKeys,
+export class PushTokens extends Context.Service<
+  PushTokens,
   {
     /** The id of the key that seals. */
-    readonly current: string
+    readonly currentKey: string
     readonly knows: (keyId: string) => boolean
     readonly seal: (token: Redacted.Redacted<string>, device_id: string) => Effect.Effect<SealedToken>
+    /** None if the key is not configured, or the token was sealed for another device. */
     readonly open: (sealed: SealedToken, device_id: string) => Option.Option<Redacted.Redacted<string>>
-    /** How the installation is found, 32 bytes each: what is stored for it first, then what may still be stored. */
+    /** Hashes by which the installation is found, 32 bytes each: the one to store, then those of earlier keys. */
     readonly lookups: (installation: Installation) => readonly [Uint8Array, ...Array<Uint8Array>]
-    /** 32 URL-safe characters that say nothing of the text to anyone without the key. */
+    /** A pseudonym of the text: 32 URL-safe characters, meaningless without the key. */
     readonly alias: (text: string) => string
   }
->()("service/push/PushKeys") {
+>()("service/push/PushTokens") {
   static readonly layer = Layer.effect(
-    PushKeys,
+    PushTokens,
     Effect.gen(function* () {
       const { bridge, push } = yield* Settings
       const secrets = [bridge.tokenSecret, ...present(bridge.tokenSecretPrevious)]
@@ -52,7 +52,7 @@ export class PushKeys extends Context.Service<
       )
 
       return {
-        current: ring.current,
+        currentKey: ring.current,
         knows: ring.knows,
         seal: (token, device_id) =>
           Effect.map(ring.seal(token, device_id), ({ ciphertext, key_id, nonce }) => ({

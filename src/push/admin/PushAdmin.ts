@@ -1,0 +1,85 @@
+/** Push delivery for the operator: its status, dead letters, and a new key for push tokens. */
+import { Context, Effect, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { Audit } from "../../platform/audit/Audit.ts"
+import { DatabaseClock } from "../../platform/database/Clock.ts"
+import { persistence } from "../../platform/database/Persistence.ts"
+import type { SharedRefusal } from "../../wire/Errors.ts"
+import { Outbox } from "../outbox/Outbox.ts"
+import { PushTokens } from "../tokens/PushTokens.ts"
+import * as Rekey from "../tokens/rekey.ts"
+import { listPauses, type Pause } from "./listPauses.ts"
+import * as Store from "./PushAdminStore.ts"
+
+export type DeadLetter = typeof Store.DeadLetter.Type
+type Lost = SharedRefusal<"bridge_persistence_error">
+
+export interface PushStatus {
+  /** How many deliveries are in each state. */
+  readonly deliveries: Readonly<Record<string, number>>
+  /** Since when the oldest waiting delivery could have been sent; null when none could. */
+  readonly due_since: Date | null
+  readonly pauses: ReadonlyArray<Pause>
+  /** Active devices by the key that seals their push token. */
+  readonly token_keys: Readonly<Record<string, number>>
+  readonly current_key: string
+}
+
+export class PushAdmin extends Context.Service<
+  PushAdmin,
+  {
+    readonly status: Effect.Effect<PushStatus, Lost>
+    /** Newest first. */
+    readonly listDead: (limit: number) => Effect.Effect<ReadonlyArray<DeadLetter>, Lost>
+    /** Queues unexpired dead letters again, with their attempts reset; returns how many. */
+    readonly retryDead: Effect.Effect<number, Lost>
+    readonly rekey: Effect.Effect<Rekey.Rekeyed, Lost>
+  }
+>()("service/push/PushAdmin") {
+  static readonly layer = Layer.effect(
+    PushAdmin,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* DatabaseClock
+      const audit = yield* Audit
+      const tokens = yield* PushTokens
+      const outbox = yield* Outbox
+      const { rekey, tokenKeys } = yield* Rekey.make
+      const store = Store.make(sql)
+
+      const status = Effect.gen(function* () {
+        const states = yield* store.countStates
+        const due = yield* store.oldestDue(yield* clock.now)
+        return {
+          deliveries: Object.fromEntries(states.map(({ count, state }) => [state, count])),
+          due_since: Option.match(due, { onNone: () => null, onSome: ({ due_since }) => due_since }),
+          pauses: yield* listPauses(sql),
+          token_keys: yield* tokenKeys,
+          current_key: tokens.currentKey
+        }
+      })
+
+      const retryDead = Effect.gen(function* () {
+        const now = yield* clock.now
+        const retried = yield* store.retryDead(now)
+        if (retried.length > 0) {
+          yield* audit.done(now, {
+            action: "push.dead_letters_retried",
+            project_id: null,
+            actor: "operator",
+            subject: {}
+          })
+        }
+        yield* outbox.wake
+        return retried.length
+      })
+
+      return {
+        status: status.pipe(persistence, Effect.withSpan("PushAdmin.status")),
+        listDead: Effect.fn("PushAdmin.listDead")(store.listDead, persistence),
+        retryDead: retryDead.pipe(sql.withTransaction, persistence, Effect.withSpan("PushAdmin.retryDead")),
+        rekey: Effect.withSpan(rekey, "PushAdmin.rekey")
+      }
+    })
+  )
+}

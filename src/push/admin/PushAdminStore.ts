@@ -1,0 +1,65 @@
+/** The operator's statements about deliveries. */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { firstRow, rows } from "../../platform/sql/Rows.ts"
+
+const At = Schema.Date
+
+export const DeadLetter = Schema.Struct({
+  delivery_id: Schema.String,
+  device_id: Schema.String,
+  project_id: Schema.String,
+  kind: Schema.String,
+  attempts: Schema.Int,
+  last_status: Schema.NullOr(Schema.Int),
+  last_reason: Schema.NullOr(Schema.String),
+  created_at: At,
+  settled_at: At,
+  expires_at: At
+})
+
+export const make = (sql: SqlClient.SqlClient) => {
+  const countStates = rows(Schema.Struct({ state: Schema.String, count: Schema.Int }))(sql`
+    select state, count(*)::int as count
+      from push_outbox
+     group by state
+     order by state`)
+
+  const oldestDue = (now: Date) =>
+    firstRow(Schema.Struct({ due_since: Schema.NullOr(At) }))(sql`
+      select min(not_before) as due_since
+        from push_outbox
+       where state in ('pending', 'leased')
+         and not_before <= ${now}
+         and expires_at > ${now}`)
+
+  const listDead = (limit: number) =>
+    rows(DeadLetter)(sql`
+      select delivery_id, device_id, project_id, kind, attempts, last_status, last_reason, created_at, settled_at,
+             expires_at
+        from push_outbox
+       where state = 'dead'
+       order by settled_at desc, delivery_id
+       limit ${limit}`)
+
+  /** Only unexpired ones, of active devices, without a newer notification under the same collapse key. */
+  const retryDead = (now: Date) =>
+    rows(Schema.Struct({ delivery_id: Schema.String }))(sql`
+      update push_outbox o
+         set state = 'pending', attempts = 0, not_before = ${now}, settled_at = null
+        from mobile_device d
+       where d.device_id = o.device_id
+         and d.state = 'active'
+         and o.state = 'dead'
+         and o.expires_at > ${now}
+         and not exists (
+           select 1
+             from push_outbox n
+            where n.device_id = o.device_id
+              and n.collapse_key = o.collapse_key
+              and n.state in ('pending', 'leased', 'delivered', 'dead')
+              and n.created_at > o.created_at)
+      returning o.delivery_id`)
+
+  return { countStates, oldestDue, listDead, retryDead }
+}

@@ -1,0 +1,57 @@
+/** What an answer of APNs means (Apple, "Handling notification responses from APNs"). */
+import { Duration } from "effect"
+import { type Backoff, doubling, misconfigured, type Outcome, quickly } from "../Outcome.ts"
+
+/** The answer to one request; no status when the connection or the deadline ended it. */
+export interface ApnsResponse {
+  readonly status: number | undefined
+  /** Apple's reason, or one of ours: unreachable, refused_stream, connection_lost, timeout. */
+  readonly reason: string | undefined
+  /** When APNs learned that the app was removed. */
+  readonly goneSince?: Date | undefined
+  readonly retryAfter?: Duration.Duration | undefined
+}
+
+/** The last two are resolved within the same attempt (Apns.ts). */
+export type ApnsOutcome =
+  | Outcome
+  /** APNs never processed the stream: send it again at once. */
+  | { readonly _tag: "Unprocessed" }
+  /** The provider token is too old: make a new one. If it was new, a clock is wrong. */
+  | { readonly _tag: "RenewProviderToken" }
+
+const configuration =
+  /^(DeviceTokenNotForTopic|TopicDisallowed|MissingTopic|BadTopic|BadEnvironmentKey\w*|Invalid\w*Token|MissingProviderToken|Forbidden|BadCertificate\w*)$/
+
+export const outcomeOf = ({ goneSince, reason = "", retryAfter, status }: ApnsResponse): ApnsOutcome => {
+  const pause = (backoff: Backoff): Outcome => ({ _tag: "Pause", backoff, fault: false })
+  if (status === undefined) {
+    if (reason === "refused_stream") return { _tag: "Unprocessed" }
+    if (reason === "unreachable") return pause(doubling("5 seconds", { most: "1 minute" }))
+    return { _tag: "Retry", backoff: quickly, device: false }
+  }
+  if (status === 200) return { _tag: "Delivered" }
+  if (status === 410) return { _tag: "Gone", since: goneSince }
+  if (reason === "BadDeviceToken") return { _tag: "BadToken" }
+  if (reason === "ExpiredProviderToken") return { _tag: "RenewProviderToken" }
+  if (reason === "IdleTimeout") return { _tag: "Unprocessed" }
+  if (configuration.test(reason) || status === 401 || status === 403) return misconfigured
+  if (reason === "TooManyProviderTokenUpdates") return pause(doubling("20 minutes", { most: "20 minutes" }))
+  if (status === 429) {
+    return {
+      _tag: "Retry",
+      backoff: doubling("1 minute", { atLeast: retryAfter ?? Duration.minutes(1) }),
+      device: true
+    }
+  }
+  if (status >= 500) return pause(doubling(retryAfter ?? "15 minutes", { atLeast: retryAfter }))
+  return { _tag: "Dead" }
+}
+
+/** What remains for the worker once Apns.ts has sent the notification again as often as it may. */
+export const finalOutcome = (response: ApnsResponse): Outcome => {
+  const outcome = outcomeOf(response)
+  if (outcome._tag === "Unprocessed") return { _tag: "Retry", backoff: quickly, device: false }
+  // A token that was just made is too old as well: a clock is wrong.
+  return outcome._tag === "RenewProviderToken" ? misconfigured : outcome
+}

@@ -1,0 +1,42 @@
+/**
+ * Pauses of a push environment: a provider that fails is left alone for a while, by every replica, and then tried again
+ * with one delivery, the probe. settle.ts starts pauses; this file enforces and ends them.
+ */
+import { Duration, Effect, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { DatabaseClock } from "../../platform/database/Clock.ts"
+import { persistence } from "../../platform/database/Persistence.ts"
+import { after, hasPassed } from "../../wire/Instant.ts"
+import type { Environment } from "../../wire/mobile/Notifications.ts"
+import * as PauseStore from "./PauseStore.ts"
+
+/** Deliveries of one claim. */
+const batchSize = 100
+/** How long after a pause the delivery that may have caused it waits. */
+export const afterPause = Duration.seconds(30)
+
+export const make = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const clock = yield* DatabaseClock
+  const store = PauseStore.make(sql)
+
+  /** How many deliveries may be claimed: a batch, none during a pause, one as a probe after it. */
+  const admission = Effect.fnUntraced(function* (environment: Environment, now: Date, until: Date) {
+    const found = yield* store.findPause(environment)
+    if (Option.isNone(found) || found.value.paused_until === null) return { limit: batchSize, probing: false }
+    if (!hasPassed(found.value.paused_until, now)) return { limit: 0, probing: false }
+    return { limit: Option.isSome(yield* store.takeProbe(environment, now, until)) ? 1 : 0, probing: true }
+  }, persistence)
+
+  /** After a probe that did not pause the environment again. */
+  const resume = Effect.fnUntraced(function* (environment: Environment) {
+    if ((yield* store.resume(environment)).length > 0) {
+      yield* Effect.logInfo("Push delivery resumes").pipe(Effect.annotateLogs({ environment }))
+    }
+  }, persistence)
+
+  /** At a start: the restart may have fixed the configuration. */
+  const endAll = Effect.flatMap(clock.now, (now) => store.endPauses(now, after(now, afterPause))).pipe(persistence)
+
+  return { admission, resume, endAll }
+})
