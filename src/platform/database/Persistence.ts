@@ -41,13 +41,22 @@ export const longPersistence = <A, E, R>(
 const late = Effect.andThen(Effect.logWarning("The database took too long"), unavailable)
 
 /**
- * For a statement that acts only when its conditions hold, followed by a read that explains why it did not act.
- * None means that by the time of the read the conditions did hold: another caller came between. It is tried again.
+ * Runs an attempt that acts only when its conditions hold, and answers what it returned. Where it answers none,
+ * `otherwise` runs: usually a read that explains why the attempt did not act, and fails with the matching refusal.
+ *
+ * If both answer none, another transaction changed the rows between the two. Both run again, five times at most; then
+ * the caller gets `bridge_persistence_error`.
  */
-export const untilSettled = <A, E, R>(attempt: Effect.Effect<Option.Option<A>, E, R>) =>
+export const untilSettled = <A, E, R, A2 = never, E2 = never, R2 = never>(
+  attempt: Effect.Effect<Option.Option<A>, E, R>,
+  otherwise: Effect.Effect<Option.Option<A2>, E2, R2> = Effect.succeedNone
+) =>
   attempt.pipe(
+    Effect.flatMap((acted): Effect.Effect<Option.Option<A | A2>, E2, R2> =>
+      Option.isSome(acted) ? Effect.succeed(acted) : otherwise
+    ),
     Effect.repeat({ until: Option.isSome, times: 4 }),
-    Effect.flatMap(Option.match({ onNone: () => Effect.fail(unavailable), onSome: Effect.succeed<A> }))
+    Effect.flatMap(Option.match({ onNone: () => Effect.fail(unavailable), onSome: Effect.succeed<A | A2> }))
   )
 
 const answered = Effect.fnUntraced(function* (error: SqlError.SqlError) {
