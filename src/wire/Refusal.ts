@@ -75,12 +75,12 @@ export const fromTable = <const Table extends RefusalTable>(table: Table) => {
   return { refuse, refusals, codes: Object.keys(table) as ReadonlyArray<Code> }
 }
 
-/** The same refusal with the facts that a caller needs to act on it, and a sentence that speaks of them. */
+/** A copy of the refusal with the facts that a caller needs to act on it, and optionally a message that names them. */
 export const withDetails = <R extends Refusal>(
-  refusal: R,
+  { _tag, challenge, message: sentence, retryAfter, status }: R,
   details: Readonly<Record<string, unknown>>,
-  message: string = refusal.message
-): R => Object.assign(refusal, { details, message })
+  message: string = sentence
+): R => new Refusal({ _tag, status, message, retryAfter, challenge, details }) as R
 
 /** The answer to a refusal raised where no endpoint declares it: at the edge, or on a plain route. */
 export const answer = (refusal: Refusal, headers?: Readonly<Record<string, string>>) =>
