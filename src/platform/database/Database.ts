@@ -11,7 +11,7 @@ import { rows } from "../sql/Rows.ts"
 import { managedPostgres } from "./embedded/ManagedPostgres.ts"
 import { migrate, MigrationError } from "./Migrations.ts"
 import { describe, longPersistence } from "./Persistence.ts"
-import { boundTransactions } from "./Transactions.ts"
+import { limitTransactions } from "./Transactions.ts"
 
 export class Database extends Context.Service<
   Database,
@@ -62,13 +62,14 @@ export const connected = (address: Address, { pooler, poolSize }: Pooled, manage
       Effect.scoped,
       Effect.timeoutOrElse({ duration: "10 minutes", orElse: () => Effect.die("Ten minutes were not enough.") })
     )
-  return Layer.merge(pool, Layer.succeed(Database, Database.of({ dedicated, managed } as never)))
+  return Layer.merge(pool, Layer.succeed(Database, Database.of({ dedicated, managed })))
 }
 
 const bounded = (limit: Duration.Input, config: PgClient.PgPoolConfig) =>
-  PgClient.layer(config).pipe(
-    Layer.tap((context) => Effect.sync(() => boundTransactions(Context.get(context, SqlClient.SqlClient), limit)))
-  )
+  Layer.effect(
+    SqlClient.SqlClient,
+    Effect.map(PgClient.PgClient, (client) => limitTransactions(client, limit))
+  ).pipe(Layer.provide(PgClient.layer(config)))
 
 /** Migrates as soon as the database lets it, then warns about settings that would lose acknowledged writes. */
 export const migrateUntilDone = Effect.gen(function* () {
