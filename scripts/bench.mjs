@@ -43,7 +43,7 @@ for (const name of asked.length > 0 ? asked : names) {
 
 const introduction = `# Benchmarks
 
-Each table is one run of \`bench/<name>.ts\`: the service as it starts with \`npm start\`, its managed PostgreSQL with fsync on,
+Each table is one run of \`bench/<name>.ts\`: the service as it starts with \`npm start\`, its embedded PostgreSQL with fsync on,
 16 clients on keep-alive connections, rate limits off. The load comes from a process of its own on the same machine, so
 rates are floors, not capacities.
 

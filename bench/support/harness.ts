@@ -1,7 +1,7 @@
 /**
  * What every benchmark stands on (Linux only: it reads /proc).
  *
- * 1. The service as `npm start` runs it: src/main.ts in a process of its own, with its managed PostgreSQL, fsync on, in
+ * 1. The service as `npm start` runs it: src/main.ts in a process of its own, with its embedded PostgreSQL, fsync on, in
  *    a folder that is removed afterwards. Rate limits are off; everything else is as it ships.
  * 2. The same services in this process, on the same database and secrets, to seed it and to record statements.
  * 3. The load in a third process, so that the CPU time of the service is its own.
@@ -75,7 +75,7 @@ export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<stri
   const projects = Context.get(context, Projects)
   const { project_id } = yield* projects.create("Bench")
   yield* projects.approveReference(project_id, "github:octo", Option.none())
-  const pidFile = join(Context.get(context, Database).managed!, "postmaster.pid")
+  const pidFile = join(Context.get(context, Database).embedded!, "postmaster.pid")
   const [postmaster, , , databasePort, host = ""] = readFileSync(pidFile, "utf8").split("\n")
 
   let credentials = 0

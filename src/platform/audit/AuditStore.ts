@@ -21,7 +21,7 @@ export type AuditEvent = typeof AuditEvent.Type
 export interface Event {
   readonly action: string
   readonly project_id: string | null
-  /** `operator`, or `kind:id`. */
+  /** `operator` or `kind:id`. */
   readonly actor: string
   /** Ids only. */
   readonly subject: Readonly<Record<string, string>>

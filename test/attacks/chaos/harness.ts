@@ -1,5 +1,5 @@
 /**
- * What chaos scripts share: servers that can be killed, on one managed PostgreSQL that syncs every commit; a balancer
+ * What chaos scripts share: servers that can be killed, on one embedded PostgreSQL that syncs every commit; a balancer
  * before them; a journal of what was meant and what was acknowledged; and one line of figures at the end.
  *
  *     npm run chaos replicas          SEED=7 npm run chaos replicas          SLICE=1 npm run chaos replicas
