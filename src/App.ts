@@ -1,102 +1,64 @@
-/** The one layer graph. `services` is what commands and tests use; `server` adds HTTP on top. */
+/** The one layer graph. Commands and tests use `services`; `server` adds HTTP and the work in the background. */
 import { Effect, Layer, Schedule } from "effect"
-import { Access } from "./signin/access/Access.ts"
-import { ProjectTokens } from "./signin/access/ProjectTokens.ts"
+import * as agents from "./agents/Wing.ts"
+import * as bridges from "./bridges/Wing.ts"
+import { http } from "./Http.ts"
+import * as operator from "./operator/Wing.ts"
+import { otlp } from "./people/operator/Otlp.ts"
+import * as people from "./people/Wing.ts"
 import { Audit } from "./platform/audit/Audit.ts"
 import { sweeps as auditSweeps } from "./platform/audit/Sweeps.ts"
-import { announce } from "./platform/process/Banner.ts"
-import { Bridges } from "./bridges/identity/Bridges.ts"
-import { Settings, unusualLifetimes } from "./platform/settings/Settings.ts"
-import { Memory } from "./agents/memory/Memory.ts"
-import { Snapshot } from "./agents/handover/Snapshot.ts"
-import { sweeps as continuitySweeps } from "./agents/continuity/Sweeps.ts"
-import { Tasks } from "./agents/tasks/Tasks.ts"
-import { Transfer } from "./agents/transfer/Transfer.ts"
-import { Ed25519 } from "./platform/crypto/Ed25519.ts"
 import { Backup } from "./platform/database/Backup.ts"
 import { DatabaseClock } from "./platform/database/Clock.ts"
 import { Database, migrateUntilDone } from "./platform/database/Database.ts"
 import { sweepForever } from "./platform/database/Sweeper.ts"
-import { Documents } from "./agents/documents/Documents.ts"
-import { Credentials } from "./bridges/enrollment/Credentials.ts"
-import { Enrollment } from "./bridges/enrollment/Enrollment.ts"
-import { sweeps as enrollmentSweeps } from "./bridges/enrollment/Sweeps.ts"
-import { http } from "./Http.ts"
+import { announce } from "./platform/process/Banner.ts"
 import { logLevel } from "./platform/process/Logging.ts"
-import { Gauges } from "./people/operator/Gauges.ts"
-import { otlp, pushedGauges } from "./people/operator/Otlp.ts"
-import { Overview } from "./people/operator/Overview.ts"
-import { prometheus } from "./people/operator/Prometheus.ts"
-import { Devices } from "./people/mobile/Devices.ts"
-import { sweeps as mobileSweeps } from "./people/mobile/Sweeps.ts"
-import { Authorize } from "./signin/oauth/authorize/Authorize.ts"
-import { ClientDocuments } from "./signin/oauth/clients/ClientDocuments.ts"
-import { Clients } from "./signin/oauth/clients/Clients.ts"
-import { Codes } from "./signin/oauth/tokens/Codes.ts"
-import { Consent } from "./signin/oauth/consent/Consent.ts"
-import { Grants } from "./signin/oauth/grants/Grants.ts"
-import { RefreshTokens } from "./signin/oauth/tokens/RefreshTokens.ts"
-import { sweeps as oauthSweeps } from "./signin/oauth/Sweeps.ts"
-import { Projects } from "./operator/projects/Projects.ts"
-import { apnsProvider } from "./push/channels/apns/Apns.ts"
-import { PushAdmin } from "./push/admin/PushAdmin.ts"
-import { PushTokens } from "./push/tokens/PushTokens.ts"
-import { logProvider } from "./push/channels/LogProvider.ts"
-import { Outbox } from "./push/outbox/Outbox.ts"
-import { sweeps as pushSweeps } from "./push/Sweeps.ts"
+import { Settings, unusualLifetimes } from "./platform/settings/Settings.ts"
 import { Worker } from "./push/delivery/Worker.ts"
-import { Rotation } from "./bridges/rotation/Rotation.ts"
-import { sweeps as rotationSweeps } from "./bridges/rotation/Sweeps.ts"
+import * as push from "./push/Wing.ts"
+import { Access } from "./signin/access/Access.ts"
+import * as signin from "./signin/Wing.ts"
 
 /** Every domain, over any database and clock. */
-export const domains = Layer.mergeAll(
-  Enrollment.layer,
-  Credentials.layer,
-  Rotation.layer,
-  Bridges.layer,
-  ProjectTokens.layer,
-  Authorize.layer,
-  Consent.layer,
-  Codes.layer,
-  RefreshTokens.layer,
-  Projects.layer,
-  Memory.layer,
-  Tasks.layer,
-  Snapshot.layer,
-  Documents.layer,
-  Devices.layer,
-  PushAdmin.layer
-).pipe(
-  Layer.provideMerge(Layer.merge(Access.layer, Grants.layer)),
-  Layer.provideMerge(Clients.layer),
-  Layer.provide(ClientDocuments.layer),
-  Layer.provideMerge(Layer.mergeAll(Audit.layer, Outbox.layer, PushTokens.layer)),
-  Layer.provide(Ed25519.layerNode)
+export const domains = Layer.mergeAll(bridges.layer, agents.layer, people.layer, operator.layer).pipe(
+  Layer.provideMerge(signin.layer),
+  Layer.provideMerge(push.layer),
+  Layer.provideMerge(Audit.layer)
 )
 
-export const services = Layer.mergeAll(domains, Backup.layer, Transfer.layer, Overview.layer).pipe(
+export const services = Layer.merge(domains, Backup.layer).pipe(
   Layer.provideMerge(DatabaseClock.layer),
   Layer.provideMerge(Database.layer),
   Layer.provideMerge(Settings.layer)
 )
 
+/** What commands call, by the names they use. */
+export const forCommands = {
+  audit: Audit,
+  backup: Backup,
+  ...bridges.forCommands,
+  ...signin.forCommands,
+  ...agents.forCommands,
+  ...people.forCommands,
+  ...push.forCommands,
+  ...operator.forCommands
+}
+
+export const sweeps = [
+  ...bridges.sweeps,
+  ...signin.sweeps,
+  ...agents.sweeps,
+  ...people.sweeps,
+  ...push.sweeps,
+  ...auditSweeps
+]
+
 const warnOfLifetimes = Effect.gen(function* () {
   for (const sentence of unusualLifetimes(yield* Settings)) yield* Effect.logWarning(sentence)
 })
 
-const sweeping = Effect.flatMap(Settings, ({ audit }) =>
-  sweepForever([
-    ...rotationSweeps,
-    ...enrollmentSweeps,
-    ...oauthSweeps,
-    ...continuitySweeps,
-    ...mobileSweeps,
-    ...pushSweeps,
-    ...auditSweeps(audit.retention)
-  ])
-)
-
-/** A changed base URL or instance id ends every sign-in made before; whoever changed it should not have to guess. */
+/** A changed base URL or instance id ends every earlier sign-in. Whoever changed it should not have to guess. */
 const warnOfForeignGrants = Effect.gen(function* () {
   const { foreignGrants } = yield* Access
   const grants = yield* Effect.retry(foreignGrants, Schedule.spaced("1 second"))
@@ -106,25 +68,24 @@ const warnOfForeignGrants = Effect.gen(function* () {
   )
 })
 
-const metrics = Layer.merge(prometheus, pushedGauges).pipe(Layer.provide(Gauges.layer))
-const outermost = Layer.merge(logLevel, otlp).pipe(Layer.provide(Settings.layer))
+const startDelivery = Effect.flatMap(Worker, ({ start }) => start)
 
-/** Apple's service where it is configured, else the log. */
-const pushProvider = Layer.unwrap(
-  Effect.map(Settings, ({ push }) => (push.apns === undefined ? logProvider : apnsProvider))
-)
-
-const delivering = Effect.flatMap(Worker, ({ start }) => start)
-
-/** Listens first, migrates then: until that is done every route that needs the database answers 503. */
+/** Listens first and migrates then. Until the migrations ran, routes that need the database answer 503. */
 export const server = Layer.effectDiscard(
   Effect.all(
-    [warnOfLifetimes, migrateUntilDone, warnOfForeignGrants, announce, delivering, Effect.forkScoped(sweeping)],
+    [
+      warnOfLifetimes,
+      migrateUntilDone,
+      warnOfForeignGrants,
+      announce,
+      startDelivery,
+      Effect.forkScoped(sweepForever(sweeps))
+    ],
     { discard: true }
   )
 ).pipe(
-  Layer.provide(Layer.provide(Worker.layer, pushProvider)),
-  Layer.provideMerge(Layer.merge(http, metrics)),
+  Layer.provide(push.worker),
+  Layer.provideMerge(Layer.merge(http, people.metrics)),
   Layer.provide(services),
-  Layer.provide(outermost)
+  Layer.provide(Layer.merge(logLevel, otlp).pipe(Layer.provide(Settings.layer)))
 )

@@ -1,11 +1,11 @@
-/** `npm start`: the server until a signal ends it. */
+/** `npm start`: runs the server until a signal ends it. */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Layer } from "effect"
 import { server } from "./App.ts"
 import { exitCode, explain } from "./platform/process/Exit.ts"
 import { logging } from "./platform/process/Logging.ts"
 
-// A log that cannot be written, on a full disk or to a reader that has gone, is no reason to end.
+// The service goes on when the log cannot be written: the disk is full, or the reader has gone.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})
 
 Layer.launch(server).pipe(

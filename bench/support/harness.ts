@@ -1,13 +1,12 @@
 /**
  * What every benchmark stands on (Linux only: it reads /proc).
  *
- * 1. The service as `npm start` runs it: src/main.ts in a process of its own, with its managed PostgreSQL, fsync on, in
+ * 1. The service as `npm start` runs it: src/main.ts in a process of its own, with its embedded PostgreSQL, fsync on, in
  *    a folder that is removed afterwards. Rate limits are off; everything else is as it ships.
  * 2. The same services in this process, on the same database and secrets, to seed it and to record statements.
  * 3. The load in a third process, so that the CPU time of the service is its own.
  * The machine may be busy with other things: what counts is the ratio to a peer measured in turns with it.
  */
-import { PgClient } from "@effect/sql-pg"
 import { ConfigProvider, Context, Effect, Layer, Option, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { type ChildProcess, execFile, fork, spawn } from "node:child_process"
@@ -19,6 +18,7 @@ import { join, resolve } from "node:path"
 import { parseArgs, promisify } from "node:util"
 import { services } from "../../src/App.ts"
 import * as Tokens from "../../src/platform/crypto/Tokens.ts"
+import { Database } from "../../src/platform/database/Database.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { dataFolder, end } from "../../test/support/service/PostgresUser.ts"
 import { cpuSeconds, cpuTimes, rssMib } from "../../test/support/run/Proc.ts"
@@ -75,8 +75,8 @@ export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<stri
   const projects = Context.get(context, Projects)
   const { project_id } = yield* projects.create("Bench")
   yield* projects.approveReference(project_id, "github:octo", Option.none())
-  const { host, port: pgPort } = Context.get(context, PgClient.PgClient).config
-  const postmaster = Number(readFileSync(join(host!, "postmaster.pid"), "utf8").split("\n")[0])
+  const pidFile = join(Context.get(context, Database).embedded!, "postmaster.pid")
+  const [postmaster, , , databasePort, host = ""] = readFileSync(pidFile, "utf8").split("\n")
 
   let credentials = 0
   /** Numbers `count` unused credentials and answers the first. */
@@ -93,8 +93,8 @@ export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<stri
     return first
   })
 
-  const database = { host: host!, port: pgPort! }
-  return { ...itself, replica, context, sql, project_id, issue, postmaster, database }
+  const database = { host, port: Number(databasePort) }
+  return { ...itself, replica, context, sql, project_id, issue, postmaster: Number(postmaster), database }
 })
 export const start = startWith({})
 export type Bench = Effect.Success<typeof start>

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import * as fs from "node:fs"
 import { dirname, join } from "node:path"
-import { databasePlace, Settings, unusualLifetimes } from "../../src/platform/settings/Settings.ts"
+import { databaseSettings, Settings, unusualLifetimes } from "../../src/platform/settings/Settings.ts"
 import { check } from "./check.ts"
 import { database } from "./databaseChecks.ts"
 import { address, apns, proxy } from "./networkChecks.ts"
@@ -14,7 +14,7 @@ export const examination = Effect.suspend(() => all).pipe(
 )
 
 const all = Effect.gen(function* () {
-  const { dataDir, url } = yield* databasePlace
+  const { dataDir, url } = yield* databaseSettings
   if (url === undefined && !fs.existsSync(join(dataDir, "secrets.env"))) {
     return [
       mayWrite(dataDir)

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { Audit } from "../../src/platform/audit/Audit.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
 import { DatabaseClock } from "../../src/platform/database/Clock.ts"
-import { allowed, Database, durability, reachable } from "../../src/platform/database/Database.ts"
+import { explainForbidden, Database, durability, reachable } from "../../src/platform/database/Database.ts"
 import { review } from "../../src/platform/database/Migrations.ts"
 import { longPersistence } from "../../src/platform/database/Persistence.ts"
 import { networks, trusts } from "../../src/platform/edge/Addresses.ts"
@@ -20,7 +20,10 @@ const asked = Effect.gen(function* () {
   const { dedicated } = yield* Database
   const clock = yield* DatabaseClock
   yield* reachable
-  const inside = yield* dedicated(Effect.all([serverVersion, durable, migrations])).pipe(allowed, longPersistence)
+  const inside = yield* dedicated(Effect.all([serverVersion, durable, migrations])).pipe(
+    explainForbidden,
+    longPersistence
+  )
   const isComplete = inside.every(({ name, status }) => name !== "migrations" || status === "ok")
   return [...inside, timeOf(yield* clock.offset), ...(isComplete ? yield* forwarded : [])]
 })

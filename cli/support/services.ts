@@ -1,42 +1,12 @@
 /** What commands work with: the services of the server, on a database whose schema is up to date. */
 import { Effect, Schedule } from "effect"
 import * as App from "../../src/App.ts"
-import { ProjectTokens } from "../../src/signin/access/ProjectTokens.ts"
-import { Audit } from "../../src/platform/audit/Audit.ts"
-import { Bridges } from "../../src/bridges/identity/Bridges.ts"
-import { Memory } from "../../src/agents/memory/Memory.ts"
-import { Transfer } from "../../src/agents/transfer/Transfer.ts"
-import { Backup } from "../../src/platform/database/Backup.ts"
 import { migrateSoon } from "../../src/platform/database/Database.ts"
-import { Documents } from "../../src/agents/documents/Documents.ts"
-import { Credentials } from "../../src/bridges/enrollment/Credentials.ts"
-import { Overview } from "../../src/people/operator/Overview.ts"
-import { Devices } from "../../src/people/mobile/Devices.ts"
-import { Clients } from "../../src/signin/oauth/clients/Clients.ts"
-import { Grants } from "../../src/signin/oauth/grants/Grants.ts"
-import { Projects } from "../../src/operator/projects/Projects.ts"
-import { PushAdmin } from "../../src/push/admin/PushAdmin.ts"
 
 const services = Effect.gen(function* () {
-  return {
-    /** The migrations that this command has run. */
-    migrated: yield* migrateSoon,
-    audit: yield* Audit,
-    backup: yield* Backup,
-    bridges: yield* Bridges,
-    credentials: yield* Credentials,
-    pushAdmin: yield* PushAdmin,
-    devices: yield* Devices,
-    documents: yield* Documents,
-    memory: yield* Memory,
-    oauthClients: yield* Clients,
-    oauthGrants: yield* Grants,
-    overview: yield* Overview,
-    projects: yield* Projects,
-    projectTokens: yield* ProjectTokens,
-    transfer: yield* Transfer,
-    persistently
-  }
+  /** The migrations that this command has run. */
+  const migrated = yield* migrateSoon
+  return { migrated, ...(yield* Effect.all(App.forCommands)), persistently }
 })
 
 /** For what may be repeated: where the database does not answer it may have acted all the same, and says so when asked again. */

@@ -1,4 +1,4 @@
-/** The whole JSON contract: the OpenAPI document and the typed client are made from it. */
+/** The whole JSON API. The OpenAPI document and the typed client are generated from it. */
 import { HttpApi, OpenApi } from "effect/http-api"
 import { EnrollmentApi } from "./bridges/EnrollmentApi.ts"
 import { MobileApi } from "./mobile/MobileApi.ts"

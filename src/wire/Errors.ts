@@ -1,13 +1,13 @@
 /**
- * The codes that every endpoint shares: what the edge refuses before a domain sees the request, and what it answers
- * when a dependency fails. Spec 7.2 names `idempotency_*` and `bridge_persistence_error`; the others are additive.
+ * The codes that all endpoints share: refusals of the edge, and failures of a dependency. Spec 7.2 names `idempotency_*`
+ * and `bridge_persistence_error`; the others are additions (decisions.md, Codes that the specification does not name).
  */
 import { fromTable, type RefusalOf } from "./Refusal.ts"
 
 export const sharedTable = {
-  /** The body, a header or a parameter has not the documented shape. */
+  /** The body, a header or a parameter does not have the documented shape. */
   invalid_request: [400, "The request is malformed; compare it with the protocol description."],
-  /** Where a retry must be recognisable, the key is required. */
+  /** The operation has to recognise retries, and the request has no key. */
   idempotency_key_required: [400, "Send an Idempotency-Key header and repeat it on every retry."],
   /** The one answer to missing, malformed, expired and unknown credentials of projects and agents. */
   unauthorized: [401, "The request carries no valid credential."],

@@ -1,35 +1,36 @@
 /**
- * What an endpoint asks of a request before its handler runs. The classes belong to the contract; edge/ implements them.
+ * What an endpoint requires of a request before its handler runs. The contract declares the middlewares; the server
+ * implements them.
  *
- * Order, outermost first: rate limit, credential present, Idempotency-Key present, media type, size, body (spec 4, 7).
+ * Order, outermost first: rate limit, credential present, Idempotency-Key present, media type, size, body.
  */
 import { Context, Effect, type Redacted, Schema } from "effect"
 import { HttpApiMiddleware, HttpApiSchema, HttpApiSecurity } from "effect/http-api"
 import type { CurrentActor } from "./Actor.ts"
 import { IdempotencyKey } from "./Ids.ts"
 
-/** The raw bearer credential of the request, present but not yet looked at. */
+/** The raw bearer credential of the request: present, not checked yet. */
 export class Bearer extends Context.Service<Bearer, Redacted.Redacted<string>>()("service/wire/Bearer") {}
 
-/** Refuses a request without bootstrap credential: `bridge_enrollment_credential_required`. */
+/** Refuses a request without a bootstrap credential: `bridge_enrollment_credential_required`. */
 export class BootstrapCredential extends HttpApiMiddleware.Service<BootstrapCredential, { provides: Bearer }>()(
   "service/wire/BootstrapCredential",
   { security: { bootstrap_credential: HttpApiSecurity.bearer } }
 ) {}
 
-/** Refuses a request without Bridge token: `bridge_token_invalid`. */
+/** Refuses a request without a Bridge token: `bridge_token_invalid`. */
 export class BridgeToken extends HttpApiMiddleware.Service<BridgeToken, { provides: Bearer }>()(
   "service/wire/BridgeToken",
   { security: { bridge_token: HttpApiSecurity.bearer } }
 ) {}
 
-/** Refuses a request without valid OAuth access token or project token: the one `unauthorized` (spec 4.12, 5). */
+/** Refuses a request without a valid OAuth access token or project token: always `unauthorized` (spec 4.12, 5). */
 export class ProjectCredential extends HttpApiMiddleware.Service<ProjectCredential, { provides: CurrentActor }>()(
   "service/wire/ProjectCredential",
   { security: { access_token: HttpApiSecurity.bearer } }
 ) {}
 
-/** Turns what the schemas refuse into `idempotency_key_required` or `invalid_request`. */
+/** Turns schema errors into `idempotency_key_required` or `invalid_request`. */
 export class WellFormed extends HttpApiMiddleware.Service<WellFormed>()("service/wire/WellFormed") {}
 
 /** `rate_limited` per client address. */
@@ -45,13 +46,13 @@ export const IdempotencyHeaders = { "idempotency-key": IdempotencyKey }
 /** `Idempotency-Replayed: true` marks the answer of an exact retry; its body is byte-identical to the first (spec 3.4). */
 export const ReplayHeaders = { "idempotency-replayed": Schema.optional(Schema.Literal("true")) }
 
-/** What a domain answers where an exact retry repeats the original answer. */
+/** The result of an operation whose exact retries get the original answer. */
 export interface Replayable<A> {
   readonly answer: A
   readonly replayed: boolean
 }
 
-/** Who is calling, as far as the edge can tell; for audit rows and rate limits. */
+/** The client as the edge sees it, for audit rows and rate limits. */
 export class Caller extends Context.Reference<{ readonly address: string; readonly userAgent: string }>(
   "service/wire/Caller",
   { defaultValue: () => ({ address: "", userAgent: "" }) }

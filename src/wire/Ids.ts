@@ -1,4 +1,4 @@
-/** The identifiers and encoded bytes that cross the wire (spec 2.2 to 2.6). */
+/** The identifiers and encoded bytes that cross the wire (spec 2.3, 2.5). */
 import { Effect, Schema, SchemaGetter, SchemaIssue, SchemaTransformation } from "effect"
 
 /** A UUID of any version; compared, stored and answered in lower case. */
@@ -9,7 +9,7 @@ export const Uuid = Schema.String.check(Schema.isUUID()).pipe(
 
 const isUuid = Schema.is(Schema.String.check(Schema.isUUID()))
 
-/** A reference to something that may not exist: what is no UUID becomes one that nothing has, so that both answer alike. */
+/** A reference to a row. Malformed ids decode to the nil UUID, so they get the same answer as unknown ids. */
 export const Id = Schema.String.pipe(
   Schema.decode(
     SchemaTransformation.transform({
@@ -39,7 +39,7 @@ export const IdempotencyKey = Schema.String.check(
   description: "1 to 255 visible ASCII characters"
 })
 
-/** Bytes as text: base64url or standard base64 with or without padding in, base64url without padding out (RFC 4648). */
+/** Bytes as text (RFC 4648). Decodes base64url and base64, padded or not; encodes base64url without padding. */
 export const Base64Bytes = Schema.String.check(
   Schema.isPattern(/^[A-Za-z0-9+/_-]+={0,2}$/u),
   Schema.isMaxLength(1024)

@@ -1,4 +1,4 @@
-/** Points in time. Inside the service a `Date`; on the wire RFC 3339 with an explicit offset and milliseconds. */
+/** A point in time: a `Date` in the service; RFC 3339 with an explicit offset and milliseconds on the wire. */
 import { Duration, Schema } from "effect"
 
 export const Instant = Schema.String.check(
@@ -14,7 +14,7 @@ export const Instant = Schema.String.check(
   })
 )
 
-/** JavaScript takes a 30 February for one of March. */
+/** `Date.parse` alone would accept 30 February, as a day in March. */
 const isDay = (day: string) => {
   const date = new Date(`${day}T00:00:00Z`)
   return date.getTime() >= 0 && date.toISOString().startsWith(day)
@@ -23,7 +23,7 @@ const isDay = (day: string) => {
 export const after = (instant: Date, duration: Duration.Duration): Date =>
   new Date(instant.getTime() + Duration.toMillis(duration))
 
-/** Equality counts as passed: what expires at an instant is over at that instant. */
+/** True at the instant itself: a row is expired from `expiry` on. */
 export const hasPassed = (expiry: Date, now: Date): boolean => expiry.getTime() <= now.getTime()
 
 /** Whole seconds until `instant`, at least one: the value of a Retry-After header. */

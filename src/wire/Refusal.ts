@@ -7,16 +7,16 @@ import { Data, Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiSchema } from "effect/http-api"
 
-/** The typed failure of one code; `_tag` is the code itself, so `Effect.catchTag("project_mismatch", …)` works. */
+/** The typed failure of one code. `_tag` is the code, so `Effect.catchTag("project_mismatch", …)` works. */
 export class Refusal<out Code extends string = string> extends Data.Error<{
   readonly _tag: Code
   readonly status: number
   readonly message: string
   /** Whole seconds after which the same request may succeed. */
   readonly retryAfter?: number | undefined
-  /** The value of WWW-Authenticate, where it says more than `Bearer` (RFC 6750 3). */
+  /** The value of WWW-Authenticate if it is more than `Bearer` (RFC 6750 3). */
   readonly challenge?: string | undefined
-  /** Facts that a tool's answer adds to code and message; over HTTP they are not shown. */
+  /** Facts that tool results add to code and message. HTTP responses do not carry them. */
   readonly details?: Readonly<Record<string, unknown>> | undefined
 }> {}
 
@@ -28,7 +28,7 @@ export type RefusalOf<Table extends RefusalTable, Code extends keyof Table = key
   readonly [C in Code & string]: Refusal<C>
 }[Code & string]
 
-/** The two halves of an error table: `refuse` raises a code, `refusals` declares codes on an endpoint. */
+/** The two uses of an error table: `refuse` raises a code, `refusals` declares codes on an endpoint. */
 export const fromTable = <const Table extends RefusalTable>(table: Table) => {
   type Code = keyof Table & string
 
@@ -42,10 +42,10 @@ export const fromTable = <const Table extends RefusalTable>(table: Table) => {
   ): ReadonlyArray<Schema.Codec<RefusalOf<Table, C>, unknown>> =>
     Object.values(Object.groupBy(codes, (code) => table[code]![0])).map((sameStatus) => declared(sameStatus!))
 
-  // OpenAPI shows each code with its sentence.
+  // OpenAPI describes each code by its sentence.
   const described = (code: Code) => Schema.Literal(code).annotate({ description: table[code]![1] })
 
-  // HttpApi allows one header-carrying response per status, so codes are declared status by status.
+  // HttpApi allows one response with headers per status, so codes are declared grouped by status.
   const declared = (codes: ReadonlyArray<Code>): Schema.Codec<any, unknown> =>
     Schema.declare(
       (u: unknown): u is Refusal<Code> => u instanceof Refusal && (codes as ReadonlyArray<string>).includes(u._tag)
@@ -75,14 +75,14 @@ export const fromTable = <const Table extends RefusalTable>(table: Table) => {
   return { refuse, refusals, codes: Object.keys(table) as ReadonlyArray<Code> }
 }
 
-/** The same refusal with the facts that a caller needs to act on it, and a sentence that speaks of them. */
+/** A copy of the refusal with the facts that a caller needs to act on it, and optionally a message that names them. */
 export const withDetails = <R extends Refusal>(
-  refusal: R,
+  { _tag, challenge, message: sentence, retryAfter, status }: R,
   details: Readonly<Record<string, unknown>>,
-  message: string = refusal.message
-): R => Object.assign(refusal, { details, message })
+  message: string = sentence
+): R => new Refusal({ _tag, status, message, retryAfter, challenge, details }) as R
 
-/** The answer to a refusal raised where no endpoint declares it: at the edge, or on a plain route. */
+/** The response for a refusal that no endpoint declares: at the edge, or on a plain route. */
 export const answer = (refusal: Refusal, headers?: Readonly<Record<string, string>>) =>
   HttpServerResponse.jsonUnsafe(wireBody(refusal), {
     status: refusal.status,
@@ -91,7 +91,7 @@ export const answer = (refusal: Refusal, headers?: Readonly<Record<string, strin
 
 const wireBody = <Code extends string>({ _tag, message }: Refusal<Code>) => ({ error: { code: _tag, message } })
 
-/** A client must always learn how to authenticate and when to come back (RFC 9110 11.6.1, 10.2.3). */
+/** Every 401 says how to authenticate, every 503 when to retry (RFC 9110 11.6.1, 10.2.3). */
 const wireHeaders = ({ challenge, status, retryAfter = status === 503 ? 1 : undefined }: Refusal) => ({
   "cache-control": "no-store" as const,
   ...(status === 401 || challenge !== undefined ? { "www-authenticate": challenge ?? "Bearer" } : undefined),

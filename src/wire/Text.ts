@@ -1,4 +1,4 @@
-/** Text that PostgreSQL can store and a terminal can show: well-formed, normalised (NFC), bounded, not blank. */
+/** Text that PostgreSQL can store and terminals can show: well-formed Unicode, NFC-normalised, bounded, not blank. */
 import { Schema, SchemaTransformation } from "effect"
 
 const normalised = (description?: string) =>
@@ -37,15 +37,15 @@ export const text = (limit: number) =>
 export const line = (limit: number) =>
   normalised(`one line, <= ${limit} bytes`).pipe(Schema.check(printable, atMostBytes(limit)))
 
-/** Any number of lines, 1 to `limit` bytes of UTF-8; of the control characters only NUL is refused. */
+/** Any number of lines, 1 to `limit` bytes of UTF-8. NUL is the only control character that is refused. */
 export const prose = (limit: number) =>
   normalised(`<= ${limit} bytes`).pipe(Schema.check(storable, notBlank, atMostBytes(limit)))
 
-/** As `prose`, and may be empty or blank. */
+/** Like `prose`, but may be empty or blank. */
 export const optionalProse = (limit: number) =>
   normalised(`<= ${limit} bytes`).pipe(Schema.check(storable, atMostBytes(limit)))
 
-/** The longest beginning of at most `limit` bytes that ends between two characters; `…` stands for what was left out. */
+/** Text of at most `limit` bytes: the whole, or its longest prefix that splits no character, followed by `…`. */
 export const excerpt = (whole: string, limit: number): string => {
   if (Buffer.byteLength(whole) <= limit) return whole
   const bytes = Buffer.from(whole)

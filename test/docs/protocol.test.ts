@@ -15,7 +15,13 @@ import { Device, RegisterDevice } from "../../src/wire/mobile/MobileApi.ts"
 import { codes as mobileCodes, refuse as refuseMobile } from "../../src/wire/mobile/MobileErrors.ts"
 import { codes as oauthCodes, type OAuthCode, refuse as refuseOAuth } from "../../src/signin/oauth/Errors.ts"
 import { payload } from "../../src/push/delivery/Payload.ts"
-import { type NotificationKind, notificationKindNames, notificationKinds, Preferences, priorities } from "../../src/wire/mobile/Notifications.ts"
+import {
+  type NotificationKind,
+  notificationKindNames,
+  notificationKinds,
+  Preferences,
+  priorities
+} from "../../src/wire/mobile/Notifications.ts"
 import type { Refusal } from "../../src/wire/Refusal.ts"
 import { ofRole, scopes } from "../../src/wire/Scopes.ts"
 import { refuse as refuseRotation } from "../../src/wire/bridges/RotationErrors.ts"

@@ -16,7 +16,7 @@ describe("docs/scaling.md", () => {
     [...named].flatMap(([need, paths]) => (need.includes(needs) ? paths.match(/src\/[\w/]+\.ts/g)! : []))
 
   it("names every file that takes an advisory lock", () => {
-    const embedded = "src/platform/database/embedded/ManagedPostgres.ts"
+    const embedded = "src/platform/database/embedded/EmbeddedPostgres.ts"
     assert.sameMembers(where("pg_advisory_xact_lock"), filesWith(/\bpg_(try_)?advisory_xact_lock\(/))
     assert.deepStrictEqual(filesWith(/\bpg_(try_)?advisory_(un)?lock/), [embedded])
   })

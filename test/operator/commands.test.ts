@@ -148,7 +148,7 @@ describe("a configuration that is incomplete exits with 78", () => {
     )
     for (const ended of ends) {
       expect(refusal(ended)).toEqual([78, "configuration_error"])
-      expect(ended.stderr).toContain("SERVICE_BASE_URL is required when SERVICE_HOST is no loopback address.")
+      expect(ended.stderr).toContain("SERVICE_BASE_URL is required when SERVICE_HOST is not a loopback address.")
     }
   })
   it("for a data folder beside a folder that was deleted", async () => {

@@ -87,10 +87,10 @@ layer(TestDatabase.sql)("the database clock", (it) => {
       )
       const of = Context.get(services, DatabaseClock)
       assert.strictEqual((yield* Effect.flip(of.now))._tag, "bridge_persistence_error")
-      assert.isTrue(Option.isNone(yield* of.told))
+      assert.isTrue(Option.isNone(yield* of.nowIfKnown))
       yield* line.heal
       assert.approximately(yield* error(of), 0, tolerance)
-      assert.isTrue(Option.isSome(yield* of.told))
+      assert.isTrue(Option.isSome(yield* of.nowIfKnown))
     })
   )
 })

@@ -1,10 +1,11 @@
 /** The edge: what every answer has, and what is refused before any domain sees it (spec 4, 7.1; contract sections 2, 8). */
-import { assert, layer } from "@effect/vitest"
+import { assert, describe, it, layer } from "@effect/vitest"
 import { Clock, Effect } from "effect"
 import { OpenApi } from "effect/http-api"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { METHODS } from "node:http"
+import { networks } from "../../src/platform/edge/Addresses.ts"
 import { Api } from "../../src/wire/Api.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { assertRefusal } from "../support/bridges/Codes.ts"
@@ -320,6 +321,14 @@ layer(Service.layer)("the client's address", (it) => {
       })
     )
   }
+})
+
+describe("the networks of trusted proxies", () => {
+  it.effect.each(["10.0.0.0/", "10.0.0.0/8/8", "10.0.0.0/33", "10.0.0.0/x", "nginx"])("are never %s", (network) =>
+    Effect.gen(function* () {
+      assert.strictEqual((yield* Effect.flip(networks([network])))._tag, "ConfigurationError")
+    })
+  )
 })
 
 layer(Service.layer)("a client that asks too often", (it) => {

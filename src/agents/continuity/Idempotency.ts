@@ -43,7 +43,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       return Option.some({ answer, replayed: true })
     })
 
-    return untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => replay))
+    return untilSettled(attempt, replay)
   }
 
   return { once }

@@ -92,7 +92,7 @@ export class Memory extends Context.Service<
           return old.value.active ? Option.none() : yield* refuse("memory_already_superseded")
         })
 
-        const settled = untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => explain))
+        const settled = untilSettled(attempt, explain)
         const work = entry.supersedes === null ? settled : sql.withTransaction(settled)
         return yield* once(MemoryEntry, { project_id, tool: "memory_add" }, asked, now, work)
       }, persistence)

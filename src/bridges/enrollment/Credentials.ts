@@ -86,9 +86,7 @@ export class Credentials extends Context.Service<
       const issue = Effect.fn("Credentials.issue")(
         function* (order: Order, secrets: ReadonlyArray<Secret>) {
           const now = yield* clock.now
-          const settled = yield* untilSettled(
-            Effect.filterOrElse(earlier(secrets), Option.isSome, () => insertAll(order, secrets, now))
-          )
+          const settled = yield* untilSettled(earlier(secrets), insertAll(order, secrets, now))
           return secrets.map(({ credential_id }) => ({ credential_id, ...settled }))
         },
         sql.withTransaction,

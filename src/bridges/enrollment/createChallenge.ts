@@ -111,7 +111,7 @@ export const make = Effect.gen(function* () {
       return refusal === undefined ? Option.none() : yield* refusal
     })
 
-    return yield* untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => explain))
+    return yield* untilSettled(attempt, explain)
   }, persistence)
 })
 

@@ -89,7 +89,7 @@ export class Rotation extends Context.Service<
           yield* guard(yield* known(yield* store.findBearer(token_hash)), now)
           return Option.none()
         })
-        yield* untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => explain))
+        yield* untilSettled(attempt, explain)
         return { status: "revoked" as const, revoked_at: now }
       }, persistence)
 

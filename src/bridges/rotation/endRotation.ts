@@ -64,7 +64,7 @@ export const make = Effect.gen(function* () {
       return found.key_used ? yield* refuse("idempotency_conflict") : Option.none()
     })
 
-    return yield* untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => explain))
+    return yield* untilSettled(attempt, explain)
   })
 
   const confirm = Effect.fn("Rotation.confirm")(function* (bearer: Bearers.Bearer, rotation_id: string, key: string) {

@@ -91,6 +91,6 @@ export const make = Effect.gen(function* () {
       return { answer: answerOf(found.key_rotation_id!, successor, until), replayed: true }
     })
 
-    return yield* untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => explain))
+    return yield* untilSettled(attempt, explain)
   }, persistence)
 })

@@ -1,4 +1,4 @@
-/** What the operator's commands about projects and account references refuse. */
+/** The refusals of the operator's commands for projects and account references. */
 import { sharedTable } from "../../wire/Errors.ts"
 import { fromTable, type RefusalOf } from "../../wire/Refusal.ts"
 

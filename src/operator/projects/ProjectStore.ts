@@ -48,7 +48,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       returning p.project_id, p.name, p.created_at, p.disabled_at,
                 p.disabled_at is distinct from found.disabled_at as changed`)
 
-  /** Acts only where it is not approved yet, or gets another label. */
+  /** Changes nothing if the reference is approved already with the same label. */
   const approve = (project_id: string, reference: string, label: string | null, now: Date) =>
     rows(Schema.Struct({ reference: Schema.String }))(sql`
       insert into approved_account_reference as a (project_id, reference, label, approved_at)
@@ -91,7 +91,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          and a.reference = found.reference
       returning found.withdrawn_at is null as first`)
 
-  /** Credentials that nobody has used yet and that would carry the reference on. */
+  /** Revokes the unused credentials that carry the reference. */
   const revokeUnclaimedCredentials = (project_id: string, reference: string, now: Date) =>
     rows(Schema.Struct({ credential_id: Schema.String }))(sql`
       update bridge_enrollment_credential

@@ -1,4 +1,4 @@
-/** Projects and the account references their Bridges may carry (spec 1.5, 2.2). The operator's side; agents never write here. */
+/** Projects and their approved account references (spec 1.5, 2.2). Only the operator changes them, never an agent. */
 import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../../platform/audit/Audit.ts"
@@ -19,17 +19,17 @@ export class Projects extends Context.Service<
     readonly create: (name: string) => Effect.Effect<{ readonly project_id: string; readonly name: string }, Lost>
     readonly list: Effect.Effect<ReadonlyArray<Project>, Lost>
     readonly find: (project_id: string) => Effect.Effect<Project, NoProject>
-    /** A disabled project refuses everything at once and deletes nothing; `enable` undoes it. Both may be repeated. */
+    /** A disabled project refuses every request at once; nothing is deleted. `enable` undoes it. Both may be repeated. */
     readonly disable: (project_id: string) => Effect.Effect<Project, NoProject>
     readonly enable: (project_id: string) => Effect.Effect<Project, NoProject>
-    /** May be repeated; approving a withdrawn reference approves it anew. Without a label it keeps the one it has. */
+    /** May be repeated; also approves a withdrawn reference again. Without a label the reference keeps its old one. */
     readonly approveReference: (
       project_id: string,
       reference: string,
       label: Option.Option<string>
     ) => Effect.Effect<AccountReference, NoProject>
     readonly listReferences: (project_id: string) => Effect.Effect<ReadonlyArray<AccountReference>, NoProject>
-    /** Also revokes the unclaimed credentials that carry it, and answers their ids. Identities stay. */
+    /** Also revokes the unclaimed credentials that carry the reference, and returns their ids. Identities stay. */
     readonly withdrawReference: (
       project_id: string,
       reference: string

@@ -55,7 +55,7 @@ export const make = Effect.gen(function* () {
       return isStale ? yield* refuse("preferences_version_conflict") : Option.none()
     })
 
-    return yield* untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => explain))
+    return yield* untilSettled(attempt, explain)
   }, persistence)
 
   return { checkPause, releaseHeld, setPreferences }

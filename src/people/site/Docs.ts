@@ -6,10 +6,10 @@ import type { Deployment } from "./Deployment.ts"
 import { docsStyle } from "./DocsStyle.ts"
 import { agents, bridges, operators, outOfScope, phones } from "./Guides.ts"
 import { html } from "../../platform/html/Html.ts"
-import { look } from "../../platform/html/Page.ts"
+import { pagesWith } from "../../platform/html/Page.ts"
 import { codeReference, endpointReference, tokenReference, toolReference } from "./Reference.ts"
 
-const { headers, page } = look(docsStyle)
+const { headers, page } = pagesWith(docsStyle)
 export const docsHeaders = headers
 
 const contents: ReadonlyArray<readonly [id: string, title: string]> = [

@@ -1,8 +1,8 @@
 /**
- * The audit log (spec 1.5, 6.2): ids and codes, append-only.
+ * The audit log (spec 6.2): append-only rows of ids and codes.
  *
- * A mutation's row is written in its own transaction (`done` inside one, or `auditRow` in its statement). A refusal
- * leaves a row only where the caller is known, at most one per minute, code and subject; everything else is a log line.
+ * The row of a mutation is part of its transaction: `done`, or `auditRow` as a clause of the statement. A refusal gets a
+ * row only if the caller is known, and at most one per minute, code and subject; other refusals are only logged.
  */
 import { Context, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -21,11 +21,11 @@ export const traceAt = Effect.fnUntraced(function* (at: Date) {
 export class Audit extends Context.Service<
   Audit,
   {
-    /** Inside the mutation's transaction. */
+    /** To be called in the mutation's transaction. */
     readonly done: (at: Date, event: Store.Event) => Effect.Effect<void, SqlError.SqlError>
-    /** After the refusal; a failure to write it is logged and does not change the answer. */
+    /** To be called after the refusal. A failed write is logged and does not change the answer. */
     readonly refused: (at: Date, event: Store.Event & { readonly code: string }) => Effect.Effect<void>
-    /** Newest first, of one project or of all. */
+    /** Newest first; of one project, or of all. */
     readonly list: (
       project_id: string | undefined,
       limit: number

@@ -1,4 +1,4 @@
-/** The statements of the audit log. Rows are only ever added; refusals of one minute count up in one row. */
+/** The statements of the audit log. Rows are only added; repeated refusals within a minute increment one row. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Trace } from "../sql/AuditRow.ts"
@@ -21,7 +21,7 @@ export type AuditEvent = typeof AuditEvent.Type
 export interface Event {
   readonly action: string
   readonly project_id: string | null
-  /** `operator`, or `kind:id`. */
+  /** `operator` or `kind:id`. */
   readonly actor: string
   /** Ids only. */
   readonly subject: Readonly<Record<string, string>>
@@ -50,15 +50,5 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by at desc, event_id desc
        limit ${limit}`)
 
-  const purge = (before: Date, limit: number) =>
-    rows(Schema.Struct({ event_id: Schema.String }))(sql`
-      delete from audit_event
-       where event_id in (
-         select event_id
-           from audit_event
-          where at < ${before}
-          limit ${limit})
-      returning event_id`)
-
-  return { insertDone, countRefused, list, purge }
+  return { insertDone, countRefused, list }
 }

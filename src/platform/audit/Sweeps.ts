@@ -1,11 +1,19 @@
-/** The audit log is kept for SERVICE_AUDIT_RETENTION_DAYS. */
-import { Duration } from "effect"
+/** The audit log keeps its rows for SERVICE_AUDIT_RETENTION_DAYS. */
+import { Duration, Effect, Schema } from "effect"
 import type { Sweep } from "../database/Sweeper.ts"
-import * as Store from "./AuditStore.ts"
+import { Settings } from "../settings/Settings.ts"
+import { rows } from "../sql/Rows.ts"
 
-export const sweeps = (retention: Duration.Duration): ReadonlyArray<Sweep> => [
-  {
-    name: "purge audit",
-    run: (sql, now, limit) => Store.make(sql).purge(new Date(now.getTime() - Duration.toMillis(retention)), limit)
-  }
-]
+const purgeAudit: Sweep<Settings>["run"] = (sql, now, limit) =>
+  Effect.flatMap(Settings, ({ audit }) =>
+    rows(Schema.Struct({ event_id: Schema.String }))(sql`
+      delete from audit_event
+       where event_id in (
+         select event_id
+           from audit_event
+          where at < ${new Date(now.getTime() - Duration.toMillis(audit.retention))}
+          limit ${limit})
+      returning event_id`)
+  )
+
+export const sweeps: ReadonlyArray<Sweep<Settings>> = [{ name: "purge audit", run: purgeAudit }]

@@ -1,37 +1,38 @@
 /**
- * Secrets that are derived, not stored, so that an exact retry is answered exactly (spec 3.4).
+ * Secrets that are derived instead of stored, so that an exact retry gets the original answer (spec 3.4; decisions.md,
+ * How an exact retry gets a secret that is not stored).
  *
  *     subkey = HKDF-SHA-256(server secret, info = purpose)                       RFC 5869, no salt, 32 bytes
  *     secret = HMAC-SHA-256(subkey, lp(label) || lp(field) || ...)               lp(x) = u16be(length of x) || x
- *     key id = HKDF-SHA-256(server secret, info = purpose "/key-id"), 4 bytes    stored beside what was derived
+ *     key id = HKDF-SHA-256(server secret, info = purpose "/key-id"), 4 bytes    stored with the derived row
  *
- * The fields hold a stored random salt and the secret that the client presents again on its retry. The database and the
- * server secret together derive nothing without the latter.
+ * The fields are a stored random salt and the secret that the client sends again on its retry. Without the client's
+ * secret, the database and the server secret together derive nothing.
  */
 import { Array, Option, Redacted } from "effect"
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from "node:crypto"
 
-/** One per use of a server secret: no subkey serves two. */
+/** One for each use of a server secret, so that no two uses share a subkey. */
 export type Purpose =
   | "bridge/v1/challenge-nonce"
   | "bridge/v1/access-token"
   | "mobile/v1/push-token"
   | "mobile/v1/push-lookup"
 
-/** Text counts as UTF-8. At most 65,535 bytes; more is a defect. */
+/** Text is encoded as UTF-8. At most 65,535 bytes; a longer field is a defect. */
 export type Field = string | Uint8Array | Redacted.Redacted<string>
 
 export interface DerivationKey {
-  /** 8 lowercase hex digits. Says nothing of the key to anyone who cannot guess the secret. */
+  /** 8 lowercase hex digits. Reveals nothing about a secret that cannot be guessed. */
   readonly id: string
   /** 32 bytes. */
   readonly derive: (label: string, fields: ReadonlyArray<Field>) => Uint8Array
 }
 
 export interface KeyRing {
-  /** Derives what is new. */
+  /** Derives new secrets. */
   readonly current: DerivationKey
-  /** Derives again what the key of that id derived; none once its secret is no longer configured. */
+  /** Derives with the key of that id; none if its secret is no longer configured. */
   readonly derive: (keyId: string, label: string, fields: ReadonlyArray<Field>) => Option.Option<Uint8Array>
 }
 
@@ -55,13 +56,13 @@ export const KeyRing = {
   }
 }
 
-/** 32 bytes. A server secret is used as the UTF-8 bytes of its value. */
+/** 32 bytes. The input is the server secret's value as UTF-8. */
 export const subkey = (secret: Redacted.Redacted<string>, purpose: Purpose): Redacted.Redacted<Uint8Array> =>
   Redacted.make(hkdf(secret, purpose, 32))
 
 /**
- * 32 bytes out of a token that the caller presents: no server secret takes part, so a copy of the database derives
- * nothing, and neither does the token without the fields.
+ * 32 bytes derived from a token that the client presents. No server secret is involved: a copy of the database derives
+ * nothing without the token, and the token derives nothing without the fields.
  */
 export const deriveFrom = (token: Redacted.Redacted<string>, label: string, fields: ReadonlyArray<Field>): Uint8Array =>
   hmac(createSecretKey(Redacted.value(token), "utf8"), label, fields)

@@ -1,14 +1,15 @@
 /**
- * Ed25519 verification, strict: what proves that a Bridge holds the key it declared (spec 4.2, 5).
+ * Strict Ed25519 verification: proves that a Bridge holds the key it declared (spec 4.2, 5; decisions.md, Which signatures
+ * hold).
  *
- * A signature R || S of a message M holds under a public key A when
+ * A signature R || S of a message M is valid under a public key A if
  *   1. A and R are canonical encodings (y < p) of points that are not of small order,
  *   2. S < L,
  *   3. [S]B = R + [k]A, where k = SHA-512(R || A || M) mod L.
  *
- * RFC 8032 5.1.7 asks for less: it lets small orders pass, and leaves open whether 3 is multiplied by the cofactor. Under
- * a key of small order signatures hold that nobody made, so that no key at all would pass for a proof.
- * Both layers answer alike for every input.
+ * RFC 8032 5.1.7 requires less: it accepts points of small order, and allows 3 to be multiplied by the cofactor. Under a
+ * key of small order anyone can forge signatures, so a Bridge could pass without holding any key.
+ * Both layers give the same answer for every input.
  */
 import { hashes, Point, verifyAsync } from "@noble/ed25519"
 import { Context, Effect, Layer } from "effect"
@@ -17,7 +18,7 @@ import { verify } from "node:crypto"
 export class Ed25519 extends Context.Service<
   Ed25519,
   {
-    /** False, never a failure, whatever the bytes and lengths. */
+    /** False for malformed input of any length; never fails. */
     readonly verify: (claim: {
       readonly publicKey: Uint8Array
       readonly message: Uint8Array
@@ -25,7 +26,7 @@ export class Ed25519 extends Context.Service<
     }) => Effect.Effect<boolean>
   }
 >()("bridge-service/crypto/Ed25519") {
-  /** For the server: some twenty times as fast. */
+  /** OpenSSL, for the server: about twenty times as fast as noble. */
   static readonly layerNode = Layer.succeed(Ed25519, {
     verify: ({ publicKey, message, signature }) =>
       Effect.sync(
@@ -39,12 +40,12 @@ export class Ed25519 extends Context.Service<
       )
   })
 
-  /** Its arithmetic is not OpenSSL's: the check on the other. */
+  /** An independent implementation, which the tests compare with OpenSSL's. */
   static readonly layerNoble = Layer.succeed(Ed25519, {
     verify: Effect.fnUntraced(function* ({ publicKey, message, signature }) {
       if (publicKey.length !== 32 || signature.length !== 64) return false
       if (!(yield* Effect.promise(() => verifyAsync(signature, message, publicKey, { zip215: false })))) return false
-      // noble multiplies by the cofactor and lets R be of small order.
+      // noble multiplies by the cofactor and accepts an R of small order, so both are checked here.
       const A = Point.fromBytes(publicKey)
       const R = Point.fromBytes(signature.subarray(0, 32))
       const S = littleEndian(signature.subarray(32))
@@ -58,11 +59,11 @@ export class Ed25519 extends Context.Service<
 const p = 2n ** 255n - 19n
 const L = 2n ** 252n + 27742317777372353535851937790883648493n
 
-/** The points of order 8 are (±x, ±y8); those of lower order have y = 0, 1 or -1. */
+/** The points of order 8 are (±x, ±y8); points of lower order have y = 0, 1 or -1. */
 const y8 = 0x05fc536d880238b13933c6d305acdfd5f098eff289f4c345b027b2c28f95e826n
 const smallOrder = new Set([0n, 1n, p - 1n, y8, p - y8])
 
-/** Not looking at the sign of x also refuses the sign of x = 0, the one non-canonical form that y < p lets through. */
+/** Ignores the sign of x. That also rejects a negative x = 0, the only non-canonical encoding with y < p. */
 const isStrict = (point: Uint8Array) => {
   const y = BigInt.asUintN(255, littleEndian(point))
   return y < p && !smallOrder.has(y)

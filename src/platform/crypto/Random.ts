@@ -6,9 +6,9 @@ import { randomBytes, randomInt, randomUUID } from "node:crypto"
 export const uuid: Effect.Effect<string> = Effect.sync(() => randomUUID())
 
 /**
- * A UUID that sorts by `now` (RFC 9562, version 7); the identifier of every row that is inserted often.
+ * A UUID that sorts by time (RFC 9562, version 7); the id of tables with many inserts.
  *
- * Within a millisecond this process counts up (6.2, method 1), so that its rows keep the order in which they were made.
+ * Within a millisecond this process counts up (RFC 9562 6.2, method 1), so that its rows keep their order of creation.
  */
 export const uuidAt = (now: Date): Effect.Effect<string> =>
   Effect.sync(() => {

@@ -1,11 +1,11 @@
 /**
- * Sealing with AES-256-GCM (NIST SP 800-38D): what the service must read back, and the database must not.
+ * Encryption with AES-256-GCM (NIST SP 800-38D) for values that the service needs back and the database must not show.
  *
- *     nonce      = 12 random bytes, new for every seal (a key is good for 2^32 of them)
+ *     nonce      = 12 random bytes, new for each value (at most 2^32 values per key)
  *     ciphertext = the plain text as UTF-8, encrypted, then a 16-byte tag
  *     aad        = purpose NUL "v1" NUL key id NUL subject
  *
- * The subject names the row that holds it: sealed text moved to another row, or under another key id, does not open.
+ * The subject names the row. A ciphertext moved to another row, or stored under another key id, does not decrypt.
  */
 import { Array, Effect, Option, Redacted } from "effect"
 import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomBytes } from "node:crypto"
@@ -17,19 +17,19 @@ export interface Sealed {
 }
 
 export interface SealingKey {
-  /** Without NUL. Two keys may share one, as a derived key and its predecessor do. */
+  /** Without NUL. Two keys may share an id, as a derived key and its predecessor do. */
   readonly id: string
   /** 32 bytes; another length is a defect. */
   readonly key: Redacted.Redacted<Uint8Array>
 }
 
 export interface SealingRing {
-  /** The id of the key that seals: what is stored under any other wants sealing anew. */
+  /** The id of the key that seals. Rows sealed under another id should be sealed again. */
   readonly current: string
   /** Whether any key has this id. */
   readonly knows: (keyId: string) => boolean
   readonly seal: (plain: Redacted.Redacted<string>, subject: string) => Effect.Effect<Sealed>
-  /** None when no key of that id opens it: lost key, altered text and wrong subject look the same. */
+  /** None if no key of that id opens it: a missing key, an altered ciphertext and a wrong subject look the same. */
   readonly open: (sealed: Sealed, subject: string) => Option.Option<Redacted.Redacted<string>>
 }
 
@@ -68,6 +68,6 @@ const decrypt = (key: KeyObject, { nonce, ciphertext }: Sealed, aad: Uint8Array)
     .setAAD(aad)
     .setAuthTag(ciphertext.subarray(-16))
   const plain = decipher.update(ciphertext.subarray(0, -16))
-  // final throws on a wrong tag, and on nothing else.
+  // `final` throws only on a wrong tag.
   return Option.map(Option.liftThrowable(() => decipher.final())(), () => Redacted.make(plain.toString("utf8")))
 }

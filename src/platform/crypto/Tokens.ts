@@ -1,12 +1,12 @@
 /**
- * Wire tokens: the text of every 256-bit secret, and of a registered client id (spec 2.2, 2.5, 4.10).
+ * Wire tokens: the text form of every 256-bit secret, and of registered client ids (spec 2.2, 2.5, 4.10).
  *
- *     token    = kind "_" value checksum        53 characters, all of them safe in a URL and in a header
+ *     token    = kind "_" value checksum        53 characters, all safe in URLs and headers
  *     value    = 43 base62 digits               256 bits, most significant digit first, padded with "0"
- *     checksum = 6 base62 digits                CRC-32 (the one of zlib) of everything before it
+ *     checksum = 6 base62 digits                CRC-32 (as in zlib) of everything before it
  *
- * The checksum protects nothing. It lets a mistyped or foreign token be refused before any database read, and a leaked
- * one be told from ordinary text.
+ * The checksum is no protection. With it a mistyped or foreign token is rejected without a database read, and a leaked
+ * token is told from ordinary text (decisions.md, What tokens look like).
  */
 import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
@@ -25,7 +25,7 @@ export const kinds = {
 
 export type TokenKind = keyof typeof kinds
 
-/** `bytes`: exactly 32, random or derived. */
+/** `bytes` are exactly 32, random or derived. */
 export const format = (kind: TokenKind, bytes: Uint8Array): Redacted.Redacted<string> => {
   const head = `${kind}_${base62(bytes)}`
   return Redacted.make(head + checksum(head), { label: kind })
@@ -35,10 +35,10 @@ export const format = (kind: TokenKind, bytes: Uint8Array): Redacted.Redacted<st
 export const mint = (kind: TokenKind): Effect.Effect<Redacted.Redacted<string>> =>
   Effect.sync(() => format(kind, randomBytes(32)))
 
-/** What is stored and looked up; a token has 256 bits, so it needs neither salt nor key nor stretching. */
+/** The value that is stored and looked up. A token has 256 bits of entropy, so it needs no salt, key or stretching. */
 export const hash = (token: Redacted.Redacted<string>): Uint8Array => sha256(Redacted.value(token))
 
-/** Whether `format(kind, …)` can have made this text. */
+/** Whether the text is a well-formed token of this kind. */
 export const isToken = (kind: TokenKind, text: string): boolean => kindOf(text) === kind
 
 /** The kind of a well-formed token; undefined for any other text. */
@@ -47,14 +47,14 @@ export const kindOf = (text: string): TokenKind | undefined => {
   return match !== null && isSound(text) ? (match[1] as TokenKind) : undefined
 }
 
-/** The kind of the first whole token anywhere in a text, in linear time. A prefix alone is ordinary text. */
+/** The kind of the first whole token in a text, in linear time. A prefix alone does not count. */
 export const findToken = (text: string): TokenKind | undefined => {
   for (const [, token = "", kind] of text.matchAll(anywhere)) {
     if (isSound(token)) return kind as TokenKind
   }
 }
 
-/** The first whole token in any text of a value, and the path of the member that holds it. */
+/** The first whole token in any string of a value, and the path of the field that holds it. */
 export const findTokenIn = (value: unknown, field = ""): { field: string; kind: TokenKind } | undefined => {
   if (typeof value === "string") {
     const kind = findToken(value)
@@ -69,14 +69,14 @@ export const findTokenIn = (value: unknown, field = ""): { field: string; kind: 
 
 const pattern = `(${Object.keys(kinds).join("|")})_[0-9A-Za-z]{49}`
 const whole = new RegExp(`^${pattern}$`)
-// A look-ahead, because the last three characters of a false token may be the prefix of a true one.
+// A lookahead, because the last three characters of a false match may be the prefix of a token.
 const anywhere = new RegExp(`(?=(${pattern}))`, "g")
 
 const isSound = (token: string) => token.slice(4, 47) <= largest && token.slice(47) === checksum(token.slice(0, 47))
 
 const checksum = (head: string) => digits(crc32(head), 6)
 
-/** Eight digits a division: 62^8 is the largest power of 62 whose remainders are exact as numbers. */
+/** Divides by 62^8, the largest power of 62 whose remainders are exact as numbers: eight digits at a time. */
 const base62 = (bytes: Uint8Array) => {
   let rest = BigInt(`0x${Buffer.from(bytes).toString("hex")}`)
   let text = ""
@@ -93,8 +93,8 @@ const digits = (value: number, length: number) => {
   return text
 }
 
-// In ASCII order, so that values of one length compare as text.
+// In ASCII order, so that values of equal length compare as text.
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 const eightDigits = 62n ** 8n
-/** 2^256 - 1: 43 digits reach 2 % further. */
+/** 2^256 - 1. The largest number of 43 digits is 2 % greater. */
 const largest = base62(new Uint8Array(32).fill(0xff))

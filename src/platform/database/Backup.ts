@@ -1,12 +1,12 @@
 /**
- * The whole database as one file, and back (contract section 8).
+ * The whole database as one file, and back (decisions.md, Backup).
  *
  *     header    {"backup":"bridge-service","created_at":…,"migrations":[…],"tables":[{"name":…,"columns":[…]}]}
- *     rows      ["project","0198…",null,…]      one a line: the table, then each value as PostgreSQL writes it as text
+ *     rows      ["project","0198…",null,…]      one per line: the table, then each value as PostgreSQL casts it to text
  *     trailer   {"rows":17,"sha256":…}          over every byte before it
  *
- * Tables and columns come from the catalog, so a new migration needs no change here. PostgreSQL reads its own text back
- * exactly, whatever the type. Rows stand in the order of the tables' names: foreign keys are checked when all are there.
+ * Tables and columns come from the catalog, so a new migration needs no change here. PostgreSQL parses its own text
+ * format back exactly, whatever the type. Tables are in the order of their names; foreign keys are checked at the end.
  */
 import { Context, Data, Effect, Layer, Schema, Stream } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -18,14 +18,14 @@ import { Database } from "./Database.ts"
 import { longPersistence } from "./Persistence.ts"
 
 export class BackupDamaged extends Data.TaggedError("BackupDamaged") {
-  override readonly message = "The file is no complete backup: it was truncated or altered. Nothing was restored."
+  override readonly message = "The file is not a complete backup: it was truncated or altered. Nothing was restored."
 }
 export class BackupOfAnotherVersion extends Data.TaggedError("BackupOfAnotherVersion") {
   override readonly message =
     "The backup has another schema version: restore it with the release that made it, then upgrade. Nothing was restored."
 }
 export class DatabaseNotEmpty extends Data.TaggedError("DatabaseNotEmpty") {
-  override readonly message = "The database holds data already: restore into an empty one. Nothing was restored."
+  override readonly message = "The database is not empty: restore into an empty one. Nothing was restored."
 }
 
 interface Summary {
@@ -39,9 +39,9 @@ type Refused = BackupDamaged | BackupOfAnotherVersion | DatabaseNotEmpty
 export class Backup extends Context.Service<
   Backup,
   {
-    /** Hands the file to `write` piece by piece, from one snapshot. */
+    /** Passes the file to `write` piece by piece, read from one snapshot. */
     readonly save: <E>(write: (text: string) => Effect.Effect<void, E>) => Effect.Effect<Summary, E | Lost>
-    /** Reads the file twice: whole before the first row is written, then again. All or nothing. */
+    /** Reads the file twice: verifies it, then writes its rows. All or nothing. */
     readonly restore: <E>(file: Stream.Stream<Uint8Array, E>) => Effect.Effect<Summary, E | Lost | Refused>
   }
 >()("service/database/Backup") {
@@ -57,7 +57,7 @@ export class Backup extends Context.Service<
       })
 
       const restore = Effect.fn("Backup.restore")(function* <E>(file: Stream.Stream<Uint8Array, E>) {
-        const { header, rows } = yield* verified(file)
+        const { header, rows } = yield* verify(file)
         yield* dedicated(load(header, file)).pipe(longPersistence)
         return { created_at: header.created_at, tables: header.tables.length, rows }
       })
@@ -84,12 +84,12 @@ const snapshot = Effect.fnUntraced(function* <E>(created_at: Date, write: (text:
     const tables = yield* Catalog.tables(sql)
     const digest = createHash("sha256")
     let rows = 0
-    const put = (lines: ReadonlyArray<string>) => {
+    const writeLines = (lines: ReadonlyArray<string>) => {
       const text = lines.map((line) => `${line}\n`).join("")
       digest.update(text)
       return write(text)
     }
-    yield* put([
+    yield* writeLines([
       Schema.encodeSync(Header)({
         backup: "bridge-service",
         created_at,
@@ -100,7 +100,7 @@ const snapshot = Effect.fnUntraced(function* <E>(created_at: Date, write: (text:
     for (const table of tables) {
       yield* Stream.runForEachArray(Catalog.lines(sql, table), (found) => {
         rows += found.length
-        return put(found.map(({ line }) => line))
+        return writeLines(found.map(({ line }) => line))
       })
     }
     yield* write(trailer(rows, digest.digest("hex")))
@@ -111,7 +111,7 @@ const snapshot = Effect.fnUntraced(function* <E>(created_at: Date, write: (text:
 
 const trailer = (rows: number, sha256: string) => `${JSON.stringify({ rows, sha256 })}\n`
 
-const verified = Effect.fnUntraced(function* <E>(file: Stream.Stream<Uint8Array, E>) {
+const verify = Effect.fnUntraced(function* <E>(file: Stream.Stream<Uint8Array, E>) {
   const digest = createHash("sha256")
   let first: string | undefined
   let last = ""
@@ -139,14 +139,14 @@ const load = Effect.fnUntraced(function* <E>(header: typeof Header.Type, file: S
       JSON.stringify(yield* Catalog.migrations(sql)) === JSON.stringify(header.migrations) &&
       JSON.stringify(tables.map(({ columns, name }) => ({ name, columns }))) === JSON.stringify(header.tables)
     if (!same) return yield* new BackupOfAnotherVersion()
-    if (!(yield* Catalog.emptied(sql, tables))) return yield* new DatabaseNotEmpty()
+    if (!(yield* Catalog.lockIfEmpty(sql, tables))) return yield* new DatabaseNotEmpty()
 
     const byName = new Map(tables.map((table) => [table.name, table]))
     let batch: Array<string> = []
     let size = 0
-    let of = ""
+    let current = ""
     const insert = Effect.suspend((): Effect.Effect<void, SqlError.SqlError> => {
-      const table = byName.get(of)
+      const table = byName.get(current)
       const rows = `[${batch.join(",")}]`
       batch = []
       size = 0
@@ -154,8 +154,8 @@ const load = Effect.fnUntraced(function* <E>(header: typeof Header.Type, file: S
     })
     const add = Effect.fnUntraced(function* (line: string) {
       const name = tableOf(line)
-      if (name !== of || size > batchSize) yield* insert
-      of = name
+      if (name !== current || size > batchSize) yield* insert
+      current = name
       batch.push(line)
       size += line.length
     })
@@ -166,12 +166,12 @@ const load = Effect.fnUntraced(function* <E>(header: typeof Header.Type, file: S
   yield* sql.withTransaction(work)
 })
 
-/** Characters; a row may be larger. */
+/** In characters. A single larger row is one batch. */
 const batchSize = 1_000_000
 
 const tableOf = (line: string): string => JSON.parse(`${line.slice(0, line.indexOf('"', 2) + 1)}]`)[0]
 
-/** With their line feed; the last one lacks it where the file was cut. */
+/** Lines with their line feed. The last line of a truncated file has none. */
 const lines = <E>(file: Stream.Stream<Uint8Array, E>) =>
   file.pipe(
     Stream.decodeText,

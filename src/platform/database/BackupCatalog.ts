@@ -1,4 +1,4 @@
-/** The statements of Backup.ts: what the catalog knows about the tables, and rows out of and into any of them. */
+/** The statements of Backup.ts: the tables as the catalog describes them, and reading and writing the rows of any table. */
 import { Effect, Schema } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { rows } from "../sql/Rows.ts"
@@ -12,7 +12,7 @@ const Table = Schema.Struct({
 })
 type Table = typeof Table.Type
 
-/** Whatever a database or a role has set, values are written in the form that every other one reads. */
+/** A database or a role can change these settings. Backups are written and read in one format. */
 export const plainText = (sql: SqlClient.SqlClient) => sql`
   select set_config('datestyle', 'ISO, YMD', true),
          set_config('intervalstyle', 'postgres', true),
@@ -27,7 +27,7 @@ export const migrations = (sql: SqlClient.SqlClient) =>
       from schema_migration
      order by migration_id`)
 
-/** Generated columns are left out: the database makes them again. */
+/** Without generated columns; the database computes them again. */
 export const tables = (sql: SqlClient.SqlClient) =>
   rows(Table)(sql`
     select c.relname::text as name,
@@ -48,7 +48,7 @@ export const tables = (sql: SqlClient.SqlClient) =>
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 
-/** array_to_json puts no line feed outside a string, and escapes those inside. */
+/** One line per row: array_to_json adds no line feed between elements, and escapes those inside strings. */
 export const lines = (sql: SqlClient.SqlClient, { columns, name }: Table) => {
   const values = [literal(name), ...columns.map(quoted)].map((value) => `${value}::text`)
   return sql.unsafe<{ readonly line: string }>(
@@ -68,8 +68,11 @@ export const insert = (sql: SqlClient.SqlClient, { columns, name, types }: Table
   )
 }
 
-/** Keeps every other session out and answers whether there was nothing; the deployment's own identity does not count. */
-export const emptied = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, tables: ReadonlyArray<Table>) {
+/**
+ * Locks all tables against other sessions and answers whether they are empty. The instance id, which the first migration
+ * inserts, does not count: it is deleted, and the backup brings its own.
+ */
+export const lockIfEmpty = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, tables: ReadonlyArray<Table>) {
   yield* sql.unsafe(`lock table ${tables.map(({ name }) => quoted(name)).join(", ")} in access exclusive mode`)
   yield* sql`delete from service_instance`
   const anything = tables.map(({ name }) => `exists (select from ${quoted(name)})`).join(" or ")
@@ -77,7 +80,7 @@ export const emptied = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, ta
   return found?.anything === false
 })
 
-/** Rows may name rows that come later, even in a circle; before the end every one is checked. */
+/** Restored rows may reference later rows, also in cycles. All foreign keys are checked before this returns. */
 export const deferringForeignKeys = Effect.fnUntraced(function* <A, E>(
   sql: SqlClient.SqlClient,
   work: Effect.Effect<A, E>
@@ -98,7 +101,7 @@ export const deferringForeignKeys = Effect.fnUntraced(function* <A, E>(
   yield* all("not deferrable")
 })
 
-/** Serial and identity columns go on after the largest value that was restored. */
+/** Serial and identity columns continue after the largest restored value. */
 export const advanceSequences = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, tables: ReadonlyArray<Table>) {
   for (const { columns, name } of tables) {
     const owned = yield* rows(Schema.Struct({ column: Schema.String, sequence: Schema.String }))(sql`

@@ -1,9 +1,9 @@
 /**
- * The time of the database, so that replicas with wrong clocks agree on what has expired.
+ * The time of the database, so that replicas with wrong clocks agree on what has expired (decisions.md, Time).
  *
- * Effect's clock corrected by an offset to `clock_timestamp()`: measured at start, every minute, and at once when wall
- * and monotonic time part by more than a second (a clock that was set, a machine that slept). Each operation takes one
- * instant when it starts and passes it to every statement; no statement calls `now()`.
+ * It is Effect's clock plus an offset to `clock_timestamp()`. The offset is measured at the start, every minute, and
+ * again when wall clock and monotonic clock diverge by more than a second (the clock was set, or the machine slept).
+ * Each operation takes one instant when it starts and passes it to every statement; no statement calls `now()`.
  */
 import { Clock, Context, Effect, Layer, type Option, Ref, Schedule, Schema } from "effect"
 import { SqlClient } from "effect/sql"
@@ -14,7 +14,7 @@ import type { SharedRefusal } from "../../wire/Errors.ts"
 interface Measurement {
   /** Milliseconds to add to the local wall clock. */
   readonly offset: number
-  /** Wall clock minus monotonic clock when it was measured, in milliseconds. */
+  /** Wall clock minus monotonic clock at the time of the measurement, in milliseconds. */
   readonly drift: number
 }
 
@@ -24,9 +24,9 @@ export class DatabaseClock extends Context.Service<
   DatabaseClock,
   {
     readonly now: Effect.Effect<Date, SharedRefusal<"bridge_persistence_error">>
-    /** `now` where it is known without asking the database. */
-    readonly told: Effect.Effect<Option.Option<Date>>
-    /** Milliseconds that the database is ahead of this process. */
+    /** `now` if the offset is known; never asks the database. */
+    readonly nowIfKnown: Effect.Effect<Option.Option<Date>>
+    /** How many milliseconds the database's clock is ahead of this process's. */
     readonly offset: Effect.Effect<number, SharedRefusal<"bridge_persistence_error">>
   }
 >()("service/database/DatabaseClock") {
@@ -45,7 +45,7 @@ export class DatabaseClock extends Context.Service<
         return measured
       }).pipe(persistence)
 
-      /** Absent when the clocks have parted since. */
+      /** Undefined if wall clock and monotonic clock have diverged since the measurement. */
       const known = Effect.gen(function* () {
         const last = yield* Ref.get(latest)
         if (last === undefined) return undefined
@@ -59,19 +59,19 @@ export class DatabaseClock extends Context.Service<
         return new Date(Math.round((yield* Clock.currentTimeMillis) + ahead))
       })
       const now = Effect.flatMap(offset, corrected)
-      const told = Effect.flatMap(known, (measured) =>
+      const nowIfKnown = Effect.flatMap(known, (measured) =>
         measured === undefined ? Effect.succeedNone : Effect.asSome(corrected(measured.offset))
       )
 
       yield* measure.pipe(Effect.ignore, Effect.repeat(Schedule.spaced("1 minute")), Effect.forkScoped)
-      return { now, told, offset }
+      return { now, nowIfKnown, offset }
     })
   )
 
-  /** Effect's clock as it is, so that TestClock decides what has expired. */
+  /** Effect's clock without correction, so that TestClock decides what has expired. */
   static readonly layerLocal = Layer.succeed(DatabaseClock, {
     now: local,
-    told: Effect.asSome(local),
+    nowIfKnown: Effect.asSome(local),
     offset: Effect.succeed(0)
   })
 }

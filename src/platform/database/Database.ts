@@ -1,17 +1,17 @@
 /**
- * The connection to PostgreSQL: DATABASE_URL, or the managed PostgreSQL in SERVICE_DATA_DIR (contract section 1).
+ * The connection to PostgreSQL: DATABASE_URL, or the embedded PostgreSQL in SERVICE_DATA_DIR.
  *
- * Requests use a pool with timeouts; migrations, backup, import and sweeps take a connection of their own without them.
+ * Requests use a pool with timeouts. Migrations, backup, import and sweeps use dedicated connections without timeouts.
  */
 import { PgClient } from "@effect/sql-pg"
 import { Context, Data, type Duration, Effect, Layer, Schedule, Schema } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { Settings } from "../settings/Settings.ts"
 import { rows } from "../sql/Rows.ts"
-import { managedPostgres } from "./embedded/ManagedPostgres.ts"
+import { embeddedPostgres } from "./embedded/EmbeddedPostgres.ts"
 import { migrate, MigrationError } from "./Migrations.ts"
 import { describe, longPersistence } from "./Persistence.ts"
-import { boundTransactions } from "./Transactions.ts"
+import { limitTransactions } from "./Transactions.ts"
 
 export class Database extends Context.Service<
   Database,
@@ -20,28 +20,31 @@ export class Database extends Context.Service<
     readonly dedicated: <A, E, R>(
       work: Effect.Effect<A, E, R>
     ) => Effect.Effect<A, E | SqlError.SqlError, Exclude<R, SqlClient.SqlClient>>
-    /** Folder of the managed PostgreSQL, absent with DATABASE_URL. */
-    readonly managed: string | undefined
+    /** The folder of the embedded PostgreSQL; undefined with DATABASE_URL. */
+    readonly embedded: string | undefined
   }
 >()("service/database/Database") {
   static readonly layer = Layer.unwrap(
     Effect.gen(function* () {
       const { database } = yield* Settings
       if (database.url !== undefined) return connected({ url: database.url }, database)
-      const { directory, host, port, username, database: name } = yield* managedPostgres(database.dataDir)
+      const { directory, host, port, username, database: name } = yield* embeddedPostgres(database.dataDir)
       return connected({ host, port, username, database: name }, { ...database, pooler: false }, directory)
     })
   )
 }
 
-/** Behind the deadline of each operation (Persistence.ts), so that nothing lives on that nobody waits for. */
+/** A second line behind the deadline of each operation (Persistence.ts): PostgreSQL ends statements nobody waits for. */
 const timeouts = { statement_timeout: "5s", lock_timeout: "2s", idle_in_transaction_session_timeout: "10s" }
 
 type Pooled = Pick<Settings["Service"]["database"], "pooler" | "poolSize">
 type Address = Pick<PgClient.PgClientConfig, "url" | "host" | "port" | "username" | "database">
 
-/** The pool of one database and the way to connections beside it. A pooler keeps nothing of a session for us. */
-export const connected = (address: Address, { pooler, poolSize }: Pooled, managed?: string) => {
+/**
+ * The pool of a database, and its dedicated connections. A pooler in transaction mode shares sessions, so behind one
+ * there are no prepared statements and no timeouts set per session.
+ */
+export const connected = (address: Address, { pooler, poolSize }: Pooled, embedded?: string) => {
   const each = { ...address, connectTimeout: "5 seconds", prepare: !pooler } as const
   const pool = bounded("5 seconds", {
     ...each,
@@ -60,17 +63,21 @@ export const connected = (address: Address, { pooler, poolSize }: Pooled, manage
     Layer.build(single).pipe(
       Effect.flatMap((connection) => Effect.provideContext(work, connection)),
       Effect.scoped,
-      Effect.timeoutOrElse({ duration: "10 minutes", orElse: () => Effect.die("Ten minutes were not enough.") })
+      Effect.timeoutOrElse({
+        duration: "10 minutes",
+        orElse: () => Effect.die("Maintenance exceeded its limit of ten minutes.")
+      })
     )
-  return Layer.merge(pool, Layer.succeed(Database, Database.of({ dedicated, managed } as never)))
+  return Layer.merge(pool, Layer.succeed(Database, Database.of({ dedicated, embedded })))
 }
 
 const bounded = (limit: Duration.Input, config: PgClient.PgPoolConfig) =>
-  PgClient.layer(config).pipe(
-    Layer.tap((context) => Effect.sync(() => boundTransactions(Context.get(context, SqlClient.SqlClient), limit)))
-  )
+  Layer.effect(
+    SqlClient.SqlClient,
+    Effect.map(PgClient.PgClient, (client) => limitTransactions(client, limit))
+  ).pipe(Layer.provide(PgClient.layer(config)))
 
-/** Migrates as soon as the database lets it, then warns about settings that would lose acknowledged writes. */
+/** Migrates, retrying until the database is available. Then warns about settings that can lose acknowledged writes. */
 export const migrateUntilDone = Effect.gen(function* () {
   const { dedicated } = yield* Database
   yield* dedicated(Effect.andThen(migrate(), warnIfNotDurable)).pipe(
@@ -84,21 +91,21 @@ export const migrateUntilDone = Effect.gen(function* () {
   )
 })
 
-/** It was asked for ten seconds. */
+/** The database did not answer within ten seconds. */
 export class DatabaseUnreachable extends Data.TaggedError("DatabaseUnreachable")<{ readonly message: string }> {}
 
-/** For commands: answers the names of the files that ran, or gives up. */
+/** For commands: migrates and returns the names of the files that ran, or fails after ten seconds. */
 export const migrateSoon = Effect.gen(function* () {
   const { dedicated } = yield* Database
   yield* reachable
-  return yield* dedicated(migrate()).pipe(allowed, longPersistence)
+  return yield* dedicated(migrate()).pipe(explainForbidden, longPersistence)
 })
 
-/** It lets its account in, and then does not let it work. */
+/** Login succeeds, but privileges are missing. */
 export class DatabaseForbids extends Data.TaggedError("DatabaseForbids")<{ readonly message: string }> {}
 
-/** For commands: a missing right is the operator's to give, no defect. */
-export const allowed = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+/** For commands: a missing privilege is a failure that the operator can fix, not a defect. */
+export const explainForbidden = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.catchIf(
     self,
     (error) => SqlError.isSqlError(error) && error.reason._tag === "AuthorizationError",
@@ -108,12 +115,12 @@ export const allowed = <A, E, R>(self: Effect.Effect<A, E, R>) =>
       })
   )
 
-/** A first answer within ten seconds. */
+/** Waits up to ten seconds for a first answer. */
 export const reachable = Effect.gen(function* () {
   const { dedicated } = yield* Database
   let facts = { reason: "no answer", sqlstate: "" }
-  const ask = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`select 1`)
-  yield* dedicated(ask).pipe(
+  const probe = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`select 1`)
+  yield* dedicated(probe).pipe(
     Effect.tapErrorTag("SqlError", (error) => Effect.sync(() => (facts = describe(error)))),
     Effect.retry(Schedule.spaced("500 millis")),
     Effect.timeoutOrElse({
@@ -126,7 +133,7 @@ export const reachable = Effect.gen(function* () {
   )
 })
 
-/** Settings of PostgreSQL without which a power cut can undo an acknowledged revocation. */
+/** If one of these settings of PostgreSQL is off, a power cut can undo an acknowledged revocation. */
 export const durability = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   return yield* rows(Schema.Struct({ name: Schema.String, setting: Schema.String }))(

@@ -1,8 +1,8 @@
 /**
  * How long an operation may take, waiting for a connection included.
  *
- * A timer for each, in a fiber of its own, is a tenth of what a lookup costs. So one for all looks at them four times a
- * second, and an operation may get that much more.
+ * A timer of its own for each operation costs a tenth of a lookup. So one interval checks them all four times a second,
+ * and an operation may run that much longer than its limit. The interval runs only while operations are pending.
  */
 import { Clock, Context, Effect, Fiber } from "effect"
 
@@ -10,10 +10,10 @@ import { Clock, Context, Effect, Fiber } from "effect"
 const limit = 5_000_000_000n
 /** Milliseconds. */
 const interval = 250
-/** How long to wait until what was interrupted has had no effect; on a silent line nobody can tell. */
+/** How long an answer waits for its interrupted operation to end; on a silent connection it may never end. */
 const grace = "1 second"
 
-/** No closure of its own: V8 takes those that are kept in a property for old, and what is old is dear to collect. */
+/** Data only: V8 promotes closures that objects hold to old space, where collecting them is expensive. */
 interface Operation {
   readonly clock: Clock.Clock
   readonly until: bigint
@@ -22,17 +22,27 @@ interface Operation {
   readonly late: Effect.Effect<never, unknown>
 }
 
-const running = new Set<Operation>()
+const pending = new Set<Operation>()
+let timer: NodeJS.Timeout | undefined
 
-const look = () => {
-  for (const { clock, fiber, late, resume, until } of running) {
+const add = (operation: Operation) => {
+  pending.add(operation)
+  timer ??= setInterval(check, interval).unref()
+}
+
+const check = () => {
+  // Stopped here and not by the last operation: between two requests the interval is kept instead of made again.
+  if (pending.size === 0) {
+    clearInterval(timer)
+    timer = undefined
+  }
+  for (const { clock, fiber, late, resume, until } of pending) {
     if (clock.monotonicTimeNanosUnsafe() < until) continue
     resume(Effect.andThen(Effect.timeoutOption(Fiber.interrupt(fiber), grace), late))
   }
 }
-setInterval(look, interval).unref()
 
-/** Interrupts what is not done in time and answers `late` instead. */
+/** Interrupts an operation that exceeds the limit and answers `late` instead. */
 export const inTime =
   <E2>(late: Effect.Effect<never, E2>) =>
   <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | E2, R> =>
@@ -41,9 +51,9 @@ export const inTime =
         const fiber = Effect.runForkWith(context)(self)
         const clock = Context.get(context, Clock.Clock)
         const operation = { clock, until: clock.monotonicTimeNanosUnsafe() + limit, fiber, resume, late }
-        running.add(operation)
+        add(operation)
         fiber.addObserver((exit) => {
-          running.delete(operation)
+          pending.delete(operation)
           resume(exit)
         })
         return Fiber.interrupt(fiber)

@@ -1,9 +1,9 @@
 /**
- * Brings the schema to the version of this release: the files migrations/NNNN_what.sql, in order, forward only.
+ * Migrates the schema to this release: runs the files migrations/NNNN_what.sql in order, forward only.
  *
- * Each file runs once, in a transaction of its own that also records its name and SHA-256, under a lock that lets one
- * process migrate at a time. An applied file that was edited afterwards stops the start. A database that is ahead of
- * this release is left alone: old and new processes run side by side during an upgrade.
+ * Each file runs once, in its own transaction that also records its name and SHA-256. A lock lets one process migrate at
+ * a time. If an applied file was edited, the process does not start. A schema newer than this release is left alone:
+ * old and new processes run side by side during an upgrade.
  */
 import { Data, Effect, Schema } from "effect"
 import { SqlClient } from "effect/sql"
@@ -13,7 +13,7 @@ import { join } from "node:path"
 import { packageRoot } from "../settings/Package.ts"
 import { rows } from "../sql/Rows.ts"
 
-/** The files and the database disagree; the message names the file. The process ends with exit code 78. */
+/** An applied migration differs from its file; the message names the file. The process ends with exit code 78. */
 export class MigrationError extends Data.TaggedError("MigrationError")<{ readonly message: string }> {}
 
 export interface Migration {
@@ -25,7 +25,7 @@ export interface Migration {
 
 const folder = join(packageRoot, "migrations")
 
-/** The migrations of this release, ascending. */
+/** The migrations of this release, in ascending order. */
 export const shipped: ReadonlyArray<Migration> = readdirSync(folder)
   .filter((name) => /^\d{4}_\w+\.sql$/.test(name))
   .toSorted()
@@ -39,7 +39,7 @@ export const shipped: ReadonlyArray<Migration> = readdirSync(folder)
     }
   })
 
-/** Applies what is pending and answers the names of the files that ran. */
+/** Applies the pending migrations and returns the names of their files. */
 export const migrate = Effect.fn("Migrations.migrate")(function* (files: ReadonlyArray<Migration> = shipped) {
   const sql = yield* SqlClient.SqlClient
   const ran: Array<string> = []
@@ -49,7 +49,7 @@ export const migrate = Effect.fn("Migrations.migrate")(function* (files: Readonl
   return ran
 })
 
-/** The names of the files that have not run yet, and of those that were edited afterwards. Only looks. */
+/** The names of the files that are pending, and of those that were edited after they ran. Changes nothing. */
 export const review = Effect.fn("Migrations.review")(function* (files: ReadonlyArray<Migration> = shipped) {
   const sql = yield* SqlClient.SqlClient
   const [{ present } = { present: false }] = yield* rows(Schema.Struct({ present: Schema.Boolean }))(
@@ -74,7 +74,7 @@ const apply = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, file: Migra
   if (known === file.checksum) return false
   if (known !== undefined) {
     return yield* new MigrationError({
-      message: `migrations/${file.name} was changed after it ran on this database; restore the file, and put the change into a new one.`
+      message: `migrations/${file.name} was changed after it ran on this database; restore the file, and put the change into a new file.`
     })
   }
   for (const statement of file.statements) yield* sql.unsafe(statement).unprepared
@@ -89,7 +89,7 @@ const applied = (sql: SqlClient.SqlClient) =>
     sql`select migration_id, checksum from schema_migration`
   ).pipe(Effect.map((found) => new Map(found.map((row) => [row.migration_id, row.checksum]))))
 
-/** Splits at top-level semicolons; quoted text, dollar quotes and comments are passed over. */
+/** Splits at top-level semicolons, not at those in quotes, dollar quotes or comments. */
 export function statementsOf(text: string): ReadonlyArray<string> {
   const token = /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|(\$\w*\$)[\s\S]*?\1|;/g
   const ends = [...text.matchAll(token)].filter((match) => match[0] === ";").map((match) => match.index)

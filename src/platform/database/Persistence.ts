@@ -1,16 +1,16 @@
 /**
  * The one place where a failure of the database becomes an answer.
  *
- * What may pass by itself (no connection, a timeout, a full disk, a schema not yet migrated) is
- * `bridge_persistence_error`: 503 with Retry-After. Anything else is a defect of ours.
- * Only a reason, a SQLSTATE and a constraint's name are ever logged: PostgreSQL's own text can carry values.
+ * A transient failure (no connection, a timeout, a full disk, a schema not yet migrated) becomes
+ * `bridge_persistence_error`: 503 with Retry-After. Any other failure is a defect.
+ * Logs carry only the reason, the SQLSTATE and the constraint's name: PostgreSQL's messages can contain values.
  */
 import { Cause, Data, Effect, Option } from "effect"
 import { SqlError } from "effect/sql"
 import { refuse, type SharedRefusal } from "../../wire/Errors.ts"
 import { inTime } from "./Deadline.ts"
 
-/** A statement failed for a reason that no retry mends. */
+/** A statement failed, and would fail again. */
 export class StatementDefect extends Data.TaggedError("StatementDefect")<{
   readonly reason: string
   readonly sqlstate: string
@@ -19,7 +19,7 @@ export class StatementDefect extends Data.TaggedError("StatementDefect")<{
 
 const unavailable = refuse("bridge_persistence_error", 1)
 
-/** Put last on every method that touches the database. Deadlocks and serialization failures are tried again first. */
+/** Applied last to every method that uses the database. Retries deadlocks and serialization failures, twice at most. */
 export const persistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(
     Effect.retry({ while: (error: E) => SqlError.isSqlError(error) && isConflict(error), times: 2 }),
@@ -27,32 +27,41 @@ export const persistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
     longPersistence
   )
 
-/** For work on a dedicated connection, which has a deadline of its own, and may not be work to begin twice. */
+/** For work on a dedicated connection: it has its own deadline, and may not be safe to repeat. */
 export const longPersistence = <A, E, R>(
   self: Effect.Effect<A, E, R>
 ): Effect.Effect<A, Exclude<E, SqlError.SqlError> | SharedRefusal<"bridge_persistence_error">, R> =>
   self.pipe(
     Effect.catch(
       (error): Effect.Effect<never, Exclude<E, SqlError.SqlError> | SharedRefusal<"bridge_persistence_error">> =>
-        SqlError.isSqlError(error) ? answered(error) : Effect.fail(error as Exclude<E, SqlError.SqlError>)
+        SqlError.isSqlError(error) ? failureOf(error) : Effect.fail(error as Exclude<E, SqlError.SqlError>)
     )
   )
 
 const late = Effect.andThen(Effect.logWarning("The database took too long"), unavailable)
 
 /**
- * For a statement that acts only when its conditions hold, followed by a read that explains why it did not act.
- * None means that by the time of the read the conditions did hold: another caller came between. It is tried again.
+ * Runs an attempt that acts only when its conditions hold, and answers what it returned. Where it answers none,
+ * `otherwise` runs: usually a read that explains why the attempt did not act, and fails with the matching refusal.
+ *
+ * If both answer none, another transaction changed the rows between the two. Both run again, five times at most; then
+ * the caller gets `bridge_persistence_error`.
  */
-export const untilSettled = <A, E, R>(attempt: Effect.Effect<Option.Option<A>, E, R>) =>
+export const untilSettled = <A, E, R, A2 = never, E2 = never, R2 = never>(
+  attempt: Effect.Effect<Option.Option<A>, E, R>,
+  otherwise: Effect.Effect<Option.Option<A2>, E2, R2> = Effect.succeedNone
+) =>
   attempt.pipe(
+    Effect.flatMap((acted): Effect.Effect<Option.Option<A | A2>, E2, R2> =>
+      Option.isSome(acted) ? Effect.succeed(acted) : otherwise
+    ),
     Effect.repeat({ until: Option.isSome, times: 4 }),
-    Effect.flatMap(Option.match({ onNone: () => Effect.fail(unavailable), onSome: Effect.succeed<A> }))
+    Effect.flatMap(Option.match({ onNone: () => Effect.fail(unavailable), onSome: Effect.succeed<A | A2> }))
   )
 
-const answered = Effect.fnUntraced(function* (error: SqlError.SqlError) {
+const failureOf = Effect.fnUntraced(function* (error: SqlError.SqlError) {
   const facts = describe(error)
-  if (!isPassing(error)) return yield* Effect.die(new StatementDefect(facts))
+  if (!isTransient(error)) return yield* Effect.die(new StatementDefect(facts))
   yield* Effect.logWarning("The database did not answer").pipe(Effect.annotateLogs(facts))
   return yield* unavailable
 })
@@ -60,13 +69,13 @@ const answered = Effect.fnUntraced(function* (error: SqlError.SqlError) {
 const isConflict = ({ reason }: SqlError.SqlError) =>
   reason._tag === "SerializationError" || reason._tag === "DeadlockError"
 
-// Class 08 connection, 53 resources, 57 operator and timeouts, 58 system; 28, 3D, 55000: not let in, no such database, or
-// one that takes no connections; 25006: a standby, which takes no writes; 25P03, 25P04: a transaction that stood still,
-// because this machine did; 42P01, 42703, 3F000: the schema of this version is not there yet.
-const passing = /^(08|53|57|58|28|3D|25006|25P0[34]|55000|42P01|42703|3F000)/
+// Classes 08 connection, 53 resources, 57 operator intervention and timeouts, 58 system. 28, 3D, 55000: login refused,
+// no such database, or it accepts no connections. 25006: a standby, which is read-only. 25P03, 25P04: a transaction
+// idled too long because this machine stalled. 42P01, 42703, 3F000: the migrations have not run yet.
+const transient = /^(08|53|57|58|28|3D|25006|25P0[34]|55000|42P01|42703|3F000)/
 
-const isPassing = (error: SqlError.SqlError) =>
-  error.isRetryable || error.reason._tag === "ConnectionError" || passing.test(describe(error).sqlstate)
+const isTransient = (error: SqlError.SqlError) =>
+  error.isRetryable || error.reason._tag === "ConnectionError" || transient.test(describe(error).sqlstate)
 
 export const describe = ({ reason }: SqlError.SqlError) => ({
   reason: reason._tag,
@@ -77,7 +86,7 @@ export const describe = ({ reason }: SqlError.SqlError) => ({
 const sqlstate = (cause: unknown) =>
   typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string" ? cause.code : ""
 
-/** Names and places only: a message may quote what was sent. */
+/** A defect's name and stack frames, for the log. Its message may quote input, so it is left out. */
 export const withoutValues = (cause: Cause.Cause<unknown>) => {
   const defect = Cause.squash(cause)
   if (defect instanceof StatementDefect) return { ...defect }

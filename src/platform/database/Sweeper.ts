@@ -1,7 +1,8 @@
 /**
- * Writes down what time has ended, and deletes what ended 30 days ago. Any replica may do it; one at a time does.
+ * Runs the sweeps: statements that record expiries, and that delete rows 30 days after their end. Each runs on one
+ * replica at a time, whichever gets the lock.
  *
- * Correctness never waits for a sweep: whoever reads a row compares its expiry with the time of the request.
+ * Correctness does not depend on sweeps: every read compares a row's expiry with the time of the request.
  */
 import { Effect, Schedule, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -12,20 +13,20 @@ import { DatabaseClock } from "./Clock.ts"
 import { Database } from "./Database.ts"
 import { describe } from "./Persistence.ts"
 
-/** Does at most `limit` rows and answers how many it did; asked again until it did fewer. */
-export interface Sweep {
+export interface Sweep<R = never> {
   readonly name: string
+  /** Changes at most `limit` rows and returns one element for each. It runs again until it returns fewer. */
   readonly run: (
     sql: SqlClient.SqlClient,
     now: Date,
     limit: number
-  ) => Effect.Effect<ReadonlyArray<unknown>, SqlError.SqlError>
+  ) => Effect.Effect<ReadonlyArray<unknown>, SqlError.SqlError, R>
 }
 
 const limit = 1000
 
-/** Every sweep, in order, each batch in a transaction of its own. Sweeps that find nothing cost one query each. */
-export const sweepOnce = Effect.fn("Sweeper.sweepOnce")(function* (sweeps: ReadonlyArray<Sweep>) {
+/** Every sweep, in order, each batch in a transaction of its own. */
+export const sweepOnce = Effect.fn("Sweeper.sweepOnce")(function* <R>(sweeps: ReadonlyArray<Sweep<R>>) {
   const sql = yield* SqlClient.SqlClient
   const now = yield* (yield* DatabaseClock).now
   for (const { name, run } of sweeps) {
@@ -43,8 +44,8 @@ export const sweepOnce = Effect.fn("Sweeper.sweepOnce")(function* (sweeps: Reado
   }
 })
 
-/** A minute after the start and every minute from then on. One that fails does not hold up the others. */
-export const sweepForever = (sweeps: ReadonlyArray<Sweep>) =>
+/** Runs all sweeps a minute after the start and every minute from then on. A failed sweep does not stop the others. */
+export const sweepForever = <R>(sweeps: ReadonlyArray<Sweep<R>>) =>
   Effect.gen(function* () {
     const { dedicated } = yield* Database
     yield* Effect.forEach(sweeps, ({ name }) =>
@@ -69,5 +70,5 @@ const survive = <A, R>(
     Effect.catchDefect((defect) => Effect.logError("A sweep failed", defect instanceof Error ? defect.name : ""))
   )
 
-/** When rows that have ended are deleted. */
+/** Rows that ended before this instant are deleted. */
 export const purgeBefore = (now: Date): Date => new Date(now.getTime() - 30 * 86_400_000)

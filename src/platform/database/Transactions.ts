@@ -1,32 +1,33 @@
 /**
- * Transactions whose BEGIN, COMMIT and ROLLBACK end, and whose failure is what failed first.
+ * Transactions whose BEGIN, COMMIT and ROLLBACK have a time limit, and which fail with the error that came first.
  *
- * The library lets nobody interrupt them. On a line that went silent without closing they would hold their request, its
- * place in the pool and the end of the process until TCP gives up, a quarter of an hour later. Here each has a time limit;
- * then its connection is given up, and a COMMIT has an outcome that only a retry can tell.
+ * The library runs these statements uninterruptibly. On a connection that went silent without closing they would hold
+ * their request, its place in the pool and the shutdown until TCP gives up, about fifteen minutes later. Past the limit
+ * the connection is dropped here; whether a COMMIT took effect is then unknown, and only a retry can tell.
  *
- * The library makes a defect of a ROLLBACK or RELEASE that fails. Here nobody hears of a ROLLBACK that does: its connection
- * is gone, and PostgreSQL has rolled back by itself. Savepoints are released by the COMMIT.
+ * A failed ROLLBACK is a defect in the library. It is ignored here: the connection is gone, so PostgreSQL has rolled
+ * back by itself. Savepoints are not released one by one; the COMMIT releases them.
  */
 import { type Duration, Effect } from "effect"
 import { SqlClient, type SqlConnection, SqlError } from "effect/sql"
 
-/** The same client; its transactions are replaced. */
-export const boundTransactions = (client: SqlClient.SqlClient, limit: Duration.Input) => {
+/** A copy of the client with such transactions. */
+export const limitTransactions = (client: SqlClient.SqlClient, limit: Duration.Input): SqlClient.SqlClient => {
   const control = (connection: SqlConnection.Connection, statement: string) =>
     Effect.interruptible(connection.executeRaw(statement, [])).pipe(
       Effect.timeoutOrElse({ duration: limit, orElse: () => silent })
     )
   const undo = (connection: SqlConnection.Connection, statement: string) =>
     control(connection, statement).pipe(Effect.retry({ while: wasCanceled, times: 1 }), Effect.ignore)
-  return Object.assign(client, {
+  // A client is a function with properties. `bind` copies the function, `assign` its properties.
+  return Object.assign(client.bind(undefined), client, {
     withTransaction: SqlClient.makeWithTransaction({
       transactionService: client.transactionService,
       spanAttributes: [],
       acquireConnection: (restore) => restore(client.reserve),
       begin: (connection, statement) => control(connection, statement ?? "BEGIN"),
       savepoint: (connection, id) => control(connection, `SAVEPOINT inner_${id}`),
-      commit: (connection) => Effect.flatMap(control(connection, "COMMIT"), committed),
+      commit: (connection) => Effect.flatMap(control(connection, "COMMIT"), failIfRolledBack),
       rollback: (connection) => undo(connection, "ROLLBACK"),
       rollbackSavepoint: (connection, id) => undo(connection, `ROLLBACK TO SAVEPOINT inner_${id}`)
     })
@@ -39,11 +40,11 @@ const silent = Effect.fail(
   })
 )
 
-/** By the request to cancel the statement before it, which came late. */
+/** A cancel request meant for the statement before can arrive late and hit the ROLLBACK. */
 const wasCanceled = ({ reason }: SqlError.SqlError) => reason._tag === "StatementTimeoutError"
 
-/** Where a statement failed and nobody noticed, PostgreSQL answers COMMIT with ROLLBACK. */
-const committed = (answer: unknown) =>
+/** PostgreSQL answers COMMIT with ROLLBACK when a statement failed and the failure was swallowed. */
+const failIfRolledBack = (answer: unknown) =>
   (answer as { readonly command?: string }).command === "ROLLBACK"
     ? Effect.die("A transaction that had failed was committed.")
     : Effect.void

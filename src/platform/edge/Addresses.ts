@@ -1,6 +1,6 @@
 /**
- * The client's address. X-Forwarded-For counts only as far as it was written by proxies named in
- * SERVICE_TRUSTED_PROXIES; anybody else could write anything there.
+ * The client's address. X-Forwarded-For counts only as far as proxies named in SERVICE_TRUSTED_PROXIES wrote it; any
+ * other sender could write anything there.
  */
 import { Context, Effect, Layer, Option } from "effect"
 import type { HttpServerRequest } from "effect/http"
@@ -20,8 +20,8 @@ export class Addresses extends Context.Service<
         of: (request) => {
           const peer = plain(Option.getOrElse(request.remoteAddress, () => ""))
           const forwarded = request.headers["x-forwarded-for"]?.split(",").map((address) => plain(address.trim())) ?? []
-          // From the nearest hop outwards: the first address that no trusted proxy vouches past. What is no address ends
-          // the way, so that nothing else gets into rate limits and audit rows.
+          // From the nearest hop outwards: the first address that is not a trusted proxy. A hop that is not an address
+          // ends the search, so that only addresses get into rate limits and audit rows.
           const hops = [peer, ...forwarded.toReversed()]
           const end = hops.findIndex((address, hop) => !trusts(trusted, address) || isIP(hops[hop + 1] ?? "") === 0)
           return hops[end]!
@@ -31,6 +31,7 @@ export class Addresses extends Context.Service<
   )
 }
 
+/** Node reports IPv4 peers of a dual-stack socket as IPv4-mapped IPv6 addresses. */
 const plain = (address: string) => (address.startsWith("::ffff:") ? address.slice(7) : address)
 
 export const trusts = (trusted: BlockList, address: string) => {
@@ -41,10 +42,12 @@ export const trusts = (trusted: BlockList, address: string) => {
 export const networks = Effect.fnUntraced(function* (cidrs: ReadonlyArray<string>) {
   const list = new BlockList()
   for (const cidr of cidrs) {
-    const [address = "", bits] = cidr.split("/")
+    // Without the pattern, "10.0.0.0/" would be a prefix of 0 and trust everybody.
+    const [, address = "", bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(cidr) ?? []
     const version = isIP(address)
-    const prefix = bits === undefined ? (version === 4 ? 32 : 128) : Number(bits)
-    if (version === 0 || !Number.isInteger(prefix) || prefix < 0 || prefix > (version === 4 ? 32 : 128)) {
+    const longest = version === 4 ? 32 : 128
+    const prefix = Number(bits ?? longest)
+    if (version === 0 || prefix > longest) {
       return yield* new ConfigurationError({
         message: `SERVICE_TRUSTED_PROXIES: ${cidr} is not a network such as 10.0.0.0/8.`
       })

@@ -1,9 +1,8 @@
 /**
- * Around every request: a request id, the database's time as `Date`, and one answer for everything that no handler
- * answered.
+ * Wraps every request: adds a request id and the database's time as `Date`, and answers whatever no handler answered.
  *
- * Whatever ends a request (no route, a body too large, a lost database, a defect) leaves as the error object of spec
- * 2.7. A defect is logged under the request id and shown as a bare `internal_error`.
+ * Every such failure (no route, a body too large, a lost database, a defect) becomes the error object of spec 2.7. A
+ * defect is logged with the request id, and the client sees only `internal_error`.
  */
 import { type Cause, Clock, Context, Effect, LogLevel, Option, References, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -18,7 +17,7 @@ import { Addresses } from "./Addresses.ts"
 import { report } from "./Report.ts"
 import { strictUtf8 } from "./Utf8.ts"
 
-// The router wants to see the failures of others pass through the type; here they end.
+// The router's type expects unhandled failures to pass through. `answerTo` handles them all.
 type Handled = Effect.fn.Return<
   HttpServerResponse.HttpServerResponse,
   Types.unhandled,
@@ -29,9 +28,9 @@ export const boundary = HttpRouter.middleware(
   Effect.gen(function* () {
     const addresses = yield* Addresses
     const clock = yield* DatabaseClock
-    // A client counts down to `expires_at` from it, so both have to be of one clock (RFC 9110 6.6.1).
+    // Clients compare `Date` with `expires_at`, so both have to come from one clock (RFC 9110 6.6.1).
     const date = Effect.map(
-      clock.told,
+      clock.nowIfKnown,
       Option.match({ onNone: () => ({}), onSome: (at) => ({ date: at.toUTCString() }) })
     )
     return Effect.fnUntraced(function* (
@@ -44,15 +43,15 @@ export const boundary = HttpRouter.middleware(
         address: addresses.of(request),
         userAgent: withoutSecrets(request.headers["user-agent"] ?? "").slice(0, 200)
       }
-      // The router would take it for "/".
-      const named = request.originalUrl === "*" ? Effect.succeed(answer(refuse("not_found"))) : handled
-      return yield* named.pipe(
+      // The router would treat "*" as "/".
+      const answered = request.originalUrl === "*" ? Effect.succeed(answer(refuse("not_found"))) : handled
+      return yield* answered.pipe(
         Effect.catchCause(answerTo),
         Effect.flatMap((response) =>
-          Effect.map(date, (told) =>
+          Effect.map(date, (dateHeader) =>
             HttpServerResponse.setHeaders(inErrorShape(response), {
-              ...standing(request),
-              ...told,
+              ...fixedHeaders(request),
+              ...dateHeader,
               "x-request-id": requestId
             })
           )
@@ -68,7 +67,7 @@ export const boundary = HttpRouter.middleware(
   { global: true }
 )
 
-const standing = (request: HttpServerRequest.HttpServerRequest) =>
+const fixedHeaders = (request: HttpServerRequest.HttpServerRequest) =>
   request.url.startsWith("/bridge/")
     ? { "x-content-type-options": "nosniff", "cache-control": "no-store" }
     : { "x-content-type-options": "nosniff" }
@@ -79,7 +78,7 @@ const answerTo = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   return response
 })
 
-/** What the platform answers without body (404, 413) or as text (415) says the same as a refusal of ours. */
+/** The library answers some failures without a body (404, 413) or as text (415). They get the body of our refusals. */
 const inErrorShape = (response: HttpServerResponse.HttpServerResponse) => {
   const refusal = byStatus[response.status]
   if (refusal === undefined || (response.body._tag !== "Empty" && response.body.contentType !== "text/plain")) {
@@ -99,14 +98,14 @@ const byStatus: Record<number, Parameters<typeof answer>[0]> = {
   503: refuse("bridge_persistence_error", 1)
 }
 
-/** By the template of the route: the path that was asked for can be anything. */
+/** Labelled by the route's template, not by the path: clients choose paths. */
 const measure = (method: string, status: number, since: bigint) =>
   Effect.withFiber((fiber) => {
     const route = Option.match(Context.getOption(fiber.context, HttpRouter.RouteContext), {
       onNone: () => "unknown",
       onSome: ({ route }) => route.path
     })
-    // There are some thirty methods: those that a path does not serve are counted as one.
+    // Methods that the path does not serve share one label; Node knows about thirty.
     const served = route !== "unknown" && status !== 405
     return Effect.andThen(
       count(requests(served ? method : "other", route, String(status))),
@@ -114,19 +113,19 @@ const measure = (method: string, status: number, since: bigint) =>
     )
   })
 
-/** What nobody hears is not made: it would cost every request something. */
+/** Skips log lines and attributes that neither a log nor a span consumes; building them would slow every request. */
 const record = Effect.fnUntraced(function* (
   request: HttpServerRequest.HttpServerRequest,
   response: HttpServerResponse.HttpServerResponse
 ) {
   const level = response.status >= 400 ? "Info" : "Debug"
-  const heard = (yield* LogLevel.isEnabled(level)) || (yield* References.TracerEnabled)
-  if (!heard) return
+  const consumed = (yield* LogLevel.isEnabled(level)) || (yield* References.TracerEnabled)
+  if (!consumed) return
   const path = withoutSecrets(request.url.split("?")[0]!)
   const facts = { method: request.method, path, status: response.status }
   yield* Effect.logWithLevel(level)("Answered").pipe(Effect.annotateLogs(facts))
   yield* Effect.annotateCurrentSpan(facts)
 })
 
-/** Somebody will put a secret where none belongs. A word longer than a UUID is no name of ours; it is not kept. */
+/** Clients put secrets into paths and user agents by mistake. Words longer than a UUID are never ours, so they go. */
 const withoutSecrets = (text: string) => text.replaceAll(/[^/\s]{37,}/g, "<redacted>")

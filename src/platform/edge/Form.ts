@@ -11,7 +11,7 @@ export const readForm = (request: HttpServerRequest.HttpServerRequest): Effect.E
     return new FormError({ reason: "media_type" })
   }
   return Effect.matchEffect(request.text, {
-    // A leading "?" is data here; URLSearchParams would take it for the mark of a query.
+    // In a form a leading "?" is data. URLSearchParams would drop it as the start of a query.
     onSuccess: (text) => Effect.succeed(new URLSearchParams(text.replace(/^\?/, "%3F"))),
     onFailure: (error) => new FormError({ reason: isTooLarge(error) ? "too_large" : "unreadable" })
   })

@@ -1,4 +1,4 @@
-/** 405 with Allow for every known path and every method it does not serve (RFC 9110 15.5.6). */
+/** Answers 405 with Allow where a known path does not serve the method (RFC 9110 15.5.6). */
 import { Effect, Layer } from "effect"
 import { type HttpMethod, HttpRouter } from "effect/http"
 import { HttpApi, type HttpApiGroup } from "effect/http-api"
@@ -6,12 +6,12 @@ import { METHODS } from "node:http"
 import { refuse } from "../../wire/Errors.ts"
 import { answer } from "../../wire/Refusal.ts"
 
-/** All that reach a router: the router asks for GET where HEAD is unknown, and CONNECT is no request to us. */
+/** Every method that reaches the router. It routes HEAD as GET, and Node handles CONNECT elsewhere. */
 export const methods = METHODS.filter(
   (method) => method !== "HEAD" && method !== "CONNECT"
 ) as ReadonlyArray<HttpMethod.HttpMethod>
 
-/** For plain routes: `served` are the methods of `path`. */
+/** For a plain route that serves only the methods in `served`. */
 export const onlyMethods = (path: HttpRouter.PathInput, served: ReadonlyArray<string>) => {
   const allow = (served.includes("GET") ? ["HEAD", ...served] : served).join(", ")
   return HttpRouter.addAll(

@@ -1,13 +1,13 @@
 /**
- * Token buckets of this process, one per client address or credential (contract section 2).
+ * Token buckets of this process, one per client address or credential (decisions.md, Rate limits).
  *
- * A bucket is the one number of the generic cell rate algorithm: the time at which it will be full again. Full buckets
- * are forgotten, so that the table stays as large as the last seconds' callers.
+ * As in the generic cell rate algorithm, a bucket is one number: the time at which it will be full again. Full buckets
+ * are deleted, so the table holds only the callers of the last seconds.
  */
 import { Clock, Context, Effect, Layer } from "effect"
 import { Settings } from "../settings/Settings.ts"
 
-/** How many callers are remembered before full buckets are swept out. */
+/** Full buckets are deleted when the table reaches this size. */
 const most = 50_000
 
 export interface Rate {
@@ -18,9 +18,9 @@ export interface Rate {
 export class RateLimit extends Context.Service<
   RateLimit,
   {
-    /** Takes one token, or as many as `cost`, and answers 0, or the whole seconds until there are as many. */
+    /** Takes `cost` tokens and answers 0; or takes none and answers the whole seconds until there are enough. */
     readonly take: (key: string, rate: Rate, cost?: number) => Effect.Effect<number>
-    /** What `take` would answer, taking nothing. */
+    /** What `take` would answer for one token, without taking it. */
     readonly wait: (key: string, rate: Rate) => Effect.Effect<number>
   }
 >()("service/edge/RateLimit") {

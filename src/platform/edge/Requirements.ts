@@ -1,4 +1,4 @@
-/** The middlewares of wire/Headers.ts. They know the public contract only: no secret is checked and no row is read. */
+/** Implements the middlewares of wire/Headers.ts that need only the request: they check no secret and read no row. */
 import { Effect, Layer, Redacted } from "effect"
 import { HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { HttpApiMiddleware } from "effect/http-api"
@@ -8,7 +8,7 @@ import { Bearer, Caller, LimitedByAddress, LimitedByCredential, WellFormed } fro
 import { answer, type Refusal } from "../../wire/Refusal.ts"
 import { type Rate, RateLimit } from "./RateLimit.ts"
 
-/** Passes a bearer credential on unseen, and answers `refusal` where there is none. */
+/** Provides the request's bearer credential without checking it; answers `refusal` if the request has none. */
 export const present =
   (refusal: Refusal) =>
   <E, R>(
@@ -45,7 +45,7 @@ const limitedByAddress = Layer.effect(
   )
 )
 
-// The key is a hash, so that no credential stays in memory longer than its request.
+// The bucket's key is a hash, so that no credential stays in memory after its request.
 const limitedByCredential = Layer.effect(
   LimitedByCredential,
   limited(

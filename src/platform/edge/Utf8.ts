@@ -1,12 +1,14 @@
-/** A body of JSON is UTF-8 (RFC 8259 8.1). The platform would put U+FFFD where it is not, and take the rest for the request. */
+/** JSON bodies are UTF-8 (RFC 8259 8.1). The library would replace malformed bytes by U+FFFD and accept the result. */
 import { Effect } from "effect"
 import { HttpServerError, type HttpServerRequest } from "effect/http"
 
 const decoder = new TextDecoder("utf-8", { fatal: true })
 
 /**
- * From now on the request's `text` fails as malformed where the bytes are no UTF-8. The request itself is changed: reading
- * from one that only inherits from it is several times as dear.
+ * Makes the request's `text` fail as malformed where the body is not UTF-8, and answers the same request.
+ *
+ * The property is replaced in place: `HttpServerRequest.modify` cannot replace it, and reading from an object that
+ * inherits from the request was measured to be several times slower. A request belongs to one fiber.
  */
 export const strictUtf8 = (request: HttpServerRequest.HttpServerRequest): HttpServerRequest.HttpServerRequest => {
   const bytes = Effect.suspend(() => request.arrayBuffer)

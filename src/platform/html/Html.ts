@@ -1,4 +1,4 @@
-/** HTML by construction: whatever is interpolated is text, unless this function made it. */
+/** A template tag for HTML that escapes every interpolated value, unless it is `Html` itself. */
 
 export class Html {
   declare readonly text: string
@@ -7,13 +7,13 @@ export class Html {
   }
 }
 
-/** Text of our own that is markup already, such as a style sheet. Never anything that came from outside. */
+/** Markup of our own that must not be escaped, such as a style sheet. Never pass input here. */
 export const trusted = (text: string): Html => new Html(text)
 
-/** Undefined and false leave nothing, a list its parts one after the other. */
+/** Undefined and false render as nothing, a list as its parts in order. */
 export type Part = string | number | Html | undefined | false | ReadonlyArray<Part>
 
-/** Attribute values have to stand in double quotes; nothing may be interpolated into a style. */
+/** Put attribute values in double quotes, and interpolate nothing into a style: escaping does not protect there. */
 export const html = (strings: TemplateStringsArray, ...parts: ReadonlyArray<Part>): Html =>
   new Html(strings.map((text, index) => text + render(parts[index])).join(""))
 

@@ -1,15 +1,15 @@
 /**
- * A page for people: one look, one policy. No script, no image, no font, nothing from elsewhere.
+ * Pages for people: one look and one content security policy. No scripts, images or fonts, nothing from other origins.
  *
- * `form-action` is left out of the policy on purpose: browsers apply it to the redirects that follow a form, and an
- * agent's callback may hop on to an app. With no script and everything escaped there is nothing left for it to stop.
+ * `form-action` is deliberately not in the policy: browsers apply it to the redirects after a form, and an agent's
+ * callback may redirect to an app. Without scripts, and with everything escaped, it would protect nothing.
  */
 import { sha256 } from "../crypto/Sha256.ts"
 import { type Html, html, trusted } from "./Html.ts"
 import { style } from "./Style.ts"
 
-/** Pages with this style sheet, and the headers that allow it and nothing else. */
-export const look = (style: string) => {
+/** Makes pages with this style sheet, and the headers whose policy allows only it. */
+export const pagesWith = (style: string) => {
   const styled = trusted(`<style>${style}</style>`)
   const policy = [
     "default-src 'none'",
@@ -33,12 +33,12 @@ export const look = (style: string) => {
           </body>
         </html>`.text,
 
-    /** `secure`: served over https, and then only so. */
+    /** `secure`: the service is reached over https; the browser then refuses http for a year. */
     headers: (secure: boolean): Readonly<Record<string, string>> => ({
       "content-security-policy": policy,
       "x-frame-options": "DENY",
       "x-content-type-options": "nosniff",
-      // Without a referrer a form is posted with `Origin: null`, and its own origin is what is checked.
+      // With `no-referrer` browsers post forms with `Origin: null`, and the check of the origin would fail.
       "referrer-policy": "same-origin",
       "cache-control": "no-store",
       "cross-origin-opener-policy": "same-origin",
@@ -50,8 +50,8 @@ export const look = (style: string) => {
   }
 }
 
-const card = look(style)
+const card = pagesWith(style)
 
-/** The one card in the middle: consent, and the page at `/`. */
+/** One centred card: the consent pages, and the page at `/`. */
 export const page = (title: string, body: Html): string => card.page(title, html`<main>${body}</main>`)
 export const pageHeaders = card.headers

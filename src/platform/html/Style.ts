@@ -1,4 +1,4 @@
-/** Every page has these, in both schemes. */
+/** The colours of every page, in light and dark. */
 export const colours = `
 :root {
   color-scheme: light dark;
@@ -15,7 +15,7 @@ export const colours = `
 }
 `
 
-/** The style sheet of the card. Colours hold 4.5:1 in both schemes; targets are 44 px; 320 px of width are enough. */
+/** The style sheet of the card: contrast of at least 4.5:1 in both schemes, targets of 44 px, works at 320 px width. */
 export const style = `
 ${colours}* { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; }

@@ -1,12 +1,12 @@
 /**
- * What is counted, by the names that Prometheus and OTLP see. Each has a row in docs/reference.md.
+ * The metrics, by the names that Prometheus and OTLP see. Each has a row in docs/reference.md.
  *
- * Labels take their values from code (route templates, codes, names of tools and sweeps), never from a request: what
- * callers send could hold secrets, and would make series without end.
+ * Label values come from code (route templates, codes, names of tools and sweeps), never from a request: input can
+ * contain secrets, and would make the number of series unbounded.
  */
 import { Cause, Clock, Effect, Exit, Metric, Option } from "effect"
 
-/** One metric by labels. Each series is made once: after that, counting is a look-up and an addition. */
+/** A metric with labels. Each series is created once; after that, counting is a lookup and an addition. */
 const family = <Input>(
   make: (attributes: Readonly<Record<string, string>>) => Metric.Metric<Input, unknown>,
   labels: ReadonlyArray<string>
@@ -50,7 +50,7 @@ export const pushPauses = counters("service_push_pauses_total", "Pauses of deliv
 export const sweptRows = counters("service_sweep_rows_total", "Rows that a sweep ended or deleted", "sweep")
 export const sweepFailures = counters("service_sweep_failures_total", "Sweeps that failed", "sweep")
 
-/** `by` 0 shows a series before anything has happened: an alert cannot see the first step of what was absent. */
+/** `by` 0 creates the series before its first event: an alert cannot see the first increment of an absent series. */
 export const count = (metric: Metric.Metric<number, unknown>, by = 1) => Metric.update(metric, by)
 
 /** `since` is an instant of Clock.monotonicTimeNanos. */
@@ -62,7 +62,7 @@ export const timed =
   <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     Effect.flatMap(Clock.monotonicTimeNanos, (since) => Effect.onExit(self, () => elapsed(metric, since)))
 
-/** Counts how it ended: `ok`, the code of the refusal, `internal_error`, or `cancelled` where the caller went away. */
+/** Counts by outcome: `ok`, the code of the refusal, `internal_error`, or `cancelled` when the client went away. */
 export const counted =
   (steps: typeof enrollments, name: string) =>
   <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>

@@ -1,4 +1,4 @@
-/** What runs where, once the service can serve: one log line, and on a terminal also the next commands to type. */
+/** Announces that the service is ready: one log line, and on a terminal also the next commands to type. */
 import { Console, Effect } from "effect"
 import { Settings } from "../settings/Settings.ts"
 import { Database } from "../database/Database.ts"
@@ -6,24 +6,24 @@ import { version } from "../settings/Package.ts"
 
 export const announce = Effect.gen(function* () {
   const { baseUrl, http } = yield* Settings
-  const { managed } = yield* Database
+  const { embedded } = yield* Database
   yield* Effect.logInfo("Ready").pipe(
     Effect.annotateLogs({
       version,
       base_url: baseUrl.origin,
       listening: `${http.host}:${http.port}`,
-      database: managed ?? "DATABASE_URL"
+      database: embedded ?? "DATABASE_URL"
     })
   )
-  if (process.stdout.isTTY) yield* Console.log(nextSteps(baseUrl.origin, managed))
+  if (process.stdout.isTTY) yield* Console.log(nextSteps(baseUrl.origin, embedded))
 })
 
-const nextSteps = (base: string, managed: string | undefined) => `
+const nextSteps = (base: string, embedded: string | undefined) => `
   Bridge Service ${version}
     API        ${base}/bridge/v1        (contract: ${base}/openapi.json)
     Guide      ${base}/docs
     Health     ${base}/healthz, ${base}/readyz
-    Database   ${managed === undefined ? "PostgreSQL at DATABASE_URL" : `PostgreSQL managed by the service, in ${managed}`}
+    Database   ${embedded === undefined ? "PostgreSQL at DATABASE_URL" : `embedded PostgreSQL, in ${embedded}`}
 
   Enroll a first Bridge, in another terminal:
     npx service-admin create-project --name "My project"

@@ -1,7 +1,7 @@
-/** How a process ends: 0 done or stopped by a signal, 1 failure, 64 usage, 75 temporary, 78 configuration (sysexits). */
+/** Exit codes: 0 done or stopped by a signal, 1 failure, 64 usage, 75 temporary failure, 78 configuration (sysexits). */
 import { Cause, Effect, type Exit } from "effect"
 
-// By tag, so that `service-admin --help` need not load the modules of these errors.
+// By tag and not by class, so that `service-admin --help` does not load the modules of these errors.
 const codes: Readonly<Record<string, number>> = {
   ShowHelp: 64,
   UsageError: 64,
@@ -28,7 +28,7 @@ export const exitCode = <A, E>(exit: Exit.Exit<A, E>, onExit: (code: number) => 
   onExit(codes[tagOf(Cause.squash(exit.cause))] ?? 1)
 }
 
-/** Says in one line why the process cannot go on. */
+/** Logs in one line why the process ends. */
 export const explain = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.tapCause(self, (cause) => {
     if (Cause.hasInterruptsOnly(cause)) return Effect.void

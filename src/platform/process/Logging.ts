@@ -1,15 +1,15 @@
-/** Log lines: JSON, or readable on a terminal. `Redacted` values print as `<redacted>` wherever they stand. */
+/** Log lines: readable on a terminal, JSON elsewhere. `Redacted` values always print as `<redacted>`. */
 import { Effect, Layer, Logger, References } from "effect"
 import { Settings } from "../settings/Settings.ts"
 
-/** From SERVICE_LOG_LEVEL; until it is read, Info. */
+/** SERVICE_LOG_LEVEL; until the settings are read, Info. */
 export const logLevel = Layer.unwrap(
   Effect.map(Settings, ({ http }) => Layer.succeed(References.MinimumLogLevel, http.logLevel))
 )
 
 export const logging = Logger.layer([process.stdout.isTTY ? Logger.consolePretty() : Logger.consoleJson])
 
-/** For commands, whose stdout is their result. */
+/** For commands: to stderr, because stdout is their result. */
 export const loggingAside = Layer.merge(
   Logger.layer([process.stderr.isTTY ? Logger.consolePretty() : Logger.withConsoleError(Logger.formatJson)]),
   Layer.succeed(Logger.LogToStderr, true)

@@ -1,4 +1,4 @@
-/** Where this package lies and which version it is; the same whether it runs from src/ or bundled from dist/. */
+/** The folder and the version of this package, whether it runs from src/ or bundled from dist/. */
 import { existsSync, readFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 
@@ -8,7 +8,7 @@ export const packageRoot = above(import.meta.dirname)
 
 export const version: string = JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")).version
 
-/** Put in by the build; the sources do not know what commit they are. */
+/** Defined by the build; the sources do not know their commit. */
 declare const BUILD_COMMIT: string | undefined
 const commit = typeof BUILD_COMMIT === "string" ? BUILD_COMMIT : ""
 

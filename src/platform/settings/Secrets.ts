@@ -1,7 +1,7 @@
 /**
- * The secrets of a service that runs on its own database: made once, kept in SERVICE_DATA_DIR/secrets.env (0600).
+ * The secrets of a service with the embedded database: generated once, kept in SERVICE_DATA_DIR/secrets.env (0600).
  *
- * With DATABASE_URL nothing is generated: there the operator provides them (contract section 1).
+ * With DATABASE_URL nothing is generated; the operator provides the secrets (decisions.md, Secrets).
  */
 import { ConfigProvider, Data, Effect } from "effect"
 import { randomBytes } from "node:crypto"
@@ -19,7 +19,7 @@ import {
 } from "node:fs"
 import { join } from "node:path"
 
-/** secrets.env cannot be read or written; the message says which path and why. */
+/** secrets.env cannot be read or written; the message names the path and the reason. */
 export class SecretsError extends Data.TaggedError("SecretsError")<{ readonly message: string }> {}
 
 const names = ["SERVICE_BRIDGE_ENROLLMENT_SECRET", "SERVICE_BRIDGE_TOKEN_SECRET"]
@@ -28,7 +28,7 @@ export const generatedSecrets = Effect.fnUntraced(function* (dataDir: string) {
   const file = join(dataDir, "secrets.env")
   const contents = yield* Effect.try({
     try: () => {
-      // As root, PostgreSQL runs as another account and has to pass through; the secrets themselves are 0600.
+      // As root, 0711: PostgreSQL's account must be able to traverse the folder. The secrets themselves are 0600.
       mkdirSync(dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
       const created = createOnce(file)
       return { created, text: readFileSync(file, "utf8") }
@@ -40,7 +40,7 @@ export const generatedSecrets = Effect.fnUntraced(function* (dataDir: string) {
   return ConfigProvider.fromDotEnvContents(contents.text)
 })
 
-/** Written beside and linked into place: two first starts at once agree on one file, and nobody reads half of it. */
+/** Written to a draft and linked into place: two first starts agree on one file, and no reader sees half of it. */
 const createOnce = (file: string): boolean => {
   if (existsSync(file)) return false
   const draft = `${file}.${process.pid}`

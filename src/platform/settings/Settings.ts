@@ -1,8 +1,8 @@
 /**
- * Every setting of the service: its environment name, unit, default and bounds, in one place.
+ * Every setting of the service: its environment variable, unit, default and bounds.
  *
  * Durations are whole seconds in the environment and `Duration` inside. Secrets are `Redacted` from here on.
- * Without DATABASE_URL the settings that are still missing are taken from SERVICE_DATA_DIR/secrets.env (see Secrets.ts).
+ * Without DATABASE_URL, missing settings are read from SERVICE_DATA_DIR/secrets.env (Secrets.ts).
  */
 import { Config, ConfigProvider, Context, Data, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { resolve } from "node:path"
@@ -10,23 +10,23 @@ import { revision } from "./Package.ts"
 import { type Environment, environments, isTopic } from "../../wire/mobile/Notifications.ts"
 import { generatedSecrets } from "./Secrets.ts"
 
-/** One line that names the setting and what it should be. The process ends with exit code 78. */
+/** The message is one line that names the setting and its valid values. The process ends with exit code 78. */
 export class ConfigurationError extends Data.TaggedError("ConfigurationError")<{ readonly message: string }> {}
 
 const invalid = (message: string) => Effect.fail(new Config.ConfigError(new ConfigProvider.SourceError({ message })))
 
-const whole = (name: string, unit: string, byDefault: number, least: number, most: number) =>
+const integer = (name: string, unit: string, fallback: number, min: number, max: number) =>
   Config.Int(name).pipe(
-    Config.withDefault(byDefault),
+    Config.withDefault(fallback),
     Config.mapEffect((value) =>
-      value >= least && value <= most
+      value >= min && value <= max
         ? Effect.succeed(value)
-        : invalid(`${name} is a whole number of ${unit} from ${least} to ${most}.`)
+        : invalid(`${name} is a whole number of ${unit} from ${min} to ${max}.`)
     )
   )
 
-const seconds = (name: string, byDefault: number, { least = 1, most = 315_360_000 } = {}) =>
-  whole(name, "seconds", byDefault, least, most).pipe(Config.map(Duration.seconds))
+const seconds = (name: string, fallback: number, { min = 1, max = 315_360_000 } = {}) =>
+  integer(name, "seconds", fallback, min, max).pipe(Config.map(Duration.seconds))
 
 const commaSeparated = (name: string) =>
   Config.String(name).pipe(
@@ -49,19 +49,19 @@ const requiredSecret = (name: string) =>
         : Effect.succeed(value)
     )
   )
-const onOff = (name: string, byDefault: "on" | "off") =>
+const onOff = (name: string, fallback: "on" | "off") =>
   Config.Literals(["on", "off"], name).pipe(
-    Config.withDefault(byDefault),
+    Config.withDefault(fallback),
     Config.map((value) => value === "on")
   )
 
-const httpsOrigin = (name: string, byDefault: string) =>
+const httpsOrigin = (name: string, fallback: string) =>
   Config.NonEmptyString(name).pipe(
-    Config.withDefault(byDefault),
+    Config.withDefault(fallback),
     Config.mapEffect((text) =>
       URL.canParse(text) && new URL(text).origin === text && text.startsWith("https://")
         ? Effect.succeed(text)
-        : invalid(`${name} is an https origin such as ${byDefault}.`)
+        : invalid(`${name} is an https origin such as ${fallback}.`)
     )
   )
 
@@ -74,19 +74,19 @@ const secret = (name: string) =>
     )
   )
 
-const port = (name: string, least: number) =>
+const port = (name: string, min: number) =>
   Config.Int(name).pipe(
     Config.mapEffect((port) =>
-      port >= least && port <= 65_535 ? Effect.succeed(port) : invalid(`${name} is a port from ${least} to 65535.`)
+      port >= min && port <= 65_535 ? Effect.succeed(port) : invalid(`${name} is a port from ${min} to 65535.`)
     )
   )
 
 const http = Config.all({
   host: Config.NonEmptyString("SERVICE_HOST").pipe(Config.withDefault("127.0.0.1")),
-  // 0: any free port.
+  // 0 means any free port.
   port: port("SERVICE_PORT", 0).pipe(Config.withDefault(8787)),
   baseUrl: optionalText("SERVICE_BASE_URL"),
-  connections: whole("SERVICE_CONNECTIONS", "connections", 16_000, 1, 1_000_000),
+  connections: integer("SERVICE_CONNECTIONS", "connections", 16_000, 1, 1_000_000),
   trustedProxies: commaSeparated("SERVICE_TRUSTED_PROXIES").pipe(Config.withDefault<Array<string>>([])),
   rateLimits: onOff("SERVICE_RATE_LIMITS", "on"),
   logLevel: Config.LogLevel("SERVICE_LOG_LEVEL").pipe(Config.withDefault("Info" as const))
@@ -107,20 +107,20 @@ const database = Config.all({
   ),
   dataDir: Config.NonEmptyString("SERVICE_DATA_DIR").pipe(
     Config.withDefault("./data"),
-    // Node makes the folders of a relative path for ever when the one it starts from was deleted.
+    // Made absolute now: a recursive mkdir of a relative path never returns if the working directory was deleted.
     Config.mapEffect((path) =>
       Effect.try(() => resolve(path)).pipe(
-        Effect.catch(() => invalid("The folder that SERVICE_DATA_DIR starts from does not exist any more."))
+        Effect.catch(() => invalid("SERVICE_DATA_DIR is relative to a working directory that no longer exists."))
       )
     )
   ),
-  poolSize: whole("SERVICE_DATABASE_POOL", "connections", 10, 1, 500),
-  // A pooler in transaction mode: two statements of one connection may run in two sessions.
+  poolSize: integer("SERVICE_DATABASE_POOL", "connections", 10, 1, 500),
+  // A pooler in transaction mode can run two statements of one connection in two sessions.
   pooler: onOff("SERVICE_DATABASE_POOLER", "off")
 })
 
 const audit = Config.all({
-  retention: whole("SERVICE_AUDIT_RETENTION_DAYS", "days", 400, 1, 3650).pipe(Config.map(Duration.days))
+  retention: integer("SERVICE_AUDIT_RETENTION_DAYS", "days", 400, 1, 3650).pipe(Config.map(Duration.days))
 })
 
 const bridge = Config.all({
@@ -130,15 +130,15 @@ const bridge = Config.all({
   tokenSecretPrevious: optionalSecret("SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS"),
   challengeTtl: seconds("SERVICE_BRIDGE_CHALLENGE_TTL_SECONDS", 600),
   tokenTtl: seconds("SERVICE_BRIDGE_TOKEN_TTL_SECONDS", 86_400),
-  rotationTtl: seconds("SERVICE_BRIDGE_ROTATION_TTL_SECONDS", 300, { most: 86_400 }),
+  rotationTtl: seconds("SERVICE_BRIDGE_ROTATION_TTL_SECONDS", 300, { max: 86_400 }),
   proofReplay: seconds("SERVICE_BRIDGE_PROOF_REPLAY_SECONDS", 86_400)
 })
 
-/** One sentence for each lifetime that is unusually short or long; the service does as it is told all the same. */
+/** A warning for each lifetime that is unusually short or long. The service uses the setting anyway. */
 export const unusualLifetimes = ({ bridge }: Read): ReadonlyArray<string> =>
-  usual.flatMap(([name, key, least, most]) => {
+  usual.flatMap(([name, key, min, max]) => {
     const seconds = Duration.toSeconds(bridge[key])
-    return seconds >= least && seconds <= most ? [] : [`${name} is ${seconds}: from ${least} to ${most} is usual.`]
+    return seconds >= min && seconds <= max ? [] : [`${name} is ${seconds}: from ${min} to ${max} is usual.`]
   })
 
 const usual = [
@@ -164,8 +164,8 @@ const oauth = Config.all({
   mobileAccessTtl: seconds("SERVICE_OAUTH_MOBILE_ACCESS_TTL_SECONDS", 900),
   refreshIdleTtl: seconds("SERVICE_OAUTH_REFRESH_IDLE_TTL_SECONDS", 30 * 86_400),
   refreshMaxTtl: seconds("SERVICE_OAUTH_REFRESH_MAX_TTL_SECONDS", 90 * 86_400),
-  // 0: the first reuse of a refresh token ends its grant.
-  refreshGrace: seconds("SERVICE_OAUTH_REFRESH_GRACE_SECONDS", 120, { least: 0, most: 86_400 }),
+  // With 0 the first reuse of a refresh token ends its grant.
+  refreshGrace: seconds("SERVICE_OAUTH_REFRESH_GRACE_SECONDS", 120, { min: 0, max: 86_400 }),
   dynamicRegistration: Config.option(Config.Literals(["on", "off"], "SERVICE_OAUTH_DYNAMIC_REGISTRATION")),
   revocation: onOff("SERVICE_OAUTH_REVOCATION", "on"),
   cimd: Config.Literals(["allowlist", "off"], "SERVICE_OAUTH_CIMD").pipe(Config.withDefault("allowlist" as const)),
@@ -179,9 +179,9 @@ const oauth = Config.all({
   )
 })
 
-/** What server_identity shows, and which browsers may call /mcp. */
+/** What server_identity shows, and which web origins may call /mcp. */
 const mcp = Config.all({
-  // Besides the service's own origin. Absent: with a loopback base URL every loopback origin, else none.
+  // In addition to the service's own origin. Default: every loopback origin if the base URL is loopback, else none.
   allowedOrigins: Config.option(commaSeparated("SERVICE_ALLOWED_ORIGINS")).pipe(
     Config.mapEffect((origins) =>
       Option.getOrElse(origins, () => []).every((text) => URL.canParse(text) && new URL(text).origin === text)
@@ -213,7 +213,7 @@ const push = Config.all({
             keys.map(([, id, key]) => ({ id: id!, key: Redacted.make<Uint8Array>(Buffer.from(key!, "base64")) }))
           )
         : invalid(
-            "SERVICE_PUSH_TOKEN_KEYS is a list such as k2:KEY,k1:KEY; each KEY is 32 bytes in base64, no name is derived."
+            "SERVICE_PUSH_TOKEN_KEYS is a list such as k2:KEY,k1:KEY; each KEY is 32 bytes in base64, the name derived is reserved."
           )
     })
   ),
@@ -228,7 +228,7 @@ const push = Config.all({
     )
   ),
   topics,
-  // Undefined: notifications are only logged.
+  // Undefined means that notifications are only logged.
   apns: Config.all({
     teamId: optionalText("SERVICE_APNS_TEAM_ID"),
     keyId: optionalText("SERVICE_APNS_KEY_ID"),
@@ -251,13 +251,13 @@ const push = Config.all({
   caFile: optionalText("SERVICE_APNS_CA_FILE")
 })
 
-/** Who watches. Absent: nobody. */
+/** Where metrics and spans go. Undefined means nowhere. */
 const telemetry = Config.all({
   metricsPort: Config.option(port("SERVICE_METRICS_PORT", 1)).pipe(Config.map(Option.getOrUndefined)),
   otlpUrl: optionalText("SERVICE_OTLP_URL").pipe(
     Config.mapEffect((text) => {
       const url = text !== undefined && URL.canParse(text) ? new URL(text) : undefined
-      // A password or a key in the address would show up in whatever prints it.
+      // A password or key in the address would leak wherever the address is printed.
       const plain = url !== undefined && /^https?:$/.test(url.protocol) && url.href === `${url.origin}${url.pathname}`
       return text === undefined || plain
         ? Effect.succeed(text)
@@ -269,18 +269,18 @@ const telemetry = Config.all({
 const all = Config.all({ http, database, audit, bridge, access, oauth, mcp, push, telemetry })
 type Read = Config.Success<typeof all>
 
-/** What follows from several settings at once. */
-interface Settled {
+/** Values that depend on several settings. */
+interface Resolved {
   readonly baseUrl: URL
-  /** The issuer of tokens: an origin (contract section 4). */
+  /** The issuer of OAuth tokens; an origin. */
   readonly authUrl: URL
   readonly dynamicRegistration: boolean
-  /** The address of the MCP endpoint, as clients know it and tokens are bound to it. */
+  /** The public address of the MCP endpoint, to which tokens are bound. */
   readonly resource: string
   readonly identity: { readonly environment: string; readonly service_revision: string }
 }
 
-export class Settings extends Context.Service<Settings, Read & Settled>()("service/Settings") {
+export class Settings extends Context.Service<Settings, Read & Resolved>()("service/Settings") {
   static readonly layer = Layer.effect(
     Settings,
     Effect.gen(function* () {
@@ -288,34 +288,34 @@ export class Settings extends Context.Service<Settings, Read & Settled>()("servi
       const { url, dataDir } = yield* database
       const complete = url === undefined ? ConfigProvider.orElse(provider, yield* generatedSecrets(dataDir)) : provider
       const read = yield* Effect.provideService(all, ConfigProvider.ConfigProvider, complete)
-      return { ...read, ...(yield* check(read)) }
+      return { ...read, ...(yield* resolved(read)) }
     }).pipe(Effect.catchTag("ConfigError", inOneLine))
   )
 }
 
-/** Where the data is, or would be; reading it makes nothing. */
-export const databasePlace = Effect.gen(function* () {
+/** The settings of the database alone. Reading them creates no file. */
+export const databaseSettings = Effect.gen(function* () {
   return yield* database
 }).pipe(Effect.catchTag("ConfigError", inOneLine))
 
-// The library's own messages run over several lines; a secret's value is in none of them.
+// The library's messages have several lines. None of them contains the value of a secret.
 function inOneLine({ cause }: Config.ConfigError) {
   return Effect.fail(new ConfigurationError({ message: cause.message.replaceAll(/\s+/g, " ") }))
 }
 
-/** Refuses combinations that would be unsafe, and settles the two URLs: origins, https unless loopback. */
-const check = Effect.fnUntraced(function* ({ bridge, database, http, mcp, oauth }: Read) {
+/** Rejects unsafe combinations and resolves the two URLs, which are origins with https unless they are loopback. */
+const resolved = Effect.fnUntraced(function* ({ bridge, database, http, mcp, oauth }: Read) {
   if (Redacted.value(bridge.enrollmentSecret) === Redacted.value(bridge.tokenSecret)) {
     return yield* invalid("SERVICE_BRIDGE_ENROLLMENT_SECRET and SERVICE_BRIDGE_TOKEN_SECRET must differ.")
   }
   const host = http.host.includes(":") ? `[${http.host}]` : http.host
   const own = `http://${host}:${http.port}`
   if (http.baseUrl === undefined && !(URL.canParse(own) && isLoopback(new URL(own)))) {
-    return yield* invalid("SERVICE_BASE_URL is required when SERVICE_HOST is no loopback address.")
+    return yield* invalid("SERVICE_BASE_URL is required when SERVICE_HOST is not a loopback address.")
   }
   const baseUrl = yield* origin("SERVICE_BASE_URL", http.baseUrl ?? own)
   const authUrl = oauth.authUrl === undefined ? baseUrl : yield* origin("SERVICE_AUTH_URL", oauth.authUrl)
-  // Anybody may register a client: by default only where nobody else can reach the service.
+  // Anyone who reaches the service may then register a client, so the default is on only where nobody else reaches it.
   const local = database.url === undefined && isLoopback(baseUrl)
   const dynamicRegistration = Option.match(oauth.dynamicRegistration, {
     onNone: () => local,
@@ -325,7 +325,7 @@ const check = Effect.fnUntraced(function* ({ bridge, database, http, mcp, oauth 
     environment: mcp.environment ?? (isLoopback(baseUrl) ? "development" : "production"),
     service_revision: mcp.revision
   }
-  return { baseUrl, authUrl, dynamicRegistration, resource: `${baseUrl.origin}/mcp`, identity } satisfies Settled
+  return { baseUrl, authUrl, dynamicRegistration, resource: `${baseUrl.origin}/mcp`, identity } satisfies Resolved
 })
 
 const origin = Effect.fnUntraced(function* (name: string, text: string) {

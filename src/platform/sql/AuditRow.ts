@@ -1,7 +1,7 @@
-/** The audit row of a mutation, as one more clause of the statement that mutates (spec 1.5). */
+/** The audit row of a mutation, as a clause of the statement that mutates (spec 1.5). */
 import type { SqlClient, Statement } from "effect/sql"
 
-/** Who did something when: the part of an audit row that does not depend on what was done. */
+/** The part of an audit row that does not depend on the action: when, and from where. */
 export interface Trace {
   readonly event_id: string
   readonly at: Date
@@ -10,10 +10,10 @@ export interface Trace {
 }
 
 /**
- * Neither exists without the other: the row is inserted by the statement that it reports.
+ * The statement that mutates also inserts the row, so that neither exists without the other.
  *
- * `from` names the clause whose rows prove that the mutation happened; `actor`, `project` and `subject` are expressions
- * over it. Actors are `operator` or `kind:id`; a subject is a JSON object of ids.
+ * `from` names the clause whose rows exist only if the mutation happened. `actor`, `project` and `subject` are
+ * expressions over that clause. An actor is `operator` or `kind:id`; a subject is a JSON object of ids.
  */
 export const auditRow = (
   sql: SqlClient.SqlClient,

@@ -1,4 +1,4 @@
-/** Decodes what a statement returns. A row that does not fit its schema is a defect: statement and migration disagree. */
+/** Decodes the rows of a statement. A row that does not fit its schema is a defect: statement and migration disagree. */
 import { Effect, Option, Schema } from "effect"
 import type { SqlError, Statement } from "effect/sql"
 

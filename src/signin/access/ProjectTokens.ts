@@ -75,9 +75,7 @@ export class ProjectTokens extends Context.Service<
           const token_hash = Tokens.hash(secret.token)
           const earlier = store.findIssued(token_hash)
           const { token_id } = secret
-          return yield* untilSettled(
-            Effect.filterOrElse(earlier, Option.isSome, () => insert(order, { token_id, token_hash }, now))
-          )
+          return yield* untilSettled(earlier, insert(order, { token_id, token_hash }, now))
         },
         sql.withTransaction,
         persistence

@@ -8,7 +8,7 @@ import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/h
 import { type FormError, isTooLarge, readForm } from "../../platform/edge/Form.ts"
 import { methods } from "../../platform/edge/Methods.ts"
 import { type Rate, RateLimit } from "../../platform/edge/RateLimit.ts"
-import { isPassing, report } from "../../platform/edge/Report.ts"
+import { isTransient, report } from "../../platform/edge/Report.ts"
 import { Caller } from "../../wire/Headers.ts"
 import { Refusal } from "../../wire/Refusal.ts"
 import { type OAuthRefusal, refuse } from "./Errors.ts"
@@ -90,7 +90,7 @@ const flat = (
   )
 
 const answerTo = (cause: Cause.Cause<unknown>): Effect.Effect<Response> => {
-  if (isPassing(cause)) {
+  if (isTransient(cause)) {
     return Effect.succeed(flat(refuse("temporarily_unavailable"), { headers: { "retry-after": "1" } }))
   }
   const failure = Option.getOrUndefined(Cause.findErrorOption(cause))

@@ -154,7 +154,7 @@ layer(Service.layer)("a statement that was overtaken", (it) => {
         Effect.provideService(SqlClient.SqlClient, slow),
         Effect.provideService(DatabaseClock, {
           now: Effect.succeed(later),
-          told: Effect.succeedNone,
+          nowIfKnown: Effect.succeedNone,
           offset: Effect.succeed(0)
         })
       )

@@ -59,7 +59,7 @@ const sweep = Effect.gen(function* () {
   yield* sweepOnce(sweeps).pipe(
     Effect.provideService(DatabaseClock, {
       now: Effect.succeed(new Date(now)),
-      told: Effect.succeedNone,
+      nowIfKnown: Effect.succeedNone,
       offset: Effect.succeed(0)
     })
   )

@@ -4,7 +4,7 @@ import { chmodSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { postgresFiles } from "../../../src/platform/database/embedded/PostgresFiles.ts"
-import { connect, end, launch, patience } from "../../../src/platform/database/embedded/Postmaster.ts"
+import { connect, end, launch, retrySchedule } from "../../../src/platform/database/embedded/Postmaster.ts"
 
 export const startCluster = async () => {
   const scope = Scope.makeUnsafe()
@@ -23,7 +23,7 @@ const cluster = Effect.gen(function* () {
   )
   return yield* Effect.scoped(connect(files.directory)).pipe(
     Effect.map(({ postmaster }) => ({ ...postmaster, log: files.log })),
-    Effect.retry(patience),
+    Effect.retry(retrySchedule),
     Effect.timeout("30 seconds")
   )
 })

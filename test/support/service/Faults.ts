@@ -9,7 +9,7 @@ import { Reactivity } from "effect/reactivity"
 import { SqlClient, type SqlConnection, SqlError } from "effect/sql"
 import { Database } from "../../../src/platform/database/Database.ts"
 import { describe } from "../../../src/platform/database/Persistence.ts"
-import { boundTransactions } from "../../../src/platform/database/Transactions.ts"
+import { limitTransactions } from "../../../src/platform/database/Transactions.ts"
 
 export const faults = ["refused", "broken", "disconnected before", "disconnected after"] as const
 
@@ -73,7 +73,7 @@ export const faultyDatabase = (edited: (statement: string) => string = (statemen
         compiler: PgClient.makeCompiler(),
         spanAttributes: []
       })
-      return boundTransactions(client, "5 seconds")
+      return limitTransactions(client, "5 seconds")
     })
   ).pipe(Layer.provide(Reactivity.layer))
 

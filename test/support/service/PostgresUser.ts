@@ -1,4 +1,4 @@
-/** Processes of their own that use the managed PostgreSQL, and the folders they use it in. */
+/** Processes of their own that use the embedded PostgreSQL, and the folders they use it in. */
 import { Effect } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"

@@ -4,7 +4,6 @@ import { HttpServer } from "effect/http"
 import { SqlClient } from "effect/sql"
 import { domains } from "../../../src/App.ts"
 import { Settings } from "../../../src/platform/settings/Settings.ts"
-import { Transfer } from "../../../src/agents/transfer/Transfer.ts"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import { connected, type Database } from "../../../src/platform/database/Database.ts"
 import { http } from "../../../src/Http.ts"
@@ -35,7 +34,7 @@ export const instance = (
     const address = yield* TestDatabase
     const provider = ConfigProvider.fromUnknown({ ...environment, ...settings })
     const layer = http.pipe(
-      Layer.provideMerge(Layer.merge(domains, Transfer.layer)),
+      Layer.provideMerge(domains),
       Layer.provideMerge(DatabaseClock.layerLocal),
       Layer.provideMerge(between),
       Layer.provideMerge(connected(address, { poolSize: 10, pooler: false })),

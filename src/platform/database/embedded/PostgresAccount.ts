@@ -1,20 +1,20 @@
-/** Which account runs the embedded PostgreSQL: PostgreSQL refuses uid 0, so root hands it to another one. */
+/** Which account runs the embedded PostgreSQL. PostgreSQL refuses to run as root, so root picks another account. */
 import { Effect } from "effect"
 import * as fs from "node:fs"
 import { dirname } from "node:path"
-import { attempt, ManagedPostgresError } from "./ManagedPostgresError.ts"
+import { attempt, EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 
-/** Undefined stands for the account of this process. */
+/** Undefined: the account of this process. */
 export type Account = { readonly uid: number; readonly gid: number } | undefined
 
 export const isRoot = () => process.getuid?.() === 0
 
-/** Whoever owns the database already; for a new one, root takes `postgres` if that account exists, else `nobody`. */
+/** The owner of an existing database. For a new one, root takes `postgres` if that account exists, else `nobody`. */
 export const accountOf = Effect.fnUntraced(function* (directory: string) {
   const owner = yield* attempt(() => fs.statSync(directory, { throwIfNoEntry: false }))
   if (!isRoot()) {
     if (owner === undefined || owner.uid === process.getuid?.()) return undefined
-    return yield* new ManagedPostgresError({
+    return yield* new EmbeddedPostgresError({
       message: `The embedded database in ${directory} belongs to another account: start as that account, or as root.`
     })
   }
@@ -24,12 +24,12 @@ export const accountOf = Effect.fnUntraced(function* (directory: string) {
     .map((line) => line.split(":"))
   const chosen = accounts.find(([name]) => name === "postgres") ?? accounts.find(([name]) => name === "nobody")
   if (chosen !== undefined) return { uid: Number(chosen[2]), gid: Number(chosen[3]) }
-  return yield* new ManagedPostgresError({
+  return yield* new EmbeddedPostgresError({
     message: "PostgreSQL does not run as root: add an account named postgres, or start as another account."
   })
 })
 
-/** By mode bits alone; an access list that allows more only costs a copy of the binaries. */
+/** Whether the account can traverse to the path. Reads mode bits only: missing an ACL costs a copy of the binaries. */
 export const reaches = (account: Account, path: string): boolean => {
   if (account === undefined) return true
   const { uid, gid, mode } = fs.statSync(path)

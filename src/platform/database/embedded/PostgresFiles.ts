@@ -1,17 +1,17 @@
 /**
- * Where the embedded PostgreSQL keeps its files (contract section 1, "Embedded default").
+ * Where the embedded PostgreSQL keeps its files.
  *
- * 1. The data folder belongs to whoever starts the service. It holds `postgres/`, which belongs to the account that
- *    runs PostgreSQL.
- * 2. If that account cannot reach the data folder or the installed binaries, PostgreSQL's files move to
- *    /var/lib/bridge-service, and the file `location` in the data folder says so to every later start.
+ * 1. The data folder belongs to the account that starts the service. It holds `postgres/`, which belongs to the account
+ *    that runs PostgreSQL.
+ * 2. If that account cannot reach the data folder or the installed binaries, PostgreSQL's files go to
+ *    /var/lib/bridge-service instead, and the file `location` in the data folder names the place for later starts.
  */
 import { Effect } from "effect"
 import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import { attempt, ManagedPostgresError } from "./ManagedPostgresError.ts"
+import { attempt, EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import { type Account, accountOf, isRoot, reaches } from "./PostgresAccount.ts"
 import { copyBinaries, installedBinaries, makeDatabase } from "./PostgresSetup.ts"
 
@@ -20,14 +20,14 @@ export interface PostgresFiles {
   readonly directory: string
   /** The folder of the unix socket, 0700. */
   readonly sockets: string
-  /** What PostgreSQL says. It lies in the data folder, where the account that runs PostgreSQL cannot plant a link. */
+  /** PostgreSQL's log. It is in the data folder, where the account that runs PostgreSQL cannot create a symlink. */
   readonly log: string
   readonly postgres: string
   readonly account: Account
 }
 
-/** Finds the database of `dataDir`, or makes it. */
-export const postgresFiles = Effect.fn("ManagedPostgres.files")(function* (dataDir: string, durable = true) {
+/** Finds or creates the database of `dataDir`. */
+export const postgresFiles = Effect.fn("EmbeddedPostgres.files")(function* (dataDir: string, durable = true) {
   const installed = yield* installedBinaries
   const data = yield* attempt(() => createDataDir(dataDir))
   const aside = join("/var/lib/bridge-service", hash(data))
@@ -35,7 +35,7 @@ export const postgresFiles = Effect.fn("ManagedPostgres.files")(function* (dataD
   const home = located ?? ((yield* fits(data, installed)) ? data : aside)
   const directory = join(home, "postgres")
   if (located !== undefined && !fs.existsSync(directory))
-    return yield* new ManagedPostgresError({
+    return yield* new EmbeddedPostgresError({
       message: `${join(data, "location")} names a database that is gone: bring it back, or remove that file to begin anew.`
     })
 
@@ -55,7 +55,7 @@ export const postgresFiles = Effect.fn("ManagedPostgres.files")(function* (dataD
   return { directory, sockets, log, postgres: join(binaries, "bin/postgres"), account } satisfies PostgresFiles
 })
 
-/** As root the folder lets other accounts pass, or none could reach `postgres/`; what it holds stays closed to them. */
+/** As root, 0711: PostgreSQL's account must be able to traverse the folder. The files in it stay closed to others. */
 const createDataDir = (dataDir: string) => {
   fs.mkdirSync(dirname(dataDir), { recursive: true })
   const created = fs.mkdirSync(dataDir, { recursive: true, mode: 0o700 }) !== undefined
@@ -70,7 +70,7 @@ const readLocation = (data: string) => {
   return fs.existsSync(file) ? fs.readFileSync(file, "utf8").trim() || undefined : undefined
 }
 
-/** A database that is there already never moves, whatever was closed around it. */
+/** An existing database never moves, even if its folder was closed to PostgreSQL's account later. */
 const fits = Effect.fnUntraced(function* (data: string, installed: string) {
   const directory = join(data, "postgres")
   if (fs.existsSync(directory)) return true
@@ -83,7 +83,7 @@ const createPassage = (aside: string) => {
   for (const folder of [dirname(aside), aside]) fs.chmodSync(folder, 0o711)
 }
 
-/** In the database folder if the kernel takes a socket path of that length, else in the system's temporary folder. */
+/** The database folder, or a folder in the system's temporary one if the socket's path would be too long for the kernel. */
 const socketFolder = Effect.fnUntraced(function* (directory: string, account: Account) {
   if (Buffer.byteLength(join(directory, ".s.PGSQL.5432")) <= 100) return directory
   const folder = join(tmpdir(), `bridge-service-${hash(directory)}`)
@@ -92,8 +92,8 @@ const socketFolder = Effect.fnUntraced(function* (directory: string, account: Ac
     if (account !== undefined && fs.lstatSync(folder).uid === 0) fs.lchownSync(folder, account.uid, account.gid)
     return fs.lstatSync(folder)
   })
-  // Anybody may make a folder in the temporary one, and its owner could answer in PostgreSQL's place.
+  // Any account can create this folder first, and could then serve its own socket in it.
   const own = stat.isDirectory() && stat.uid === (account?.uid ?? process.getuid?.()) && (stat.mode & 0o077) === 0
   if (own) return folder
-  return yield* new ManagedPostgresError({ message: `${folder} belongs to somebody else: remove it and start again.` })
+  return yield* new EmbeddedPostgresError({ message: `${folder} belongs to somebody else: remove it and start again.` })
 })

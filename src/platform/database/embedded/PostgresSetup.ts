@@ -1,17 +1,17 @@
-/** What the first start makes: the database, and, where the installed binaries are out of reach, a copy of them. */
+/** What the first start creates: the database, and a copy of the binaries where PostgreSQL's account cannot reach them. */
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { promisify } from "node:util"
-import { attempt, ManagedPostgresError } from "./ManagedPostgresError.ts"
+import { attempt, EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import type { Account } from "./PostgresAccount.ts"
 
-/** PostgreSQL's whole environment: the service's own holds secrets, and the account may be another one. */
+/** PostgreSQL's whole environment. The service's own holds secrets, and PostgreSQL may run as another account. */
 export const environment = { PATH: "/usr/bin:/bin", LC_ALL: "C", TZ: "UTC" }
 
-/** The folder with `bin`, `lib` and `share` that npm installed for this machine. */
+/** The folder with `bin`, `lib` and `share` that npm installed for this platform. */
 export const installedBinaries = Effect.tryPromise({
   try: async () => {
     const { postgres }: { readonly postgres: string } = await import(
@@ -20,12 +20,12 @@ export const installedBinaries = Effect.tryPromise({
     return fs.realpathSync(dirname(dirname(postgres)))
   },
   catch: () =>
-    new ManagedPostgresError({
+    new EmbeddedPostgresError({
       message: "No PostgreSQL is installed for this machine: set DATABASE_URL, or install the optional dependencies."
     })
 })
 
-/** Named by the version, so that an upgrade brings its own. */
+/** The copy is named by the version, so that an upgrade makes a new one. */
 export const copyBinaries = Effect.fnUntraced(function* (binaries: string, into: string) {
   const manifest = join(dirname(binaries), "package.json")
   const { version } = yield* attempt(
@@ -42,7 +42,7 @@ export const copyBinaries = Effect.fnUntraced(function* (binaries: string, into:
   return copy
 })
 
-/** `durable: false` is for throwaway databases. */
+/** `durable: false` skips fsync, for databases of tests. */
 export const makeDatabase = (options: {
   readonly binaries: string
   readonly directory: string
@@ -57,7 +57,7 @@ export const makeDatabase = (options: {
     await promisify(execFile)(initdb, args, { ...options.account, env: environment, cwd: "/", signal })
   })
 
-/** The folder of the socket decides who gets in, so its users are trusted; over a network nobody is. */
+/** Only accounts that can open the socket's folder can connect, so local connections are trusted; TCP is rejected. */
 const initdbFlags = [
   "--username=postgres",
   "--auth-local=trust",
@@ -68,7 +68,10 @@ const initdbFlags = [
   "--no-instructions"
 ]
 
-/** Builds beside and renames: nobody sees half of it, and of two at once the first to finish counts. */
+/**
+ * Creates a folder atomically: builds a draft beside it and renames the draft. Of two processes at once, the first to
+ * finish wins. `proof` is a file in it that only a finished folder has.
+ */
 const once = Effect.fnUntraced(function* (
   target: string,
   proof: string,
@@ -85,14 +88,14 @@ const once = Effect.fnUntraced(function* (
     syncFolder(parent)
   }).pipe(Effect.catch((error) => (exists() ? Effect.void : error)))
 
-  // Whatever a killed or a slower start has left; a slower one still at work fails, and finds this one.
+  // Drafts of killed or slower processes. A slower process that still builds fails, and then finds the finished folder.
   const leftovers = fs.readdirSync(parent).filter((name) => name.startsWith(drafts))
   yield* Effect.forEach(leftovers, (name) =>
     Effect.ignore(attempt(() => fs.promises.rm(join(parent, name), { recursive: true, force: true })))
   )
 })
 
-/** Without it a power cut could take back the rename, and with it a database that has answered commits. */
+/** Without it a power cut could undo the rename, and lose a database that has acknowledged commits. */
 const syncFolder = (folder: string) => {
   const descriptor = fs.openSync(folder, "r")
   fs.fsyncSync(descriptor)

@@ -1,8 +1,8 @@
 /**
- * The server process of one database folder: launched, found again by its postmaster.pid, connected to, stopped.
+ * The server process of one database folder: launch it, find it by its postmaster.pid, connect to it, stop it.
  *
- * PostgreSQL itself keeps a second server out of the folder, by postmaster.pid and by the shared memory its processes
- * hold. So a launch too many does no harm, and nothing here removes postmaster.pid.
+ * PostgreSQL itself refuses a second server on the folder, by postmaster.pid and by the shared memory of its processes.
+ * So a redundant launch does no harm, and nothing here removes postmaster.pid.
  */
 import { PgConnection } from "@effect/sql-pg"
 import { Data, Effect, Schedule } from "effect"
@@ -14,7 +14,7 @@ import { environment } from "./PostgresSetup.ts"
 
 export interface Postmaster {
   readonly pid: number
-  /** The folder of its unix socket; `port` only names the socket in it. */
+  /** The folder of its unix socket; the port is part of the socket's name. */
   readonly host: string
   readonly port: number
   readonly username: string
@@ -22,13 +22,13 @@ export interface Postmaster {
   readonly directory: string
 }
 
-/** Nobody answers for the folder, or not yet. */
+/** No server answers for the folder, or not yet. */
 class Absent extends Data.TaggedError("Absent") {}
 
 const settings = (files: PostgresFiles): Record<string, string> => ({
   listen_addresses: "",
   port: "5432",
-  // A list, so a comma in the path has to be quoted.
+  // The setting is a list, so a comma in the path has to be quoted.
   unix_socket_directories: `"${files.sockets.replaceAll('"', '""')}"`,
   unix_socket_permissions: "0700",
   max_connections: "100",
@@ -36,7 +36,7 @@ const settings = (files: PostgresFiles): Record<string, string> => ({
   fsync: "on",
   full_page_writes: "on",
   synchronous_commit: "on",
-  // Errors of statements reach the client; in a file they would leave values behind.
+  // The client gets the errors of statements. In the log they would expose values.
   log_min_messages: "log",
   log_min_error_statement: "panic",
   log_parameter_max_length_on_error: "0",
@@ -44,14 +44,14 @@ const settings = (files: PostgresFiles): Record<string, string> => ({
   log_checkpoints: "off"
 })
 
-/** Does nothing if one runs already. Detached, it has a session of its own and outlives this process. */
+/** Does nothing if a server runs already. A detached server has its own session and outlives this process. */
 export const launch = (files: PostgresFiles, options: { readonly detached: boolean; readonly settings?: object }) => {
-  const [stale] = note(files.directory)
+  const [stale] = pidFile(files.directory)
   if (isPostmaster(stale, files.directory)) return undefined
   trim(files.log)
   const log = fs.openSync(files.log, "a", 0o600)
-  // PostgreSQL takes any process with the pid of a dead server for the server, unless it is told that this is a parent
-  // of its own; and the lock beside the socket only protects a folder that several databases share.
+  // PostgreSQL believes that any live process with the pid in postmaster.pid is the server, unless the pid is named as
+  // its grandparent. The lock file beside the socket only matters in a folder that several databases share.
   const env = stale === undefined ? environment : { ...environment, PG_GRANDPARENT_PID: stale }
   fs.rmSync(join(files.sockets, ".s.PGSQL.5432.lock"), { force: true })
   const flags = Object.entries({ ...settings(files), ...options.settings }).flatMap(([name, value]) => [
@@ -71,7 +71,7 @@ export const launch = (files: PostgresFiles, options: { readonly detached: boole
   return child
 }
 
-/** PostgreSQL appends to it, so it can be cut while open; at its level of detail a day is a handful of lines. */
+/** PostgreSQL appends to the log, so it can be truncated while open. At its log level a day is a handful of lines. */
 export const trim = (log: string) => {
   const size = fs.statSync(log, { throwIfNoEntry: false })?.size ?? 0
   if (size > 1_048_576) fs.truncateSync(log)
@@ -79,7 +79,7 @@ export const trim = (log: string) => {
 
 export const hasEnded = (child: ChildProcess) => child.exitCode !== null || child.signalCode !== null
 
-/** Ends every session at once; what they committed is kept. */
+/** Fast shutdown: ends every session at once and keeps what they committed. */
 export const end = (child: ChildProcess) =>
   Effect.callback<void>((resume) => {
     if (hasEnded(child)) return resume(Effect.void)
@@ -88,33 +88,33 @@ export const end = (child: ChildProcess) =>
     child.kill("SIGINT")
   })
 
-/** A session of the server that serves this very folder; its socket could be another's if the folder is a copy. */
+/** Connects to the server of this folder. In a copied folder, postmaster.pid names the socket of the original's server. */
 export const connect = Effect.fnUntraced(function* (directory: string) {
-  const [, , , port, host] = note(directory)
+  const [, , , port, host] = pidFile(directory)
   if (!host) return yield* new Absent()
   const at = { host, port: Number(port), username: "postgres", database: "postgres" }
   const session = yield* PgConnection.make({ ...at, applicationName: "bridge-service" })
   const { rows } = yield* session.query("select current_setting('data_directory') = $1 as same", [directory])
   if (rows[0]?.["same"] !== true) return yield* new Absent()
-  return { session, postmaster: { ...at, pid: Number(note(directory)[0]), directory } satisfies Postmaster }
+  return { session, postmaster: { ...at, pid: Number(pidFile(directory)[0]), directory } satisfies Postmaster }
 })
 
-export const patience = Schedule.min([Schedule.exponential("10 millis", 1.5), Schedule.spaced("500 millis")])
+export const retrySchedule = Schedule.min([Schedule.exponential("10 millis", 1.5), Schedule.spaced("500 millis")])
 
-/** Like `end`, for a server that any process may have launched. */
+/** Like `end`, for a server that another process may have launched. */
 export const stop = Effect.fnUntraced(function* (directory: string) {
-  const [pid] = note(directory)
+  const [pid] = pidFile(directory)
   if (!isPostmaster(pid, directory)) return
   yield* Effect.ignore(Effect.try(() => process.kill(Number(pid), "SIGINT")))
-  yield* Effect.sync(() => note(directory)[0] === pid).pipe(
-    Effect.repeat({ while: (there) => there, schedule: Schedule.upTo(patience, { duration: "30 seconds" }) })
+  yield* Effect.sync(() => pidFile(directory)[0] === pid).pipe(
+    Effect.repeat({ while: (present) => present, schedule: Schedule.upTo(retrySchedule, { duration: "30 seconds" }) })
   )
 })
 
-/** A pid alone proves nothing: after a crash or a reboot another process may have it. */
+/** A pid alone proves nothing: after a crash or a reboot another process can have it. */
 const isPostmaster = (pid: string | undefined, directory: string) => {
   if (pid === undefined) return false
-  const command = orNothing(() =>
+  const command = orUndefined(() =>
     process.platform === "linux"
       ? fs.readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ")
       : execFileSync("ps", ["-ww", "-o", "command=", "-p", pid], { encoding: "utf8" })
@@ -122,11 +122,11 @@ const isPostmaster = (pid: string | undefined, directory: string) => {
   return command?.includes(` -D ${directory} `) ?? false
 }
 
-/** The lines of postmaster.pid: pid, folder, start, port, socket folder; the last ones come while it starts. */
-const note = (directory: string): ReadonlyArray<string> =>
-  orNothing(() => fs.readFileSync(join(directory, "postmaster.pid"), "utf8"))?.split("\n") ?? []
+/** The lines of postmaster.pid: pid, folder, start time, port, socket folder. PostgreSQL adds the last ones as it starts. */
+const pidFile = (directory: string): ReadonlyArray<string> =>
+  orUndefined(() => fs.readFileSync(join(directory, "postmaster.pid"), "utf8"))?.split("\n") ?? []
 
-const orNothing = <A>(read: () => A): A | undefined => {
+const orUndefined = <A>(read: () => A): A | undefined => {
   try {
     return read()
   } catch {

@@ -12,7 +12,7 @@ import { salt } from "../../../platform/crypto/Random.ts"
 import { readForm } from "../../../platform/edge/Form.ts"
 import { onlyMethods } from "../../../platform/edge/Methods.ts"
 import { RateLimit } from "../../../platform/edge/RateLimit.ts"
-import { isPassing, report } from "../../../platform/edge/Report.ts"
+import { isTransient, report } from "../../../platform/edge/Report.ts"
 import { pageHeaders } from "../../../platform/html/Page.ts"
 import { Caller } from "../../../wire/Headers.ts"
 import { Authorize } from "../authorize/Authorize.ts"
@@ -62,7 +62,9 @@ const routes = HttpRouter.use((router) =>
           const { address } = yield* Caller
           const wait = yield* limits.take(`${path} ${address}`, everybody)
           return wait === 0 ? yield* handle(request) : end("busy", wait)
-        }).pipe(Effect.catchCause((cause) => Effect.as(isPassing(cause) ? Effect.void : report(cause), end("failed"))))
+        }).pipe(
+          Effect.catchCause((cause) => Effect.as(isTransient(cause) ? Effect.void : report(cause), end("failed")))
+        )
       )
 
     const browserOf = ({ cookies }: Request) => {

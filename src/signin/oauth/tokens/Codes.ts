@@ -87,7 +87,7 @@ export class Codes extends Context.Service<
           return found.grant_types.includes("authorization_code") ? Option.none() : yield* refuse("unauthorized_client")
         })
 
-        return yield* untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => explain))
+        return yield* untilSettled(attempt, explain)
       }, persistence)
 
       return { exchange }

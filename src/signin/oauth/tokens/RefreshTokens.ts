@@ -101,7 +101,7 @@ export class RefreshTokens extends Context.Service<
           return Option.map(minted, (given) => tokenSet(given, token, next, now))
         })
 
-        return yield* untilSettled(Effect.filterOrElse(attempt, Option.isSome, () => explain))
+        return yield* untilSettled(attempt, explain)
       }, persistence)
 
       return { refresh }

@@ -9,7 +9,7 @@ import type { ChildProcess } from "node:child_process"
 import { once } from "node:events"
 import { join } from "node:path"
 import { postgresFiles } from "../../../../src/platform/database/embedded/PostgresFiles.ts"
-import { connect, hasEnded, launch, patience } from "../../../../src/platform/database/embedded/Postmaster.ts"
+import { connect, hasEnded, launch, retrySchedule } from "../../../../src/platform/database/embedded/Postmaster.ts"
 import { ChaosError } from "../harness.ts"
 
 export const ownPostgres = Effect.fnUntraced(function* (folder: string) {
@@ -17,7 +17,7 @@ export const ownPostgres = Effect.fnUntraced(function* (folder: string) {
   let child: ChildProcess | undefined
   const start = Effect.suspend(() => {
     child = launch(files, { detached: false, settings: { max_connections: "200" } })
-    return Effect.scoped(connect(files.directory)).pipe(Effect.retry(patience), Effect.timeout("30 seconds"))
+    return Effect.scoped(connect(files.directory)).pipe(Effect.retry(retrySchedule), Effect.timeout("30 seconds"))
   }).pipe(Effect.mapError(() => new ChaosError({ message: "The script's own PostgreSQL did not start." })))
   const stop = (signal: NodeJS.Signals) =>
     Effect.promise(async () => {

@@ -4,11 +4,12 @@
  * Live memory and the number of open files do not grow, and nothing is logged. When everything has ended and expired, the
  * sweeps delete all of its rows.
  */
-import { Context, Duration, Effect } from "effect"
+import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { sweeps as auditSweeps } from "../../../../src/platform/audit/Sweeps.ts"
 import { sweeps as continuitySweeps } from "../../../../src/agents/continuity/Sweeps.ts"
 import { DatabaseClock } from "../../../../src/platform/database/Clock.ts"
+import { Settings } from "../../../../src/platform/settings/Settings.ts"
 import { sweepOnce } from "../../../../src/platform/database/Sweeper.ts"
 import { sweeps as enrollmentSweeps } from "../../../../src/bridges/enrollment/Sweeps.ts"
 import { sweeps as oauthSweeps } from "../../../../src/signin/oauth/Sweeps.ts"
@@ -157,17 +158,11 @@ chaos(
     yield* Effect.orDie(
       Effect.forEach(columns, ({ earlier, name }) => sql.unsafe(`update ${name} set ${earlier}`), { discard: true })
     )
-    const all = [
-      ...rotationSweeps,
-      ...enrollmentSweeps,
-      ...oauthSweeps,
-      ...continuitySweeps,
-      ...auditSweeps(Duration.days(400))
-    ]
+    const all = [...rotationSweeps, ...enrollmentSweeps, ...oauthSweeps, ...continuitySweeps, ...auditSweeps]
     // Some rows can only go after the rows that refer to them.
     const sweep = sweepOnce(all).pipe(
       Effect.provideContext(
-        Context.make(SqlClient.SqlClient, sql).pipe(Context.add(DatabaseClock, Context.get(on.services, DatabaseClock)))
+        Context.make(SqlClient.SqlClient, sql).pipe(Context.merge(Context.pick(DatabaseClock, Settings)(on.services)))
       )
     )
     yield* Effect.orDie(Effect.andThen(sweep, sweep))

@@ -7,7 +7,7 @@ import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import { managedPostgres } from "../../src/platform/database/embedded/ManagedPostgres.ts"
+import { embeddedPostgres } from "../../src/platform/database/embedded/EmbeddedPostgres.ts"
 import { accountOf, isRoot, reaches } from "../../src/platform/database/embedded/PostgresAccount.ts"
 import type { Postmaster } from "../../src/platform/database/embedded/Postmaster.ts"
 import { startCluster } from "../support/run/Cluster.ts"
@@ -23,7 +23,7 @@ const isClosed = !reaches(other, fs.realpathSync(join(checkout, "node_modules"))
 describe("the first start makes a database", () => {
   it.live("durable, in UTF-8, open to no network and to no other account", () =>
     Effect.gen(function* () {
-      const postmaster = yield* managedPostgres(yield* dataFolder(undefined, "commas, and blanks"))
+      const postmaster = yield* embeddedPostgres(yield* dataFolder(undefined, "commas, and blanks"))
       const rows = yield* ask(
         postmaster,
         `select current_setting('fsync') as fsync, current_setting('full_page_writes') as full_page_writes,
@@ -40,7 +40,7 @@ describe("the first start makes a database", () => {
 
   it.live.skipIf(process.platform !== "linux")("and tells it PATH, LC_ALL and TZ only (needs /proc)", () =>
     Effect.gen(function* () {
-      const { pid } = yield* managedPostgres(yield* dataFolder())
+      const { pid } = yield* embeddedPostgres(yield* dataFolder())
       const names = fs.readFileSync(`/proc/${pid}/environ`, "utf8").match(/[^\0]+?(?==)/g)
       assert.sameMembers(names ?? [], ["PATH", "LC_ALL", "TZ"])
     })
@@ -63,7 +63,7 @@ describe("the first start makes a database", () => {
         yield* Effect.sleep(age)
         yield* end(killed, "SIGKILL")
       }
-      const postmaster = yield* managedPostgres(data)
+      const postmaster = yield* embeddedPostgres(data)
       assert.deepStrictEqual(drafts(postmaster), [])
       assert.deepStrictEqual(yield* ask(postmaster, "select 1 as answer"), [{ answer: 1 }])
     })
@@ -75,9 +75,9 @@ describe("a later start", () => {
     Effect.gen(function* () {
       const data = yield* dataFolder()
       yield* Effect.scoped(
-        Effect.flatMap(managedPostgres(data), (first) => ask(first, "create table kept as select 7 as seven"))
+        Effect.flatMap(embeddedPostgres(data), (first) => ask(first, "create table kept as select 7 as seven"))
       )
-      assert.deepStrictEqual(yield* ask(yield* managedPostgres(data), "select seven from kept"), [{ seven: 7 }])
+      assert.deepStrictEqual(yield* ask(yield* embeddedPostgres(data), "select seven from kept"), [{ seven: 7 }])
     })
   )
 
@@ -85,7 +85,7 @@ describe("a later start", () => {
     Effect.gen(function* () {
       const data = yield* dataFolder()
       const { postmaster } = yield* user(data)
-      assert.deepStrictEqual(yield* managedPostgres(data), postmaster)
+      assert.deepStrictEqual(yield* embeddedPostgres(data), postmaster)
     })
   )
 
@@ -94,7 +94,7 @@ describe("a later start", () => {
       const data = yield* dataFolder()
       const starter = yield* user(data)
       yield* end(starter.process, "SIGKILL")
-      assert.deepStrictEqual(yield* managedPostgres(data), starter.postmaster)
+      assert.deepStrictEqual(yield* embeddedPostgres(data), starter.postmaster)
     })
   )
 
@@ -102,7 +102,7 @@ describe("a later start", () => {
     Effect.gen(function* () {
       const data = yield* dataFolder()
       yield* killedServer(data)
-      assert.deepStrictEqual(yield* ask(yield* managedPostgres(data), "select seven from kept"), [{ seven: 7 }])
+      assert.deepStrictEqual(yield* ask(yield* embeddedPostgres(data), "select seven from kept"), [{ seven: 7 }])
     })
   )
 
@@ -114,7 +114,7 @@ describe("a later start", () => {
         const { pid } = yield* stranger(directory)
         fs.writeFileSync(file, fs.readFileSync(file, "utf8").replace(/^\d+/, String(pid)))
       }
-      const postmaster = yield* managedPostgres(data)
+      const postmaster = yield* embeddedPostgres(data)
       assert.deepStrictEqual(yield* ask(postmaster, "select seven from kept"), [{ seven: 7 }])
     })
   )
@@ -123,11 +123,11 @@ describe("a later start", () => {
     Effect.gen(function* () {
       const data = yield* dataFolder()
       const copy = `${data}.copy`
-      yield* Effect.scoped(managedPostgres(data))
+      yield* Effect.scoped(embeddedPostgres(data))
       execFileSync("cp", ["-a", data, copy])
-      const original = yield* managedPostgres(data)
+      const original = yield* embeddedPostgres(data)
       fs.copyFileSync(join(data, "postgres/postmaster.pid"), join(copy, "postgres/postmaster.pid"))
-      const copied = yield* managedPostgres(copy)
+      const copied = yield* embeddedPostgres(copy)
       assert.notStrictEqual(copied.pid, original.pid)
       assert.notStrictEqual(copied.host, original.host)
     })
@@ -138,7 +138,7 @@ describe("a later start", () => {
       const data = yield* dataFolder()
       fs.mkdirSync(data)
       fs.writeFileSync(join(data, "location"), join(data, "gone"))
-      const { message } = yield* Effect.flip(managedPostgres(data))
+      const { message } = yield* Effect.flip(embeddedPostgres(data))
       assert.match(message, /bring it back, or remove that file/)
     })
   )
@@ -197,7 +197,7 @@ describe("the files", () => {
     "have their socket in the temporary folder if its path is too long (needs an open checkout)",
     () =>
       Effect.gen(function* () {
-        const { host, ...postmaster } = yield* managedPostgres(yield* dataFolder(undefined, "long".repeat(20)))
+        const { host, ...postmaster } = yield* embeddedPostgres(yield* dataFolder(undefined, "long".repeat(20)))
         yield* Effect.addFinalizer(() => Effect.sync(() => fs.rmSync(host, { recursive: true })))
         assert.strictEqual(dirname(host), tmpdir())
         assert.strictEqual(fs.statSync(host).mode & 0o777, 0o700)
@@ -208,7 +208,7 @@ describe("the files", () => {
   it.live.skipIf(!isRoot())("belong to another account when root starts it (needs root)", () =>
     Effect.gen(function* () {
       const data = yield* dataFolder()
-      const { directory } = yield* managedPostgres(data)
+      const { directory } = yield* embeddedPostgres(data)
       assert.strictEqual(fs.statSync(data).uid, 0)
       assert.strictEqual(fs.statSync(directory).uid, other?.uid)
     })
@@ -265,7 +265,7 @@ const ask = (at: Pick<Postmaster, "host" | "port" | "username" | "database">, st
 
 const joined = Effect.fnUntraced(function* (data: string) {
   const scope = yield* Scope.fork(yield* Scope.Scope)
-  const postmaster = yield* Scope.provide(managedPostgres(data), scope)
+  const postmaster = yield* Scope.provide(embeddedPostgres(data), scope)
   return { postmaster, leave: Scope.close(scope, Exit.void) }
 })
 

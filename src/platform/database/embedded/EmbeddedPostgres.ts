@@ -1,26 +1,26 @@
 /**
- * The PostgreSQL that the service brings along, for when there is no DATABASE_URL (contract section 1).
+ * The PostgreSQL that ships with the service and runs without DATABASE_URL (decisions.md, The database that comes along).
  *
- * 1. Files: PostgresFiles.ts finds or makes the database folder.
- * 2. Join: whoever needs the database connects to the server of that folder, and launches one if nobody answers.
- * 3. Stay: each holds one session with a shared advisory lock, and joins again if the session is lost.
- * 4. Leave: whoever can then take the lock alone is the last one, and stops the server.
- * A server that was killed, or whose starter was, needs no care: the next join replaces or finds it.
+ * 1. Files: PostgresFiles.ts finds or creates the database folder.
+ * 2. Join: a process connects to the server of that folder, and launches the server if none answers.
+ * 3. Stay: the process holds one session with a shared advisory lock, and joins again if it loses the session.
+ * 4. Leave: the process releases its share. If it can then take the lock exclusively it is the last, and stops the server.
+ * A killed server needs no cleanup: the next join launches a new one.
  */
 import type { PgConnection } from "@effect/sql-pg"
 import { Deferred, Effect, Queue, Schedule } from "effect"
 import type { ChildProcess } from "node:child_process"
-import { attempt, ManagedPostgresError } from "./ManagedPostgresError.ts"
+import { attempt, EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import { type PostgresFiles, postgresFiles } from "./PostgresFiles.ts"
-import { connect, end, hasEnded, launch, patience, type Postmaster, stop, trim } from "./Postmaster.ts"
+import { connect, end, hasEnded, launch, retrySchedule, type Postmaster, stop, trim } from "./Postmaster.ts"
 
-export { ManagedPostgresError }
+export { EmbeddedPostgresError }
 
 /** Joins or starts the PostgreSQL of `dataDir`, until the scope closes. */
-export const managedPostgres = Effect.fn("ManagedPostgres.join")(function* (dataDir: string) {
-  const late = new ManagedPostgresError({ message: `The database in ${dataDir} could not be made within 30 seconds.` })
+export const embeddedPostgres = Effect.fn("EmbeddedPostgres.join")(function* (dataDir: string) {
+  const late = new EmbeddedPostgresError({ message: `The database in ${dataDir} could not be made within 30 seconds.` })
   const files = yield* postgresFiles(dataDir).pipe(inTime(late))
-  const joined = yield* Deferred.make<Postmaster, ManagedPostgresError>()
+  const joined = yield* Deferred.make<Postmaster, EmbeddedPostgresError>()
   yield* stay(files, joined).pipe(
     Effect.forever,
     Effect.tapError((error) => Effect.when(Effect.logError(error.message), Deferred.isDone(joined))),
@@ -32,14 +32,14 @@ export const managedPostgres = Effect.fn("ManagedPostgres.join")(function* (data
 })
 
 const inTime =
-  (late: ManagedPostgresError) =>
+  (late: EmbeddedPostgresError) =>
   <A, E, R>(self: Effect.Effect<A, E, R>) =>
     Effect.timeoutOrElse(self, { duration: "30 seconds", orElse: () => Effect.fail(late) })
 
-/** Ends when the session is lost; the socket keeps its place, so every pool heals once the server is back. */
+/** Ends when the session is lost. The socket's path never changes, so pools reconnect once the server is back. */
 const stay = Effect.fnUntraced(function* (
   files: PostgresFiles,
-  joined: Deferred.Deferred<Postmaster, ManagedPostgresError>
+  joined: Deferred.Deferred<Postmaster, EmbeddedPostgresError>
 ) {
   const { postmaster, session } = yield* join(files)
   yield* Deferred.succeed(joined, postmaster)
@@ -48,9 +48,9 @@ const stay = Effect.fnUntraced(function* (
   yield* Effect.logWarning("The connection to the embedded PostgreSQL was lost; joining it again.")
 }, Effect.scoped)
 
-/** A server that starts or stops refuses: asking again finds the one that started, or replaces the one that stopped. */
+/** A server that is starting or stopping refuses connections. The retry finds it started, or launches a new one. */
 const join = (files: PostgresFiles) => {
-  const late = new ManagedPostgresError({
+  const late = new EmbeddedPostgresError({
     message: `PostgreSQL did not answer within 30 seconds: ${files.log} says why.`
   })
   let child: ChildProcess | undefined
@@ -59,8 +59,8 @@ const join = (files: PostgresFiles) => {
   })
   return lock(files.directory).pipe(
     Effect.tapError(() => launched),
-    Effect.mapError((error) => (error._tag === "ManagedPostgresError" ? error : late)),
-    Effect.retry({ while: (error) => error === late, schedule: patience }),
+    Effect.mapError((error) => (error instanceof EmbeddedPostgresError ? error : late)),
+    Effect.retry({ while: (error) => error === late, schedule: retrySchedule }),
     inTime(late),
     Effect.onInterrupt(() => (child === undefined ? Effect.void : end(child)))
   )
@@ -68,7 +68,7 @@ const join = (files: PostgresFiles) => {
 
 const inUse = "hashtextextended('bridge-service in use', 0)"
 
-/** Waits for one who is just stopping the server; the shutdown then ends the wait, and the join starts over. */
+/** Waits while another process stops the server. The shutdown ends this session too, and the join starts over. */
 const lock = Effect.fnUntraced(function* (directory: string) {
   const { postmaster, session } = yield* connect(directory)
   const share = session.query(`select pg_advisory_lock_shared(${inUse})`)
@@ -76,7 +76,7 @@ const lock = Effect.fnUntraced(function* (directory: string) {
   return { postmaster, session }
 })
 
-/** Gives up its share first: of two who leave at once, one is the last. */
+/** Releases its share first, so that of two processes that leave at the same time one finds itself last. */
 const leave = Effect.fnUntraced(
   function* (session: PgConnection.PgConnection, directory: string) {
     const { rows } = yield* session.query(

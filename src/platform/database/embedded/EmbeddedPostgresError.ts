@@ -1,10 +1,10 @@
 /** The one error of the embedded PostgreSQL. */
 import { Data, Effect } from "effect"
 
-/** One sentence that the person who starts the service can act on. */
-export class ManagedPostgresError extends Data.TaggedError("ManagedPostgresError")<{ readonly message: string }> {}
+/** The message is one sentence that the operator can act on. `--json` prints the tag as the code, so it must not change. */
+export class EmbeddedPostgresError extends Data.TaggedError("ManagedPostgresError")<{ readonly message: string }> {}
 
-/** Work on files and programs: Node's messages name the call and the path, and a program's last line of error its reason. */
+/** Runs file operations and programs. The reason is Node's message, or the last error line that a program printed. */
 export const attempt = <A>(run: (signal: AbortSignal) => A | Promise<A>) =>
   Effect.tryPromise({
     try: async (signal) => run(signal),
@@ -12,6 +12,6 @@ export const attempt = <A>(run: (signal: AbortSignal) => A | Promise<A>) =>
       const { stderr, message } = cause as { readonly stderr?: string; readonly message: string }
       const lines = (stderr?.trim() || message).split("\n")
       const reason = lines.findLast((line) => /error:|FATAL:|PANIC:/.test(line)) ?? lines.at(-1)
-      return new ManagedPostgresError({ message: `The embedded PostgreSQL cannot be prepared: ${reason}` })
+      return new EmbeddedPostgresError({ message: `The embedded PostgreSQL cannot be prepared: ${reason}` })
     }
   })

@@ -1,0 +1,15 @@
+/** What the rest of the service takes from this wing. */
+import { Layer } from "effect"
+import { sweeps as continuitySweeps } from "./continuity/Sweeps.ts"
+import { Documents } from "./documents/Documents.ts"
+import { Snapshot } from "./handover/Snapshot.ts"
+import { Memory } from "./memory/Memory.ts"
+import { Tasks } from "./tasks/Tasks.ts"
+import { Transfer } from "./transfer/Transfer.ts"
+
+export const layer = Layer.mergeAll(Memory.layer, Tasks.layer, Snapshot.layer, Documents.layer, Transfer.layer)
+
+export const sweeps = continuitySweeps
+
+/** The services that commands of service-admin use. */
+export const forCommands = { documents: Documents, memory: Memory, transfer: Transfer }

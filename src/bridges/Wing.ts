@@ -1,0 +1,18 @@
+/** What the rest of the service takes from this wing. */
+import { Layer } from "effect"
+import { Ed25519 } from "../platform/crypto/Ed25519.ts"
+import { Credentials } from "./enrollment/Credentials.ts"
+import { Enrollment } from "./enrollment/Enrollment.ts"
+import { sweeps as enrollmentSweeps } from "./enrollment/Sweeps.ts"
+import { Bridges } from "./identity/Bridges.ts"
+import { Rotation } from "./rotation/Rotation.ts"
+import { sweeps as rotationSweeps } from "./rotation/Sweeps.ts"
+
+export const layer = Layer.mergeAll(Enrollment.layer, Credentials.layer, Rotation.layer, Bridges.layer).pipe(
+  Layer.provide(Ed25519.layerNode)
+)
+
+export const sweeps = [...rotationSweeps, ...enrollmentSweeps]
+
+/** The services that commands of service-admin use. */
+export const forCommands = { bridges: Bridges, credentials: Credentials }

@@ -1,0 +1,7 @@
+/** What the rest of the service takes from this wing. */
+import { Projects } from "./projects/Projects.ts"
+
+export const layer = Projects.layer
+
+/** The services that commands of service-admin use. */
+export const forCommands = { projects: Projects }

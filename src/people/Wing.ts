@@ -1,0 +1,18 @@
+/** What the rest of the service takes from this wing. */
+import { Layer } from "effect"
+import { Devices } from "./mobile/Devices.ts"
+import { sweeps as mobileSweeps } from "./mobile/Sweeps.ts"
+import { Gauges } from "./operator/Gauges.ts"
+import { pushedGauges } from "./operator/Otlp.ts"
+import { Overview } from "./operator/Overview.ts"
+import { prometheus } from "./operator/Prometheus.ts"
+
+export const layer = Layer.merge(Devices.layer, Overview.layer)
+
+/** Metrics for scraping and for export, as far as the settings ask for them. */
+export const metrics = Layer.merge(prometheus, pushedGauges).pipe(Layer.provide(Gauges.layer))
+
+export const sweeps = mobileSweeps
+
+/** The services that commands of service-admin use. */
+export const forCommands = { devices: Devices, overview: Overview }

@@ -1,0 +1,23 @@
+/** What the rest of the service takes from this wing. */
+import { Effect, Layer } from "effect"
+import { Settings } from "../platform/settings/Settings.ts"
+import { apnsProvider } from "./channels/apns/Apns.ts"
+import { logProvider } from "./channels/LogProvider.ts"
+import { Worker } from "./delivery/Worker.ts"
+import { PushAdmin } from "./admin/PushAdmin.ts"
+import { Outbox } from "./outbox/Outbox.ts"
+import { PushTokens } from "./tokens/PushTokens.ts"
+
+export { sweeps } from "./Sweeps.ts"
+
+export const layer = PushAdmin.layer.pipe(Layer.provideMerge(Layer.merge(Outbox.layer, PushTokens.layer)))
+
+/** Delivers to APNs where it is configured, else to the log. */
+export const worker = Worker.layer.pipe(
+  Layer.provide(
+    Layer.unwrap(Effect.map(Settings, ({ push }) => (push.apns === undefined ? logProvider : apnsProvider)))
+  )
+)
+
+/** The services that commands of service-admin use. */
+export const forCommands = { pushAdmin: PushAdmin }

@@ -1,0 +1,29 @@
+/** What the rest of the service takes from this wing. */
+import { Layer } from "effect"
+import { Access } from "./access/Access.ts"
+import { ProjectTokens } from "./access/ProjectTokens.ts"
+import { Authorize } from "./oauth/authorize/Authorize.ts"
+import { ClientDocuments } from "./oauth/clients/ClientDocuments.ts"
+import { Clients } from "./oauth/clients/Clients.ts"
+import { Consent } from "./oauth/consent/Consent.ts"
+import { Grants } from "./oauth/grants/Grants.ts"
+import { sweeps as oauthSweeps } from "./oauth/Sweeps.ts"
+import { Codes } from "./oauth/tokens/Codes.ts"
+import { RefreshTokens } from "./oauth/tokens/RefreshTokens.ts"
+
+export const layer = Layer.mergeAll(
+  ProjectTokens.layer,
+  Authorize.layer,
+  Consent.layer,
+  Codes.layer,
+  RefreshTokens.layer
+).pipe(
+  Layer.provideMerge(Layer.merge(Access.layer, Grants.layer)),
+  Layer.provideMerge(Clients.layer),
+  Layer.provide(ClientDocuments.layer)
+)
+
+export const sweeps = oauthSweeps
+
+/** The services that commands of service-admin use. */
+export const forCommands = { oauthClients: Clients, oauthGrants: Grants, projectTokens: ProjectTokens }
