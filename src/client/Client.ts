@@ -29,7 +29,7 @@ import { Api } from "../wire/Api.ts"
 import { CreateChallenge, Prove } from "../wire/bridges/EnrollmentApi.ts"
 import { RotationRequest } from "../wire/bridges/RotationApi.ts"
 import { Refusal } from "../wire/Refusal.ts"
-import { reactionTo } from "./Codes.ts"
+import { reactionTo } from "../wire/bridges/Reactions.ts"
 import { ServiceUnreachable } from "./Errors.ts"
 
 type Token = Redacted.Redacted<string>

@@ -9,7 +9,7 @@
 import { Clock, Duration, Effect, Random } from "effect"
 import { Refusal } from "../wire/Refusal.ts"
 import { type Client, isPassing, pauses } from "./Client.ts"
-import { reactionTo } from "./Codes.ts"
+import { reactionTo } from "../wire/bridges/Reactions.ts"
 import { ServiceUnreachable } from "./Errors.ts"
 import type * as Rotating from "./rotate.ts"
 import { type Holding, lifetimeOf } from "./State.ts"
