@@ -23,7 +23,7 @@ const anotherToken = () => Redacted.make(randomBytes(32).toString("hex"))
 const make = Effect.fnUntraced(function* (turn: (back: URL) => void = () => undefined) {
   const service = yield* Service
   const { token } = yield* makeToken(service)
-  const store = { kept: Companion.nothing, saved: [] as Array<Companion.Kept> }
+  const store = { kept: Companion.nothing, saved: [] as Array<Companion.Stored> }
   const companion = yield* Companion.make<never>({
     base_url: service.url,
     client_id: yield* makeApp(service as never),

@@ -73,7 +73,7 @@ it.effect("a look into a folder that is not there is told how one is made, and m
   Effect.gen(function* () {
     const path = join(yield* folder, "none")
     const refused = yield* Effect.flip(Layer.build(Journal.layerReading(path)))
-    assert.strictEqual(refused.message, `There is no folder ${path}: \`bridge enroll\` makes it.`)
+    assert.strictEqual(refused.message, `There is no folder ${path}: \`bridge enroll\` creates it.`)
     assert.isFalse(existsSync(path))
   })
 )
