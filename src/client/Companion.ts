@@ -154,14 +154,13 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
   /** Call it when the system hands out a push token, after an app update, and once a week. */
   const register = Effect.fn("Companion.register")(function* (token: Redacted.Redacted<string>) {
     const { device: before } = yield* store.load
-    // A registration without an answer was stored for another push token: its key is dropped, and the second try has a new one.
+    // On this code the stored Idempotency-Key belongs to a lost registration of an older push token. It is deleted with the
+    // refusal, so the second try uses a new key.
     const latest = yield* Effect.catchTag(registerOnce(token), "idempotency_conflict", () => registerOnce(token))
     const device =
       before === undefined || before.device_id === latest.device_id
         ? latest
-        : yield* Effect.catchTag(replace(before.device_id, registered), "device_not_found", () =>
-            Effect.succeed(registered)
-          )
+        : yield* Effect.catchTag(replace(before.device_id, latest), "device_not_found", () => Effect.succeed(latest))
     const { device_id, preferences, preferences_version: version } = device
     yield* update((now) => ({ ...now, device: { device_id, version }, registration: undefined }))
     return preferences
