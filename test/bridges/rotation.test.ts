@@ -476,11 +476,11 @@ layer(Service.layer)("a request", (it) => {
   }
   /** Changes only this row, so that nothing else which the operator's commands end can cause the refusal. */
   const ends = {
-    "a disabled project": ({ project_id }: Bridge) =>
+    "a Bridge of a disabled project": ({ project_id }: Bridge) =>
       SqlClient.SqlClient.use(
         (sql) => sql`update project set disabled_at = clock_timestamp() where project_id = ${project_id}::uuid`
       ),
-    "a revoked identity": ({ bridge_id, project_id }: Bridge) =>
+    "a revoked Bridge": ({ bridge_id, project_id }: Bridge) =>
       SqlClient.SqlClient.use(
         (sql) => sql`
           update bridge_identity
@@ -491,7 +491,7 @@ layer(Service.layer)("a request", (it) => {
   }
   for (const [name, make] of Object.entries(requests)) {
     for (const [whose, end] of Object.entries(ends)) {
-      it.effect(`to ${name} in ${whose} is refused and changes nothing`, () =>
+      it.effect(`to ${name} from ${whose} is refused and changes nothing`, () =>
         Effect.gen(function* () {
           const { bridge, request } = yield* make
           yield* end(bridge)
