@@ -140,7 +140,7 @@ const unreachable = (error: TransportError | Cause.TimeoutError) => {
 export const isTransient = (error: ServiceUnreachable | Refusal): boolean =>
   error instanceof ServiceUnreachable ? error.transient : reactionTo(error) === "retry"
 
-/** A random part of a pause that doubles up to 20 s, plus what Retry-After asks for. */
+/** A random part of a pause that doubles up to 20 s, plus what Retry-After asks for, at most 10 minutes. */
 export const pauses = (patience: Duration.Duration) =>
   Schedule.exponential("200 millis").pipe(
     Schedule.upTo({ duration: patience }),

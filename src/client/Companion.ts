@@ -117,7 +117,9 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
   })
 
   const unlessSigningOut = Effect.flatMap(store.load, (stored) =>
-    stored.signing_out ? new SigningOut({ message: "Finishing sign-out." }) : Effect.succeed(stored)
+    stored.signing_out
+      ? new SigningOut({ message: "A sign-out is under way; finish it first." })
+      : Effect.succeed(stored)
   )
 
   const signIn = Effect.asVoid(Effect.andThen(unlessSigningOut, oauth.signIn))

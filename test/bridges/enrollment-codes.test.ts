@@ -1,7 +1,7 @@
 /**
  * Every code of the two enrollment endpoints (spec 7.2), provoked through HTTP. A row with two faults shows which code
- * wins: first the shape of the request, then the authenticity of the caller, then the state of things (decisions.md, When
- * each code applies, and which wins).
+ * wins: first the shape of the request, then the authenticity of the caller, then the state of things
+ * (decisions.md, When each code applies, and which wins).
  */
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect } from "effect"

@@ -1,7 +1,7 @@
 /**
  * Every code of the token endpoints (spec 7.2), provoked through HTTP. A row with two faults shows which code wins: the
- * shape of the request, the authenticity of the caller, the identity, the token, then the rotation (decisions.md, When
- * each code applies, and which wins).
+ * shape of the request, the authenticity of the caller, the identity, the token, then the rotation
+ * (decisions.md, When each code applies, and which wins).
  */
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect, Redacted } from "effect"

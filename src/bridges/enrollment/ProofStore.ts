@@ -13,7 +13,7 @@ export const ChallengeState = Schema.Struct({
   public_key_fingerprint: Schema.String,
   nonce_hash: Schema.Uint8Array,
   expires_at: Schema.Date,
-  /** Revoking sets `expires_at` to the revoker's time, which may be ahead of ours: so `expires_at` alone does not tell. */
+  /** Checked besides `expires_at`, which the revoking replica sets by its own clock, perhaps ahead of this one. */
   credential_revoked: Schema.Boolean,
   revoked: Schema.Boolean,
   /** The identity is pending, or it is active and the credential re-enrolls it. */
