@@ -7,8 +7,8 @@ import { randomUUID } from "node:crypto"
 import { Bridges } from "../../src/bridges/identity/Bridges.ts"
 import { Credentials } from "../../src/bridges/enrollment/Credentials.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
-import { Bridge, makeProject } from "../support/bridges/Bridge.ts"
-import type { Answer } from "../support/network/Http.ts"
+import { expectOutcome, expectReplayOf } from "../support/bridges/Answers.ts"
+import { type Bridge, makeProject } from "../support/bridges/Bridge.ts"
 import { unchanged } from "../support/run/Rows.ts"
 import { Service } from "../support/service/Service.ts"
 import {
@@ -26,15 +26,6 @@ import {
 
 const challengeTtl = Duration.seconds(600)
 const oneMilli = Duration.millis(1)
-
-const expectOutcome = (answer: Answer, outcome: number | string) =>
-  assert.strictEqual(answer.code ?? answer.status, outcome, answer.text)
-
-const expectReplayOf = (answer: Answer, first: Answer) => {
-  assert.deepStrictEqual([answer.status, answer.text], [first.status, first.text])
-  assert.strictEqual(first.headers.get("idempotency-replayed"), null)
-  assert.strictEqual(answer.headers.get("idempotency-replayed"), "true")
-}
 
 const identityOf = Effect.fnUntraced(function* ({ bridge_id, project_id }: Bridge) {
   const bridges = Context.get((yield* Service).services, Bridges)

@@ -7,8 +7,8 @@ import { randomUUID } from "node:crypto"
 import { Audit } from "../../src/platform/audit/Audit.ts"
 import { Bridges } from "../../src/bridges/identity/Bridges.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
+import { expectOutcome, expectReplayOf } from "../support/bridges/Answers.ts"
 import type { Bridge } from "../support/bridges/Bridge.ts"
-import type { Answer } from "../support/network/Http.ts"
 import { invariants } from "../support/attacks/Invariants.ts"
 import { unchanged } from "../support/run/Rows.ts"
 import { instance, Service } from "../support/service/Service.ts"
@@ -17,15 +17,6 @@ import { holder, rotate, rotating, successorOf, tokens } from "../support/bridge
 
 const rotationTtl = Duration.seconds(300)
 const tokenTtl = Duration.hours(24)
-
-const expectOutcome = (answer: Answer, outcome: number | string) =>
-  assert.strictEqual(answer.code ?? answer.status, outcome, answer.text)
-
-const expectReplayOf = (answer: Answer, first: Answer) => {
-  assert.deepStrictEqual([answer.status, answer.text], [first.status, first.text])
-  assert.strictEqual(first.headers.get("idempotency-replayed"), null)
-  assert.strictEqual(answer.headers.get("idempotency-replayed"), "true")
-}
 
 const secondsFromNow = (instant: string) =>
   Effect.map(
