@@ -16,13 +16,13 @@ import { unchanged } from "../support/run/Rows.ts"
 import { secondSignature } from "../support/bridges/SecondSignature.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import {
-  again,
+  withNewCredential,
   ask,
   challenged,
   disableProject,
   enrolled,
   fresh,
-  otherKey,
+  withNewKey,
   prove,
   revokeCredential,
   revokeIdentity
@@ -287,7 +287,7 @@ const challengeRows = [
     Effect.gen(function* () {
       const { bridge } = yield* enrolled
       yield* revokeIdentity(bridge)
-      return yield* ask(yield* again(bridge), { body: { project_id: randomUUID() } })
+      return yield* ask(yield* withNewCredential(bridge), { body: { project_id: randomUUID() } })
     })
   ),
   challenge(
@@ -297,7 +297,7 @@ const challengeRows = [
     Effect.gen(function* () {
       const { bridge } = yield* enrolled
       yield* revokeIdentity(bridge)
-      return yield* ask(yield* otherKey(bridge))
+      return yield* ask(yield* withNewKey(bridge))
     })
   ),
   challenge(
@@ -307,7 +307,7 @@ const challengeRows = [
     Effect.gen(function* () {
       const { bridge } = yield* challenged
       yield* revokeIdentity(bridge)
-      return yield* ask(yield* again(bridge))
+      return yield* ask(yield* withNewCredential(bridge))
     })
   ),
   challenge(
@@ -316,7 +316,7 @@ const challengeRows = [
     "bridge_revoked",
     Effect.gen(function* () {
       const { bridge } = yield* enrolled
-      const returning = yield* again(bridge, { reenroll: bridge.bridge_id })
+      const returning = yield* withNewCredential(bridge, { reenroll: bridge.bridge_id })
       yield* revokeIdentity(bridge)
       return yield* ask(returning)
     })
@@ -325,26 +325,26 @@ const challengeRows = [
     "an active identity with this key",
     409,
     "bridge_not_pending",
-    Effect.flatMap(enrolled, ({ bridge }) => Effect.flatMap(again(bridge), ask))
+    Effect.flatMap(enrolled, ({ bridge }) => Effect.flatMap(withNewCredential(bridge), ask))
   ),
   challenge(
     "an active identity with another key",
     409,
     "bridge_identity_conflict",
-    Effect.flatMap(enrolled, ({ bridge }) => Effect.flatMap(otherKey(bridge), ask))
+    Effect.flatMap(enrolled, ({ bridge }) => Effect.flatMap(withNewKey(bridge), ask))
   ),
   challenge(
     "a pending identity with another key whose challenge is open",
     409,
     "bridge_identity_conflict",
-    Effect.flatMap(challenged, ({ bridge }) => Effect.flatMap(otherKey(bridge), ask))
+    Effect.flatMap(challenged, ({ bridge }) => Effect.flatMap(withNewKey(bridge), ask))
   ),
   challenge(
     "a re-enrollment credential for another bridge_id",
     409,
     "bridge_identity_conflict",
     Effect.flatMap(enrolled, ({ bridge }) =>
-      Effect.flatMap(again(bridge, { reenroll: bridge.bridge_id }), (returning) =>
+      Effect.flatMap(withNewCredential(bridge, { reenroll: bridge.bridge_id }), (returning) =>
         ask(returning, { body: { bridge_id: `bridge-${randomUUID()}` } })
       )
     )
@@ -550,7 +550,7 @@ const proofRows = [
     "idempotency_conflict",
     Effect.gen(function* () {
       const { bridge } = yield* enrolled
-      const returning = yield* again(bridge, { reenroll: bridge.bridge_id })
+      const returning = yield* withNewCredential(bridge, { reenroll: bridge.bridge_id })
       return yield* prove(returning, yield* ask(returning))
     })
   ),
@@ -575,7 +575,7 @@ const proofRows = [
     "enrollment_challenge_expired",
     Effect.gen(function* () {
       const { bridge, challenge } = yield* challenged
-      const twin = yield* again(bridge)
+      const twin = yield* withNewCredential(bridge)
       yield* prove(twin, yield* ask(twin))
       yield* TestClock.adjust(challengeTtl)
       return yield* prove(bridge, challenge, { key: "another" })
@@ -587,7 +587,7 @@ const proofRows = [
     "bridge_not_pending",
     Effect.gen(function* () {
       const { bridge, challenge } = yield* challenged
-      const twin = yield* again(bridge)
+      const twin = yield* withNewCredential(bridge)
       yield* prove(twin, yield* ask(twin))
       return yield* prove(bridge, challenge, { key: "another" })
     })

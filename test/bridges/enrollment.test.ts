@@ -12,13 +12,13 @@ import { type Bridge, makeProject } from "../support/bridges/Bridge.ts"
 import { unchanged } from "../support/run/Rows.ts"
 import { Service } from "../support/service/Service.ts"
 import {
-  again,
+  withNewCredential,
   ask,
   challenged,
   disableProject,
   enrolled,
   fresh,
-  otherKey,
+  withNewKey,
   prove,
   revokeCredential,
   revokeIdentity
@@ -119,7 +119,7 @@ layer(Service.layer)("a challenge", (it) => {
   it.effect("that is refused does not claim the credential", () =>
     Effect.gen(function* () {
       const { bridge } = yield* challenged
-      const rival = yield* otherKey(bridge)
+      const rival = yield* withNewKey(bridge)
       expectOutcome(yield* unchanged(ask(rival)), "bridge_identity_conflict")
       expectOutcome(yield* ask(rival, { body: { bridge_id: `${bridge.bridge_id}-2` } }), 201)
     })
@@ -149,7 +149,7 @@ layer(Service.layer)("a claimed credential", (it) => {
   it.effect("opens none for another device, key or bridge_id", () =>
     Effect.gen(function* () {
       const { bridge } = yield* challenged
-      const { public_key_fingerprint } = (yield* otherKey(bridge)).challengeBody
+      const { public_key_fingerprint } = (yield* withNewKey(bridge)).challengeBody
       yield* TestClock.adjust(challengeTtl)
       for (const body of [{ device_id: "device-2" }, { public_key_fingerprint }, { bridge_id: "other" }]) {
         expectOutcome(yield* unchanged(ask(bridge, { key: "another", body })), "bridge_enrollment_credential_used")
@@ -168,9 +168,9 @@ layer(Service.layer)("a claimed credential", (it) => {
   it.effect("for re-enrollment opens none after it was used, even after a later re-enrollment", () =>
     Effect.gen(function* () {
       const { bridge } = yield* enrolled
-      const first = yield* again(bridge, { reenroll: bridge.bridge_id })
+      const first = yield* withNewCredential(bridge, { reenroll: bridge.bridge_id })
       expectOutcome(yield* prove(first, yield* ask(first), { key: "proof-2" }), 200)
-      const second = yield* again(bridge, { reenroll: bridge.bridge_id })
+      const second = yield* withNewCredential(bridge, { reenroll: bridge.bridge_id })
       expectOutcome(yield* prove(second, yield* ask(second), { key: "proof-3" }), 200)
       yield* TestClock.adjust(challengeTtl)
       expectOutcome(yield* unchanged(ask(first, { key: "another" })), "bridge_enrollment_credential_used")
@@ -182,7 +182,7 @@ layer(Service.layer)("a pending bridge_id", (it) => {
   it.effect("can be taken by another key once its challenge has expired", () =>
     Effect.gen(function* () {
       const { bridge, challenge } = yield* challenged
-      const rival = yield* otherKey(bridge)
+      const rival = yield* withNewKey(bridge)
       yield* TestClock.adjust(challengeTtl)
       expectOutcome(yield* prove(rival, yield* ask(rival)), 200)
       expectOutcome(yield* prove(bridge, challenge), "enrollment_challenge_expired")
@@ -193,7 +193,7 @@ layer(Service.layer)("a pending bridge_id", (it) => {
   it.effect("stays reserved until the millisecond before that", () =>
     Effect.gen(function* () {
       const { bridge } = yield* challenged
-      const rival = yield* otherKey(bridge)
+      const rival = yield* withNewKey(bridge)
       yield* TestClock.adjust(Duration.subtract(challengeTtl, oneMilli))
       expectOutcome(yield* unchanged(ask(rival)), "bridge_identity_conflict")
     })
@@ -203,7 +203,7 @@ layer(Service.layer)("a pending bridge_id", (it) => {
     Effect.gen(function* () {
       const { bridge } = yield* challenged
       yield* revokeCredential(bridge)
-      expectOutcome(yield* ask(yield* otherKey(bridge)), 201)
+      expectOutcome(yield* ask(yield* withNewKey(bridge)), 201)
     })
   )
 
@@ -211,10 +211,10 @@ layer(Service.layer)("a pending bridge_id", (it) => {
     Effect.gen(function* () {
       const { bridge } = yield* challenged
       yield* TestClock.adjust("1 second")
-      const twin = yield* again(bridge)
+      const twin = yield* withNewCredential(bridge)
       expectOutcome(yield* ask(twin), 201)
       yield* revokeCredential(bridge)
-      expectOutcome(yield* ask(yield* otherKey(bridge)), "bridge_identity_conflict")
+      expectOutcome(yield* ask(yield* withNewKey(bridge)), "bridge_identity_conflict")
     })
   )
 })
@@ -238,7 +238,7 @@ layer(Service.layer)("a proof", (it) => {
   it.effect("that fails changes nothing", () =>
     Effect.gen(function* () {
       const { bridge, challenge } = yield* challenged
-      const stranger = yield* otherKey(bridge)
+      const stranger = yield* withNewKey(bridge)
       const forged = yield* stranger.proofBody(challenge)
       expectOutcome(yield* unchanged(prove(bridge, challenge, { body: forged })), "enrollment_key_mismatch")
       const { signature_b64 } = forged
@@ -408,7 +408,7 @@ layer(Service.layer)("the operator", (it) => {
   it.effect("ends tokens and open challenges by revoking an identity", () =>
     Effect.gen(function* () {
       const { bridge } = yield* enrolled
-      const returning = yield* again(bridge, { reenroll: bridge.bridge_id })
+      const returning = yield* withNewCredential(bridge, { reenroll: bridge.bridge_id })
       const challenge = yield* ask(returning)
       yield* revokeIdentity(bridge)
       expectOutcome(yield* unchanged(prove(returning, challenge, { key: "another" })), "bridge_revoked")
@@ -453,7 +453,7 @@ layer(Service.layer)("the operator", (it) => {
 layer(Service.layer)("re-enrollment", (it) => {
   const reenrolled = Effect.gen(function* () {
     const { bridge, challenge: firstChallenge } = yield* enrolled
-    const returning = yield* otherKey(bridge, { reenroll: bridge.bridge_id })
+    const returning = yield* withNewKey(bridge, { reenroll: bridge.bridge_id })
     const before = yield* identityOf(bridge)
     const challenge = yield* ask(returning)
     return { bridge, firstChallenge, returning, challenge, before }

@@ -13,7 +13,7 @@ import { faultyDatabase } from "../support/service/Faults.ts"
 import type { Answer } from "../support/network/Http.ts"
 import { unchanged } from "../support/run/Rows.ts"
 import { instance, Service } from "../support/service/Service.ts"
-import { again, disableProject, revokeIdentity } from "../support/bridges/Steps.ts"
+import { withNewCredential, disableProject, revokeIdentity } from "../support/bridges/Steps.ts"
 import { holder, rotate, rotating, successorOf, type Tokens as Endpoints, tokens } from "../support/bridges/Tokens.ts"
 
 const rotationTtl = Duration.seconds(300)
@@ -118,7 +118,7 @@ const activeTokenRows = (row: ReturnType<typeof rowsFor>, request: Request) => [
     "bridge_token_revoked",
     Effect.gen(function* () {
       const on = yield* holder()
-      yield* holder(yield* again(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
+      yield* holder(yield* withNewCredential(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
       return yield* unchanged(request(on, on.token))
     })
   ),
@@ -129,7 +129,7 @@ const activeTokenRows = (row: ReturnType<typeof rowsFor>, request: Request) => [
     Effect.gen(function* () {
       const on = yield* holder()
       yield* TestClock.adjust(tokenTtl)
-      yield* holder(yield* again(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
+      yield* holder(yield* withNewCredential(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
       return yield* unchanged(request(on, on.token))
     })
   ),
@@ -333,7 +333,7 @@ const prepareRows = [
     "idempotency_conflict",
     Effect.gen(function* () {
       const on = yield* rotating()
-      const { token } = yield* holder(yield* again(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
+      const { token } = yield* holder(yield* withNewCredential(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
       return yield* unchanged(on.prepare(token))
     })
   )
@@ -500,7 +500,7 @@ const endRows = (row: ReturnType<typeof rowsFor>, end: "confirm" | "abort", othe
       Effect.gen(function* () {
         const on = yield* rotating()
         yield* TestClock.adjust(rotationTtl)
-        yield* holder(yield* again(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
+        yield* holder(yield* withNewCredential(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
         return yield* endRotation(on)
       })
     ),
@@ -568,7 +568,7 @@ const endRows = (row: ReturnType<typeof rowsFor>, end: "confirm" | "abort", othe
       "bridge_rotation_predecessor_revoked",
       Effect.gen(function* () {
         const on = yield* rotating()
-        yield* holder(yield* again(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
+        yield* holder(yield* withNewCredential(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
         return yield* unchanged(endRotation(on))
       })
     ),
@@ -650,7 +650,7 @@ const confirmRows = [
     Effect.gen(function* () {
       const on = yield* nearExpiry
       yield* TestClock.adjust(Duration.seconds(100))
-      yield* holder(yield* again(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
+      yield* holder(yield* withNewCredential(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
       return yield* on.confirm(on.successor, on.rotation_id)
     })
   )

@@ -12,7 +12,7 @@ import type { Bridge } from "../support/bridges/Bridge.ts"
 import { invariants } from "../support/attacks/Invariants.ts"
 import { unchanged } from "../support/run/Rows.ts"
 import { instance, Service } from "../support/service/Service.ts"
-import { again, disableProject, revokeIdentity } from "../support/bridges/Steps.ts"
+import { withNewCredential, disableProject, revokeIdentity } from "../support/bridges/Steps.ts"
 import { holder, rotate, rotating, successorOf, tokens } from "../support/bridges/Tokens.ts"
 
 const rotationTtl = Duration.seconds(300)
@@ -343,7 +343,7 @@ layer(Service.layer)("revoke", (it) => {
     Effect.gen(function* () {
       const { bridge, revoke, self, token } = yield* rotating()
       yield* revoke(token)
-      const next = yield* holder(yield* again(bridge, { reenroll: bridge.bridge_id }), "after")
+      const next = yield* holder(yield* withNewCredential(bridge, { reenroll: bridge.bridge_id }), "after")
       expectOutcome(yield* self(next.token), 200)
       expectOutcome(yield* next.prepare(next.token, "after"), 201)
       yield* invariants

@@ -14,7 +14,7 @@ import { Service } from "../support/service/Service.ts"
 
 const state = (path: string) => JSON.parse(readFileSync(join(path, "state.json"), "utf8"))
 
-layer(Service.layer)("a Bridge that is refused", (it) => {
+layer(Service.layer)("the reference Bridge", (it) => {
   const enrolled = Effect.gen(function* () {
     const service = yield* Service
     const bridge = yield* newcomer(service, yield* makeProject(service))

@@ -30,12 +30,15 @@ export const enrolled = Effect.gen(function* () {
   return { bridge, challenge }
 })
 /** The same Bridge with another credential. */
-export const again = Effect.fnUntraced(function* (bridge: Bridge, given: Parameters<typeof Bridge.make>[1] = {}) {
+export const withNewCredential = Effect.fnUntraced(function* (
+  bridge: Bridge,
+  given: Parameters<typeof Bridge.make>[1] = {}
+) {
   return yield* fresh({ project_id: bridge.project_id, bridge_id: bridge.bridge_id, keys: bridge.keys, ...given })
 })
 /** A Bridge with the same bridge_id, another key and another credential. */
-export const otherKey = Effect.fnUntraced(function* (bridge: Bridge, given: Parameters<typeof Bridge.make>[1] = {}) {
-  return yield* again(bridge, { keys: yield* generateKeyPair, ...given })
+export const withNewKey = Effect.fnUntraced(function* (bridge: Bridge, given: Parameters<typeof Bridge.make>[1] = {}) {
+  return yield* withNewCredential(bridge, { keys: yield* generateKeyPair, ...given })
 })
 
 export const revokeCredential = ({ credential_id }: Bridge) =>
