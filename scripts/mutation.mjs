@@ -20,7 +20,10 @@ const areas = {
     tests: testsOf("platform/crypto/tokens platform/crypto/derivation")
   },
   rotation: {
-    files: filesOf("bridges/rotation", "Bearer prepare PrepareStore endRotation EndStore Rotation RotationStore"),
+    files: filesOf(
+      "bridges/rotation",
+      "TokenCheck prepare PrepareStore confirmOrAbort ConfirmOrAbortStore revokeToken describeToken TokenStore RotationStore"
+    ),
     tests: testsOf("bridges/rotation bridges/rotation-codes attacks/lost-answers attacks/races/rotation")
   },
   access: {

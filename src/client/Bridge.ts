@@ -1,34 +1,34 @@
 /**
- * The reference Bridge: one identity, its key, its token, and the folder that outlives every crash (spec 3, 4, 5).
+ * The reference Bridge: one identity, its key, its token, and a state folder that survives every crash (spec 3.1, 3.2).
  *
- * 1. `enroll` trades a bootstrap credential for the first token (Enrolling.ts).
- * 2. `token` is what normal work presents. `run` keeps it alive (Running.ts), or whoever calls `rotate` (Rotating.ts).
- * 3. `abort` gives a pending successor up; `revoke` ends the token for good.
+ * 1. `enroll` trades a bootstrap credential for the first token (enroll.ts).
+ * 2. `token` is the token for normal work. `run` rotates it in time (run.ts), or the caller does with `rotate` (rotate.ts).
+ * 3. `abort` ends a pending rotation and keeps the token; `revoke` ends the token for good.
  *
- * Everything that must be repeated exactly is kept before it is sent, so each of them may be called again after a crash
- * or a lost answer, and ends where it would have ended. Codes.ts says what to do about a refusal.
+ * The folder holds everything that a retry must repeat exactly before it is sent. So every operation can be called again
+ * after a crash or a lost answer, with the same outcome. wire/bridges/Reactions.ts tells what to do about a refusal.
  */
 import { Context, Effect, Layer } from "effect"
 import { Client } from "./Client.ts"
-import * as Enrolling from "./enroll.ts"
+import * as Enroll from "./enroll.ts"
 import { Journal } from "./Journal.ts"
-import * as Rotating from "./rotate.ts"
-import * as Running from "./run.ts"
+import * as Rotate from "./rotate.ts"
+import * as Run from "./run.ts"
 import { lifetimeOf } from "./State.ts"
 
 const make = Effect.gen(function* () {
   const client = yield* Client
   const journal = yield* Journal
-  const { enroll } = Enrolling.make(client, journal)
-  const rotating = Rotating.make(client, journal)
-  const { abort, holding, recover, rotate } = rotating
+  const { enroll } = Enroll.make(client, journal)
+  const rotation = Rotate.make(client, journal)
+  const { abort, enrolled, recover, rotate } = rotation
 
-  /** The token for normal work, as it is now; ask again for each request. */
-  const token = Effect.map(holding, (state) => state.token.access_token)
+  /** The current token for normal work. Read it again for each request: `run` replaces it. */
+  const token = Effect.map(enrolled, (state) => state.token.access_token)
 
-  /** What the service says of this Bridge. It asks with the token as it is and finishes nothing. */
+  /** What the service says about this Bridge. Uses the current token and does not finish a rotation under way. */
   const status = Effect.gen(function* () {
-    const state = yield* holding
+    const state = yield* enrolled
     const answered = yield* client.self(state.base_url, state.token.access_token)
     return {
       ...answered.body,
@@ -38,18 +38,20 @@ const make = Effect.gen(function* () {
     }
   }).pipe(Effect.withSpan("Bridge.status"))
 
-  /** Ends the token for good, and with it a pending successor. A token that has ended already is as good. */
+  /** Ends the token for good, and its pending successor with it. Succeeds as well if the token has already ended. */
   const revoke = Effect.gen(function* () {
-    const before = yield* holding
-    // The confirm may have been done: then the successor is the token that has to end.
+    const before = yield* enrolled
+    // The service may have confirmed the rotation already: then the successor is the token to revoke.
     const state =
-      before.rotation?.state === "stored" ? yield* Effect.catchTag(recover, over, () => Effect.succeed(before)) : before
+      before.rotation?.state === "stored"
+        ? yield* Effect.catchTag(recover, bothEnded, () => Effect.succeed(before))
+        : before
     yield* Effect.catchTag(client.revoke(state.base_url, state.token.access_token), ended, () => Effect.void)
     yield* journal.write({ ...state, token: null, rotation: null })
   }).pipe(Effect.withSpan("Bridge.revoke"))
 
   return {
-    /** What the folder holds, if anything. */
+    /** The state in the folder; undefined before the first enrollment. */
     known: journal.read,
     enroll,
     token,
@@ -57,18 +59,18 @@ const make = Effect.gen(function* () {
     rotate,
     abort,
     revoke,
-    run: Running.make(client, rotating)
+    run: Run.make(client, rotation)
   }
 })
 
 const ended = ["bridge_token_revoked", "bridge_token_expired"] as const
-/** Neither of the two tokens is left. */
-const over = ["bridge_rotation_predecessor_revoked", "bridge_rotation_predecessor_expired"] as const
+/** Predecessor and successor have both ended. */
+const bothEnded = ["bridge_rotation_predecessor_revoked", "bridge_rotation_predecessor_expired"] as const
 
 export class Bridge extends Context.Service<Bridge, Effect.Success<typeof make>>()("bridge-service/client/Bridge") {
   static readonly layer = Layer.effect(Bridge, make)
 
-  /** Over HTTP, with the state in `folder`, for the one process that works with it. */
+  /** Over HTTP, with the state in `folder`. Locks the folder for this process. */
   static readonly layerFolder = (folder: string) =>
     Bridge.layer.pipe(Layer.provide([Client.layerFetch, Journal.layer(folder)]))
 }

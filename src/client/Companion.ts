@@ -1,12 +1,12 @@
 /**
- * The companion on a phone without its screen (spec 4.13): what an app does, and what a test does in its place.
+ * The phone companion without its screen (spec 4.13): a model for an app, and its stand-in for tests.
  *
  *     signed_out -> signed_in -> registered -> signing_out -> signed_out
  *
- * 1. Sign-in is OAuthClient's: the system's browser, PKCE, a state that is checked before the code is exchanged.
- * 2. Tokens and the local device id are kept in the secure store and nowhere else. The push token is only passed on.
- * 3. Sign-out revokes the device at the server first, then ends the sign-in, then forgets device id and tokens in one
- *    write. While the server cannot be told nothing is forgotten and nothing else is done: it is asked again.
+ * 1. OAuthClient signs in: system browser, PKCE, and a state that is checked before the code is exchanged.
+ * 2. Tokens and the local device id are kept in the secure store and nowhere else. The push token is never stored.
+ * 3. Sign-out revokes the device at the server first, then the grant, then deletes device id and tokens in one write.
+ *    While the server is unreachable nothing is deleted and every other operation fails: call sign-out again.
  */
 import { Data, Duration, Effect, Option, Predicate, type Redacted, Semaphore } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
@@ -19,35 +19,35 @@ import { Refusal } from "../wire/Refusal.ts"
 import { ServiceUnreachable } from "./Errors.ts"
 import * as OAuthClient from "./OAuthClient.ts"
 
-/** What the secure store holds: all of it is written at once. */
-export interface Kept {
+/** What the secure store holds; always written as a whole. */
+export interface Stored {
   readonly tokens: OAuthClient.Tokens | undefined
   readonly device: { readonly device_id: string; readonly version: number } | undefined
-  /** Of a registration whose answer has not come yet. */
+  /** The Idempotency-Key of a registration that has no answer yet. */
   readonly registration: string | undefined
   readonly signing_out: boolean
 }
 
-export const nothing: Kept = { tokens: undefined, device: undefined, registration: undefined, signing_out: false }
+export const nothing: Stored = { tokens: undefined, device: undefined, registration: undefined, signing_out: false }
 
 export interface SecureStore<E> {
-  readonly load: Effect.Effect<Kept, E>
-  readonly save: (kept: Kept) => Effect.Effect<void, E>
+  readonly load: Effect.Effect<Stored, E>
+  readonly save: (stored: Stored) => Effect.Effect<void, E>
 }
 
 export type State = "signed_out" | "signed_in" | "registered" | "signing_out"
 
-/** A sign-out has begun and the server does not know yet; call `signOut` again. */
+/** A sign-out has begun but has not reached the server; call `signOut` again. */
 export class SigningOut extends Data.TaggedError("SigningOut")<{ readonly message: string }> {}
 
-/** No device is registered. */
+/** The store holds no device. */
 export class NotRegistered extends Data.TaggedError("NotRegistered")<{ readonly message: string }> {}
 
 export interface Options<E> {
   readonly base_url: string
   readonly client_id: string
   readonly redirect_uri: string
-  /** A constant of the build: production in releases, development in debug builds. */
+  /** Fixed at build time: production in release builds, development in debug builds. */
   readonly environment: Environment
   readonly app_version: string
   readonly browser: (authorize: URL) => Effect.Effect<URL, E>
@@ -56,10 +56,10 @@ export interface Options<E> {
 
 export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Options<E>) {
   const http = yield* HttpClient.HttpClient
-  const one = yield* Semaphore.make(1)
-  /** One at a time: a refresh that is kept meanwhile must not be written over with the tokens from before it. */
-  const update = (change: (kept: Kept) => Kept) =>
-    one.withPermit(Effect.flatMap(store.load, (kept) => store.save(change(kept))))
+  const lock = yield* Semaphore.make(1)
+  /** One update at a time: otherwise it could overwrite tokens that a concurrent refresh has just stored. */
+  const update = (change: (stored: Stored) => Stored) =>
+    lock.withPermit(Effect.flatMap(store.load, (stored) => store.save(change(stored))))
   const forget = update(() => nothing)
 
   const oauth = yield* OAuthClient.make({
@@ -70,13 +70,13 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
     browser: options.browser,
     keep: {
       load: Effect.map(store.load, ({ tokens }) => Option.fromUndefinedOr(tokens)),
-      // Without tokens there is no device either: both go in one write.
+      // A device needs a sign-in: without tokens, the device id goes in the same write.
       save: Option.match({
         onNone: () => forget,
-        onSome: (tokens) => update((kept) => ({ ...kept, tokens }))
+        onSome: (tokens) => update((stored) => ({ ...stored, tokens }))
       })
     },
-    // Four fifths of a life of fifteen minutes.
+    // Refresh after four fifths of the fifteen minutes that an access token lives.
     leeway: Duration.minutes(3)
   })
 
@@ -88,22 +88,25 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
     })
   type Mobile = Effect.Success<ReturnType<typeof devices>>
 
-  /** With the access token; one that is refused before its time is refreshed once. */
+  /** Calls with the access token. If it is refused before its expiry, refreshes it and tries once more. */
   const call = <A, F, R>(ask: (mobile: Mobile) => Effect.Effect<A, F, R>) => {
     const once = Effect.gen(function* () {
       const mobile = yield* devices(yield* oauth.accessToken)
       return yield* ask(mobile).pipe(
         Effect.timeout("10 seconds"),
         Effect.mapError((error) => (error instanceof Refusal ? (error as Extract<F, Refusal>) : unanswered)),
-        // A redirect could carry the token elsewhere.
+        // Following a redirect could send the token to another host.
         Effect.provideService(FetchHttpClient.RequestInit, { redirect: "error" })
       )
     })
-    const refused = update((kept) => ({ ...kept, tokens: kept.tokens && { ...kept.tokens, expires_at: 0 } }))
+    const expireToken = update((stored) => ({
+      ...stored,
+      tokens: stored.tokens && { ...stored.tokens, expires_at: 0 }
+    }))
     return Effect.catchIf(
       once,
       (error) => error instanceof Refusal && error._tag === "unauthorized",
-      () => Effect.andThen(refused, once)
+      () => Effect.andThen(expireToken, once)
     )
   }
 
@@ -113,22 +116,24 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
     return device === undefined ? "signed_in" : "registered"
   })
 
-  const unlessSigningOut = Effect.flatMap(store.load, (kept) =>
-    kept.signing_out ? new SigningOut({ message: "Finishing sign-out." }) : Effect.succeed(kept)
+  const unlessSigningOut = Effect.flatMap(store.load, (stored) =>
+    stored.signing_out
+      ? new SigningOut({ message: "A sign-out is under way; finish it first." })
+      : Effect.succeed(stored)
   )
 
   const signIn = Effect.asVoid(Effect.andThen(unlessSigningOut, oauth.signIn))
 
-  const enter = Effect.fnUntraced(function* (token: Redacted.Redacted<string>) {
-    const kept = yield* unlessSigningOut
-    const key = kept.registration ?? `mobile-register-${randomUUID()}`
-    if (kept.registration === undefined) yield* update((now) => ({ ...now, registration: key }))
+  const registerOnce = Effect.fnUntraced(function* (token: Redacted.Redacted<string>) {
+    const stored = yield* unlessSigningOut
+    const key = stored.registration ?? `mobile-register-${randomUUID()}`
+    if (stored.registration === undefined) yield* update((now) => ({ ...now, registration: key }))
     const payload = new RegisterDevice({
       platform: "ios",
       push: { provider: "apns", environment: options.environment, token },
       app_version: options.app_version
     })
-    // Without an answer the same request is sent again under the same key; a refusal is the end of it.
+    // After no answer the next call repeats the request with the same key; after a refusal it uses a new one.
     return yield* call((mobile) => mobile.register({ headers: { "idempotency-key": key }, payload })).pipe(
       Effect.map(({ device }) => device),
       Effect.tapError((error) =>
@@ -137,7 +142,7 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
     )
   })
 
-  /** To the service another push token is another device: it is given what the one before wanted, and that one ends. */
+  /** For the service a new push token is a new device: copy the preferences of the old device to it and revoke the old one. */
   const replace = Effect.fnUntraced(function* (before: string, device: Device) {
     const { body } = yield* call((mobile) => mobile.get({ params: { id: before } }))
     const headers = { "if-match": `"${device.preferences_version}"` }
@@ -148,15 +153,16 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
     return { ...device, preferences: set.body.preferences, preferences_version: set.body.version }
   })
 
-  /** Whenever the system hands out a push token, after an update of the app, and every week. */
+  /** Call it when the system hands out a push token, after an app update, and once a week. */
   const register = Effect.fn("Companion.register")(function* (token: Redacted.Redacted<string>) {
     const { device: before } = yield* store.load
-    // The request without an answer was for another push token.
-    const entered = yield* Effect.catchTag(enter(token), "idempotency_conflict", () => enter(token))
+    // On this code the stored Idempotency-Key belongs to a lost registration of an older push token. It is deleted with the
+    // refusal, so the second try uses a new key.
+    const latest = yield* Effect.catchTag(registerOnce(token), "idempotency_conflict", () => registerOnce(token))
     const device =
-      before === undefined || before.device_id === entered.device_id
-        ? entered
-        : yield* Effect.catchTag(replace(before.device_id, entered), "device_not_found", () => Effect.succeed(entered))
+      before === undefined || before.device_id === latest.device_id
+        ? latest
+        : yield* Effect.catchTag(replace(before.device_id, latest), "device_not_found", () => Effect.succeed(latest))
     const { device_id, preferences, preferences_version: version } = device
     yield* update((now) => ({ ...now, device: { device_id, version }, registration: undefined }))
     return preferences
@@ -166,7 +172,7 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
     device === undefined ? new NotRegistered({ message: "No device is registered." }) : Effect.succeed(device)
   )
 
-  /** Changes what it was shown, or says `preferences_version_conflict`: then read `preferences` and decide again. */
+  /** Fails with `preferences_version_conflict` if they changed since they were read: read `preferences` again first. */
   const setPreferences = Effect.fn("Companion.setPreferences")(function* (payload: Preferences) {
     const { device_id, version } = yield* registered
     const { body } = yield* call((mobile) =>
@@ -182,16 +188,16 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
     return body.preferences
   })
 
-  /** May be called again until it succeeds, also after a restart. */
+  /** Can be repeated until it succeeds, also after a restart. */
   const signOut = Effect.gen(function* () {
     const { device, tokens } = yield* store.load
     if (tokens === undefined) return yield* forget
     yield* update((now) => ({ ...now, signing_out: true }))
     if (device !== undefined) {
       yield* call((mobile) => mobile.revoke({ params: { id: device.device_id } })).pipe(
-        // Unknown, or a sign-in that has ended and took its devices along: there is nothing left to revoke.
+        // The device is gone, or the sign-in has ended and its devices with it: nothing is left to revoke.
         Effect.catchIf(
-          (error) => isTagged(error) && over.includes(error._tag),
+          (error) => isTagged(error) && alreadyEnded.includes(error._tag),
           () => Effect.void
         )
       )
@@ -200,7 +206,7 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
     yield* forget
   }).pipe(Effect.withSpan("Companion.signOut"))
 
-  /** What a screen may show. Nothing here is a secret. */
+  /** The lines that a screen may show; none holds a secret (spec 4.13). */
   const screen = Effect.map(Effect.all([state, store.load]), ([state, { device }]) =>
     state === "registered" ? [state, `device ${device!.device_id}`, `${options.environment} notifications`] : [state]
   )
@@ -208,7 +214,7 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
   return { state, signIn, register, preferences, setPreferences, signOut, screen }
 })
 
-const over: ReadonlyArray<unknown> = ["device_not_found", "unauthorized", "SignInRequired"]
+const alreadyEnded: ReadonlyArray<unknown> = ["device_not_found", "unauthorized", "SignInRequired"]
 const isTagged = Predicate.hasProperty("_tag")
 
-const unanswered = new ServiceUnreachable({ message: "The service did not answer.", passing: true })
+const unanswered = new ServiceUnreachable({ message: "The service did not answer.", transient: true })

@@ -1,4 +1,4 @@
-/** What a Bridge needs of cryptography: its Ed25519 key pair (RFC 8032), hashes and random ids. */
+/** The cryptography that a Bridge needs: an Ed25519 key pair (RFC 8032), hashes and random ids. */
 import { getPublicKeyAsync, signAsync, utils } from "@noble/ed25519"
 import { Effect, Redacted } from "effect"
 import { hash, randomUUID } from "node:crypto"
@@ -16,14 +16,14 @@ export const generateKeyPair: Effect.Effect<KeyPair> = Effect.promise(async () =
   return { publicKey: await getPublicKeyAsync(seed), privateKey: Redacted.make(seed) }
 })
 
-/** 64 bytes, the same for the same key and message. */
+/** 64 bytes. Deterministic: the same key and message give the same signature. */
 export const sign = (privateKey: Redacted.Redacted<Uint8Array>, message: Uint8Array): Effect.Effect<Uint8Array> =>
   Effect.promise(() => signAsync(message, Redacted.value(privateKey)))
 
 /** `sha256:` and 64 lower-case hex digits, over the 32 raw bytes of an Ed25519 public key (spec 2.3). */
 export const fingerprint = (publicKey: Uint8Array): string => `sha256:${hash("sha256", publicKey, "hex")}`
 
-/** Text is hashed as UTF-8. */
+/** The SHA-256 of the text as UTF-8. */
 export const sha256 = (text: string, encoding: "hex" | "base64url"): string => hash("sha256", text, encoding)
 
 /** A random UUID (RFC 9562, version 4). */

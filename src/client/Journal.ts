@@ -1,8 +1,8 @@
 /**
  * The state folder of one Bridge: `key.json`, made once, and `state.json`, replaced at every step.
  *
- * A write is done when it would survive a power cut: into a new file, fsync, rename over the old one, fsync of the folder.
- * Folder 0700, files 0600, and nothing is read from a folder that others may open.
+ * Every write survives a power cut once it returns: it goes into a new file, fsync, rename over the old file, fsync of
+ * the folder. The folder has mode 0700 and its files 0600; nothing is read from a folder that other accounts can open.
  */
 import { Context, Effect, Layer, Schema } from "effect"
 import { constants } from "node:fs"
@@ -17,27 +17,28 @@ import { State } from "./State.ts"
 export class Journal extends Context.Service<
   Journal,
   {
-    /** Made and kept at the first call; the same from then on. */
+    /** Generated and stored at the first call; read from the folder afterwards. */
     readonly keys: Effect.Effect<KeyPair, FolderError>
     readonly read: Effect.Effect<State | undefined, FolderError>
-    /** Returns once it is durable. */
+    /** Returns once the state is durable. */
     readonly write: (state: State) => Effect.Effect<void, FolderError>
   }
 >()("bridge-service/client/Journal") {
-  /** For the one process that works with the folder; creates it. */
+  /** Creates the folder if needed and locks it for this process. */
   static readonly layer = (folder: string) =>
     Layer.effect(
       Journal,
       Effect.gen(function* () {
         yield* attempt(folder, () => create(folder))
-        yield* privately(folder)
+        yield* requirePrivate(folder)
         yield* locked(join(folder, "lock"))
         return make(folder)
       })
     )
 
-  /** For a look at the folder while another process works with it; every write is whole, so every read is. */
-  static readonly layerReading = (folder: string) => Layer.effect(Journal, Effect.as(privately(folder), make(folder)))
+  /** Reads without the lock while another process works with the folder. Writes are atomic, so a read is never torn. */
+  static readonly layerReading = (folder: string) =>
+    Layer.effect(Journal, Effect.as(requirePrivate(folder), make(folder)))
 }
 
 const Keys = Schema.Struct({ public_key_b64: Base64Bytes, private_key_b64: Schema.RedactedFromValue(Base64Bytes) })
@@ -54,22 +55,22 @@ const make = (folder: string) => {
         decode(content),
         () =>
           new FolderError({
-            message: `${path} is not what this version wrote: use the one that did, or enroll again into another folder.`
+            message: `${path} was not written by this version: use the version that wrote it, or enroll again into another folder.`
           })
       )
     })
     const write = (value: A) =>
       Effect.flatMap(Effect.orDie(encode(value)), (content) => attempt(path, () => replace(folder, path, content)))
-    // A write that was given up half way would meet the next one in the same new file.
+    // An interrupted write would leave its file open and collide with the next write to it.
     return { read, write: (value: A) => Effect.uninterruptible(write(value)) }
   }
 
-  const kept = document("key.json", Keys)
+  const keyFile = document("key.json", Keys)
   const keys = Effect.gen(function* () {
-    const known = yield* kept.read
-    if (known !== undefined) return { publicKey: known.public_key_b64, privateKey: known.private_key_b64 }
+    const stored = yield* keyFile.read
+    if (stored !== undefined) return { publicKey: stored.public_key_b64, privateKey: stored.private_key_b64 }
     const fresh = yield* generateKeyPair
-    yield* kept.write({ public_key_b64: fresh.publicKey, private_key_b64: fresh.privateKey })
+    yield* keyFile.write({ public_key_b64: fresh.publicKey, private_key_b64: fresh.privateKey })
     return fresh
   })
 
@@ -81,44 +82,46 @@ const create = async (folder: string) => {
   if (first !== undefined) await syncFolder(dirname(resolve(first)))
 }
 
-/** PostgreSQL and ssh do the same: a secret that others can read has to be noticed, not used. */
-const privately = Effect.fnUntraced(function* (folder: string) {
-  const found = yield* attempt(folder, () => fs.stat(folder).catch(absent))
+/** Refuse a folder that other accounts can open instead of fixing its mode: the secret may have been read. */
+const requirePrivate = Effect.fnUntraced(function* (folder: string) {
+  const found = yield* attempt(folder, () => fs.stat(folder).catch(undefinedIfAbsent))
   if (found === undefined) {
-    return yield* new FolderError({ message: `There is no folder ${folder}: \`bridge enroll\` makes it.` })
+    return yield* new FolderError({ message: `There is no folder ${folder}: \`bridge enroll\` creates it.` })
   }
   if ((found.mode & 0o077) !== 0) {
-    return yield* new FolderError({ message: `Others may open ${folder}: chmod 700 it, or name another folder.` })
+    return yield* new FolderError({
+      message: `Other accounts can open ${folder}: run chmod 700 on it, or use another folder.`
+    })
   }
 })
 
 const readPrivate = async (path: string) => {
-  const file = await fs.open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(absent)
+  const file = await fs.open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(undefinedIfAbsent)
   if (file === undefined) return undefined
   try {
-    if (((await file.stat()).mode & 0o077) !== 0) throw new Error("others may read it; chmod 600 it")
+    if (((await file.stat()).mode & 0o077) !== 0) throw new Error("other accounts can read it: run chmod 600 on it")
     return await file.readFile("utf8")
   } finally {
     await file.close()
   }
 }
 
-const absent = (error: NodeJS.ErrnoException) => {
+const undefinedIfAbsent = (error: NodeJS.ErrnoException) => {
   if (error.code === "ENOENT") return undefined
   throw error
 }
 
 const replace = async (folder: string, path: string, content: string) => {
-  const beside = `${path}.new`
-  await fs.rm(beside, { force: true })
-  const file = await fs.open(beside, "wx", 0o600)
+  const temporary = `${path}.new`
+  await fs.rm(temporary, { force: true })
+  const file = await fs.open(temporary, "wx", 0o600)
   try {
     await file.writeFile(`${content}\n`)
     await file.sync()
   } finally {
     await file.close()
   }
-  await fs.rename(beside, path)
+  await fs.rename(temporary, path)
   await syncFolder(folder)
 }
 

@@ -1,24 +1,24 @@
 /**
- * One process at a time works with a state folder: two that rotate the same token would strand each other.
+ * One process at a time works with a state folder: two that rotate the same token would lock each other out.
  *
- * The lock is the operating system's, on an open file: it ends with the process, however that ends, so there is never a
- * stale one to recognise. Node's own modules take such a lock in one place, its SQLite: `begin exclusive` on a database
- * without content. (A file with a pid in it would survive kill -9, and the next process may have that pid.)
+ * The lock belongs to the operating system, on an open file. It ends with the process, even after kill -9, so a stale
+ * lock is impossible; a file with a pid would survive, and another process may get that pid. Node exposes such a lock
+ * only through its SQLite module: `begin exclusive` on an empty database.
  */
 import { Effect } from "effect"
 import { closeSync, existsSync, openSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import { FolderError, FolderInUse } from "./Errors.ts"
 
-/** SQLITE_BUSY: somebody else has the lock. */
+/** SQLITE_BUSY: another process holds the lock. */
 const busy = 5
 
 const open = (path: string) => {
-  // Only where it is not there yet: to close a file gives up the locks that this process has on it.
+  // Not for an existing file: closing any descriptor of a file drops the locks that this process holds on it (POSIX).
   if (!existsSync(path)) closeSync(openSync(path, "a", 0o600))
   const database = new DatabaseSync(path, { timeout: 0 })
   try {
-    // Without a journal there is no second file, and nothing to roll back.
+    // Nothing is ever written, so the database needs no rollback journal, and no second file appears.
     database.exec("pragma journal_mode = off; begin exclusive")
     return database
   } catch (error) {
@@ -27,7 +27,7 @@ const open = (path: string) => {
   }
 }
 
-// What nobody refers to is collected, and what is collected is closed.
+// Keeps each database reachable: garbage collection would close it and release the lock.
 const held = new Set<DatabaseSync>()
 
 /** Held until the scope closes. */
@@ -41,7 +41,7 @@ export const locked = (path: string) =>
       },
       catch: (error) =>
         (error as { readonly errcode?: number }).errcode === busy
-          ? new FolderInUse({ message: "Another process works with this state folder; stop it first." })
+          ? new FolderInUse({ message: "Another process uses this state folder; stop it first." })
           : new FolderError({ message: `${path}: ${(error as Error).message}.` })
     }),
     (database) =>

@@ -1,19 +1,19 @@
 /**
- * A public OAuth client without a screen of its own (spec 4.13; RFC 8252): for a phone, a companion, a command.
+ * A public OAuth client without a screen of its own (spec 4.13; RFC 8252), for a phone app, a companion or a command.
  *
- * 1. It finds the authorization server from the resource (RFC 9728, RFC 8414) and checks that both are who they say.
- * 2. `signIn` sends a person to the authorization page: a fresh verifier and a fresh state each time. `browser` opens the
- *    address and answers with the address at which the client was called back.
+ * 1. It discovers the authorization server from the resource (RFC 9728, RFC 8414) and checks that each names itself by
+ *    the address that it was read from.
+ * 2. `signIn` sends a person to the authorization page with a fresh verifier and state. `browser` opens that address and
+ *    returns the callback address.
  * 3. State and issuer of the callback are checked before the code is exchanged (RFC 9207).
- * 4. `accessToken` refreshes when it has to; callers that ask at once share one refresh, and its result is kept before
- *    anybody sees it.
+ * 4. `accessToken` refreshes when needed. Concurrent callers share one refresh, and its result is stored before it is used.
  */
 import { Clock, Data, Duration, Effect, Option, Redacted, Result, Schema, Semaphore } from "effect"
 import { HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 import { randomBytes } from "node:crypto"
 import { sha256 } from "./Crypto.ts"
 
-/** What has to survive a restart, in a place that keeps secrets. */
+/** What must survive a restart, in a store for secrets. */
 export interface Tokens {
   readonly access_token: Redacted.Redacted<string>
   readonly refresh_token: Redacted.Redacted<string> | undefined
@@ -22,34 +22,34 @@ export interface Tokens {
   readonly expires_at: number
 }
 
-/** A person has to sign in (again); a retry alone does not help. */
+/** A person has to sign in (again); a retry does not help. */
 export class SignInRequired extends Data.TaggedError("SignInRequired")<{ readonly message: string }> {}
 
-/** The server was not reachable, or answered nothing of this protocol. */
+/** The server was unreachable, or its answer did not follow the protocol. */
 export class OAuthUnreachable extends Data.TaggedError("OAuthUnreachable")<{ readonly message: string }> {}
 
-/** What came back is not the answer to what was asked, or not from whom; nothing of it was used. */
+/** The answer belongs to another request or comes from another server; none of it was used. */
 export class OAuthMismatch extends Data.TaggedError("OAuthMismatch")<{ readonly message: string }> {}
 
-/** The server said no: `code` is OAuth's, such as access_denied. */
+/** The server refused: `code` is an OAuth error code, such as access_denied. */
 export class OAuthRefused extends Data.TaggedError("OAuthRefused")<{
   readonly code: string
   readonly message: string
 }> {}
 
 export interface Options<E> {
-  /** The MCP endpoint, exactly as people write it. */
+  /** The MCP endpoint, exactly as the server calls it. */
   readonly resource: string
   readonly client_id: string
   readonly redirect_uri: string
-  /** Empty: what the server grants without being asked. */
+  /** Empty: the server's default. */
   readonly scopes: ReadonlyArray<string>
   readonly browser: (authorize: URL) => Effect.Effect<URL, E>
   readonly keep: {
     readonly load: Effect.Effect<Option.Option<Tokens>, E>
     readonly save: (tokens: Option.Option<Tokens>) => Effect.Effect<void, E>
   }
-  /** An access token with less life than this is refreshed first. */
+  /** An access token that expires sooner than this is refreshed first. */
   readonly leeway: Duration.Duration
 }
 
@@ -75,11 +75,11 @@ const TokenResponse = Schema.Struct({
   refresh_token: Schema.optional(Schema.NonEmptyString),
   scope: Schema.optional(Schema.String)
 })
-const Refused = Schema.Struct({ error: Schema.String, error_description: Schema.optional(Schema.String) })
+const ErrorResponse = Schema.Struct({ error: Schema.String, error_description: Schema.optional(Schema.String) })
 
 export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
   const http = yield* HttpClient.HttpClient
-  const one = yield* Semaphore.make(1)
+  const lock = yield* Semaphore.make(1)
 
   const unreachable = (message: string) => () => new OAuthUnreachable({ message })
   const mismatch = (message: string) => new OAuthMismatch({ message })
@@ -95,16 +95,16 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
   const discover = Effect.gen(function* () {
     const { origin, pathname } = new URL(options.resource)
     const described = yield* read(`${origin}/.well-known/oauth-protected-resource${pathname}`, ResourceMetadata)
-    if (described.resource !== options.resource) return yield* mismatch("The resource calls itself by another address.")
+    if (described.resource !== options.resource) return yield* mismatch("The resource names itself by another address.")
     const [issuer] = described.authorization_servers
     const server = yield* read(`${issuer}/.well-known/oauth-authorization-server`, ServerMetadata)
-    if (server.issuer !== issuer) return yield* mismatch("The authorization server calls itself by another address.")
+    if (server.issuer !== issuer) return yield* mismatch("The authorization server names itself by another address.")
     if (!server.code_challenge_methods_supported.includes("S256")) {
-      return yield* mismatch("The authorization server does not protect codes with S256.")
+      return yield* mismatch("The authorization server does not support PKCE with S256.")
     }
     return server
   })
-  // Failures are not kept: the next caller asks again.
+  // Failures are not cached: the next caller discovers again.
   let known: ServerMetadata | undefined
   const server = Effect.suspend(() =>
     known === undefined ? Effect.tap(discover, (found) => Effect.sync(() => (known = found))) : Effect.succeed(known)
@@ -119,7 +119,7 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
 
   const refusal = (response: HttpClientResponse.HttpClientResponse) =>
     response.json.pipe(
-      Effect.flatMap(Schema.decodeUnknownEffect(Refused)),
+      Effect.flatMap(Schema.decodeUnknownEffect(ErrorResponse)),
       Effect.mapError(unreachable(`The authorization server answered ${response.status}.`)),
       Effect.flatMap(
         ({ error: code, error_description: message = "" }): Effect.Effect<never, OAuthUnreachable | OAuthRefused> =>
@@ -129,20 +129,20 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
       )
     )
 
-  const ask = Effect.fnUntraced(function* (fields: Readonly<Record<string, string>>) {
+  const requestTokens = Effect.fnUntraced(function* (fields: Readonly<Record<string, string>>) {
     const { token_endpoint } = yield* server
-    const asked = yield* Clock.currentTimeMillis
+    const sent = yield* Clock.currentTimeMillis
     const response = yield* post(token_endpoint, { ...fields, resource: options.resource })
     if (response.status !== 200) return yield* refusal(response)
-    const given = yield* response.json.pipe(
+    const answer = yield* response.json.pipe(
       Effect.flatMap(Schema.decodeUnknownEffect(TokenResponse)),
-      Effect.mapError(unreachable("The authorization server answered with something else than tokens."))
+      Effect.mapError(unreachable("The authorization server did not answer with tokens."))
     )
     const tokens: Tokens = {
-      access_token: Redacted.make(given.access_token),
-      refresh_token: given.refresh_token === undefined ? undefined : Redacted.make(given.refresh_token),
-      scope: given.scope ?? options.scopes.join(" "),
-      expires_at: asked + given.expires_in * 1000
+      access_token: Redacted.make(answer.access_token),
+      refresh_token: answer.refresh_token === undefined ? undefined : Redacted.make(answer.refresh_token),
+      scope: answer.scope ?? options.scopes.join(" "),
+      expires_at: sent + answer.expires_in * 1000
     }
     yield* options.keep.save(Option.some(tokens))
     return tokens
@@ -150,8 +150,8 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
 
   const signIn = Effect.gen(function* () {
     const { authorization_endpoint, authorization_response_iss_parameter_supported, issuer } = yield* server
-    const verifier = fresh()
-    const state = fresh()
+    const verifier = randomText()
+    const state = randomText()
     const url = new URL(authorization_endpoint)
     for (const [name, value] of Object.entries({
       response_type: "code",
@@ -165,35 +165,36 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
     })) {
       url.searchParams.set(name, value)
     }
-    const back = (yield* options.browser(url)).searchParams
-    if (back.getAll("state").join() !== state) return yield* mismatch("The callback belongs to another sign-in.")
-    const iss = back.getAll("iss")
-    if (iss.length > 1 || (iss[0] ?? issuer) !== issuer) return yield* mismatch("The callback is from another server.")
+    const callback = (yield* options.browser(url)).searchParams
+    if (callback.getAll("state").join() !== state) return yield* mismatch("The callback belongs to another sign-in.")
+    const iss = callback.getAll("iss")
+    if (iss.length > 1 || (iss[0] ?? issuer) !== issuer)
+      return yield* mismatch("The callback comes from another server.")
     if (authorization_response_iss_parameter_supported === true && iss.length === 0) {
-      return yield* mismatch("The callback does not say which server it is from.")
+      return yield* mismatch("The callback does not name its server.")
     }
-    const error = back.get("error")
+    const error = callback.get("error")
     if (error !== null) {
-      return yield* new OAuthRefused({ code: error, message: back.get("error_description") ?? "" })
+      return yield* new OAuthRefused({ code: error, message: callback.get("error_description") ?? "" })
     }
-    const [code, ...more] = back.getAll("code")
+    const [code, ...more] = callback.getAll("code")
     if (code === undefined || more.length > 0) return yield* mismatch("The callback carries no code.")
-    return yield* ask({
+    return yield* requestTokens({
       grant_type: "authorization_code",
       code,
       code_verifier: verifier,
       redirect_uri: options.redirect_uri
     })
-  }).pipe(one.withPermit, Effect.withSpan("OAuthClient.signIn"))
+  }).pipe(lock.withPermit, Effect.withSpan("OAuthClient.signIn"))
 
-  const refreshed = Effect.fnUntraced(function* (refresh_token: Redacted.Redacted<string>) {
+  const refresh = Effect.fnUntraced(function* (refresh_token: Redacted.Redacted<string>) {
     const answer = yield* Effect.result(
-      ask({ grant_type: "refresh_token", refresh_token: Redacted.value(refresh_token) })
+      requestTokens({ grant_type: "refresh_token", refresh_token: Redacted.value(refresh_token) })
     )
     if (Result.isSuccess(answer)) return answer.success
     if (!(answer.failure instanceof OAuthRefused)) return yield* Effect.fail(answer.failure)
     const { code, message } = answer.failure
-    // Anything else that is refused says something of the request, not of the token.
+    // Any other error is about the request, not the token: keep the token.
     if (code !== "invalid_grant" && code !== "invalid_client") return yield* answer.failure
     yield* options.keep.save(Option.none())
     return yield* new SignInRequired({ message })
@@ -206,10 +207,10 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
     const now = yield* Clock.currentTimeMillis
     if (expires_at - now > Duration.toMillis(options.leeway)) return access_token
     if (refresh_token === undefined) return yield* new SignInRequired({ message: "The sign-in has expired." })
-    return (yield* refreshed(refresh_token)).access_token
-  }).pipe(one.withPermit, Effect.withSpan("OAuthClient.accessToken"))
+    return (yield* refresh(refresh_token)).access_token
+  }).pipe(lock.withPermit, Effect.withSpan("OAuthClient.accessToken"))
 
-  /** The grant ends at the server, then the tokens here; a server that cannot be told is no reason to keep them. */
+  /** Revokes the grant at the server, then deletes the tokens here, even if the server cannot be reached. */
   const signOut = Effect.gen(function* () {
     const kept = yield* options.keep.load
     if (Option.isNone(kept)) return
@@ -222,9 +223,9 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
       )
     )
     yield* options.keep.save(Option.none())
-  }).pipe(one.withPermit, Effect.withSpan("OAuthClient.signOut"))
+  }).pipe(lock.withPermit, Effect.withSpan("OAuthClient.signOut"))
 
   return { signIn, accessToken, signOut }
 })
 
-const fresh = () => randomBytes(32).toString("base64url")
+const randomText = () => randomBytes(32).toString("base64url")

@@ -1,14 +1,14 @@
 /**
- * What a Bridge keeps, in one document that is replaced as a whole: no crash can leave half of a step.
+ * What a Bridge stores: one document that is replaced as a whole, so that no crash leaves half a step.
  *
- * Nonces and signatures are not in it (spec 1.5): a repeated challenge returns the same nonce, and Ed25519 the same
- * signature for it. Nor is the bootstrap credential, which stays in the operator's file.
+ * It holds no nonce and no signature (spec 1.5): a retried challenge returns the same nonce, and Ed25519 signs it the same
+ * way again. It does not hold the bootstrap credential either, which stays in the operator's file.
  */
 import { Schema } from "effect"
 import { BridgeId, IdempotencyKey, Uuid } from "../wire/Ids.ts"
 import { text } from "../wire/Text.ts"
 
-/** The origin of the service; https, because bearer tokens travel, unless it is this machine. */
+/** The origin of the service. It needs https because requests carry bearer tokens; loopback addresses may use http. */
 export const BaseUrl = Schema.String.check(
   Schema.makeFilter(
     (url: string) => {
@@ -23,7 +23,7 @@ export const BaseUrl = Schema.String.check(
 
 const Secret = Schema.RedactedFromValue(Schema.String)
 
-/** Who this Bridge is (spec 2.4). Chosen once: an exact retry of the challenge repeats all of it. */
+/** Who this Bridge is (spec 2.4). It never changes: an exact retry of the challenge repeats every field. */
 export const Identity = Schema.Struct({
   project_id: Uuid,
   bridge_id: BridgeId,
@@ -32,22 +32,22 @@ export const Identity = Schema.Struct({
 })
 export type Identity = typeof Identity.Type
 
-/** `credential_hash` tells whether the operator came with the same credential again or with another one. */
+/** `credential_hash` tells a repeated `enroll` with the same credential from one with another. */
 const Enrollment = Schema.Struct({
   credential_hash: Schema.String,
   challenge_key: IdempotencyKey,
   proof_key: IdempotencyKey,
-  /** The token of this enrollment is, or was, in `token`. */
+  /** This enrollment has brought a token. */
   done: Schema.Boolean
 })
 export type Enrollment = typeof Enrollment.Type
 
-/** `lifetime_seconds`: from the answer that brought it to its expiry, both by the service's clock. */
+/** `lifetime_seconds`: from the answer that carried the token to its expiry, both by the service's clock. */
 const Token = Schema.Struct({ access_token: Secret, lifetime_seconds: Schema.Number })
 
 /**
- * The rotation journal. `prepared`: the key of the prepare is kept, so whatever it makes can be asked for again.
- * `stored`: both tokens are kept, so confirm may be called (spec 4.4). `confirmed`: the successor has become `token`.
+ * The rotation journal. `prepared`: the Idempotency-Key of prepare is stored, so a retry gets the same successor.
+ * `stored`: both tokens are stored, so confirm may be called (spec 4.4). `confirmed`: the successor is now `token`.
  */
 const Rotation = Schema.Union([
   Schema.Struct({ state: Schema.Literal("prepared"), prepare_key: IdempotencyKey }),
@@ -72,9 +72,9 @@ export const State = Schema.Struct({
 })
 export type State = typeof State.Type
 
-/** A state that holds a token. */
-export type Holding = State & { readonly token: typeof Token.Type }
+/** A state with a token. */
+export type Enrolled = State & { readonly token: typeof Token.Type }
 
-/** Whole seconds that an answer gives its token, at least one; by the service's clock alone. */
+/** Whole seconds from an answer to the expiry in it, at least one, both by the service's clock. */
 export const lifetimeOf = ({ at, body }: { readonly at: Date; readonly body: { readonly expires_at: Date } }): number =>
   Math.max(1, Math.floor((body.expires_at.getTime() - at.getTime()) / 1000))

@@ -1,23 +1,23 @@
 /**
- * How a Bridge replaces its token (spec 3.2, 4.3 to 4.5), and takes up again whatever was under way.
+ * How a Bridge replaces its token (spec 3.2, 4.3 to 4.5), and how it resumes a rotation after a crash.
  *
- * 1. `prepared` is written, with the key of the prepare.        prepare, with the token as bearer
- * 2. `stored` is written: both tokens, and the key of confirm.  confirm, with the successor as bearer
- * 3. `confirmed` is written: the successor is the token.
+ * 1. Write `prepared` with the Idempotency-Key of prepare. Then prepare, with the token as bearer.
+ * 2. Write `stored` with both tokens and the key of confirm. Then confirm, with the successor as bearer.
+ * 3. Write `confirmed`: the successor is the token.
  *
- * | lost after               | `state.json` | what is done next        | which answers                              |
- * |--------------------------|--------------|--------------------------|--------------------------------------------|
- * | nothing asked            | `prepared`   | prepare, same key        | a first successor                          |
- * | prepare done or answered | `prepared`   | prepare, same key        | the same successor                         |
- * | ... and its window over  | `prepared`   | the same, then a new key | `bridge_rotation_expired`, a new successor |
- * | successor kept           | `stored`     | confirm, same key        | confirmed                                  |
- * | confirm done or answered | `stored`     | confirm, same key        | the same answer                            |
- * | ... window over before   | `stored`     | confirm, then prepare    | `bridge_rotation_expired`, a new successor |
- * | ... aborted elsewhere    | `stored`     | confirm, then prepare    | `bridge_rotation_aborted`, a new successor |
- * | abort done or answered   | `stored`     | abort, same key          | the same answer                            |
- * | `confirmed` written      | `confirmed`  | nothing                  |                                            |
+ * | crash or lost answer after | `state.json` | next request             | answer                                     |
+ * |----------------------------|--------------|--------------------------|--------------------------------------------|
+ * | `prepared` written         | `prepared`   | prepare, same key        | a first successor                          |
+ * | prepare done or answered   | `prepared`   | prepare, same key        | the same successor                         |
+ * | ... and window over        | `prepared`   | the same, then a new key | `bridge_rotation_expired`, a new successor |
+ * | `stored` written           | `stored`     | confirm, same key        | confirmed                                  |
+ * | confirm done or answered   | `stored`     | confirm, same key        | the same answer                            |
+ * | ... window over before     | `stored`     | confirm, then prepare    | `bridge_rotation_expired`, a new successor |
+ * | ... aborted elsewhere      | `stored`     | confirm, then prepare    | `bridge_rotation_aborted`, a new successor |
+ * | abort done or answered     | `stored`     | abort, same key          | the same answer                            |
+ * | `confirmed` written        | `confirmed`  | none                     |                                            |
  *
- * So at every point the folder holds a token that is good, or the means to ask for it again without an operator.
+ * So at every point the folder holds a good token, or what it takes to get one without an operator.
  */
 import { Data, Effect, type Redacted } from "effect"
 import { uuid } from "./Crypto.ts"
@@ -25,28 +25,28 @@ import type { RotationRefusal } from "../wire/bridges/RotationErrors.ts"
 import type { Client } from "./Client.ts"
 import { NotEnrolled } from "./Errors.ts"
 import type { Journal } from "./Journal.ts"
-import { type Holding, lifetimeOf, type Rotation } from "./State.ts"
+import { type Enrolled, lifetimeOf, type Rotation } from "./State.ts"
 
 type Prepared = Extract<Rotation, { readonly state: "prepared" }>
 type Stored = Extract<Rotation, { readonly state: "stored" }>
 
-/** The rotation under way came to nothing; the token is what it was. */
+/** The rotation under way ended without a new token; the present token stays. */
 class Dropped extends Data.TaggedError("Dropped")<{ readonly because: RotationRefusal }> {}
 
 export const make = (client: typeof Client.Service, journal: typeof Journal.Service) => {
-  /** What the folder holds. */
-  const holding = Effect.gen(function* () {
+  /** The state in the folder; fails without a token. */
+  const enrolled = Effect.gen(function* () {
     const state = yield* journal.read
-    if (state?.token != null) return state as Holding
+    if (state?.token != null) return state as Enrolled
     return yield* new NotEnrolled({
       message:
         state?.enrollment?.done === false
-          ? "An enrollment is under way: repeat `bridge enroll` with the same credential file."
-          : "The state folder holds no token: `bridge enroll` with a credential from the operator."
+          ? "An enrollment is under way: run `bridge enroll` again with the same credential file."
+          : "The state folder holds no token: run `bridge enroll` with a credential from the operator."
     })
   })
 
-  const prepare = Effect.fnUntraced(function* (state: Holding, { prepare_key }: Prepared) {
+  const prepare = Effect.fnUntraced(function* (state: Enrolled, { prepare_key }: Prepared) {
     const { body } = yield* client
       .prepare(state.base_url, state.token.access_token, prepare_key)
       .pipe(Effect.catchTag(["bridge_rotation_expired", "bridge_rotation_aborted"], (refusal) => drop(state, refusal)))
@@ -62,19 +62,20 @@ export const make = (client: typeof Client.Service, journal: typeof Journal.Serv
     return stored
   })
 
-  const confirm = Effect.fnUntraced(function* (state: Holding, rotation: Stored) {
+  const confirm = Effect.fnUntraced(function* (state: Enrolled, rotation: Stored) {
     const lifetime = yield* client
       .confirm(state.base_url, rotation.successor_token, rotation.rotation_id, rotation.confirm_key)
       .pipe(
         Effect.map(lifetimeOf),
         Effect.catchTag("bridge_rotation_confirmed", () => lifetimeLeft(state, rotation.successor_token)),
-        Effect.catchTag([...gone, "bridge_rotation_aborted"], (refusal) => drop(state, refusal))
+        Effect.catchTag([...successorGone, "bridge_rotation_aborted"], (refusal) => drop(state, refusal))
       )
-    return yield* confirmed(state, rotation, lifetime)
+    return yield* promote(state, rotation, lifetime)
   })
 
-  const confirmed = Effect.fnUntraced(function* (state: Holding, rotation: Stored, lifetime_seconds: number) {
-    const rotated: Holding = {
+  /** Makes the successor the token of the folder. */
+  const promote = Effect.fnUntraced(function* (state: Enrolled, rotation: Stored, lifetime_seconds: number) {
+    const rotated: Enrolled = {
       ...state,
       token: { access_token: rotation.successor_token, lifetime_seconds },
       rotation: { state: "confirmed", rotation_id: rotation.rotation_id }
@@ -83,71 +84,72 @@ export const make = (client: typeof Client.Service, journal: typeof Journal.Serv
     return rotated
   })
 
-  const lifetimeLeft = (state: Holding, token: Redacted.Redacted<string>) =>
+  const lifetimeLeft = (state: Enrolled, token: Redacted.Redacted<string>) =>
     Effect.map(client.self(state.base_url, token), lifetimeOf)
 
-  const drop = Effect.fnUntraced(function* (state: Holding, because: RotationRefusal) {
+  const drop = Effect.fnUntraced(function* (state: Enrolled, because: RotationRefusal) {
     yield* journal.write({ ...state, rotation: null })
     return yield* new Dropped({ because })
   })
 
-  /** The successor of the rotation under way, kept; undefined when there is none. */
-  const stored = Effect.gen(function* () {
-    const state = yield* holding
+  /** The rotation under way, once its successor is stored; undefined when there is none. */
+  const underWay = Effect.gen(function* () {
+    const state = yield* enrolled
     if (state.rotation?.state === "prepared") return { state, rotation: yield* prepare(state, state.rotation) }
     if (state.rotation?.state === "stored") return { state, rotation: state.rotation }
   })
 
   const resume = Effect.gen(function* () {
-    const under = yield* stored
-    return under === undefined ? yield* holding : yield* confirm(under.state, under.rotation)
+    const current = yield* underWay
+    return current === undefined ? yield* enrolled : yield* confirm(current.state, current.rotation)
   })
 
-  /** Finishes what was under way, if anything was; answers what the folder then holds. */
-  const recover = Effect.catchTag(resume, "Dropped", () => holding)
+  /** Finishes a rotation under way, if there is one, and returns the state in the folder. */
+  const recover = Effect.catchTag(resume, "Dropped", () => enrolled)
 
   const begin = Effect.gen(function* () {
-    const state = yield* holding
+    const state = yield* enrolled
     if (isUnderWay(state)) return
     yield* journal.write({ ...state, rotation: { state: "prepared", prepare_key: `bridge-rotate-${yield* uuid}` } })
   })
 
-  /** One rotation from wherever it stands; a window that passed meanwhile is followed by a new one. */
+  /** One rotation, resumed from wherever it stands. If its window has passed, a new one starts. */
   const rotate = Effect.andThen(begin, resume).pipe(
     Effect.retry({ while: (failure) => failure._tag === "Dropped", times: 2 }),
     Effect.catchTag("Dropped", ({ because }) => Effect.fail(because)),
     Effect.withSpan("Bridge.rotate")
   )
 
-  /** Ends the rotation under way and keeps the token. `aborted` is false where there was none, or it was too late. */
+  /** Ends the rotation under way and keeps the token. `aborted` is false if there was none or it was confirmed already. */
   const abort = Effect.gen(function* () {
-    const under = yield* stored
-    if (under === undefined) return { aborted: false, state: yield* holding }
-    const { rotation, state } = under
-    const late = yield* client
+    const current = yield* underWay
+    if (current === undefined) return { aborted: false, state: yield* enrolled }
+    const { rotation, state } = current
+    const confirmedLifetime = yield* client
       .abort(state.base_url, rotation.successor_token, rotation.rotation_id, rotation.abort_key)
       .pipe(
         Effect.as(undefined),
         Effect.catchTag("bridge_rotation_aborted", () => Effect.succeed(undefined)),
         Effect.catchTag("bridge_rotation_confirmed", () => lifetimeLeft(state, rotation.successor_token)),
-        Effect.catchTag(gone, (refusal) => drop(state, refusal))
+        Effect.catchTag(successorGone, (refusal) => drop(state, refusal))
       )
-    if (late !== undefined) return { aborted: false, state: yield* confirmed(state, rotation, late) }
-    const kept: Holding = { ...state, rotation: null }
+    if (confirmedLifetime !== undefined)
+      return { aborted: false, state: yield* promote(state, rotation, confirmedLifetime) }
+    const kept: Enrolled = { ...state, rotation: null }
     yield* journal.write(kept)
     return { aborted: true, state: kept }
   }).pipe(
-    Effect.catchTag("Dropped", () => Effect.map(holding, (state) => ({ aborted: false, state }))),
+    Effect.catchTag("Dropped", () => Effect.map(enrolled, (state) => ({ aborted: false, state }))),
     Effect.withSpan("Bridge.abort")
   )
 
-  return { holding, recover, rotate, abort }
+  return { enrolled, recover, rotate, abort }
 }
 
-const isUnderWay = ({ rotation }: Holding) => rotation?.state === "prepared" || rotation?.state === "stored"
+const isUnderWay = ({ rotation }: Enrolled) => rotation?.state === "prepared" || rotation?.state === "stored"
 
-/** The successor has come to nothing. What the predecessor is worth, the next prepare tells. */
-const gone = [
+/** The successor has ended. Whether the predecessor is still good shows at the next prepare. */
+const successorGone = [
   "bridge_rotation_expired",
   "bridge_rotation_not_found",
   "bridge_token_invalid",

@@ -1,21 +1,21 @@
 /**
- * The loop that keeps a Bridge's token alive.
+ * The loop that rotates a Bridge's token before it expires.
  *
- * A token is replaced after 60 to 80 % of its life, drawn anew for each, so that Bridges enrolled together part. How much
- * is left is the service's expiry less the service's clock (the Date header), counted down by the monotonic clock: that the
- * local wall clock is wrong does not matter. It is only asked whether it jumped, for that is how a machine that slept is
- * noticed; then the service is asked again.
+ * A token is replaced after a random 60 to 80 % of its life, so that Bridges enrolled together do not rotate together.
+ * The time left is the service's expiry minus the service's clock (the Date header), counted down by the monotonic clock,
+ * so a wrong local clock does no harm. A jump of the wall clock means that the machine slept: then the loop asks the
+ * service again.
  */
 import { Clock, Duration, Effect, Random } from "effect"
 import { Refusal } from "../wire/Refusal.ts"
-import { type Client, isPassing, pauses } from "./Client.ts"
-import { reactionTo } from "./Codes.ts"
+import { type Client, isTransient, pauses } from "./Client.ts"
+import { reactionTo } from "../wire/bridges/Reactions.ts"
 import { ServiceUnreachable } from "./Errors.ts"
-import type * as Rotating from "./rotate.ts"
-import { type Holding, lifetimeOf } from "./State.ts"
+import type * as Rotate from "./rotate.ts"
+import { type Enrolled, lifetimeOf } from "./State.ts"
 
-/** Never returns; fails with what only a person can mend. */
-export const make = (client: typeof Client.Service, { recover, rotate }: ReturnType<typeof Rotating.make>) => {
+/** Never returns. Fails only with what needs a person. */
+export const make = (client: typeof Client.Service, { recover, rotate }: ReturnType<typeof Rotate.make>) => {
   const turn = Effect.gen(function* () {
     const { base_url, token } = yield* recover
     const left = lifetimeOf(yield* client.self(base_url, token.access_token))
@@ -25,21 +25,21 @@ export const make = (client: typeof Client.Service, { recover, rotate }: ReturnT
       yield* Effect.logInfo("The token is good").pipe(
         Effect.annotateLogs({ seconds_left: left, rotating_in_seconds: Math.round(wait) })
       )
-      if (yield* jumpedWithin(wait * 1000)) return
+      if (yield* sleepUnlessClockJumps(wait * 1000)) return
     }
     yield* logRotated(yield* rotate)
   })
 
-  const patient = turn.pipe(
+  const persistent = turn.pipe(
     Effect.tapError((failure) =>
-      Effect.logWarning(failure.message).pipe(Effect.annotateLogs({ code: failure._tag, fatal: !mayPass(failure) }))
+      Effect.logWarning(failure.message).pipe(Effect.annotateLogs({ code: failure._tag, fatal: !isRetryable(failure) }))
     ),
-    Effect.retry({ while: mayPass, schedule: pauses(Duration.infinity) })
+    Effect.retry({ while: isRetryable, schedule: pauses(Duration.infinity) })
   )
-  return Effect.forever(patient).pipe(Effect.withSpan("Bridge.run"))
+  return Effect.forever(persistent).pipe(Effect.withSpan("Bridge.run"))
 }
 
-const logRotated = ({ rotation, token }: Holding) =>
+const logRotated = ({ rotation, token }: Enrolled) =>
   Effect.logInfo("Rotated").pipe(
     Effect.annotateLogs({
       rotation_id: rotation?.state === "confirmed" ? rotation.rotation_id : "",
@@ -47,18 +47,18 @@ const logRotated = ({ rotation, token }: Holding) =>
     })
   )
 
-const mayPass = (failure: { readonly _tag: string }) =>
+const isRetryable = (failure: { readonly _tag: string }) =>
   failure instanceof ServiceUnreachable ||
   (failure instanceof Refusal &&
-    (isPassing(failure) || reactionTo(failure) === "wait" || reactionTo(failure) === "prepare"))
+    (isTransient(failure) || reactionTo(failure) === "wait" || reactionTo(failure) === "prepare"))
 
-/** Sleeps so long by the monotonic clock; true as soon as the wall clock has gone elsewhere by two seconds. */
-const jumpedWithin = Effect.fnUntraced(function* (millis: number) {
+/** Sleeps by the monotonic clock; true as soon as the wall clock has moved more than two seconds against it. */
+const sleepUnlessClockJumps = Effect.fnUntraced(function* (millis: number) {
   const start = yield* monotonic
-  const parted = (yield* Clock.currentTimeMillis) - start
+  const difference = (yield* Clock.currentTimeMillis) - start
   for (;;) {
     const now = yield* monotonic
-    if (Math.abs((yield* Clock.currentTimeMillis) - now - parted) > 2000) return true
+    if (Math.abs((yield* Clock.currentTimeMillis) - now - difference) > 2000) return true
     const left = start + millis - now
     if (left <= 0) return false
     yield* Effect.sleep(Math.min(left, 15_000))

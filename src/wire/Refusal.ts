@@ -20,8 +20,25 @@ export class Refusal<out Code extends string = string> extends Data.Error<{
   readonly details?: Readonly<Record<string, unknown>> | undefined
 }> {}
 
-/** One row per code: the status, then the sentence. The key is the code on the wire. */
-export type RefusalTable = Readonly<Record<string, readonly [status: number, sentence: string]>>
+/** What a Bridge does about a refusal. */
+export type Reaction =
+  /** Send the same request with the same Idempotency-Key again, after a pause. */
+  | "retry"
+  /** Another rotation is pending: send the same request again, but not before Retry-After. */
+  | "wait"
+  /** Ask for a new challenge, with new Idempotency-Keys and the same credential. */
+  | "challenge"
+  /** The successor is gone and the predecessor is still good: prepare again, with a new key. */
+  | "prepare"
+  /** The change has already happened. */
+  | "done"
+  /** Stop: a person has to issue a credential or look into it. */
+  | "operator"
+  /** Stop: client and service disagree about the protocol. */
+  | "report"
+
+/** One row per code; the key is the code on the wire. Codes that a Bridge can meet also say what it does about them. */
+export type RefusalTable = Readonly<Record<string, readonly [status: number, sentence: string, reaction?: Reaction]>>
 
 /** The union of refusals a table can raise. */
 export type RefusalOf<Table extends RefusalTable, Code extends keyof Table = keyof Table> = {
@@ -40,7 +57,7 @@ export const fromTable = <const Table extends RefusalTable>(table: Table) => {
   const refusals = <C extends Code>(
     ...codes: ReadonlyArray<C>
   ): ReadonlyArray<Schema.Codec<RefusalOf<Table, C>, unknown>> =>
-    Object.values(Object.groupBy(codes, (code) => table[code]![0])).map((sameStatus) => declared(sameStatus!))
+    Object.values(Object.groupBy(new Set(codes), (code) => table[code]![0])).map((sameStatus) => declared(sameStatus!))
 
   // OpenAPI describes each code by its sentence.
   const described = (code: Code) => Schema.Literal(code).annotate({ description: table[code]![1] })

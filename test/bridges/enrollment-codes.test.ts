@@ -1,6 +1,7 @@
 /**
- * Every code of the two enrollment endpoints (spec 7.2), provoked through HTTP, and which one wins when two things are
- * wrong at once: the public contract first, then the caller's authenticity, then state.
+ * Every code of the two enrollment endpoints (spec 7.2), provoked through HTTP. A row with two faults shows which code
+ * wins: first the shape of the request, then the authenticity of the caller, then the state of things
+ * (decisions.md, When each code applies, and which wins).
  */
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect } from "effect"
@@ -15,13 +16,13 @@ import { unchanged } from "../support/run/Rows.ts"
 import { secondSignature } from "../support/bridges/SecondSignature.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import {
-  again,
+  withNewCredential,
   ask,
   challenged,
   disableProject,
   enrolled,
   fresh,
-  otherKey,
+  withNewKey,
   prove,
   revokeCredential,
   revokeIdentity
@@ -35,7 +36,7 @@ const challenges = (ask: Ask, on?: { readonly url: string }) =>
 const proofs = (ask: Ask, on?: { readonly url: string }) =>
   Effect.flatMap(Service, ({ url }) => send(`${on?.url ?? url}/bridge/v1/enrollment/proofs`, ask))
 
-/** An instance that has no token left for this address. */
+/** An instance whose rate limit for this address is used up. */
 const exhausted = Effect.gen(function* () {
   const on = yield* instance({ SERVICE_RATE_LIMITS: "on" })
   yield* Effect.all(
@@ -45,7 +46,7 @@ const exhausted = Effect.gen(function* () {
   return on
 })
 
-/** While another transaction holds the row, longer than any request waits for it. */
+/** Runs `self` while another transaction locks the row, for longer than a request waits. */
 const whileLocked = <A, E, R>(table: string, column: string, value: string, self: Effect.Effect<A, E, R>) =>
   SqlClient.SqlClient.use((sql) =>
     sql.withTransaction(
@@ -58,7 +59,7 @@ const proof = rowsFor("prove")
 
 const challengeRows = [
   challenge(
-    "no tokens left, before the missing credential",
+    "rate limit exceeded and no credential",
     429,
     "rate_limited",
     Effect.flatMap(exhausted, (on) => challenges({}, on))
@@ -70,20 +71,25 @@ const challengeRows = [
     challenges({ key: "k", body: {} })
   ),
   challenge(
-    "Bearer with nothing after it",
+    "an empty bearer",
     401,
     "bridge_enrollment_credential_required",
     challenges({ key: "k", headers: { authorization: "Bearer " } })
   ),
   challenge(
-    "another scheme",
+    "another authentication scheme",
     401,
     "bridge_enrollment_credential_required",
     Effect.flatMap(fresh(), (bridge) =>
       challenges({ key: "k", headers: { authorization: `Basic ${bridge.credential}` } })
     )
   ),
-  challenge("no credential, before no key", 401, "bridge_enrollment_credential_required", challenges({ body: {} })),
+  challenge(
+    "no credential and no Idempotency-Key",
+    401,
+    "bridge_enrollment_credential_required",
+    challenges({ body: {} })
+  ),
   challenge("no Idempotency-Key", 400, "idempotency_key_required", challenges({ bearer: "x", body: {} })),
   challenge(
     "a blank Idempotency-Key",
@@ -92,7 +98,7 @@ const challengeRows = [
     challenges({ bearer: "x", key: "  ", body: {} })
   ),
   challenge(
-    "no Idempotency-Key, before the media type",
+    "no Idempotency-Key and a wrong media type",
     400,
     "idempotency_key_required",
     challenges({ bearer: "x", body: "{", headers: { "content-type": "text/plain" } })
@@ -114,26 +120,26 @@ const challengeRows = [
     )
   ),
   challenge(
-    "a media type that is not JSON, before the size",
+    "a media type other than JSON and a body over 16 KiB",
     415,
     "unsupported_media_type",
     challenges({ bearer: "x", key: "k", body: "x".repeat(20_000), headers: { "content-type": "text/plain" } })
   ),
   challenge(
-    "a body over 16 KiB, before its JSON",
+    "a body over 16 KiB that is not JSON",
     413,
     "payload_too_large",
     challenges({ bearer: "x", key: "k", body: "x".repeat(16 * 1024 + 1) })
   ),
   challenge("malformed JSON", 400, "invalid_request", challenges({ bearer: "x", key: "k", body: "{" })),
   challenge(
-    "a field that nobody knows, before the credential",
+    "an unknown field and an invalid credential",
     400,
     "invalid_request",
     Effect.flatMap(fresh(), (bridge) => challenges({ bearer: "x", key: "k", body: { ...bridge.challengeBody, x: 1 } }))
   ),
   challenge(
-    "a credential that is no token",
+    "a credential without the form of one",
     401,
     "bridge_enrollment_credential_invalid",
     Effect.flatMap(fresh(), (bridge) => challenges({ bearer: "x", key: "k", body: bridge.challengeBody }))
@@ -148,7 +154,7 @@ const challengeRows = [
     })
   ),
   challenge(
-    "a credential that nobody issued",
+    "a credential that was never issued",
     401,
     "bridge_enrollment_credential_invalid",
     Effect.flatMap(fresh(), (bridge) =>
@@ -160,7 +166,7 @@ const challengeRows = [
     )
   ),
   challenge(
-    "a Bridge token as credential",
+    "a Bridge token instead of a credential",
     401,
     "bridge_enrollment_credential_invalid",
     Effect.flatMap(fresh(), (bridge) =>
@@ -178,13 +184,13 @@ const challengeRows = [
     Effect.flatMap(Effect.tap(fresh(), revokeCredential), ask)
   ),
   challenge(
-    "revoked, before the exact retry",
+    "a revoked credential and an exact retry",
     401,
     "bridge_enrollment_credential_revoked",
     Effect.flatMap(challenged, ({ bridge }) => Effect.andThen(revokeCredential(bridge), ask(bridge)))
   ),
   challenge(
-    "revoked, before expired",
+    "a revoked and expired credential",
     401,
     "bridge_enrollment_credential_revoked",
     Effect.flatMap(Effect.tap(fresh(), revokeCredential), (bridge) =>
@@ -192,19 +198,19 @@ const challengeRows = [
     )
   ),
   challenge(
-    "its project is disabled",
+    "the credential of a disabled project",
     401,
     "bridge_enrollment_credential_revoked",
     Effect.flatMap(Effect.tap(fresh(), disableProject), ask)
   ),
   challenge(
-    "the key of another request",
+    "the Idempotency-Key of another request",
     422,
     "idempotency_conflict",
     Effect.flatMap(challenged, ({ bridge }) => ask(bridge, { body: { display_name: "Another" } }))
   ),
   challenge(
-    "the key of another request, before used and expired",
+    "the Idempotency-Key of another request, with a used and expired credential",
     422,
     "idempotency_conflict",
     Effect.flatMap(challenged, ({ bridge }) =>
@@ -212,13 +218,13 @@ const challengeRows = [
     )
   ),
   challenge(
-    "claimed, and its challenge is open",
+    "a claimed credential whose challenge is open",
     401,
     "bridge_enrollment_credential_used",
     Effect.flatMap(challenged, ({ bridge }) => ask(bridge, { key: "another" }))
   ),
   challenge(
-    "claimed by another device, its challenge expired",
+    "a credential claimed by another device, after its challenge expired",
     401,
     "bridge_enrollment_credential_used",
     Effect.flatMap(challenged, ({ bridge }) =>
@@ -226,25 +232,25 @@ const challengeRows = [
     )
   ),
   challenge(
-    "claimed, before expired",
+    "a claimed and expired credential",
     401,
     "bridge_enrollment_credential_used",
     Effect.flatMap(challenged, ({ bridge }) => Effect.andThen(TestClock.adjust(hour), ask(bridge, { key: "another" })))
   ),
   challenge(
-    "claimed, before another project",
+    "a claimed credential and another project",
     401,
     "bridge_enrollment_credential_used",
     Effect.flatMap(challenged, ({ bridge }) => ask(bridge, { key: "another", body: { project_id: randomUUID() } }))
   ),
   challenge(
-    "expired",
+    "an expired credential",
     401,
     "bridge_enrollment_credential_expired",
     Effect.flatMap(fresh(), (bridge) => Effect.andThen(TestClock.adjust(hour), ask(bridge)))
   ),
   challenge(
-    "expired, before another project",
+    "an expired credential and another project",
     401,
     "bridge_enrollment_credential_expired",
     Effect.flatMap(fresh(), (bridge) =>
@@ -252,7 +258,7 @@ const challengeRows = [
     )
   ),
   challenge(
-    "another project, there or not",
+    "another project, whether it exists or not",
     403,
     "project_mismatch",
     Effect.gen(function* () {
@@ -264,7 +270,7 @@ const challengeRows = [
     })
   ),
   challenge(
-    "another project, once a first challenge has passed",
+    "another project, after the first challenge expired",
     403,
     "project_mismatch",
     Effect.flatMap(challenged, ({ bridge }) =>
@@ -275,76 +281,76 @@ const challengeRows = [
     )
   ),
   challenge(
-    "another project, before the identity",
+    "another project and a revoked identity",
     403,
     "project_mismatch",
     Effect.gen(function* () {
       const { bridge } = yield* enrolled
       yield* revokeIdentity(bridge)
-      return yield* ask(yield* again(bridge), { body: { project_id: randomUUID() } })
+      return yield* ask(yield* withNewCredential(bridge), { body: { project_id: randomUUID() } })
     })
   ),
   challenge(
-    "the identity was revoked",
+    "a revoked identity",
     403,
     "bridge_revoked",
     Effect.gen(function* () {
       const { bridge } = yield* enrolled
       yield* revokeIdentity(bridge)
-      return yield* ask(yield* otherKey(bridge))
+      return yield* ask(yield* withNewKey(bridge))
     })
   ),
   challenge(
-    "the identity was revoked before it ever proved anything",
+    "an identity that was revoked before its first proof",
     403,
     "bridge_revoked",
     Effect.gen(function* () {
       const { bridge } = yield* challenged
       yield* revokeIdentity(bridge)
-      return yield* ask(yield* again(bridge))
+      return yield* ask(yield* withNewCredential(bridge))
     })
   ),
   challenge(
-    "re-enrollment of an identity that was revoked meanwhile",
+    "re-enrollment of an identity that was revoked in the meantime",
     403,
     "bridge_revoked",
     Effect.gen(function* () {
       const { bridge } = yield* enrolled
-      const returning = yield* again(bridge, { reenroll: bridge.bridge_id })
+      const returning = yield* withNewCredential(bridge, { reenroll: bridge.bridge_id })
       yield* revokeIdentity(bridge)
       return yield* ask(returning)
     })
   ),
   challenge(
-    "active with this key",
+    "an active identity with this key",
     409,
     "bridge_not_pending",
-    Effect.flatMap(enrolled, ({ bridge }) => Effect.flatMap(again(bridge), ask))
+    Effect.flatMap(enrolled, ({ bridge }) => Effect.flatMap(withNewCredential(bridge), ask))
   ),
   challenge(
-    "active with another key",
+    "an active identity with another key",
     409,
     "bridge_identity_conflict",
-    Effect.flatMap(enrolled, ({ bridge }) => Effect.flatMap(otherKey(bridge), ask))
+    Effect.flatMap(enrolled, ({ bridge }) => Effect.flatMap(withNewKey(bridge), ask))
   ),
   challenge(
-    "pending with another key whose challenge is open",
+    "a pending identity with another key whose challenge is open",
     409,
     "bridge_identity_conflict",
-    Effect.flatMap(challenged, ({ bridge }) => Effect.flatMap(otherKey(bridge), ask))
+    Effect.flatMap(challenged, ({ bridge }) => Effect.flatMap(withNewKey(bridge), ask))
   ),
   challenge(
     "a re-enrollment credential for another bridge_id",
     409,
     "bridge_identity_conflict",
     Effect.flatMap(enrolled, ({ bridge }) =>
-      Effect.flatMap(again(bridge, { reenroll: bridge.bridge_id }), (returning) =>
+      Effect.flatMap(withNewCredential(bridge, { reenroll: bridge.bridge_id }), (returning) =>
         ask(returning, { body: { bridge_id: `bridge-${randomUUID()}` } })
       )
     )
   ),
   challenge(
-    "a row that is locked for too long",
+    "a row that stays locked for too long",
     503,
     "bridge_persistence_error",
     Effect.flatMap(fresh(), (bridge) =>
@@ -353,15 +359,15 @@ const challengeRows = [
   )
 ]
 
-const flipped = (text: string, bit: number) => {
+const flipBit = (text: string, bit: number) => {
   const bytes = Buffer.from(text, "base64url")
   bytes[bit >> 3]! ^= 1 << (bit & 7)
   return b64(bytes)
 }
-const shorter = (text: string) => b64(Buffer.from(text, "base64url").subarray(1))
+const dropFirstByte = (text: string) => b64(Buffer.from(text, "base64url").subarray(1))
 
-/** The proof of `challenge` with some of it replaced. */
-const altered = (
+/** Sends a correct proof with the given fields replaced, after running `before`. */
+const alteredProof = (
   change: (body: Effect.Success<ReturnType<Bridge["proofBody"]>>, bridge: Bridge) => object,
   before: (bridge: Bridge) => Effect.Effect<unknown, unknown, Service> = () => Effect.void
 ) =>
@@ -374,7 +380,7 @@ const altered = (
 
 const proofRows = [
   proof(
-    "no tokens left, before everything else",
+    "rate limit exceeded, with every other fault",
     429,
     "rate_limited",
     Effect.flatMap(exhausted, (on) => proofs({}, on))
@@ -382,40 +388,40 @@ const proofRows = [
   proof("no Idempotency-Key", 400, "idempotency_key_required", proofs({ body: {} })),
   proof("an Idempotency-Key that is not visible ASCII", 400, "invalid_request", proofs({ key: "a b", body: {} })),
   proof(
-    "a media type that is not JSON, before the size",
+    "a media type other than JSON and a body over 16 KiB",
     415,
     "unsupported_media_type",
     proofs({ key: "k", body: "x".repeat(20_000), headers: { "content-type": "application/xml" } })
   ),
   proof(
-    "a body over 16 KiB, before its JSON",
+    "a body over 16 KiB that is not JSON",
     413,
     "payload_too_large",
     proofs({ key: "k", body: "x".repeat(16 * 1024 + 1) })
   ),
   proof(
-    "no base64, before the unknown challenge",
+    "invalid base64 and an unknown challenge",
     400,
     "invalid_request",
-    altered(() => ({ challenge_id: randomUUID(), signature_b64: "not base64!" }))
+    alteredProof(() => ({ challenge_id: randomUUID(), signature_b64: "not base64!" }))
   ),
   proof(
-    "a challenge that nobody made",
+    "an unknown challenge",
     404,
     "enrollment_challenge_not_found",
-    altered(() => ({ challenge_id: randomUUID() }))
+    alteredProof(() => ({ challenge_id: randomUUID() }))
   ),
   proof(
     "the challenge of another project",
     409,
     "enrollment_challenge_mismatch",
-    altered(() => ({ project_id: randomUUID() }))
+    alteredProof(() => ({ project_id: randomUUID() }))
   ),
   proof(
     "the challenge of another bridge_id",
     409,
     "enrollment_challenge_mismatch",
-    altered(() => ({ bridge_id: "another" }))
+    alteredProof(() => ({ bridge_id: "another" }))
   ),
   proof(
     "another nonce, correctly signed",
@@ -423,7 +429,7 @@ const proofRows = [
     "enrollment_challenge_mismatch",
     Effect.gen(function* () {
       const { bridge, challenge } = yield* challenged
-      const forged = { ...challenge, body: { ...challenge.body, nonce_b64: flipped(challenge.body.nonce_b64, 0) } }
+      const forged = { ...challenge, body: { ...challenge.body, nonce_b64: flipBit(challenge.body.nonce_b64, 0) } }
       return yield* prove(bridge, forged)
     })
   ),
@@ -431,19 +437,19 @@ const proofRows = [
     "a nonce of 31 bytes",
     409,
     "enrollment_challenge_mismatch",
-    altered(({ nonce_b64 }) => ({ nonce_b64: shorter(nonce_b64) }))
+    alteredProof(({ nonce_b64 }) => ({ nonce_b64: dropFirstByte(nonce_b64) }))
   ),
   proof(
-    "another nonce, before another key",
+    "another nonce and another key",
     409,
     "enrollment_challenge_mismatch",
-    altered(({ nonce_b64, public_key_b64 }) => ({
-      nonce_b64: flipped(nonce_b64, 7),
-      public_key_b64: shorter(public_key_b64)
+    alteredProof(({ nonce_b64, public_key_b64 }) => ({
+      nonce_b64: flipBit(nonce_b64, 7),
+      public_key_b64: dropFirstByte(public_key_b64)
     }))
   ),
   proof(
-    "another key, with its own good signature",
+    "another key with its own valid signature",
     401,
     "enrollment_key_mismatch",
     Effect.gen(function* () {
@@ -456,58 +462,58 @@ const proofRows = [
     "a key of 31 bytes",
     401,
     "enrollment_key_mismatch",
-    altered(({ public_key_b64 }) => ({ public_key_b64: shorter(public_key_b64) }))
+    alteredProof(({ public_key_b64 }) => ({ public_key_b64: dropFirstByte(public_key_b64) }))
   ),
   proof(
-    "another key, before a bad signature",
+    "another key and a bad signature",
     401,
     "enrollment_key_mismatch",
-    altered(({ public_key_b64, signature_b64 }) => ({
-      public_key_b64: flipped(public_key_b64, 3),
-      signature_b64: flipped(signature_b64, 3)
+    alteredProof(({ public_key_b64, signature_b64 }) => ({
+      public_key_b64: flipBit(public_key_b64, 3),
+      signature_b64: flipBit(signature_b64, 3)
     }))
   ),
   proof(
     "a signature with one bit flipped",
     401,
     "enrollment_proof_invalid",
-    altered(({ signature_b64 }) => ({ signature_b64: flipped(signature_b64, 100) }))
+    alteredProof(({ signature_b64 }) => ({ signature_b64: flipBit(signature_b64, 100) }))
   ),
   proof(
     "a signature of 63 bytes",
     401,
     "enrollment_proof_invalid",
-    altered(({ signature_b64 }) => ({ signature_b64: shorter(signature_b64) }))
+    alteredProof(({ signature_b64 }) => ({ signature_b64: dropFirstByte(signature_b64) }))
   ),
   proof(
-    "a bad signature, before the revoked identity",
+    "a bad signature and a revoked identity",
     401,
     "enrollment_proof_invalid",
-    altered(({ signature_b64 }) => ({ signature_b64: flipped(signature_b64, 100) }), revokeIdentity)
+    alteredProof(({ signature_b64 }) => ({ signature_b64: flipBit(signature_b64, 100) }), revokeIdentity)
   ),
   proof(
-    "a bad signature, before the expired challenge",
+    "a bad signature and an expired challenge",
     401,
     "enrollment_proof_invalid",
-    altered(
-      ({ signature_b64 }) => ({ signature_b64: flipped(signature_b64, 100) }),
+    alteredProof(
+      ({ signature_b64 }) => ({ signature_b64: flipBit(signature_b64, 100) }),
       () => TestClock.adjust(challengeTtl)
     )
   ),
   proof(
-    "the identity was revoked",
+    "a revoked identity",
     403,
     "bridge_revoked",
-    altered(() => ({}), revokeIdentity)
+    alteredProof(() => ({}), revokeIdentity)
   ),
   proof(
-    "the project was disabled",
+    "a disabled project",
     403,
     "bridge_revoked",
-    altered(() => ({}), disableProject)
+    alteredProof(() => ({}), disableProject)
   ),
   proof(
-    "the identity was revoked, before the exact retry",
+    "a revoked identity and an exact retry",
     403,
     "bridge_revoked",
     Effect.flatMap(enrolled, ({ bridge, challenge }) =>
@@ -515,13 +521,13 @@ const proofRows = [
     )
   ),
   proof(
-    "a successful proof under a new key",
+    "a successful proof repeated with a new Idempotency-Key",
     409,
     "enrollment_challenge_consumed",
     Effect.flatMap(enrolled, ({ bridge, challenge }) => prove(bridge, challenge, { key: "another" }))
   ),
   proof(
-    "consumed, before expired",
+    "a consumed and expired challenge",
     409,
     "enrollment_challenge_consumed",
     Effect.flatMap(enrolled, ({ bridge, challenge }) =>
@@ -529,7 +535,7 @@ const proofRows = [
     )
   ),
   proof(
-    "the key of the same proof with another valid signature",
+    "the Idempotency-Key of the same proof with another valid signature",
     422,
     "idempotency_conflict",
     Effect.gen(function* () {
@@ -539,55 +545,55 @@ const proofRows = [
     })
   ),
   proof(
-    "the key of an earlier proof of this identity",
+    "the Idempotency-Key of an earlier proof of this identity",
     422,
     "idempotency_conflict",
     Effect.gen(function* () {
       const { bridge } = yield* enrolled
-      const returning = yield* again(bridge, { reenroll: bridge.bridge_id })
+      const returning = yield* withNewCredential(bridge, { reenroll: bridge.bridge_id })
       return yield* prove(returning, yield* ask(returning))
     })
   ),
   proof(
-    "expired",
+    "an expired challenge",
     410,
     "enrollment_challenge_expired",
-    altered(
+    alteredProof(
       () => ({}),
       () => TestClock.adjust(challengeTtl)
     )
   ),
   proof(
-    "its credential was revoked",
+    "a challenge whose credential was revoked",
     410,
     "enrollment_challenge_expired",
-    altered(() => ({}), revokeCredential)
+    alteredProof(() => ({}), revokeCredential)
   ),
   proof(
-    "expired, before not pending",
+    "an expired challenge of an active Bridge",
     410,
     "enrollment_challenge_expired",
     Effect.gen(function* () {
       const { bridge, challenge } = yield* challenged
-      const twin = yield* again(bridge)
+      const twin = yield* withNewCredential(bridge)
       yield* prove(twin, yield* ask(twin))
       yield* TestClock.adjust(challengeTtl)
       return yield* prove(bridge, challenge, { key: "another" })
     })
   ),
   proof(
-    "a second challenge of a Bridge that is active by now",
+    "a second challenge of a Bridge that has become active",
     409,
     "bridge_not_pending",
     Effect.gen(function* () {
       const { bridge, challenge } = yield* challenged
-      const twin = yield* again(bridge)
+      const twin = yield* withNewCredential(bridge)
       yield* prove(twin, yield* ask(twin))
       return yield* prove(bridge, challenge, { key: "another" })
     })
   ),
   proof(
-    "a row that is locked for too long",
+    "a row that stays locked for too long",
     503,
     "bridge_persistence_error",
     Effect.flatMap(challenged, ({ bridge, challenge }) =>
@@ -600,7 +606,7 @@ layer(Service.layer)("the codes of enrollment", (it) => {
   const rows = [...challengeRows, ...proofRows]
   testEach(it, rows)
 
-  it("every declared code is reached, and no other", () => {
+  it("each endpoint answers exactly the codes that it declares", () => {
     assert.deepStrictEqual(reached(rows as never), declared("enrollment"))
   })
 })

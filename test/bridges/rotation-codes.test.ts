@@ -1,6 +1,7 @@
 /**
- * Every code of the token endpoints (spec 7.2), provoked through HTTP, and which one wins when two things are wrong at
- * once: the public contract, the caller's authenticity, the identity, the token, then the rotation.
+ * Every code of the token endpoints (spec 7.2), provoked through HTTP. A row with two faults shows which code wins: the
+ * shape of the request, the authenticity of the caller, the identity, the token, then the rotation
+ * (decisions.md, When each code applies, and which wins).
  */
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect, Redacted } from "effect"
@@ -12,7 +13,7 @@ import { faultyDatabase } from "../support/service/Faults.ts"
 import type { Answer } from "../support/network/Http.ts"
 import { unchanged } from "../support/run/Rows.ts"
 import { instance, Service } from "../support/service/Service.ts"
-import { again, disableProject, revokeIdentity } from "../support/bridges/Steps.ts"
+import { withNewCredential, disableProject, revokeIdentity } from "../support/bridges/Steps.ts"
 import { holder, rotate, rotating, successorOf, type Tokens as Endpoints, tokens } from "../support/bridges/Tokens.ts"
 
 const rotationTtl = Duration.seconds(300)
@@ -21,10 +22,10 @@ const tokenTtl = Duration.hours(24)
 type Rotating = Effect.Success<ReturnType<typeof rotating>>
 type Request = (on: Endpoints, bearer: string) => Effect.Effect<Answer>
 
-/** A syntactically good token that nobody has. */
+/** A well-formed token that was never minted. */
 const unknown = Effect.map(Tokens.mint("sbt"), Redacted.value)
 
-/** An instance that has no request left for callers without a credential. */
+/** An instance whose rate limit for callers without a credential is used up. */
 const exhausted = Effect.gen(function* () {
   const on = tokens(yield* instance({ SERVICE_RATE_LIMITS: "on" }))
   yield* Effect.all(
@@ -34,7 +35,7 @@ const exhausted = Effect.gen(function* () {
   return on
 })
 
-/** An instance whose next statement finds its connection gone. */
+/** An instance whose next statement fails because its connection is lost. */
 const disconnected = Effect.gen(function* () {
   const { fail, layer } = faultyDatabase()
   const on = tokens(yield* instance({}, layer))
@@ -42,7 +43,7 @@ const disconnected = Effect.gen(function* () {
   return on
 })
 
-/** Minutes before the token expires, so that the successor's window ends later than the predecessor's life. */
+/** A successor prepared 100 s before the predecessor expires, so that the predecessor ends within the window. */
 const nearExpiry = Effect.gen(function* () {
   const held = yield* holder()
   yield* TestClock.adjust(Duration.subtract(tokenTtl, Duration.seconds(100)))
@@ -52,8 +53,8 @@ const nearExpiry = Effect.gen(function* () {
 const revokedByOperator = Effect.tap(rotating(), ({ bridge }) => revokeIdentity(bridge))
 const projectDisabled = Effect.tap(rotating(), ({ bridge }) => disableProject(bridge))
 
-/** What the guard of normal work refuses; `request` is one of the endpoints that it guards. */
-const guardRows = (row: ReturnType<typeof rowsFor>, request: Request) => [
+/** The refusals of an endpoint that needs an active token; `request` calls that endpoint. */
+const activeTokenRows = (row: ReturnType<typeof rowsFor>, request: Request) => [
   row(
     "no credential",
     401,
@@ -73,7 +74,7 @@ const guardRows = (row: ReturnType<typeof rowsFor>, request: Request) => [
     Effect.flatMap(holder(), (on) => request(on, on.bridge.credential))
   ),
   row(
-    "a token that nobody has",
+    "a token that was never minted",
     401,
     "bridge_token_invalid",
     Effect.flatMap(Effect.zip(holder(), unknown), ([on, token]) => request(on, token))
@@ -101,7 +102,7 @@ const guardRows = (row: ReturnType<typeof rowsFor>, request: Request) => [
     Effect.flatMap(holder(), (on) => Effect.andThen(rotate(on, on.token, "r"), unchanged(request(on, on.token))))
   ),
   row(
-    "a token that was revoked, after its expiry",
+    "a token that was revoked and has expired since",
     401,
     "bridge_token_revoked",
     Effect.gen(function* () {
@@ -112,12 +113,12 @@ const guardRows = (row: ReturnType<typeof rowsFor>, request: Request) => [
     })
   ),
   row(
-    "the token of before a re-enrollment",
+    "the token from before a re-enrollment",
     401,
     "bridge_token_revoked",
     Effect.gen(function* () {
       const on = yield* holder()
-      yield* holder(yield* again(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
+      yield* holder(yield* withNewCredential(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
       return yield* unchanged(request(on, on.token))
     })
   ),
@@ -128,7 +129,7 @@ const guardRows = (row: ReturnType<typeof rowsFor>, request: Request) => [
     Effect.gen(function* () {
       const on = yield* holder()
       yield* TestClock.adjust(tokenTtl)
-      yield* holder(yield* again(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
+      yield* holder(yield* withNewCredential(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
       return yield* unchanged(request(on, on.token))
     })
   ),
@@ -139,7 +140,7 @@ const guardRows = (row: ReturnType<typeof rowsFor>, request: Request) => [
     Effect.flatMap(rotating(), (on) => unchanged(request(on, on.successor)))
   ),
   row(
-    "a successor at the end of its window, settled by nobody",
+    "a successor at the end of its window, before a sweep",
     401,
     "bridge_token_revoked",
     Effect.gen(function* () {
@@ -157,7 +158,7 @@ const guardRows = (row: ReturnType<typeof rowsFor>, request: Request) => [
     )
   ),
   row(
-    "a successor cancelled with its predecessor",
+    "a successor that was cancelled with its predecessor",
     401,
     "bridge_token_revoked",
     Effect.flatMap(rotating(), (on) => Effect.andThen(on.revoke(on.token), unchanged(request(on, on.successor))))
@@ -169,7 +170,7 @@ const guardRows = (row: ReturnType<typeof rowsFor>, request: Request) => [
     Effect.flatMap(revokedByOperator, (on) => unchanged(request(on, on.token)))
   ),
   row(
-    "the successor of a revoked identity, which is not told more",
+    "the pending successor of a revoked identity",
     403,
     "bridge_revoked",
     Effect.flatMap(revokedByOperator, (on) => request(on, on.successor))
@@ -191,13 +192,13 @@ const guardRows = (row: ReturnType<typeof rowsFor>, request: Request) => [
     Effect.flatMap(projectDisabled, (on) => unchanged(request(on, on.token)))
   ),
   row(
-    "no requests left, before the missing credential",
+    "rate limit exceeded and no credential",
     429,
     "rate_limited",
     Effect.flatMap(exhausted, (on) => request(on, ""))
   ),
   row(
-    "a lost database",
+    "a lost database connection",
     503,
     "bridge_persistence_error",
     Effect.flatMap(Effect.zip(holder(), disconnected), ([{ token }, on]) => unchanged(request(on, token)))
@@ -207,9 +208,9 @@ const guardRows = (row: ReturnType<typeof rowsFor>, request: Request) => [
 const prepare = rowsFor("prepare")
 
 const prepareRows = [
-  ...guardRows(prepare, (on, bearer) => on.prepare(bearer)),
+  ...activeTokenRows(prepare, (on, bearer) => on.prepare(bearer)),
   prepare(
-    "no credential, before no Idempotency-Key",
+    "no credential and no Idempotency-Key",
     401,
     "bridge_token_invalid",
     Effect.flatMap(Service, (on) => tokens(on).at("rotate/prepare", {}))
@@ -227,7 +228,7 @@ const prepareRows = [
     Effect.flatMap(holder(), (on) => on.prepare(on.token, "  "))
   ),
   prepare(
-    "no Idempotency-Key, before a malformed token",
+    "no Idempotency-Key and a malformed token",
     400,
     "idempotency_key_required",
     Effect.flatMap(Service, (on) => tokens(on).at("rotate/prepare", { bearer: "x" }))
@@ -239,13 +240,13 @@ const prepareRows = [
     Effect.flatMap(holder(), (on) => on.prepare(on.token, "k".repeat(256)))
   ),
   prepare(
-    "another key while a successor is pending",
+    "another Idempotency-Key while a successor is pending",
     409,
     "bridge_rotation_in_progress",
     Effect.flatMap(rotating(), (on) => unchanged(on.prepare(on.token, "another")))
   ),
   prepare(
-    "another key one millisecond before the window ends",
+    "another Idempotency-Key one millisecond before the window ends",
     409,
     "bridge_rotation_in_progress",
     Effect.gen(function* () {
@@ -255,7 +256,7 @@ const prepareRows = [
     })
   ),
   prepare(
-    "the key of a rotation whose window has passed, settled by nobody",
+    "the Idempotency-Key of a rotation whose window has passed, before a sweep",
     410,
     "bridge_rotation_expired",
     Effect.gen(function* () {
@@ -265,7 +266,7 @@ const prepareRows = [
     })
   ),
   prepare(
-    "the key of an expired rotation while another is pending",
+    "the Idempotency-Key of an expired rotation while another is pending",
     410,
     "bridge_rotation_expired",
     Effect.gen(function* () {
@@ -276,7 +277,7 @@ const prepareRows = [
     })
   ),
   prepare(
-    "the key of an aborted rotation",
+    "the Idempotency-Key of an aborted rotation",
     409,
     "bridge_rotation_aborted",
     Effect.flatMap(rotating(), (on) =>
@@ -284,7 +285,7 @@ const prepareRows = [
     )
   ),
   prepare(
-    "the key of an aborted rotation while another is pending",
+    "the Idempotency-Key of an aborted rotation while another is pending",
     409,
     "bridge_rotation_aborted",
     Effect.gen(function* () {
@@ -295,7 +296,7 @@ const prepareRows = [
     })
   ),
   prepare(
-    "the key of an aborted rotation, after its window",
+    "the Idempotency-Key of an aborted rotation, after its window",
     409,
     "bridge_rotation_aborted",
     Effect.gen(function* () {
@@ -306,7 +307,7 @@ const prepareRows = [
     })
   ),
   prepare(
-    "the key that rotated an earlier token of this Bridge",
+    "the Idempotency-Key that rotated an earlier token of this Bridge",
     422,
     "idempotency_conflict",
     Effect.gen(function* () {
@@ -316,7 +317,7 @@ const prepareRows = [
     })
   ),
   prepare(
-    "the key that rotated an earlier token, while another rotation is pending",
+    "the Idempotency-Key that rotated an earlier token, while another rotation is pending",
     422,
     "idempotency_conflict",
     Effect.gen(function* () {
@@ -327,62 +328,62 @@ const prepareRows = [
     })
   ),
   prepare(
-    "the key of a rotation that re-enrollment cancelled",
+    "the Idempotency-Key of a rotation that a re-enrollment cancelled",
     422,
     "idempotency_conflict",
     Effect.gen(function* () {
       const on = yield* rotating()
-      const { token } = yield* holder(yield* again(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
+      const { token } = yield* holder(yield* withNewCredential(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
       return yield* unchanged(on.prepare(token))
     })
   )
 ]
 
-/** The two ways to end a rotation refuse alike, except where `end` differs. */
+/** The refusals that confirm and abort share; `other` is the one that `end` is not. */
 const endRows = (row: ReturnType<typeof rowsFor>, end: "confirm" | "abort", other: "confirm" | "abort") => {
   const path = `rotate/${end}`
-  const whole = (on: Rotating) => ({ bearer: on.successor, key: "e", body: { rotation_id: on.rotation_id } })
-  const ending = (on: Rotating) => on[end](on.successor, on.rotation_id)
-  const malformed = (state: string, code: string, status: number, change: object) =>
+  const validRequest = (on: Rotating) => ({ bearer: on.successor, key: "e", body: { rotation_id: on.rotation_id } })
+  const endRotation = (on: Rotating) => on[end](on.successor, on.rotation_id)
+  const changed = (state: string, code: string, status: number, change: object) =>
     row(
       state,
       status,
       code,
-      Effect.flatMap(rotating(), (on) => unchanged(on.at(path, { ...whole(on), ...change })))
+      Effect.flatMap(rotating(), (on) => unchanged(on.at(path, { ...validRequest(on), ...change })))
     )
   return [
-    malformed("no credential", "bridge_token_invalid", 401, { bearer: undefined }),
-    malformed("no credential, before no key and no body", "bridge_token_invalid", 401, {
+    changed("no credential", "bridge_token_invalid", 401, { bearer: undefined }),
+    changed("no credential, no Idempotency-Key and no body", "bridge_token_invalid", 401, {
       bearer: undefined,
       key: undefined,
       body: undefined
     }),
-    malformed("no Idempotency-Key", "idempotency_key_required", 400, { key: undefined }),
-    malformed("no Idempotency-Key, before a broken body", "idempotency_key_required", 400, {
+    changed("no Idempotency-Key", "idempotency_key_required", 400, { key: undefined }),
+    changed("no Idempotency-Key and a body that is not JSON", "idempotency_key_required", 400, {
       key: undefined,
       body: "{"
     }),
-    malformed("an Idempotency-Key with a space", "invalid_request", 400, { key: "a b" }),
-    malformed("a body that is not JSON", "invalid_request", 400, {
+    changed("an Idempotency-Key with a space", "invalid_request", 400, { key: "a b" }),
+    changed("a body that is not JSON", "invalid_request", 400, {
       body: "{",
       headers: { "content-type": "application/json" }
     }),
-    malformed("a rotation_id that is no UUID", "invalid_request", 400, { body: { rotation_id: "1" } }),
-    malformed("no rotation_id", "invalid_request", 400, { body: {} }),
-    malformed("a field that is not known", "invalid_request", 400, {
+    changed("a rotation_id that is not a UUID", "invalid_request", 400, { body: { rotation_id: "1" } }),
+    changed("no rotation_id", "invalid_request", 400, { body: {} }),
+    changed("an unknown field", "invalid_request", 400, {
       body: { rotation_id: randomUUID(), force: true }
     }),
-    malformed("a body of another media type", "unsupported_media_type", 415, {
+    changed("a body of another media type", "unsupported_media_type", 415, {
       body: "x".repeat(20_000),
       headers: { "content-type": "text/plain" }
     }),
-    malformed("a body over 16 KiB", "payload_too_large", 413, {
+    changed("a body over 16 KiB", "payload_too_large", 413, {
       body: { rotation_id: "x".repeat(16 * 1024) }
     }),
-    malformed("a malformed token, after a broken body", "invalid_request", 400, { bearer: "x", body: {} }),
-    malformed("a malformed token", "bridge_token_invalid", 401, { bearer: "x" }),
+    changed("a malformed token and an invalid body", "invalid_request", 400, { bearer: "x", body: {} }),
+    changed("a malformed token", "bridge_token_invalid", 401, { bearer: "x" }),
     row(
-      "a token that nobody has",
+      "a token that was never minted",
       401,
       "bridge_token_invalid",
       Effect.flatMap(Effect.zip(rotating(), unknown), ([on, token]) => unchanged(on[end](token, on.rotation_id)))
@@ -411,7 +412,7 @@ const endRows = (row: ReturnType<typeof rowsFor>, end: "confirm" | "abort", othe
       Effect.flatMap(rotating(), (on) => unchanged(on[end](on.successor, randomUUID())))
     ),
     row(
-      "the rotation of another Bridge, like one that does not exist",
+      "the rotation of another Bridge",
       404,
       "bridge_rotation_not_found",
       Effect.flatMap(Effect.zip(rotating(), rotating()), ([on, { rotation_id }]) =>
@@ -451,24 +452,24 @@ const endRows = (row: ReturnType<typeof rowsFor>, end: "confirm" | "abort", othe
       })
     ),
     row(
-      "at the instant the window ends, settled by nobody",
+      "at the instant the window ends, before a sweep",
       410,
       "bridge_rotation_expired",
       Effect.gen(function* () {
         const on = yield* rotating()
         yield* TestClock.adjust(rotationTtl)
-        return yield* unchanged(ending(on))
+        return yield* unchanged(endRotation(on))
       })
     ),
     row(
-      "past its window, settled by the next prepare",
+      "past its window, after the next prepare",
       410,
       "bridge_rotation_expired",
       Effect.gen(function* () {
         const on = yield* rotating()
         yield* TestClock.adjust(rotationTtl)
         successorOf(yield* on.prepare(on.token, "second"))
-        return yield* unchanged(ending(on))
+        return yield* unchanged(endRotation(on))
       })
     ),
     row(
@@ -479,7 +480,7 @@ const endRows = (row: ReturnType<typeof rowsFor>, end: "confirm" | "abort", othe
         const on = yield* rotating()
         yield* TestClock.adjust(rotationTtl)
         yield* on.revoke(on.token)
-        return yield* ending(on)
+        return yield* endRotation(on)
       })
     ),
     row(
@@ -489,7 +490,7 @@ const endRows = (row: ReturnType<typeof rowsFor>, end: "confirm" | "abort", othe
       Effect.gen(function* () {
         const on = yield* rotating()
         yield* TestClock.adjust(tokenTtl)
-        return yield* ending(on)
+        return yield* endRotation(on)
       })
     ),
     row(
@@ -499,12 +500,12 @@ const endRows = (row: ReturnType<typeof rowsFor>, end: "confirm" | "abort", othe
       Effect.gen(function* () {
         const on = yield* rotating()
         yield* TestClock.adjust(rotationTtl)
-        yield* holder(yield* again(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
-        return yield* ending(on)
+        yield* holder(yield* withNewCredential(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
+        return yield* endRotation(on)
       })
     ),
     row(
-      "ended the other way",
+      "a rotation that was ended the other way",
       409,
       other === "confirm" ? "bridge_rotation_confirmed" : "bridge_rotation_aborted",
       Effect.flatMap(rotating(), (on) =>
@@ -515,82 +516,82 @@ const endRows = (row: ReturnType<typeof rowsFor>, end: "confirm" | "abort", othe
       )
     ),
     row(
-      "ended this way under another key",
+      "a rotation that was ended this way with another Idempotency-Key",
       409,
       end === "confirm" ? "bridge_rotation_confirmed" : "bridge_rotation_aborted",
       Effect.flatMap(rotating(), (on) =>
-        Effect.andThen(ending(on), unchanged(on[end](on.successor, on.rotation_id, "another")))
+        Effect.andThen(endRotation(on), unchanged(on[end](on.successor, on.rotation_id, "another")))
       )
     ),
     row(
-      "confirmed, and the successor revoked since",
+      "a confirmed rotation whose successor was revoked since",
       401,
       "bridge_token_revoked",
       Effect.gen(function* () {
         const on = yield* rotating()
         yield* on.confirm(on.successor, on.rotation_id)
         yield* on.revoke(on.successor)
-        return yield* unchanged(ending(on))
+        return yield* unchanged(endRotation(on))
       })
     ),
     row(
-      "confirmed, and the successor expired since",
+      "a confirmed rotation whose successor has expired since",
       401,
       "bridge_token_expired",
       Effect.gen(function* () {
         const on = yield* rotating()
         yield* on.confirm(on.successor, on.rotation_id)
         yield* TestClock.adjust(tokenTtl)
-        return yield* ending(on)
+        return yield* endRotation(on)
       })
     ),
     row(
-      "the predecessor was revoked",
+      "a revoked predecessor",
       409,
       "bridge_rotation_predecessor_revoked",
-      Effect.flatMap(rotating(), (on) => Effect.andThen(on.revoke(on.token), unchanged(ending(on))))
+      Effect.flatMap(rotating(), (on) => Effect.andThen(on.revoke(on.token), unchanged(endRotation(on))))
     ),
     row(
-      "the predecessor was revoked, and the window has passed since",
+      "a revoked predecessor, and a window that has passed since",
       409,
       "bridge_rotation_predecessor_revoked",
       Effect.gen(function* () {
         const on = yield* rotating()
         yield* on.revoke(on.token)
         yield* TestClock.adjust(rotationTtl)
-        return yield* ending(on)
+        return yield* endRotation(on)
       })
     ),
     row(
-      "the Bridge was re-enrolled",
+      "a Bridge that was re-enrolled",
       409,
       "bridge_rotation_predecessor_revoked",
       Effect.gen(function* () {
         const on = yield* rotating()
-        yield* holder(yield* again(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
-        return yield* unchanged(ending(on))
+        yield* holder(yield* withNewCredential(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
+        return yield* unchanged(endRotation(on))
       })
     ),
     row(
-      "the identity was revoked, before everything about the rotation",
+      "a revoked identity",
       403,
       "bridge_revoked",
-      Effect.flatMap(revokedByOperator, (on) => unchanged(ending(on)))
+      Effect.flatMap(revokedByOperator, (on) => unchanged(endRotation(on)))
     ),
     row(
-      "the identity was revoked, and the rotation does not exist",
+      "a revoked identity and a rotation that does not exist",
       403,
       "bridge_revoked",
       Effect.flatMap(revokedByOperator, (on) => on[end](on.successor, randomUUID()))
     ),
     row(
-      "the project is disabled",
+      "a disabled project",
       403,
       "bridge_revoked",
-      Effect.flatMap(projectDisabled, (on) => unchanged(ending(on)))
+      Effect.flatMap(projectDisabled, (on) => unchanged(endRotation(on)))
     ),
     row(
-      "the key that ended an earlier rotation this way",
+      "the Idempotency-Key that ended an earlier rotation this way",
       422,
       "idempotency_conflict",
       Effect.gen(function* () {
@@ -602,13 +603,13 @@ const endRows = (row: ReturnType<typeof rowsFor>, end: "confirm" | "abort", othe
       })
     ),
     row(
-      "no requests left, before the missing credential",
+      "rate limit exceeded and no credential",
       429,
       "rate_limited",
       Effect.flatMap(exhausted, (on) => on[end]("", randomUUID()))
     ),
     row(
-      "a lost database",
+      "a lost database connection",
       503,
       "bridge_persistence_error",
       Effect.flatMap(Effect.zip(rotating(), disconnected), ([{ rotation_id, successor }, on]) =>
@@ -623,7 +624,7 @@ const confirm = rowsFor("confirm")
 const confirmRows = [
   ...endRows(confirm, "confirm", "abort"),
   confirm(
-    "the predecessor expired within the window",
+    "a predecessor that expired within the window",
     409,
     "bridge_rotation_predecessor_expired",
     Effect.gen(function* () {
@@ -633,7 +634,7 @@ const confirmRows = [
     })
   ),
   confirm(
-    "the predecessor expired within the window, which has passed since",
+    "a predecessor that expired within the window, which has passed since",
     409,
     "bridge_rotation_predecessor_expired",
     Effect.gen(function* () {
@@ -643,13 +644,13 @@ const confirmRows = [
     })
   ),
   confirm(
-    "the predecessor expired within the window, and re-enrolled later",
+    "a predecessor that expired within the window, and a later re-enrollment",
     409,
     "bridge_rotation_predecessor_expired",
     Effect.gen(function* () {
       const on = yield* nearExpiry
       yield* TestClock.adjust(Duration.seconds(100))
-      yield* holder(yield* again(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
+      yield* holder(yield* withNewCredential(on.bridge, { reenroll: on.bridge.bridge_id }), "after")
       return yield* on.confirm(on.successor, on.rotation_id)
     })
   )
@@ -660,7 +661,7 @@ const abort = rowsFor("abort")
 const abortRows = [
   ...endRows(abort, "abort", "confirm"),
   abort(
-    "past its window, and the predecessor expired within it",
+    "past its window, with a predecessor that expired within it",
     410,
     "bridge_rotation_expired",
     Effect.gen(function* () {
@@ -676,7 +677,7 @@ const retiredCode = "bridge_rotation_protocol_upgrade_required"
 
 const retiredRows = [
   retired(
-    "nothing at all",
+    "an empty request",
     410,
     retiredCode,
     Effect.flatMap(Service, (on) => tokens(on).at("rotate", {}))
@@ -694,7 +695,7 @@ const retiredRows = [
     Effect.flatMap(revokedByOperator, (on) => on.at("rotate", { bearer: on.token, key: "k" }))
   ),
   retired(
-    "a broken body of another media type",
+    "a body of another media type, over 16 KiB",
     410,
     retiredCode,
     Effect.flatMap(Service, (on) =>
@@ -702,20 +703,21 @@ const retiredRows = [
     )
   ),
   retired(
-    "a lost database",
+    "a lost database connection",
     410,
     retiredCode,
     Effect.flatMap(disconnected, (on) => on.at("rotate", {}))
   ),
   retired(
-    "no requests left",
+    "rate limit exceeded",
     410,
     retiredCode,
     Effect.flatMap(exhausted, (on) => on.at("rotate", {}))
   )
 ]
 
-const spec = `
+/** The codes that spec 7.2 names. */
+const specified = `
   bridge_enrollment_credential_required bridge_enrollment_credential_invalid bridge_enrollment_credential_expired
   bridge_enrollment_credential_used bridge_enrollment_credential_revoked project_mismatch
   enrollment_challenge_not_found enrollment_challenge_mismatch enrollment_challenge_expired
@@ -733,23 +735,23 @@ layer(Service.layer)("the codes of rotation", (it) => {
     ...prepareRows,
     ...confirmRows,
     ...abortRows,
-    ...guardRows(rowsFor("revoke"), (on, bearer) => on.revoke(bearer)),
-    ...guardRows(rowsFor("self"), (on, bearer) => on.self(bearer)),
+    ...activeTokenRows(rowsFor("revoke"), (on, bearer) => on.revoke(bearer)),
+    ...activeTokenRows(rowsFor("self"), (on, bearer) => on.self(bearer)),
     ...retiredRows
   ]
   testEach(it, rows)
 
-  it("every declared code is reached, and no other", () => {
+  it("each endpoint answers exactly the codes that it declares", () => {
     const all = [...declared("rotation"), ...declared("retired")]
     assert.deepStrictEqual(reached(rows as never), all.toSorted())
   })
 
-  // Of the enrollment endpoints, enrollment-codes.test.ts says that declared is reached.
-  it("the endpoints declare the 31 codes of the specification between them", () => {
+  // enrollment-codes.test.ts checks that the enrollment endpoints answer what they declare.
+  it("together the endpoints declare the 31 codes of the specification", () => {
     const codes = new Set(["enrollment", "rotation", "retired"].flatMap(declared).map((row) => row.split(" ")[2]!))
-    assert.lengthOf(spec, 31)
+    assert.lengthOf(specified, 31)
     assert.deepStrictEqual(
-      spec.filter((code) => !codes.has(code)),
+      specified.filter((code) => !codes.has(code)),
       []
     )
   })

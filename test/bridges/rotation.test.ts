@@ -1,4 +1,4 @@
-/** Rotation and revocation: spec 3.2 to 3.4, 4.3 to 4.7. Which code answers what: rotation-codes.test.ts. */
+/** Rotation and revocation (spec 3.2 to 3.4, 4.3 to 4.7). rotation-codes.test.ts tests which request gets which code. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
@@ -7,39 +7,30 @@ import { randomUUID } from "node:crypto"
 import { Audit } from "../../src/platform/audit/Audit.ts"
 import { Bridges } from "../../src/bridges/identity/Bridges.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
+import { expectOutcome, expectReplayOf } from "../support/bridges/Answers.ts"
 import type { Bridge } from "../support/bridges/Bridge.ts"
-import type { Answer } from "../support/network/Http.ts"
 import { invariants } from "../support/attacks/Invariants.ts"
 import { unchanged } from "../support/run/Rows.ts"
 import { instance, Service } from "../support/service/Service.ts"
-import { again, disableProject, revokeIdentity } from "../support/bridges/Steps.ts"
+import { withNewCredential, disableProject, revokeIdentity } from "../support/bridges/Steps.ts"
 import { holder, rotate, rotating, successorOf, tokens } from "../support/bridges/Tokens.ts"
 
 const rotationTtl = Duration.seconds(300)
 const tokenTtl = Duration.hours(24)
 
-const is = (answer: Answer, outcome: number | string) =>
-  assert.strictEqual(answer.code ?? answer.status, outcome, answer.text)
-
-const isReplayOf = (answer: Answer, first: Answer) => {
-  assert.deepStrictEqual([answer.status, answer.text], [first.status, first.text])
-  assert.strictEqual(first.headers.get("idempotency-replayed"), null)
-  assert.strictEqual(answer.headers.get("idempotency-replayed"), "true")
-}
-
-const inSeconds = (instant: string) =>
+const secondsFromNow = (instant: string) =>
   Effect.map(
     TestClock.testClockWith((clock) => clock.currentTimeMillis),
     (now) => (Date.parse(instant) - now) / 1000
   )
 
-/** What the audit log says about a Bridge, newest first. */
-const audited = Effect.fnUntraced(function* ({ bridge_id, project_id }: Bridge) {
+/** The audit rows of a Bridge, newest first. */
+const auditRowsOf = Effect.fnUntraced(function* ({ bridge_id, project_id }: Bridge) {
   const events = yield* Context.get((yield* Service).services, Audit).list(project_id, 100)
   return events.filter(({ subject }) => subject["bridge_id"] === bridge_id)
 })
 
-/** Another replica that does not know the secrets which minted what is there. */
+/** A replica with another token secret; it knows the old one only as `previous`. */
 const withOtherSecret = (previous?: string) =>
   Effect.map(
     instance({
@@ -50,7 +41,7 @@ const withOtherSecret = (previous?: string) =>
   )
 
 layer(Service.layer)("prepare", (it) => {
-  it.effect("mints a successor and says how long it may be confirmed", () =>
+  it.effect("mints a successor and says until when it can be confirmed", () =>
     Effect.gen(function* () {
       const { prepared, token } = yield* rotating()
       const { confirmation_expires_at, successor_token, ...rest } = prepared.body
@@ -58,7 +49,7 @@ layer(Service.layer)("prepare", (it) => {
       assert.deepInclude(rest, { token_type: "Bearer", scope: "bridge:transport" })
       assert.match(successor_token, /^sbt_[0-9A-Za-z]{49}$/)
       assert.notStrictEqual(successor_token, token)
-      assert.strictEqual(yield* inSeconds(confirmation_expires_at), 300)
+      assert.strictEqual(yield* secondsFromNow(confirmation_expires_at), 300)
       assert.strictEqual(prepared.headers.get("cache-control"), "no-store")
     })
   )
@@ -67,11 +58,11 @@ layer(Service.layer)("prepare", (it) => {
     Effect.gen(function* () {
       const { at, token } = yield* holder()
       const headers = { "content-type": "text/plain" }
-      is(yield* at("rotate/prepare", { bearer: token, key: "k", body: "{not json", headers }), 201)
+      expectOutcome(yield* at("rotate/prepare", { bearer: token, key: "k", body: "{not json", headers }), 201)
     })
   )
 
-  it.effect("leaves the predecessor active, and tells it what is pending", () =>
+  it.effect("keeps the predecessor active and shows it the pending rotation", () =>
     Effect.gen(function* () {
       const { prepared, rotation_id, self, token } = yield* rotating()
       const { confirmation_expires_at } = prepared.body
@@ -80,11 +71,11 @@ layer(Service.layer)("prepare", (it) => {
     })
   )
 
-  it.effect("repeated with its key returns the same successor", () =>
+  it.effect("repeated with its Idempotency-Key returns the same successor", () =>
     Effect.gen(function* () {
       const { prepare, prepared, token } = yield* rotating()
       yield* TestClock.adjust(Duration.subtract(rotationTtl, Duration.millis(1)))
-      isReplayOf(yield* unchanged(prepare(token)), prepared)
+      expectReplayOf(yield* unchanged(prepare(token)), prepared)
     })
   )
 
@@ -92,29 +83,31 @@ layer(Service.layer)("prepare", (it) => {
     Effect.gen(function* () {
       const { prepared, token } = yield* rotating()
       const other = tokens(yield* instance())
-      isReplayOf(yield* other.prepare(token), prepared)
+      expectReplayOf(yield* other.prepare(token), prepared)
     })
   )
 
-  it.effect("repeated after the secret was replaced returns the same successor while the previous one is known", () =>
-    Effect.gen(function* () {
-      const { prepared, token } = yield* rotating()
-      const on = yield* withOtherSecret("token-secret-of-the-tests-0123456789abcdef")
-      isReplayOf(yield* on.prepare(token), prepared)
-    })
+  it.effect(
+    "repeated after the secret was replaced returns the same successor while the previous secret is configured",
+    () =>
+      Effect.gen(function* () {
+        const { prepared, token } = yield* rotating()
+        const on = yield* withOtherSecret("token-secret-of-the-tests-0123456789abcdef")
+        expectReplayOf(yield* on.prepare(token), prepared)
+      })
   )
 
-  it.effect("repeated without the secret that minted mints nothing, and an abort makes room again", () =>
+  it.effect("repeated without the secret that derived the successor mints nothing, and an abort allows a new one", () =>
     Effect.gen(function* () {
       const { abort, rotation_id, successor, token } = yield* rotating()
       const on = yield* withOtherSecret()
-      is(yield* unchanged(on.prepare(token)), "bridge_persistence_error")
-      is(yield* abort(successor, rotation_id), 200)
-      is(yield* on.prepare(token, "bridge-rotate-2"), 201)
+      expectOutcome(yield* unchanged(on.prepare(token)), "bridge_persistence_error")
+      expectOutcome(yield* abort(successor, rotation_id), 200)
+      expectOutcome(yield* on.prepare(token, "bridge-rotate-2"), 201)
     })
   )
 
-  it.effect("with the key of another Bridge is a prepare of its own", () =>
+  it.effect("with an Idempotency-Key that another Bridge used is independent of that Bridge", () =>
     Effect.gen(function* () {
       const one = yield* rotating()
       const other = yield* rotating()
@@ -122,7 +115,7 @@ layer(Service.layer)("prepare", (it) => {
     })
   )
 
-  it.effect("says with Retry-After how long another rotation may stay pending", () =>
+  it.effect("answers in Retry-After how long another rotation can stay pending", () =>
     Effect.gen(function* () {
       const { prepare, token } = yield* rotating()
       yield* TestClock.adjust("100 seconds")
@@ -131,65 +124,65 @@ layer(Service.layer)("prepare", (it) => {
     })
   )
 
-  it.effect("takes the place of a rotation whose window has passed", () =>
+  it.effect("replaces a rotation whose window has passed", () =>
     Effect.gen(function* () {
       const { confirm, prepare, rotation_id, successor, token } = yield* rotating()
       yield* TestClock.adjust(rotationTtl)
       const next = successorOf(yield* prepare(token, "second"))
       assert.notStrictEqual(next.successor, successor)
-      is(yield* confirm(successor, rotation_id), "bridge_rotation_expired")
-      is(yield* confirm(next.successor, next.rotation_id), 200)
+      expectOutcome(yield* confirm(successor, rotation_id), "bridge_rotation_expired")
+      expectOutcome(yield* confirm(next.successor, next.rotation_id), 200)
       yield* invariants
     })
   )
 
-  it.effect("refused for the key of an expired rotation does not block the next one", () =>
+  it.effect("refused for the Idempotency-Key of an expired rotation does not block the next one", () =>
     Effect.gen(function* () {
       const { prepare, token } = yield* rotating()
       yield* TestClock.adjust(rotationTtl)
-      is(yield* prepare(token), "bridge_rotation_expired")
-      is(yield* prepare(token, "second"), 201)
+      expectOutcome(yield* prepare(token), "bridge_rotation_expired")
+      expectOutcome(yield* prepare(token, "second"), 201)
       yield* invariants
     })
   )
 
-  it.effect("after an abort needs a new key", () =>
+  it.effect("after an abort needs a new Idempotency-Key", () =>
     Effect.gen(function* () {
       const { abort, prepare, rotation_id, successor, token } = yield* rotating()
       yield* abort(successor, rotation_id)
-      is(yield* prepare(token), "bridge_rotation_aborted")
-      is(yield* prepare(token, "second"), 201)
+      expectOutcome(yield* prepare(token), "bridge_rotation_aborted")
+      expectOutcome(yield* prepare(token, "second"), 201)
     })
   )
 
-  it.effect("from elsewhere while one is pending leaves a row in the audit log, and locks nobody out", () =>
+  it.effect("from another address while a rotation is pending writes an audit row and locks nobody out", () =>
     Effect.gen(function* () {
       const { bridge, confirm, rotation_id, successor, token } = yield* rotating()
       const proxied = yield* instance({ SERVICE_TRUSTED_PROXIES: "127.0.0.0/8" })
-      const elsewhere = tokens(proxied).at("rotate/prepare", {
+      const fromAnotherAddress = tokens(proxied).at("rotate/prepare", {
         bearer: token,
         key: "thief",
         headers: { "x-forwarded-for": "203.0.113.9" }
       })
-      is(yield* elsewhere, "bridge_rotation_in_progress")
-      is(yield* elsewhere, "bridge_rotation_in_progress")
-      // From where the other one was prepared it is no sign of anything.
-      is(yield* tokens(yield* Service).prepare(token, "again"), "bridge_rotation_in_progress")
-      const [signal, ...rest] = (yield* audited(bridge)).filter(({ outcome }) => outcome === "refused")
-      assert.deepInclude(signal, {
+      expectOutcome(yield* fromAnotherAddress, "bridge_rotation_in_progress")
+      expectOutcome(yield* fromAnotherAddress, "bridge_rotation_in_progress")
+      // A second prepare from the address of the first one is not suspicious.
+      expectOutcome(yield* tokens(yield* Service).prepare(token, "again"), "bridge_rotation_in_progress")
+      const [refusal, ...rest] = (yield* auditRowsOf(bridge)).filter(({ outcome }) => outcome === "refused")
+      assert.deepInclude(refusal, {
         action: "bridge.rotation_prepared_elsewhere",
         code: "bridge_rotation_in_progress",
         address: "203.0.113.9",
         count: 2
       })
       assert.deepStrictEqual(rest, [])
-      is(yield* confirm(successor, rotation_id), 200)
+      expectOutcome(yield* confirm(successor, rotation_id), 200)
     })
   )
 })
 
 layer(Service.layer)("confirm", (it) => {
-  it.effect("makes the successor the token and revokes the predecessor", () =>
+  it.effect("promotes the successor and revokes the predecessor", () =>
     Effect.gen(function* () {
       const { bridge, confirm, rotation_id, self, successor, token } = yield* rotating()
       const confirmed = yield* confirm(successor, rotation_id)
@@ -202,10 +195,10 @@ layer(Service.layer)("confirm", (it) => {
         token_type: "Bearer",
         scope: "bridge:transport"
       })
-      assert.strictEqual(yield* inSeconds(expires_at), 86_400)
+      assert.strictEqual(yield* secondsFromNow(expires_at), 86_400)
       const { body } = yield* self(successor)
       assert.deepInclude(body, { bridge_id: bridge.bridge_id, expires_at, pending_rotation: null })
-      is(yield* self(token), "bridge_token_revoked")
+      expectOutcome(yield* self(token), "bridge_token_revoked")
       yield* invariants
     })
   )
@@ -214,37 +207,37 @@ layer(Service.layer)("confirm", (it) => {
     Effect.gen(function* () {
       const { confirm, rotation_id, successor } = yield* rotating()
       yield* TestClock.adjust(Duration.subtract(rotationTtl, Duration.millis(1)))
-      is(yield* confirm(successor, rotation_id), 200)
+      expectOutcome(yield* confirm(successor, rotation_id), 200)
     })
   )
 
-  it.effect("works until one millisecond before the predecessor expires, and the successor lives a whole life", () =>
+  it.effect("works until one millisecond before the predecessor expires, and gives the successor a full lifetime", () =>
     Effect.gen(function* () {
       const { confirm, prepare, self, token } = yield* holder()
       yield* TestClock.adjust(Duration.subtract(tokenTtl, Duration.seconds(1)))
       const { rotation_id, successor } = successorOf(yield* prepare(token))
       yield* TestClock.adjust("999 millis")
-      is(yield* confirm(successor, rotation_id), 200)
+      expectOutcome(yield* confirm(successor, rotation_id), 200)
       yield* TestClock.adjust(Duration.subtract(tokenTtl, Duration.millis(1)))
-      is(yield* self(successor), 200)
+      expectOutcome(yield* self(successor), 200)
     })
   )
 
-  it.effect("repeated with its key returns the same answer, at any replica and long after the window", () =>
+  it.effect("repeated with its Idempotency-Key returns the same answer, at any replica and long after the window", () =>
     Effect.gen(function* () {
       const { confirm, rotation_id, successor } = yield* rotating()
       const first = yield* confirm(successor, rotation_id)
       const other = tokens(yield* instance())
       yield* TestClock.adjust("10 hours")
-      isReplayOf(yield* unchanged(other.confirm(successor, rotation_id)), first)
+      expectReplayOf(yield* unchanged(other.confirm(successor, rotation_id)), first)
     })
   )
 
-  it.effect("may use the key of the prepare", () =>
+  it.effect("can use the Idempotency-Key of the prepare", () =>
     Effect.gen(function* () {
       const { prepare, confirm, token } = yield* holder()
       const { rotation_id, successor } = successorOf(yield* prepare(token, "one-key"))
-      is(yield* confirm(successor, rotation_id, "one-key"), 200)
+      expectOutcome(yield* confirm(successor, rotation_id, "one-key"), 200)
     })
   )
 
@@ -256,19 +249,19 @@ layer(Service.layer)("confirm", (it) => {
     })
   )
 
-  it.effect("can be followed by the next rotation, a hundred times", () =>
+  it.effect("can be followed by another rotation, a hundred times", () =>
     Effect.gen(function* () {
       const { self, token, ...on } = yield* holder()
       let current = token
       for (let i = 0; i < 100; i++) current = yield* rotate({ self, ...on }, current, `round-${i}`)
-      is(yield* self(current), 200)
+      expectOutcome(yield* self(current), 200)
       yield* invariants
     })
   )
 })
 
 layer(Service.layer)("abort", (it) => {
-  it.effect("revokes the successor and leaves the predecessor as it is", () =>
+  it.effect("revokes the successor and does not change the predecessor", () =>
     Effect.gen(function* () {
       const { abort, bridge, rotation_id, self, successor, token } = yield* rotating()
       const before = yield* holder().pipe(Effect.andThen(self(token)))
@@ -279,49 +272,49 @@ layer(Service.layer)("abort", (it) => {
         project_id: bridge.project_id,
         bridge_id: bridge.bridge_id
       })
-      is(yield* self(successor), "bridge_token_revoked")
+      expectOutcome(yield* self(successor), "bridge_token_revoked")
       assert.deepStrictEqual((yield* self(token)).body, { ...before.body, pending_rotation: null })
       yield* invariants
     })
   )
 
-  it.effect("repeated with its key returns the same answer", () =>
+  it.effect("repeated with its Idempotency-Key returns the same answer", () =>
     Effect.gen(function* () {
       const { abort, rotation_id, successor } = yield* rotating()
       const first = yield* abort(successor, rotation_id)
       yield* TestClock.adjust(rotationTtl)
-      isReplayOf(yield* unchanged(abort(successor, rotation_id)), first)
+      expectReplayOf(yield* unchanged(abort(successor, rotation_id)), first)
     })
   )
 
-  it.effect("works when the predecessor has expired, for nothing else could end the rotation", () =>
+  it.effect("works although the predecessor has expired", () =>
     Effect.gen(function* () {
       const { abort, prepare, token } = yield* holder()
       yield* TestClock.adjust(Duration.subtract(tokenTtl, Duration.seconds(1)))
       const { rotation_id, successor } = successorOf(yield* prepare(token))
       yield* TestClock.adjust("1 second")
-      is(yield* abort(successor, rotation_id), 200)
+      expectOutcome(yield* abort(successor, rotation_id), 200)
     })
   )
 
-  it.effect("may use the key that confirmed an earlier rotation", () =>
+  it.effect("can use the Idempotency-Key that confirmed an earlier rotation", () =>
     Effect.gen(function* () {
       const { abort, confirm, prepare, rotation_id, successor } = yield* rotating()
       yield* confirm(successor, rotation_id, "one-key")
       const next = successorOf(yield* prepare(successor, "second"))
-      is(yield* abort(next.successor, next.rotation_id, "one-key"), 200)
+      expectOutcome(yield* abort(next.successor, next.rotation_id, "one-key"), 200)
     })
   )
 })
 
 layer(Service.layer)("revoke", (it) => {
-  it.effect("ends the token for good and says when", () =>
+  it.effect("revokes the token for good and answers the time", () =>
     Effect.gen(function* () {
       const { revoke, self, token } = yield* holder()
       const revoked = yield* revoke(token)
       assert.deepStrictEqual(Object.keys(revoked.body), ["status", "revoked_at"])
-      assert.strictEqual(yield* inSeconds(revoked.body.revoked_at), 0)
-      is(yield* self(token), "bridge_token_revoked")
+      assert.strictEqual(yield* secondsFromNow(revoked.body.revoked_at), 0)
+      expectOutcome(yield* self(token), "bridge_token_revoked")
       yield* invariants
     })
   )
@@ -329,27 +322,30 @@ layer(Service.layer)("revoke", (it) => {
   it.effect("ignores any body of any media type", () =>
     Effect.gen(function* () {
       const { at, token } = yield* holder()
-      is(yield* at("revoke", { bearer: token, body: "{not json", headers: { "content-type": "text/plain" } }), 200)
+      expectOutcome(
+        yield* at("revoke", { bearer: token, body: "{not json", headers: { "content-type": "text/plain" } }),
+        200
+      )
     })
   )
 
   it.effect("of a predecessor cancels its successor", () =>
     Effect.gen(function* () {
       const { confirm, revoke, rotation_id, self, successor, token } = yield* rotating()
-      is(yield* revoke(token), 200)
-      is(yield* self(successor), "bridge_token_revoked")
-      is(yield* confirm(successor, rotation_id), "bridge_rotation_predecessor_revoked")
+      expectOutcome(yield* revoke(token), 200)
+      expectOutcome(yield* self(successor), "bridge_token_revoked")
+      expectOutcome(yield* confirm(successor, rotation_id), "bridge_rotation_predecessor_revoked")
       yield* invariants
     })
   )
 
-  it.effect("leaves a way back: the operator's re-enrollment credential", () =>
+  it.effect("can be followed by a re-enrollment", () =>
     Effect.gen(function* () {
       const { bridge, revoke, self, token } = yield* rotating()
       yield* revoke(token)
-      const next = yield* holder(yield* again(bridge, { reenroll: bridge.bridge_id }), "after")
-      is(yield* self(next.token), 200)
-      is(yield* next.prepare(next.token, "after"), 201)
+      const next = yield* holder(yield* withNewCredential(bridge, { reenroll: bridge.bridge_id }), "after")
+      expectOutcome(yield* self(next.token), 200)
+      expectOutcome(yield* next.prepare(next.token, "after"), 201)
       yield* invariants
     })
   )
@@ -361,17 +357,17 @@ layer(Service.layer)("emergency revocation", (it) => {
       const { bridge } = yield* rotating()
       yield* revokeIdentity(bridge)
       const bridges = Context.get((yield* Service).services, Bridges)
-      const { pending_rotation_id, status, tokens: held } = yield* bridges.show(bridge.project_id, bridge.bridge_id)
+      const { pending_rotation_id, status, tokens: ended } = yield* bridges.show(bridge.project_id, bridge.bridge_id)
       assert.deepStrictEqual([status, pending_rotation_id], ["revoked", null])
       assert.deepStrictEqual(
-        held.map(({ state }) => state),
+        ended.map(({ state }) => state),
         ["revoked", "revoked"]
       )
       yield* invariants
     })
   )
 
-  it.effect("may be repeated and keeps the first time", () =>
+  it.effect("can be repeated and keeps the time of the first", () =>
     Effect.gen(function* () {
       const { bridge } = yield* rotating()
       const first = yield* revokeIdentity(bridge)
@@ -382,7 +378,7 @@ layer(Service.layer)("emergency revocation", (it) => {
 })
 
 layer(Service.layer)("self", (it) => {
-  it.effect("says who the bearer is", () =>
+  it.effect("describes the Bridge that the token belongs to", () =>
     Effect.gen(function* () {
       const { bridge, self, token } = yield* holder()
       const { body, headers } = yield* self(token)
@@ -397,24 +393,26 @@ layer(Service.layer)("self", (it) => {
         pending_rotation: null
       })
       assert.match(token_id, /^[0-9a-f-]{36}$/)
-      assert.strictEqual(yield* inSeconds(expires_at), 86_400)
+      assert.strictEqual(yield* secondsFromNow(expires_at), 86_400)
       assert.strictEqual(headers.get("cache-control"), "no-store")
     })
   )
 
-  it.effect("hides an account reference that was withdrawn until it is approved again, and those of others", () =>
-    Effect.gen(function* () {
-      const { bridge, self, token } = yield* holder()
-      const projects = Context.get((yield* Service).services, Projects)
-      yield* projects.approveReference(bridge.project_id, "github:somebody", Option.none())
-      yield* projects.withdrawReference(bridge.project_id, "github:octo")
-      assert.deepStrictEqual((yield* self(token)).body.account_references, [])
-      yield* projects.approveReference(bridge.project_id, "github:octo", Option.none())
-      assert.deepStrictEqual((yield* self(token)).body.account_references, ["github:octo"])
-    })
+  it.effect(
+    "hides a withdrawn account reference until it is approved again, and references that the Bridge does not have",
+    () =>
+      Effect.gen(function* () {
+        const { bridge, self, token } = yield* holder()
+        const projects = Context.get((yield* Service).services, Projects)
+        yield* projects.approveReference(bridge.project_id, "github:somebody", Option.none())
+        yield* projects.withdrawReference(bridge.project_id, "github:octo")
+        assert.deepStrictEqual((yield* self(token)).body.account_references, [])
+        yield* projects.approveReference(bridge.project_id, "github:octo", Option.none())
+        assert.deepStrictEqual((yield* self(token)).body.account_references, ["github:octo"])
+      })
   )
 
-  it.effect("shows no rotation whose window has passed, settled or not", () =>
+  it.effect("shows no rotation whose window has passed, before a sweep", () =>
     Effect.gen(function* () {
       const { self, token } = yield* rotating()
       yield* TestClock.adjust(rotationTtl)
@@ -422,33 +420,33 @@ layer(Service.layer)("self", (it) => {
     })
   )
 
-  it.effect("works again when a disabled project is enabled", () =>
+  it.effect("works again once a disabled project is enabled", () =>
     Effect.gen(function* () {
       const { bridge, confirm, rotation_id, self, successor, token } = yield* rotating()
       yield* disableProject(bridge)
-      is(yield* self(token), "bridge_revoked")
+      expectOutcome(yield* self(token), "bridge_revoked")
       yield* Context.get((yield* Service).services, Projects).enable(bridge.project_id)
-      is(yield* self(token), 200)
-      is(yield* confirm(successor, rotation_id), 200)
+      expectOutcome(yield* self(token), 200)
+      expectOutcome(yield* confirm(successor, rotation_id), 200)
     })
   )
 
   for (const request of ["self", "confirm", "abort"] as const) {
-    it.effect(`with a rotated-away token leaves an audit row after a minute, and locks nobody out: ${request}`, () =>
+    it.effect(`with a rotated token writes an audit row after a minute and locks nobody out: ${request}`, () =>
       Effect.gen(function* () {
         const { bridge, token, ...on } = yield* holder()
         const next = yield* rotate(on, token, "r")
-        const asked = on[request](token, randomUUID())
-        const signals = Effect.map(audited(bridge), (events) =>
+        const reuse = on[request](token, randomUUID())
+        const suspicions = Effect.map(auditRowsOf(bridge), (events) =>
           events.filter(({ action }) => action === "bridge.token_reused_after_rotation")
         )
         yield* TestClock.adjust("60 seconds")
-        is(yield* asked, "bridge_token_revoked")
-        assert.deepStrictEqual(yield* signals, [])
+        expectOutcome(yield* reuse, "bridge_token_revoked")
+        assert.deepStrictEqual(yield* suspicions, [])
         yield* TestClock.adjust("1 millis")
-        is(yield* asked, "bridge_token_revoked")
-        assert.lengthOf(yield* signals, 1)
-        is(yield* on.self(next), 200)
+        expectOutcome(yield* reuse, "bridge_token_revoked")
+        assert.lengthOf(yield* suspicions, 1)
+        expectOutcome(yield* on.self(next), 200)
       })
     )
   }
@@ -467,13 +465,13 @@ layer(Service.layer)("a request", (it) => {
     })),
     revoke: Effect.map(holder(), ({ bridge, revoke, token }) => ({ bridge, request: revoke(token) }))
   }
-  /** The row alone: what else the operator's commands end is not what keeps the others out. */
+  /** Changes only this row, so that nothing else which the operator's commands end can cause the refusal. */
   const ends = {
-    "a disabled project": ({ project_id }: Bridge) =>
+    "a Bridge of a disabled project": ({ project_id }: Bridge) =>
       SqlClient.SqlClient.use(
         (sql) => sql`update project set disabled_at = clock_timestamp() where project_id = ${project_id}::uuid`
       ),
-    "a revoked identity": ({ bridge_id, project_id }: Bridge) =>
+    "a revoked Bridge": ({ bridge_id, project_id }: Bridge) =>
       SqlClient.SqlClient.use(
         (sql) => sql`
           update bridge_identity
@@ -484,11 +482,11 @@ layer(Service.layer)("a request", (it) => {
   }
   for (const [name, make] of Object.entries(requests)) {
     for (const [whose, end] of Object.entries(ends)) {
-      it.effect(`to ${name} of ${whose} is refused, and changes nothing`, () =>
+      it.effect(`to ${name} from ${whose} is refused and changes nothing`, () =>
         Effect.gen(function* () {
           const { bridge, request } = yield* make
           yield* end(bridge)
-          is(yield* unchanged(request), "bridge_revoked")
+          expectOutcome(yield* unchanged(request), "bridge_revoked")
         })
       )
     }
@@ -496,7 +494,7 @@ layer(Service.layer)("a request", (it) => {
 })
 
 layer(Service.layer)("the audit log", (it) => {
-  it.effect("has one row for every mutation of a token, and none for a replay", () =>
+  it.effect("has one row for every mutation of a token and none for a replay", () =>
     Effect.gen(function* () {
       const { abort, bridge, confirm, prepare, revoke, rotation_id, successor, token } = yield* rotating()
       yield* prepare(token)
@@ -506,7 +504,7 @@ layer(Service.layer)("the audit log", (it) => {
       yield* confirm(next.successor, next.rotation_id)
       yield* confirm(next.successor, next.rotation_id)
       yield* revoke(next.successor)
-      const actions = (yield* audited(bridge)).map(({ action, actor }) => [action, actor])
+      const actions = (yield* auditRowsOf(bridge)).map(({ action, actor }) => [action, actor])
       const by = `bridge:${bridge.bridge_id}`
       assert.sameDeepMembers(actions, [
         ["bridge.challenge_created", by],
@@ -520,7 +518,7 @@ layer(Service.layer)("the audit log", (it) => {
     })
   )
 
-  it.effect("holds no token, and neither does any other table", () =>
+  it.effect("contains no token, and neither does any other table", () =>
     Effect.gen(function* () {
       const { bridge, confirm, rotation_id, successor, token } = yield* rotating()
       yield* confirm(successor, rotation_id)

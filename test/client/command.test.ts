@@ -1,4 +1,4 @@
-/** `bridge`, the command, as a Bridge's operator types it. */
+/** The command `bridge`, as a person uses it. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { execFile, spawn } from "node:child_process"
@@ -18,14 +18,14 @@ const bridge = (...args: ReadonlyArray<string>) =>
     () =>
       new Promise<{ readonly code: number | null; readonly out: string; readonly err: string }>((done) => {
         const child = execFile(process.execPath, [program, ...args], (_, out, err) => {
-          // Whatever it says, no secret is in it.
+          // No output contains a secret.
           assert.isUndefined(findToken(out + err))
           done({ code: child.exitCode, out, err })
         })
       })
   )
 
-layer(Service.layer)("bridge", (it) => {
+layer(Service.layer)("the command bridge", (it) => {
   const prepared = Effect.gen(function* () {
     const service = yield* Service
     const project_id = yield* makeProject(service)
@@ -75,7 +75,7 @@ layer(Service.layer)("bridge", (it) => {
   )
 
   it.effect(
-    "ends with the exit code of what went wrong",
+    "exits with the code of the failure",
     () =>
       Effect.gen(function* () {
         const { flags, identity, service, state } = yield* prepared
@@ -96,7 +96,7 @@ layer(Service.layer)("bridge", (it) => {
   )
 
   it.effect(
-    "run keeps others out of the folder, not from its status, and a signal ends it well",
+    "run locks the folder for others except status, and exits with 0 on a signal",
     () =>
       Effect.gen(function* () {
         const { flags, state } = yield* prepared

@@ -1,4 +1,4 @@
-/** The companion without its screen against the service (spec 4.13). */
+/** The phone companion against the service (spec 4.13). */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Inspectable, Layer, Redacted } from "effect"
 import { FetchHttpClient } from "effect/http"
@@ -18,12 +18,12 @@ const Reachable = Layer.merge(Layer.effect(Service, reachable()), FetchHttpClien
   Layer.provideMerge(TestDatabase.sql)
 )
 
-const anotherToken = () => Redacted.make(randomBytes(32).toString("hex"))
+const newPushToken = () => Redacted.make(randomBytes(32).toString("hex"))
 
-const make = Effect.fnUntraced(function* (turn: (back: URL) => void = () => undefined) {
+const make = Effect.fnUntraced(function* (alter: (back: URL) => void = () => undefined) {
   const service = yield* Service
   const { token } = yield* makeToken(service)
-  const store = { kept: Companion.nothing, saved: [] as Array<Companion.Kept> }
+  const store = { stored: Companion.nothing, saved: [] as Array<Companion.Stored> }
   const companion = yield* Companion.make<never>({
     base_url: service.url,
     client_id: yield* makeApp(service as never),
@@ -33,27 +33,27 @@ const make = Effect.fnUntraced(function* (turn: (back: URL) => void = () => unde
     browser: (url) =>
       Effect.map(new Browser(service.url).consent(url.search.slice(1), token), (answer) => {
         const back = new URL(answer.headers.get("location")!)
-        turn(back)
+        alter(back)
         return back
       }),
     store: {
-      load: Effect.sync(() => store.kept),
-      save: (kept) =>
+      load: Effect.sync(() => store.stored),
+      save: (next) =>
         Effect.sync(() => {
-          store.kept = kept
-          store.saved.push(kept)
+          store.stored = next
+          store.saved.push(next)
         })
     }
   })
-  const pushToken = anotherToken()
+  const pushToken = newPushToken()
   return { companion, pushToken, service, store }
 })
 
 const registered = Effect.gen(function* () {
-  const given = yield* make()
-  yield* given.companion.signIn
-  yield* given.companion.register(given.pushToken)
-  return given
+  const made = yield* make()
+  yield* made.companion.signIn
+  yield* made.companion.register(made.pushToken)
+  return made
 })
 
 layer(Reachable)("the companion", (it) => {
@@ -68,11 +68,11 @@ layer(Reachable)("the companion", (it) => {
       yield* companion.signOut
       states.push(yield* companion.state)
       assert.deepStrictEqual(states, ["signed_out", "signed_in", "registered", "signed_out"])
-      assert.deepStrictEqual(store.kept, Companion.nothing)
+      assert.deepStrictEqual(store.stored, Companion.nothing)
     })
   )
 
-  it.effect("refuses a callback whose state is another's, and asks for no token", () =>
+  it.effect("rejects a callback with another state and requests no token", () =>
     Effect.gen(function* () {
       const { companion, store } = yield* make((back) => back.searchParams.set("state", "another"))
       assert.strictEqual((yield* Effect.flip(companion.signIn))._tag, "OAuthMismatch")
@@ -80,119 +80,119 @@ layer(Reachable)("the companion", (it) => {
     })
   )
 
-  it.effect("keeps the refreshed tokens before it uses them, whatever else is written meanwhile", () =>
+  it.effect("stores refreshed tokens before it uses them, also beside concurrent writes", () =>
     Effect.gen(function* () {
       const { companion, pushToken, store } = yield* registered
-      const before = store.kept.tokens!
+      const before = store.stored.tokens!
       yield* TestClock.adjust("13 minutes")
       yield* Effect.all(
         [companion.register(pushToken), companion.preferences, companion.setPreferences(initialPreferences)],
         { concurrency: 3 }
       )
-      const after = store.kept.tokens!
+      const after = store.stored.tokens!
       assert.notStrictEqual(Redacted.value(after.refresh_token!), Redacted.value(before.refresh_token!))
       yield* TestClock.adjust("13 minutes")
       yield* companion.preferences
     })
   )
 
-  it.effect("sets preferences at the version it has read, and is told when somebody else was faster", () =>
+  it.effect("sets preferences at the version that it read, and fails if they changed since", () =>
     Effect.gen(function* () {
       const { companion, store } = yield* registered
       yield* companion.setPreferences({ ...initialPreferences, minimum_priority: "high" })
       assert.strictEqual((yield* companion.preferences).minimum_priority, "high")
-      store.kept = { ...store.kept, device: { ...store.kept.device!, version: 1 } }
+      store.stored = { ...store.stored, device: { ...store.stored.device!, version: 1 } }
       const late = yield* Effect.flip(companion.setPreferences(initialPreferences))
       assert.strictEqual(late._tag, "preferences_version_conflict")
     })
   )
 
-  it.effect(
-    "takes its preferences along when the system hands out another push token, and ends the device before",
-    () =>
-      Effect.gen(function* () {
-        const { companion, store } = yield* registered
-        const wanted = { ...initialPreferences, minimum_priority: "high" as const }
-        yield* companion.setPreferences(wanted)
-        const before = store.kept.device!.device_id
-        assert.deepStrictEqual(yield* companion.register(anotherToken()), wanted)
-        assert.deepStrictEqual(yield* companion.preferences, wanted)
-        const sql = yield* SqlClient.SqlClient
-        const after = store.kept.device!.device_id
-        assert.deepStrictEqual(
-          yield* sql`
+  it.effect("moves its preferences to a new push token and revokes the old device", () =>
+    Effect.gen(function* () {
+      const { companion, store } = yield* registered
+      const wanted = { ...initialPreferences, minimum_priority: "high" as const }
+      yield* companion.setPreferences(wanted)
+      const before = store.stored.device!.device_id
+      assert.deepStrictEqual(yield* companion.register(newPushToken()), wanted)
+      assert.deepStrictEqual(yield* companion.preferences, wanted)
+      const sql = yield* SqlClient.SqlClient
+      const after = store.stored.device!.device_id
+      assert.deepStrictEqual(
+        yield* sql`
           select device_id, state
             from mobile_device
            where device_id in ${sql.in([before, after])}
            order by state`,
-          [
-            { device_id: after, state: "active" },
-            { device_id: before, state: "revoked" }
-          ]
-        )
-      })
+        [
+          { device_id: after, state: "active" },
+          { device_id: before, state: "revoked" }
+        ]
+      )
+    })
   )
 
-  it.effect("registers another push token although a registration of the one before has had no answer", () =>
+  it.effect("registers a new push token although a registration of the old one got no answer", () =>
     Effect.gen(function* () {
       const { companion, pushToken, store } = yield* make()
       yield* companion.signIn
-      const signedIn = store.kept
+      const signedIn = store.stored
       yield* companion.register(pushToken)
-      const key = store.saved.map(({ registration }) => registration).find((kept) => kept !== undefined)!
-      store.kept = { ...signedIn, registration: key }
-      yield* companion.register(anotherToken())
+      const key = store.saved
+        .map(({ registration }) => registration)
+        .find((registration) => registration !== undefined)!
+      store.stored = { ...signedIn, registration: key }
+      yield* companion.register(newPushToken())
       assert.strictEqual(yield* companion.state, "registered")
     })
   )
 
-  it.effect("forgets nothing and does nothing else while the server cannot be told of a sign-out", () =>
+  it.effect("deletes nothing and does nothing else while a sign-out cannot reach the server", () =>
     Effect.gen(function* () {
       const { pushToken, service, store } = yield* registered
-      const line = yield* relay({ host: "127.0.0.1", port: Number(new URL(service.url).port) })
-      const far = yield* Companion.make<never>({
-        base_url: `http://127.0.0.1:${line.port}`,
+      const connection = yield* relay({ host: "127.0.0.1", port: Number(new URL(service.url).port) })
+      const remote = yield* Companion.make<never>({
+        base_url: `http://127.0.0.1:${connection.port}`,
         client_id: "unused",
         redirect_uri: redirectUri,
         environment: "development",
         app_version: "1.0.0",
         browser: () => Effect.die("no browser"),
-        store: { load: Effect.sync(() => store.kept), save: (kept) => Effect.sync(() => void (store.kept = kept)) }
+        store: { load: Effect.sync(() => store.stored), save: (next) => Effect.sync(() => void (store.stored = next)) }
       })
-      const { device, tokens } = store.kept
-      yield* line.cut
-      assert.strictEqual((yield* Effect.flip(far.signOut))._tag, "ServiceUnreachable")
-      assert.strictEqual(yield* far.state, "signing_out")
-      assert.deepStrictEqual([store.kept.device, store.kept.tokens], [device, tokens])
-      assert.strictEqual((yield* Effect.flip(far.register(pushToken)))._tag, "SigningOut")
-      yield* line.heal
-      yield* far.signOut
-      assert.deepStrictEqual(store.kept, Companion.nothing)
+      const { device, tokens } = store.stored
+      yield* connection.cut
+      assert.strictEqual((yield* Effect.flip(remote.signOut))._tag, "ServiceUnreachable")
+      assert.strictEqual(yield* remote.state, "signing_out")
+      assert.deepStrictEqual([store.stored.device, store.stored.tokens], [device, tokens])
+      assert.strictEqual((yield* Effect.flip(remote.register(pushToken)))._tag, "SigningOut")
+      yield* connection.heal
+      yield* remote.signOut
+      assert.deepStrictEqual(store.stored, Companion.nothing)
     })
   )
 
-  it.effect("signs out although its grant was revoked meanwhile", () =>
+  it.effect("signs out although its grant was revoked before", () =>
     Effect.gen(function* () {
       const { companion, service, store } = yield* registered
       const grants = Context.get(service.services, Grants)
       const sql = yield* SqlClient.SqlClient
       const [device] = yield* sql<{ readonly grant_id: string }>`
-        select grant_id from mobile_device where device_id = ${store.kept.device!.device_id}::uuid`
+        select grant_id from mobile_device where device_id = ${store.stored.device!.device_id}::uuid`
       yield* grants.revoke(device!.grant_id)
       yield* companion.signOut
-      assert.deepStrictEqual(store.kept, Companion.nothing)
+      assert.deepStrictEqual(store.stored, Companion.nothing)
     })
   )
 
-  it.effect("shows no token and no header, however it is printed", () =>
+  it.effect("shows no token and no header in any printed form", () =>
     Effect.gen(function* () {
       const { companion, pushToken, store } = yield* registered
-      const { access_token, refresh_token } = store.kept.tokens!
+      const { access_token, refresh_token } = store.stored.tokens!
       const shown = [
         ...(yield* companion.screen),
         JSON.stringify(store.saved),
         String(pushToken),
-        Inspectable.toStringUnknown(store.kept),
+        Inspectable.toStringUnknown(store.stored),
         JSON.stringify(yield* companion.preferences)
       ].join("\n")
       for (const secret of [access_token, refresh_token!, pushToken]) assert.notInclude(shown, Redacted.value(secret))

@@ -1,4 +1,4 @@
-/** The reference Bridge is killed at every point at which it could be, and started again: spec 3.4, 4.1 to 4.7. */
+/** The reference Bridge is killed at every possible point and started again (spec 3.4, 4.1 to 4.7). */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
@@ -8,7 +8,7 @@ import { makeProject } from "../support/bridges/Bridge.ts"
 import { newcomer, process, seen, tokensOf } from "../support/bridges/BridgeProcess.ts"
 import { Service } from "../support/service/Service.ts"
 
-/** For each point in turn: `prepare` a Bridge, kill it there. Ends with the first point that it does not reach. */
+/** Runs `at` with each point in turn, until a run ends without reaching its point. Returns the number of points. */
 const everyPoint = Effect.fnUntraced(function* <E, R>(at: (killAt: number) => Effect.Effect<boolean, E, R>) {
   let points = 0
   while (yield* at(points + 1)) points++
@@ -21,7 +21,7 @@ const raw = (token: { readonly access_token: Redacted.Redacted<string> } | undef
 const filesOf = (path: string) => readdirSync(path).map((name) => readFileSync(join(path, name), "utf8"))
 
 layer(Service.layer)("a Bridge that is killed", (it) => {
-  it.effect("while it enrolls, has one token from one credential when it is started again", () =>
+  it.effect("while it enrolls, has one token from one credential after a restart", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const project_id = yield* makeProject(service)
@@ -40,17 +40,17 @@ layer(Service.layer)("a Bridge that is killed", (it) => {
           return first.killed
         })
       )
-      // Key pair; keys of the enrollment; challenge; proof; token.
+      // Key pair, Idempotency-Keys, challenge, proof, token. A write or exchange has two points, generating the key pair one.
       assert.strictEqual(points, 1 + 2 + 2 + 2 + 2)
       assert.isAbove(seen.nonces.size, 1)
     })
   )
 
-  for (const [late, seconds] of [
+  for (const [when, seconds] of [
     ["at once", 0],
     ["after the confirmation window", 301]
   ] as const) {
-    it.effect(`while it rotates, and is started again ${late}, has one active token`, () =>
+    it.effect(`while it rotates, and restarted ${when}, has one active token`, () =>
       Effect.gen(function* () {
         const service = yield* Service
         const project_id = yield* makeProject(service)
@@ -74,13 +74,13 @@ layer(Service.layer)("a Bridge that is killed", (it) => {
             return first.killed
           })
         )
-        // Prepared; prepare; stored; confirm; confirmed.
+        // `prepared`, prepare, `stored`, confirm, `confirmed`.
         assert.strictEqual(points, 5 * 2)
       })
     )
   }
 
-  it.effect("while it aborts, keeps the token it had", () =>
+  it.effect("while it aborts, keeps its token", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const project_id = yield* makeProject(service)
@@ -88,7 +88,7 @@ layer(Service.layer)("a Bridge that is killed", (it) => {
         Effect.gen(function* () {
           const { enroll, order, path } = yield* newcomer(service, project_id)
           const enrolled = yield* process(path, enroll)
-          // Killed when prepare has answered: the successor is at the service, and not in the folder.
+          // Killed after the answer to prepare: the service has the successor, the folder does not.
           yield* process(path, (bridge) => bridge.rotate, { killAt: 4 })
           const first = yield* process(path, (bridge) => bridge.abort, { killAt })
           yield* process(path, (bridge) => bridge.abort)
@@ -98,12 +98,12 @@ layer(Service.layer)("a Bridge that is killed", (it) => {
           return first.killed
         })
       )
-      // Prepare; stored; abort; forgotten.
+      // Prepare, `stored`, abort, rotation deleted.
       assert.strictEqual(points, 4 * 2)
     })
   )
 
-  it.effect("while it revokes, leaves no token behind, whatever was under way", () =>
+  it.effect("while it revokes, leaves no token, whatever was under way", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const project_id = yield* makeProject(service)
@@ -128,7 +128,7 @@ layer(Service.layer)("a Bridge that is killed", (it) => {
 })
 
 layer(Service.layer)("a Bridge whose n-th answer is lost", (it) => {
-  it.effect("repeats the request by itself, at each of the steps", () =>
+  it.effect("retries the request by itself, at every step", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const project_id = yield* makeProject(service)

@@ -1,4 +1,4 @@
-/** The state folder of a Bridge: durable, private, and one process's at a time. */
+/** The state folder of a Bridge: durable, private, and used by one process at a time. */
 import { assert, it, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { spawn } from "node:child_process"
@@ -12,7 +12,7 @@ import { Service } from "../support/service/Service.ts"
 
 const opened = (path: string) => Layer.build(Layer.fresh(Journal.layer(path)))
 
-/** A process that opens the folder and stays. */
+/** A process that opens the folder and keeps it. */
 const holder = (path: string) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
@@ -33,7 +33,7 @@ const kill = (child: ReturnType<typeof spawn>) =>
     await once(child, "exit")
   })
 
-it.effect("a second process on a state folder is refused until the first has ended, however it ended", () =>
+it.effect("a second process on a state folder is refused until the first has ended, even by kill -9", () =>
   Effect.gen(function* () {
     const path = yield* folder
     const first = yield* holder(path)
@@ -43,7 +43,7 @@ it.effect("a second process on a state folder is refused until the first has end
   })
 )
 
-it.effect("a folder is free again when the work on it is done", () =>
+it.effect("a folder is unlocked when its scope closes", () =>
   Effect.gen(function* () {
     const path = yield* folder
     yield* Effect.scoped(opened(path))
@@ -55,7 +55,7 @@ for (const [what, name, mode] of [
   ["a state folder", "", 0o750],
   ["a key", "key.json", 0o640]
 ] as const) {
-  it.effect(`${what} that others may open is refused`, () =>
+  it.effect(`${what} that other accounts can open is refused`, () =>
     Effect.gen(function* () {
       const path = yield* folder
       yield* Effect.scoped(Effect.flatMap(opened(path), (services) => Effect.provideContext(keys, services)))
@@ -69,16 +69,16 @@ for (const [what, name, mode] of [
   )
 }
 
-it.effect("a look into a folder that is not there is told how one is made, and makes none", () =>
+it.effect("reading a missing folder fails with a hint how to create it, and creates nothing", () =>
   Effect.gen(function* () {
     const path = join(yield* folder, "none")
     const refused = yield* Effect.flip(Layer.build(Journal.layerReading(path)))
-    assert.strictEqual(refused.message, `There is no folder ${path}: \`bridge enroll\` makes it.`)
+    assert.strictEqual(refused.message, `There is no folder ${path}: \`bridge enroll\` creates it.`)
     assert.isFalse(existsSync(path))
   })
 )
 
-it.effect("a state that this version did not write is refused and left as it is", () =>
+it.effect("a state that this version did not write is refused", () =>
   Effect.gen(function* () {
     const path = yield* folder
     writeFileSync(join(path, "state.json"), `{"version":2}`, { mode: 0o600 })
@@ -95,7 +95,7 @@ it.effect("a state that this version did not write is refused and left as it is"
 const keys = Effect.flatMap(Journal, (journal) => journal.keys)
 
 layer(Service.layer)("the state folder of an enrolled Bridge", (it) => {
-  it.effect("is its account's alone, and so is every file in it", () =>
+  it.effect("is accessible to its account only, and so is every file in it", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { enroll, path } = yield* newcomer(service, yield* makeProject(service))

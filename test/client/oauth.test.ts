@@ -1,4 +1,4 @@
-/** The headless OAuth client against the server (spec 4.13). */
+/** The OAuth client of src/client against the authorization server (spec 4.13). */
 import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { FetchHttpClient } from "effect/http"
@@ -14,11 +14,11 @@ const Reachable = Layer.merge(Layer.effect(Service, reachable()), FetchHttpClien
   Layer.provideMerge(TestDatabase.sql)
 )
 
-/** A client whose person allows; `turn` changes the callback on its way. */
-const make = Effect.fnUntraced(function* (turn: (back: URL) => void = () => undefined, decision?: "deny") {
+/** A client whose person allows the sign-in; `alter` changes the callback address on its way. */
+const make = Effect.fnUntraced(function* (alter: (back: URL) => void = () => undefined, decision?: "deny") {
   const service = yield* Service
   const { token } = yield* makeToken(service)
-  const kept: { tokens: Option.Option<OAuthClient.Tokens>; saved: number } = { tokens: Option.none(), saved: 0 }
+  const stored: { tokens: Option.Option<OAuthClient.Tokens>; saved: number } = { tokens: Option.none(), saved: 0 }
   const client = yield* OAuthClient.make<never>({
     resource: `${service.url}/mcp`,
     client_id: yield* makeClient(service),
@@ -28,39 +28,39 @@ const make = Effect.fnUntraced(function* (turn: (back: URL) => void = () => unde
     browser: (url) =>
       Effect.map(new Browser(service.url).consent(url.search.slice(1), token, decision), (answer) => {
         const back = new URL(answer.headers.get("location")!)
-        turn(back)
+        alter(back)
         return back
       }),
     keep: {
-      load: Effect.sync(() => kept.tokens),
+      load: Effect.sync(() => stored.tokens),
       save: (tokens) =>
         Effect.sync(() => {
-          kept.tokens = tokens
-          kept.saved++
+          stored.tokens = tokens
+          stored.saved++
         })
     }
   })
-  return { client, kept, service }
+  return { client, stored, service }
 })
 
-const opens = Effect.fnUntraced(function* (token: Redacted.Redacted<string>) {
+const isAccepted = Effect.fnUntraced(function* (token: Redacted.Redacted<string>) {
   const access = Context.get((yield* Service).services, Access)
   return (yield* Effect.exit(access.authorize(credentialOf(`Bearer ${Redacted.value(token)}`))))._tag === "Success"
 })
 
-layer(Reachable)("the headless client", (it) => {
-  it.effect("signs in, and has a token that opens", () =>
+layer(Reachable)("the OAuth client", (it) => {
+  it.effect("signs in and has a token that the service accepts", () =>
     Effect.gen(function* () {
       const { client } = yield* make()
       const { scope } = yield* client.signIn
       assert.strictEqual(scope, "tasks:read tasks:write")
-      assert.isTrue(yield* opens(yield* client.accessToken))
+      assert.isTrue(yield* isAccepted(yield* client.accessToken))
     })
   )
 
-  it.effect("shares one refresh among all who ask", () =>
+  it.effect("shares one refresh among concurrent callers", () =>
     Effect.gen(function* () {
-      const { client, kept } = yield* make()
+      const { client, stored } = yield* make()
       yield* client.signIn
       const first = yield* client.accessToken
       yield* TestClock.adjust(Duration.minutes(59.6))
@@ -70,29 +70,29 @@ layer(Reachable)("the headless client", (it) => {
       )
       assert.strictEqual(new Set(tokens.map(Redacted.value)).size, 1)
       assert.notStrictEqual(Redacted.value(tokens[0]!), Redacted.value(first))
-      assert.strictEqual(kept.saved, 2)
+      assert.strictEqual(stored.saved, 2)
     })
   )
 
-  it.effect("signs out at the server and here", () =>
+  it.effect("signs out at the server and locally", () =>
     Effect.gen(function* () {
-      const { client, kept } = yield* make()
+      const { client, stored } = yield* make()
       yield* client.signIn
       const token = yield* client.accessToken
       yield* client.signOut
-      assert.isFalse(yield* opens(token))
-      assert.isTrue(Option.isNone(kept.tokens))
+      assert.isFalse(yield* isAccepted(token))
+      assert.isTrue(Option.isNone(stored.tokens))
       assert.strictEqual((yield* Effect.flip(client.accessToken))._tag, "SignInRequired")
     })
   )
 
-  it.effect("asks for a new sign-in when the grant is over, and forgets the old one", () =>
+  it.effect("requires a new sign-in when the grant has expired, and deletes its tokens", () =>
     Effect.gen(function* () {
-      const { client, kept } = yield* make()
+      const { client, stored } = yield* make()
       yield* client.signIn
       yield* TestClock.adjust(Duration.days(31))
       assert.strictEqual((yield* Effect.flip(client.accessToken))._tag, "SignInRequired")
-      assert.isTrue(Option.isNone(kept.tokens))
+      assert.isTrue(Option.isNone(stored.tokens))
     })
   )
 
@@ -104,15 +104,15 @@ layer(Reachable)("the headless client", (it) => {
     ["two codes", (back) => back.searchParams.append("code", "x")],
     ["no code", (back) => back.searchParams.delete("code")]
   ]
-  it.effect.each(forged)("uses nothing of a callback with %s", ([, turn]) =>
+  it.effect.each(forged)("rejects a callback with %s", ([, alter]) =>
     Effect.gen(function* () {
-      const { client, kept } = yield* make(turn)
+      const { client, stored } = yield* make(alter)
       assert.strictEqual((yield* Effect.flip(client.signIn))._tag, "OAuthMismatch")
-      assert.strictEqual(kept.saved, 0)
+      assert.strictEqual(stored.saved, 0)
     })
   )
 
-  it.effect("says so when the person denies", () =>
+  it.effect("fails with access_denied when the person denies", () =>
     Effect.gen(function* () {
       const { client } = yield* make(undefined, "deny")
       const refused = yield* Effect.flip(client.signIn)
@@ -120,7 +120,7 @@ layer(Reachable)("the headless client", (it) => {
     })
   )
 
-  it.effect("trusts no server that calls itself by another name", () =>
+  it.effect("rejects a server whose metadata names another address", () =>
     Effect.gen(function* () {
       const { url } = yield* Service
       const client = yield* OAuthClient.make<never>({
@@ -129,7 +129,7 @@ layer(Reachable)("the headless client", (it) => {
         redirect_uri: callback,
         scopes: [],
         leeway: Duration.seconds(30),
-        browser: () => Effect.die("nobody is asked"),
+        browser: () => Effect.die("no browser is opened"),
         keep: { load: Effect.succeedNone, save: () => Effect.void }
       })
       assert.strictEqual((yield* Effect.flip(client.signIn))._tag, "OAuthMismatch")

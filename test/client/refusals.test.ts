@@ -1,4 +1,4 @@
-/** What a Bridge does when it is refused: the codes of spec 7.2, as the table in src/client/Codes.ts has them. */
+/** What a Bridge does about refusals (spec 7.2): the reactions that the tables in src/wire/bridges name. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
@@ -14,7 +14,7 @@ import { Service } from "../support/service/Service.ts"
 
 const state = (path: string) => JSON.parse(readFileSync(join(path, "state.json"), "utf8"))
 
-layer(Service.layer)("a Bridge that is refused", (it) => {
+layer(Service.layer)("the reference Bridge", (it) => {
   const enrolled = Effect.gen(function* () {
     const service = yield* Service
     const bridge = yield* newcomer(service, yield* makeProject(service))
@@ -22,7 +22,7 @@ layer(Service.layer)("a Bridge that is refused", (it) => {
     return { service, ...bridge }
   })
 
-  it.effect("by an emergency revocation, stops and keeps its folder as it is", () =>
+  it.effect("after an emergency revocation, stops and does not change its folder", () =>
     Effect.gen(function* () {
       const { order, path, service } = yield* enrolled
       yield* process(path, (bridge) => bridge.rotate, { killAt: 6 })
@@ -39,7 +39,7 @@ layer(Service.layer)("a Bridge that is refused", (it) => {
     })
   )
 
-  it.effect("because its token has expired, says so and prepares nothing", () =>
+  it.effect("because its token has expired, reports that and prepares nothing", () =>
     Effect.gen(function* () {
       const { order, path, service } = yield* enrolled
       yield* TestClock.adjust("25 hours")
@@ -64,29 +64,24 @@ layer(Service.layer)("a Bridge that is refused", (it) => {
     })
   )
 
-  it.effect(
-    "because its rotation was aborted or confirmed under another key, goes on with the token that is good",
-    () =>
-      Effect.gen(function* () {
-        for (const [ending, states] of [
-          ["abort", ["active", "revoked", "revoked"]],
-          ["confirm", ["active", "revoked"]]
-        ] as const) {
-          const { order, path, service } = yield* enrolled
-          yield* process(path, (bridge) => bridge.rotate, { killAt: 6 })
-          const { rotation_id, successor_token } = state(path).rotation
-          const url = `${service.url}/bridge/v1/tokens/rotate/${ending}`
-          assert.strictEqual(
-            (yield* send(url, { bearer: successor_token, key: "k", body: { rotation_id } })).status,
-            200
-          )
-          yield* process(path, (bridge) => Effect.andThen(bridge.rotate, bridge.status))
-          assert.deepEqual(yield* tokensOf(service, order.identity), [...states])
-        }
-      })
+  it.effect("because its rotation was ended with another Idempotency-Key, continues with the good token", () =>
+    Effect.gen(function* () {
+      for (const [ending, states] of [
+        ["abort", ["active", "revoked", "revoked"]],
+        ["confirm", ["active", "revoked"]]
+      ] as const) {
+        const { order, path, service } = yield* enrolled
+        yield* process(path, (bridge) => bridge.rotate, { killAt: 6 })
+        const { rotation_id, successor_token } = state(path).rotation
+        const url = `${service.url}/bridge/v1/tokens/rotate/${ending}`
+        assert.strictEqual((yield* send(url, { bearer: successor_token, key: "k", body: { rotation_id } })).status, 200)
+        yield* process(path, (bridge) => Effect.andThen(bridge.rotate, bridge.status))
+        assert.deepEqual(yield* tokensOf(service, order.identity), [...states])
+      }
+    })
   )
 
-  it.effect("because its abort came too late, has the successor", () =>
+  it.effect("because its rotation was confirmed before the abort, keeps the successor", () =>
     Effect.gen(function* () {
       const { path, service } = yield* enrolled
       yield* process(path, (bridge) => bridge.rotate, { killAt: 6 })
@@ -99,7 +94,7 @@ layer(Service.layer)("a Bridge that is refused", (it) => {
     })
   )
 
-  it.effect("a challenge that expired unproved is followed by a new one from the same credential", () =>
+  it.effect("after its challenge expired, gets a new one with the same credential", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { enroll, order, path } = yield* newcomer(service, yield* makeProject(service))
@@ -110,7 +105,7 @@ layer(Service.layer)("a Bridge that is refused", (it) => {
     })
   )
 
-  it.effect("a credential that was revoked enrolls nothing, and the next one does", () =>
+  it.effect("because its credential was revoked, enrolls with the next one", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const project_id = yield* makeProject(service)
@@ -126,7 +121,7 @@ layer(Service.layer)("a Bridge that is refused", (it) => {
     })
   )
 
-  it.effect("an enrolled Bridge asks nothing for the same credential, and is not replaced by an ordinary one", () =>
+  it.effect("sends nothing for a credential that it has used, and keeps its token when another one is refused", () =>
     Effect.gen(function* () {
       const { enroll, order, path, service } = yield* enrolled
       const before = state(path)
@@ -140,7 +135,7 @@ layer(Service.layer)("a Bridge that is refused", (it) => {
     })
   )
 
-  it.effect("a re-enrollment credential replaces the token, and the identity stays", () =>
+  it.effect("gets a new token for the same identity with a re-enrollment credential", () =>
     Effect.gen(function* () {
       const { order, path, service } = yield* enrolled
       const { bridge_id, project_id } = order.identity
@@ -151,7 +146,7 @@ layer(Service.layer)("a Bridge that is refused", (it) => {
     })
   )
 
-  it.effect("a folder refuses to become another Bridge's", () =>
+  it.effect("refuses to use a folder for another bridge_id", () =>
     Effect.gen(function* () {
       const { order, path } = yield* enrolled
       const identity = { ...order.identity, bridge_id: "another" }
@@ -160,7 +155,7 @@ layer(Service.layer)("a Bridge that is refused", (it) => {
     })
   )
 
-  it.effect("where nobody answers, what was begun is kept and can be repeated", () =>
+  it.effect("after no answer, repeats the enrollment that it began", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { enroll, order, path } = yield* newcomer(service, yield* makeProject(service))

@@ -1,4 +1,4 @@
-/** The loop that keeps a token alive: when it rotates, and what it survives. */
+/** The loop of `bridge run`: when it rotates, and what it survives. */
 import { assert, layer } from "@effect/vitest"
 import { Clock, Deferred, Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
@@ -16,7 +16,7 @@ layer(Service.layer)("a running Bridge", (it) => {
     return { service, ...bridge }
   })
 
-  /** Runs it while time passes, until it has rotated; answers how long that took. */
+  /** Runs the Bridge while the test clock advances, until it has rotated; returns how long that took. */
   const untilRotated = Effect.fnUntraced(function* (path: string, fate: Fate = {}, clock?: Clock.Clock) {
     const service = yield* Clock.Clock
     const start = service.currentTimeMillisUnsafe()
@@ -29,7 +29,7 @@ layer(Service.layer)("a running Bridge", (it) => {
     const fiber = yield* Effect.forkChild(
       clock === undefined ? running : Effect.provideService(running, Clock.Clock, clock)
     )
-    // The service has deadlines too: time stands still while it answers.
+    // The clock stands still while a request is under way: the service has deadlines too.
     yield* Effect.suspend(() => (outside.busy > 0 ? Effect.void : TestClock.adjust("1 minute"))).pipe(
       Effect.andThen(TestClock.withLive(Effect.sleep("1 millis"))),
       Effect.repeat({ until: () => Deferred.isDoneUnsafe(rotated) || fiber.pollUnsafe() !== undefined })
@@ -37,7 +37,7 @@ layer(Service.layer)("a running Bridge", (it) => {
     return yield* Effect.ensuring(Deferred.await(rotated), Fiber.interrupt(fiber))
   })
 
-  const wrong = (clock: Clock.Clock, by: () => number): Clock.Clock => ({
+  const skewed = (clock: Clock.Clock, by: () => number): Clock.Clock => ({
     ...clock,
     sleep: (duration) => clock.sleep(duration),
     currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + by(),
@@ -53,18 +53,18 @@ layer(Service.layer)("a running Bridge", (it) => {
     })
   )
 
-  it.effect("does so too when its clock is hours wrong", () =>
+  it.effect("does so even if its clock is hours wrong", () =>
     Effect.gen(function* () {
       for (const by of [-9, 9]) {
         const { path } = yield* enrolled
-        const clock = wrong(yield* Clock.Clock, () => Duration.toMillis(hours(by)))
+        const clock = skewed(yield* Clock.Clock, () => Duration.toMillis(hours(by)))
         const after = yield* untilRotated(path, {}, clock)
         assert.isTrue(Duration.between(after, { minimum: hours(14.4), maximum: hours(20) }), Duration.format(after))
       }
     })
   )
 
-  it.effect("takes up what was under way when it starts", () =>
+  it.effect("resumes a rotation under way when it starts", () =>
     Effect.gen(function* () {
       const { order, path, service } = yield* enrolled
       yield* process(path, (bridge) => bridge.rotate, { killAt: 6 })
@@ -74,7 +74,7 @@ layer(Service.layer)("a running Bridge", (it) => {
     })
   )
 
-  it.effect("goes on when answers are lost", () =>
+  it.effect("continues when answers are lost", () =>
     Effect.gen(function* () {
       for (const loseAt of [1, 2, 3]) {
         const { order, path, service } = yield* enrolled

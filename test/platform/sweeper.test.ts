@@ -12,7 +12,7 @@ import type { Bridge } from "../support/bridges/Bridge.ts"
 import { invariants } from "../support/attacks/Invariants.ts"
 import { Service } from "../support/service/Service.ts"
 import { shapeOf } from "../support/attacks/Shape.ts"
-import { again, challenged, fresh, revokeIdentity } from "../support/bridges/Steps.ts"
+import { withNewCredential, challenged, fresh, revokeIdentity } from "../support/bridges/Steps.ts"
 import { holder, rotate, rotating, successorOf } from "../support/bridges/Tokens.ts"
 
 const all = [...rotationSweeps, ...enrollmentSweeps]
@@ -116,7 +116,7 @@ layer(Service.layer)("a sweep", (it) => {
       yield* sweep()
       assert.deepStrictEqual(yield* left(bridge), { "identity revoked": 1 })
       assert.strictEqual((yield* self(token)).code, "bridge_token_invalid")
-      const next = yield* again(bridge)
+      const next = yield* withNewCredential(bridge)
       assert.strictEqual((yield* next.askChallenge(yield* Service)).code, "bridge_revoked")
     })
   )

@@ -1,8 +1,8 @@
 /**
- * The statements of a challenge.
+ * The statements of creating a challenge.
  *
- * Locks are taken in one order in all of enrollment: credential, identity, challenge, token. What a statement decides on
- * is on rows that it has locked; a statement that may not act returns no row, and its caller reads why.
+ * All of enrollment takes locks in one order: credential, identity, challenge, token. A statement decides only on rows
+ * that it has locked. If it must not act it returns no row, and the caller reads why.
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
@@ -26,7 +26,7 @@ export const CredentialState = Schema.Struct({
 })
 export type CredentialState = typeof CredentialState.Type
 
-/** The challenge that an Idempotency-Key of a credential made. */
+/** The challenge that was created with this credential and Idempotency-Key. */
 export const EarlierChallenge = Schema.Struct({
   challenge_id: Schema.String,
   request_hash: Schema.Uint8Array,
@@ -36,7 +36,7 @@ export const EarlierChallenge = Schema.Struct({
   expires_at: Schema.Date
 })
 
-interface Ask {
+interface Claim {
   readonly credential_hash: Uint8Array
   readonly project_id: string
   readonly bridge_id: string
@@ -57,36 +57,36 @@ interface NewChallenge {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Claims the credential, reserves the identity and stores the challenge, or does nothing and returns nothing. */
-  const openChallenge = (ask: Ask, challenge: NewChallenge, now: Date, trace: Trace) =>
+  /** Claims the credential, reserves the identity and stores the challenge. Returns no row, and changes nothing, if it may not. */
+  const openChallenge = (claim: Claim, challenge: NewChallenge, now: Date, trace: Trace) =>
     firstRow(Schema.Struct({ challenge_id: Schema.String }))(sql`
       with credential as materialized (
         select c.credential_id, c.project_id, c.reenroll_bridge_id
           from bridge_enrollment_credential c
           join project p on p.project_id = c.project_id
-         where c.credential_hash = ${ask.credential_hash}
-           and c.project_id = ${ask.project_id}::uuid
+         where c.credential_hash = ${claim.credential_hash}
+           and c.project_id = ${claim.project_id}::uuid
            and c.revoked_at is null
            and c.expires_at > ${now}
            and p.disabled_at is null
-           and coalesce(c.reenroll_bridge_id, ${ask.bridge_id}) = ${ask.bridge_id}
+           and coalesce(c.reenroll_bridge_id, ${claim.bridge_id}) = ${claim.bridge_id}
            and (c.claimed_at is null
-                or (c.claimed_bridge_id = ${ask.bridge_id}
-                    and c.claimed_device_id = ${ask.device_id}
-                    and c.claimed_fingerprint = ${ask.public_key_fingerprint}
+                or (c.claimed_bridge_id = ${claim.bridge_id}
+                    and c.claimed_device_id = ${claim.device_id}
+                    and c.claimed_fingerprint = ${claim.public_key_fingerprint}
                     and c.challenge_expires_at <= ${now}))
            and not exists (
              select 1
                from enrollment_challenge h
               where h.credential_id = c.credential_id
-                and (h.idempotency_key_hash = ${ask.idempotency_key_hash} or h.consumed_at is not null))
+                and (h.idempotency_key_hash = ${claim.idempotency_key_hash} or h.consumed_at is not null))
            for no key update of c
       ), reserved as (
         insert into bridge_identity as i (
           identity_id, project_id, bridge_id, status, device_id, display_name, public_key_fingerprint,
           account_references, challenge_expires_at, created_at)
-        select ${challenge.identity_id}::uuid, project_id, ${ask.bridge_id}, 'pending', ${ask.device_id},
-               ${ask.display_name}, ${ask.public_key_fingerprint}, '{}', ${challenge.expires_at}::timestamptz,
+        select ${challenge.identity_id}::uuid, project_id, ${claim.bridge_id}, 'pending', ${claim.device_id},
+               ${claim.display_name}, ${claim.public_key_fingerprint}, '{}', ${challenge.expires_at}::timestamptz,
                ${now}::timestamptz
           from credential
          where reenroll_bridge_id is null
@@ -111,8 +111,8 @@ export const make = (sql: SqlClient.SqlClient) => {
         insert into enrollment_challenge (
           challenge_id, credential_id, identity_id, device_id, display_name, public_key_fingerprint,
           idempotency_key_hash, request_hash, nonce_hash, derivation_salt, key_id, created_at, expires_at)
-        select ${challenge.challenge_id}::uuid, c.credential_id, i.identity_id, ${ask.device_id}, ${ask.display_name},
-               ${ask.public_key_fingerprint}, ${ask.idempotency_key_hash}::bytea, ${ask.request_hash}::bytea,
+        select ${challenge.challenge_id}::uuid, c.credential_id, i.identity_id, ${claim.device_id}, ${claim.display_name},
+               ${claim.public_key_fingerprint}, ${claim.idempotency_key_hash}::bytea, ${claim.request_hash}::bytea,
                ${challenge.nonce_hash}::bytea, ${challenge.derivation_salt}::bytea, ${challenge.key_id},
                ${now}::timestamptz, ${challenge.expires_at}::timestamptz
           from credential c
@@ -121,9 +121,9 @@ export const make = (sql: SqlClient.SqlClient) => {
       ), claimed as (
         update bridge_enrollment_credential c
            set claimed_at = coalesce(c.claimed_at, ${now}),
-               claimed_bridge_id = ${ask.bridge_id},
-               claimed_device_id = ${ask.device_id},
-               claimed_fingerprint = ${ask.public_key_fingerprint},
+               claimed_bridge_id = ${claim.bridge_id},
+               claimed_device_id = ${claim.device_id},
+               claimed_fingerprint = ${claim.public_key_fingerprint},
                challenge_expires_at = ${challenge.expires_at}
           from challenge
          where c.credential_id = challenge.credential_id
@@ -138,7 +138,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       })})
       select challenge_id from challenge`)
 
-  const findCredential = (ask: Ask) =>
+  const findCredential = (claim: Claim) =>
     firstRow(CredentialState)(sql`
       select c.credential_id, c.project_id, c.reenroll_bridge_id, c.expires_at,
              c.revoked_at is not null or p.disabled_at is not null as revoked,
@@ -151,16 +151,16 @@ export const make = (sql: SqlClient.SqlClient) => {
              i.challenge_expires_at as identity_reserved_until
         from bridge_enrollment_credential c
         join project p on p.project_id = c.project_id
-        left join bridge_identity i on i.project_id = c.project_id and i.bridge_id = ${ask.bridge_id}
-       where c.credential_hash = ${ask.credential_hash}`)
+        left join bridge_identity i on i.project_id = c.project_id and i.bridge_id = ${claim.bridge_id}
+       where c.credential_hash = ${claim.credential_hash}`)
 
-  const findEarlierChallenge = (ask: Ask) =>
+  const findEarlierChallenge = (claim: Claim) =>
     firstRow(EarlierChallenge)(sql`
       select h.challenge_id, h.request_hash, h.nonce_hash, h.derivation_salt, h.key_id, h.expires_at
         from enrollment_challenge h
         join bridge_enrollment_credential c on c.credential_id = h.credential_id
-       where c.credential_hash = ${ask.credential_hash}
-         and h.idempotency_key_hash = ${ask.idempotency_key_hash}`)
+       where c.credential_hash = ${claim.credential_hash}
+         and h.idempotency_key_hash = ${claim.idempotency_key_hash}`)
 
   return { openChallenge, findCredential, findEarlierChallenge }
 }

@@ -1,4 +1,4 @@
-/** The operator's statements about bootstrap credentials. */
+/** The statements of the operator's commands about bootstrap credentials. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
@@ -30,7 +30,10 @@ export const make = (sql: SqlClient.SqlClient) => {
         from project
        where project_id = ${project_id}::uuid`)
 
-  /** Locked, so that a withdrawal waits until the credential exists and can be revoked with it. */
+  /**
+   * The approved ones among `references`, locked: a concurrent withdrawal waits until the credential exists, and then
+   * revokes it.
+   */
   const lockApproved = (project_id: string, references: ReadonlyArray<string>) =>
     rows(Schema.Struct({ reference: Schema.String }))(sql`
       select reference
@@ -54,7 +57,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         from bridge_enrollment_credential
        where credential_hash = ${credential_hash}`)
 
-  /** Waits for whoever is inserting the same credential, and adds nothing to theirs. */
+  /** Waits for a concurrent insert of the same credential; returns no row if that one committed. */
   const insert = (credential: NewCredential, now: Date) =>
     rows(Schema.Struct({ credential_id: Schema.String }))(sql`
       insert into bridge_enrollment_credential (
@@ -95,7 +98,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        where c.credential_id = found.credential_id
       returning c.project_id, c.revoked_at, found.revoked_at is null as first`)
 
-  /** The identities that its open challenges reserve; locked before the challenges, as everywhere. */
+  /** Locks the identities that the credential's open challenges reserve: identities are always locked before challenges. */
   const lockReserved = (credential_id: string) => sql`
     select i.identity_id
       from bridge_identity i
@@ -107,6 +110,7 @@ export const make = (sql: SqlClient.SqlClient) => {
      order by i.identity_id
        for no key update`
 
+  /** Expires the credential's open challenges. A pending identity stays reserved for other challenges it may have. */
   const expireChallenges = (credential_id: string, now: Date) => sql`
     with expired as (
       update enrollment_challenge

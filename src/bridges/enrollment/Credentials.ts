@@ -1,7 +1,7 @@
 /**
  * Bootstrap credentials, the operator's side of enrollment (spec 1.5, 2.2): issue, list, revoke.
  *
- * The raw credential leaves this service once, `Redacted`, for the file that the command writes; the row keeps its hash.
+ * A command mints the raw credential here and writes it to a file. Only its hash is stored.
  */
 import { Context, type Duration, Effect, Layer, Option, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -14,12 +14,12 @@ import { after } from "../../wire/Instant.ts"
 import * as Store from "./CredentialStore.ts"
 import { type CredentialRefusal, refuseCredential as refuse } from "./Errors.ts"
 
-export interface Order {
+export interface IssueRequest {
   readonly project_id: string
-  /** At least one; each approved for the project. */
+  /** At least one; each must be approved for the project. */
   readonly account_references: ReadonlyArray<string>
   readonly ttl: Duration.Duration
-  /** Replaces key and tokens of this active Bridge instead of enrolling a new one. */
+  /** The credential replaces key and tokens of this active Bridge instead of enrolling a new one. */
   readonly reenroll_bridge_id: string | undefined
 }
 
@@ -35,22 +35,22 @@ export interface Issued {
 }
 
 type Credential = typeof Store.Credential.Type
-type Lost = CredentialRefusal<"bridge_persistence_error">
+type Unavailable = CredentialRefusal<"bridge_persistence_error">
 
 export class Credentials extends Context.Service<
   Credentials,
   {
     /**
-     * Issues `secrets.length` credentials, all or none. `secrets` come from the caller, who has put them into files
-     * already: a file without a row opens nothing, a row without a file could never be used. May be repeated with the
-     * same secrets: an answer that was lost is given again.
+     * Issues one credential per secret, all or none. The caller has written the secrets to files before: a file without
+     * a row is harmless, a row without a file could never be used. Can be repeated with the same secrets after a lost
+     * answer.
      */
     readonly issue: (
-      order: Order,
+      request: IssueRequest,
       secrets: ReadonlyArray<Secret>
     ) => Effect.Effect<
       ReadonlyArray<Issued>,
-      | Lost
+      | Unavailable
       | CredentialRefusal<
           | "project_not_found"
           | "project_disabled"
@@ -62,15 +62,15 @@ export class Credentials extends Context.Service<
     >
     readonly list: (
       project_id: string
-    ) => Effect.Effect<ReadonlyArray<Credential>, Lost | CredentialRefusal<"project_not_found">>
-    /** Also expires its open challenge. May be repeated; a token that was minted from it lives on. */
+    ) => Effect.Effect<ReadonlyArray<Credential>, Unavailable | CredentialRefusal<"project_not_found">>
+    /** Also expires its open challenge. Can be repeated. A token that was minted from it stays valid. */
     readonly revoke: (
       credential_id: string
-    ) => Effect.Effect<{ readonly revoked_at: Date }, Lost | CredentialRefusal<"credential_not_found">>
-    /** A fresh credential and its id, not yet known to the database. */
-    readonly mint: Effect.Effect<Secret, Lost>
+    ) => Effect.Effect<{ readonly revoked_at: Date }, Unavailable | CredentialRefusal<"credential_not_found">>
+    /** A new secret and its id; nothing is stored yet. */
+    readonly mint: Effect.Effect<Secret, Unavailable>
   }
->()("service/enrollment/Credentials") {
+>()("service/bridges/Credentials") {
   static readonly layer = Layer.effect(
     Credentials,
     Effect.gen(function* () {
@@ -84,21 +84,21 @@ export class Credentials extends Context.Service<
       })
 
       const issue = Effect.fn("Credentials.issue")(
-        function* (order: Order, secrets: ReadonlyArray<Secret>) {
+        function* (request: IssueRequest, secrets: ReadonlyArray<Secret>) {
           const now = yield* clock.now
-          const settled = yield* untilSettled(earlier(secrets), insertAll(order, secrets, now))
+          const settled = yield* untilSettled(findIssued(secrets), insertAll(request, secrets, now))
           return secrets.map(({ credential_id }) => ({ credential_id, ...settled }))
         },
         sql.withTransaction,
         persistence
       )
 
-      /** All or none: what holds of the first holds of all. */
-      const earlier = ([first]: ReadonlyArray<Secret>) => store.findIssued(Tokens.hash(first!.credential))
+      /** What an earlier attempt with these secrets committed. All rows share one transaction, so the first one tells. */
+      const findIssued = ([first]: ReadonlyArray<Secret>) => store.findIssued(Tokens.hash(first!.credential))
 
-      /** None: an earlier attempt, whose answer was lost, has just committed. */
+      /** None if an earlier attempt with the same secrets commits in the meantime. */
       const insertAll = Effect.fnUntraced(function* (
-        { account_references, project_id, reenroll_bridge_id, ttl }: Order,
+        { account_references, project_id, reenroll_bridge_id, ttl }: IssueRequest,
         secrets: ReadonlyArray<Secret>,
         now: Date
       ) {
@@ -108,7 +108,7 @@ export class Credentials extends Context.Service<
         const references = [...new Set(account_references)]
         const approved = yield* store.lockApproved(project_id, references)
         if (approved.length !== references.length) return yield* refuse("account_reference_not_approved")
-        if (reenroll_bridge_id !== undefined) yield* reenrollable(project_id, reenroll_bridge_id)
+        if (reenroll_bridge_id !== undefined) yield* requireActiveBridge(project_id, reenroll_bridge_id)
 
         const expires_at = after(now, ttl)
         for (const { credential, credential_id } of secrets) {
@@ -131,7 +131,7 @@ export class Credentials extends Context.Service<
         return Option.some({ project_id, expires_at })
       })
 
-      const reenrollable = Effect.fnUntraced(function* (project_id: string, bridge_id: string) {
+      const requireActiveBridge = Effect.fnUntraced(function* (project_id: string, bridge_id: string) {
         const identity = yield* store.findIdentityStatus(project_id, bridge_id)
         if (Option.isNone(identity)) return yield* refuse("bridge_not_found")
         if (identity.value.status === "revoked") return yield* refuse("bridge_revoked")

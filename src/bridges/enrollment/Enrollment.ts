@@ -3,29 +3,36 @@
  *
  * 1. The operator issues a bootstrap credential for one project (Credentials.ts).
  * 2. The Bridge asks for a challenge and declares the fingerprint of its key. The first challenge claims the credential
- *    for this Bridge (Challenges.ts).
+ *    for this Bridge (createChallenge.ts).
  * 3. It signs the nonce. One statement consumes the challenge, activates the identity and stores the token's hash
- *    (Proofs.ts).
+ *    (prove.ts).
  *
- * Nonce and token are derived from a server secret, a stored salt and what the Bridge sends again on a retry, so an
- * exact retry gets the same answer from any replica although nothing raw is stored. A refusal changes nothing.
+ * Nonce and token are derived from a server secret, a stored salt and what the Bridge sends again on a retry. So every
+ * replica answers an exact retry alike, although no raw secret is stored. A refusal changes nothing.
  */
 import { Context, Effect, Layer, type Redacted } from "effect"
-import type { Replayable } from "../../wire/Headers.ts"
 import type { Challenge, CreateChallenge, EnrolledToken, Prove } from "../../wire/bridges/EnrollmentApi.ts"
-import * as Challenges from "./createChallenge.ts"
-import * as Proofs from "./prove.ts"
+import type { challengeCodes, EnrollmentRefusal, proofCodes } from "../../wire/bridges/EnrollmentErrors.ts"
+import type { Replayable } from "../../wire/Headers.ts"
+import * as CreateChallengeOperation from "./createChallenge.ts"
+import * as ProveOperation from "./prove.ts"
 
 export class Enrollment extends Context.Service<
   Enrollment,
   {
     readonly createChallenge: (
-      asked: CreateChallenge,
+      request: CreateChallenge,
       key: string,
       credential: Redacted.Redacted<string>
-    ) => Effect.Effect<Replayable<Challenge>, Challenges.ChallengeRefusal>
-    readonly prove: (asked: Prove, key: string) => Effect.Effect<Replayable<EnrolledToken>, Proofs.ProofRefusal>
+    ) => Effect.Effect<Replayable<Challenge>, EnrollmentRefusal<(typeof challengeCodes)[number]>>
+    readonly prove: (
+      request: Prove,
+      key: string
+    ) => Effect.Effect<Replayable<EnrolledToken>, EnrollmentRefusal<(typeof proofCodes)[number]>>
   }
->()("service/enrollment/Enrollment") {
-  static readonly layer = Layer.effect(Enrollment, Effect.all({ createChallenge: Challenges.make, prove: Proofs.make }))
+>()("service/bridges/Enrollment") {
+  static readonly layer = Layer.effect(
+    Enrollment,
+    Effect.all({ createChallenge: CreateChallengeOperation.make, prove: ProveOperation.make })
+  )
 }

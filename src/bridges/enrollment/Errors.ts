@@ -1,4 +1,4 @@
-/** Errors of the operator's commands about bootstrap credentials. */
+/** Codes of the operator's commands about bootstrap credentials. */
 import { fromTable, type RefusalOf } from "../../wire/Refusal.ts"
 import { operatorTable as bridgeOperatorTable } from "../identity/Errors.ts"
 
@@ -6,7 +6,7 @@ const operatorTable = {
   ...bridgeOperatorTable,
   project_disabled: [409, "The project is disabled; enable it first."],
   credential_not_found: [404, "There is no such bootstrap credential; see list-bridge-enrollment-credentials."],
-  /** Re-enrollment is for Bridges that are enrolled. */
+  /** Only an enrolled Bridge can be re-enrolled. */
   bridge_not_active: [409, "This Bridge has not enrolled yet; issue an ordinary credential."]
 } as const
 

@@ -1,3 +1,4 @@
+/** The enrollment endpoints: they hand the request to the service and count the outcome. */
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../wire/Api.ts"

@@ -1,4 +1,4 @@
-/** The statements of a proof; their order of locks is the one of ChallengeStore.ts. */
+/** The statements of a proof. Locks are taken in the order that ChallengeStore.ts describes. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
@@ -13,11 +13,12 @@ export const ChallengeState = Schema.Struct({
   public_key_fingerprint: Schema.String,
   nonce_hash: Schema.Uint8Array,
   expires_at: Schema.Date,
-  /** Not told by `expires_at` alone: who revoked it may have had a faster clock. */
+  /** Checked besides `expires_at`, which the revoking replica sets by its own clock, perhaps ahead of this one. */
   credential_revoked: Schema.Boolean,
   revoked: Schema.Boolean,
-  /** The identity can take this proof: pending, or active and the credential re-enrolls it. */
+  /** The identity is pending, or it is active and the credential re-enrolls it. */
   enrollable: Schema.Boolean,
+  /** The same Idempotency-Key has proved another challenge of this identity. */
   key_used: Schema.Boolean,
   consumed_at: Schema.NullOr(Schema.Date),
   proof_key_hash: Schema.NullOr(Schema.Uint8Array),
@@ -62,7 +63,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         left join bridge_token t on t.token_id = h.token_id
        where h.challenge_id = ${challenge_id}::uuid`)
 
-  /** Consumes the challenge, activates the identity and stores its token, or does nothing and returns nothing. */
+  /** Consumes the challenge, activates the identity and stores its token. Returns no row, and changes nothing, if it may not. */
   const enroll = (
     proof: { readonly challenge_id: string; readonly key_hash: Uint8Array; readonly request_hash: Uint8Array },
     token: NewToken,
@@ -87,8 +88,8 @@ export const make = (sql: SqlClient.SqlClient) => {
                     and i.enrolled_credential_id is distinct from c.credential_id))
            for no key update of i, h
       ), cleared as materialized (
-        -- A rotation newer than this statement's snapshot would be missed below: then nothing happens, and the caller
-        -- runs the statement again.
+        -- A pending rotation that is newer than this statement's snapshot could not be cancelled below. Then the statement
+        -- does nothing, and the caller runs it again.
         select * from locked
          where pending_rotation_id is null
             or exists (select 1 from bridge_rotation r where r.rotation_id = locked.pending_rotation_id)
@@ -110,7 +111,7 @@ export const make = (sql: SqlClient.SqlClient) => {
            and t.state in ('pending', 'active')
         returning t.token_id
       ), token as (
-        -- Counting makes the old token give way before the new one is inserted.
+        -- The count makes PostgreSQL end the old token first: an identity has at most one active token.
         insert into bridge_token (
           token_id, identity_id, token_hash, state, derivation_salt, key_id, created_at, expires_at)
         select ${token.token_id}::uuid, identity_id, ${token.token_hash}::bytea, 'active',

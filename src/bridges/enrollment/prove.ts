@@ -1,10 +1,11 @@
-/** The proof (spec 4.2), in the order of research 4.4: first authenticity, and only then the state of things. */
+/**
+ * Proves possession of the key (spec 4.2), activates the identity and mints the first token.
+ *
+ * The proof is authenticated first: only the holder of the key learns what state challenge and identity are in.
+ */
 import { Effect, Option, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit, traceAt } from "../../platform/audit/Audit.ts"
-import { tokenAgain } from "../identity/Derived.ts"
-import { Settings } from "../../platform/settings/Settings.ts"
-import { KeyRing } from "../../platform/crypto/Derivation.ts"
 import { Ed25519 } from "../../platform/crypto/Ed25519.ts"
 import { fingerprint } from "../../platform/crypto/Fingerprint.ts"
 import { salt, uuidAt } from "../../platform/crypto/Random.ts"
@@ -12,80 +13,64 @@ import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
-import { after, hasPassed } from "../../wire/Instant.ts"
+import { Settings } from "../../platform/settings/Settings.ts"
 import type { Prove } from "../../wire/bridges/EnrollmentApi.ts"
-import { type EnrollmentRefusal, refuse } from "../../wire/bridges/EnrollmentErrors.ts"
-import { requestHash } from "./Request.ts"
+import { refuse } from "../../wire/bridges/EnrollmentErrors.ts"
+import { after, hasPassed } from "../../wire/Instant.ts"
+import { replayedToken, tokenRing } from "../identity/DerivedSecrets.ts"
 import * as Store from "./ProofStore.ts"
-
-export type ProofRefusal = EnrollmentRefusal<
-  | "enrollment_challenge_not_found"
-  | "enrollment_challenge_mismatch"
-  | "enrollment_key_mismatch"
-  | "enrollment_proof_invalid"
-  | "enrollment_challenge_consumed"
-  | "enrollment_challenge_expired"
-  | "bridge_revoked"
-  | "bridge_not_pending"
-  | "idempotency_conflict"
-  | "bridge_persistence_error"
->
+import { requestHash } from "./RequestHash.ts"
 
 export const make = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
   const clock = yield* DatabaseClock
   const ed25519 = yield* Ed25519
   const audit = yield* Audit
   const { bridge } = yield* Settings
-  const store = Store.make(sql)
-  const tokens = KeyRing.make({
-    purpose: "bridge/v1/access-token",
-    current: bridge.tokenSecret,
-    previous: Option.fromUndefinedOr(bridge.tokenSecretPrevious)
-  })
+  const store = Store.make(yield* SqlClient.SqlClient)
+  const ring = tokenRing(bridge)
 
-  return Effect.fn("Enrollment.prove")(function* (asked: Prove, key: string) {
+  return Effect.fn("Enrollment.prove")(function* (request: Prove, key: string) {
     const now = yield* clock.now
     const proof = {
-      challenge_id: asked.challenge_id,
+      challenge_id: request.challenge_id,
       key_hash: sha256(key),
       request_hash: requestHash([
-        asked.project_id,
-        asked.bridge_id,
-        asked.challenge_id,
-        asked.nonce_b64,
-        asked.signature_b64,
-        asked.public_key_b64
+        request.project_id,
+        request.bridge_id,
+        request.challenge_id,
+        request.nonce_b64,
+        request.signature_b64,
+        request.public_key_b64
       ])
     }
-    const tokenOf = (token: Redacted.Redacted<string>, expires_at: Date) => ({
-      project_id: asked.project_id,
-      bridge_id: asked.bridge_id,
+    const answerOf = (token: Redacted.Redacted<string>, expires_at: Date) => ({
+      project_id: request.project_id,
+      bridge_id: request.bridge_id,
       access_token: token,
       token_type: "Bearer" as const,
       scope: "bridge:transport" as const,
       expires_at
     })
-    const fields = (token_id: string, identity_id: string, token_salt: Uint8Array) => [
+    const derivedFrom = (token_id: string, identity_id: string, token_salt: Uint8Array) => [
       token_id,
       identity_id,
       token_salt,
-      asked.signature_b64
+      request.signature_b64
     ]
 
-    /** Passes only for who holds the key: from here on the caller may learn the challenge's state. */
+    /** Succeeds only for the holder of the key, who may then learn the challenge's state. */
     const authenticate = Effect.gen(function* () {
-      const found = yield* store.findChallenge(asked.challenge_id, proof.key_hash)
+      const found = yield* store.findChallenge(request.challenge_id, proof.key_hash)
       if (Option.isNone(found)) return yield* refuse("enrollment_challenge_not_found")
       const challenge = found.value
       if (
-        challenge.project_id !== asked.project_id ||
-        challenge.bridge_id !== asked.bridge_id ||
-        !equal(sha256(asked.nonce_b64), challenge.nonce_hash)
+        challenge.project_id !== request.project_id ||
+        challenge.bridge_id !== request.bridge_id ||
+        !equal(sha256(request.nonce_b64), challenge.nonce_hash)
       ) {
         return yield* refuse("enrollment_challenge_mismatch")
       }
-      const failed = Effect.fnUntraced(function* (code: "enrollment_key_mismatch" | "enrollment_proof_invalid") {
+      const fail = Effect.fnUntraced(function* (code: "enrollment_key_mismatch" | "enrollment_proof_invalid") {
         yield* audit.refused(now, {
           action: "bridge.proof",
           code,
@@ -95,15 +80,15 @@ export const make = Effect.gen(function* () {
         })
         return yield* refuse(code)
       })
-      if (fingerprint(asked.public_key_b64) !== challenge.public_key_fingerprint) {
-        return yield* failed("enrollment_key_mismatch")
+      if (fingerprint(request.public_key_b64) !== challenge.public_key_fingerprint) {
+        return yield* fail("enrollment_key_mismatch")
       }
-      const signed = yield* ed25519.verify({
-        publicKey: asked.public_key_b64,
-        message: asked.nonce_b64,
-        signature: asked.signature_b64
+      const verified = yield* ed25519.verify({
+        publicKey: request.public_key_b64,
+        message: request.nonce_b64,
+        signature: request.signature_b64
       })
-      if (!signed) return yield* failed("enrollment_proof_invalid")
+      if (!verified) return yield* fail("enrollment_proof_invalid")
       return challenge
     })
 
@@ -119,21 +104,21 @@ export const make = Effect.gen(function* () {
 
       const token_id = yield* uuidAt(now)
       const derivation_salt = yield* salt
-      const derived = tokens.current.derive("proof", fields(token_id, challenge.identity_id, derivation_salt))
+      const derived = ring.current.derive("proof", derivedFrom(token_id, challenge.identity_id, derivation_salt))
       const access_token = Tokens.format("sbt", derived)
       const expires_at = after(now, bridge.tokenTtl)
       const token = {
         token_id,
         token_hash: Tokens.hash(access_token),
         derivation_salt,
-        key_id: tokens.current.id,
+        key_id: ring.current.id,
         expires_at
       }
       const enrolled = yield* store
         .enroll(proof, token, now, yield* traceAt(now))
-        // Two proofs with one key, for two challenges at once: the index lets one of them through.
+        // Two concurrent proofs use one Idempotency-Key for different challenges: the unique index admits one of them.
         .pipe(Effect.catchReason("SqlError", "UniqueViolation", () => Effect.succeedNone))
-      return Option.map(enrolled, () => ({ answer: tokenOf(access_token, expires_at), replayed: false }))
+      return Option.map(enrolled, () => ({ answer: answerOf(access_token, expires_at), replayed: false }))
     })
 
     const replay = Effect.fnUntraced(function* (challenge: Store.ChallengeState) {
@@ -147,13 +132,13 @@ export const make = Effect.gen(function* () {
       ) {
         return yield* refuse("enrollment_challenge_consumed")
       }
-      const token = yield* tokenAgain(
-        tokens,
+      const token = yield* replayedToken(
+        ring,
         { hash: token_hash!, key_id: challenge.token_key_id! },
         "proof",
-        fields(challenge.token_id!, challenge.identity_id, challenge.token_salt!)
+        derivedFrom(challenge.token_id!, challenge.identity_id, challenge.token_salt!)
       )
-      return { answer: tokenOf(token, token_expires_at!), replayed: true }
+      return { answer: answerOf(token, token_expires_at!), replayed: true }
     })
 
     return yield* untilSettled(attempt)

@@ -1,4 +1,4 @@
-/** The operator's statements about Bridges. */
+/** The statements of the operator's commands about Bridges. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
@@ -41,12 +41,6 @@ export const make = (sql: SqlClient.SqlClient) => {
   const list = (project_id: string) => rows(Bridge)(bridges(project_id))
   const find = (project_id: string, bridge_id: string) => firstRow(Bridge)(bridges(project_id, bridge_id))
 
-  const projectExists = (project_id: string) =>
-    rows(Schema.Struct({ project_id: Schema.String }))(sql`
-      select project_id
-        from project
-       where project_id = ${project_id}::uuid`)
-
   const listTokens = (project_id: string, bridge_id: string) =>
     rows(Token)(sql`
       select t.token_id, t.state, t.created_at, t.expires_at, t.ended_at, t.end_reason
@@ -57,7 +51,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by t.created_at desc, t.token_id desc
        limit 20`)
 
-  /** Takes the lock that every writer of the identity takes first, and ends it for good. */
+  /** Revokes the identity for good. Takes the lock that every writer of the identity takes first. */
   const revokeIdentity = (project_id: string, bridge_id: string, now: Date) =>
     firstRow(Schema.Struct({ identity_id: Schema.String, revoked_at: Schema.Date, first: Schema.Boolean }))(sql`
       with found as materialized (
@@ -76,8 +70,11 @@ export const make = (sql: SqlClient.SqlClient) => {
        where i.identity_id = found.identity_id
       returning i.identity_id, i.revoked_at, found.status <> 'revoked' as first`)
 
-  /** A statement of its own, after the lock: it sees what was committed while the lock was awaited. */
-  const endEverything = (identity_id: string, now: Date) => sql`
+  /**
+   * Ends tokens, the pending rotation and open challenges. This is a second statement so that its snapshot is newer than
+   * the lock, and it sees what was committed while the first one waited.
+   */
+  const endCredentials = (identity_id: string, now: Date) => sql`
     with rotations as (
       update bridge_rotation
          set state = case when confirmation_expires_at <= ${now} then 'expired' else 'cancelled' end,
@@ -96,5 +93,5 @@ export const make = (sql: SqlClient.SqlClient) => {
      where identity_id = ${identity_id}::uuid
        and state in ('pending', 'active')`
 
-  return { list, find, projectExists, listTokens, revokeIdentity, endEverything }
+  return { list, find, listTokens, revokeIdentity, endCredentials }
 }

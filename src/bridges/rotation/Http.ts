@@ -1,3 +1,4 @@
+/** The token endpoints: they hand the request to the service and count the outcome. */
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../wire/Api.ts"
@@ -35,6 +36,7 @@ export const RotationHttp = HttpApiBuilder.group(
   })
 )
 
+/** The same answer to every request for the retired route (decisions.md, The retired route). */
 const retired = answer(refuse("bridge_rotation_protocol_upgrade_required"), {
   link: '</bridge/v1/tokens/rotate/prepare>; rel="successor-version"'
 })

@@ -1,14 +1,14 @@
-/** The statements that prepare: a successor beside the active token. */
+/** The statements of prepare. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { TokenState } from "../identity/Guard.ts"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { firstRow } from "../../platform/sql/Rows.ts"
+import { TokenState } from "../identity/TokenState.ts"
 import { bearer, rotationFailed, RotationStatus, tokenState } from "./RotationStore.ts"
 
 const Bytes = Schema.Uint8Array
 
-/** A bearer, the rotation its prepare key made, and the rotation that is pending. */
+/** A token, the rotation that was prepared with this Idempotency-Key (`key_*`), and the pending one (`pending_*`). */
 const PrepareState = Schema.Struct({
   ...TokenState.fields,
   key_rotation_id: Schema.NullOr(Schema.String),
@@ -35,8 +35,9 @@ interface NewSuccessor {
 
 export const make = (sql: SqlClient.SqlClient) => {
   /**
-   * Stores the pending successor, or does nothing and returns nothing. A rotation whose window has passed is settled
-   * only together with that: settled alone, it would leave the pointer at a rotation that has ended.
+   * Stores a pending successor. Returns no row, and changes nothing, if the token is not active, the key was used before
+   * or another rotation is pending. A pending rotation whose window has passed expires in the same statement, because
+   * `pending_rotation_id` must never point to a rotation that has ended.
    */
   const prepare = (
     token_hash: Uint8Array,
@@ -77,7 +78,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          where s.token_id = lapsed.successor_id
         returning s.token_id
       ), free as (
-        -- Joining makes a lapsed rotation give way before the new one is inserted.
+        -- The joins make PostgreSQL end the lapsed rotation before it inserts the new one.
         select bearer.*
           from bearer
           left join lapsed on true
@@ -92,7 +93,7 @@ export const make = (sql: SqlClient.SqlClient) => {
                ${now}::timestamptz, ${trace.address}::text, ${successor.confirmation_expires_at}::timestamptz,
                ${prepare_key_hash}::bytea
           from free
-            -- The key's rotation may have come and gone since this statement's snapshot.
+            -- A rotation with this key may have been prepared and ended after this statement's snapshot.
             on conflict (identity_id, prepare_key_hash) do nothing
         returning rotation_id, identity_id
       ), successor as (
@@ -115,7 +116,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       })}), ${rotationFailed(sql, "lapsed", now)}
       select rotation_id from rotation`)
 
-  const findPrepare = (token_hash: Uint8Array, prepare_key_hash: Uint8Array) =>
+  const findPrepareState = (token_hash: Uint8Array, prepare_key_hash: Uint8Array) =>
     firstRow(PrepareState)(sql`
       select ${tokenState(sql)}, k.rotation_id as key_rotation_id, k.predecessor_id as key_predecessor_id,
              k.state as key_state, k.confirmation_expires_at as key_confirmation_expires_at,
@@ -128,5 +129,5 @@ export const make = (sql: SqlClient.SqlClient) => {
         left join bridge_rotation r on r.rotation_id = i.pending_rotation_id and r.state = 'pending'
        where t.token_hash = ${token_hash}`)
 
-  return { prepare, findPrepare }
+  return { prepare, findPrepareState }
 }

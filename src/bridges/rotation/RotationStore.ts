@@ -1,41 +1,30 @@
 /**
- * The statements of a bearer, and what every statement of rotation shares.
+ * What the statements of rotation share: the order of locks, and the clauses that several of them use.
  *
- * Every writer locks the identity first, then rotation, predecessor, successor. A statement's snapshot is older than the
- * lock it waits for: only locked rows are current afterwards. So all that a decision rests on is a column of a locked
- * row, `pending_rotation_id` above all, and a rotation that the pointer names but the snapshot cannot see means: do
- * nothing, run again. Without that guard a prepare beside a revoke leaves a live successor behind.
+ * Every writer locks the identity first, then rotation, predecessor, successor. A statement's snapshot is older than a
+ * lock that it had to wait for, and only locked rows are read again after the wait. So every decision rests on a column
+ * of a locked row, above all `pending_rotation_id`. When that names a rotation that the snapshot cannot see, the
+ * statement does nothing and runs again. Without this guard a prepare that races a revoke leaves a live successor behind.
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { TokenState } from "../identity/Guard.ts"
-import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { notified } from "../../platform/sql/PushRow.ts"
-import { firstRow } from "../../platform/sql/Rows.ts"
 
 export const RotationStatus = Schema.Literals(["pending", "confirmed", "aborted", "expired", "cancelled"])
 
-const SelfState = Schema.Struct({
-  ...TokenState.fields,
-  device_id: Schema.String,
-  display_name: Schema.String,
-  account_references: Schema.Array(Schema.String),
-  pending_rotation_id: Schema.NullOr(Schema.String),
-  pending_until: Schema.NullOr(Schema.Date)
-})
-
-/** What Guard.ts judges a token by, of `bearer`. */
+/** The columns of `TokenState`, selected from `bearer`. */
 export const tokenState = (sql: SqlClient.SqlClient) => sql`
   t.token_id, t.state, t.expires_at, t.ended_at, t.end_reason, i.project_id, i.bridge_id,
   i.status = 'revoked' or p.disabled_at is not null as revoked, own.confirmation_expires_at`
 
+/** A token with its identity, its project and the rotation that it is the successor of (`own`). */
 export const bearer = (sql: SqlClient.SqlClient) => sql`
   bridge_token t
   join bridge_identity i on i.identity_id = t.identity_id
   join project p on p.project_id = i.project_id
   left join bridge_rotation own on own.successor_id = t.token_id`
 
-/** `from` names the clause that ended a rotation which nobody confirmed or aborted. */
+/** Notifies phones of rotations that ended without confirm or abort; `from` names the clause that ended them. */
 export const rotationFailed = (sql: SqlClient.SqlClient, from: string, now: Date) =>
   notified(sql, now, {
     kind: "bridge.rotation_failed",
@@ -44,81 +33,3 @@ export const rotationFailed = (sql: SqlClient.SqlClient, from: string, now: Date
     project: sql`e.project_id`,
     about: sql`e.identity_id`
   })
-
-export const make = (sql: SqlClient.SqlClient) => {
-  const findSelf = (token_hash: Uint8Array) =>
-    firstRow(SelfState)(sql`
-      select ${tokenState(sql)}, i.device_id, i.display_name, r.rotation_id as pending_rotation_id,
-             r.confirmation_expires_at as pending_until,
-             array(select a.reference
-                     from approved_account_reference a
-                    where a.project_id = i.project_id
-                      and a.reference = any (i.account_references)
-                      and a.withdrawn_at is null
-                    order by a.reference) as account_references
-        from ${bearer(sql)}
-        left join bridge_rotation r on r.rotation_id = i.pending_rotation_id and r.state = 'pending'
-       where t.token_hash = ${token_hash}`)
-
-  const findBearer = (token_hash: Uint8Array) =>
-    firstRow(TokenState)(sql`
-      select ${tokenState(sql)}
-        from ${bearer(sql)}
-       where t.token_hash = ${token_hash}`)
-
-  /** Revokes the token and cancels its pending successor, or does nothing and returns nothing. */
-  const revoke = (token_hash: Uint8Array, now: Date, trace: Trace) =>
-    firstRow(Schema.Struct({ token_id: Schema.String }))(sql`
-      with locked as materialized (
-        select i.identity_id, i.project_id, i.bridge_id, i.pending_rotation_id, t.token_id
-          from bridge_identity i
-          join bridge_token t on t.identity_id = i.identity_id
-          join project p on p.project_id = i.project_id
-         where t.token_hash = ${token_hash}
-           and t.state = 'active'
-           and t.expires_at > ${now}
-           and i.status = 'active'
-           and p.disabled_at is null
-           for no key update of i, t
-      ), cleared as materialized (
-        -- The guard: a pending rotation that this snapshot cannot see would survive.
-        select * from locked
-         where pending_rotation_id is null
-            or exists (select 1 from bridge_rotation v where v.rotation_id = locked.pending_rotation_id)
-      ), revoked as (
-        update bridge_token t
-           set state = 'revoked', ended_at = ${now}, end_reason = 'revoked'
-          from cleared
-         where t.token_id = cleared.token_id
-        returning t.token_id
-      ), cancelled as (
-        update bridge_rotation r
-           set state = case when r.confirmation_expires_at <= ${now} then 'expired' else 'cancelled' end,
-               ended_at = least(r.confirmation_expires_at, ${now})
-          from cleared
-         where r.rotation_id = cleared.pending_rotation_id
-           and r.state = 'pending'
-        returning r.rotation_id, r.successor_id, r.ended_at, cleared.project_id, cleared.identity_id
-      ), dropped as (
-        update bridge_token t
-           set state = 'revoked', ended_at = cancelled.ended_at, end_reason = 'predecessor_revoked'
-          from cancelled
-         where t.token_id = cancelled.successor_id
-        returning t.token_id
-      ), pointed as (
-        update bridge_identity i
-           set pending_rotation_id = null
-          from cleared, revoked
-         where i.identity_id = cleared.identity_id
-        returning i.project_id, i.bridge_id, revoked.token_id
-      ), audited as (${auditRow(sql, trace, {
-        action: "bridge.token_revoked",
-        from: "pointed",
-        project: sql`project_id`,
-        actor: sql`'bridge:' || bridge_id`,
-        subject: sql`jsonb_build_object('bridge_id', bridge_id, 'token_id', token_id)`
-      })}), ${rotationFailed(sql, "cancelled", now)}
-      select token_id from pointed`)
-
-  return { findSelf, findBearer, revoke }
-}

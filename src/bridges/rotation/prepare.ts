@@ -1,44 +1,36 @@
-/** Prepare (spec 4.3): a successor beside the active token, derived from it, so that the exact retry gets the same one. */
+/**
+ * Prepare (spec 4.3): mints a successor beside the active token.
+ *
+ * The successor is derived from the token that asks for it, so an exact retry gets the same one (spec 3.4).
+ */
 import { Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { traceAt } from "../../platform/audit/Audit.ts"
-import { tokenAgain } from "../identity/Derived.ts"
-import { Settings } from "../../platform/settings/Settings.ts"
-import { KeyRing } from "../../platform/crypto/Derivation.ts"
 import { salt, uuidAt } from "../../platform/crypto/Random.ts"
 import { sha256 } from "../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
+import { Settings } from "../../platform/settings/Settings.ts"
+import { refuse } from "../../wire/bridges/RotationErrors.ts"
 import { Caller } from "../../wire/Headers.ts"
 import { after, hasPassed, secondsUntil } from "../../wire/Instant.ts"
-import * as Bearers from "./Bearer.ts"
-import { refuse, type RotationRefusal } from "../../wire/bridges/RotationErrors.ts"
+import { replayedToken, tokenRing } from "../identity/DerivedSecrets.ts"
 import * as Store from "./PrepareStore.ts"
-
-export type PrepareRefusal =
-  | Bearers.Guarded
-  | RotationRefusal<
-      "bridge_rotation_in_progress" | "bridge_rotation_expired" | "bridge_rotation_aborted" | "idempotency_conflict"
-    >
+import { type BearerToken, TokenCheck } from "./TokenCheck.ts"
 
 export const make = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
   const clock = yield* DatabaseClock
   const { bridge } = yield* Settings
-  const { guard, hashOf, known, suspect } = yield* Bearers.make
-  const store = Store.make(sql)
-  const tokens = KeyRing.make({
-    purpose: "bridge/v1/access-token",
-    current: bridge.tokenSecret,
-    previous: Option.fromUndefinedOr(bridge.tokenSecretPrevious)
-  })
+  const tokens = yield* TokenCheck
+  const store = Store.make(yield* SqlClient.SqlClient)
+  const ring = tokenRing(bridge)
 
-  return Effect.fn("Rotation.prepare")(function* (bearer: Bearers.Bearer, key: string) {
-    const token_hash = yield* hashOf(bearer)
+  return Effect.fn("Rotation.prepare")(function* (bearer: BearerToken, key: string) {
+    const token_hash = yield* tokens.hashOf(bearer)
     const now = yield* clock.now
     const key_hash = sha256(key)
-    const answerOf = (rotation_id: string, successor_token: Bearers.Bearer, confirmation_expires_at: Date) => ({
+    const answerOf = (rotation_id: string, successor_token: BearerToken, confirmation_expires_at: Date) => ({
       rotation_id,
       successor_token,
       token_type: "Bearer" as const,
@@ -50,14 +42,14 @@ export const make = Effect.gen(function* () {
       const rotation_id = yield* uuidAt(now)
       const token_id = yield* uuidAt(now)
       const derivation_salt = yield* salt
-      const derived = tokens.current.derive("rotate", [token_id, rotation_id, derivation_salt, bearer])
+      const derived = ring.current.derive("rotate", [token_id, rotation_id, derivation_salt, bearer])
       const successor_token = Tokens.format("sbt", derived)
       const successor = {
         rotation_id,
         token_id,
         token_hash: Tokens.hash(successor_token),
         derivation_salt,
-        key_id: tokens.current.id,
+        key_id: ring.current.id,
         confirmation_expires_at: after(now, bridge.rotationTtl)
       }
       const prepared = yield* store.prepare(token_hash, key_hash, successor, now, yield* traceAt(now))
@@ -67,19 +59,17 @@ export const make = Effect.gen(function* () {
       }))
     })
 
-    const explain = Effect.gen(function* () {
-      const found = yield* known(yield* store.findPrepare(token_hash, key_hash))
-      yield* guard(found, now)
+    const replayOrRefuse = Effect.gen(function* () {
+      const found = yield* tokens.requireKnown(yield* store.findPrepareState(token_hash, key_hash))
+      yield* tokens.requireActive(found, now)
       if (found.key_rotation_id !== null) return Option.some(yield* replay(found))
       if (found.pending_until === null || hasPassed(found.pending_until, now)) return Option.none()
       const { address } = yield* Caller
-      if (address !== found.pending_prepared_from) {
-        yield* suspect("bridge.rotation_prepared_elsewhere", "bridge_rotation_in_progress", found, now)
-      }
+      if (address !== found.pending_prepared_from) yield* tokens.reportPreparedElsewhere(found, now)
       return yield* refuse("bridge_rotation_in_progress", secondsUntil(found.pending_until, now))
     })
 
-    /** The rotation that this key made says what the key is worth, whatever else is pending. */
+    /** A key that was used before gets the answer about its own rotation, whatever else is pending. */
     const replay = Effect.fnUntraced(function* (found: Store.PrepareState) {
       if (found.key_predecessor_id !== found.token_id) return yield* refuse("idempotency_conflict")
       if (found.key_state === "aborted") return yield* refuse("bridge_rotation_aborted")
@@ -87,10 +77,10 @@ export const make = Effect.gen(function* () {
       if (found.key_state !== "pending" || hasPassed(until, now)) return yield* refuse("bridge_rotation_expired")
       const stored = { hash: found.key_token_hash!, key_id: found.key_key_id! }
       const fields = [found.key_successor_id!, found.key_rotation_id!, found.key_salt!, bearer]
-      const successor = yield* tokenAgain(tokens, stored, "rotate", fields)
+      const successor = yield* replayedToken(ring, stored, "rotate", fields)
       return { answer: answerOf(found.key_rotation_id!, successor, until), replayed: true }
     })
 
-    return yield* untilSettled(attempt, explain)
+    return yield* untilSettled(attempt, replayOrRefuse)
   }, persistence)
 })

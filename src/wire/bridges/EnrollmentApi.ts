@@ -5,7 +5,8 @@ import { BootstrapCredential, IdempotencyHeaders, LimitedByAddress, ReplayHeader
 import { Base64Bytes, BridgeId, Fingerprint, Uuid } from "../Ids.ts"
 import { Instant } from "../Instant.ts"
 import { text } from "../Text.ts"
-import { refusals } from "./EnrollmentErrors.ts"
+import { keyedBodyCodes } from "./BridgeErrors.ts"
+import { challengeCodes, proofCodes, refusals } from "./EnrollmentErrors.ts"
 
 export class CreateChallenge extends Schema.Class<CreateChallenge>("CreateChallenge")({
   project_id: Uuid,
@@ -15,7 +16,7 @@ export class CreateChallenge extends Schema.Class<CreateChallenge>("CreateChalle
   public_key_fingerprint: Fingerprint
 }) {}
 
-/** `nonce_b64` is 32 bytes; the Bridge signs the decoded bytes, nothing added. */
+/** `nonce_b64` decodes to 32 bytes. The Bridge signs exactly these bytes. */
 export const Challenge = Schema.Struct({
   challenge_id: Uuid,
   project_id: Uuid,
@@ -26,7 +27,7 @@ export const Challenge = Schema.Struct({
 })
 export type Challenge = typeof Challenge.Type
 
-/** Ed25519 (RFC 8032): 64 bytes of signature over the nonce, 32 bytes of raw public key. */
+/** Ed25519 (RFC 8032): a signature of 64 bytes over the nonce, and the raw public key of 32 bytes. */
 export class Prove extends Schema.Class<Prove>("Prove")({
   project_id: Uuid,
   bridge_id: BridgeId,
@@ -50,24 +51,7 @@ const createChallenge = HttpApiEndpoint.post("createChallenge", "/enrollment/cha
   headers: IdempotencyHeaders,
   payload: CreateChallenge,
   success: HttpApiSchema.WithHeaders(Challenge.pipe(HttpApiSchema.status(201)), ReplayHeaders),
-  error: refusals(
-    "bridge_enrollment_credential_required",
-    "bridge_enrollment_credential_invalid",
-    "bridge_enrollment_credential_revoked",
-    "bridge_enrollment_credential_used",
-    "bridge_enrollment_credential_expired",
-    "project_mismatch",
-    "bridge_revoked",
-    "bridge_not_pending",
-    "bridge_identity_conflict",
-    "idempotency_key_required",
-    "idempotency_conflict",
-    "invalid_request",
-    "payload_too_large",
-    "unsupported_media_type",
-    "rate_limited",
-    "bridge_persistence_error"
-  )
+  error: refusals("bridge_enrollment_credential_required", ...keyedBodyCodes, ...challengeCodes)
 })
   .middleware(WellFormed)
   .middleware(BootstrapCredential)
@@ -77,23 +61,7 @@ const prove = HttpApiEndpoint.post("prove", "/enrollment/proofs", {
   headers: IdempotencyHeaders,
   payload: Prove,
   success: HttpApiSchema.WithHeaders(EnrolledToken, ReplayHeaders),
-  error: refusals(
-    "enrollment_challenge_not_found",
-    "enrollment_challenge_mismatch",
-    "enrollment_key_mismatch",
-    "enrollment_proof_invalid",
-    "enrollment_challenge_consumed",
-    "enrollment_challenge_expired",
-    "bridge_revoked",
-    "bridge_not_pending",
-    "idempotency_key_required",
-    "idempotency_conflict",
-    "invalid_request",
-    "payload_too_large",
-    "unsupported_media_type",
-    "rate_limited",
-    "bridge_persistence_error"
-  )
+  error: refusals(...keyedBodyCodes, ...proofCodes)
 })
   .middleware(WellFormed)
   .annotate(OpenApi.Summary, "Proves possession of the key, activates the Bridge and returns its token, once.")

@@ -1,14 +1,15 @@
-/** The token endpoints (spec 4.3 to 4.7), and the additive `tokens/self`. */
+/** The token endpoints (spec 4.3 to 4.7), and `tokens/self`, an addition to the specification. */
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { BridgeToken, IdempotencyHeaders, LimitedByCredential, ReplayHeaders, WellFormed } from "../Headers.ts"
 import { BridgeId, Uuid } from "../Ids.ts"
 import { Instant } from "../Instant.ts"
-import { refusals } from "./RotationErrors.ts"
+import { keyedBodyCodes, keyedRequestCodes } from "./BridgeErrors.ts"
+import { abortCodes, activeTokenCodes, confirmCodes, prepareCodes, refusals } from "./RotationErrors.ts"
 
 const bearer = { token_type: Schema.Literal("Bearer"), scope: Schema.Literal("bridge:transport") }
 
-/** `successor_token` authorizes nothing but the confirmation or the abort of this rotation. */
+/** `successor_token` only authorizes confirming or aborting this rotation. */
 export const Prepared = Schema.Struct({
   rotation_id: Uuid,
   successor_token: Schema.RedactedFromValue(Schema.String),
@@ -19,7 +20,7 @@ export type Prepared = typeof Prepared.Type
 
 export class RotationRequest extends Schema.Class<RotationRequest>("RotationRequest")({ rotation_id: Uuid }) {}
 
-/** From now on the successor is the token; the predecessor is revoked. */
+/** The successor is now the active token; the predecessor is revoked. */
 export const Confirmed = Schema.Struct({
   rotation_id: Uuid,
   status: Schema.Literal("confirmed"),
@@ -41,7 +42,7 @@ export type Aborted = typeof Aborted.Type
 export const Revoked = Schema.Struct({ status: Schema.Literal("revoked"), revoked_at: Instant })
 export type Revoked = typeof Revoked.Type
 
-/** Who the bearer is. `account_references` leaves out what the operator has withdrawn since. */
+/** Whose token the bearer is. `account_references` omits references that the operator has withdrawn. */
 export const Self = Schema.Struct({
   project_id: Uuid,
   bridge_id: BridgeId,
@@ -55,73 +56,35 @@ export const Self = Schema.Struct({
 })
 export type Self = typeof Self.Type
 
-const guard = [
-  "bridge_token_invalid",
-  "bridge_token_expired",
-  "bridge_token_revoked",
-  "bridge_token_pending",
-  "bridge_revoked",
-  "rate_limited",
-  "bridge_persistence_error"
-] as const
-
-const ending = [
-  "bridge_token_invalid",
-  "bridge_token_expired",
-  "bridge_token_revoked",
-  "bridge_revoked",
-  "bridge_rotation_not_found",
-  "bridge_rotation_expired",
-  "bridge_rotation_aborted",
-  "bridge_rotation_confirmed",
-  "bridge_rotation_invalid_state",
-  "bridge_rotation_predecessor_revoked",
-  "idempotency_key_required",
-  "idempotency_conflict",
-  "invalid_request",
-  "payload_too_large",
-  "unsupported_media_type",
-  "rate_limited",
-  "bridge_persistence_error"
-] as const
-
 const prepare = HttpApiEndpoint.post("prepare", "/rotate/prepare", {
   headers: IdempotencyHeaders,
   success: HttpApiSchema.WithHeaders(Prepared.pipe(HttpApiSchema.status(201)), ReplayHeaders),
-  error: refusals(
-    ...guard,
-    "bridge_rotation_in_progress",
-    "bridge_rotation_expired",
-    "bridge_rotation_aborted",
-    "idempotency_key_required",
-    "idempotency_conflict",
-    "invalid_request"
-  )
+  error: refusals(...keyedRequestCodes, ...prepareCodes)
 }).annotate(OpenApi.Summary, "Asks for a successor of the token; the predecessor stays active.")
 
 const confirm = HttpApiEndpoint.post("confirm", "/rotate/confirm", {
   headers: IdempotencyHeaders,
   payload: RotationRequest,
   success: HttpApiSchema.WithHeaders(Confirmed, ReplayHeaders),
-  error: refusals(...ending, "bridge_rotation_predecessor_expired")
+  error: refusals(...keyedBodyCodes, ...confirmCodes)
 }).annotate(OpenApi.Summary, "Makes the successor the token and revokes the predecessor, in one step.")
 
 const abort = HttpApiEndpoint.post("abort", "/rotate/abort", {
   headers: IdempotencyHeaders,
   payload: RotationRequest,
   success: HttpApiSchema.WithHeaders(Aborted, ReplayHeaders),
-  error: refusals(...ending)
+  error: refusals(...keyedBodyCodes, ...abortCodes)
 }).annotate(OpenApi.Summary, "Gives the pending successor up; the predecessor stays active.")
 
-const revoke = HttpApiEndpoint.post("revoke", "/revoke", { success: Revoked, error: refusals(...guard) }).annotate(
-  OpenApi.Summary,
-  "Ends the token for good, and its pending successor with it."
-)
+const revoke = HttpApiEndpoint.post("revoke", "/revoke", {
+  success: Revoked,
+  error: refusals("rate_limited", ...activeTokenCodes)
+}).annotate(OpenApi.Summary, "Ends the token for good, and its pending successor with it.")
 
-const self = HttpApiEndpoint.get("self", "/self", { success: Self, error: refusals(...guard) }).annotate(
-  OpenApi.Summary,
-  "Says whose token this is and what is pending."
-)
+const self = HttpApiEndpoint.get("self", "/self", {
+  success: Self,
+  error: refusals("rate_limited", ...activeTokenCodes)
+}).annotate(OpenApi.Summary, "Says whose token this is and what is pending.")
 
 export class RotationApi extends HttpApiGroup.make("rotation")
   .add(prepare, confirm, abort, revoke, self)
@@ -131,7 +94,7 @@ export class RotationApi extends HttpApiGroup.make("rotation")
   .prefix("/bridge/v1/tokens")
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" }) {}
 
-/** What OpenAPI adds where an endpoint declares no success. */
+/** OpenAPI adds a 204 to an endpoint that declares no success; the retired route never succeeds. */
 const withoutSuccess = ({ responses, ...operation }: Record<string, any>) => {
   const { 204: _, ...refusals } = responses
   return { ...operation, responses: refusals }
@@ -143,5 +106,5 @@ const rotate = HttpApiEndpoint.post("rotate", "/bridge/v1/tokens/rotate", {
   .annotate(OpenApi.Summary, "Retired: one-phase rotation. It changes nothing.")
   .annotate(OpenApi.Transform, withoutSuccess)
 
-/** Retired (spec 4.6): answers before it looks at anything, credentials included. */
+/** Retired (spec 4.6): always the same refusal, before any check of credentials, limits or body. */
 export class RetiredApi extends HttpApiGroup.make("retired").add(rotate) {}

@@ -14,7 +14,7 @@ import type { Answer } from "../../support/network/Http.ts"
 import { invariants } from "../../support/attacks/Invariants.ts"
 import { callers, outcomeOf, race, sometime, tally, together } from "../../support/attacks/Race.ts"
 import { instance, Service } from "../../support/service/Service.ts"
-import { again, ask, challenged, enrolled, fresh, otherKey } from "../../support/bridges/Steps.ts"
+import { withNewCredential, ask, challenged, enrolled, fresh, withNewKey } from "../../support/bridges/Steps.ts"
 
 const replicas = Effect.all([Service, instance()])
 
@@ -104,7 +104,7 @@ layer(Service.layer, { timeout: "60 seconds" })("concurrent challenges", (it) =>
       yield* race(
         Effect.gen(function* () {
           const first = yield* fresh()
-          const bridges = [first, ...(yield* Effect.all(Array.from({ length: 7 }, () => otherKey(first))))]
+          const bridges = [first, ...(yield* Effect.all(Array.from({ length: 7 }, () => withNewKey(first))))]
           const answers = yield* callers(on, 8, (one, caller) => bridges[caller]!.askChallenge(one))
           assert.deepStrictEqual(tally(answers), { "201": 1, bridge_identity_conflict: 7 })
           assert.strictEqual(yield* claims(bridges), 1)
@@ -157,7 +157,7 @@ layer(Service.layer, { timeout: "60 seconds" })("concurrent proofs", (it) => {
       yield* race(
         Effect.gen(function* () {
           const { bridge, challenge } = yield* challenged
-          const twin = yield* again(bridge)
+          const twin = yield* withNewCredential(bridge)
           const other = yield* ask(twin)
           const answers = yield* callers(on, 8, (one, caller) =>
             caller % 4 < 2 ? bridge.prove(one, challenge, { key: "key-a" }) : twin.prove(one, other, { key: "key-b" })
@@ -177,8 +177,8 @@ layer(Service.layer, { timeout: "60 seconds" })("concurrent proofs", (it) => {
         Effect.gen(function* () {
           const { bridge } = yield* enrolled
           const returning = yield* Effect.all([
-            again(bridge, { reenroll: bridge.bridge_id }),
-            again(bridge, { reenroll: bridge.bridge_id })
+            withNewCredential(bridge, { reenroll: bridge.bridge_id }),
+            withNewCredential(bridge, { reenroll: bridge.bridge_id })
           ])
           const challenges = yield* Effect.forEach(returning, (one) => ask(one))
           const answers = yield* callers(on, 8, (one, caller) => {
@@ -200,8 +200,8 @@ layer(Service.layer, { timeout: "60 seconds" })("concurrent proofs", (it) => {
         Effect.gen(function* () {
           const { bridge } = yield* enrolled
           const returning = yield* Effect.all([
-            again(bridge, { reenroll: bridge.bridge_id }),
-            otherKey(bridge, { reenroll: bridge.bridge_id })
+            withNewCredential(bridge, { reenroll: bridge.bridge_id }),
+            withNewKey(bridge, { reenroll: bridge.bridge_id })
           ])
           const challenges = yield* Effect.forEach(returning, (one) => ask(one))
           const answers = yield* callers(on, 2, (one, caller) =>

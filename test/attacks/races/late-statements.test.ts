@@ -14,7 +14,7 @@ import { invariants } from "../../support/attacks/Invariants.ts"
 import { overtaken, waitsAtGate } from "../../support/attacks/Late.ts"
 import { outcomeOf } from "../../support/attacks/Race.ts"
 import { instance, Service } from "../../support/service/Service.ts"
-import { again, revokeIdentity } from "../../support/bridges/Steps.ts"
+import { withNewCredential, revokeIdentity } from "../../support/bridges/Steps.ts"
 import { shapeOf } from "../../support/attacks/Shape.ts"
 import { holder, rotating, successorOf, type Tokens, tokens } from "../../support/bridges/Tokens.ts"
 
@@ -22,7 +22,7 @@ import { holder, rotating, successorOf, type Tokens, tokens } from "../../suppor
 const world = Effect.gen(function* () {
   const service = yield* Service
   const held = yield* rotating()
-  const next = yield* again(held.bridge, { reenroll: held.bridge.bridge_id })
+  const next = yield* withNewCredential(held.bridge, { reenroll: held.bridge.bridge_id })
   return { ...held, next, challenge: yield* next.askChallenge(service) }
 })
 type World = Effect.Success<typeof world>

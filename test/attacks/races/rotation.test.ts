@@ -15,7 +15,7 @@ import type { Answer } from "../../support/network/Http.ts"
 import { invariants } from "../../support/attacks/Invariants.ts"
 import { callers, outcomeOf, race, sometime, tally } from "../../support/attacks/Race.ts"
 import { instance, Service } from "../../support/service/Service.ts"
-import { again, revokeIdentity } from "../../support/bridges/Steps.ts"
+import { withNewCredential, revokeIdentity } from "../../support/bridges/Steps.ts"
 import { holder, rotating, successorOf, type Tokens, tokens } from "../../support/bridges/Tokens.ts"
 
 /** Two instances, and the errors that PostgreSQL reported to them. */
@@ -228,7 +228,7 @@ layer(Service.layer)("concurrent confirms", (it) => {
     rounds(
       Effect.fnUntraced(function* ({ a, b }) {
         const held = yield* rotating()
-        const next = yield* again(held.bridge, { reenroll: held.bridge.bridge_id })
+        const next = yield* withNewCredential(held.bridge, { reenroll: held.bridge.bridge_id })
         const challenge = yield* next.askChallenge(a)
         const [confirmed, proved] = yield* Effect.all(
           [sometime(a.confirm(held.successor, held.rotation_id)), sometime(next.prove(b, challenge, { key: "after" }))],
@@ -293,7 +293,7 @@ layer(Service.layer)("a prepare", (it) => {
     rounds(
       Effect.fnUntraced(function* ({ a, b }) {
         const held = yield* holder()
-        const next = yield* again(held.bridge, { reenroll: held.bridge.bridge_id })
+        const next = yield* withNewCredential(held.bridge, { reenroll: held.bridge.bridge_id })
         const challenge = yield* next.askChallenge(a)
         const [prepared, proved] = yield* Effect.all(
           [sometime(a.prepare(held.token)), sometime(next.prove(b, challenge, { key: "after" }))],

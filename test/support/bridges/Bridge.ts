@@ -1,18 +1,17 @@
-/** A Bridge for tests: a key pair, a bootstrap credential, and the spec's steps as methods. */
-import { Context, Duration, Effect, Redacted } from "effect"
+/** A Bridge for tests: a key pair, a bootstrap credential, and the steps of enrollment as methods. */
+import { Context, Duration, Effect, Option, Redacted } from "effect"
 import { randomUUID } from "node:crypto"
 import { fingerprint } from "../../../src/platform/crypto/Fingerprint.ts"
 import { generateKeyPair, type KeyPair, sign } from "../../../src/client/Crypto.ts"
 import { Credentials } from "../../../src/bridges/enrollment/Credentials.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { type Answer, send } from "../network/Http.ts"
-import { Option } from "effect"
 
 export type Instance = { readonly url: string; readonly services: Context.Context<Credentials | Projects> }
 
 export const b64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64url")
 
-/** A project that approved the account reference `github:octo`. */
+/** A project with the approved account reference `github:octo`. */
 export const makeProject = Effect.fnUntraced(function* ({ services }: Instance) {
   const projects = Context.get(services, Projects)
   const { project_id } = yield* projects.create("Test project")
@@ -23,7 +22,7 @@ export const makeProject = Effect.fnUntraced(function* ({ services }: Instance) 
 export const issueCredential = Effect.fnUntraced(function* (
   { services }: Instance,
   project_id: string,
-  order: { readonly ttl?: Duration.Duration; readonly reenroll?: string } = {}
+  options: { readonly ttl?: Duration.Duration; readonly reenroll?: string } = {}
 ) {
   const credentials = Context.get(services, Credentials)
   const secret = yield* credentials.mint
@@ -31,8 +30,8 @@ export const issueCredential = Effect.fnUntraced(function* (
     {
       project_id,
       account_references: ["github:octo"],
-      ttl: order.ttl ?? Duration.hours(1),
-      reenroll_bridge_id: order.reenroll
+      ttl: options.ttl ?? Duration.hours(1),
+      reenroll_bridge_id: options.reenroll
     },
     [secret]
   )
@@ -50,7 +49,7 @@ export class Bridge {
     Object.assign(this, fields)
   }
 
-  /** A Bridge with a fresh key, in a project of its own or in the given one. */
+  /** A Bridge with a new key, in a new project unless one is given. */
   static make = Effect.fnUntraced(function* (
     on: Instance,
     given: Partial<Pick<Bridge, "project_id" | "bridge_id" | "keys">> & {
@@ -108,7 +107,7 @@ export class Bridge {
     )
   }
 
-  /** Challenge and proof; answers the raw access token. */
+  /** Challenge and proof; returns the raw access token. */
   enroll(on: { readonly url: string }) {
     return this.askChallenge(on).pipe(
       Effect.flatMap((challenge) => this.prove(on, challenge)),

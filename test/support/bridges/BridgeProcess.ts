@@ -1,4 +1,4 @@
-/** The reference Bridge in a process of its own: its own layers over a state folder, until it is done or killed. */
+/** The reference Bridge as a simulated process: fresh layers over a state folder, until the work is done or killed. */
 import { Cause, Context, Data, Effect, Exit, Layer, Redacted } from "effect"
 import { FetchHttpClient, HttpClient } from "effect/http"
 import { randomUUID } from "node:crypto"
@@ -14,17 +14,17 @@ import type { Instance } from "./Bridge.ts"
 import { issueCredential } from "./Bridge.ts"
 
 export interface Fate {
-  /** Ends it before or after its n-th durable write or exchange, counted as they come: four points for one of each. */
+  /** Kills the process at its n-th point. There is a point before and after each durable write and each exchange. */
   readonly killAt?: number
-  /** The service acts on the n-th request, and the answer never arrives. */
+  /** The service handles the n-th request, but its answer is lost. */
   readonly loseAt?: number
   readonly onWrite?: (state: State) => Effect.Effect<void>
 }
 
-/** Requests and writes under way, of all processes: while there are any, time had better stand still. */
+/** The number of requests and file operations under way in all processes. Do not move the test clock while it is above 0. */
 export const outside = { busy: 0 }
 
-/** What went over the wire, as it would be found in a file. */
+/** The nonces and signatures that were sent, as a file would contain them. */
 export const seen = { nonces: new Set<string>(), signatures: new Set<string>() }
 
 class Killed extends Data.TaggedError("Killed") {}
@@ -34,7 +34,7 @@ export const folder = Effect.acquireRelease(
   (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
 )
 
-/** Runs `work` in a new process on the folder; `killed` says how it ended. Failures of the work are its failures. */
+/** Runs `work` in a new process on the folder. `killed` tells how it ended; a failure of `work` fails this effect. */
 export const process = Effect.fnUntraced(function* <A, E>(
   path: string,
   work: (bridge: Bridge["Service"]) => Effect.Effect<A, E>,
@@ -58,10 +58,12 @@ const layer = (path: string, { killAt, loseAt, onWrite }: Fate) => {
   const journal = Layer.effect(
     Journal,
     Effect.map(Journal, ({ keys, read, write }) => {
-      const torn = Effect.sync(() => writeFileSync(join(path, "state.json.new"), `{"version":1,"ba`, { mode: 0o600 }))
-      const surrounded = <E>(durable: Effect.Effect<void, E>) =>
+      const writeTornFile = Effect.sync(() =>
+        writeFileSync(join(path, "state.json.new"), `{"version":1,"ba`, { mode: 0o600 })
+      )
+      const withPoints = <E>(durable: Effect.Effect<void, E>) =>
         point.pipe(
-          Effect.tapCause(() => torn),
+          Effect.tapCause(() => writeTornFile),
           Effect.andThen(durable),
           Effect.andThen(point)
         )
@@ -69,7 +71,7 @@ const layer = (path: string, { killAt, loseAt, onWrite }: Fate) => {
         keys: Effect.tap(keys, point),
         read: counted(read),
         write: (state: State) =>
-          surrounded(counted(write(state))).pipe(Effect.andThen(onWrite === undefined ? Effect.void : onWrite(state)))
+          withPoints(counted(write(state))).pipe(Effect.andThen(onWrite === undefined ? Effect.void : onWrite(state)))
       }
     })
   ).pipe(Layer.provide(Journal.layer(path)))
@@ -83,7 +85,7 @@ const layer = (path: string, { killAt, loseAt, onWrite }: Fate) => {
   ).pipe(Layer.provide(FetchHttpClient.layer))
 
   const network = Layer.succeed(FetchHttpClient.Fetch, async (input: string | URL | Request, init?: RequestInit) => {
-    note(init?.body)
+    recordSecrets(init?.body)
     const response = await fetch(input, init)
     const body = await response.text()
     if (++requests === loseAt) throw new Error("the connection was lost")
@@ -99,14 +101,14 @@ const counted = <A, E, R>(exchange: Effect.Effect<A, E, R>) =>
     () => Effect.sync(() => void outside.busy--)
   )
 
-const note = (body: unknown) => {
+const recordSecrets = (body: unknown) => {
   if (!(body instanceof Uint8Array)) return
   const { nonce_b64, signature_b64 } = JSON.parse(Buffer.from(body).toString())
   if (nonce_b64 !== undefined) seen.nonces.add(nonce_b64)
   if (signature_b64 !== undefined) seen.signatures.add(signature_b64)
 }
 
-/** A new Bridge's identity and credential, for a state folder of its own. */
+/** A new Bridge: its identity, its credential and an empty state folder. */
 export const newcomer = Effect.fnUntraced(function* (on: Instance & { readonly url: string }, project_id: string) {
   const { credential } = yield* issueCredential(on, project_id)
   const identity = {

@@ -1,4 +1,4 @@
-/** Tables of what each endpoint answers: state -> request -> code and status, one test a row. */
+/** Tables of refusals: each row is a test that a request in some state gets a status and a code. */
 import { assert, type Vitest } from "@effect/vitest"
 import { Effect, type Scope } from "effect"
 import { OpenApi } from "effect/http-api"
@@ -6,7 +6,7 @@ import { Api } from "../../../src/wire/Api.ts"
 import type { Answer } from "../network/Http.ts"
 
 export interface Row<R> {
-  /** Name of the endpoint in its Api.ts. */
+  /** The endpoint's name in wire/bridges/*Api.ts. */
   readonly endpoint: string
   readonly state: string
   readonly code: string
@@ -14,7 +14,7 @@ export interface Row<R> {
   readonly request: Effect.Effect<Answer, unknown, R>
 }
 
-/** Rows of one endpoint: `on("prove").row("state", 409, "code", request)`. */
+/** Makes rows of one endpoint: `rowsFor("prove")("an expired challenge", 410, "enrollment_challenge_expired", request)`. */
 export const rowsFor =
   (endpoint: string) =>
   <R>(state: string, status: number, code: string, request: Effect.Effect<Answer, unknown, R>): Row<R> => ({
@@ -37,7 +37,7 @@ export const testEach = <R>(it: Vitest.MethodsNonLive<R>, rows: ReadonlyArray<Ro
   }
 }
 
-/** What every refusal has, whatever its code (spec 2.7, 7.1). */
+/** What every refusal has in common (spec 2.7, 7.1). */
 export const assertRefusal = ({ body, headers, status }: Answer) => {
   assert.deepStrictEqual(Object.keys(body), ["error"])
   assert.deepStrictEqual(Object.keys(body.error), ["code", "message"])
@@ -49,7 +49,7 @@ export const assertRefusal = ({ body, headers, status }: Answer) => {
   if (status === 429 || status === 503) assert.match(headers.get("retry-after")!, /^[1-9]\d*$/)
 }
 
-/** `endpoint status code` of everything that the endpoints of a group declare. */
+/** One `endpoint status code` per declaration of a group's endpoints, from the OpenAPI document. */
 export const declared = (group: string): ReadonlyArray<string> =>
   Object.values(OpenApi.fromApi(Api).paths)
     .flatMap((path) => Object.values(path as Record<string, OpenApi.OpenAPISpecOperation>))
@@ -61,6 +61,7 @@ export const declared = (group: string): ReadonlyArray<string> =>
     )
     .toSorted()
 
+/** The same for what rows provoke. */
 export const reached = (rows: ReadonlyArray<Row<never>>): ReadonlyArray<string> =>
   [...new Set(rows.map(({ code, endpoint, status }) => `${endpoint} ${status} ${code}`))].toSorted()
 

@@ -1,4 +1,4 @@
-/** Opens the state folder that it is given, says so, and stays until it is killed. */
+/** A program that opens the state folder of its argument, prints `open`, and keeps the lock until it is killed. */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect, Layer } from "effect"
 import { Journal } from "../../../src/client/Journal.ts"

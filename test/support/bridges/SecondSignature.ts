@@ -1,4 +1,4 @@
-/** Another valid signature of the same message: Ed25519 with a random instead of a derived r (RFC 8032 5.1.6). */
+/** Another valid signature of the same message: Ed25519 with a random r instead of the derived one (RFC 8032 5.1.6). */
 import { hashes, Point } from "@noble/ed25519"
 import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"

@@ -1,4 +1,4 @@
-/** The steps of enrollment on the service under test, and the operator's ways to end what they made. */
+/** The steps of enrollment on the service under test, and the operator's commands that end their results. */
 import { assert } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { Bridges } from "../../../src/bridges/identity/Bridges.ts"
@@ -9,7 +9,7 @@ import { Bridge } from "./Bridge.ts"
 import type { Answer } from "../network/Http.ts"
 import { Service } from "../service/Service.ts"
 
-/** A Bridge with a good credential that has done nothing yet. */
+/** A Bridge with a valid credential that has sent nothing yet. */
 export const fresh = (given: Parameters<typeof Bridge.make>[1] = {}) =>
   Effect.flatMap(Service, (service) => Bridge.make(service, given))
 export const ask = (bridge: Bridge, given: Parameters<Bridge["askChallenge"]>[1] = {}) =>
@@ -17,22 +17,28 @@ export const ask = (bridge: Bridge, given: Parameters<Bridge["askChallenge"]>[1]
 export const prove = (bridge: Bridge, challenge: Answer, given: Parameters<Bridge["prove"]>[2] = {}) =>
   Effect.flatMap(Service, (service) => bridge.prove(service, challenge, given))
 
+/** A Bridge with an open challenge. */
 export const challenged = Effect.gen(function* () {
   const bridge = yield* fresh()
   return { bridge, challenge: yield* ask(bridge) }
 })
+/** A Bridge that has proved its key. */
 export const enrolled = Effect.gen(function* () {
   const { bridge, challenge } = yield* challenged
   const proof = yield* prove(bridge, challenge)
   assert.strictEqual(proof.status, 200, proof.text)
   return { bridge, challenge }
 })
-/** Another credential for the same Bridge, or for one of the same name with another key. */
-export const again = Effect.fnUntraced(function* (bridge: Bridge, given: Parameters<typeof Bridge.make>[1] = {}) {
+/** The same Bridge with another credential. */
+export const withNewCredential = Effect.fnUntraced(function* (
+  bridge: Bridge,
+  given: Parameters<typeof Bridge.make>[1] = {}
+) {
   return yield* fresh({ project_id: bridge.project_id, bridge_id: bridge.bridge_id, keys: bridge.keys, ...given })
 })
-export const otherKey = Effect.fnUntraced(function* (bridge: Bridge, given: Parameters<typeof Bridge.make>[1] = {}) {
-  return yield* again(bridge, { keys: yield* generateKeyPair, ...given })
+/** A Bridge with the same bridge_id, another key and another credential. */
+export const withNewKey = Effect.fnUntraced(function* (bridge: Bridge, given: Parameters<typeof Bridge.make>[1] = {}) {
+  return yield* withNewCredential(bridge, { keys: yield* generateKeyPair, ...given })
 })
 
 export const revokeCredential = ({ credential_id }: Bridge) =>

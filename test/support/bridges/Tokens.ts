@@ -1,4 +1,4 @@
-/** The token endpoints of an instance as functions, and a Bridge in the middle of a rotation. */
+/** The token endpoints of an instance as functions, and Bridges at some step of a rotation. */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { Bridge } from "./Bridge.ts"
@@ -22,7 +22,7 @@ export const tokens = ({ url }: { readonly url: string }) => {
 }
 export type Tokens = ReturnType<typeof tokens>
 
-/** A Bridge of the service under test with its first token; a given one enrolls with its next credential. */
+/** A Bridge that holds an active token: a new one, or the given one after enrolling with its credential. */
 export const holder = Effect.fnUntraced(function* (bridge?: Bridge, proofKey = "bridge-proof-1") {
   const service = yield* Service
   const enrolled = bridge ?? (yield* Bridge.make(service))
@@ -31,19 +31,20 @@ export const holder = Effect.fnUntraced(function* (bridge?: Bridge, proofKey = "
   return { bridge: enrolled, token: proof.body.access_token as string, ...tokens(service) }
 })
 
-/** Its successor is pending. */
+/** A Bridge whose successor is pending. */
 export const rotating = Effect.fnUntraced(function* (bridge?: Bridge) {
   const held = yield* holder(bridge)
   return { ...held, ...successorOf(yield* held.prepare(held.token)) }
 })
 
+/** What a successful prepare answered. */
 export const successorOf = (prepared: Answer) => {
   assert.strictEqual(prepared.status, 201, prepared.text)
   const { rotation_id, successor_token } = prepared.body
   return { prepared, rotation_id: rotation_id as string, successor: successor_token as string }
 }
 
-/** Prepares and confirms; answers the new token. */
+/** Prepares and confirms; returns the new token. */
 export const rotate = Effect.fnUntraced(function* ({ confirm, prepare }: Tokens, token: string, key: string) {
   const { rotation_id, successor } = successorOf(yield* prepare(token, key))
   const confirmed = yield* confirm(successor, rotation_id, key)

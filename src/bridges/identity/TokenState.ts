@@ -1,12 +1,12 @@
 /**
- * The Bridge token guard (spec 3.2, 5): what a presented token is worth for normal Bridge work.
+ * The state of a presented Bridge token, and whether it may do normal work (spec 3.2, 5).
  *
- * The order is one of honesty towards its holder: an identity that was revoked learns only that, then the token's state,
- * then its expiry. Expiry is a matter of time, whether or not the sweeper has written it down yet.
+ * The checks run in a fixed order: a revoked identity is reported as `bridge_revoked` and nothing else, then comes the
+ * state of the token, then its expiry. A token past its expiry counts as expired before a sweep has marked it.
  */
 import { Schema } from "effect"
-import { hasPassed } from "../../wire/Instant.ts"
 import { refuse } from "../../wire/bridges/BridgeErrors.ts"
+import { hasPassed } from "../../wire/Instant.ts"
 
 export const TokenState = Schema.Struct({
   token_id: Schema.String,
@@ -18,21 +18,21 @@ export const TokenState = Schema.Struct({
   bridge_id: Schema.String,
   /** The identity was revoked, or its project is disabled. */
   revoked: Schema.Boolean,
-  /** Of the rotation that made this token its successor. */
+  /** The end of the window of the rotation that this token is the successor of. */
   confirmation_expires_at: Schema.NullOr(Schema.Date)
 })
 export type TokenState = typeof TokenState.Type
 
-/** Why the token authorizes no normal work; undefined when it does. */
-export const refusalOf = (token: TokenState, now: Date) => {
+/** Why the token may not do normal work; undefined when it may. */
+export const refusalUnlessActive = (token: TokenState, now: Date) => {
   if (token.revoked) return refuse("bridge_revoked")
-  const ended = endedRefusal(token, now)
+  const ended = refusalIfEnded(token, now)
   if (ended !== undefined) return ended
   return token.state === "pending" ? refuse("bridge_token_pending") : undefined
 }
 
-/** The part that also holds where a pending successor is the right bearer. */
-export const endedRefusal = (token: TokenState, now: Date) => {
+/** Why the token is no longer good for anything; undefined when it is active, or pending within its window. */
+export const refusalIfEnded = (token: TokenState, now: Date) => {
   const lapsed = token.state === "pending" && hasPassed(token.confirmation_expires_at!, now)
   if (token.state === "revoked" || lapsed) return refuse("bridge_token_revoked")
   if (token.state === "expired" || (token.state === "active" && hasPassed(token.expires_at!, now))) {
@@ -41,6 +41,6 @@ export const endedRefusal = (token: TokenState, now: Date) => {
   return undefined
 }
 
-/** A rotated-away token came back after every honest retry should have ended: somebody may have copied it. */
-export const isReuse = (token: TokenState, now: Date) =>
+/** A predecessor that comes back more than a minute after the rotation, too late for a retry: it may have been copied. */
+export const isReusedAfterRotation = (token: TokenState, now: Date) =>
   token.end_reason === "rotated" && now.getTime() - token.ended_at!.getTime() > 60_000

@@ -1,6 +1,6 @@
 import { sha256 } from "../../platform/crypto/Sha256.ts"
 
-/** What two requests under one Idempotency-Key are compared by: the decoded fields, in the order of the contract. */
+/** Tells an exact retry from another request with the same Idempotency-Key: a hash of the decoded fields, in wire order. */
 export const requestHash = (fields: ReadonlyArray<string | Uint8Array>): Uint8Array =>
   sha256(
     JSON.stringify(

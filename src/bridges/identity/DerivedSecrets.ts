@@ -1,0 +1,55 @@
+/**
+ * Challenge nonces and Bridge tokens are derived from server secrets and never stored (platform/crypto/Derivation.ts), so
+ * that an exact retry gets the same one again (spec 3.4).
+ *
+ * A retry derives the secret a second time and compares it with the stored hash of the first. If they differ, the server
+ * secret of that time is no longer configured and the retry fails: minting a new secret would answer one request twice.
+ */
+import { Effect, Option, type Redacted } from "effect"
+import { type Field, KeyRing } from "../../platform/crypto/Derivation.ts"
+import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
+import * as Tokens from "../../platform/crypto/Tokens.ts"
+import type { Settings } from "../../platform/settings/Settings.ts"
+import { refuse } from "../../wire/bridges/BridgeErrors.ts"
+
+type BridgeSettings = Settings["Service"]["bridge"]
+
+export const nonceRing = ({ enrollmentSecret, enrollmentSecretPrevious }: BridgeSettings) =>
+  KeyRing.make({
+    purpose: "bridge/v1/challenge-nonce",
+    current: enrollmentSecret,
+    previous: Option.fromUndefinedOr(enrollmentSecretPrevious)
+  })
+
+export const tokenRing = ({ tokenSecret, tokenSecretPrevious }: BridgeSettings) =>
+  KeyRing.make({
+    purpose: "bridge/v1/access-token",
+    current: tokenSecret,
+    previous: Option.fromUndefinedOr(tokenSecretPrevious)
+  })
+
+/** What is stored about a derived secret: its hash, and the id of the server secret that it was derived from. */
+interface Stored {
+  readonly hash: Uint8Array
+  readonly key_id: string
+}
+
+/** The 32 bytes of the first answer's nonce. */
+export const replayedNonce = (ring: KeyRing, stored: Stored, label: string, fields: ReadonlyArray<Field>) =>
+  verified(stored, ring.derive(stored.key_id, label, fields), sha256)
+
+/** The Bridge token of the first answer. */
+export const replayedToken = (ring: KeyRing, stored: Stored, label: string, fields: ReadonlyArray<Field>) =>
+  verified<Redacted.Redacted<string>>(
+    stored,
+    Option.map(ring.derive(stored.key_id, label, fields), (bytes) => Tokens.format("sbt", bytes)),
+    Tokens.hash
+  )
+
+const verified = <A>(stored: Stored, derived: Option.Option<A>, hash: (secret: A) => Uint8Array) =>
+  Option.isSome(derived) && equal(hash(derived.value), stored.hash)
+    ? Effect.succeed(derived.value)
+    : Effect.andThen(
+        Effect.logWarning("An original answer cannot be derived again: the secret of that time is not configured"),
+        refuse("bridge_persistence_error")
+      )

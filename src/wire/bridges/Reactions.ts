@@ -1,0 +1,9 @@
+/** What a Bridge does about the codes of spec 7.2, read from the tables that declare them. */
+import type { Reaction, RefusalTable } from "../Refusal.ts"
+import { enrollmentTable } from "./EnrollmentErrors.ts"
+import { rotationTable } from "./RotationErrors.ts"
+
+const table: RefusalTable = { ...enrollmentTable, ...rotationTable }
+
+/** Undefined for a tag that is not a code of the service: a failure on the client's side. */
+export const reactionTo = ({ _tag }: { readonly _tag: string }): Reaction | undefined => table[_tag]?.[2]
