@@ -126,7 +126,7 @@ it("with nothing to tell, the commands say so", async () => {
     token_keys: { k1: 3 },
     current_key: "k2"
   })
-  expect(letters).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Nothing was given up\.$/m) })
+  expect(letters).toMatchObject({ code: 0, stdout: expect.stringMatching(/^There are no dead letters\.$/m) })
   expect(result(retried!)).toEqual({ retried: 0 })
 })
 

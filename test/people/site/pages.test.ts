@@ -2,6 +2,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { OpenApi } from "effect/http-api"
+import { readdirSync } from "node:fs"
+import { join } from "node:path"
 import { Api } from "../../../src/wire/Api.ts"
 import { findToken, kinds, mint } from "../../../src/platform/crypto/Tokens.ts"
 import { lists } from "../../../src/agents/mcp/ToolList.ts"
@@ -9,6 +11,7 @@ import { tools } from "../../../src/agents/mcp/Tools.ts"
 import * as OAuth from "../../../src/signin/oauth/Errors.ts"
 import { scopes } from "../../../src/wire/Scopes.ts"
 import { sharedTable } from "../../../src/wire/Errors.ts"
+import { packageRoot } from "../../../src/platform/settings/Package.ts"
 import { codesIn } from "../../support/bridges/Codes.ts"
 import { send } from "../../support/network/Http.ts"
 import { read, rows, sections } from "../../support/run/Markdown.ts"
@@ -21,6 +24,16 @@ const operations = Object.entries(OpenApi.fromApi(Api).paths).flatMap(([path, me
     ...operation
   }))
 )
+
+const commandFiles = readdirSync(join(packageRoot, "cli/commands")).map((file) => read(`cli/commands/${file}`))
+
+/** The source of one command of service-admin with its flags, without the other commands of its file. */
+const sourceOf = (command: string) => {
+  const file = commandFiles.find((source) => source.includes(`command("${command}"`)) ?? ""
+  const [own = ""] = new RegExp(`command\\("${command}"[^]*?\\n\\}\\)`).exec(file) ?? []
+  const [, constant] = /^ {2}flags: (\w+),$/m.exec(own) ?? []
+  return constant === undefined ? own : own + new RegExp(`^const ${constant} = [^]*?\\n\\n`, "m").exec(file)![0]
+}
 
 const get = (path: string, headers: Readonly<Record<string, string>> = {}) =>
   Effect.flatMap(Service, ({ url }) => send(url + path, { method: "GET", headers }))
@@ -149,10 +162,10 @@ layer(Service.layer)("/docs", (it) => {
       assert.isAbove(typed.length, 4 * 12)
       for (let next = 0; next < typed.length; next += 4) {
         const [program, command, flags] = typed.slice(next + 1, next + 4)
-        const file = program === "npx service-admin" ? `cli/${command}.ts` : "cli/bridge.ts"
-        const code = read(file) + read("cli/support/flags.ts") + read("cli/support/wholeFile.ts")
+        const code = program === "npx service-admin" ? sourceOf(command!) : read("cli/bridge.ts")
         assert.include(code, `"${command}"`)
-        for (const [, flag] of flags!.matchAll(/ --([a-z-]+)/g)) assert.include(code, `"${flag}"`, command)
+        const known = code + read("cli/support/Flags.ts")
+        for (const [, flag] of flags!.matchAll(/ --([a-z-]+)/g)) assert.include(known, `"${flag}"`, command)
       }
     })
   )
