@@ -1,10 +1,10 @@
-/** What the OpenAPI document says of the endpoints, as far as a reader needs it. */
-import { type Field, fieldsOf, type JsonSchema, type Named } from "./Shape.ts"
+/** Extracts from the OpenAPI document what the reference shows of each endpoint. */
+import { type Field, fieldsOf, type JsonSchema, type Definitions } from "./JsonSchema.ts"
 
-/** The part of an OpenAPI 3.1 document that is read here. */
+/** The part of an OpenAPI 3.1 document that is used here. */
 export interface OpenApiDocument {
   readonly paths: Readonly<Record<string, Readonly<Partial<Record<string, Operation>>>>>
-  readonly components: { readonly schemas: Named }
+  readonly components: { readonly schemas: Definitions }
 }
 
 interface Operation {
@@ -32,12 +32,13 @@ export interface Endpoint {
   readonly method: string
   readonly path: string
   readonly summary: string | undefined
-  /** Such as `bridge token`. */
+  /** The kind of bearer credential, such as `bridge token`. */
   readonly bearer: string | undefined
   readonly headers: ReadonlyArray<Field>
-  readonly takes: ReadonlyArray<Field>
+  readonly body: ReadonlyArray<Field>
   readonly successes: ReadonlyArray<string>
-  readonly answers: ReadonlyArray<Field>
+  /** The fields of the first success. */
+  readonly response: ReadonlyArray<Field>
   readonly codes: ReadonlyArray<Code>
 }
 
@@ -52,10 +53,10 @@ export const endpointsOf = ({ components, paths }: OpenApiDocument): ReadonlyArr
     Object.entries(operations).map(([method, operation]) => endpoint(method, path, operation!, components.schemas))
   )
 
-const endpoint = (method: string, path: string, operation: Operation, named: Named): Endpoint => {
+const endpoint = (method: string, path: string, operation: Operation, definitions: Definitions): Endpoint => {
   const { operationId, parameters = [], requestBody, responses, security = [], summary, tags = [] } = operation
   const successes = Object.keys(responses).filter((status) => status < "400")
-  const fields = (body: Body | undefined) => fieldsOf(schemaOf(body), named)
+  const fields = (body: Body | undefined) => fieldsOf(schemaOf(body), definitions)
   return {
     id: operationId,
     group: tags[0] ?? "",
@@ -66,11 +67,11 @@ const endpoint = (method: string, path: string, operation: Operation, named: Nam
     headers: parameters
       .filter((parameter) => parameter.in === "header")
       .flatMap(({ name, required, schema }) =>
-        fieldsOf({ properties: { [name]: schema }, required: required ? [name] : [] }, named)
+        fieldsOf({ properties: { [name]: schema }, required: required ? [name] : [] }, definitions)
       ),
-    takes: fields(requestBody),
+    body: fields(requestBody),
     successes,
-    answers: fields(responses[successes[0]!]),
+    response: fields(responses[successes[0]!]),
     codes: Object.entries(responses).flatMap(([status, body]) => codesOf(Number(status), schemaOf(body)))
   }
 }
