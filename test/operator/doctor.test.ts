@@ -32,7 +32,7 @@ const messages = ({ stdout }: { stdout: string }): Record<string, string> =>
 const fine = { code: 0, stderr: "", ok: true, warn: [], fail: [] }
 
 beforeAll(async () => {
-  // Waits ten seconds while the others run.
+  // Takes ten seconds; runs beside the other tests.
   const nowhere = { ...secrets, DATABASE_URL: "postgres://nobody@127.0.0.1:1/x" }
   unreachable = serviceAdmin(["doctor", "--json"], nowhere).ended
   service = await startService()
