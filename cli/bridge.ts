@@ -11,7 +11,7 @@ import * as Flags from "./support/Flags.ts"
 import { facts } from "./support/Print.ts"
 import { run } from "./support/run.ts"
 
-const state = Flags.path("state", "Folder for this Bridge's key, tokens and journal (./bridge-state)").pipe(
+const state = Flags.path("state", "Folder for this Bridge's key, tokens and journal (default: ./bridge-state)").pipe(
   Flag.withDefault("./bridge-state")
 )
 
@@ -83,8 +83,10 @@ const enroll = command("enroll", {
     ).pipe(Flag.optional),
     project: Flags.uuid("project", "Id of the project of the credential").pipe(Flag.optional),
     bridgeId: Flags.bridgeId("bridge-id", "Name of this Bridge, unique in the project").pipe(Flag.optional),
-    deviceId: Flags.label("device-id", 128, "Machine that the Bridge runs on (the host name)").pipe(Flag.optional),
-    displayName: Flags.label("display-name", 120, "Display name (the bridge_id)").pipe(Flag.optional)
+    deviceId: Flags.label("device-id", 128, "Machine that the Bridge runs on (default: the host name)").pipe(
+      Flag.optional
+    ),
+    displayName: Flags.label("display-name", 120, "Display name (default: the bridge_id)").pipe(Flag.optional)
   },
   run: ({ baseUrl, bridgeId, credentialFile, deviceId, displayName, project, state }) =>
     owning(state, (bridge) =>

@@ -9,7 +9,7 @@ const listAuditEvents = command("list-audit-events", {
   description: "List audit events, newest first",
   flags: {
     project: Flags.project.pipe(Flag.optional),
-    limit: Flags.count("limit", 10_000, "Maximum number of events (100)").pipe(Flag.withDefault(100))
+    limit: Flags.count("limit", 10_000, "Maximum number of events (default: 100)").pipe(Flag.withDefault(100))
   },
   run: ({ limit, project }) =>
     using(({ audit, projects }) =>

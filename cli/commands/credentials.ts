@@ -14,7 +14,7 @@ const createFlags = {
     Flag.atLeast(1),
     Flag.withDescription("Approved account that the Bridge may name; repeatable")
   ),
-  ttl: Flags.lifetime("Lifetime of the credential (1h)").pipe(Flag.withDefault(Duration.hours(1))),
+  ttl: Flags.lifetime("Lifetime of the credential (default: 1h)").pipe(Flag.withDefault(Duration.hours(1))),
   reenroll: Flags.bridgeId("reenroll", "Replace the key and tokens of this enrolled Bridge").pipe(Flag.optional),
   out: Flags.path("out", "New file for the credential").pipe(Flag.optional),
   count: Flags.count("count", 1000, "Number of credentials to create; needs --out-dir").pipe(Flag.optional),

@@ -9,7 +9,7 @@ const listDevices = command("list-devices", {
   description: "List the phones of a project that are registered for notifications",
   flags: {
     project: Flags.project,
-    limit: Flags.count("limit", 1000, "Maximum number of devices (100)").pipe(Flag.withDefault(100))
+    limit: Flags.count("limit", 1000, "Maximum number of devices (default: 100)").pipe(Flag.withDefault(100))
   },
   run: ({ limit, project }) => using(({ devices }) => devices.list(project, limit)),
   print: (devices) => [

@@ -12,7 +12,7 @@ const pinFlags = {
   label: Flags.label("label", 200, "Name of the repository as agents see it, such as acme/shop"),
   commit: Flags.label("commit", 64, "Full hash of the commit"),
   path: Flags.path("path", "File in the repository, such as docs/guide.md"),
-  title: Flags.label("title", 200, "Title of the document as agents see it (its path)").pipe(Flag.optional),
+  title: Flags.label("title", 200, "Title of the document as agents see it (default: its path)").pipe(Flag.optional),
   bootstrap: Flag.Boolean("bootstrap").pipe(
     Flag.withDescription("List the document first, as one to start with"),
     Flag.withDefault(false)

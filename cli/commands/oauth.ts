@@ -14,7 +14,7 @@ const createFlags = {
     )
   ),
   type: Flags.applicationType.pipe(Flag.optional),
-  scopes: Flags.scope("Scope that the client may be granted (all but mobile:devices); repeatable")
+  scopes: Flags.scope("Scope that the client may be granted (default: all but mobile:devices); repeatable")
 }
 
 const createOauthClient = command("create-oauth-client", {

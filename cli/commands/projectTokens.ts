@@ -10,7 +10,7 @@ const createFlags = {
   project: Flags.project,
   role: Flags.role,
   scopes: Flags.scope("Restrict the token to this scope of its role; repeatable"),
-  ttl: Flags.lifetime("Lifetime of the token (until it is revoked)").pipe(Flag.optional),
+  ttl: Flags.lifetime("Lifetime of the token (default: until it is revoked)").pipe(Flag.optional),
   out: Flags.path("out", "New file for the token")
 }
 

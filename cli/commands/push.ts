@@ -32,7 +32,9 @@ const perKey = (counts: Readonly<Record<string, number>>) =>
 
 const listPushDeadLetters = command("list-push-dead-letters", {
   description: "List notifications that were given up (dead letters), newest first",
-  flags: { limit: Flags.count("limit", 1000, "Maximum number of notifications (100)").pipe(Flag.withDefault(100)) },
+  flags: {
+    limit: Flags.count("limit", 1000, "Maximum number of notifications (default: 100)").pipe(Flag.withDefault(100))
+  },
   run: ({ limit }) => using(({ deliveries }) => deliveries.listDead(limit)),
   print: (letters) => [
     ...table(
