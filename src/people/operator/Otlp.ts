@@ -49,6 +49,7 @@ const redacted = Layer.effect(
       ...tracer,
       span: (options) => {
         const span = tracer.span(options)
+        // The tracer has just made this span, so nothing else sees the method replaced.
         const end = span.end.bind(span)
         return Object.assign(span, {
           end: (time: bigint, exit: Exit.Exit<unknown, unknown>) => end(time, nameOnly(exit))
