@@ -1,4 +1,4 @@
-/** The reference Bridge as a command, over src/client: enroll once, then leave `bridge run` running. */
+/** The reference Bridge of src/client as a command: enroll once, then keep `bridge run` running. */
 import { Data, Effect, Layer, Option, Redacted, References } from "effect"
 import { Command, Flag } from "effect/cli"
 import { readFileSync } from "node:fs"
@@ -7,15 +7,15 @@ import { isToken } from "../src/platform/crypto/Tokens.ts"
 import { FolderError } from "../src/client/Errors.ts"
 import { BaseUrl } from "../src/client/State.ts"
 import { command, Json } from "./support/command.ts"
-import * as Flags from "./support/flags.ts"
-import { facts } from "./support/print.ts"
+import * as Flags from "./support/Flags.ts"
+import { facts } from "./support/Print.ts"
 import { run } from "./support/run.ts"
 
-const state = Flags.path("state", "Folder of this Bridge's key, tokens and journal (./bridge-state)").pipe(
+const state = Flags.path("state", "Folder for this Bridge's key, tokens and journal (default: ./bridge-state)").pipe(
   Flag.withDefault("./bridge-state")
 )
 
-/** The client is loaded when a command runs: --help does not wait for it. */
+/** Imported when a command runs, so that --help stays fast. */
 const client = Effect.promise(async () => {
   const [bridge, client, journal] = await Promise.all([
     import("../src/client/Bridge.ts"),
@@ -27,8 +27,8 @@ const client = Effect.promise(async () => {
 
 type Bridge = import("../src/client/Bridge.ts").Bridge["Service"]
 
-/** As the one process that works with the folder. */
-const on = <A, E>(folder: string, work: (bridge: Bridge) => Effect.Effect<A, E>) =>
+/** Runs `work` with the folder locked for this process. */
+const owning = <A, E>(folder: string, work: (bridge: Bridge) => Effect.Effect<A, E>) =>
   Effect.flatMap(client, ({ Bridge }) =>
     Effect.provide(
       Effect.flatMap(Bridge, (bridge) => work(bridge)),
@@ -36,8 +36,8 @@ const on = <A, E>(folder: string, work: (bridge: Bridge) => Effect.Effect<A, E>)
     )
   )
 
-/** Beside the process that works with the folder. */
-const beside = <A, E>(folder: string, work: (bridge: Bridge) => Effect.Effect<A, E>) =>
+/** Runs `work` without the lock, reading the folder only: `bridge run` may hold it. */
+const reading = <A, E>(folder: string, work: (bridge: Bridge) => Effect.Effect<A, E>) =>
   Effect.flatMap(client, ({ Bridge, Client, Journal }) =>
     Effect.provide(
       Effect.flatMap(Bridge, (bridge) => work(bridge)),
@@ -49,7 +49,10 @@ const credentialIn = (path: string) =>
   Effect.try({
     try: () => {
       const credential = readFileSync(path, "utf8").trim()
-      if (!isToken("sbe", credential)) throw new Error("it holds no bootstrap credential")
+      if (!isToken("sbe", credential))
+        throw new Error(
+          "it holds no bootstrap credential; ask the operator for the file that create-bridge-enrollment-credential wrote"
+        )
       return Redacted.make(credential)
     },
     catch: (error) => new FolderError({ message: `${path}: ${(error as Error).message}.` })
@@ -57,7 +60,7 @@ const credentialIn = (path: string) =>
 
 class UsageError extends Data.TaggedError("UsageError")<{ readonly message: string }> {}
 
-const given = <A>(flag: Option.Option<A>, known: A | undefined, name: string) =>
+const flagOrKnown = <A>(flag: Option.Option<A>, known: A | undefined, name: string) =>
   Option.match(flag, {
     onSome: Effect.succeed,
     onNone: () =>
@@ -68,31 +71,33 @@ const given = <A>(flag: Option.Option<A>, known: A | undefined, name: string) =>
 
 const enroll = command("enroll", {
   description:
-    "Trade a bootstrap credential for this Bridge's token. May be repeated after a crash with the same credential, and then needs no other flags",
+    "Exchange a bootstrap credential for this Bridge's token. After a crash, repeat it with the same credential; the other flags are remembered",
   flags: {
     state,
-    credentialFile: Flags.path("credential-file", "The file that the operator handed over"),
+    credentialFile: Flags.path("credential-file", "File with the credential, from the operator"),
     baseUrl: Flags.flag(
       "base-url",
       BaseUrl,
       "expected an origin such as https://bridge.example.com",
-      "Where the service is"
+      "Address of the service"
     ).pipe(Flag.optional),
-    project: Flags.uuid("project", "Id of the project that the credential is for").pipe(Flag.optional),
+    project: Flags.uuid("project", "Id of the project of the credential").pipe(Flag.optional),
     bridgeId: Flags.bridgeId("bridge-id", "Name of this Bridge, unique in the project").pipe(Flag.optional),
-    deviceId: Flags.label("device-id", 128, "The machine it runs on (its host name)").pipe(Flag.optional),
-    displayName: Flags.label("display-name", 120, "What people call it (the bridge_id)").pipe(Flag.optional)
+    deviceId: Flags.label("device-id", 128, "Machine that the Bridge runs on (default: the host name)").pipe(
+      Flag.optional
+    ),
+    displayName: Flags.label("display-name", 120, "Display name (default: the bridge_id)").pipe(Flag.optional)
   },
   run: ({ baseUrl, bridgeId, credentialFile, deviceId, displayName, project, state }) =>
-    on(state, (bridge) =>
+    owning(state, (bridge) =>
       Effect.gen(function* () {
         const credential = yield* credentialIn(credentialFile)
         const known = yield* bridge.known
-        const bridge_id = yield* given(bridgeId, known?.identity.bridge_id, "bridge-id")
+        const bridge_id = yield* flagOrKnown(bridgeId, known?.identity.bridge_id, "bridge-id")
         const enrolled = yield* bridge.enroll({
-          base_url: yield* given(baseUrl, known?.base_url, "base-url"),
+          base_url: yield* flagOrKnown(baseUrl, known?.base_url, "base-url"),
           identity: {
-            project_id: yield* given(project, known?.identity.project_id, "project"),
+            project_id: yield* flagOrKnown(project, known?.identity.project_id, "project"),
             bridge_id,
             device_id: Option.getOrElse(deviceId, () => known?.identity.device_id ?? hostname()),
             display_name: Option.getOrElse(displayName, () => known?.identity.display_name ?? bridge_id)
@@ -102,21 +107,21 @@ const enroll = command("enroll", {
         return { ...enrolled.identity, base_url: enrolled.base_url, state }
       })
     ),
-  print: (enrolled) => [...facts(enrolled), next("run", enrolled.state, "keeps the token alive")]
+  print: (enrolled) => [...facts(enrolled), next("run", enrolled.state, "keeps the token valid")]
 })
 
 const status = command("status", {
-  description: "Ask the service about this Bridge, also while `bridge run` works",
+  description: "Ask the service about this Bridge; works while `bridge run` is running",
   flags: { state },
-  run: ({ state }) => beside(state, (bridge) => bridge.status),
+  run: ({ state }) => reading(state, (bridge) => bridge.status),
   print: (status) => facts(status)
 })
 
 const rotate = command("rotate", {
-  description: "Replace the token now, or finish the rotation that was under way",
+  description: "Replace the token now, or finish a pending rotation",
   flags: { state },
   run: ({ state }) =>
-    on(state, (bridge) => bridge.rotate).pipe(
+    owning(state, (bridge) => bridge.rotate).pipe(
       Effect.map(({ identity, rotation, token }) => ({
         bridge_id: identity.bridge_id,
         rotation_id: rotation?.state === "confirmed" ? rotation.rotation_id : null,
@@ -127,34 +132,37 @@ const rotate = command("rotate", {
 })
 
 const abort = command("abort", {
-  description: "Give up the rotation under way and keep the token",
+  description: "Abort the pending rotation and keep the current token",
   flags: { state },
   run: ({ state }) =>
-    on(state, (bridge) => bridge.abort).pipe(
+    owning(state, (bridge) => bridge.abort).pipe(
       Effect.map(({ aborted, state }) => ({ bridge_id: state.identity.bridge_id, aborted }))
     ),
   print: ({ aborted, bridge_id }) => [
-    aborted ? `${bridge_id} keeps the token it had.` : `${bridge_id} had nothing to abort, or it was confirmed already.`
+    aborted
+      ? `Aborted; ${bridge_id} keeps its current token.`
+      : `${bridge_id} has no pending rotation: there was none, or it is already confirmed.`
   ]
 })
 
 const revoke = command("revoke", {
-  description: "End the token for good; only a re-enrollment credential brings this Bridge back",
+  description:
+    "Revoke the token permanently; this Bridge then needs a re-enrollment credential (--reenroll) to come back",
   flags: { state },
-  run: ({ state }) => on(state, (bridge) => bridge.revoke).pipe(Effect.as({ status: "revoked" })),
-  print: () => ["The token is revoked and forgotten."]
+  run: ({ state }) => owning(state, (bridge) => bridge.revoke).pipe(Effect.as({ status: "revoked" })),
+  print: () => ["The token is revoked and deleted from the folder."]
 })
 
-/** To be stopped is how a service ends. */
+/** `bridge run` sets this to 0: a signal is its normal end. */
 let interrupted = 130
 
 const keep = command("run", {
-  description: "Keep the token alive: take up what was under way, then rotate at 60 to 80 % of each token's life",
+  description: "Keep the token valid: finish what was interrupted, then rotate at 60 to 80 % of each token's lifetime",
   flags: { state },
   run: ({ state }) =>
     Effect.suspend(() => {
       interrupted = 0
-      return on(state, (bridge) => bridge.run)
+      return owning(state, (bridge) => bridge.run)
     }).pipe(Effect.provideService(References.MinimumLogLevel, "Info")),
   print: () => []
 })
@@ -164,10 +172,10 @@ const next = (command: string, state: string, why: string) => `Next: bridge ${co
 Command.make("bridge").pipe(
   Command.withDescription(
     [
-      "The reference Bridge: enrolls with an operator's credential and keeps its token alive.",
-      "Key, tokens and journal are in the --state folder, which one process at a time works with.",
-      "After a crash or a lost answer, repeat the command: it takes up where it was.",
-      "Exit codes: 0 done, 1 refused (ask the operator), 64 usage, 75 try again later, 78 folder or flags."
+      "The reference Bridge: enrolls with a credential from the operator and keeps its token valid.",
+      "Key, tokens and journal are in the --state folder, which only one process may use at a time.",
+      "After a crash or a lost answer, repeat the command: it continues where it stopped.",
+      "Exit codes: 0 done, 1 refused (ask the operator), 64 usage, 75 try again later, 78 bad folder or flags."
     ].join(" ")
   ),
   Command.withSubcommands([enroll, status, rotate, abort, revoke, keep]),

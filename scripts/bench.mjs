@@ -1,5 +1,5 @@
-// `npm run bench [name ...] [-- --seconds N --requests N]`: runs bench/<name>.ts, or each of them, and writes its table into
-// docs/benchmarks.md. What the other benchmarks wrote there stays.
+// `npm run bench [name ...] [-- --seconds N --requests N]`: runs bench/<name>.ts, by default all of them, and replaces their
+// tables in docs/benchmarks.md. The tables of benchmarks that did not run stay.
 import { spawnSync } from "node:child_process"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { cpus, loadavg, totalmem } from "node:os"
@@ -7,12 +7,12 @@ import { cpus, loadavg, totalmem } from "node:os"
 const file = "docs/benchmarks.md"
 const names = ["enrollment", "rotation", "oauth", "mcp", "push", "replicas", "startup"]
 
-const given = process.argv.slice(2)
-const options = given.slice([...given, "--"].findIndex((argument) => argument.startsWith("--")))
-const asked = given.slice(0, given.length - options.length)
-const unknown = asked.filter((name) => !names.includes(name))
+const args = process.argv.slice(2)
+const options = args.slice([...args, "--"].findIndex((argument) => argument.startsWith("--")))
+const requested = args.slice(0, args.length - options.length)
+const unknown = requested.filter((name) => !names.includes(name))
 if (unknown.length > 0) {
-  process.stderr.write(`No such benchmark: ${unknown.join(", ")}. There are: ${names.join(", ")}.\n`)
+  process.stderr.write(`Unknown benchmark: ${unknown.join(", ")}. Choose from: ${names.join(", ")}.\n`)
   process.exit(64)
 }
 
@@ -24,7 +24,7 @@ const version = (program) => spawnSync(program, ["--version"], { encoding: "utf8
 const versionOf = (name) => JSON.parse(readFileSync(`node_modules/${name}/package.json`, "utf8")).version
 
 let failed = false
-for (const name of asked.length > 0 ? asked : names) {
+for (const name of requested.length > 0 ? requested : names) {
   const busy = loadavg()[0].toFixed(1)
   const { status, stdout } = spawnSync(process.execPath, [`bench/${name}.ts`, ...options], {
     encoding: "utf8",

@@ -1,11 +1,11 @@
-// dist/: the server and the command, bundled so that `--help` and the start do not wait for a thousand files.
+// Bundles the server and the commands into dist/, so that starting them does not load a thousand files.
 import { build } from "esbuild"
 import { spawnSync } from "node:child_process"
 import { existsSync, rmSync } from "node:fs"
 
 const entryPoints = ["cli/service-admin.ts", "src/main.ts", "cli/bridge.ts"].filter((entry) => existsSync(entry))
 
-// Where the clone is not at hand (a container's build), whoever starts the build says which commit it is.
+// A container build has no git clone: there BUILD_COMMIT names the commit.
 const { BUILD_COMMIT } = process.env
 const { stdout } = spawnSync("git", ["rev-parse", "--short=12", "HEAD"], { encoding: "utf8" })
 const commit = (BUILD_COMMIT || stdout || "").trim().slice(0, 12)

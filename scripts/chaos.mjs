@@ -1,6 +1,6 @@
-// `npm run chaos [name ...]`: the scripts of test/attacks/chaos, one after the other. Each gives up after 60 s, but for the races
-// when they are asked for more rounds. One JSON line of figures each; exit code 1 when one of them saw a violation.
-// SEED chooses the faults, SLICE=1 the small size of the test command.
+// `npm run chaos [name ...]`: runs the scripts of test/attacks/chaos one after the other. Each stops after 60 s, except the
+// races if they are given more rounds. Each prints one JSON line of figures; exit code 1 if one found a violation.
+// SEED selects the faults, SLICE=1 the small size that `npm test` uses.
 import { spawnSync } from "node:child_process"
 import { readdirSync } from "node:fs"
 import { basename, join } from "node:path"
@@ -12,14 +12,14 @@ const files = new Map(
     .map((file) => [basename(file, ".ts"), join(folder, file)])
 )
 const all = [...files.keys()]
-const asked = process.argv.slice(2)
-const unknown = asked.filter((name) => !all.includes(name))
+const requested = process.argv.slice(2)
+const unknown = requested.filter((name) => !all.includes(name))
 if (unknown.length > 0) {
-  process.stderr.write(`No such script: ${unknown.join(", ")}. There are: ${all.join(", ")}.\n`)
+  process.stderr.write(`Unknown script: ${unknown.join(", ")}. Choose from: ${all.join(", ")}.\n`)
   process.exit(64)
 }
 
-const failed = (asked.length > 0 ? asked : all).filter((name) => {
+const failed = (requested.length > 0 ? requested : all).filter((name) => {
   const options = { stdio: ["ignore", "inherit", "inherit"], timeout: 25 * 60_000 }
   return spawnSync(process.execPath, [files.get(name)], options).status !== 0
 })

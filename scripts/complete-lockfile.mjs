@@ -1,6 +1,6 @@
-// After `npm install <package>`: npm leaves an optional package out of package-lock.json when the registry could not
-// serve it (a mirror without the builds for other platforms), and `npm ci` then refuses the lock file everywhere.
-// This writes the missing entries from what the parent package pins and from the platform that the name spells.
+// Run after `npm install <package>`. If the registry does not serve an optional package (a mirror without the builds for
+// other platforms), npm leaves it out of package-lock.json, and `npm ci` then rejects the lock file on every machine.
+// This script adds the missing entries: the version from the parent package, the platform from the package's name.
 import { readFileSync, writeFileSync } from "node:fs"
 
 const file = new URL("../package-lock.json", import.meta.url)
@@ -18,7 +18,8 @@ for (const parent of Object.values(lock.packages)) {
     const parts = name.split(/[/-]/)
     const only = (of) => words[of].filter((word) => parts.includes(word))
     const libc = parts.some((part) => part.startsWith("musl")) ? "musl" : parts.includes("gnu") ? "glibc" : undefined
-    if (only("os").length !== 1 || only("cpu").length !== 1) throw new Error(`No platform in the name ${name}`)
+    if (only("os").length !== 1 || only("cpu").length !== 1)
+      throw new Error(`The name ${name} does not tell its platform; add its entry to package-lock.json by hand.`)
     const dev = parent.dev === true ? { dev: true } : {}
     lock.packages[key] = {
       version,
@@ -36,4 +37,4 @@ const [root, ...rest] = Object.entries(lock.packages)
 rest.sort(([left], [right]) => left.localeCompare(right, "en"))
 lock.packages = Object.fromEntries([root, ...rest])
 writeFileSync(file, JSON.stringify(lock, undefined, 2) + "\n")
-process.stdout.write(`${added} entries added\n`)
+process.stdout.write(`Added ${added} entries to package-lock.json.\n`)

@@ -1,10 +1,11 @@
 /**
- * `npm run demo`: everything that exists, played against a real server, as a transcript of requests and answers.
- * Without --base-url the server is its own, with a scratch database, and both end with the demo. With it the server is
- * one that runs; the operator's commands find its database by the same environment, and what was made stays there. Where
- * its notifications go is its own affair: phones play on the demo's server only.
+ * `npm run demo`: plays every feature against a real server and prints a transcript of requests and responses.
  *
- * A scene fails when the service does not answer as the protocol says, and so does the demo.
+ * Without --base-url it starts a server with a scratch database and removes both at the end. With --base-url it uses a
+ * running server; the operator's commands find that server's database through the same environment, and everything that
+ * the demo creates stays there. The scenes with phones need the demo's own server, which sends to a simulated APNs.
+ *
+ * The demo fails if the service does not answer as the protocol requires.
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect } from "effect"
@@ -19,12 +20,12 @@ Effect.gen(function* () {
   const apns = yield* apnsSimulator()
   const on = yield* stage(running, (folder) => settingsFor(apns, folder))
   const scenes: ReadonlyArray<Scene> = [...bridges, ...agents, ...(running === undefined ? phones(apns) : [])]
-  yield* Console.log(`Bridge Service at ${on.base_url}. Secrets are shown as their prefix and length.`)
+  yield* Console.log(`Bridge Service at ${on.base_url}. Secrets are printed as prefix and length only.`)
   for (const [index, { play, title }] of scenes.entries()) {
     yield* Console.log(`\n${index + 1}. ${title}`)
     yield* play(on)
   }
-  yield* Console.log(`\n${scenes.length} scenes, each as the protocol says.`)
+  yield* Console.log(`\n${scenes.length} scenes passed: every response was as the protocol requires.`)
 }).pipe(
   Effect.scoped,
   Effect.tapError(({ message }) => Console.error(`\nThe demo failed: ${message}`)),

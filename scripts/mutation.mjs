@@ -1,6 +1,7 @@
-// `npm run mutation [area ...] [--share N]`: would the tests notice? Changes one thing in the code of an area, an operator,
-// a condition, a statement, a line of SQL, and runs the area's tests; then the next. A change that no test notices
-// survives and is printed. Exit code 1 when fewer than 85 % of an area's are noticed. `--share 4` tries every fourth.
+// `npm run mutation [area ...] [--share N] [--at N]`: mutation testing. Each mutant changes one thing in the code of an area
+// (an operator, a condition, a statement, a line of SQL) and runs the area's tests. Mutants that no test kills survive and
+// are printed. Exit code 1 if fewer than 85 % of an area's mutants are killed. `--share 4` tries every fourth mutant,
+// `--at 2` runs two at a time.
 import { parseSync } from "oxc-parser"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
@@ -13,7 +14,7 @@ import { makeCluster } from "../test/support/run/globalSetup.ts"
 const filesOf = (folder, names) => names.split(" ").map((name) => `src/${folder}/${name}.ts`)
 const testsOf = (names) => names.split(" ").map((name) => `test/${name}.test.ts`)
 
-/** The quickest tests first: the first one that notices ends the run. */
+/** The fastest tests first: the first failure ends the run. */
 const areas = {
   tokens: {
     files: filesOf("platform/crypto", "Tokens Derivation"),
@@ -50,8 +51,8 @@ const areas = {
     tests: testsOf("agents/idempotency agents/tasks")
   }
 }
-const least = 0.85
-const patience = 180_000
+const threshold = 0.85
+const timeout = 180_000
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -59,7 +60,7 @@ const { positionals, values } = parseArgs({
 })
 const unknown = positionals.filter((name) => !(name in areas))
 if (unknown.length > 0) {
-  process.stderr.write(`No such area: ${unknown.join(", ")}. There are: ${Object.keys(areas).join(", ")}.\n`)
+  process.stderr.write(`Unknown area: ${unknown.join(", ")}. Choose from: ${Object.keys(areas).join(", ")}.\n`)
   process.exit(64)
 }
 
@@ -76,8 +77,8 @@ const opposites = {
   "||": "&&"
 }
 
-/** Each change is a range of the text and what stands there instead. */
-const changesOfNode = (node, text) => {
+/** A mutant is a range of the text and its replacement. */
+const mutantsOfNode = (node, text) => {
   const between = (left, right, operator) => {
     const start = text.indexOf(operator, left.end)
     return start < right.start ? [{ start, end: start + operator.length, instead: opposites[operator] }] : []
@@ -98,7 +99,7 @@ const changesOfNode = (node, text) => {
       if (typeof node.value === "boolean") return instead(node, String(!node.value))
       return typeof node.value === "number" ? instead(node, `(${node.raw} + 1)`) : []
     case "TaggedTemplateExpression":
-      return node.tag.name === "sql" ? changesOfSql(node.quasi, text) : []
+      return node.tag.name === "sql" ? mutantsOfSql(node.quasi, text) : []
     default:
       return []
   }
@@ -117,8 +118,8 @@ const swaps = [
   [/\bfor (no key )?update\b( of [\w, ]+)?/g, ""]
 ]
 
-/** Of the SQL itself: what stands in `${}` is code, and was looked at as such. */
-const changesOfSql = (quasi, text) => {
+/** Mutates the SQL only; expressions in `${}` are code and are mutated as such. */
+const mutantsOfSql = (quasi, text) => {
   const swapped = quasi.quasis.flatMap(({ end, start }) =>
     swaps.flatMap(([pattern, instead]) =>
       [...text.slice(start, end).matchAll(pattern)].map((found) => {
@@ -133,26 +134,26 @@ const changesOfSql = (quasi, text) => {
     const end = start + found[0].replace(/`.*$/, "").length
     return balanced ? [{ start, end, instead: "" }] : []
   })
-  // An assignment is no condition.
+  // `set a = b` is an assignment, not a condition.
   return [...swapped, ...conditions].filter(({ start }) => !/^\s*(set\b|[\w.]+ = )/.test(lineAt(text, start)))
 }
 
 const lineAt = (text, at) => text.slice(text.lastIndexOf("\n", at - 1) + 1, (text + "\n").indexOf("\n", at))
 
-const changesOf = (file) => {
+const mutantsOf = (file) => {
   const text = readFileSync(file, "utf8")
   const found = []
   const visit = (node) => {
     if (Array.isArray(node)) return node.forEach(visit)
     if (typeof node?.type !== "string" || node.type.startsWith("TS")) return
-    found.push(...changesOfNode(node, text))
+    found.push(...mutantsOfNode(node, text))
     Object.values(node).forEach((child) => typeof child === "object" && visit(child))
   }
   visit(parseSync(file, text).program)
-  return found.map((change) => ({ file, text, ...change }))
+  return found.map((mutant) => ({ file, text, ...mutant }))
 }
 
-/** A copy of the house to change things in. */
+/** A copy of the repository to mutate. */
 const sandbox = () => {
   const folder = mkdtempSync(join(tmpdir(), "bridge-service-mutation-"))
   for (const name of [
@@ -172,13 +173,13 @@ const sandbox = () => {
   return folder
 }
 
-const notices = async (folder, tests) => {
+const testsFail = async (folder, tests) => {
   const flags = ["--bail=1", "--maxWorkers=1", "--reporter=dot", "--no-file-parallelism"]
   const runner = spawn(process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...flags, ...tests], {
     cwd: folder,
     env: { ...process.env, ROUNDS: "2", MODEL_RUNS: "5", TEST_CLUSTER: JSON.stringify(cluster) },
     stdio: "ignore",
-    timeout: patience
+    timeout
   })
   const [code] = await once(runner, "exit")
   return code !== 0
@@ -191,17 +192,18 @@ for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => void stop
 
 for (const name of positionals.length > 0 ? positionals : Object.keys(areas)) {
   const { files, tests } = areas[name]
-  if (await notices(folders[0], tests)) throw new Error(`The tests of ${name} fail before anything is changed.`)
-  const changes = files.flatMap(changesOf).filter((_, at) => at % Number(values.share) === 0)
-  const waiting = [...changes]
+  if (await testsFail(folders[0], tests))
+    throw new Error(`The tests of ${name} fail on unchanged code; fix them first.`)
+  const mutants = files.flatMap(mutantsOf).filter((_, at) => at % Number(values.share) === 0)
+  const waiting = [...mutants]
   const survivors = []
   await Promise.all(
     folders.map(async (folder) => {
-      for (let change = waiting.shift(); change !== undefined; change = waiting.shift()) {
-        const { end, file, instead, start, text } = change
+      for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
+        const { end, file, instead, start, text } = mutant
         writeFileSync(join(folder, file), text.slice(0, start) + instead + text.slice(end))
-        if (!(await notices(folder, tests))) {
-          survivors.push(change)
+        if (!(await testsFail(folder, tests))) {
+          survivors.push(mutant)
           const line = text.slice(0, start).split("\n").length
           process.stdout.write(
             `${file}:${line}: \`${text.slice(start, end).trim()}\` became \`${instead}\`: ${lineAt(text, start).trim()}\n`
@@ -211,11 +213,11 @@ for (const name of positionals.length > 0 ? positionals : Object.keys(areas)) {
       }
     })
   )
-  const noticed = 1 - survivors.length / changes.length
+  const killed = 1 - survivors.length / mutants.length
   process.stdout.write(
-    `${JSON.stringify({ area: name, changes: changes.length, noticed: Number(noticed.toFixed(3)), least })}\n`
+    `${JSON.stringify({ area: name, changes: mutants.length, noticed: Number(killed.toFixed(3)), least: threshold })}\n`
   )
-  if (noticed < least) process.exitCode = 1
+  if (killed < threshold) process.exitCode = 1
 }
 await stop()
 process.exit()

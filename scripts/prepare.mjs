@@ -1,13 +1,13 @@
-// After `npm ci`: the Effect diagnostics inside tsc, and dist/. Without the development tools there is nothing to do:
-// the service and its command run from the sources.
+// Runs after `npm ci`: patches tsc with the Effect diagnostics and builds dist/. Without the development tools it does
+// nothing: the service and its commands then run from the sources.
 import { spawnSync } from "node:child_process"
 import { existsSync } from "node:fs"
 
 if (!["esbuild", "@effect/tsgo", "typescript"].every((tool) => existsSync(`node_modules/${tool}`))) {
-  process.stdout.write("prepare: no development tools here, running from the sources\n")
+  process.stdout.write("prepare: no development tools installed; the service runs from the sources\n")
   process.exit(0)
 }
 
-// A platform without them still builds and runs; test/docs/layers.test.ts fails there and says so.
+// On a platform that effect-tsgo does not support, the build works without the diagnostics; test/docs/layers.test.ts reports it.
 spawnSync("node_modules/.bin/effect-tsgo", ["patch"], { stdio: "inherit" })
 await import("./build.mjs")

@@ -1,20 +1,20 @@
 /**
- * What every command has in common: flags, one effect, and its result printed for people or, with --json, for programs.
+ * What all commands share: parse flags, run one effect, print its result for people or, with --json, for programs.
  *
- * stdout carries the result and nothing else. A list prints as `{"items":[…]}`. How a failure ends is in run.ts.
+ * stdout carries only the result. A list prints as `{"items":[…]}`. run.ts turns failures into messages and exit codes.
  */
 import { Console, Data, Effect } from "effect"
 import { CliError, Command, Flag, GlobalFlag } from "effect/cli"
-import type { Services } from "./services.ts"
+import type { Services } from "./Services.ts"
 
 export const Json = GlobalFlag.Setting("json")({
   flag: Flag.Boolean("json").pipe(
-    Flag.withDescription("Print one JSON object, and failures as JSON on stderr"),
+    Flag.withDescription("Print the result as one JSON object, and errors as JSON on stderr"),
     Flag.withDefault(false)
   )
 })
 
-/** The result was printed, and it is not a good one. */
+/** The result was printed, but it reports a problem: exit code 1 without another message. */
 export class NotOk extends Data.TaggedError("NotOk") {}
 
 export const command = <const Name extends string, const Flags extends Command.Command.Config, A extends object, E>(
@@ -22,11 +22,12 @@ export const command = <const Name extends string, const Flags extends Command.C
   parts: {
     readonly description: string
     readonly flags: Flags
-    /** Why these flags do not go together; a usage error. */
+    /** Returns a message if these flags cannot be combined; it becomes a usage error. */
     readonly refuse?: (flags: Command.Command.Config.Infer<Flags>) => string | undefined
     readonly run: (flags: Command.Command.Config.Infer<Flags>, asJson: boolean) => Effect.Effect<A, E>
     /** Lines for people; the last one is the next command to type. */
     readonly print: (result: A) => ReadonlyArray<string>
+    /** Returns false if the printed result reports a problem. */
     readonly ok?: (result: A) => boolean
   }
 ) =>
@@ -47,10 +48,10 @@ export const command = <const Name extends string, const Flags extends Command.C
     })
   )
 
-/** Work on the database. Everything heavy is loaded here, when a command runs: --help does not wait for it. */
+/** Runs `work` with the services on the database. They are imported only now, so that --help stays fast. */
 export const using = <A, E>(work: (services: Services) => Effect.Effect<A, E>) =>
   Effect.flatMap(
-    Effect.promise(() => import("./services.ts")),
+    Effect.promise(() => import("./Services.ts")),
     ({ withServices }) => withServices(work)
   )
 

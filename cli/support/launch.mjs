@@ -1,5 +1,5 @@
-// Starts a command with what is there: dist/ when it is built and nothing in cli/ or src/ is newer, else the sources.
-// A Node too old for either hands over to the one that npm installed.
+// Starts a command: from dist/ if nothing in cli/ or src/ is newer than the bundle there, otherwise from the sources.
+// If this Node is too old for either, it starts the Node that npm installed.
 import { spawn } from "node:child_process"
 import { existsSync, readdirSync, statSync } from "node:fs"
 import { join } from "node:path"
@@ -14,11 +14,13 @@ export const launch = async (name) => {
   if (major > 22 || (major === 22 && minor >= 19)) {
     await import(isBuilt(bundle) ? bundle : join(root, "cli", `${name}.ts`))
   } else if (existsSync(installed)) {
-    const command = spawn(installed, process.argv.slice(1), { stdio: "inherit" })
-    for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => command.kill(signal))
-    command.on("exit", (code) => process.exit(code ?? 1))
+    const child = spawn(installed, process.argv.slice(1), { stdio: "inherit" })
+    for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => child.kill(signal))
+    child.on("exit", (code) => process.exit(code ?? 1))
   } else {
-    process.stderr.write(`Node ${process.version} is too old and npm has installed no other: use 22.19 or newer.\n`)
+    process.stderr.write(
+      `Node ${process.version} is too old, and node_modules holds no other: run npm ci, or use Node 22.19 or newer.\n`
+    )
     process.exit(78)
   }
 }

@@ -1,15 +1,15 @@
-/** How far a long command is, on stderr, where a person watches. */
+/** Progress of a long command, on stderr, and only if stderr is a terminal. */
 import { Console, Effect } from "effect"
 
-const every = 10_000
+const interval = 10_000
 
-/** Says it each time another ten thousand rows are through. */
-export const progress = (done: string) => {
-  let said = 0
+/** Returns a reporter of row counts by table; it prints a line after every ten thousand rows. */
+export const progress = (verb: string) => {
+  let printed = 0
   return (counts: Readonly<Record<string, number>>) => {
     const rows = Object.values(counts).reduce((sum, count) => sum + count, 0)
-    if (rows - said < every || !process.stderr.isTTY) return Effect.void
-    said = rows
-    return Console.error(`${done} ${rows} rows`)
+    if (rows - printed < interval || !process.stderr.isTTY) return Effect.void
+    printed = rows
+    return Console.error(`${verb} ${rows} rows`)
   }
 }

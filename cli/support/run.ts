@@ -1,7 +1,7 @@
 /**
- * The edge of the command: arguments in, exit code out.
+ * The edge of a command line: arguments in, exit code out.
  *
- * Usage errors, failures and log lines go to stderr, so that stdout is the result or nothing (contract section 8).
+ * Usage errors, failures and log lines go to stderr, so that stdout is either the result or empty.
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
@@ -13,7 +13,7 @@ import { version } from "../../src/platform/settings/Package.ts"
 
 export const run = <Name extends string, Input, ContextInput, E>(
   root: Command.Command<Name, Input, ContextInput, E, Command.Environment>,
-  /** The exit code of a command that a signal has ended. */
+  /** The exit code after a signal. */
   interrupted = () => 130
 ) =>
   Command.runWith(root, { version })(process.argv.slice(2)).pipe(
@@ -23,8 +23,8 @@ export const run = <Name extends string, Input, ContextInput, E>(
       disableErrorReporting: true,
       teardown: (exit, onExit) => {
         const end = () => {
-          if (exit._tag === "Success" && unwritten !== undefined) {
-            process.stderr.write(`The result could not be written: ${unwritten}\n`)
+          if (exit._tag === "Success" && writeError !== undefined) {
+            process.stderr.write(`The result could not be written: ${writeError}\n`)
             return onExit(1)
           }
           if (exit._tag === "Failure" && Cause.hasInterruptsOnly(exit.cause)) return onExit(interrupted())
@@ -35,33 +35,33 @@ export const run = <Name extends string, Input, ContextInput, E>(
     })
   )
 
-/** Why stdout did not take something: a full disk, a reader that has gone. It says so a moment after the write. */
-let unwritten: string | undefined
-process.stdout.on("error", ({ message }) => (unwritten = message))
+/** Why a write to stdout failed: a full disk, a closed pipe. The event comes after the write, hence `setImmediate`. */
+let writeError: string | undefined
+process.stdout.on("error", ({ message }) => (writeError = message))
 
 const builtIns = CliConfig.layer({
   builtIns: [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions, GlobalFlag.LogLevel]
 })
 
-// Asked of the arguments themselves: a usage error means that they could not be read in full.
+// Read from the raw arguments: after a usage error there are no parsed ones.
 const asJson = process.argv.slice(2).some((argument) => /^--json(=true)?$/.test(argument))
 
-/** With --json no log line stands beside the one object, unless --log-level asks for it. */
+/** With --json, stderr holds at most one JSON object; --log-level turns log lines on again. */
 const quiet = Layer.succeed(References.MinimumLogLevel, asJson ? "None" : "Warn")
 
-const say = (code: string, message: string) =>
+const printError = (code: string, message: string) =>
   Console.error(asJson ? JSON.stringify({ error: { code, message } }) : message)
 
-/** Help that was asked for is a result; everything else about usage is not. */
+/** Help that was requested goes to stdout; help shown because of a mistake goes to stderr. */
 const presenter = CliOutput.layerPresenter({
   present: (event) => {
     if (event._tag === "InvalidInvocation") {
       const help = asJson ? "" : `\nSee: ${event.commandPath.join(" ")} --help`
-      return say("usage", event.errors.map(sentence).join("\n") + help)
+      return printError("usage", event.errors.map(usageMessage).join("\n") + help)
     }
     if (event._tag === "Help" && event.reason === "Implicit") {
       return asJson
-        ? say("usage", "Name a command; see --help.")
+        ? printError("usage", "Missing command; see --help.")
         : Console.error(formatter.formatHelpDoc(event.helpDoc))
     }
     return CliOutput.defaultPresenter.present(event)
@@ -70,9 +70,9 @@ const presenter = CliOutput.layerPresenter({
 
 const formatter = CliOutput.defaultFormatter({ colors: false })
 
-const sentence = (error: CliError.NonShowHelpErrors) => {
+const usageMessage = (error: CliError.NonShowHelpErrors) => {
   if (error._tag === "InvalidValue") return `--${error.option}: ${error.expected}.`
-  if (error._tag === "UnexpectedArgument") return "There is an argument too many: every value belongs to a --flag."
+  if (error._tag === "UnexpectedArgument") return "Unexpected argument; pass values with flags."
   return formatter.formatCliError(error)
 }
 
@@ -82,11 +82,15 @@ const report = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   if (Option.isNone(failure)) {
     const { withoutValues } = yield* Effect.promise(() => import("../../src/platform/database/Persistence.ts"))
     yield* Effect.logError("The command failed").pipe(Effect.annotateLogs(withoutValues(cause)))
-    const where = asJson ? "--log-level error shows where" : "the log line above says where"
-    return yield* say("internal_error", `The command failed unexpectedly; ${where}.`)
+    const where = asJson ? "run it again with --log-level error and report the log line" : "report the log line above"
+    return yield* printError("internal_error", `The command failed because of a defect; ${where}.`)
   }
   const { _tag, message } = failure.value as { readonly _tag: string; readonly message: string }
   if (_tag === "ShowHelp" || _tag === "NotOk") return
-  if (_tag === "bridge_persistence_error") return yield* say(_tag, "The database did not answer; try again.")
-  yield* say(_tag.replaceAll(/(?<=[a-z])[A-Z]/g, "_$&").toLowerCase(), message)
+  if (_tag === "bridge_persistence_error")
+    return yield* printError(
+      _tag,
+      "The database did not answer; try again, and if it persists run: service-admin doctor"
+    )
+  yield* printError(_tag.replaceAll(/(?<=[a-z])[A-Z]/g, "_$&").toLowerCase(), message)
 })

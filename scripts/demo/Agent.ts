@@ -1,4 +1,4 @@
-/** The tools of /mcp as an agent asks for them: revision 2026-07-28, by plain requests. */
+/** An agent that calls the tools of /mcp with plain requests (MCP revision 2026-07-28). */
 import { Effect, Redacted } from "effect"
 import { DemoError } from "./Stage.ts"
 
@@ -25,35 +25,35 @@ export const agent = (base_url: string, token: Redacted.Redacted<string>, via: t
           },
           body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: { ...params, _meta } })
         }),
-      catch: () => new DemoError({ message: `${base_url} does not answer.` })
+      catch: () => new DemoError({ message: `${base_url} does not answer; is the service running?` })
     })
 
   const ask = Effect.fnUntraced(function* (method: string, params: Readonly<Record<string, unknown>>) {
     const response = yield* post(method, params)
     const { result } = yield* Effect.tryPromise({
       try: async () => (await response.json()) as { readonly result?: any },
-      catch: () => new DemoError({ message: `${method} was answered with ${response.status} and no JSON.` })
+      catch: () => new DemoError({ message: `${method}: the response ${response.status} is not JSON.` })
     })
-    return result ?? (yield* new DemoError({ message: `${method} was answered with ${response.status}.` }))
+    return result ?? (yield* new DemoError({ message: `${method}: the response ${response.status} has no result.` }))
   })
 
-  const call = (name: string, given: object) => ask("tools/call", { name, arguments: given })
+  const call = (name: string, input: object) => ask("tools/call", { name, arguments: input })
 
   return {
     ask,
-    /** What the tool returns. */
-    done: (name: string, given: object = {}) =>
-      Effect.flatMap(call(name, given), ({ content, isError, structuredContent }) =>
+    /** The result of the tool; fails if the tool reports an error. */
+    done: (name: string, input: object = {}) =>
+      Effect.flatMap(call(name, input), ({ content, isError, structuredContent }) =>
         isError === true
           ? Effect.fail(new DemoError({ message: `${name}: ${content[0].text}` }))
           : Effect.succeed(structuredContent)
       ),
-    /** The code with which the tool refuses, undefined where it does not. */
-    refused: (name: string, given: object = {}) =>
-      Effect.map(call(name, given), ({ content, isError }) =>
+    /** The error code of the tool; undefined if it succeeds. */
+    refused: (name: string, input: object = {}) =>
+      Effect.map(call(name, input), ({ content, isError }) =>
         isError === true ? (JSON.parse(content[0].text).error.code as string) : undefined
       ),
-    /** The status of an answer that is about the credential rather than the tool. */
+    /** The HTTP status of a request: 401 if the credential is rejected. */
     status: Effect.map(post("tools/list", {}), ({ status }) => status)
   }
 }

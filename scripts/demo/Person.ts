@@ -1,10 +1,10 @@
-/** A person who signs an agent in: src/client/OAuthClient.ts, and a browser that reads the forms of the consent page. */
+/** A person who signs an agent in: src/client/OAuthClient.ts and a minimal browser that fills in the consent page. */
 import { Duration, Effect, Option, Redacted } from "effect"
 import { FetchHttpClient } from "effect/http"
 import * as OAuthClient from "../../src/client/OAuthClient.ts"
 import { DemoError } from "./Stage.ts"
 
-/** Nobody listens there: the browser reads the address and goes no further. */
+/** Nothing listens at this address: the browser stops when it is redirected there. */
 export const callback = "http://127.0.0.1/callback"
 
 export const person = (
@@ -13,7 +13,7 @@ export const person = (
   project_token: Redacted.Redacted<string>,
   via: typeof fetch
 ) => {
-  let kept: Option.Option<OAuthClient.Tokens> = Option.none()
+  let stored: Option.Option<OAuthClient.Tokens> = Option.none()
   return OAuthClient.make<DemoError>({
     resource: `${base_url}/mcp`,
     client_id,
@@ -22,13 +22,13 @@ export const person = (
     leeway: Duration.seconds(30),
     browser: (authorize) => consents(authorize, project_token, via),
     keep: {
-      load: Effect.sync(() => kept),
-      save: (tokens) => Effect.sync(() => void (kept = tokens))
+      load: Effect.sync(() => stored),
+      save: (tokens) => Effect.sync(() => void (stored = tokens))
     }
   }).pipe(Effect.provide(FetchHttpClient.layer), Effect.provideService(FetchHttpClient.Fetch, via))
 }
 
-/** 1. Opens the page. 2. Says who it is, by a project token. 3. Allows; answers the address it is sent back to. */
+/** 1. Opens the consent page. 2. Submits the project token. 3. Allows. Returns the URL of the final redirect. */
 export const consents = (authorize: URL, project_token: Redacted.Redacted<string>, via: typeof fetch) =>
   Effect.tryPromise({
     try: async (signal) => {
@@ -48,12 +48,12 @@ export const consents = (authorize: URL, project_token: Redacted.Redacted<string
       }
       const send = ({ text, url }: Awaited<ReturnType<typeof open>>, field: string, value: string) => {
         const hidden = [...text.matchAll(/<input type="hidden" name="(\w+)" value="([^"]*)"/g)]
-        const fields = hidden.map(([, name, given]): [string, string] => [name!, given!])
+        const fields = hidden.map(([, name, value]): [string, string] => [name!, value!])
         return open(new URL("/oauth/consent", url), new URLSearchParams([...fields, [field, value]]))
       }
-      const who = await open(authorize)
-      const what = await send(who, "project_token", Redacted.value(project_token))
-      return (await send(what, "decision", "allow")).url
+      const signIn = await open(authorize)
+      const decision = await send(signIn, "project_token", Redacted.value(project_token))
+      return (await send(decision, "decision", "allow")).url
     },
-    catch: () => new DemoError({ message: "The consent page cannot be walked." })
+    catch: () => new DemoError({ message: "The consent page did not lead back to the client." })
   })

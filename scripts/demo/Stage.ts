@@ -1,4 +1,4 @@
-/** What the scenes of the demo play on: a server, the operator's command, Bridges, and a transcript without secrets. */
+/** What the scenes of the demo use: a server, the operator's commands, Bridges, and a transcript without secrets. */
 import { Console, Context, Data, Effect, Layer, Redacted, Schedule } from "effect"
 import { FetchHttpClient, HttpClient } from "effect/http"
 import { type ChildProcess, execFile, spawn } from "node:child_process"
@@ -15,7 +15,7 @@ import { kinds } from "../../src/platform/crypto/Tokens.ts"
 
 export class DemoError extends Data.TaggedError("DemoError")<{ readonly message: string }> {}
 
-/** What a script was started with. */
+/** The command-line flags of a script. */
 export const flags = <Name extends string>(...names: ReadonlyArray<Name>) =>
   Effect.try({
     try: () => {
@@ -25,20 +25,20 @@ export const flags = <Name extends string>(...names: ReadonlyArray<Name>) =>
     catch: (error) => new DemoError({ message: (error as Error).message })
   })
 
-export const expected = (what: string, got: string | undefined) =>
-  what === got ? Effect.void : Effect.fail(new DemoError({ message: `Expected ${what}, and it was ${got}.` }))
+export const expected = (wanted: string, got: string | undefined) =>
+  wanted === got ? Effect.void : Effect.fail(new DemoError({ message: `Expected ${wanted}, got ${got}.` }))
 
-/** What befalls the first request whose path ends so. */
+/** A failure to inject at the first request whose path ends with the given text. */
 export type Mishap =
-  /** The service acts, and its answer never arrives. */
+  /** The service acts, but its response is lost. */
   | { readonly lose: string }
-  /** The Bridge is killed before it asks. */
+  /** The Bridge is killed before it sends the request. */
   | { readonly kill: string }
 
 const root = join(import.meta.dirname, "../..")
 const node = (script: string, ...args: ReadonlyArray<string>) => [join(root, script), ...args]
 
-/** Text that may be shown: each token as its prefix and length, and so the values that are as secret. */
+/** Redacts text for printing: tokens, nonces and signatures are reduced to prefix and length. */
 export const shown = (text: string) =>
   text
     .replaceAll(
@@ -47,7 +47,7 @@ export const shown = (text: string) =>
     )
     .replaceAll(/"(nonce|signature)_b64":"([^"]*)"/g, (_, name, value) => `"${name}_b64":"…(${value.length})"`)
 
-/** On a server that runs already, or on one of its own that ends with the demo; `more`: what it is set to, given a folder. */
+/** Uses the server at `running`, or starts one that stops with the demo. `more` gives its extra settings for a folder. */
 export const stage = Effect.fnUntraced(function* (
   running: string | undefined,
   more: (folder: string) => Readonly<Record<string, string>> = () => ({})
@@ -61,13 +61,13 @@ export const stage = Effect.fnUntraced(function* (
     const { stdout } = yield* Effect.tryPromise({
       try: () => promisify(execFile)(process.execPath, node("cli/service-admin.mjs", ...args, "--json"), { env }),
       catch: (error) =>
-        new DemoError({ message: shown((error as { stderr?: string }).stderr ?? "service-admin failed") })
+        new DemoError({ message: shown((error as { stderr?: string }).stderr ?? "service-admin did not start.") })
     })
     yield* Console.log(`    ${shown(stdout.trim())}`)
     return JSON.parse(stdout)
   })
 
-  /** A Bridge's process on its state folder: starts, works, ends. Undefined when it was killed. */
+  /** Runs `work` as a Bridge process on its state folder would. Undefined if the mishap killed the Bridge. */
   const bridge = <A, E>(name: string, work: (bridge: Bridge["Service"]) => Effect.Effect<A, E>, mishap?: Mishap) =>
     Layer.build(
       Layer.fresh(Bridge.layer).pipe(
@@ -81,12 +81,12 @@ export const stage = Effect.fnUntraced(function* (
       Effect.catchDefect((defect) => (defect instanceof Killed ? Effect.undefined : Effect.die(defect)))
     )
 
-  /** One request that no Bridge would send; answers the code of its refusal. */
+  /** Sends a request that the reference Bridge would not send; returns the error code. */
   const ask = (method: string, path: string, bearer: Redacted.Redacted<string>) =>
     Effect.promise(async (signal): Promise<string | undefined> => {
       const headers = { authorization: `Bearer ${Redacted.value(bearer)}` }
-      const answer = await transcribed()(`${base_url}${path}`, { method, headers, signal })
-      const body = (await answer.json()) as { readonly error?: { readonly code: string } }
+      const response = await transcribed()(`${base_url}${path}`, { method, headers, signal })
+      const body = (await response.json()) as { readonly error?: { readonly code: string } }
       return body.error?.code
     })
 
@@ -114,7 +114,7 @@ const transport = (mishap?: Mishap) =>
     )
   ).pipe(Layer.provide(FetchHttpClient.layer))
 
-/** `fetch`, with every request and answer printed. */
+/** `fetch` that prints every request and response. */
 const transcribed = (mishap?: Mishap): typeof fetch => {
   let lost = mishap !== undefined && "lose" in mishap ? mishap.lose : undefined
   return async (input, init) => {
@@ -131,14 +131,14 @@ const transcribed = (mishap?: Mishap): typeof fetch => {
     print(`    ${response.status}${replayed} ${to === undefined ? legible(body) : `to ${to}`}`)
     if (lost !== undefined && pathname.endsWith(lost)) {
       lost = undefined
-      print("    × The answer is lost on the way.")
+      print("    × The response is lost.")
       throw new TypeError("lost")
     }
     return new Response(body, response)
   }
 }
 
-/** Of a page its title; of the result of a tool what it says once, where the protocol says it twice. */
+/** A page is reduced to its title. A tool's result is printed once, although MCP carries it both as text and as JSON. */
 const legible = (body: string) => {
   if (!body.startsWith("{")) return /<title>(.*?)<\/title>/.exec(body)?.[1] ?? body
   const { result } = JSON.parse(body)
@@ -154,7 +154,7 @@ export const print = (line: string) => console.log(shown(line))
 const temporary = Effect.acquireRelease(
   Effect.sync(() => {
     const folder = mkdtempSync(join(tmpdir(), "bridge-demo-"))
-    // The account that PostgreSQL runs under has to pass.
+    // The account that PostgreSQL runs under needs to traverse this folder.
     chmodSync(folder, 0o711)
     return folder
   }),
@@ -178,7 +178,7 @@ const ownServer = Effect.fnUntraced(function* (scratch: string, more: Readonly<R
     SERVICE_BASE_URL: `http://127.0.0.1:${port}`,
     SERVICE_LOG_LEVEL: "Error"
   }
-  yield* Console.log("Starting a server of its own, with a database that ends with the demo.")
+  yield* Console.log("Starting a server with a scratch database; both are removed at the end.")
   const child = yield* Effect.acquireRelease(
     Effect.sync(() => spawn(process.execPath, node("src/main.ts"), { env, stdio: ["ignore", "ignore", "inherit"] })),
     stopped

@@ -1,10 +1,10 @@
-/** Bridges, from the operator's first command to the last refusal (spec 3, 4.1 to 4.7). */
+/** The life of Bridges, from enrollment to revocation (spec 3.1, 3.2, 4.1, 4.2, 4.3, 4.4, 4.5, 4.7). */
 import { Effect, Redacted } from "effect"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { expected, type Scene, type Stage } from "./Stage.ts"
 
-/** What the scenes hand on. */
+/** State that one scene passes to the next. */
 const played: { project_id: string } = { project_id: "" }
 
 const credential = Effect.fnUntraced(function* ({ admin, scratch }: Stage, name: string) {
@@ -24,7 +24,7 @@ const enroll = Effect.fnUntraced(function* (stage: Stage, name: string) {
   yield* stage.bridge(name, (bridge) => bridge.enroll(order))
 })
 
-/** The refusal that the scene is about. */
+/** Expects the effect to fail with this code. */
 const refused = <A, E extends { readonly _tag: string }, R>(code: E["_tag"], self: Effect.Effect<A, E, R>) =>
   self.pipe(
     Effect.flip,
@@ -41,19 +41,19 @@ export const bridges: ReadonlyArray<Scene> = [
     })
   },
   {
-    title: "A Bridge trades its one-time credential for a token: challenge, then proof",
+    title: "A Bridge exchanges its one-time credential for a token: challenge, then proof",
     play: (stage) => enroll(stage, "laptop")
   },
   {
-    title: "The token does normal work",
+    title: "The token works",
     play: ({ bridge }) => bridge("laptop", (laptop) => laptop.status)
   },
   {
-    title: "Rotation, and the answer to confirm is lost: the Bridge repeats it with the same key",
+    title: "Rotation when the response to confirm is lost: the Bridge repeats it with the same key",
     play: ({ bridge }) => bridge("laptop", (laptop) => laptop.rotate, { lose: "/rotate/confirm" })
   },
   {
-    title: "Rotation, and the Bridge is killed before it confirms: started again, it takes up where it was",
+    title: "Rotation when the Bridge is killed before it confirms: restarted, it continues where it stopped",
     play: ({ bridge }) =>
       Effect.andThen(
         bridge("laptop", (laptop) => laptop.rotate, { kill: "/rotate/confirm" }),
@@ -61,7 +61,7 @@ export const bridges: ReadonlyArray<Scene> = [
       )
   },
   {
-    title: "A pending successor is given up: the token stays what it was",
+    title: "A pending successor is aborted: the current token stays active",
     play: ({ bridge }) =>
       Effect.andThen(
         bridge("laptop", (laptop) => laptop.rotate, { kill: "/rotate/confirm" }),
@@ -69,7 +69,7 @@ export const bridges: ReadonlyArray<Scene> = [
       )
   },
   {
-    title: "The Bridge revokes its token; it opens nothing any more",
+    title: "The Bridge revokes its token; the token no longer works",
     play: Effect.fnUntraced(function* ({ ask, bridge }) {
       const token = yield* bridge("laptop", (laptop) => laptop.token)
       yield* bridge("laptop", (laptop) => laptop.revoke)
@@ -77,7 +77,7 @@ export const bridges: ReadonlyArray<Scene> = [
     })
   },
   {
-    title: "Emergency revocation: another Bridge is refused at once, in the middle of a rotation too",
+    title: "Emergency revocation: a Bridge is refused at once, even in the middle of a rotation",
     play: Effect.fnUntraced(function* (stage) {
       yield* enroll(stage, "stolen")
       yield* stage.bridge("stolen", (stolen) => stolen.rotate, { kill: "/rotate/confirm" })

@@ -1,4 +1,4 @@
-/** The operator's commands about project tokens, OAuth clients and grants, and what they mean over HTTP from then on. */
+/** The operator's commands for project tokens, OAuth clients and grants, and their effect over HTTP. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -26,7 +26,7 @@ const nobody = "00000000-0000-4000-8000-000000000000"
 const at = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/
 
 const json = (...args: ReadonlyArray<string>) => Effect.map(admin(...args, "--json"), result)
-/** What people read. */
+/** The output for people. */
 const text = (...args: ReadonlyArray<string>) =>
   Effect.map(admin(...args), ({ code, stderr, stdout }) => {
     assert.deepEqual([code, stderr], [0, ""])
@@ -45,15 +45,15 @@ const makeProject = Effect.flatMap(Service, ({ services }) =>
 const grantsOf = (project_id: string) =>
   Effect.flatMap(Service, ({ services }) => Context.get(services, Grants).list(project_id))
 
-/** The status of a call of /mcp. */
-const opens = Effect.fnUntraced(function* (bearer: string) {
+/** The HTTP status of a request to /mcp. */
+const statusWith = Effect.fnUntraced(function* (bearer: string) {
   const { url } = yield* Service
   const headers = { accept: "application/json, text/event-stream" }
   const answer = yield* send(`${url}/mcp`, { bearer, headers, body: { jsonrpc: "2.0", id: 1, method: "tools/list" } })
   return answer.status
 })
 
-/** What the operator did to whatever has this id, oldest first. */
+/** The operator's audit events with this id, oldest first. */
 const done = Effect.fnUntraced(function* (id: string) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<{ action: string }>`
@@ -64,10 +64,10 @@ const done = Effect.fnUntraced(function* (id: string) {
 })
 
 layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the operator's commands", (it) => {
-  /** A command is a process, and takes a second where the machine is busy. */
-  const each = (name: string, steps: Parameters<typeof it.effect>[1]) => it.effect(name, steps, 120_000)
+  /** Each command starts a process, which takes a second on a busy machine: hence the long timeout. */
+  const commands = (name: string, steps: Parameters<typeof it.effect>[1]) => it.effect(name, steps, 120_000)
 
-  each("a project token is a file for one reader, opens /mcp, and ends with its grants at once", () =>
+  commands("a project token is written to a private file, works at /mcp, and ends at once with its grants", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const project_id = yield* makeProject
@@ -90,12 +90,12 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the 
       assert.isUndefined(findToken(created))
       assert.strictEqual(statSync(file).mode & 0o777, 0o600)
       const token = readFileSync(file, "utf8").trim()
-      assert.strictEqual(yield* opens(token), 200)
+      assert.strictEqual(yield* statusWith(token), 200)
       const { access_token, client_id, refresh_token } = yield* signIn(service, {
         token,
         query: { scope: "tasks:read" }
       })
-      assert.strictEqual(yield* opens(access_token), 200)
+      assert.strictEqual(yield* statusWith(access_token), 200)
 
       const { items } = yield* json("list-project-tokens", "--project", project_id)
       const { created_at, expires_at, last_used_at, token_id, ...rest } = items[0]
@@ -105,7 +105,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the 
       assert.match(last_used_at, at)
 
       const revoked = yield* json("revoke-project-token", "--token", token_id)
-      assert.deepEqual([yield* opens(token), yield* opens(access_token)], [401, 401])
+      assert.deepEqual([yield* statusWith(token), yield* statusWith(access_token)], [401, 401])
       assert.strictEqual((yield* refresh(service, { client_id, refresh_token })).body.error, "invalid_grant")
       const [grant] = yield* grantsOf(project_id)
       assert.deepEqual([grant!.status, grant!.end_reason], ["revoked", "project_token_revoked"])
@@ -116,55 +116,57 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the 
     })
   )
 
-  each("a client is created as it was ordered, and disabled for good: no page, no refresh, no call", () =>
-    Effect.gen(function* () {
-      const service = yield* Service
-      const { client_id, ...created } = yield* json(
-        "create-oauth-client",
-        "--name",
-        "Light\u200bhouse",
-        "--redirect-uri",
-        callback,
-        "--redirect-uri",
-        "com.example.app:/cb",
-        "--application-type",
-        "native",
-        "--scope",
-        "tasks:write"
-      )
-      assert.deepEqual(created, {
-        name: "Light house",
-        redirect_uris: [callback, "com.example.app:/cb"],
-        application_type: "native",
-        scopes: ["tasks:read", "tasks:write"]
-      })
-      const { access_token, refresh_token } = yield* signIn(service, { client_id, redirect_uri: callback })
-      assert.strictEqual(yield* opens(access_token), 200)
+  commands(
+    "a client is created with the given settings; disabled, it gets no consent page, no refresh and no access",
+    () =>
+      Effect.gen(function* () {
+        const service = yield* Service
+        const { client_id, ...created } = yield* json(
+          "create-oauth-client",
+          "--name",
+          "Light\u200bhouse",
+          "--redirect-uri",
+          callback,
+          "--redirect-uri",
+          "com.example.app:/cb",
+          "--application-type",
+          "native",
+          "--scope",
+          "tasks:write"
+        )
+        assert.deepEqual(created, {
+          name: "Light house",
+          redirect_uris: [callback, "com.example.app:/cb"],
+          application_type: "native",
+          scopes: ["tasks:read", "tasks:write"]
+        })
+        const { access_token, refresh_token } = yield* signIn(service, { client_id, redirect_uri: callback })
+        assert.strictEqual(yield* statusWith(access_token), 200)
 
-      const disabled = yield* json("disable-oauth-client", "--client", client_id)
-      assert.match(disabled.disabled_at, at)
-      assert.lengthOf(disabled.grant_ids, 1)
-      assert.strictEqual(yield* opens(access_token), 401)
-      const page = yield* new Browser(service.url).authorize(authorizeQuery({ client_id }))
-      assert.deepEqual([page.status, page.headers.get("location")], [400, null])
-      const again = yield* refresh(service, { client_id, refresh_token })
-      assert.deepEqual([again.status, again.body.error], [401, "invalid_client"])
-      assert.deepEqual(yield* json("disable-oauth-client", "--client", client_id), disabled)
-      const { items } = yield* json("list-oauth-clients")
-      const listed = items.find((item: { client_id: string }) => item.client_id === client_id)
-      assert.include(listed, { kind: "operator", live_grants: 0, disabled_at: disabled.disabled_at })
-      assert.deepEqual(yield* done(client_id), ["oauth_client.created", "oauth_client.disabled"])
-    })
+        const disabled = yield* json("disable-oauth-client", "--client", client_id)
+        assert.match(disabled.disabled_at, at)
+        assert.lengthOf(disabled.grant_ids, 1)
+        assert.strictEqual(yield* statusWith(access_token), 401)
+        const page = yield* new Browser(service.url).authorize(authorizeQuery({ client_id }))
+        assert.deepEqual([page.status, page.headers.get("location")], [400, null])
+        const again = yield* refresh(service, { client_id, refresh_token })
+        assert.deepEqual([again.status, again.body.error], [401, "invalid_client"])
+        assert.deepEqual(yield* json("disable-oauth-client", "--client", client_id), disabled)
+        const { items } = yield* json("list-oauth-clients")
+        const listed = items.find((item: { client_id: string }) => item.client_id === client_id)
+        assert.include(listed, { kind: "operator", live_grants: 0, disabled_at: disabled.disabled_at })
+        assert.deepEqual(yield* done(client_id), ["oauth_client.created", "oauth_client.disabled"])
+      })
   )
 
-  each("a client may be kept out by the address of its document, before anybody has met it", () =>
+  commands("a client can be disabled by the address of its metadata document before its first sign-in", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const address = "https://claude.ai/some/client.json"
-      const said = yield* text("disable-oauth-client", "--client", address)
-      assert.match(said, /^grant_ids +-$/m)
+      const disabled = yield* text("disable-oauth-client", "--client", address)
+      assert.match(disabled, /^grant_ids +-$/m)
       const { disabled_at } = yield* json("disable-oauth-client", "--client", address)
-      assert.include(said, disabled_at)
+      assert.include(disabled, disabled_at)
       assert.match(
         yield* text("list-oauth-clients"),
         new RegExp(`^${address} +document +claude\\.ai +- +0 +${disabled_at}$`, "m")
@@ -174,7 +176,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the 
     })
   )
 
-  each("a grant is listed from its code to its end, and ends with all its tokens", () =>
+  commands("a grant is listed from its code until its end, and its tokens end with it", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const sql = yield* SqlClient.SqlClient
@@ -185,15 +187,15 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the 
       assert.strictEqual(waiting!.status, "waiting")
       const { access_token, refresh_token } = (yield* exchange(service, { client_id, code, code_verifier: verifier }))
         .body
-      assert.strictEqual(yield* opens(access_token), 200)
+      assert.strictEqual(yield* statusWith(access_token), 200)
       const [active] = (yield* json("list-oauth-grants", "--project", project_id)).items
       assert.include(active, { grant_id, client_name: "Lighthouse", project_token_id: token_id, status: "active" })
 
       const revoked = yield* text("revoke-oauth-grant", "--grant", grant_id)
       assert.match(revoked, new RegExp(`^Next: service-admin list-oauth-grants --project ${project_id}$`, "m"))
-      assert.strictEqual(yield* opens(access_token), 401)
+      assert.strictEqual(yield* statusWith(access_token), 401)
       assert.strictEqual((yield* refresh(service, { client_id, refresh_token })).body.error, "invalid_grant")
-      assert.strictEqual(yield* opens(token), 200)
+      assert.strictEqual(yield* statusWith(token), 200)
       const { revoked_at } = yield* json("revoke-oauth-grant", "--grant", grant_id)
       assert.include(revoked, revoked_at)
 
@@ -206,7 +208,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the 
     })
   )
 
-  each("what cannot be is refused with its code, and leaves no file", () =>
+  commands("invalid requests are refused with their codes and leave no file", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const within = yield* folder

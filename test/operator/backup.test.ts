@@ -1,4 +1,4 @@
-/** One file holds the whole database and brings it back exactly, or changes nothing (contract section 8). */
+/** A backup holds the whole database; restoring it recreates the database exactly or changes nothing. */
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll, expect, it } from "vitest"
@@ -11,7 +11,7 @@ let saved: Record<string, unknown>
 const run = (database: string, ...args: ReadonlyArray<string>) => service.on(database).run(...args, "--json")
 const restore = (database: string, file: string) => run(database, "restore-database", "--in", file)
 
-/** A table of a later release: every kind of value, and columns that the database fills. */
+/** A table of a later release, with every kind of value and with columns that the database fills. */
 const later = `
   create table later (
     id bigint generated always as identity primary key,
@@ -45,7 +45,7 @@ const statements = async (database: string, text: string) => {
   for (const statement of text.split(";")) await service.query(database, statement)
 }
 
-/** Every row of every table as PostgreSQL shows it, and every foreign key as it is enforced. */
+/** Every row of every table as text, and every foreign key with whether it is deferrable. */
 const contents = async (database: string) => {
   const tables = await service.query(
     database,
@@ -77,7 +77,7 @@ beforeAll(async () => {
 })
 afterAll(() => service.stop())
 
-it("the file is complete, has mode 0600, and replaces none", async () => {
+it("the file is complete, has mode 0600, and replaces no existing file", async () => {
   expect(saved).toEqual({ file: backup, created_at: expect.any(String), tables: expect.any(Number), rows: 9 })
   expect(statSync(backup).mode & 0o777).toBe(0o600)
   expect(existsSync(`${backup}.partial`)).toBe(false)
@@ -86,14 +86,14 @@ it("the file is complete, has mode 0600, and replaces none", async () => {
   expect(readFileSync(backup)).toEqual(before)
 })
 
-it("a file that was truncated or altered changes nothing and says so", async () => {
+it("a truncated or altered file is refused and changes nothing", async () => {
   const whole = readFileSync(backup, "utf8")
   const damaged: Record<string, string> = {
     "cut in the last line": whole.slice(0, -2),
     "without its last line": whole.slice(0, whole.lastIndexOf("\n", whole.length - 2) + 1),
-    "a row less": whole.replace(/\["bridge_rotation".*\n/, ""),
-    "a value changed": whole.replace("'b1'", "'b2'").replace('"b1"', '"b2"'),
-    "a line more": `${whole}["project"]\n`
+    "with a row missing": whole.replace(/\["bridge_rotation".*\n/, ""),
+    "with a changed value": whole.replace("'b1'", "'b2'").replace('"b1"', '"b2"'),
+    "with an extra line": `${whole}["project"]\n`
   }
   const before = await contents("target")
   for (const [what, text] of Object.entries(damaged)) {
@@ -105,11 +105,11 @@ it("a file that was truncated or altered changes nothing and says so", async () 
   expect(await contents("target")).toEqual(before)
 })
 
-it("another schema version is refused", async () => {
+it("a backup of another schema version is refused", async () => {
   expect(refusal(await restore("other", backup))).toEqual([1, "backup_of_another_version"])
 })
 
-it("an empty database holds exactly the same afterwards, its instance included, and goes on from there", async () => {
+it("an empty database gets exactly the same contents, including the instance id, and continues its sequences", async () => {
   expect(result(await restore("target", backup))).toEqual({
     created_at: saved["created_at"],
     tables: expect.any(Number),
@@ -125,7 +125,7 @@ it("an empty database holds exactly the same afterwards, its instance included, 
   expect(await service.query("target", "insert into later default values returning id::int")).toEqual([{ id: 4 }])
 })
 
-it("a database that holds anything is refused", async () => {
+it("restoring into a database with contents is refused", async () => {
   const before = await contents("target")
   expect(refusal(await restore("target", backup))).toEqual([1, "database_not_empty"])
   expect(await contents("target")).toEqual(before)

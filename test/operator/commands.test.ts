@@ -1,4 +1,4 @@
-/** The operator's command as scripts see it: exit codes, stdout, stderr (contract section 8). */
+/** service-admin as scripts see it: exit codes, stdout, stderr. */
 import { spawnSync, type StdioOptions } from "node:child_process"
 import { existsSync, openSync } from "node:fs"
 import { join } from "node:path"
@@ -23,7 +23,7 @@ const run = (...args: ReadonlyArray<string>) => service.on("postgres").run(...ar
 const json = (...args: ReadonlyArray<string>) => run(...args, "--json")
 
 beforeAll(async () => {
-  // Waits ten seconds while the others run.
+  // Takes ten seconds; runs beside the other tests.
   unreachable = serviceAdmin(["list-projects", "--json"], {
     ...secrets,
     DATABASE_URL: "postgres://nobody@127.0.0.1:1/x"
@@ -45,7 +45,7 @@ describe("a first command", () => {
 })
 
 describe("for people", () => {
-  it("times are absolute and the next command is spelled out", async () => {
+  it("times are absolute and the next command is suggested", async () => {
     const { code, stderr, stdout } = await run("list-projects")
     expect([code, stderr]).toEqual([0, ""])
     expect(stdout).toMatch(/\d{4}-\d\d-\d\dT[\d:.]+Z/)
@@ -58,7 +58,7 @@ describe("for people", () => {
       stderr: "There is no such project; see list-projects.\n"
     })
   })
-  it.skipIf(!existsSync("/dev/full"))("a result that cannot be written is a failure", () => {
+  it.skipIf(!existsSync("/dev/full"))("a result that cannot be written exits with 1", () => {
     const stdio: StdioOptions = ["ignore", openSync("/dev/full", "w"), "pipe"]
     const { status, stderr } = spawnSync(process.execPath, [join(packageRoot, "cli/service-admin.mjs"), "--version"], {
       stdio,
@@ -85,7 +85,7 @@ describe("usage errors leave stdout empty and exit with 64", () => {
     "an unknown command": ["destroy-project"],
     "an unknown flag": ["list-projects", "--force"],
     "a missing flag": ["create-project"],
-    "an argument too many": ["list-projects", "all"],
+    "an unexpected argument": ["list-projects", "all"],
     "an empty name": ["create-project", "--name", ""],
     "a name with a control character": ["create-project", "--name", "a\u0007b"],
     "a name that is too long": ["create-project", "--name", "x".repeat(121)],
@@ -99,33 +99,33 @@ describe("usage errors leave stdout empty and exit with 64", () => {
       "--label",
       "x".repeat(121)
     ],
-    "a project that is no UUID": ["list-bridges", "--project", "first"],
+    "a project that is not a UUID": ["list-bridges", "--project", "first"],
     "a bridge_id with a space": ["revoke-bridge", "--project", nobody, "--bridge", "a b"],
-    "a limit of none": ["list-audit-events", "--limit", "0"],
-    "a lifetime without unit": [...credential, "--ttl", "60", "--out", "f"],
-    "a lifetime of nothing": [...credential, "--ttl", "0s", "--out", "f"],
+    "a limit of zero": ["list-audit-events", "--limit", "0"],
+    "a lifetime without a unit": [...credential, "--ttl", "60", "--out", "f"],
+    "a lifetime of zero": [...credential, "--ttl", "0s", "--out", "f"],
     "a lifetime beyond ten years": [...credential, "--ttl", "3651d", "--out", "f"],
-    "a credential without place": credential,
-    "a count without folder": [...credential, "--count", "2"],
+    "a credential without an output": credential,
+    "a count without a folder": [...credential, "--count", "2"],
     "a count and a file": [...credential, "--count", "2", "--out-dir", "d", "--out", "f"],
-    "a fleet of one Bridge": [...credential, "--count", "2", "--out-dir", "d", "--reenroll", "b"]
+    "several credentials to re-enroll one Bridge": [...credential, "--count", "2", "--out-dir", "d", "--reenroll", "b"]
   }
-  it("whatever is wrong", { timeout: 60_000 }, async () => {
+  it("for every kind of mistake", { timeout: 60_000 }, async () => {
     const outcomes: Record<string, unknown> = {}
     for (const some of chunks(Object.entries(wrong), 4)) {
       await Promise.all(some.map(async ([what, args]) => (outcomes[what] = refusal(await json(...args)))))
     }
     expect(outcomes).toEqual(Object.fromEntries(Object.keys(wrong).map((what) => [what, [64, "usage"]])))
   })
-  it("and never repeat a value, which could be a secret", async () => {
+  it("and never echo a value, which could be a secret", async () => {
     const secret = "sbe_ThisIsPastedIntoTheWrongPlace"
     const { stderr } = await run("list-bridges", "--project", secret)
     expect(stderr).toBe("--project: expected a UUID.\nSee: service-admin list-bridges --help\n")
   })
 })
 
-describe("a configuration that is incomplete exits with 78", () => {
-  it("for a secret that is missing, short or used twice, and a DATABASE_URL that is none", async () => {
+describe("an invalid configuration exits with 78", () => {
+  it("for a missing, short or reused secret, and a malformed DATABASE_URL", async () => {
     const same = { SERVICE_BRIDGE_TOKEN_SECRET: secrets.SERVICE_BRIDGE_ENROLLMENT_SECRET }
     const short = { SERVICE_BRIDGE_TOKEN_SECRET: "short" }
     const slash = { DATABASE_URL: "postgres://bridge:hunter/2@localhost/x" }
@@ -140,7 +140,7 @@ describe("a configuration that is incomplete exits with 78", () => {
     expect(ends[3]!.stderr).not.toContain("hunter")
     expect(ends[4]!.stderr).toContain("SERVICE_BRIDGE_ENROLLMENT_SECRET is not set")
   })
-  it("for a host that others reach, without the address by which they do", async () => {
+  it("for a non-loopback SERVICE_HOST without SERVICE_BASE_URL", async () => {
     const ends = await Promise.all(
       ["0.0.0.0", "::", "192.0.2.1", "two words"].map((SERVICE_HOST) =>
         service.on("postgres", { SERVICE_HOST }).run("list-projects", "--json")
@@ -151,7 +151,7 @@ describe("a configuration that is incomplete exits with 78", () => {
       expect(ended.stderr).toContain("SERVICE_BASE_URL is required when SERVICE_HOST is not a loopback address.")
     }
   })
-  it("for a data folder beside a folder that was deleted", async () => {
+  it("for a relative data folder in a deleted working directory", async () => {
     const ended = await serviceAdmin(["list-projects", "--json"], {}, `cd "$(mktemp -d)" && rmdir "$PWD"`).ended
     expect(refusal(ended)).toEqual([78, "configuration_error"])
   })
@@ -183,7 +183,7 @@ describe("projects and account references", () => {
       { reference, label: "Acme", approved_at: expect.any(String), withdrawn_at: expect.any(String) }
     ])
   })
-  it("what is not there is refused with its code", async () => {
+  it("unknown ids are refused with their codes", async () => {
     const [project, audit, credential, bridge] = await Promise.all([
       json("list-account-references", "--project", nobody),
       json("list-audit-events", "--project", nobody),
@@ -197,7 +197,7 @@ describe("projects and account references", () => {
 })
 
 describe("Bridges and the audit log", () => {
-  it("a Bridge is listed, shown and revoked for good", async () => {
+  it("a Bridge is listed, shown and revoked permanently", async () => {
     await service.query(
       "postgres",
       `insert into bridge_identity (identity_id, project_id, bridge_id, status, device_id, display_name,
@@ -210,14 +210,14 @@ describe("Bridges and the audit log", () => {
     expect(result(list!).items).toMatchObject([{ bridge_id: "b1", status: "revoked" }])
     expect(result(shown!)).toMatchObject({ bridge_id: "b1", status: "revoked", tokens: [] })
   })
-  it("what was done is listed, newest first, up to the limit", async () => {
+  it("audit events are listed newest first, up to the limit", async () => {
     const { items } = result(await json("list-audit-events", "--project", project_id, "--limit", "1"))
     expect(items).toMatchObject([{ action: "bridge.revoked", outcome: "done", code: null, at: expect.any(String) }])
   })
 })
 
 describe("a database that cannot be reached", () => {
-  it("is given up after ten seconds, with 75", async () => {
+  it("is given up after ten seconds, with exit code 75", async () => {
     expect(refusal(await unreachable)).toEqual([75, "database_unreachable"])
   })
 })

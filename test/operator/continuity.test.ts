@@ -1,4 +1,4 @@
-/** The operator's commands about documents and what a project remembers. */
+/** The operator's commands for documents, memory, and export and import of projects. */
 import { execFileSync, spawnSync } from "node:child_process"
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -13,7 +13,7 @@ let [from, to] = ["", ""]
 
 const json = (...args: ReadonlyArray<string>) => service.on("postgres").run(...args, "--json")
 const query = (text: string, values: ReadonlyArray<unknown> = []) => service.query("postgres", text, values)
-const made = async (name: string) =>
+const createProject = async (name: string) =>
   (result(await json("create-project", "--name", name)) as { project_id: string }).project_id
 
 const ids = {
@@ -113,8 +113,8 @@ const file = (name: string, lines: ReadonlyArray<unknown>) => {
 
 beforeAll(async () => {
   service = await startService()
-  from = await made("From")
-  to = await made("To")
+  from = await createProject("From")
+  to = await createProject("To")
 })
 afterAll(() => service.stop())
 
@@ -126,14 +126,14 @@ const counts = (memory: number, task: number, dependency: number, receipt: numbe
 })
 
 describe("export and import", () => {
-  it("an import adds what the project does not have, and a repeated one nothing", async () => {
+  it("an import adds what the project lacks, and repeating it adds nothing", async () => {
     const path = file("in.jsonl", [header, ...rows, end])
     const first = result(await json("import-project", "--project", from, "--in", path))
     expect(first).toEqual({ project_id: from, ...counts(2, 2, 1, 1) })
     const again = result(await json("import-project", "--project", from, "--in", path))
     expect(again).toEqual({ project_id: from, ...counts(0, 0, 0, 0) })
   })
-  it("what is exported is what was imported, and may be imported into another project", async () => {
+  it("an export equals what was imported, and can be imported into another project", async () => {
     const out = join(service.folder, "out.jsonl")
     expect(result(await json("export-project", "--project", from, "--out", out))).toMatchObject(counts(2, 2, 1, 1))
     const [first, ...exported] = readFileSync(out, "utf8")
@@ -144,7 +144,7 @@ describe("export and import", () => {
     expect(exported).toEqual([...rows, end])
     expect(result(await json("import-project", "--project", to, "--in", out))).toMatchObject(counts(2, 2, 1, 1))
   })
-  it("imported entries are found by the search, superseded ones are not", async () => {
+  it("imported entries are indexed for search, superseded ones are not", async () => {
     const found = await query(
       "select distinct entry_id from memory_posting where project_id = $1 and lexeme = 'port'",
       [to]
@@ -152,22 +152,22 @@ describe("export and import", () => {
     expect(found).toEqual([{ entry_id: ids.new }])
   })
   it.each([
-    ["without header", [rows[0]], 1],
+    ["without a header", [rows[0]], 1],
     ["with a row that lacks a field", [header, rows[0], { task: { id: ids.first } }], 3],
-    ["that is cut off", [header, ...rows.slice(0, 2)], 4],
+    ["that is truncated", [header, ...rows.slice(0, 2)], 4],
     ["that is empty", [], 1]
   ])("a file %s is refused, and nothing is imported", async (name, lines, line) => {
-    const project = await made("Empty")
+    const project = await createProject("Empty")
     const ended = await json("import-project", "--project", project, "--in", file(`bad ${name}`, lines))
     expect(refusal(ended)).toEqual([1, "import_invalid"])
     expect(ended.stderr).toContain(`Line ${line} `)
     expect(await query("select 1 from memory_entry where project_id = $1", [project])).toEqual([])
   })
-  it("archive-memory takes an entry out of use", async () => {
+  it("archive-memory removes an entry from the search index", async () => {
     expect(result(await json("archive-memory", "--project", to, "--entry", ids.new))).toMatchObject({ active: false })
     expect(await query("select 1 from memory_posting where project_id = $1", [to])).toEqual([])
   })
-  it("an unknown project or entry is named as such", async () => {
+  it("an unknown project or entry is refused with its code", async () => {
     const path = file("in.jsonl", [header])
     expect(refusal(await json("import-project", "--project", nobody, "--in", path))).toEqual([1, "project_not_found"])
     const out = join(service.folder, "none.jsonl")

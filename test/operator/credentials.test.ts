@@ -1,4 +1,4 @@
-/** Bootstrap credentials on their way to the operator: a file nobody else can read, and nothing anywhere else (spec 2.2). */
+/** Bootstrap credentials reach the operator in a file that nobody else can read, and in no other way (spec 2.2). */
 import { Effect } from "effect"
 import { createHash } from "node:crypto"
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
@@ -30,13 +30,13 @@ const unchanged = async (work: () => Promise<void>) => {
   expect([await stored(), readdirSync(service.folder, { recursive: true })]).toEqual(before)
 }
 
-/** Sessions that wait for a lock. */
+/** The number of sessions that wait for a lock. */
 const waiting = async () => {
   const locks = "select count(*)::int as waiting from pg_stat_activity where wait_event_type = 'Lock'"
   return (await service.query("postgres", locks))[0]!["waiting"]
 }
-const until = async (asked: () => Promise<unknown>, answer: unknown) => {
-  while ((await asked()) !== answer) await setTimeout(10)
+const until = async (ask: () => Promise<unknown>, answer: unknown) => {
+  while ((await ask()) !== answer) await setTimeout(10)
 }
 
 beforeAll(async () => {
@@ -46,7 +46,7 @@ beforeAll(async () => {
 })
 afterAll(() => service.stop())
 
-it("the file has mode 0600 and holds the credential and a newline; the row holds its hash; nobody says it", async () => {
+it("the file has mode 0600 and holds the credential and a newline; the row holds its hash; the output has neither", async () => {
   const file = path("one")
   const ended = await json(...create("--out", file, "--ttl", "30m"))
   expect(result(ended)).toEqual({
@@ -74,13 +74,13 @@ it("a fleet gets one file each, named by its credential_id", async () => {
   ).toBe(true)
 })
 
-it("a lifetime that is unusual only warns", async () => {
+it("an unusual lifetime only causes a warning", async () => {
   const { code, stderr, stdout } = await service.on("postgres").run(...create("--out", path("short"), "--ttl", "5s"))
   expect([code, JSON.parse(stderr).level]).toEqual([0, "WARN"])
   expect(stdout).toContain(path("short"))
 })
 
-it("a file that is there, a folder that is not, a refused reference or Bridge, a full disk leave neither row nor file", async () => {
+it("an existing file, a missing folder, a refused reference or Bridge, and a full disk leave neither row nor file", async () => {
   writeFileSync(path("mine"), "mine")
   mkdirSync(path("taken"))
   await unchanged(async () => {
@@ -108,7 +108,7 @@ it("a file that is there, a folder that is not, a refused reference or Bridge, a
   expect(readFileSync(path("mine"), "utf8")).toBe("mine")
 })
 
-it("an interruption, or a database that does not answer, removes the file that was there first", async () => {
+it("an interruption, or a database that does not answer, removes the new file", async () => {
   await unchanged(() =>
     service.within("postgres", (session) =>
       Effect.gen(function* () {
@@ -131,7 +131,7 @@ it("an interruption, or a database that does not answer, removes the file that w
   )
 })
 
-it("a database that answers late is asked again for the same credential", () =>
+it("if the database answers late, the command retries with the same credential", () =>
   service.within("postgres", (session) =>
     Effect.gen(function* () {
       yield* session.query("begin")
@@ -145,7 +145,7 @@ it("a database that answers late is asked again for the same credential", () =>
     })
   ))
 
-it("a withdrawn reference takes its unused credentials with it; a revoked one is listed as such", async () => {
+it("withdrawing a reference revokes its unused credentials, except those already revoked", async () => {
   const { items } = result(await json("list-bridge-enrollment-credentials", "--project", project_id))
   const credential = items.find(({ status }: { status: string }) => status === "unused").credential_id
   expect(result(await json("revoke-bridge-enrollment-credential", "--credential", credential))).toEqual({

@@ -1,4 +1,4 @@
-/** `doctor` on what lies around the service: each thing that can be wrong, in the words that it says to the operator. */
+/** `doctor` checks proxy, base URL, certificate, APNs and disk: each problem with the message that the operator reads. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
@@ -12,8 +12,10 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as tls from "node:tls"
 import { afterAll } from "vitest"
-import { disk } from "../../cli/support/checks.ts"
-import { address, apns, proxy } from "../../cli/support/networkChecks.ts"
+import { apns } from "../../cli/support/checks/apns.ts"
+import { baseUrl } from "../../cli/support/checks/baseUrl.ts"
+import { disk } from "../../cli/support/checks/dataFolder.ts"
+import { proxy } from "../../cli/support/checks/proxy.ts"
 import { throwAwayCertificate } from "../support/phones/ThrowAwayCertificate.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "doctor-test-"))
@@ -38,7 +40,7 @@ const listening = <Server extends tls.Server | http2.Http2SecureServer | ReturnT
     ({ server }) => Effect.sync(() => server.close())
   )
 
-/** What a proxy shows that answers with `body`; this machine trusts its certificate unless told. */
+/** The messages about an https server that answers `body`; this machine trusts its certificate unless `isTrusted` is false. */
 const examined = Effect.fnUntraced(function* (
   certificate: Parameters<typeof throwAwayCertificate>[0] = {},
   { body = "", isTrusted = true, named = "" } = {}
@@ -51,87 +53,86 @@ const examined = Effect.fnUntraced(function* (
   const origin = `https://localhost:${port}`
   const resource = `${origin}/mcp`
   const text = JSON.stringify({ resource: named === "" ? resource : named })
-  const checks = yield* address({ baseUrl: new URL(origin), resource })
+  const checks = yield* baseUrl({ baseUrl: new URL(origin), resource })
   return checks.map(({ message, name, status }) => `${status} ${name}: ${message.replaceAll(origin, "https://HOST")}`)
 })
 
-describe("the address that clients are given", () => {
-  it.live("leads here, and its certificate is good", () =>
+describe("the base URL", () => {
+  it.live("leads to this service, and its certificate is valid", () =>
     Effect.gen(function* () {
       const until = inDays(60)
       assert.deepStrictEqual(yield* examined({ until }), [
         "ok base_url: https://HOST leads to this service.",
-        `ok certificate: The certificate of https://HOST is good; it ends on ${until.toISOString()}.`
+        `ok certificate: The certificate of https://HOST is valid and expires on ${until.toISOString()}.`
       ])
     })
   )
 
-  it.live("has a certificate that ends in ten days, has ended, is not valid yet, or is another host's", () =>
+  it.live("has a certificate that expires in ten days, has expired, is not valid yet, or is another host's", () =>
     Effect.gen(function* () {
       const until = inDays(10.5)
       assert.deepStrictEqual(yield* examined({ until }), [
         "ok base_url: https://HOST leads to this service.",
-        `warn certificate: The certificate of https://HOST ends on ${until.toISOString()}, in 10 days: renew it.`
+        `warn certificate: The certificate of https://HOST expires on ${until.toISOString()}, in 10 days: renew it.`
       ])
       assert.deepStrictEqual(yield* examined({ until: inDays(-1) }), [
-        "fail certificate: https://HOST shows a certificate that has expired: renew it."
+        "fail certificate: https://HOST presents an expired certificate: renew it."
       ])
       assert.deepStrictEqual(yield* examined({ from: inDays(1) }), [
-        "fail certificate: https://HOST shows a certificate that is not valid yet: is a clock wrong?"
+        "fail certificate: https://HOST presents a certificate that is not valid yet: check the clocks."
       ])
       assert.deepStrictEqual(yield* examined({ host: "elsewhere.example" }), [
-        "fail certificate: https://HOST shows the certificate of another host: get one for this name."
+        "fail certificate: https://HOST presents the certificate of another host: get one for this name."
       ])
     })
   )
 
-  it.live("has a certificate of an authority that this machine does not know", () =>
+  it.live("has a certificate of an authority that this machine does not trust", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* examined({}, { isTrusted: false }), [
-        "warn certificate: https://HOST shows a certificate that this machine does not trust (DEPTH_ZERO_SELF_SIGNED_CERT): if its authority is your own, every client needs it, and here NODE_EXTRA_CA_CERTS."
+        "warn certificate: https://HOST presents a certificate that this machine does not trust (DEPTH_ZERO_SELF_SIGNED_CERT). If your own authority signed it, install that authority on every client, and here name its file in NODE_EXTRA_CA_CERTS."
       ])
     })
   )
 
-  it.live("leads to a page of the proxy, or to a service of another name", () =>
+  it.live("leads to a page of the proxy, or to a service with another base URL", () =>
     Effect.gen(function* () {
       const page = yield* examined({}, { body: "<h1>Welcome to nginx</h1>" })
       assert.strictEqual(
         page[0],
-        "warn base_url: https://HOST answers 200, not as this service: does it run, does the proxy lead here?"
+        "warn base_url: https://HOST answers 200, but not as this service: check that the service runs and that the proxy forwards to it."
       )
       const other = yield* examined({}, { named: "https://old.example/mcp" })
       assert.strictEqual(
         other[0],
-        "fail base_url: https://HOST leads to a service that calls itself https://old.example/mcp: set its SERVICE_BASE_URL too."
+        "fail base_url: https://HOST leads to a service whose MCP address is https://old.example/mcp: set SERVICE_BASE_URL there to this address too."
       )
     })
   )
 
-  it.live("has nobody behind it", () =>
+  it.live("cannot be reached", () =>
     Effect.gen(function* () {
-      const baseUrl = new URL("https://localhost:1")
-      assert.deepInclude(yield* address({ baseUrl, resource: "" }), {
+      assert.deepInclude(yield* baseUrl({ baseUrl: new URL("https://localhost:1"), resource: "" }), {
         name: "base_url",
         status: "warn",
-        message: "https://localhost:1 cannot be reached from here (ECONNREFUSED): name, proxy?"
+        message: "https://localhost:1 cannot be reached from this machine (ECONNREFUSED): check DNS and the proxy."
       })
     })
   )
 
-  it.effect("is this machine's own without TLS: there is nothing in between", () =>
+  it.effect("is not checked without TLS: no proxy is involved", () =>
     Effect.gen(function* () {
-      assert.deepStrictEqual(yield* address({ baseUrl: new URL("http://127.0.0.1:8787"), resource: "" }), [])
+      assert.deepStrictEqual(yield* baseUrl({ baseUrl: new URL("http://127.0.0.1:8787"), resource: "" }), [])
     })
   )
 })
 
-describe("the proxy in front", () => {
-  const of = (trustedProxies: ReadonlyArray<string>, host = "127.0.0.1", url = "https://bridge.example") =>
+describe("the proxy", () => {
+  const examine = (trustedProxies: ReadonlyArray<string>, host = "127.0.0.1", url = "https://bridge.example") =>
     Effect.map(proxy({ baseUrl: new URL(url), http: { host, trustedProxies } as never }), (checks) =>
       checks.map(({ message, status }) => `${status} ${message}`)
     )
-  const right = ["ok X-Forwarded-For is believed from the networks that are named."]
+  const right = ["ok X-Forwarded-For is accepted from SERVICE_TRUSTED_PROXIES only."]
 
   it.effect.each([
     [["127.0.0.1"], "127.0.0.1", right],
@@ -141,27 +142,33 @@ describe("the proxy in front", () => {
       [],
       "127.0.0.1",
       [
-        "warn SERVICE_TRUSTED_PROXIES is empty: all callers share the proxy's address, and its rate limits. Name the proxy, such as 127.0.0.1."
+        "warn SERVICE_TRUSTED_PROXIES is empty: all callers appear with the proxy's address and share its rate limits. Set it to the proxy's address, such as 127.0.0.1."
       ]
     ],
-    [["::/0"], "127.0.0.1", ["fail SERVICE_TRUSTED_PROXIES trusts everybody: any caller may choose its address."]],
+    [
+      ["::/0"],
+      "127.0.0.1",
+      [
+        "fail SERVICE_TRUSTED_PROXIES trusts every address: any caller can forge X-Forwarded-For. Set it to the proxy's address only."
+      ]
+    ],
     [
       ["10.0.0.0/8"],
       "localhost",
       [
-        "fail SERVICE_HOST lets only this machine in, so the proxy comes from 127.0.0.1: SERVICE_TRUSTED_PROXIES has to name it."
+        "fail SERVICE_HOST accepts only connections from this machine, so the proxy connects from 127.0.0.1: add that address to SERVICE_TRUSTED_PROXIES."
       ]
     ],
     [["nginx"], "127.0.0.1", ["fail SERVICE_TRUSTED_PROXIES: nginx is not a network such as 10.0.0.0/8."]]
-  ] as const)("%j at %s: %j", ([networks, host, said]) =>
+  ] as const)("%j with SERVICE_HOST %s: %j", ([networks, host, messages]) =>
     Effect.gen(function* () {
-      assert.deepStrictEqual(yield* of(networks, host), [...said])
+      assert.deepStrictEqual(yield* examine(networks, host), [...messages])
     })
   )
 
-  it.effect("is none without TLS", () =>
+  it.effect("is not checked without TLS", () =>
     Effect.gen(function* () {
-      assert.deepStrictEqual(yield* of([], "127.0.0.1", "http://127.0.0.1:8787"), [])
+      assert.deepStrictEqual(yield* examine([], "127.0.0.1", "http://127.0.0.1:8787"), [])
     })
   )
 })
@@ -177,7 +184,7 @@ describe("Apple's push service", () => {
   const keyFile = file("key.p8", p8 as string)
   const caFile = file("ca.pem", cert)
 
-  const of = (given: { readonly origin?: string; readonly keyFile?: string; readonly caFile?: string }) =>
+  const examine = (given: { readonly origin?: string; readonly keyFile?: string; readonly caFile?: string }) =>
     Effect.map(
       apns({
         push: {
@@ -198,62 +205,64 @@ describe("Apple's push service", () => {
     })
   )
 
-  it.live("answers; not one request is made", () =>
+  it.live("answers, and no request is sent to it", () =>
     Effect.gen(function* () {
       let requests = 0
       const { port } = yield* listening(() => http2.createSecureServer({ cert, key }, () => requests++))
-      assert.deepStrictEqual(yield* of({ origin: `https://localhost:${port}` }), [
+      assert.deepStrictEqual(yield* examine({ origin: `https://localhost:${port}` }), [
         "ok https://localhost answers over HTTP/2; nothing was sent."
       ])
       assert.strictEqual(requests, 0)
     })
   )
 
-  it.live("cannot be reached, is not who it says, or speaks no HTTP/2", () =>
+  it.live("cannot be reached, has an untrusted certificate, or does not speak HTTP/2", () =>
     Effect.gen(function* () {
-      assert.deepStrictEqual(yield* of({}), [
-        "fail https://127.0.0.1 cannot be reached (ECONNREFUSED): outgoing connections to it have to be open."
+      assert.deepStrictEqual(yield* examine({}), [
+        "fail https://127.0.0.1 cannot be reached (ECONNREFUSED): allow outgoing connections to it."
       ])
-      const stranger = throwAwayCertificate()
-      const other = yield* listening(() => http2.createSecureServer(stranger))
-      assert.deepStrictEqual(yield* of({ origin: `https://localhost:${other.port}` }), [
-        "fail https://localhost cannot be reached (DEPTH_ZERO_SELF_SIGNED_CERT): outgoing connections to it have to be open."
+      const untrusted = throwAwayCertificate()
+      const other = yield* listening(() => http2.createSecureServer(untrusted))
+      assert.deepStrictEqual(yield* examine({ origin: `https://localhost:${other.port}` }), [
+        "fail https://localhost cannot be reached (DEPTH_ZERO_SELF_SIGNED_CERT): allow outgoing connections to it."
       ])
       const old = yield* listening(() =>
         tls.createServer({ cert, key }, (socket) => socket.end("HTTP/1.1 400\r\n\r\n"))
       )
-      const [said] = yield* of({ origin: `https://localhost:${old.port}` })
-      assert.match(said!, /^fail https:\/\/localhost cannot be reached \(.+\): outgoing connections/)
+      const [message] = yield* examine({ origin: `https://localhost:${old.port}` })
+      assert.match(message!, /^fail https:\/\/localhost cannot be reached \(.+\): allow outgoing connections/)
     })
   )
 
-  it.effect("takes the connection and says nothing: it is given up after five seconds", () =>
+  it.effect("accepts the connection but stays silent: the check gives up after five seconds", () =>
     Effect.gen(function* () {
       const { port } = yield* listening(() => createServer())
-      const looking = yield* Effect.forkChild(of({ origin: `https://localhost:${port}` }), { startImmediately: true })
+      const check = yield* Effect.forkChild(examine({ origin: `https://localhost:${port}` }), {
+        startImmediately: true
+      })
       yield* TestClock.adjust("5 seconds")
-      assert.deepStrictEqual(yield* Fiber.join(looking), [
-        "fail https://localhost cannot be reached (no answer in 5 s): outgoing connections to it have to be open."
+      assert.deepStrictEqual(yield* Fiber.join(check), [
+        "fail https://localhost cannot be reached (no answer in 5 s): allow outgoing connections to it."
       ])
     })
   )
 
-  it.effect("has a key that is none, or authorities that are not there", () =>
+  it.effect("needs a readable key and readable certificate authorities", () =>
     Effect.gen(function* () {
-      assert.deepStrictEqual(yield* of({ keyFile: caFile }), [
+      assert.deepStrictEqual(yield* examine({ keyFile: caFile }), [
         `fail SERVICE_APNS_KEY_FILE: ${caFile} holds no readable P-256 key (.p8).`
       ])
-      assert.deepStrictEqual(yield* of({ caFile: "/nowhere.pem" }), [
+      assert.deepStrictEqual(yield* examine({ caFile: "/nowhere.pem" }), [
         "fail SERVICE_APNS_CA_FILE: /nowhere.pem holds no readable certificate (PEM)."
       ])
     })
   )
 })
 
-it("the disk is roomy, fills up, or is as good as full", () => {
+it("the disk has room, is filling up, or is almost full", () => {
   assert.deepStrictEqual([5000, 1023, 99].map(disk), [
     { name: "disk", status: "ok", message: "5000 MiB are free." },
-    { name: "disk", status: "warn", message: "1023 MiB are free; make room for the database." },
-    { name: "disk", status: "fail", message: "99 MiB are free; make room for the database." }
+    { name: "disk", status: "warn", message: "Only 1023 MiB are free: free up space for the database." },
+    { name: "disk", status: "fail", message: "Only 99 MiB are free: free up space for the database." }
   ])
 })

@@ -1,8 +1,9 @@
-/** `doctor` on secrets: which could be guessed, and which tells another; never what they are. */
+/** `doctor` reports secrets that can be guessed or that contain each other, and never prints a value. */
 import { assert, describe, it } from "@effect/vitest"
-import { Redacted } from "effect"
+import { ConfigProvider, Context, Effect, Layer, Redacted } from "effect"
 import { createHash } from "node:crypto"
-import { pushKeys, secrets } from "../../cli/support/secretChecks.ts"
+import { pushKeys, secrets } from "../../cli/support/checks/secrets.ts"
+import { Settings } from "../../src/platform/settings/Settings.ts"
 
 const good = (name: string) => createHash("sha256").update(name).digest("base64url")
 
@@ -30,78 +31,81 @@ const settings = (given: {
     database: { url: redacted(given.url) }
   } as never
 }
-const said = (given: Parameters<typeof settings>[0]) => {
+const examine = (given: Parameters<typeof settings>[0]) => {
   const { message, status } = secrets(settings(given))
   return `${status} ${message}`
 }
 
 describe("secrets", () => {
-  it("are long enough and independent", () => {
+  it("are long enough and independent of each other", () => {
     assert.strictEqual(
-      said({ url: "postgres://u:other@localhost/x" }),
+      examine({ url: "postgres://u:other@localhost/x" }),
       "ok Long enough, and independent of each other."
     )
   })
 
   it.each([
-    ["one letter", "x".repeat(40)],
-    ["a word over and over", "change-me-change-me-change-me-change-me"],
-    ["the alphabet of four letters", "abcdabdcacbdbacdadbcabcdabdcacbd"],
-    ["the digits", "0123456789012345678901234567890123456789"]
-  ])("can be guessed when one is %s", (_, token) => {
-    const guessed = said({ token })
+    ["one repeated letter", "x".repeat(40)],
+    ["a repeated word", "change-me-change-me-change-me-change-me"],
+    ["made of four letters", "abcdabdcacbdbacdadbcabcdabdcacbd"],
+    ["the ten digits repeated", "0123456789012345678901234567890123456789"]
+  ])("can be guessed if one is %s", (_, token) => {
+    const message = examine({ token })
     assert.strictEqual(
-      guessed,
-      "fail SERVICE_BRIDGE_TOKEN_SECRET: easy to guess; use the output of: openssl rand -base64 32"
+      message,
+      "fail SERVICE_BRIDGE_TOKEN_SECRET: easy to guess. Replace with the output of: openssl rand -base64 32"
     )
-    assert.notInclude(guessed, token)
+    assert.notInclude(message, token)
   })
 
   it.each([
     ["base64", good("a")],
     ["hexadecimal", createHash("sha256").update("a").digest("hex")],
     ["16 bytes in hexadecimal", createHash("md5").update("a").digest("hex")]
-  ])("cannot be guessed when they are random, in %s", (_, token) => {
-    assert.match(said({ token }), /^ok /)
+  ])("cannot be guessed if they are random, in %s", (_, token) => {
+    assert.match(examine({ token }), /^ok /)
   })
 
-  it("tell each other when one is another, a part of it, or the password of the database", () => {
+  it("are not independent if one equals or contains another, or is the password of the database", () => {
     const pair = (one: string, other: string) =>
-      `fail ${one} and ${other} are one secret or part of each other: make each by itself.`
-    assert.strictEqual(said({ lookup: good("token") }), pair("SERVICE_BRIDGE_TOKEN_SECRET", "SERVICE_PUSH_LOOKUP_KEY"))
+      `fail ${one} and ${other} are equal, or one contains the other: generate each of them separately.`
     assert.strictEqual(
-      said({ enrollment: `${good("token")}-2` }),
+      examine({ lookup: good("token") }),
+      pair("SERVICE_BRIDGE_TOKEN_SECRET", "SERVICE_PUSH_LOOKUP_KEY")
+    )
+    assert.strictEqual(
+      examine({ enrollment: `${good("token")}-2` }),
       pair("SERVICE_BRIDGE_ENROLLMENT_SECRET", "SERVICE_BRIDGE_TOKEN_SECRET")
     )
     assert.strictEqual(
-      said({ tokenPrevious: good("token") }),
+      examine({ tokenPrevious: good("token") }),
       pair("SERVICE_BRIDGE_TOKEN_SECRET", "SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS")
     )
     assert.strictEqual(
-      said({ token: Buffer.alloc(32, good("k1")).toString("base64"), key: Buffer.alloc(32, good("k1")) }),
+      examine({ token: Buffer.alloc(32, good("k1")).toString("base64"), key: Buffer.alloc(32, good("k1")) }),
       pair("SERVICE_BRIDGE_TOKEN_SECRET", "k1 of SERVICE_PUSH_TOKEN_KEYS")
     )
     assert.strictEqual(
-      said({ url: `postgres://u:${good("token")}@localhost/x` }),
+      examine({ url: `postgres://u:${good("token")}@localhost/x` }),
       pair("SERVICE_BRIDGE_TOKEN_SECRET", "the password in DATABASE_URL")
     )
   })
 
-  it("are being replaced", () => {
+  it("may have previous values while they are being replaced", () => {
     assert.strictEqual(
-      said({ tokenPrevious: good("before") }),
-      "ok Good. SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS: remove once the replacement is a day old."
+      examine({ tokenPrevious: good("before") }),
+      "ok Good. Remove SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS one day after the replacement."
     )
   })
 })
 
 describe("the keys of push tokens", () => {
-  it("are recommended where notifications are sent", () => {
+  it("are recommended if APNs is configured", () => {
     assert.deepStrictEqual(pushKeys(settings({})), [])
     assert.deepStrictEqual(
       pushKeys(settings({ apns: true })).map(({ message, status }) => `${status} ${message}`),
       [
-        "warn Push tokens hang on SERVICE_BRIDGE_TOKEN_SECRET: set SERVICE_PUSH_TOKEN_KEYS and SERVICE_PUSH_LOOKUP_KEY, then run rekey-push-tokens."
+        "warn The keys of push tokens are derived from SERVICE_BRIDGE_TOKEN_SECRET: set SERVICE_PUSH_TOKEN_KEYS and SERVICE_PUSH_LOOKUP_KEY, then run rekey-push-tokens."
       ]
     )
     const own = { apns: true, key: Buffer.alloc(32), lookup: good("lookup") }
@@ -110,4 +114,45 @@ describe("the keys of push tokens", () => {
       ["ok Push tokens have keys of their own."]
     )
   })
+})
+
+describe("every secret in the environment", () => {
+  const random = (name: string) => good(name).slice(0, 43)
+  const environment: Record<string, string> = {
+    DATABASE_URL: `postgres://bridge:${random("password")}@localhost/x`,
+    SERVICE_BRIDGE_ENROLLMENT_SECRET: random("1"),
+    SERVICE_BRIDGE_ENROLLMENT_SECRET_PREVIOUS: random("2"),
+    SERVICE_BRIDGE_TOKEN_SECRET: random("3"),
+    SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS: random("4"),
+    SERVICE_PUSH_LOOKUP_KEY: random("5"),
+    SERVICE_PUSH_LOOKUP_KEY_PREVIOUS: random("6"),
+    SERVICE_PUSH_TOKEN_KEYS: `k2:${Buffer.alloc(32, random("7")).toString("base64")}`
+  }
+  const read = (environment: Record<string, string>) =>
+    Effect.scoped(Layer.build(Layer.fresh(Settings.layer))).pipe(
+      Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromUnknown(environment)),
+      Effect.map((context) => secrets(Context.get(context, Settings)))
+    )
+
+  it.effect("is read from the settings", () =>
+    Effect.gen(function* () {
+      assert.strictEqual((yield* read(environment)).status, "ok")
+    })
+  )
+
+  it.effect.each(Object.keys(environment).filter((name) => name.startsWith("SERVICE_")))("includes %s", (name) =>
+    Effect.gen(function* () {
+      const weak = name === "SERVICE_PUSH_TOKEN_KEYS" ? `k2:${"A".repeat(43)}=` : "x".repeat(40)
+      const { message } = yield* read({ ...environment, [name]: weak })
+      assert.match(message, new RegExp(`^(k2 of )?${name}: easy to guess`))
+    })
+  )
+
+  it.effect("includes the password in DATABASE_URL", () =>
+    Effect.gen(function* () {
+      const url = `postgres://bridge:${environment["SERVICE_PUSH_LOOKUP_KEY"]}@localhost/x`
+      const { message } = yield* read({ ...environment, DATABASE_URL: url })
+      assert.include(message, "the password in DATABASE_URL and SERVICE_PUSH_LOOKUP_KEY are equal")
+    })
+  )
 })

@@ -1,4 +1,4 @@
-/** `doctor` finds what is wrong, says what to do, and changes nothing. */
+/** `doctor` reports what is wrong and what to do about it, and changes nothing. */
 import { Effect, References } from "effect"
 import { chmodSync, existsSync, mkdtempSync, rmSync, statSync, utimesSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -20,19 +20,19 @@ const folder = mkdtempSync(join(tmpdir(), "service-admin-test-"))
 const data = join(folder, "data")
 chmodSync(folder, 0o711)
 
-const examined = ({ code, stderr, stdout }: { code: number; stderr: string; stdout: string }) => {
+const outcome = ({ code, stderr, stdout }: { code: number; stderr: string; stdout: string }) => {
   const { checks, ok } = JSON.parse(stdout)
   const of = (status: string) => checks.filter((check: any) => check.status === status).map((check: any) => check.name)
   return { code, stderr, ok, warn: of("warn"), fail: of("fail") }
 }
 const embedded = (...args: ReadonlyArray<string>) => serviceAdmin(args, { SERVICE_DATA_DIR: data }).ended
-/** What it says, by the name of the check; the last of several of one name. */
-const said = ({ stdout }: { stdout: string }): Record<string, string> =>
+/** The messages by the name of the check; the last one if several checks share a name. */
+const messages = ({ stdout }: { stdout: string }): Record<string, string> =>
   Object.fromEntries(JSON.parse(stdout).checks.map(({ message, name, status }: any) => [name, `${status} ${message}`]))
 const fine = { code: 0, stderr: "", ok: true, warn: [], fail: [] }
 
 beforeAll(async () => {
-  // Waits ten seconds while the others run.
+  // Takes ten seconds; runs beside the other tests.
   const nowhere = { ...secrets, DATABASE_URL: "postgres://nobody@127.0.0.1:1/x" }
   unreachable = serviceAdmin(["doctor", "--json"], nowhere).ended
   service = await startService()
@@ -42,18 +42,18 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-it("before the first start there is nothing to examine, and afterwards still nothing", async () => {
-  expect(examined(await embedded("doctor", "--json"))).toEqual({ ...fine, warn: ["data_folder"] })
+it("before the first start only the data folder is checked, and nothing is created", async () => {
+  expect(outcome(await embedded("doctor", "--json"))).toEqual({ ...fine, warn: ["data_folder"] })
   expect(existsSync(data)).toBe(false)
 })
 
-it("a data folder that cannot be made is found before the first start", async () => {
+it("a data folder that cannot be created is reported before the first start", async () => {
   const SERVICE_DATA_DIR = join(import.meta.filename, "data")
   const ended = await serviceAdmin(["doctor", "--json"], { SERVICE_DATA_DIR }).ended
-  expect(examined(ended)).toEqual({ ...fine, code: 1, ok: false, fail: ["data_folder"] })
+  expect(outcome(ended)).toEqual({ ...fine, code: 1, ok: false, fail: ["data_folder"] })
 })
 
-it("secrets that are there are read, and nothing is written beside them", async () => {
+it("existing secrets are read, and nothing is written beside them", async () => {
   const kept = mkdtempSync(join(folder, "kept-"))
   const read = generatedSecrets(kept).pipe(Effect.provideService(References.MinimumLogLevel, "None"))
   await Effect.runPromise(read)
@@ -62,45 +62,47 @@ it("secrets that are there are read, and nothing is written beside them", async 
   expect(statSync(kept).mtimeMs).toBe(0)
 })
 
-it("the embedded database is in order once a command has made it, and its secrets are kept from others", async () => {
+it("the embedded database passes once a command has created it; loose permissions fail", async () => {
   expect((await embedded("create-project", "--name", "Embedded")).stderr).toMatch(/secrets\.env; keep a copy/)
   const good = await embedded("doctor", "--json")
-  expect(examined(good)).toEqual(fine)
-  expect(said(good)).toEqual({
+  expect(outcome(good)).toEqual(fine)
+  expect(messages(good)).toEqual({
     configuration: "ok Complete; the service is at http://127.0.0.1:8787.",
     secrets: "ok Long enough, and independent of each other.",
-    data_folder: `ok ${data} and its secrets belong to this service alone.`,
+    data_folder: `ok Only this account can write ${data} and read its secrets.`,
     disk: expect.stringMatching(/^ok \d+ MiB are free\.$/),
     apns: "ok Not configured: notifications are only logged.",
     database: expect.stringMatching(/^ok PostgreSQL [\d.]+ answers\.$/),
-    durability: "ok What was acknowledged survives a power cut.",
+    durability: "ok Acknowledged changes survive a power cut.",
     migrations: "ok The schema is up to date.",
     clock: "ok This machine and the database agree on the time."
   })
   chmodSync(join(data, "secrets.env"), 0o644)
   const open = await embedded("doctor", "--json")
-  expect(examined(open)).toEqual({ ...fine, code: 1, ok: false, fail: ["data_folder"] })
+  expect(outcome(open)).toEqual({ ...fine, code: 1, ok: false, fail: ["data_folder"] })
   const file = join(data, "secrets.env")
-  expect(said(open)["data_folder"]).toBe(`fail ${file} is open to other accounts: chmod 600 ${file}`)
+  expect(messages(open)["data_folder"]).toBe(`fail Other accounts can read ${file}; run: chmod 600 ${file}`)
   chmodSync(file, 0o600)
   chmodSync(data, 0o777)
-  expect(said(await embedded("doctor", "--json"))["data_folder"]).toBe(
-    `fail Other accounts may write to ${data}: chmod go-w ${data}`
+  expect(messages(await embedded("doctor", "--json"))["data_folder"]).toBe(
+    `fail Other accounts can write to ${data}; run: chmod go-w ${data}`
   )
 })
 
-it("a database without migrations is left without, and one that loses commits fails", async () => {
+it("pending migrations are reported but not run, and settings that can lose commits fail", async () => {
   const ended = await service.on("postgres").run("doctor", "--json")
-  expect(examined(ended)).toEqual({ ...fine, code: 1, ok: false, warn: ["migrations"], fail: ["durability"] })
-  expect(said(ended)["migrations"]).toMatch(
-    /^warn Not run yet: 0001_projects\.sql, .*; service-admin migrate, or the next start, does\.$/
+  expect(outcome(ended)).toEqual({ ...fine, code: 1, ok: false, warn: ["migrations"], fail: ["durability"] })
+  expect(messages(ended)["migrations"]).toMatch(
+    /^warn Not run yet: 0001_projects\.sql, .*\. service-admin migrate runs them, and so does the next start\.$/
   )
-  expect(said(ended)["durability"]).toMatch(/^fail Turn on .*fsync.*: a power cut can undo revocations\.$/)
+  expect(messages(ended)["durability"]).toMatch(
+    /^fail Turn on .*fsync.* in PostgreSQL: a power cut can undo revocations\.$/
+  )
   const [{ present } = {}] = await service.query("postgres", "select to_regclass('project') is not null as present")
   expect(present).toBe(false)
 })
 
-it("weak secrets, unusual lifetimes and edited migrations are found; the latter stop every other command", async () => {
+it("weak secrets, unusual lifetimes and edited migrations are reported; the latter stop every other command", async () => {
   result(await service.on("postgres").run("migrate", "--json"))
   await service.query("postgres", "update schema_migration set checksum = 'edited' where migration_id = 1")
   const weak = {
@@ -111,34 +113,38 @@ it("weak secrets, unusual lifetimes and edited migrations are found; the latter 
     service.on("postgres", weak).run("doctor", "--json"),
     service.on("postgres").run("list-projects", "--json")
   ])
-  expect(examined(doctor!)).toEqual({
+  expect(outcome(doctor!)).toEqual({
     code: 1,
     stderr: "",
     ok: false,
     warn: ["lifetimes"],
     fail: ["secrets", "durability", "migrations"]
   })
-  expect(said(doctor!)["lifetimes"]).toBe("warn SERVICE_BRIDGE_CHALLENGE_TTL_SECONDS is 5: from 30 to 3600 is usual.")
-  expect(said(doctor!)["migrations"]).toBe("fail Changed after they ran: 0001_projects.sql; restore them.")
+  expect(messages(doctor!)["lifetimes"]).toBe(
+    "warn SERVICE_BRIDGE_CHALLENGE_TTL_SECONDS is 5: from 30 to 3600 is usual."
+  )
+  expect(messages(doctor!)["migrations"]).toBe(
+    "fail These migrations were edited after they ran: 0001_projects.sql. Restore the files from the release."
+  )
   expect(doctor!.stdout).not.toContain("xxx")
   expect(refusal(other!)).toEqual([78, "migration_error"])
 })
 
-it("a configuration that is incomplete is what it says first", async () => {
+it("an incomplete configuration is the only failure reported", async () => {
   const incomplete = { DATABASE_URL: "postgres://localhost/x", ...secrets, SERVICE_BRIDGE_TOKEN_SECRET: "" }
   const ended = await serviceAdmin(["doctor", "--json"], incomplete).ended
-  expect(examined(ended)).toEqual({ ...fine, code: 1, ok: false, fail: ["configuration"] })
+  expect(outcome(ended)).toEqual({ ...fine, code: 1, ok: false, fail: ["configuration"] })
 })
 
-it("a database that nobody reaches is one check that failed, and the others are there", async () => {
+it("an unreachable database fails one check and does not prevent the others", async () => {
   const ended = await unreachable
-  expect(examined(ended)).toEqual({ ...fine, code: 1, ok: false, fail: ["database"] })
-  expect(said(ended)["database"]).toMatch(
+  expect(outcome(ended)).toEqual({ ...fine, code: 1, ok: false, fail: ["database"] })
+  expect(messages(ended)["database"]).toMatch(
     /^fail The database cannot be reached \(ConnectionError.*\); see DATABASE_URL, and try again\.$/
   )
 })
 
-it("a database that is too old, and whose clock is two minutes ahead or behind, is found", async () => {
+it("a PostgreSQL that is too old, and a clock two minutes ahead or behind, are reported", async () => {
   await service.create("odd")
   const odd = (time: string) => [
     `create or replace function clock_timestamp() returns timestamptz language sql as
@@ -148,38 +154,39 @@ it("a database that is too old, and whose clock is two minutes ahead or behind, 
     "alter database odd set search_path = public, pg_catalog"
   ]
   for (const statement of odd("+")) await service.query("odd", statement)
-  const ahead = said(await service.on("odd").run("doctor", "--json"))
+  const ahead = messages(await service.on("odd").run("doctor", "--json"))
   expect(ahead["database"]).toMatch(/^fail PostgreSQL [\d.]+ is too old: use 14 or newer\.$/)
-  expect(ahead["clock"]).toMatch(/^warn The database is 1(20|19)\.\d s ahead: its time counts; set this machine's\.$/)
+  expect(ahead["clock"]).toMatch(
+    /^warn The database's clock is 1(20|19)\.\d s ahead of this machine's\. The service uses the database's: correct whichever is wrong\.$/
+  )
   await service.query("odd", odd("-")[0]!)
-  expect(said(await service.on("odd").run("doctor", "--json"))["clock"]).toMatch(
-    /^warn The database is 1(20|19)\.\d s behind: /
+  expect(messages(await service.on("odd").run("doctor", "--json"))["clock"]).toMatch(
+    /^warn The database's clock is 1(20|19)\.\d s behind this machine's\. /
   )
 })
 
-it("a database that its account may not work with is found, and ends a command with 78", async () => {
+it("an account without privileges in the database is reported, and ends a command with 78", async () => {
   await service.create("foreign_owned")
   await service.query("postgres", "create role guest login")
   const { DATABASE_URL } = service.on("foreign_owned").shell().env
   const guest = (...args: ReadonlyArray<string>) =>
     service.on("", { DATABASE_URL: DATABASE_URL.replace(/\/\/\w+@/, "//guest@") }).run(...args, "--json")
-  const may = "let it own the database."
-  expect(said(await guest("doctor"))["migrations"]).toBe(
-    `fail The account in DATABASE_URL may not create tables there: ${may}`
+  expect(messages(await guest("doctor"))["migrations"]).toBe(
+    "fail The account in DATABASE_URL may not create tables: make it the owner of the database."
   )
   result(await service.on("foreign_owned").run("migrate", "--json"))
-  expect(said(await guest("doctor"))["database"]).toBe(
-    `fail The account in DATABASE_URL may not create tables there, or not use them: ${may}`
+  expect(messages(await guest("doctor"))["database"]).toBe(
+    "fail The account in DATABASE_URL may not create tables there, or not use them: let it own the database."
   )
   expect(refusal(await guest("list-projects"))).toEqual([78, "database_forbids"])
 })
 
-it("a proxy that does not say who asks is seen in who has called", async () => {
+it("a proxy that does not pass on the callers' addresses is recognized in the audit log", async () => {
   await service.create("called")
   result(await service.on("called").run("migrate", "--json"))
   const doctor = async () => {
     const behind = { SERVICE_BASE_URL: "https://bridge.invalid", SERVICE_TRUSTED_PROXIES: "127.0.0.1" }
-    return said(await service.on("called", behind).run("doctor", "--json"))["forwarded"]
+    return messages(await service.on("called", behind).run("doctor", "--json"))["forwarded"]
   }
   const call = (address: string) =>
     service.query(
@@ -191,18 +198,18 @@ it("a proxy that does not say who asks is seen in who has called", async () => {
   expect(await doctor()).toBeUndefined()
   await call("127.0.0.1")
   expect(await doctor()).toBe(
-    "warn All callers of late had the proxy's address, 127.0.0.1: it has to set X-Forwarded-For."
+    "warn All recent callers have the proxy's address, 127.0.0.1: make the proxy set X-Forwarded-For."
   )
   await call("192.0.2.7")
-  expect(await doctor()).toBe("ok The proxy says who asks.")
+  expect(await doctor()).toBe("ok The proxy passes on the callers' addresses.")
 })
 
-it("an address that does not lead here, and a proxy that is not named or whoever it is, are found", async () => {
-  const elsewhere = { SERVICE_BASE_URL: "https://bridge.invalid" }
+it("an unreachable base URL, an unset proxy and a proxy range of all addresses are reported", async () => {
+  const unreachableUrl = { SERVICE_BASE_URL: "https://bridge.invalid" }
   const [unnamed, everybody] = await Promise.all([
-    service.on("postgres", elsewhere).run("doctor", "--json"),
-    service.on("postgres", { ...elsewhere, SERVICE_TRUSTED_PROXIES: "0.0.0.0/0" }).run("doctor", "--json")
+    service.on("postgres", unreachableUrl).run("doctor", "--json"),
+    service.on("postgres", { ...unreachableUrl, SERVICE_TRUSTED_PROXIES: "0.0.0.0/0" }).run("doctor", "--json")
   ])
-  expect(examined(unnamed!).warn).toEqual(["proxy", "base_url"])
-  expect(examined(everybody!)).toMatchObject({ warn: ["base_url"], fail: expect.arrayContaining(["proxy"]) })
+  expect(outcome(unnamed!).warn).toEqual(["proxy", "base_url"])
+  expect(outcome(everybody!)).toMatchObject({ warn: ["base_url"], fail: expect.arrayContaining(["proxy"]) })
 })

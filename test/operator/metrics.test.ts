@@ -1,4 +1,4 @@
-/** What the service shows to who watches it: numbers on a port of its own, and the same to a collector; never a secret. */
+/** Metrics for Prometheus on a separate port, and telemetry for a collector; neither contains a secret. */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
@@ -15,15 +15,15 @@ import { Service } from "../support/service/Service.ts"
 import { makePerson } from "../support/agents/SignIn.ts"
 import { fresh } from "../support/bridges/Steps.ts"
 
-const watched = Effect.gen(function* () {
+const withMetrics = Effect.gen(function* () {
   const port = yield* freePort
   const server = yield* serviceProcess({ SERVICE_METRICS_PORT: String(port) })
   const page = `http://127.0.0.1:${port}/metrics`
   return { server, page, scrape: Effect.map(send(page, { method: "GET" }), ({ text }) => text) }
 })
 
-/** One Bridge enrolls and prepares a rotation; one tool is called, in vain; somebody asks for what is not there. */
-const busy = Effect.fnUntraced(function* (server: { readonly url: string }) {
+/** A Bridge enrolls and prepares a rotation, tools are called, unknown paths are requested. Returns all secrets used. */
+const traffic = Effect.fnUntraced(function* (server: { readonly url: string }) {
   const service = yield* Service
   const bridge = yield* fresh()
   const challenge = yield* bridge.askChallenge(server)
@@ -37,7 +37,7 @@ const busy = Effect.fnUntraced(function* (server: { readonly url: string }) {
   yield* agent.call("memory_get", { id: randomUUID() })
   yield* agent.call("memory_search", { query: "harbour" })
   const { signature_b64 } = yield* bridge.proofBody(challenge)
-  for (const secret of [token, challenge.body.nonce_b64, signature_b64!]) yield* strays(server, secret)
+  for (const secret of [token, challenge.body.nonce_b64, signature_b64!]) yield* misplace(server, secret)
   yield* send(`${server.url}/healthz`, { method: "DELETE" })
   const secrets: ReadonlyArray<unknown> = [
     token,
@@ -52,14 +52,14 @@ const busy = Effect.fnUntraced(function* (server: { readonly url: string }) {
   return secrets as ReadonlyArray<string>
 })
 
-/** What a sign-in carries in addresses, forms and cookies. */
+/** Values that a sign-in carries in URLs, forms and cookies. */
 const planted = ["a-state-of-a-client", "a-code-of-a-client", "a-challenge-of-a-client", "a-cookie-of-a-browser"]
 
 const unescaped = (text: string) =>
   text.replaceAll(/%([\da-f]{2})/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
 
-/** Secrets where none belong, and where they have to be: in paths and queries, escaped or not, and in headers. */
-const strays = Effect.fnUntraced(function* (server: { readonly url: string }, secret: string) {
+/** Sends a secret where it belongs and where it does not: in paths and queries, escaped or not, and in headers. */
+const misplace = Effect.fnUntraced(function* (server: { readonly url: string }, secret: string) {
   const [state, code, code_challenge, cookie] = planted
   const escaped = [...secret].map((letter) => `%${letter.charCodeAt(0).toString(16)}`).join("")
   const query = new URLSearchParams({
@@ -90,7 +90,7 @@ const strays = Effect.fnUntraced(function* (server: { readonly url: string }, se
   yield* send(`${server.url}/token`, { headers: form, body: `grant_type=authorization_code&${query}` })
 })
 
-/** The values of one metric by its labels as they are printed. */
+/** The values of one metric by its labels as printed. */
 const values = (page: string, name: string) =>
   Object.fromEntries(
     [...page.matchAll(new RegExp(`^${name}(?:\\{(.*)\\})? (.+)$`, "gm"))].map(([, labels = "", value]) => [
@@ -101,11 +101,11 @@ const values = (page: string, name: string) =>
 
 const samples = (page: string) => [...page.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name!)
 
-layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server with a port for metrics", (it) => {
-  it.effect("counts requests by the template of their route, and never shows what was sent", () =>
+layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server with a metrics port", (it) => {
+  it.effect("counts requests by route template and never shows what was sent", () =>
     Effect.gen(function* () {
-      const { scrape, server } = yield* watched
-      const secrets = yield* busy(server)
+      const { scrape, server } = yield* withMetrics
+      const secrets = yield* traffic(server)
       const page = yield* scrape
       const requests = values(page, "service_http_requests_total")
       assert.deepInclude(requests, {
@@ -119,10 +119,10 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
     })
   )
 
-  it.effect("counts what Bridges and agents asked for by its outcome, and reads the rest from the database", () =>
+  it.effect("counts operations of Bridges and agents by outcome, and reads gauges from the database", () =>
     Effect.gen(function* () {
-      const { scrape, server } = yield* watched
-      yield* busy(server)
+      const { scrape, server } = yield* withMetrics
+      yield* traffic(server)
       const page = yield* scrape
       assert.deepInclude(values(page, "service_bridge_enrollments_total"), {
         'operation="challenge",code="ok"': 1,
@@ -148,20 +148,20 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
     })
   )
 
-  it.effect("shows the metrics that docs/reference.md explains, and no other", () =>
+  it.effect("shows exactly the metrics that docs/reference.md explains", () =>
     Effect.gen(function* () {
-      const { scrape, server } = yield* watched
-      yield* busy(server)
+      const { scrape, server } = yield* withMetrics
+      yield* traffic(server)
       const explained = rows(sections(read("docs/reference.md"), 2).get("Metrics")!).map(({ Metric }) => Metric!)
       assert.sameMembers(samples(yield* scrape), explained)
     })
   )
 
-  it.effect("sees tokens in the last tenth of their life, and a reuse after rotation", () =>
+  it.effect("counts tokens in the last tenth of their lifetime, and reuse after rotation", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const { scrape, server } = yield* watched
-      const [token] = yield* busy(server)
+      const { scrape, server } = yield* withMetrics
+      const [token] = yield* traffic(server)
       const bridge = yield* sql<{ identity_id: string }>`
         select identity_id from bridge_token where state = 'active' order by created_at desc limit 1`
       yield* sql`
@@ -182,12 +182,12 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
     })
   )
 
-  it.effect("sees which notifications wait, that their environment is paused, and what became of them", () =>
+  it.effect("shows due notifications, paused environments and delivery outcomes", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const sql = yield* SqlClient.SqlClient
       const phone = yield* makeRegisteredPhone(service, yield* makePerson(service))
-      const { scrape } = yield* watched
+      const { scrape } = yield* withMetrics
       const notify = sql`
         insert into push_outbox (
           delivery_id, event_id, device_id, project_id, kind, priority, collapse_key, state, not_before, expires_at,
@@ -202,7 +202,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
         schedule: Schedule.spaced("50 millis"),
         until: (rows) => rows.length === 1
       })
-      // What is due stays so: APNs asked to leave the device alone.
+      // The next notification stays due: the device rests, as after a 429 from APNs.
       yield* sql`update mobile_device set resting_until = clock_timestamp() + interval '1 hour'`
       yield* notify
       yield* sql`
@@ -222,9 +222,9 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
     })
   )
 
-  it.effect("says that the database is away, and takes back what it knew from it", () =>
+  it.effect("reports that the database is away, and removes the gauges read from it", () =>
     Effect.gen(function* () {
-      const { scrape, server } = yield* watched
+      const { scrape, server } = yield* withMetrics
       yield* server.line.cut
       const page = yield* scrape
       assert.deepEqual(values(page, "service_database_up"), { "": 0 })
@@ -232,9 +232,9 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
     })
   )
 
-  it.effect("shows them there and nowhere else, and nothing else there", () =>
+  it.effect("serves /metrics on that port only, and nothing else there", () =>
     Effect.gen(function* () {
-      const { page, server } = yield* watched
+      const { page, server } = yield* withMetrics
       const status = (url: string) => Effect.map(send(url, { method: "GET" }), ({ status }) => status)
       assert.strictEqual(yield* status(`${server.url}/metrics`), 404)
       assert.strictEqual(yield* status(page), 200)
@@ -243,7 +243,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
   )
 })
 
-/** Keeps what it is sent, by path. */
+/** An HTTP server that keeps what it receives, by path. */
 const collector = Effect.acquireRelease(
   Effect.promise(async () => {
     const received = new Map<string, string>()
@@ -262,18 +262,18 @@ const collector = Effect.acquireRelease(
 )
 
 layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server with a collector", (it) => {
-  it.effect("sends it traces, metrics and logs, the last of them when it stops, and no secret", () =>
+  it.effect("sends traces, metrics and logs, flushes them when it stops, and sends no secret", () =>
     Effect.gen(function* () {
       const { received, url } = yield* collector
       const server = yield* serviceProcess({ SERVICE_OTLP_URL: url })
-      const secrets = yield* busy(server)
+      const secrets = yield* traffic(server)
       server.signal("SIGTERM")
       assert.strictEqual(yield* server.exit, 0)
       assert.sameMembers([...received.keys()], ["/v1/traces", "/v1/metrics", "/v1/logs"])
       assert.include(received.get("/v1/traces"), '"Enrollment.prove"')
       assert.include(received.get("/v1/metrics"), "service_bridge_enrollments_total")
       assert.include(received.get("/v1/logs"), '"Answered"')
-      // As it is, and as it would be read from an address.
+      // Percent-decoded, so that an escaped secret is found too.
       const all = unescaped([...received.values()].join(""))
       for (const secret of secrets) assert.notInclude(all, secret)
       assert.include(received.get("/v1/traces"), "<redacted>")
@@ -281,7 +281,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
     })
   )
 
-  it.effect("tells it the name of a failure, and nothing that PostgreSQL quotes", () =>
+  it.effect("sends the name of a failure, but no message: PostgreSQL quotes values in it", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { received, url } = yield* collector

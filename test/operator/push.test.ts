@@ -1,4 +1,4 @@
-/** Phones and their notifications as the operator sees and ends them (contract sections 7 and 8). */
+/** The operator's commands for phones, dead letters and the keys of push tokens (spec 2.9, 4.12). */
 import { Effect, Redacted } from "effect"
 import { randomBytes, randomUUID } from "node:crypto"
 import { afterAll, beforeAll, expect, it } from "vitest"
@@ -16,14 +16,14 @@ const [k1, k2] = [key("k1"), key("k2")]
 
 let service: TestService
 let project_id: string
-/** Oldest first: one that has ended, three that are active. */
+/** Oldest first: one revoked device, three active ones. */
 let devices: ReadonlyArray<{ readonly device_id: string; readonly push_token: string }>
 
 const run = (...args: ReadonlyArray<string>) => service.on("postgres", setting(k2, k1)).run(...args)
 const json = (...args: ReadonlyArray<string>) => run(...args, "--json")
 const query = (text: string, ...values: ReadonlyArray<unknown>) => service.query("postgres", text, values)
 
-/** A phone, sealed under k1. */
+/** Inserts a phone whose push token is sealed with k1. */
 const insertDevice = async (minutes: number, ended = false) => {
   const device_id = randomUUID()
   const push_token = randomBytes(32).toString("hex")
@@ -81,7 +81,7 @@ beforeAll(async () => {
 })
 afterAll(() => service.stop())
 
-it("devices are listed with those that are active first, up to the limit, and without their push tokens", async () => {
+it("devices are listed up to the limit, active ones first, without their push tokens", async () => {
   const [all, two, people] = await Promise.all([
     json("list-devices", "--project", project_id),
     json("list-devices", "--project", project_id, "--limit", "2"),
@@ -98,7 +98,7 @@ it("devices are listed with those that are active first, up to the limit, and wi
   for (const { push_token } of devices) expect(all!.stdout + people!.stdout).not.toContain(push_token)
 })
 
-it("what is not there, and what is no id, is refused", async () => {
+it("unknown ids and malformed values are refused", async () => {
   const [project, device, word, limit] = await Promise.all([
     json("list-devices", "--project", nobody),
     json("revoke-device", "--device", nobody),
@@ -113,7 +113,7 @@ it("what is not there, and what is no id, is refused", async () => {
   ])
 })
 
-it("with nothing to tell, the commands say so", async () => {
+it("without notifications the commands say so", async () => {
   const [status, letters, retried] = await Promise.all([
     json("push-status"),
     run("list-push-dead-letters"),
@@ -126,11 +126,11 @@ it("with nothing to tell, the commands say so", async () => {
     token_keys: { k1: 3 },
     current_key: "k2"
   })
-  expect(letters).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Nothing was given up\.$/m) })
+  expect(letters).toMatchObject({ code: 0, stdout: expect.stringMatching(/^There are no dead letters\.$/m) })
   expect(result(retried!)).toEqual({ retried: 0 })
 })
 
-it("push-status counts what waits, and names the pause and its reason", { timeout: 60_000 }, async () => {
+it("push-status counts waiting notifications and shows the pause with its reason", { timeout: 60_000 }, async () => {
   const { device_id } = devices[3]!
   for (const minutes of [-2, -1, 1]) await insertNotification(device_id, "pending", { minutes })
   await query(
@@ -149,7 +149,7 @@ it("push-status counts what waits, and names the pause and its reason", { timeou
 })
 
 it(
-  "dead letters are listed newest first, and tried again unless expired, outdated or for a device that has ended",
+  "dead letters are listed newest first, and retried unless expired, outdated or for a revoked device",
   { timeout: 60_000 },
   async () => {
     const { device_id } = devices[3]!
@@ -183,7 +183,7 @@ it(
 )
 
 it(
-  "a device is revoked for good: what waits for it is suppressed, its token is forgotten, and again answers the same",
+  "revoking a device suppresses its notifications and deletes its push token; repeating it gives the same result",
   { timeout: 60_000 },
   async () => {
     const { device_id } = devices[3]!
@@ -200,7 +200,7 @@ it(
 )
 
 it(
-  "tokens are sealed under the first key, again changes nothing, and one that cannot be read exits with 1",
+  "push tokens are sealed with the first key, repeating it changes nothing, and unreadable tokens exit with 1",
   { timeout: 60_000 },
   async () => {
     expect(result(await json("rekey-push-tokens"))).toEqual({ resealed: 2, unreadable: 0, token_keys: { k2: 2 } })

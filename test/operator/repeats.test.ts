@@ -1,4 +1,4 @@
-/** An operator who repeats a command gets the same answer, and the audit log tells of one change (spec 1.5). */
+/** A repeated command gives the same result and writes no second audit event (spec 1.5). */
 import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
@@ -39,7 +39,7 @@ const order = { account_references: ["github:octo"], ttl: Duration.hours(1), ree
 const reader = { role: "reader" as const, scopes: [], ttl: Option.none() }
 
 const commands: Readonly<
-  Record<string, readonly [action: string, run: (of: World) => Effect.Effect<unknown, unknown>]>
+  Record<string, readonly [action: string, run: (world: World) => Effect.Effect<unknown, unknown>]>
 > = {
   "disabled project": [
     "project.disabled",
@@ -102,24 +102,24 @@ const count = (action: string) =>
     )
   )
 
-layer(Service.layer)("a command that is repeated", (it) => {
+layer(Service.layer)("a repeated command", (it) => {
   for (const [name, [action, run]] of Object.entries(commands)) {
-    it.effect(`changes nothing more and claims nothing: ${name}`, () =>
+    it.effect(`changes nothing and writes no audit event: ${name}`, () =>
       Effect.gen(function* () {
-        const of = yield* world
-        const first = yield* run(of)
+        const given = yield* world
+        const first = yield* run(given)
         const before = yield* count(action)
         assert.isAbove(before, 0)
-        const again = yield* run(of)
+        const again = yield* run(given)
         assert.strictEqual(yield* count(action), before)
-        // Revoking answers what it has ended, and the second time there is nothing left.
+        // Revoking returns the grants that it ended; the second time there are none left.
         const settled = (answer: unknown) => JSON.stringify(answer, (key, value) => (key === "grant_ids" ? [] : value))
         assert.strictEqual(settled(again), settled(first))
       })
     )
   }
 
-  it.effect("tells of each change that it makes: disabled, enabled, disabled again; approved under another label", () =>
+  it.effect("writes an audit event if it changes something: disabled after enabled; approved with another label", () =>
     Effect.gen(function* () {
       const { bridge, services } = yield* world
       const projects = Context.get(services, Projects)
@@ -133,7 +133,7 @@ layer(Service.layer)("a command that is repeated", (it) => {
     })
   )
 
-  it.effect("says that push tokens were sealed anew only where one was", () =>
+  it.effect("writes an audit event for rekeying only if a push token was resealed", () =>
     Effect.gen(function* () {
       const { services } = yield* Service
       const sql = yield* SqlClient.SqlClient

@@ -1,4 +1,4 @@
-/** `status` counts what there is, says what is about to end, what waits, and what was refused of late. */
+/** `status` shows counts, what expires soon, what waits to be sent, and recent refusals. */
 import { spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import { createInterface } from "node:readline"
@@ -14,7 +14,7 @@ afterAll(() => service.stop())
 
 const status = async () => result(await service.on("postgres").run("status", "--json"))
 
-it("an empty service has nothing, and says how to begin", async () => {
+it("an empty service shows zeros and suggests creating a project", async () => {
   const { at, numbers, pauses, refused } = await status()
   expect(Math.abs(Date.parse(at) - Date.now())).toBeLessThan(60_000)
   expect(numbers).toEqual({
@@ -40,7 +40,7 @@ it("an empty service has nothing, and says how to begin", async () => {
   expect(stdout).toMatch(/^Next: service-admin create-project/m)
 })
 
-it("Bridges are counted by state, with the tokens that end soon and those that no sweep has written down", async () => {
+it("Bridges are counted by state, with tokens that expire soon or are expired but not swept", async () => {
   const { project_id } = result(await service.on("postgres").run("create-project", "--name", "Shop", "--json"))
   const bridge = (name: string, state: string, life?: string) =>
     service.query(
@@ -81,7 +81,7 @@ it("Bridges are counted by state, with the tokens that end soon and those that n
   ])
 })
 
-it("notifications are counted by what became of them, with the environments that are paused", async () => {
+it("notifications are counted by state, and paused environments are listed", async () => {
   await service.query(
     "postgres",
     `with person as (
@@ -122,10 +122,10 @@ it("notifications are counted by what became of them, with the environments that
   expect(stdout).toMatch(/^Next: service-admin push-status$/m)
 })
 
-/** The lines of a stream, one by one. */
+/** An iterator over the lines of a stream. */
 const linesOf = (stream: Readable) => createInterface(stream)[Symbol.asyncIterator]()
 
-it("watched by a program, it is a line every two seconds, also after the database was away, until Ctrl-C", async () => {
+it("--watch --json prints a line every two seconds until Ctrl-C, and survives a database outage", async () => {
   await service.create("watched")
   const { child, ended } = service.on("watched").start("status", "--watch", "--json")
   const [lines, errors] = [linesOf(child.stdout), linesOf(child.stderr)]
@@ -142,20 +142,20 @@ it("watched by a program, it is a line every two seconds, also after the databas
   expect((await ended).code).toBe(130)
 })
 
-it("watched by a program that has seen enough, it ends", async () => {
+it("--watch --json ends when its reader closes the pipe", async () => {
   const { child, ended } = service.on("postgres").start("status", "--watch", "--json")
   await linesOf(child.stdout).next()
   child.stdout.destroy()
   expect((await ended).code).toBe(130)
 })
 
-it("where nobody watches it is said once", async () => {
+it("--watch without a terminal prints once", async () => {
   const { code, stderr, stdout } = await service.on("postgres").run("status", "--watch")
   expect([code, stderr]).toEqual([0, ""])
   expect(stdout).toMatch(/^Next: /m)
 })
 
-it("on a terminal it is drawn anew, every two seconds", async (context) => {
+it("--watch on a terminal redraws every two seconds", async (context) => {
   if (!spawnSync("script", ["--version"]).stdout?.includes("util-linux"))
     return context.skip("needs script of util-linux")
   const { args, env, program } = service.on("postgres").shell("status", "--watch")

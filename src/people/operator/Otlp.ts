@@ -1,4 +1,4 @@
-/** Traces, metrics and logs to an OpenTelemetry collector (OTLP over HTTP, JSON), when SERVICE_OTLP_URL names one. */
+/** Sends traces, metrics and logs to the OpenTelemetry collector in SERVICE_OTLP_URL (OTLP over HTTP, JSON), if set. */
 import { Cause, Effect, Exit, Layer, References, Schedule, Tracer } from "effect"
 import { FetchHttpClient } from "effect/http"
 import * as Exporter from "effect/observability/Otlp"
@@ -8,8 +8,8 @@ import { Gauges } from "./Gauges.ts"
 export const otlp = Layer.unwrap(
   Effect.map(Settings, ({ identity, telemetry: { otlpUrl } }) =>
     otlpUrl === undefined
-      ? unheard
-      : guarded.pipe(
+      ? untraced
+      : redacted.pipe(
           Layer.provideMerge(
             Exporter.layerJson({
               baseUrl: otlpUrl,
@@ -26,13 +26,13 @@ export const otlp = Layer.unwrap(
   )
 )
 
-/** Spans that nobody takes would be a tenth of the work of a request or more. A tracer of somebody else's is left alone. */
-const unheard = Layer.effect(
+/** Without a collector, spans cost a tenth of a request's time for nothing. A tracer that a test installed stays on. */
+const untraced = Layer.effect(
   References.TracerEnabled,
   Effect.map(Tracer.Tracer, (tracer) => tracer !== Tracer.nativeTracer)
 )
 
-/** Keeps the gauges of the database up to date for an exporter that takes them as they are. */
+/** Refreshes the gauges every ten seconds: the exporter pushes their last values and does not ask for new ones. */
 export const pushedGauges = Layer.effectDiscard(
   Effect.gen(function* () {
     const { otlpUrl } = (yield* Settings).telemetry
@@ -41,14 +41,15 @@ export const pushedGauges = Layer.effectDiscard(
   })
 )
 
-/** A span of something that failed carries messages and causes, and those of PostgreSQL carry values: only the name stays. */
-const guarded = Layer.effect(
+/** Reduces the error on a span to its name: messages and causes from PostgreSQL quote values. */
+const redacted = Layer.effect(
   Tracer.Tracer,
   Effect.map(Tracer.Tracer, (tracer) =>
     Tracer.make({
       ...tracer,
       span: (options) => {
         const span = tracer.span(options)
+        // The tracer has just made this span, so nothing else sees the method replaced.
         const end = span.end.bind(span)
         return Object.assign(span, {
           end: (time: bigint, exit: Exit.Exit<unknown, unknown>) => end(time, nameOnly(exit))

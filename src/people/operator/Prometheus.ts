@@ -1,4 +1,4 @@
-/** GET /metrics in the text format of Prometheus, on a port of its own that only this machine reaches. */
+/** GET /metrics in the Prometheus text format, on a separate port that only this machine can reach. */
 import { NodeHttpServer } from "@effect/platform-node"
 import { Effect, Layer } from "effect"
 import { HttpMiddleware, HttpRouter, HttpServerResponse } from "effect/http"
@@ -23,7 +23,7 @@ const page = HttpRouter.use((router) =>
 export const prometheus = Layer.unwrap(
   Effect.map(Settings, ({ telemetry: { metricsPort: port } }) => {
     if (port === undefined) return Layer.empty
-    // Loopback whatever the service listens on: the page tells strangers too much, and asks for no credential.
+    // Always loopback, whatever SERVICE_HOST is: the page needs no credential and reveals too much to strangers.
     const listener = NodeHttpServer.layer(createServer, {
       host: "127.0.0.1",
       port,

@@ -1,7 +1,7 @@
-/** Sequence diagrams as inline SVG, drawn from lists of steps, so that picture and description cannot differ. */
+/** Sequence diagrams as inline SVG. Picture and text alternative come from one list of steps, so they cannot differ. */
 import { html, type Html } from "../../platform/html/Html.ts"
 
-/** `to` equal to `from`: something done alone. A `part` is another course that the flow may take, `so` what follows. */
+/** `to` equal to `from` is an action without a message. A `part` heads an alternative course; `so` is its consequence. */
 type Step =
   | { readonly from: number; readonly to: number; readonly says: string; readonly kind?: "answer" | "refusal" }
   | { readonly part: string; readonly so: string }
@@ -31,14 +31,14 @@ export const diagram = ({ actors, id, steps, title }: Flow): Html => {
             <rect class="actor" x="${lane(index) - 56}" y="4" width="112" height="30" rx="8" />
             <text class="name" x="${lane(index)}" y="24">${actor}</text>`
       )}
-      ${steps.map((step, index) => drawn(step, tops[index]!, lane))}
+      ${steps.map((step, index) => draw(step, tops[index]!, lane))}
     </svg>
   </div>`
 }
 
 const total = (steps: ReadonlyArray<Step>) => steps.reduce((sum, step) => sum + heightOf(step), 0)
 
-const drawn = (step: Step, y: number, lane: (index: number) => number): Html => {
+const draw = (step: Step, y: number, lane: (index: number) => number): Html => {
   if ("part" in step) {
     return html`<line class="part" x1="0" x2="${width}" y1="${y + 12}" y2="${y + 12}" />
       <text class="label" x="0" y="${y + 34}">${step.part}</text>
@@ -46,7 +46,7 @@ const drawn = (step: Step, y: number, lane: (index: number) => number): Html => 
   }
   const { from, kind = "request", says, to } = step
   const middle = (lane(from) + lane(to)) / 2
-  // Wide enough for what it says; at the edge it moves inwards.
+  // Wide enough for its text; near an edge it is moved inwards.
   const half = says.length * 3.5 + 10
   const centre = Math.min(Math.max(middle, half + 2), width - half - 2)
   if (from === to) {

@@ -1,7 +1,7 @@
 /**
- * /docs (spec 4.9): setup for people, reference from the tables of the code. Rendered once, when the service starts.
+ * /docs (spec 4.9): setup guides, and a reference generated from the tables in the code. Rendered once, at the start.
  */
-import { endpointsOf, type OpenApiDocument } from "./Contract.ts"
+import { endpointsOf, type OpenApiDocument } from "./Endpoints.ts"
 import type { Deployment } from "./Deployment.ts"
 import { docsStyle } from "./DocsStyle.ts"
 import { agents, bridges, operators, outOfScope, phones } from "./Guides.ts"
@@ -28,7 +28,7 @@ export const docsPage = (deployment: Deployment, contract: OpenApiDocument): str
   const endpoints = endpointsOf(contract)
   return page(
     "Bridge Service documentation",
-    html`<a class="skip" href="#content">To the content</a>
+    html`<a class="skip" href="#content">Skip to the content</a>
       <header>
         <a class="brand" href="/">Bridge Service</a>
         <nav aria-label="Contents">${contents.map(([id, title]) => html`<a href="#${id}">${title}</a> `)}</nav>
@@ -36,9 +36,11 @@ export const docsPage = (deployment: Deployment, contract: OpenApiDocument): str
       <main id="content">
         <h1>Documentation</h1>
         <p class="lead">
-          This service enrolls Bridges, and gives agents the memory, tasks and documents of one project.
+          This service enrolls Bridges and gives agents access to the memory, tasks and documents of one project.
         </p>
-        <p class="soft">It is at <code>${deployment.base_url}</code>. Every id, name and key below is made up.</p>
+        <p class="soft">
+          Its address is <code>${deployment.base_url}</code>. All ids, names and keys below are examples.
+        </p>
         ${bridges(deployment)} ${agents(deployment)} ${phones(endpoints)} ${operators(deployment)} ${toolReference}
         ${endpointReference(endpoints, deployment)} ${codeReference(endpoints)} ${tokenReference(deployment)}
         ${outOfScope}

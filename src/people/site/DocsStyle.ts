@@ -1,4 +1,4 @@
-/** The style sheet of the documentation: contents beside the text where there is room, above it where there is none. */
+/** The style sheet of the documentation: contents beside the text on wide screens, above it on narrow ones. */
 import { colours } from "../../platform/html/Style.ts"
 
 export const docsStyle = `${colours}

@@ -1,5 +1,5 @@
-/** How to set up what talks to the service: Bridges, agents, phones; and what its operator does. */
-import type { Endpoint } from "./Contract.ts"
+/** Setup guides for Bridges, agents and phones, and the most important commands for operators. */
+import type { Endpoint } from "./Endpoints.ts"
 import type { Deployment } from "./Deployment.ts"
 import * as Flows from "./Flows.ts"
 import { html, type Html } from "../../platform/html/Html.ts"
@@ -10,14 +10,14 @@ export const bridges = ({ base_url }: Deployment): Html =>
     "bridges",
     "Bridges",
     html`<p>
-      A Bridge is a local agent that works for exactly one project. An operator hands it a credential that can be used
-      once; it proves that it holds a key, and gets a short-lived token that it rotates. The token opens Bridge
-      transport and nothing else: no other project, no provider account, no model.
+      A Bridge is a local agent that works for exactly one project. An operator gives it a one-time credential; the
+      Bridge proves that it holds a key and receives a short-lived token, which it rotates. The token grants Bridge
+      transport for that project and nothing else: no other project, no provider account, no model.
     </p>`,
     topic(
       "Set one up",
       steps(
-        html`The operator makes a credential, bound to one project and to account references that were approved before.
+        html`The operator creates a credential for one project and for account references that are already approved.
         ${block(
           [
             'npx service-admin create-project --name "Harbour"',
@@ -28,7 +28,7 @@ export const bridges = ({ base_url }: Deployment): Html =>
             "  --out bridge.credential"
           ].join("\n")
         )}`,
-        html`On the Bridge's machine, the reference Bridge trades the file for a token and keeps that alive.
+        html`On the Bridge's machine, the reference Bridge exchanges the credential for a token and keeps it valid.
         ${block(
           [
             "npm run -s bridge -- enroll --state bridge-state \\",
@@ -37,14 +37,14 @@ export const bridges = ({ base_url }: Deployment): Html =>
             "npm run -s bridge -- run --state bridge-state"
           ].join("\n")
         )}`,
-        html`Ask who it is. ${block("npm run -s bridge -- status --state bridge-state")}`
+        html`Check the result. ${block("npm run -s bridge -- status --state bridge-state")}`
       )
     ),
     topic(
       "Enrollment",
       html`<p>
-        The Bridge signs the decoded 32 bytes of the nonce, nothing added. Private key, nonce and signature are never
-        stored by the service; of the token it keeps the hash.
+        The Bridge signs the 32 decoded bytes of the nonce and nothing else. The service never stores the private key,
+        the nonce or the signature; of the token it stores only a hash.
       </p>`,
       Flows.enrollment,
       block(
@@ -65,18 +65,18 @@ export const bridges = ({ base_url }: Deployment): Html =>
     topic(
       "Rotation",
       html`<p>
-        Rotate at about two thirds of the token's life. The Bridge writes both tokens and its journal to disk before it
-        confirms: whatever fails after that, one of the two still works.
+        Rotate after about two thirds of the token's lifetime. The Bridge writes both tokens and its journal to disk
+        before it confirms: whatever fails after that, one of the two tokens still works.
       </p>`,
       Flows.rotation
     ),
     topic(
       "Retries",
       html`<p>
-        Repeat a request whose answer was lost, exactly and with the same <code>Idempotency-Key</code>. The original
-        answer comes back with <code>Idempotency-Replayed: true</code>; nothing happens twice. The same key with another
-        request is <a href="#code-idempotency_conflict"><code>idempotency_conflict</code></a
-        >. By convention keys begin with <code>bridge-enroll-</code>, <code>bridge-proof-</code>,
+        If a response is lost, repeat the identical request with the same <code>Idempotency-Key</code>. The original
+        response comes back with <code>Idempotency-Replayed: true</code>; nothing happens twice. A different request
+        with the same key fails with <a href="#code-idempotency_conflict"><code>idempotency_conflict</code></a
+        >. By convention, keys start with <code>bridge-enroll-</code>, <code>bridge-proof-</code>,
         <code>bridge-rotate-</code> or <code>bridge-confirm-</code>.
       </p>`
     )
@@ -87,36 +87,36 @@ export const agents = ({ documentHosts, registration, resource }: Deployment): H
     "agents",
     "MCP clients",
     html`<p>
-        An agent reaches the memory, tasks and documents of one project through MCP, over Streamable HTTP, at
-        <code>${resource}</code>. It signs in through the browser: you show a project token once, to say which project,
-        and allow or deny. The agent never sees that token.
+        Agents use the memory, tasks and documents of one project over MCP (Streamable HTTP) at
+        <code>${resource}</code>. They sign in through the browser: you enter a project token once, which selects the
+        project, and allow or deny. The agent never sees that token.
       </p>
       <p>
-        ${registration ? "Clients may register themselves here." : "Clients do not register themselves here."}
+        ${registration ? "Clients can register themselves here." : "Clients cannot register themselves here."}
         ${
           documentHosts.length > 0 &&
-          html`Those whose metadata document is at ${documentHosts.join(", ")} are known without it. `
+          html`Clients whose metadata document is at ${documentHosts.join(", ")} need no registration. `
         }For
-        any other the operator makes a client id with <code>service-admin create-oauth-client</code>.
+        any other client the operator creates a client id with <code>service-admin create-oauth-client</code>.
       </p>`,
     topic(
       "Claude Code",
       block(`claude mcp add --transport http bridge-service ${resource}`),
-      html`<p>Then <code>/mcp</code> in a session, to sign in.</p>`
+      html`<p>Then run <code>/mcp</code> in a session to sign in.</p>`
     ),
     topic(
       "VS Code",
-      html`<p><code>.vscode/mcp.json</code>, then <em>Start</em> above the entry:</p>`,
+      html`<p>Add this to <code>.vscode/mcp.json</code>, then choose <em>Start</em> above the entry:</p>`,
       block(json({ servers: { "bridge-service": { type: "http", url: resource } } }))
     ),
     topic(
       "Cursor",
-      html`<p><code>.cursor/mcp.json</code>, then <em>Connect</em> in the settings, under MCP:</p>`,
+      html`<p>Add this to <code>.cursor/mcp.json</code>, then choose <em>Connect</em> in the settings, under MCP:</p>`,
       block(json({ mcpServers: { "bridge-service": { url: resource } } }))
     ),
     topic(
       "Inspector",
-      html`<p>In the browser, with the transport <em>Streamable HTTP</em>; or at once on the command line:</p>`,
+      html`<p>Use the transport <em>Streamable HTTP</em> in the browser, or try it on the command line:</p>`,
       block(
         [
           `npx @modelcontextprotocol/inspector --cli ${resource} \\`,
@@ -127,8 +127,8 @@ export const agents = ({ documentHosts, registration, resource }: Deployment): H
     topic(
       "ChatGPT",
       html`<p>
-        Settings, Apps and connectors, Advanced: switch developer mode on. Then create a connector with OAuth and this
-        address${resource.startsWith("http:") && "; it has to be public, over https, which this one is not"}:
+        In Settings, Apps and connectors, Advanced: turn on developer mode. Then create a connector with OAuth and this
+        address${resource.startsWith("http:") && " (ChatGPT needs a public https address, which this one is not)"}:
       </p>`,
       block(resource)
     ),
@@ -136,7 +136,7 @@ export const agents = ({ documentHosts, registration, resource }: Deployment): H
     topic(
       "Without a browser",
       html`<p>
-        Internal commands may send a project token as bearer. An operator makes it with
+        Internal command-line tools can send a project token as the bearer token. An operator creates one with
         <code>service-admin create-project-token</code>; keep it out of repositories.
       </p>`
     )
@@ -144,31 +144,32 @@ export const agents = ({ documentHosts, registration, resource }: Deployment): H
 
 const json = (value: unknown) => JSON.stringify(value, null, 2)
 
-/** `endpoints`: those of the contract; its phones are in the group `mobile`. */
 export const phones = (endpoints: ReadonlyArray<Endpoint>): Html =>
   section(
     "phones",
     "Phones",
     html`<p class="note">
-        <strong>A proposal.</strong> The mobile boundary is a local 0.0.4 implementation proposal; it may still change.
+        <strong>A proposal.</strong> The mobile boundary is a local 0.0.4 implementation proposal and may still change.
       </p>
       <p>
-        The companion app shows notifications. It is no project store and no agent runtime, and it holds no source code.
-        The phone owns the permission to notify; the service owns who may be notified of what.
+        The companion app shows notifications. It stores no project data or source code and runs no agents. The phone
+        controls the notification permission; the service decides who is notified of what.
       </p>`,
     steps(
-      "The person permits notifications.",
-      html`The app signs in through the system browser: a public client id with a fixed redirect URI, S256, a fresh
-        verifier and state each time, the scope <code>mobile:devices</code>. It compares the state before it exchanges
-        the code.`,
-      "It registers for push and names the environment: production in release builds, development in debug builds.",
-      "It registers the device, and keeps tokens and device id in the platform's secure store.",
-      "To sign out it revokes the device record, and then deletes device id and tokens."
+      "The person allows notifications.",
+      html`The app signs in through the system browser with a public client id, a fixed redirect URI and the scope
+        <code>mobile:devices</code>. Each sign-in uses PKCE with S256, a fresh verifier and a fresh state. The app
+        checks the state before it exchanges the code.`,
+      "The app registers with Apple for push: the production environment in release builds, development in debug builds.",
+      "It registers the device with this service, and keeps its tokens and device id in the platform's secure store.",
+      "At sign-out it revokes the device record, then deletes the device id and the tokens."
     ),
-    html`<p>The app never shows a token or an authorization header. A watch mirrors the phone.</p>`,
+    html`<p>
+      The app never displays a token or an authorization header. A watch shows the notifications of its phone.
+    </p>`,
     topic(
-      "Let an app in",
-      html`<p>The client id of the app comes from an operator. A phone that was lost is shut out by its device id.</p>`,
+      "Allow an app",
+      html`<p>An operator creates the app's client id, and revokes a lost phone by its device id.</p>`,
       block(
         [
           'npx service-admin create-oauth-client --name "Companion" \\',
@@ -179,7 +180,7 @@ export const phones = (endpoints: ReadonlyArray<Endpoint>): Html =>
       )
     ),
     topic(
-      "Its endpoints",
+      "Endpoints",
       list(
         ...endpoints
           .filter(({ group }) => group === "mobile")
@@ -193,12 +194,12 @@ export const operators = ({ base_url }: Deployment): Html =>
     "operators",
     "Operators",
     html`<p>
-      Everything is done with <code>npx service-admin</code>, from the project's folder and in the server's environment.
-      Secrets go only into new files of mode 0600. Every command takes <code>--json</code> and <code>--help</code>.
+      Operators use <code>npx service-admin</code>, from the project's folder and with the server's environment. It
+      writes secrets only to new files of mode 0600. Every command accepts <code>--json</code> and <code>--help</code>.
     </p>`,
-    topic("Is it well?", block([`curl ${base_url}/healthz`, "npx service-admin doctor"].join("\n"))),
+    topic("Check the service", block([`curl ${base_url}/healthz`, "npx service-admin doctor"].join("\n"))),
     topic(
-      "Let an agent in",
+      "Give an agent access",
       block(
         [
           "npx service-admin create-project-token --project PROJECT_ID \\",
@@ -209,7 +210,7 @@ export const operators = ({ base_url }: Deployment): Html =>
       )
     ),
     topic(
-      "Shut somebody out, at once",
+      "Revoke access at once",
       block(
         [
           "npx service-admin revoke-bridge --project PROJECT_ID --bridge workshop",
@@ -230,7 +231,7 @@ export const operators = ({ base_url }: Deployment): Html =>
       )
     ),
     topic(
-      "Keep it",
+      "Back up and restore",
       block(
         [
           "npx service-admin backup-database --out backup.jsonl",
@@ -241,11 +242,11 @@ export const operators = ({ base_url }: Deployment): Html =>
     )
   )
 
-/** Spec 1.6: phases of their own. */
+/** The later phases of spec 1.6. */
 export const outOfScope = section(
   "scope",
-  "What it does not do",
-  html`<p>Left to later phases:</p>`,
+  "Out of scope",
+  html`<p>These are left to later phases:</p>`,
   list(
     "offers",
     "credential leases from a secrets vault",
@@ -253,7 +254,7 @@ export const outOfScope = section(
     "task dispatch",
     "production activation",
     "user and organization sign-in",
-    "installing apps at a repository host, and operations of its API",
+    "installation of repository-host apps, and repository API operations",
     "a watch app"
   )
 )

@@ -1,4 +1,4 @@
-/** / (spec 4.9): what this is, and where to read on. */
+/** / (spec 4.9): says what the service is and links to the documentation. */
 import type { Deployment } from "./Deployment.ts"
 import { html } from "../../platform/html/Html.ts"
 import { page } from "../../platform/html/Page.ts"
@@ -8,7 +8,8 @@ export const homePage = ({ base_url, resource }: Deployment): string =>
     "Bridge Service",
     html`<h1>Bridge Service</h1>
       <p class="soft">
-        It enrolls Bridges, one project each, and gives agents the memory, tasks and documents of that project.
+        Enrolls Bridges, each for one project, and gives agents access to the memory, tasks and documents of that
+        project.
       </p>
       <dl>
         <div>

@@ -1,6 +1,6 @@
-/** What the documentation is made of. */
+/** HTML building blocks of the documentation page. */
 import { html, type Html, type Part } from "../../platform/html/Html.ts"
-import type { Field } from "./Shape.ts"
+import type { Field } from "./JsonSchema.ts"
 
 export const section = (id: string, title: string, ...body: ReadonlyArray<Part>): Html =>
   html`<section id="${id}">
@@ -12,7 +12,7 @@ export const topic = (title: string, ...body: ReadonlyArray<Part>): Html =>
   html`<h3>${title}</h3>
     ${body}`
 
-/** Each line as it is typed. */
+/** Preformatted text: commands, requests, configuration. */
 export const block = (text: string): Html => html`<pre><code>${text}</code></pre>`
 
 export const steps = (...items: ReadonlyArray<Part>): Html =>
@@ -26,25 +26,26 @@ export const list = (...items: ReadonlyArray<Part>): Part =>
     ${items.map((item) => html`<li>${item}</li>`)}
   </ul>`
 
-/** Term and what it is. */
-export const terms = (rows: ReadonlyArray<readonly [term: Part, ...says: ReadonlyArray<Part>]>): Html =>
+/** A definition list. */
+export const terms = (rows: ReadonlyArray<readonly [term: Part, ...definition: ReadonlyArray<Part>]>): Html =>
   html`<dl>
     ${rows.map(
-      ([term, ...says]) =>
+      ([term, ...definition]) =>
         html`<div>
           <dt>${term}</dt>
-          <dd>${says}</dd>
+          <dd>${definition}</dd>
         </div>`
     )}
   </dl>`
 
-export const fields = (title: string, given: ReadonlyArray<Field>): Part =>
-  given.length > 0 &&
+/** The fields of a body or headers under a heading; nothing if there are none. */
+export const fields = (title: string, all: ReadonlyArray<Field>): Part =>
+  all.length > 0 &&
   html`<h4>${title}</h4>
     ${terms(
-      given.map(({ name, optional, words }) => [
+      all.map(({ description, name, optional }) => [
         html`<code>${name}</code>`,
         optional && html`<span class="mark">optional</span> `,
-        words
+        description
       ])
     )}`

@@ -1,4 +1,4 @@
-/** What can be called and what comes back, from the tables that the service itself answers by. */
+/** The reference of tools, endpoints, codes and tokens, generated from the tables that the service itself uses. */
 import * as Continuity from "../../agents/continuity/Errors.ts"
 import { kinds } from "../../platform/crypto/Tokens.ts"
 import * as Documents from "../../agents/documents/Errors.ts"
@@ -9,19 +9,19 @@ import * as OAuth from "../../signin/oauth/Errors.ts"
 import { refuse, sharedTable } from "../../wire/Errors.ts"
 import type { Refusal } from "../../wire/Refusal.ts"
 import { ofRole, scopes } from "../../wire/Scopes.ts"
-import type { Code, Endpoint } from "./Contract.ts"
+import type { Code, Endpoint } from "./Endpoints.ts"
 import type { Deployment } from "./Deployment.ts"
 import { html, type Html, type Part } from "../../platform/html/Html.ts"
 import { block, fields, section, terms, topic } from "./Parts.ts"
-import { fieldsOf, type JsonSchema } from "./Shape.ts"
+import { fieldsOf, type JsonSchema } from "./JsonSchema.ts"
 
 export const toolReference: Html = section(
   "tools",
   "Tools",
   html`<p>
-    An agent finds them with <code>tools/list</code>. A write carries the <code>write_context</code> that
-    <code>server_identity</code> returns; it is compared with this service and the project of the credential before
-    anything changes.
+    An agent discovers the tools with <code>tools/list</code>. Every tool that writes takes the
+    <code>write_context</code> that <code>server_identity</code> returns; the service compares it with its own
+    configuration and the project of the credential before it changes anything.
   </p>`,
   lists.contributor.map(({ description, inputSchema, name, title }) => {
     const { needs, writes } = tools[name as keyof typeof tools]
@@ -32,13 +32,14 @@ export const toolReference: Html = section(
         ${needs.map((scope) => html`<span class="mark">${scope}</span> `)}
       </p>
       <p>${description}</p>
-      ${fields("Takes", fieldsOf(inputSchema as JsonSchema))}
+      ${fields("Parameters", fieldsOf(inputSchema as JsonSchema))}
     </article>`
   }),
   topic(
     "Scopes",
     html`<p>
-      Writing implies reading of the same noun. A reader's credential has no other scopes than a reader may have.
+      A write scope includes the read scope of the same resource. A reader's credential never has a scope that only
+      contributors may have.
     </p>`,
     terms(scopes.map((scope) => [html`<code>${scope}</code>`, rolesWith(scope)]))
   )
@@ -46,10 +47,10 @@ export const toolReference: Html = section(
 
 function rolesWith(scope: (typeof scopes)[number]) {
   const roles = (["reader", "contributor"] as const).filter((role) => ofRole(role).includes(scope))
-  return roles.length > 0 ? roles.join(", ") : "clients that an operator allowed it"
+  return roles.length > 0 ? roles.join(", ") : "only clients that an operator allowed to have it"
 }
 
-/** Group -> its title; another group shows its own name. */
+/** Titles by tag of the OpenAPI document; a tag without a title here is shown as it is. */
 const groups: Readonly<Record<string, string>> = {
   enrollment: "Enrollment",
   rotation: "Tokens",
@@ -62,43 +63,45 @@ export const endpointReference = (endpoints: ReadonlyArray<Endpoint>, deployment
     "endpoints",
     "Endpoints",
     html`<p>
-      Relative to <code>${deployment.base_url}</code>; for machines, <a href="/openapi.json">openapi.json</a>. JSON in
-      and out; an error is <code>{"error":{"code","message"}}</code> with <code>Cache-Control: no-store</code>. The
-      version of the Bridge endpoints is in their path: <code>/bridge/v1</code>.
+      Paths are relative to <code>${deployment.base_url}</code>. Requests and responses are JSON; an error is
+      <code>{"error":{"code","message"}}</code> with <code>Cache-Control: no-store</code>. The version of the Bridge
+      endpoints is in their path: <code>/bridge/v1</code>. The same reference for programs is
+      <a href="/openapi.json">openapi.json</a>.
     </p>`,
     [...Map.groupBy(endpoints, ({ group }) => group)].map(([group, members]) =>
       topic(groups[group] ?? group, members.map(endpoint))
     ),
-    topic("MCP, OAuth and the rest", terms(plainRoutes(deployment)))
+    topic("MCP, OAuth and other routes", terms(plainRoutes(deployment)))
   )
 
-const endpoint = ({ answers, bearer, codes, headers, id, method, path, successes, summary, takes }: Endpoint) =>
+const endpoint = ({ bearer, body, codes, headers, id, method, path, response, successes, summary }: Endpoint) =>
   html`<article id="endpoint-${id}">
     <h4 class="route">${method} <code>${path}</code></h4>
     ${summary !== undefined && html`<p>${summary}</p>`} ${bearer !== undefined && html`<p>Bearer: ${bearer}</p>`}
-    ${fields("Headers", headers)} ${fields("Takes", takes)} ${fields(`Answers ${successes.join(" or ")}`, answers)}
-    <h4>Refuses</h4>
+    ${fields("Headers", headers)} ${fields("Request body", body)}
+    ${fields(`Response ${successes.join(" or ")}`, response)}
+    <h4>Errors</h4>
     <p class="codes">
       ${codes.map(({ code, status }) => html`<a href="#code-${code}">${status} <code>${code}</code></a> `)}
     </p>
   </article>`
 
-/** Fixed by other documents than our contract, or too small for one (spec 4.8 to 4.10). */
+/** Routes outside the OpenAPI document: other standards define them, or they are too small (spec 4.8, 4.9, 4.10). */
 export const plainRoutes = ({ registration, revocation }: Deployment): ReadonlyArray<readonly [Html, string]> =>
   [
-    ["POST", "/mcp", "MCP requests; there are no sessions, so GET and DELETE are 405."],
-    ["GET", "/.well-known/oauth-protected-resource/mcp", "Who issues tokens for this resource (RFC 9728)."],
-    ["GET", "/.well-known/oauth-authorization-server", "What the authorization server offers (RFC 8414)."],
-    ["GET", "/authorize", "Where an agent sends the browser."],
-    ["GET", "/oauth/consent", "Where a person allows or denies."],
-    ["POST", "/token", "Trades a code or a refresh token for tokens."],
+    ["POST", "/mcp", "MCP requests. There are no sessions, so GET and DELETE answer 405."],
+    ["GET", "/.well-known/oauth-protected-resource/mcp", "Names the authorization server of this resource (RFC 9728)."],
+    ["GET", "/.well-known/oauth-authorization-server", "Describes the authorization server (RFC 8414)."],
+    ["GET", "/authorize", "Starts a sign-in: an agent sends the browser here."],
+    ["GET", "/oauth/consent", "The page on which a person allows or denies a sign-in."],
+    ["POST", "/token", "Exchanges a code or a refresh token for tokens."],
     ...(registration ? [["POST", "/register", "Registers a client (RFC 7591)."] as const] : []),
     ...(revocation ? [["POST", "/revoke", "Revokes a token of the client (RFC 7009)."] as const] : []),
-    ["GET", "/healthz", "200 while the process answers."],
-    ["GET", "/readyz", "200 once the database answers and has every migration, else 503."],
-    ["GET", "/openapi.json", "The contract of the Bridge endpoints, for machines."],
+    ["GET", "/healthz", "200 while the process is alive."],
+    ["GET", "/readyz", "200 if the database answers and all migrations have run, otherwise 503."],
+    ["GET", "/openapi.json", "The OpenAPI document of the Bridge endpoints."],
     ["GET", "/docs", "This page."]
-  ].map(([method, path, says]) => [html`${method} <code>${path}</code>`, says!] as const)
+  ].map(([method, path, description]) => [html`${method} <code>${path}</code>`, description!] as const)
 
 interface Table<Name extends string> {
   readonly codes: ReadonlyArray<Name>
@@ -113,7 +116,7 @@ const rowsOf = <Name extends string>({ codes, refuse }: Table<Name>): ReadonlyAr
 
 const shared = rowsOf({ codes: Object.keys(sharedTable) as ReadonlyArray<keyof typeof sharedTable>, refuse })
 
-/** Those of the endpoint, and of the rest what a description names: the other codes are for operators. */
+/** The codes of /mcp, and the domain codes that a tool's description names: the other codes are for operators. */
 const toolCodes: ReadonlyArray<Code> = [
   ...rowsOf(Mcp),
   ...[...rowsOf(Continuity), ...rowsOf(Documents)].filter(({ code }) =>
@@ -130,8 +133,8 @@ export const codeReference = (endpoints: ReadonlyArray<Endpoint>): Html => {
     "codes",
     "Codes",
     html`<p>
-      Programs read the code; the message is for people. Every 401 says how to authenticate, every 405 what is allowed,
-      every 429 and 503 when to come back.
+      Programs use the code; the message is for people. Every 401 carries <code>WWW-Authenticate</code>, every 405
+      <code>Allow</code>, every 429 and 503 <code>Retry-After</code>.
     </p>`,
     terms(
       byCode.map(([code, rows]) => [
@@ -142,15 +145,16 @@ export const codeReference = (endpoints: ReadonlyArray<Endpoint>): Html => {
     topic(
       "Tools",
       html`<p>
-        In the result of a call, as <code>{"error":{"code","message","details"}}</code> with <code>isError</code>.
+        A failed call returns a result with <code>isError</code> and
+        <code>{"error":{"code","message","details"}}</code>.
       </p>`,
       terms(toolCodes.map(({ code, message }) => [html`<code>${code}</code>`, message]))
     ),
     topic(
       "OAuth",
       html`<p>
-        At /token, /register and /revoke an error is <code>{"error","error_description"}</code>; from /authorize it
-        comes back to the agent by redirect.
+        At /token, /register and /revoke an error is <code>{"error","error_description"}</code>; /authorize redirects
+        back to the agent with the error.
       </p>`,
       terms(rowsOf(OAuth).map(({ code, message, status }) => [withStatus(status, code), message]))
     )
@@ -160,7 +164,7 @@ export const codeReference = (endpoints: ReadonlyArray<Endpoint>): Html => {
 const withStatus = (status: number, code: string, id?: string) =>
   html`<span class="status">${status}</span> <code${id !== undefined && html` id="${id}"`}>${code}</code>`
 
-/** A client id is no secret. */
+/** A client id has the form of a token but is not secret. */
 const secretKinds = Object.entries(kinds).filter(([kind]) => kind !== "sci")
 
 export const tokenReference = ({ lifetimes }: Deployment): Html =>
@@ -168,21 +172,21 @@ export const tokenReference = ({ lifetimes }: Deployment): Html =>
     "tokens",
     "Tokens",
     html`<p>
-      Treat them as opaque. Each says by its prefix what it is, and ends in a checksum; the service keeps only their
-      hashes.
+      Treat tokens as opaque. The prefix tells the kind of token, and the last characters are a checksum; the service
+      stores only hashes.
     </p>`,
     terms(secretKinds.map(([kind, name]) => [html`<code>${pattern(kind)}</code>`, name])),
     topic(
       "For secret scanners",
-      html`<p>One regular expression for all of them:</p>`,
+      html`<p>This regular expression matches all of them:</p>`,
       block(pattern(`(${secretKinds.map(([kind]) => kind).join("|")})`))
     ),
     topic(
-      "How long things live here",
+      "Lifetimes of this deployment",
       terms(
-        lifetimes.map(({ life, setting, what }): readonly [Part, ...Array<Part>] => [
-          what,
-          life,
+        lifetimes.map(({ lifetime, setting, subject }): readonly [Part, ...Array<Part>] => [
+          subject,
+          lifetime,
           " ",
           html`<code class="soft">${setting}</code>`
         ])

@@ -8,10 +8,10 @@ import type { SharedRefusal } from "../../wire/Errors.ts"
 import { Outbox } from "../outbox/Outbox.ts"
 import { PushTokens } from "../tokens/PushTokens.ts"
 import * as Rekey from "../tokens/rekey.ts"
-import { listPauses, type Pause } from "./listPauses.ts"
 import * as Store from "./PushAdminStore.ts"
 
 export type DeadLetter = typeof Store.DeadLetter.Type
+export type Pause = Store.Pause
 type Lost = SharedRefusal<"bridge_persistence_error">
 
 export interface PushStatus {
@@ -29,6 +29,8 @@ export class PushAdmin extends Context.Service<
   PushAdmin,
   {
     readonly status: Effect.Effect<PushStatus, Lost>
+    /** The environments that fail. */
+    readonly pauses: Effect.Effect<ReadonlyArray<Pause>, Lost>
     /** Newest first. */
     readonly listDead: (limit: number) => Effect.Effect<ReadonlyArray<DeadLetter>, Lost>
     /** Queues unexpired dead letters again, with their attempts reset; returns how many. */
@@ -53,7 +55,7 @@ export class PushAdmin extends Context.Service<
         return {
           deliveries: Object.fromEntries(states.map(({ count, state }) => [state, count])),
           due_since: Option.match(due, { onNone: () => null, onSome: ({ due_since }) => due_since }),
-          pauses: yield* listPauses(sql),
+          pauses: yield* store.pauses,
           token_keys: yield* tokenKeys,
           current_key: tokens.currentKey
         }
@@ -76,6 +78,7 @@ export class PushAdmin extends Context.Service<
 
       return {
         status: status.pipe(persistence, Effect.withSpan("PushAdmin.status")),
+        pauses: store.pauses.pipe(persistence, Effect.withSpan("PushAdmin.pauses")),
         listDead: Effect.fn("PushAdmin.listDead")(store.listDead, persistence),
         retryDead: retryDead.pipe(sql.withTransaction, persistence, Effect.withSpan("PushAdmin.retryDead")),
         rekey: Effect.withSpan(rekey, "PushAdmin.rekey")

@@ -2,6 +2,7 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { environments } from "../../wire/mobile/Notifications.ts"
 
 const At = Schema.Date
 
@@ -17,6 +18,15 @@ export const DeadLetter = Schema.Struct({
   settled_at: At,
   expires_at: At
 })
+
+export const Pause = Schema.Struct({
+  environment: Schema.Literals(environments),
+  paused_until: Schema.NullOr(At),
+  reason: Schema.NullOr(Schema.String),
+  /** Pauses since the last success. */
+  failures: Schema.Int
+})
+export type Pause = typeof Pause.Type
 
 export const make = (sql: SqlClient.SqlClient) => {
   const countStates = rows(Schema.Struct({ state: Schema.String, count: Schema.Int }))(sql`
@@ -61,5 +71,11 @@ export const make = (sql: SqlClient.SqlClient) => {
               and n.created_at > o.created_at)
       returning o.delivery_id`)
 
-  return { countStates, oldestDue, listDead, retryDead }
+  const pauses = rows(Pause)(sql`
+    select environment, paused_until, reason, failures
+      from push_provider_state
+     where failures > 0
+     order by environment`)
+
+  return { countStates, oldestDue, pauses, listDead, retryDead }
 }

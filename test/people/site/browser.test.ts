@@ -1,7 +1,7 @@
 /**
- * The pages in a real Chromium: they are accessible, they fit, they print, and they ask nothing of anybody else.
+ * The pages in a real Chromium: they are accessible, fit the screen, print, and load nothing else.
  *
- * SCREENSHOTS=folder keeps a picture of each, in both schemes and two sizes.
+ * SCREENSHOTS=folder saves a picture of each page, in both colour schemes and two sizes.
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, type Scope } from "effect"
@@ -22,12 +22,12 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
 
   for (const path of ["/", "/docs"]) {
     for (const [look, options] of looks) {
-      walk(`${path} is accessible, fits, and asks nothing more of anybody (${look})`, () =>
+      walk(`${path} is accessible, fits the screen and loads nothing else (${look})`, () =>
         Effect.gen(function* () {
           const { url } = yield* Service
           const { complaints, page } = yield* opened(options)
-          const asked: Array<string> = []
-          page.on("request", (request) => asked.push(request.url()))
+          const requests: Array<string> = []
+          page.on("request", (request) => requests.push(request.url()))
           yield* Effect.promise(async () => {
             await page.goto(url + path)
             if (screenshots !== undefined) {
@@ -36,14 +36,14 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
             }
             assert.deepEqual(await faults(page), [])
           })
-          assert.deepEqual(asked, [url + path])
+          assert.deepEqual(requests, [url + path])
           assert.deepEqual(complaints, [])
         })
       )
     }
   }
 
-  walk("/docs prints dark on white, without its contents", () =>
+  walk("/docs prints dark on white, without the navigation", () =>
     Effect.gen(function* () {
       const { url } = yield* Service
       const { page } = yield* opened({ colorScheme: "dark", viewport: { width: 720, height: 1000 } })
@@ -62,7 +62,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
     })
   )
 
-  walk("/docs is walked by keyboard: the first stop leads to the content", () =>
+  walk("/docs works with the keyboard: the first stop skips to the content", () =>
     Effect.gen(function* () {
       const { url } = yield* Service
       const { page } = yield* opened()

@@ -1,4 +1,4 @@
-/** A walk over every route, method and content type: what every answer has, whoever asks and however. */
+/** Requests every route with every method and content type, and checks the headers that each answer must have. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { HttpRouter } from "effect/http"
@@ -8,7 +8,7 @@ import { routes } from "../../../src/Http.ts"
 import { type Answer, send } from "../../support/network/Http.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
-/** The paths that the service itself registers at its router. */
+/** The paths that the service registers at its router. */
 const registered = Effect.gen(function* () {
   const paths = new Set<string>()
   const recording = HttpRouter.HttpRouter.of({
@@ -23,36 +23,36 @@ const registered = Effect.gen(function* () {
   return [...paths]
 })
 
-/** With what is switched off by default. */
+/** Turns on what is off by default. */
 const everything = { SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on" }
 const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"]
 const types = [undefined, "application/json", "application/x-www-form-urlencoded", "text/plain", "text/html", "x"]
 
-/** What may be kept, and for how long; everything else that is no refusal is `no-store` or the static contract. */
-const kept: Readonly<Record<string, string>> = { "/": "public, max-age=300", "/docs": "public, max-age=300" }
+/** The cacheable pages. Other successes are `no-store`, except metadata and the static OpenAPI document. */
+const cacheable: Readonly<Record<string, string>> = { "/": "public, max-age=300", "/docs": "public, max-age=300" }
 
-const isAsItShouldBe = (path: string, method: string, { body, headers, status, text }: Answer, asked: string) => {
-  assert.isBelow(status, 500, asked)
-  assert.match(headers.get("x-request-id")!, /^[0-9a-f-]{36}$/, asked)
-  assert.strictEqual(headers.get("x-content-type-options"), "nosniff", asked)
+const hasRequiredHeaders = (path: string, method: string, { body, headers, status, text }: Answer, request: string) => {
+  assert.isBelow(status, 500, request)
+  assert.match(headers.get("x-request-id")!, /^[0-9a-f-]{36}$/, request)
+  assert.strictEqual(headers.get("x-content-type-options"), "nosniff", request)
   const type = headers.get("content-type") ?? ""
-  if (text !== "") assert.match(type, /^application\/json|^text\/html; charset=utf-8$/, asked)
-  if (body !== undefined) assert.notMatch(type, /charset=(?!utf-8)/i, asked)
+  if (text !== "") assert.match(type, /^application\/json|^text\/html; charset=utf-8$/, request)
+  if (body !== undefined) assert.notMatch(type, /charset=(?!utf-8)/i, request)
   if (type.startsWith("text/html")) isPage(headers)
-  if (path === "/nowhere") assert.strictEqual(status, 404, asked)
-  if (status === 405) assert.isNotEmpty(headers.get("allow"), asked)
-  if (status === 405 && method !== "HEAD") assert.notInclude(headers.get("allow")!.split(", "), method, asked)
-  if (status === 401) assert.match(headers.get("www-authenticate")!, /^(Bearer|Basic)/, asked)
+  if (path === "/nowhere") assert.strictEqual(status, 404, request)
+  if (status === 405) assert.isNotEmpty(headers.get("allow"), request)
+  if (status === 405 && method !== "HEAD") assert.notInclude(headers.get("allow")!.split(", "), method, request)
+  if (status === 401) assert.match(headers.get("www-authenticate")!, /^(Bearer|Basic)/, request)
   const cache = headers.get("cache-control")
-  if (status >= 400 || path.startsWith("/bridge/")) assert.strictEqual(cache, "no-store", asked)
-  else if (kept[path] !== undefined) assert.strictEqual(cache, kept[path], asked)
-  else if (path.startsWith("/.well-known/") && method !== "OPTIONS") assert.strictEqual(cache, "max-age=300", asked)
-  else if (path !== "/openapi.json" && method !== "OPTIONS") assert.strictEqual(cache, "no-store", asked)
+  if (status >= 400 || path.startsWith("/bridge/")) assert.strictEqual(cache, "no-store", request)
+  else if (cacheable[path] !== undefined) assert.strictEqual(cache, cacheable[path], request)
+  else if (path.startsWith("/.well-known/") && method !== "OPTIONS") assert.strictEqual(cache, "max-age=300", request)
+  else if (path !== "/openapi.json" && method !== "OPTIONS") assert.strictEqual(cache, "no-store", request)
 }
 
 const templateOf = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1")
 
-/** An id that nobody has in each place. */
+/** Replaces each parameter with an id that does not exist. */
 const filled = (path: string) => path.replaceAll(/:\w+/g, "01990000-0000-7000-8000-000000000001")
 
 const isPage = (headers: Headers) => {
@@ -68,9 +68,9 @@ const isPage = (headers: Headers) => {
   assert.strictEqual(headers.get("x-robots-tag"), "noindex")
 }
 
-layer(Service.layer)("whatever the method and the content type,", (it) => {
+layer(Service.layer)("for every method and content type,", (it) => {
   it.effect(
-    "every route answers with the headers that it owes",
+    "every route answers with the required headers",
     () =>
       Effect.gen(function* () {
         const paths = yield* registered
@@ -84,7 +84,7 @@ layer(Service.layer)("whatever the method and the content type,", (it) => {
           const body = type !== undefined && !["GET", "HEAD"].includes(method) ? { body: "{" } : {}
           const headers = type === undefined ? {} : { "content-type": type }
           const answer = yield* send(url + path, { method, headers, ...body })
-          isAsItShouldBe(path, method, answer, `${method} ${path} as ${type}`)
+          hasRequiredHeaders(path, method, answer, `${method} ${path} as ${type}`)
         })
         yield* Effect.forEach(every, check, { concurrency: 16, discard: true })
       }),
@@ -92,13 +92,13 @@ layer(Service.layer)("whatever the method and the content type,", (it) => {
   )
 
   it.effect(
-    "every route refuses exactly the methods that its Allow does not name",
+    "every route answers 405 to exactly the methods that its Allow header omits",
     () =>
       Effect.gen(function* () {
         const { url } = yield* instance(everything)
         const check = Effect.fnUntraced(function* (path: string) {
           const refused = yield* send(url + path, { method: "PROPFIND" })
-          // /mcp asks first who is there.
+          // /mcp authenticates first.
           if (refused.status === 401) return
           assert.strictEqual(refused.status, 405, path)
           const allowed = refused.headers.get("allow")!.split(", ")
@@ -113,7 +113,7 @@ layer(Service.layer)("whatever the method and the content type,", (it) => {
     60_000
   )
 
-  it.effect("a page over https may be had over https only", () =>
+  it.effect("a page served over https sets Strict-Transport-Security", () =>
     Effect.gen(function* () {
       const { url } = yield* instance({ SERVICE_BASE_URL: "https://bridge.example.com" })
       for (const path of ["/", "/docs"]) {

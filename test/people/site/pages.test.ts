@@ -1,7 +1,9 @@
-/** The pages at / and /docs say what the code says, and nothing that is nobody's business (spec 4.9, 1.6, 9). */
+/** The pages at / and /docs agree with the code and reveal no secrets (spec 4.9, 1.6, 9.1, 9.3). */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { OpenApi } from "effect/http-api"
+import { readdirSync } from "node:fs"
+import { join } from "node:path"
 import { Api } from "../../../src/wire/Api.ts"
 import { findToken, kinds, mint } from "../../../src/platform/crypto/Tokens.ts"
 import { lists } from "../../../src/agents/mcp/ToolList.ts"
@@ -9,6 +11,7 @@ import { tools } from "../../../src/agents/mcp/Tools.ts"
 import * as OAuth from "../../../src/signin/oauth/Errors.ts"
 import { scopes } from "../../../src/wire/Scopes.ts"
 import { sharedTable } from "../../../src/wire/Errors.ts"
+import { packageRoot } from "../../../src/platform/settings/Package.ts"
 import { codesIn } from "../../support/bridges/Codes.ts"
 import { send } from "../../support/network/Http.ts"
 import { read, rows, sections } from "../../support/run/Markdown.ts"
@@ -22,10 +25,20 @@ const operations = Object.entries(OpenApi.fromApi(Api).paths).flatMap(([path, me
   }))
 )
 
+const commandFiles = readdirSync(join(packageRoot, "cli/commands")).map((file) => read(`cli/commands/${file}`))
+
+/** The source of one command of service-admin with its flags, without the other commands of its file. */
+const sourceOf = (command: string) => {
+  const file = commandFiles.find((source) => source.includes(`command("${command}"`)) ?? ""
+  const [own = ""] = new RegExp(`command\\("${command}"[^]*?\\n\\}\\)`).exec(file) ?? []
+  const [, constant] = /^ {2}flags: (\w+),$/m.exec(own) ?? []
+  return constant === undefined ? own : own + new RegExp(`^const ${constant} = [^]*?\\n\\n`, "m").exec(file)![0]
+}
+
 const get = (path: string, headers: Readonly<Record<string, string>> = {}) =>
   Effect.flatMap(Service, ({ url }) => send(url + path, { method: "GET", headers }))
 
-/** What a reader sees, entities resolved. */
+/** The text of a page without tags, with entities resolved. */
 const visible = (page: string, blank = " ") =>
   page
     .replace(/<style>.*<\/style>/s, "")
@@ -62,14 +75,14 @@ layer(Service.layer)("/docs", (it) => {
     })
   )
 
-  it.effect("has every endpoint of the contract with each of its codes, and no other", () =>
+  it.effect("has every endpoint of the OpenAPI document with exactly its codes", () =>
     Effect.gen(function* () {
       const page = yield* docs
       assert.lengthOf(page.match(/<article id="endpoint-/g)!, operations.length)
       for (const { method, operationId, path, responses } of operations) {
         const shown = visible(part(page, `endpoint-${operationId}`))
         assert.include(shown, `${method} ${path}`)
-        const listed = shown.slice(shown.indexOf("Refuses")).match(/\d{3} \w+/g)
+        const listed = shown.slice(shown.indexOf("Errors")).match(/\d{3} \w+/g)
         const declared = Object.entries(responses).flatMap(([status, response]) =>
           codesIn(response).map((code) => `${status} ${code}`)
         )
@@ -78,7 +91,7 @@ layer(Service.layer)("/docs", (it) => {
     })
   )
 
-  it.effect("has every code with its status and its sentence", () =>
+  it.effect("has every code with its status and its message", () =>
     Effect.gen(function* () {
       const shown = visible(part(yield* docs, "codes"))
       for (const { Code, Message, Status } of rows(sections(read("docs/protocol.md"), 2).get("Codes")!)) {
@@ -100,11 +113,11 @@ layer(Service.layer)("/docs", (it) => {
     })
   )
 
-  it.effect("names plain routes that exist, and those that are off not at all", () =>
+  it.effect("names routes outside the OpenAPI document that exist, and leaves out those that are turned off", () =>
     Effect.gen(function* () {
       const { url } = yield* instance({ SERVICE_OAUTH_REVOCATION: "off", SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on" })
       const page = (yield* send(`${url}/docs`, { method: "GET" })).text
-      const rest = visible(page.slice(page.indexOf("MCP, OAuth and the rest"), page.indexOf('id="codes"')))
+      const rest = visible(page.slice(page.indexOf("MCP, OAuth and other routes"), page.indexOf('id="codes"')))
       const named = [...rest.matchAll(/(GET|POST) (\/\S+)/g)].map(([, method, path]) => [method!, path!] as const)
       assert.isAbove(named.length, 9)
       for (const [method, path] of named) {
@@ -117,7 +130,7 @@ layer(Service.layer)("/docs", (it) => {
     })
   )
 
-  it.effect("draws the three flows, and each says in words what it shows", () =>
+  it.effect("draws the three flows, each with a description in words", () =>
     Effect.gen(function* () {
       const pictures = (yield* docs).match(/<svg.*?<\/svg>/gs)!
       assert.lengthOf(pictures, 3)
@@ -149,15 +162,15 @@ layer(Service.layer)("/docs", (it) => {
       assert.isAbove(typed.length, 4 * 12)
       for (let next = 0; next < typed.length; next += 4) {
         const [program, command, flags] = typed.slice(next + 1, next + 4)
-        const file = program === "npx service-admin" ? `cli/${command}.ts` : "cli/bridge.ts"
-        const code = read(file) + read("cli/support/flags.ts") + read("cli/support/wholeFile.ts")
+        const code = program === "npx service-admin" ? sourceOf(command!) : read("cli/bridge.ts")
         assert.include(code, `"${command}"`)
-        for (const [, flag] of flags!.matchAll(/ --([a-z-]+)/g)) assert.include(code, `"${flag}"`, command)
+        const known = code + read("cli/support/Flags.ts")
+        for (const [, flag] of flags!.matchAll(/ --([a-z-]+)/g)) assert.include(known, `"${flag}"`, command)
       }
     })
   )
 
-  it.effect("tells which patterns find tokens, and they do", () =>
+  it.effect("shows patterns for secret scanners, and they match every kind of token", () =>
     Effect.gen(function* () {
       const shown = visible(part(yield* docs, "tokens"))
       const patterns = shown.match(/\\b\S+\\b/g)!.map((pattern) => new RegExp(pattern))
@@ -184,7 +197,7 @@ layer(Service.layer)("/docs", (it) => {
     })
   )
 
-  it.effect("has no token, no secret and nothing from elsewhere", () =>
+  it.effect("contains no token, no secret and nothing loaded from elsewhere", () =>
     Effect.gen(function* () {
       const page = yield* docs
       assert.isUndefined(findToken(page))
@@ -195,7 +208,7 @@ layer(Service.layer)("/docs", (it) => {
     })
   )
 
-  it.effect("has links that lead somewhere, and no id twice", () =>
+  it.effect("has no broken link and no duplicate id", () =>
     Effect.gen(function* () {
       const { url } = yield* Service
       const page = yield* docs
@@ -217,7 +230,7 @@ layer(Service.layer)("/docs", (it) => {
 })
 
 layer(Service.layer)("/", (it) => {
-  it.effect("says what this is and leads to the documentation", () =>
+  it.effect("links to the documentation", () =>
     Effect.gen(function* () {
       const { text } = yield* get("/")
       assert.include(text, '<a class="button primary" href="/docs">')
@@ -228,7 +241,7 @@ layer(Service.layer)("/", (it) => {
 
 layer(Service.layer)("a page", (it) => {
   for (const path of ["/", "/docs"]) {
-    it.effect(`${path} is not sent again to who has it`, () =>
+    it.effect(`${path} answers 304 to a client that has it`, () =>
       Effect.gen(function* () {
         const first = yield* get(path)
         const etag = first.headers.get("etag")!

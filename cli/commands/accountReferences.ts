@@ -1,0 +1,64 @@
+/** Account references: names of provider accounts that an operator approves for the Bridges of a project (spec 2.2). */
+import { Effect } from "effect"
+import { Flag } from "effect/cli"
+import { command, using } from "../support/command.ts"
+import * as Flags from "../support/Flags.ts"
+import { facts, next, table } from "../support/Print.ts"
+
+const approveAccountReference = command("approve-account-reference", {
+  description: "Allow the Bridges of a project to name a provider account (a name only, never its credential)",
+  flags: {
+    project: Flags.project,
+    reference: Flags.reference("reference"),
+    label: Flags.label("label", 120, "Display name").pipe(Flag.optional)
+  },
+  run: ({ label, project, reference }) =>
+    using(({ projects }) =>
+      Effect.map(projects.approveReference(project, reference, label), (approved) => ({
+        project_id: project,
+        reference,
+        label: approved.label
+      }))
+    ),
+  print: (approved) => [
+    ...facts(approved),
+    next(
+      `create-bridge-enrollment-credential --project ${approved.project_id} --account-reference ${shellWord(approved.reference)} --out FILE`
+    )
+  ]
+})
+
+const shellWord = (text: string) => (/^[\w.:@/-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`)
+
+const listAccountReferences = command("list-account-references", {
+  description: "List the account references of a project",
+  flags: { project: Flags.project },
+  run: ({ project }) => using(({ projects }) => projects.listReferences(project)),
+  print: (references) => [
+    ...table(
+      references,
+      ["reference", "label", "approved_at", "withdrawn_at"],
+      "The project has no account references."
+    ),
+    next("approve-account-reference --project ID --reference REFERENCE")
+  ]
+})
+
+const withdrawAccountReference = command("withdraw-account-reference", {
+  description: "Undo an approval and revoke the unused credentials that carry the reference",
+  flags: { project: Flags.project, reference: Flags.reference("reference") },
+  run: ({ project, reference }) =>
+    using(({ projects }) =>
+      Effect.map(projects.withdrawReference(project, reference), (revoked_credentials) => ({
+        project_id: project,
+        reference,
+        revoked_credentials
+      }))
+    ),
+  print: (withdrawn) => [
+    ...facts(withdrawn),
+    next(`list-bridges --project ${withdrawn.project_id}`, "enrolled Bridges stay enrolled")
+  ]
+})
+
+export const accountReferences = [approveAccountReference, listAccountReferences, withdrawAccountReference]

@@ -1,0 +1,52 @@
+/** Enrolled Bridges: list, show, and revoke in an emergency (spec 3.1). */
+import { Effect } from "effect"
+import { command, using } from "../support/command.ts"
+import * as Flags from "../support/Flags.ts"
+import { facts, next, table } from "../support/Print.ts"
+
+const one = { project: Flags.project, bridge: Flags.bridgeId("bridge", "The Bridge; see list-bridges") }
+
+const listBridges = command("list-bridges", {
+  description: "List the Bridges of a project",
+  flags: { project: Flags.project },
+  run: ({ project }) => using(({ bridges }) => bridges.list(project)),
+  print: (bridges) => [
+    ...table(
+      bridges,
+      ["bridge_id", "status", "enrolled_at", "token_expires_at", "revoked_at", "device_id", "display_name"],
+      "The project has no Bridges."
+    ),
+    next("show-bridge --project ID --bridge BRIDGE_ID")
+  ]
+})
+
+const showBridge = command("show-bridge", {
+  description: "Show a Bridge and its latest tokens",
+  flags: one,
+  run: ({ bridge, project }) => using(({ bridges }) => bridges.show(project, bridge)),
+  print: ({ tokens, ...bridge }) => [
+    ...facts(bridge),
+    "",
+    ...table(
+      tokens,
+      ["token_id", "state", "created_at", "expires_at", "ended_at", "end_reason"],
+      "The Bridge has no tokens yet."
+    ),
+    next(`revoke-bridge --project ID --bridge ${bridge.bridge_id}`, "at once and permanently")
+  ]
+})
+
+const revokeBridge = command("revoke-bridge", {
+  description: "Revoke a Bridge and all its tokens, at once and permanently",
+  flags: one,
+  run: ({ bridge, project }) =>
+    using(({ bridges }) =>
+      Effect.map(bridges.revoke(project, bridge), (revoked) => ({ project_id: project, bridge_id: bridge, ...revoked }))
+    ),
+  print: (revoked) => [
+    ...facts(revoked),
+    next(`show-bridge --project ${revoked.project_id} --bridge ${revoked.bridge_id}`)
+  ]
+})
+
+export const bridges = [listBridges, showBridge, revokeBridge]

@@ -1,0 +1,81 @@
+/** OAuth clients, and the grants that people gave them. */
+import { Effect, Option } from "effect"
+import { Flag } from "effect/cli"
+import { command, using } from "../support/command.ts"
+import * as Flags from "../support/Flags.ts"
+import { facts, next, table } from "../support/Print.ts"
+
+const createFlags = {
+  name: Flags.label("name", 64, "Name shown on the consent page"),
+  redirectUris: Flags.redirectUri.pipe(
+    Flag.between(1, 10),
+    Flag.withDescription(
+      "Redirect URI, compared character by character (a loopback URI without a port matches any port); repeatable"
+    )
+  ),
+  type: Flags.applicationType.pipe(Flag.optional),
+  scopes: Flags.scope("Scope that the client may be granted (default: all but mobile:devices); repeatable")
+}
+
+const createOauthClient = command("create-oauth-client", {
+  description: "Register a public OAuth client",
+  flags: createFlags,
+  run: ({ name, redirectUris, scopes, type }) =>
+    using(({ oauthClients }) =>
+      oauthClients.create({
+        name,
+        redirect_uris: redirectUris,
+        application_type: Option.getOrUndefined(type),
+        scopes
+      })
+    ),
+  print: (created) => [...facts(created), next("list-oauth-clients")]
+})
+
+const listOauthClients = command("list-oauth-clients", {
+  description: "List OAuth clients: registered by you, self-registered, or known by their metadata document",
+  flags: {},
+  run: () => using(({ oauthClients }) => oauthClients.list),
+  print: (clients) => [
+    ...table(
+      clients,
+      ["client_id", "kind", "name", "redirect_uris", "live_grants", "disabled_at"],
+      "There are no OAuth clients."
+    ),
+    next("disable-oauth-client --client ID")
+  ]
+})
+
+const disableOauthClient = command("disable-oauth-client", {
+  description: "Disable an OAuth client permanently and end all its grants",
+  flags: { client: Flags.oauthClient },
+  run: ({ client }) =>
+    using(({ oauthClients }) =>
+      Effect.map(oauthClients.disable(client), (disabled) => ({ client_id: client, ...disabled }))
+    ),
+  print: (disabled) => [...facts(disabled), next("list-oauth-clients")]
+})
+
+const listOauthGrants = command("list-oauth-grants", {
+  description: "List the grants that people gave OAuth clients in a project",
+  flags: { project: Flags.project },
+  run: ({ project }) => using(({ oauthGrants }) => oauthGrants.list(project)),
+  print: (grants) => [
+    ...table(
+      grants,
+      ["grant_id", "status", "client_name", "scopes", "project_token_id", "expires_at", "last_used_at", "end_reason"],
+      "The project has no OAuth grants."
+    ),
+    next("revoke-oauth-grant --grant ID")
+  ]
+})
+
+const revokeOauthGrant = command("revoke-oauth-grant", {
+  description: "Revoke an OAuth grant and all its tokens",
+  flags: { grant: Flags.uuid("grant", "Id of the grant; see list-oauth-grants") },
+  run: ({ grant }) =>
+    using(({ oauthGrants }) => Effect.map(oauthGrants.revoke(grant), (revoked) => ({ grant_id: grant, ...revoked }))),
+  print: (revoked) => [...facts(revoked), next(`list-oauth-grants --project ${revoked.project_id}`)]
+})
+
+export const oauth = [createOauthClient, listOauthClients, disableOauthClient, listOauthGrants, revokeOauthGrant]

@@ -1,0 +1,58 @@
+/** Project tokens: the static bearer tokens of a project, which also authorize sign-ins on the consent page (spec 4.10, 5). */
+import { Effect } from "effect"
+import { Flag } from "effect/cli"
+import { command, using } from "../support/command.ts"
+import * as Flags from "../support/Flags.ts"
+import { facts, next, table } from "../support/Print.ts"
+import { withSecretFiles } from "../support/SecretFiles.ts"
+
+const createFlags = {
+  project: Flags.project,
+  role: Flags.role,
+  scopes: Flags.scope("Restrict the token to this scope of its role; repeatable"),
+  ttl: Flags.lifetime("Lifetime of the token (default: until it is revoked)").pipe(Flag.optional),
+  out: Flags.path("out", "New file for the token")
+}
+
+const createProjectToken = command("create-project-token", {
+  description: "Write a token of a project to a file that only you can read",
+  flags: createFlags,
+  run: ({ out, project, role, scopes, ttl }) =>
+    using(({ persistently, projectTokens }) =>
+      Effect.gen(function* () {
+        const minted = yield* projectTokens.mint
+        const issued = yield* withSecretFiles(
+          [{ path: out, secret: minted.token }],
+          persistently(projectTokens.issue({ project_id: project, role, scopes, ttl }, minted))
+        )
+        return { ...issued, file: out }
+      })
+    ),
+  print: (issued) => [...facts(issued), next(`list-project-tokens --project ${issued.project_id}`)]
+})
+
+const listProjectTokens = command("list-project-tokens", {
+  description: "List the tokens of a project; the secrets exist only in their files",
+  flags: { project: Flags.project },
+  run: ({ project }) => using(({ projectTokens }) => projectTokens.list(project)),
+  print: (tokens) => [
+    ...table(
+      tokens,
+      ["token_id", "status", "role", "scopes", "expires_at", "last_used_at", "live_grants"],
+      "The project has no project tokens."
+    ),
+    next("revoke-project-token --token ID")
+  ]
+})
+
+const revokeProjectToken = command("revoke-project-token", {
+  description: "Revoke a project token and every OAuth grant made with it",
+  flags: { token: Flags.uuid("token", "Id of the token; see list-project-tokens") },
+  run: ({ token }) =>
+    using(({ projectTokens }) =>
+      Effect.map(projectTokens.revoke(token), (revoked) => ({ token_id: token, ...revoked }))
+    ),
+  print: (revoked) => [...facts(revoked), next(`list-project-tokens --project ${revoked.project_id}`)]
+})
+
+export const projectTokens = [createProjectToken, listProjectTokens, revokeProjectToken]

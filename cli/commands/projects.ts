@@ -1,0 +1,70 @@
+/** Projects: create, list, disable, enable; export and import their memory, tasks and receipts. */
+import { Effect } from "effect"
+import { writeFileSync } from "node:fs"
+import { command, using } from "../support/command.ts"
+import * as Flags from "../support/Flags.ts"
+import { facts, next, table } from "../support/Print.ts"
+import { progress } from "../support/progress.ts"
+import { fileWork } from "../support/SecretFiles.ts"
+import { contents, writeWhole } from "../support/WholeFiles.ts"
+
+const createProject = command("create-project", {
+  description: "Create a project",
+  flags: { name: Flags.label("name", 120, "Display name") },
+  run: ({ name }) => using(({ projects }) => projects.create(name)),
+  print: (project) => [
+    ...facts(project),
+    next(`approve-account-reference --project ${project.project_id} --reference REFERENCE`)
+  ]
+})
+
+const listProjects = command("list-projects", {
+  description: "List projects",
+  flags: {},
+  run: () => using(({ projects }) => projects.list),
+  print: (projects) => [
+    ...table(projects, ["project_id", "created_at", "disabled_at", "name"], "There are no projects."),
+    projects.length === 0 ? next("create-project --name NAME") : next("list-bridges --project ID")
+  ]
+})
+
+const disableProject = command("disable-project", {
+  description: "Refuse all requests for a project at once; deletes nothing",
+  flags: { project: Flags.project },
+  run: ({ project }) => using(({ projects }) => projects.disable(project)),
+  print: (project) => [...facts(project), next(`enable-project --project ${project.project_id}`, "undoes it")]
+})
+
+const enableProject = command("enable-project", {
+  description: "Undo disable-project",
+  flags: { project: Flags.project },
+  run: ({ project }) => using(({ projects }) => projects.enable(project)),
+  print: (project) => [...facts(project), next(`list-bridges --project ${project.project_id}`)]
+})
+
+const exportProject = command("export-project", {
+  description: "Write a project's memory, tasks and receipts to a new file; the server may be running",
+  flags: { project: Flags.project, out: Flags.path("out", "New file to write, JSON Lines") },
+  run: ({ out, project }) =>
+    using(({ transfer }) =>
+      writeWhole(out, (file) =>
+        transfer.save(project, (text) => fileWork(out, () => writeFileSync(file, text)), progress("Exported"))
+      ).pipe(Effect.map((counts) => ({ file: out, project_id: project, ...counts })))
+    ),
+  print: (saved) => [...facts(saved), next(`import-project --project ID --in ${saved.file}`)]
+})
+
+const importProject = command("import-project", {
+  description: "Add to a project what it lacks from a file of export-project, all or nothing; safe to repeat",
+  flags: { project: Flags.project, in: Flags.path("in", "File written by export-project") },
+  run: ({ in: path, project }) =>
+    using(({ transfer }) =>
+      Effect.map(transfer.load(project, contents(path), progress("Imported")), (counts) => ({
+        project_id: project,
+        ...counts
+      }))
+    ),
+  print: (loaded) => [...facts(loaded), next(`list-audit-events --project ${loaded.project_id}`)]
+})
+
+export const projects = [createProject, listProjects, disableProject, enableProject, exportProject, importProject]

@@ -1,0 +1,67 @@
+/** Delivery of notifications: the queue, dead letters, and the keys that seal push tokens. */
+import { Effect } from "effect"
+import { Flag } from "effect/cli"
+import { command, using } from "../support/command.ts"
+import * as Flags from "../support/Flags.ts"
+import { facts, next, table } from "../support/Print.ts"
+
+const pushStatus = command("push-status", {
+  description: "Show the notifications in the queue by state, paused push environments, and push token keys in use",
+  flags: {},
+  run: () => using(({ pushAdmin }) => pushAdmin.status),
+  print: ({ current_key, deliveries, due_since, pauses, token_keys }) => [
+    ...facts({
+      ...deliveries,
+      due_since,
+      ...Object.fromEntries(
+        pauses.map(({ environment, failures, paused_until, reason }) => [
+          environment,
+          `paused until ${paused_until?.toISOString() ?? "-"}: ${reason}, ${failures} in a row`
+        ])
+      ),
+      token_keys: perKey(token_keys),
+      current_key
+    }),
+    next(deliveries["dead"] === undefined ? "list-devices --project ID" : "list-push-dead-letters")
+  ]
+})
+
+/** How many push tokens each key seals. */
+const perKey = (counts: Readonly<Record<string, number>>) =>
+  Object.entries(counts).map(([key, devices]) => `${key}: ${devices}`)
+
+const listPushDeadLetters = command("list-push-dead-letters", {
+  description: "List notifications that were given up (dead letters), newest first",
+  flags: {
+    limit: Flags.count("limit", 1000, "Maximum number of notifications (default: 100)").pipe(Flag.withDefault(100))
+  },
+  run: ({ limit }) => using(({ pushAdmin }) => pushAdmin.listDead(limit)),
+  print: (letters) => [
+    ...table(
+      letters,
+      ["delivery_id", "device_id", "kind", "attempts", "last_status", "last_reason", "settled_at", "expires_at"],
+      "There are no dead letters."
+    ),
+    next("retry-push-dead-letters")
+  ]
+})
+
+const retryPushDeadLetters = command("retry-push-dead-letters", {
+  description: "Retry the dead letters that have not expired",
+  flags: {},
+  run: () => using(({ pushAdmin }) => Effect.map(pushAdmin.retryDead, (retried) => ({ retried }))),
+  print: (result) => [...facts(result), next("push-status")]
+})
+
+const rekeyPushTokens = command("rekey-push-tokens", {
+  description: "Seal every push token with the first key of SERVICE_PUSH_TOKEN_KEYS; the server may be running",
+  flags: {},
+  run: () => using(({ pushAdmin }) => pushAdmin.rekey),
+  print: ({ token_keys, ...counts }) => [
+    ...facts({ ...counts, token_keys: perKey(token_keys) }),
+    next("push-status", "remove the old key once it seals no tokens")
+  ],
+  ok: ({ unreadable }) => unreadable === 0
+})
+
+export const push = [pushStatus, listPushDeadLetters, retryPushDeadLetters, rekeyPushTokens]

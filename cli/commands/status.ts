@@ -1,0 +1,58 @@
+/** `status` prints the overview of the whole service once, or with --watch every two seconds. */
+import { Console, Effect } from "effect"
+import { Flag } from "effect/cli"
+import type { Status } from "../../src/people/operator/Overview.ts"
+import { command, json, using } from "../support/command.ts"
+import { facts, next, table } from "../support/Print.ts"
+
+const clearScreen = "\u001B[H\u001B[2J"
+
+export const status = command("status", {
+  description: "Show counts, what expires soon, what waits to be sent, and the refusals of the last 24 hours",
+  flags: {
+    watch: Flag.Boolean("watch").pipe(
+      Flag.withDescription("Repeat every two seconds until Ctrl-C: a terminal is redrawn, --json prints one line each"),
+      Flag.withDefault(false)
+    )
+  },
+  run: ({ watch }, asJson) =>
+    using(({ overview }) => {
+      if (!watch || !(asJson || process.stdout.isTTY)) return overview.take
+      const tick = asJson
+        ? Effect.flatMap(overview.take, (status) => Console.log(json(status)))
+        : Effect.flatMap(overview.take, (status) => Console.log(`${clearScreen}${lines(status).join("\n")}`))
+      // Keep watching while the database is away: its return is one of the things to watch for.
+      const failed = ({ _tag: code, message }: { readonly _tag: string; readonly message: string }) =>
+        asJson ? Console.error(json({ error: { code, message } })) : Console.log(`${clearScreen}${message}`)
+      return tick.pipe(
+        Effect.catch(failed),
+        Effect.andThen(Effect.sleep("2 seconds")),
+        Effect.forever,
+        Effect.raceFirst(stdoutClosed)
+      )
+    }),
+  print: (status) => [...lines(status), next(advice(status))]
+})
+
+/** Stops when the reader closes the pipe (`| head`): the write fails, and without this the loop would go on for ever. */
+const stdoutClosed = Effect.callback<never>((resume) => {
+  process.stdout.once("error", () => resume(Effect.interrupt))
+})
+
+const lines = ({ at, numbers, pauses, refused }: Status): ReadonlyArray<string> => {
+  const { database_bytes, ...counts } = numbers
+  return [
+    ...facts({ at, ...counts, database: `${(database_bytes / 1_048_576).toFixed(1)} MiB` }),
+    "",
+    ...table(pauses, ["environment", "paused_until", "reason", "failures"], "No push environment is paused."),
+    "",
+    ...table(refused, ["last_at", "action", "code", "times"], "No known caller was refused in the last 24 hours.")
+  ]
+}
+
+const advice = ({ numbers, pauses, refused }: Status) => {
+  if (pauses.length > 0) return "push-status"
+  if (numbers.dead_letters > 0) return "list-push-dead-letters"
+  if (refused.length > 0) return "list-audit-events"
+  return numbers.projects === 0 ? "create-project --name NAME" : "list-bridges --project ID"
+}

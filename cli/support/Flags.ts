@@ -1,0 +1,92 @@
+/** The flags that commands share. Errors never echo the value: it could be a secret pasted in the wrong place. */
+import { Duration, Option, Schema } from "effect"
+import { Flag } from "effect/cli"
+import { findToken } from "../../src/platform/crypto/Tokens.ts"
+import { BridgeId, Uuid } from "../../src/wire/Ids.ts"
+import { Role, Scope, scopes } from "../../src/wire/Scopes.ts"
+import { text } from "../../src/wire/Text.ts"
+
+export const flag = <A>(name: string, schema: Schema.Codec<A, string>, expected: string, description: string) => {
+  const decode = Schema.decodeOption(schema)
+  return Flag.String(name).pipe(
+    Flag.filterMap(decode, () => expected),
+    Flag.withMetavar(name.toUpperCase()),
+    Flag.withDescription(description)
+  )
+}
+
+/** One line of text. What looks like one of our tokens is rejected: it would end up in the database and in lists. */
+const line = (limit: number) =>
+  text(limit).check(Schema.makeFilter((given: string) => findToken(given) === undefined, { expected: "no secret" }))
+
+const lineExpected = (limit: number) =>
+  `expected 1 to ${limit} characters without control characters and without a secret`
+
+export const uuid = (name: string, description: string) => flag(name, Uuid, "expected a UUID", description)
+
+export const label = (name: string, limit: number, description: string) =>
+  flag(name, line(limit), lineExpected(limit), description)
+
+export const project = uuid("project", "Id of the project; see list-projects")
+
+export const bridgeId = (name: string, description: string) =>
+  flag(name, BridgeId, "expected a bridge_id: at most 128 letters, digits and ._:-", description)
+
+export const reference = (name: string) => label(name, 200, "Name of a provider account, such as github:acme")
+
+export const role = flag(
+  "role",
+  Role,
+  "expected reader or contributor",
+  "reader can read, contributor can also write"
+).pipe(Flag.withMetavar("reader|contributor"))
+
+export const scope = (description: string) =>
+  flag("scope", Scope, `expected one of ${scopes.join(", ")}`, description).pipe(Flag.atLeast(0))
+
+export const redirectUri = flag("redirect-uri", line(2048), lineExpected(2048), "")
+
+export const applicationType = flag(
+  "application-type",
+  Schema.Literals(["native", "web"]),
+  "expected native or web",
+  "web allows https redirect URIs only"
+).pipe(Flag.withMetavar("native|web"))
+
+/** A client id has the form of a token but is not secret, so it must not go through `label`. */
+export const oauthClient = flag(
+  "client",
+  Schema.String.check(Schema.isPattern(/^(sci_[0-9A-Za-z]{49}|https:\/\/[\x21-\x7e]{1,492})$/)),
+  "expected a client id: sci_... or the https address of a metadata document",
+  "Id of the client (see list-oauth-clients), or the address of a metadata document to block in advance"
+)
+
+export const path = (name: string, description: string) =>
+  flag(name, Schema.NonEmptyString.check(Schema.isPattern(/^[^\0]+$/)), "expected a path", description)
+
+export const count = (name: string, most: number, description: string) =>
+  Flag.String(name).pipe(
+    Flag.filterMap(
+      (digits) =>
+        /^[1-9]\d{0,8}$/.test(digits) && Number(digits) <= most ? Option.some(Number(digits)) : Option.none(),
+      () => `expected a whole number from 1 to ${most}`
+    ),
+    Flag.withMetavar("N"),
+    Flag.withDescription(description)
+  )
+
+/** A whole number and a unit: `45s`, `30m`, `1h`, `7d`; from one second to ten years. */
+export const lifetime = (description: string) =>
+  Flag.String("ttl").pipe(
+    Flag.filterMap(lifetimeOf, () => "expected a lifetime such as 45s, 30m, 1h or 7d, at most 3650d"),
+    Flag.withMetavar("45s|30m|1h|7d"),
+    Flag.withDescription(description)
+  )
+
+const units = { s: 1, m: 60, h: 3600, d: 86_400 } as const
+
+const lifetimeOf = (text: string) => {
+  const [, digits, unit] = /^(\d{1,9})([smhd])$/.exec(text) ?? []
+  const seconds = Number(digits) * units[unit as keyof typeof units]
+  return seconds >= 1 && seconds <= 315_360_000 ? Option.some(Duration.seconds(seconds)) : Option.none()
+}

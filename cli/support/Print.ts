@@ -1,0 +1,34 @@
+/** Output for people. Times are absolute (ISO 8601, UTC), and the next command is spelled out. */
+
+export const next = (command: string, why = "") => `Next: service-admin ${command}${why && `   # ${why}`}`
+
+/** One line per field: its name, padded, and its value. */
+export const facts = (record: object): ReadonlyArray<string> => {
+  const rows = Object.entries(record)
+  const width = Math.max(...rows.map(([name]) => name.length))
+  return rows.map(([name, value]) => `${name.padEnd(width)}  ${format(value)}`)
+}
+
+/** One line per item under a header of column names; the line `none` if there are no items. */
+export const table = <Item extends object>(
+  items: ReadonlyArray<Item>,
+  columns: ReadonlyArray<keyof Item & string>,
+  none: string
+): ReadonlyArray<string> => {
+  if (items.length === 0) return [none]
+  const rows = [[...columns], ...items.map((item) => columns.map((column) => format(item[column])))]
+  const widths = columns.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)))
+  return rows.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column]!))
+      .join("  ")
+      .trimEnd()
+  )
+}
+
+const format = (value: unknown): string => {
+  if (value === null || value === undefined || (Array.isArray(value) && value.length === 0)) return "-"
+  if (value instanceof Date) return value.toISOString()
+  if (Array.isArray(value)) return value.map(format).join(",")
+  return typeof value === "object" ? JSON.stringify(value) : String(value)
+}

@@ -1,0 +1,50 @@
+/** The data folder of the embedded database: its permissions and the free disk space. */
+import * as fs from "node:fs"
+import { dirname, join } from "node:path"
+import { check } from "./Check.ts"
+
+export const secretsFile = (dataDir: string) => join(dataDir, "secrets.env")
+
+/** Before the first start there is nothing to check but whether the folder can be created. */
+export const notStarted = (dataDir: string) =>
+  isWritable(dataDir)
+    ? check("data_folder", "warn", `${dataDir} holds no service yet: npm start, or any other command, sets one up.`)
+    : check(
+        "data_folder",
+        "fail",
+        `${dataDir} cannot be created or written: fix its permissions or set another SERVICE_DATA_DIR.`
+      )
+
+/** Of a folder that does not exist, the nearest existing parent counts. */
+const isWritable = (folder: string): boolean => {
+  if (!fs.existsSync(folder)) return isWritable(dirname(folder))
+  try {
+    fs.accessSync(folder, fs.constants.W_OK | fs.constants.X_OK)
+    return fs.statSync(folder).isDirectory()
+  } catch {
+    return false
+  }
+}
+
+export const filesOf = (dataDir: string) => {
+  const file = secretsFile(dataDir)
+  if ((fs.statSync(file).mode & 0o077) !== 0) {
+    return check("data_folder", "fail", `Other accounts can read ${file}; run: chmod 600 ${file}`)
+  }
+  return (fs.statSync(dataDir).mode & 0o022) === 0
+    ? check("data_folder", "ok", `Only this account can write ${dataDir} and read its secrets.`)
+    : check("data_folder", "fail", `Other accounts can write to ${dataDir}; run: chmod go-w ${dataDir}`)
+}
+
+/** The file `location` says where the database is when it is not in the data folder. */
+export const diskOf = (dataDir: string) => {
+  const location = join(dataDir, "location")
+  const { bavail, bsize } = fs.statfsSync(fs.existsSync(location) ? fs.readFileSync(location, "utf8").trim() : dataDir)
+  return disk(Math.floor((bavail * bsize) / 1_048_576))
+}
+
+/** On a full disk the database refuses every write, which the service answers with 503. */
+export const disk = (freeMiB: number) => {
+  if (freeMiB >= 1024) return check("disk", "ok", `${freeMiB} MiB are free.`)
+  return check("disk", freeMiB < 100 ? "fail" : "warn", `Only ${freeMiB} MiB are free: free up space for the database.`)
+}

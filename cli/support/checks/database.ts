@@ -1,0 +1,108 @@
+/** What the database reports about itself, its durability, its schema and its clock, and what the audit log shows of callers. */
+import { Effect, Layer, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { Audit } from "../../../src/platform/audit/Audit.ts"
+import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
+import { explainForbidden, Database, durability, reachable } from "../../../src/platform/database/Database.ts"
+import { review } from "../../../src/platform/database/Migrations.ts"
+import { longPersistence } from "../../../src/platform/database/Persistence.ts"
+import { networks, trusts } from "../../../src/platform/edge/Addresses.ts"
+import { Settings } from "../../../src/platform/settings/Settings.ts"
+import { rows } from "../../../src/platform/sql/Rows.ts"
+import { check } from "./Check.ts"
+
+export const database = Effect.suspend(() => checks).pipe(
+  Effect.provide(Audit.layer.pipe(Layer.provideMerge(DatabaseClock.layer), Layer.provideMerge(Database.layer))),
+  Effect.catch((error) => Effect.succeed([check("database", "fail", error.message)]))
+)
+
+const checks = Effect.gen(function* () {
+  const { dedicated } = yield* Database
+  const clock = yield* DatabaseClock
+  yield* reachable
+  const inside = yield* dedicated(Effect.all([serverVersion, durable, migrations])).pipe(
+    explainForbidden,
+    longPersistence
+  )
+  // Without the whole schema there may be no audit log to read.
+  const isMigrated = inside.every(({ name, status }) => name !== "migrations" || status === "ok")
+  return [...inside, clockOf(yield* clock.offset), ...(isMigrated ? yield* forwarded : [])]
+})
+
+const serverVersion = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [server] = yield* rows(Schema.Struct({ number: Schema.Int, name: Schema.String }))(
+    sql`select current_setting('server_version_num')::int as number, current_setting('server_version') as name`
+  )
+  return server!.number >= 140_000
+    ? check("database", "ok", `PostgreSQL ${server!.name} answers.`)
+    : check("database", "fail", `PostgreSQL ${server!.name} is too old: use 14 or newer.`)
+})
+
+const durable = Effect.map(durability, (settings) => {
+  const off = settings.filter(({ setting }) => setting === "off").map(({ name }) => name)
+  return off.length === 0
+    ? check("durability", "ok", "Acknowledged changes survive a power cut.")
+    : check("durability", "fail", `Turn on ${off.join(", ")} in PostgreSQL: a power cut can undo revocations.`)
+})
+
+const migrations = Effect.gen(function* () {
+  const { changed, pending } = yield* review()
+  if (changed.length > 0) {
+    const message = `These migrations were edited after they ran: ${changed.join(", ")}`
+    return check("migrations", "fail", `${message}. Restore the files from the release.`)
+  }
+  if (pending.length === 0) return check("migrations", "ok", "The schema is up to date.")
+  return (yield* mayCreateTables)
+    ? check(
+        "migrations",
+        "warn",
+        `Not run yet: ${pending.join(", ")}. service-admin migrate runs them, and so does the next start.`
+      )
+    : check(
+        "migrations",
+        "fail",
+        "The account in DATABASE_URL may not create tables: make it the owner of the database."
+      )
+})
+
+const mayCreateTables = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [right] = yield* rows(Schema.Struct({ given: Schema.Boolean }))(
+    sql`select coalesce(has_schema_privilege(current_schema(), 'create'), false) as given`
+  )
+  return right!.given
+})
+
+/** `offset` in milliseconds: the database's time minus this machine's. */
+const clockOf = (offset: number) => {
+  const seconds = (Math.abs(offset) / 1000).toFixed(1)
+  if (Math.abs(offset) <= 1000) return check("clock", "ok", "This machine and the database agree on the time.")
+  const message = `The database's clock is ${seconds} s ${offset > 0 ? "ahead of" : "behind"} this machine's`
+  return check("clock", "warn", `${message}. The service uses the database's: correct whichever is wrong.`)
+}
+
+/**
+ * Behind a proxy that does not set X-Forwarded-For, every caller has the proxy's address.
+ * One caller could then exhaust the rate limits of all.
+ */
+const forwarded = Effect.gen(function* () {
+  const { baseUrl, http } = yield* Settings
+  if (baseUrl.protocol !== "https:" || http.trustedProxies.length === 0) return []
+  const trusted = yield* networks(http.trustedProxies)
+  const audit = yield* Audit
+  const addresses = (yield* audit.list(undefined, 200))
+    .map(({ address }) => address)
+    .filter((address) => address !== "")
+  if (addresses.length === 0) return []
+  return addresses.every((address) => trusts(trusted, address))
+    ? [
+        check(
+          "forwarded",
+          "warn",
+          `All recent callers have the proxy's address, ${addresses[0]}: make the proxy set X-Forwarded-For.`
+        )
+      ]
+    : [check("forwarded", "ok", "The proxy passes on the callers' addresses.")]
+  // The check of the proxy already reports malformed networks.
+}).pipe(Effect.catchTag("ConfigurationError", () => Effect.succeed([])))

@@ -1,0 +1,88 @@
+/** The one statement behind the gauges that only the database knows, and the shape of its row. */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { firstRow } from "../../platform/sql/Rows.ts"
+
+export const Measured = Schema.Struct({
+  tokens_near_expiry: Schema.Number,
+  rotations_pending: Schema.Number,
+  oldest_rotation: Schema.Number,
+  sweep_lag: Schema.Number,
+  push_due: Schema.Number,
+  push_oldest_due: Schema.Number,
+  push_paused_production: Schema.Number,
+  push_paused_development: Schema.Number,
+  database_size: Schema.Number,
+  connections_active: Schema.Number,
+  connections_idle: Schema.Number,
+  connections_in_transaction: Schema.Number,
+  connections_waiting: Schema.Number
+})
+
+export const make = (sql: SqlClient.SqlClient) => ({
+  /** Reads indexes only, at most ten thousand rows each. A token that expires by `nearly` is near its expiry. */
+  measure: (now: Date, nearly: Date) =>
+    firstRow(Measured)(sql`
+    with near as (
+      select
+        from bridge_token
+       where state = 'active'
+         and expires_at > ${now}
+         and expires_at <= ${nearly}
+       limit 10000
+    ), pending as (
+      select created_at
+        from bridge_rotation
+       where state = 'pending'
+         and confirmation_expires_at > ${now}
+       order by confirmation_expires_at
+       limit 10000
+    ), unswept as (
+      select least((select min(expires_at) from bridge_token where state = 'active'),
+                   (select min(confirmation_expires_at) from bridge_rotation where state = 'pending')) as since
+    ), due as (
+      select
+        from push_outbox
+       where state in ('pending', 'leased')
+         and not_before <= ${now}
+         and expires_at > ${now}
+       limit 10000
+    ), oldest_due as (
+      -- One index lookup per priority.
+      select min(first.not_before) as since
+        from generate_series(0, 3) level
+       cross join lateral (select min(o.not_before) as not_before
+                             from push_outbox o
+                            where o.state in ('pending', 'leased')
+                              and o.priority = level) first
+    ), paused as (
+      select environment
+        from push_provider_state
+       where provider = 'apns'
+         and paused_until > ${now}
+    ), session as (
+      select state, wait_event_type
+        from pg_stat_activity
+       where datname = current_database()
+         and application_name like 'bridge-service%'
+    )
+    select (select count(*) from near)::float8 as tokens_near_expiry,
+           (select count(*) from pending)::float8 as rotations_pending,
+           (select coalesce(extract(epoch from ${now}::timestamptz - min(created_at)), 0)
+              from pending)::float8 as oldest_rotation,
+           (select greatest(coalesce(extract(epoch from ${now}::timestamptz - since), 0), 0)
+              from unswept)::float8 as sweep_lag,
+           (select count(*) from due)::float8 as push_due,
+           (select greatest(coalesce(extract(epoch from ${now}::timestamptz - since), 0), 0)
+              from oldest_due)::float8 as push_oldest_due,
+           (select count(*) from paused where environment = 'production')::float8 as push_paused_production,
+           (select count(*) from paused where environment = 'development')::float8 as push_paused_development,
+           pg_database_size(current_database())::float8 as database_size,
+           (select count(*) from session
+             where state = 'active' and wait_event_type is distinct from 'Lock')::float8 as connections_active,
+           (select count(*) from session where state = 'idle')::float8 as connections_idle,
+           (select count(*) from session
+             where state like 'idle in transaction%')::float8 as connections_in_transaction,
+           (select count(*) from session
+             where state = 'active' and wait_event_type = 'Lock')::float8 as connections_waiting`)
+})

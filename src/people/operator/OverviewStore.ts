@@ -1,0 +1,88 @@
+/** The statements of `service-admin status`, and the shape of their rows. */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { firstRow, rows } from "../../platform/sql/Rows.ts"
+
+export const Numbers = Schema.Struct({
+  projects: Schema.Int,
+  disabled_projects: Schema.Int,
+  pending_bridges: Schema.Int,
+  active_bridges: Schema.Int,
+  revoked_bridges: Schema.Int,
+  /** Tokens in the last tenth of their lifetime: their Bridges should have rotated by now. */
+  tokens_near_expiry: Schema.Int,
+  /** Active Bridges without a valid token. */
+  bridges_without_token: Schema.Int,
+  pending_rotations: Schema.Int,
+  oldest_rotation_at: Schema.NullOr(Schema.Date),
+  /** When the oldest row expired that no sweep has updated yet; null if the sweeps are up to date. */
+  unswept_since: Schema.NullOr(Schema.Date),
+  agent_grants: Schema.Int,
+  active_devices: Schema.Int,
+  /** Neither delivered, nor dead, nor expired. */
+  notifications_waiting: Schema.Int,
+  /** Since when the oldest waiting notification could be sent; null if none is due. */
+  notification_due_since: Schema.NullOr(Schema.Date),
+  /** Given up; `retry-push-dead-letters` retries those that have not expired. */
+  dead_letters: Schema.Int,
+  database_bytes: Schema.Number
+})
+
+export const Refused = Schema.Struct({
+  action: Schema.String,
+  code: Schema.String,
+  times: Schema.Int,
+  last_at: Schema.Date
+})
+
+export const make = (sql: SqlClient.SqlClient) => ({
+  /** A token that expires by `nearly` is near its expiry. */
+  numbers: (now: Date, nearly: Date) =>
+    firstRow(Numbers)(sql`
+      with bridges as (
+        select i.status, t.expires_at
+          from bridge_identity i
+          left join bridge_token t on t.identity_id = i.identity_id and t.state = 'active'
+      ), rotations as (
+        select created_at, confirmation_expires_at
+          from bridge_rotation
+         where state = 'pending'
+      ), waiting as (
+        select not_before
+          from push_outbox
+         where state in ('pending', 'leased')
+           and expires_at > ${now}
+      ), unswept as (
+        select least((select min(expires_at) from bridges), (select min(confirmation_expires_at) from rotations)) as since
+      )
+      select (select count(*) from project where disabled_at is null)::int as projects,
+             (select count(*) from project where disabled_at is not null)::int as disabled_projects,
+             (select count(*) from bridges where status = 'pending')::int as pending_bridges,
+             (select count(*) from bridges where status = 'active')::int as active_bridges,
+             (select count(*) from bridges where status = 'revoked')::int as revoked_bridges,
+             (select count(*) from bridges
+               where expires_at > ${now} and expires_at <= ${nearly})::int as tokens_near_expiry,
+             (select count(*) from bridges
+               where status = 'active' and (expires_at is null or expires_at <= ${now}))::int as bridges_without_token,
+             (select count(*) from rotations where confirmation_expires_at > ${now})::int as pending_rotations,
+             (select min(created_at) from rotations where confirmation_expires_at > ${now}) as oldest_rotation_at,
+             (select since from unswept where since <= ${now}) as unswept_since,
+             (select count(*) from oauth_grant
+               where activated_at is not null and revoked_at is null and expires_at > ${now})::int as agent_grants,
+             (select count(*) from mobile_device where state = 'active')::int as active_devices,
+             (select count(*) from waiting)::int as notifications_waiting,
+             (select min(not_before) from waiting where not_before <= ${now}) as notification_due_since,
+             (select count(*) from push_outbox where state = 'dead')::int as dead_letters,
+             pg_database_size(current_database())::float8 as database_bytes`),
+
+  /** The ten most recent kinds of refusal. */
+  refused: (since: Date) =>
+    rows(Refused)(sql`
+      select action, code, sum(count)::int as times, max(at) as last_at
+        from audit_event
+       where at >= ${since}
+         and outcome = 'refused'
+       group by action, code
+       order by max(at) desc
+       limit 10`)
+})
