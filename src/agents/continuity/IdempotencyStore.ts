@@ -33,16 +33,5 @@ export const make = (sql: SqlClient.SqlClient) => {
        and tool = ${tool}
        and idempotency_key = ${idempotency_key}`
 
-  const purge = (before: Date, limit: number) =>
-    rows(Schema.Struct({ tool: Schema.String }))(sql`
-      delete from idempotency_record
-       where ctid in (
-         select ctid
-           from idempotency_record
-          where created_at < ${before}
-          limit ${limit}
-            for update skip locked)
-      returning tool`)
-
-  return { reserve, find, complete, purge }
+  return { reserve, find, complete }
 }

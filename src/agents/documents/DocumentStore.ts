@@ -2,20 +2,7 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
-
-const Pinned = Schema.Struct({
-  document_id: Schema.String,
-  title: Schema.String,
-  repository: Schema.String,
-  commit: Schema.String,
-  path: Schema.String,
-  blob_oid: Schema.String,
-  sha256: Schema.String,
-  size_bytes: Schema.Int,
-  line_count: Schema.Int,
-  bootstrap: Schema.Boolean,
-  pinned_at: Schema.Date
-})
+import { PinnedDocument } from "./Shapes.ts"
 
 const Stored = Schema.Struct({
   commit: Schema.String,
@@ -44,12 +31,6 @@ export interface NewPin {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  const projectExists = (project_id: string) =>
-    rows(Schema.Struct({ project_id: Schema.String }))(sql`
-      select project_id
-        from project
-       where project_id = ${project_id}::uuid`)
-
   /** Returns the blob unless another content is stored under its name. */
   const keepBlob = ({ blob_oid, bytes, line_count, sha256 }: NewBlob) =>
     rows(Schema.Struct({ blob_oid: Schema.String }))(sql`
@@ -86,7 +67,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /** What agents start with comes first, then in the order of pinning. */
   const list = (project_id: string, limit: number) =>
-    rows(Pinned)(sql`
+    rows(PinnedDocument)(sql`
       select d.document_id, d.title, d.repository, d.commit, d.path, d.blob_oid, encode(b.sha256, 'hex') as sha256,
              b.size_bytes, b.line_count, d.bootstrap, d.pinned_at
         from pinned_document d
@@ -117,5 +98,5 @@ export const make = (sql: SqlClient.SqlClient) => {
            from pinned_document d
           where d.blob_oid = b.blob_oid)`
 
-  return { projectExists, keepBlob, pin, findPin, list, find, unpin, dropUnused }
+  return { keepBlob, pin, findPin, list, find, unpin, dropUnused }
 }

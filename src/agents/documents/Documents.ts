@@ -10,9 +10,11 @@ import { uuidAt } from "../../platform/crypto/Random.ts"
 import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
+import { projectExists } from "../../platform/sql/ProjectExists.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { withDetails } from "../../wire/Refusal.ts"
-import type { DocumentFragment, DocumentGet, DocumentReference } from "./Shapes.ts"
+import type { Unavailable } from "../continuity/Errors.ts"
+import type { DocumentFragment, DocumentGet, DocumentReference, PinnedDocument } from "./Shapes.ts"
 import { type DocumentRefusal, refuse } from "./Errors.ts"
 import { boundaryBefore, endOf, lineAt, lineCount, offsetOfLine } from "./Fragment.ts"
 import { isBlob, readFile } from "./Git.ts"
@@ -30,9 +32,6 @@ export interface Pin {
   readonly bootstrap: boolean
 }
 
-type Lost = DocumentRefusal<"bridge_persistence_error">
-type Listed = DocumentReference & { readonly bootstrap: boolean; readonly pinned_at: Date }
-
 export class Documents extends Context.Service<
   Documents,
   {
@@ -41,7 +40,7 @@ export class Documents extends Context.Service<
       pin: Pin
     ) => Effect.Effect<
       { readonly document_id: string; readonly blob_oid: string; readonly size_bytes: number },
-      | Lost
+      | Unavailable
       | DocumentRefusal<
           | "project_not_found"
           | "document_path_invalid"
@@ -58,16 +57,16 @@ export class Documents extends Context.Service<
     >
     readonly list: (
       project_id: string
-    ) => Effect.Effect<ReadonlyArray<Listed>, Lost | DocumentRefusal<"project_not_found">>
-    readonly unpin: (document_id: string) => Effect.Effect<void, Lost | DocumentRefusal<"document_not_found">>
+    ) => Effect.Effect<ReadonlyArray<PinnedDocument>, Unavailable | DocumentRefusal<"project_not_found">>
+    readonly unpin: (document_id: string) => Effect.Effect<void, Unavailable | DocumentRefusal<"document_not_found">>
     /** At most 50 references, what agents start with first. */
-    readonly references: (actor: Actor) => Effect.Effect<ReadonlyArray<DocumentReference>, Lost>
+    readonly references: (actor: Actor) => Effect.Effect<ReadonlyArray<DocumentReference>, Unavailable>
     readonly fragment: (
       actor: Actor,
       asked: DocumentGet
     ) => Effect.Effect<
       DocumentFragment,
-      Lost | DocumentRefusal<"document_not_pinned" | "document_fragment_invalid" | "document_unavailable">
+      Unavailable | DocumentRefusal<"document_not_pinned" | "document_fragment_invalid" | "document_unavailable">
     >
   }
 >()("service/documents/Documents") {
@@ -80,7 +79,7 @@ export class Documents extends Context.Service<
       const store = Store.make(sql)
 
       const existing = Effect.fnUntraced(function* (project_id: string) {
-        if ((yield* store.projectExists(project_id)).length === 0) return yield* refuse("project_not_found")
+        if (!(yield* projectExists(sql, project_id))) return yield* refuse("project_not_found")
       })
 
       const pin = Effect.fn("Documents.pin")(function* ({ directory, ...place }: Pin) {

@@ -11,8 +11,9 @@ import { persistence } from "../../platform/database/Persistence.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { after } from "../../wire/Instant.ts"
 import { excerpt } from "../../wire/Text.ts"
-import type { ContextReceipt, ContextSnapshot, ContextTask, Receipt } from "../continuity/Shapes.ts"
-import type { ContinuityRefusal } from "../continuity/Errors.ts"
+import type { Receipt } from "../tasks/Shapes.ts"
+import type { SnapshotReceipt, SnapshotTask, StartupSnapshot } from "./Shapes.ts"
+import type { Unavailable } from "../continuity/Errors.ts"
 import * as ReceiptStore from "../tasks/ReceiptStore.ts"
 import * as SearchStore from "../memory/SearchStore.ts"
 import * as TaskStore from "../tasks/TaskStore.ts"
@@ -25,10 +26,7 @@ export class Snapshot extends Context.Service<
   Snapshot,
   {
     /** At most `max_bytes` as JSON. */
-    readonly take: (
-      actor: Actor,
-      max_bytes?: number
-    ) => Effect.Effect<ContextSnapshot, ContinuityRefusal<"bridge_persistence_error">>
+    readonly take: (actor: Actor, max_bytes?: number) => Effect.Effect<StartupSnapshot, Unavailable>
   }
 >()("service/continuity/Snapshot") {
   static readonly layer = Layer.effect(
@@ -69,16 +67,16 @@ export class Snapshot extends Context.Service<
   )
 }
 
-type Offered = Pick<ContextSnapshot, "open_tasks" | "recent_memory" | "recent_receipts">
+type Offered = Pick<StartupSnapshot, "open_tasks" | "recent_memory" | "recent_receipts">
 
 /** Exact, because the sizes are those of the JSON that is sent; the counts are reserved at their longest. */
 const fitted = (
-  project: ContextSnapshot["project"],
+  project: StartupSnapshot["project"],
   now: Date,
   offered: Offered,
-  total: ContextSnapshot["omitted"],
+  total: StartupSnapshot["omitted"],
   max_bytes: number
-): ContextSnapshot => {
+): StartupSnapshot => {
   const empty = { open_tasks: [], recent_memory: [], recent_receipts: [] }
   const frame = { project, generated_at: now, ...empty, omitted: total, bytes: max_bytes, truncated: false }
   let used = sizeOf(frame)
@@ -132,15 +130,15 @@ const withItself = (rest: number): number => {
 const countOf = (row: Option.Option<{ readonly count: number }>) =>
   Option.match(row, { onNone: () => 0, onSome: ({ count }) => count })
 
-const taskOf = ({ body, ...task }: TaskStore.OpenTask, now: Date): ContextTask => ({
+const taskOf = ({ body, ...task }: TaskStore.UnfinishedTask, now: Date): SnapshotTask => ({
   ...task,
   excerpt: excerpt(body, excerptBytes),
   stale: task.status === "in_progress" && after(task.updated_at, untouched).getTime() <= now.getTime()
 })
 
-const memoryOf = ({ body, ...entry }: SearchStore.Hit) => ({ ...entry, excerpt: excerpt(body, excerptBytes) })
+const memoryOf = ({ body, ...entry }: SearchStore.Found) => ({ ...entry, excerpt: excerpt(body, excerptBytes) })
 
-const receiptOf = (receipt: Receipt): ContextReceipt => ({
+const receiptOf = (receipt: Receipt): SnapshotReceipt => ({
   id: receipt.id,
   task_id: receipt.task_id,
   session_ref: receipt.session_ref,

@@ -17,12 +17,16 @@ import { spanned } from "../../platform/metrics/Span.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { firstIssue } from "../../wire/Issue.ts"
 import { type Refusal, withDetails } from "../../wire/Refusal.ts"
+import { Documents } from "../documents/Documents.ts"
+import { Snapshot } from "../handover/Snapshot.ts"
+import { Memory } from "../memory/Memory.ts"
+import { Tasks } from "../tasks/Tasks.ts"
 import { failure, refuse } from "./Errors.ts"
-import { ToolHandlers } from "./Handlers.ts"
-import { type Tool, type ToolName, tools } from "./Tools.ts"
-import { checkWriteContext } from "./WriteContext.ts"
+import { type Services, type Tool, type ToolName, tools } from "./Tools.ts"
+import { checkWriteContext } from "./checkWriteContext.ts"
 
-type Handler = (actor: Actor, input: unknown) => Effect.Effect<unknown, Refusal>
+/** The table's rows differ in their input; `codecs` has decoded the input of this one. */
+type Run = (services: Services, actor: Actor, input: unknown) => Effect.Effect<unknown, Refusal>
 
 export class Calls extends Context.Service<
   Calls,
@@ -38,20 +42,26 @@ export class Calls extends Context.Service<
   static readonly layer = Layer.effect(
     Calls,
     Effect.gen(function* () {
-      const handlers = yield* ToolHandlers
+      const services: Services = {
+        documents: yield* Documents,
+        memory: yield* Memory,
+        settings: yield* Settings,
+        snapshot: yield* Snapshot,
+        tasks: yield* Tasks
+      }
       const audit = yield* Audit
       const clock = yield* DatabaseClock
-      const { resource } = yield* Settings
+      const { resource } = services.settings
 
       const call = (actor: Actor, name: ToolName, given: Readonly<Record<string, unknown>>) =>
         Effect.gen(function* () {
           const { write_context, ...rest } = given
-          const { writes } = tools[name]
+          const { run, writes } = tools[name]
           if (writes) {
             yield* checkWriteContext(audit, yield* clock.now, { actor, resource, tool: name }, write_context)
           }
           const input = yield* decoded(name, writes ? rest : given)
-          const output = yield* (handlers[name] as Handler)(actor, input)
+          const output = yield* (run as Run)(services, actor, input)
           return success(yield* Effect.orDie(codecs[name].encode(output)))
         }).pipe(
           counted(toolCalls, name),
@@ -63,7 +73,7 @@ export class Calls extends Context.Service<
 
       return { call }
     })
-  ).pipe(Layer.provide(ToolHandlers.layer))
+  )
 }
 
 const codecOf = (tool: Tool) => ({

@@ -24,9 +24,10 @@ import { RateLimit } from "../../platform/edge/RateLimit.ts"
 import { version } from "../../platform/settings/Package.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { answer, type Refusal } from "../../wire/Refusal.ts"
+import { checkScopes } from "./checkScopes.ts"
 import { Calls } from "./Calls.ts"
 import { failure, refuse } from "./Errors.ts"
-import { calledTool, messagesOf, parse } from "./Messages.ts"
+import { messagesOf, parse } from "./Messages.ts"
 import { allows, corsHeaders, preflightHeaders } from "./Origins.ts"
 import { lists } from "./ToolList.ts"
 import { toolFor, type ToolName } from "./Tools.ts"
@@ -89,10 +90,7 @@ const routes = Effect.gen(function* () {
     if (messages.length > largestBatch) return yield* refuse("invalid_request")
     const seconds = yield* limits.take(`mcp ${actor.credential_id}`, rate, Math.max(1, messages.length))
     if (seconds > 0) return yield* refuse("rate_limited", seconds)
-    for (const name of messages.map(calledTool)) {
-      const tool = name === undefined ? undefined : toolFor(actor.role, name)
-      if (tool !== undefined) yield* access.require(actor, ...tool.needs)
-    }
+    yield* checkScopes(access, actor, messages)
     return yield* spoken(sdk, request, body.value, actor, calls)
   }).pipe(Effect.catch((refusal: Refusal) => Effect.succeed(answer(refusal))))
 

@@ -1,7 +1,8 @@
 /** What tools/list answers: the table of tools as JSON Schema, small enough for the context of every agent. */
 import { Schema } from "effect"
 import { type Role } from "../../wire/Scopes.ts"
-import { tools, usable, WriteContext } from "./Tools.ts"
+import { WriteContext } from "./Shapes.ts"
+import { tools, usable } from "./Tools.ts"
 
 /** Draft 2020-12, without references: not every client resolves them. */
 const jsonSchema = (schema: Schema.Constraint, onExcessProperty: "error" | "ignore") =>

@@ -11,15 +11,13 @@ import { persistence, untilSettled } from "../../platform/database/Persistence.t
 import type { Replayable } from "../../wire/Headers.ts"
 import { withDetails } from "../../wire/Refusal.ts"
 import { excerpt } from "../../wire/Text.ts"
-import { type MemoryAdd, MemoryEntry, type MemoryHits, type MemorySearch } from "../continuity/Shapes.ts"
+import { type MemoryAdd, MemoryEntry, type MemoryHits, type MemorySearch } from "./Shapes.ts"
 import * as Cursor from "../continuity/Cursor.ts"
-import { type ContinuityRefusal, refuse } from "../continuity/Errors.ts"
+import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
 import * as Idempotency from "../continuity/Idempotency.ts"
 import * as Store from "./MemoryStore.ts"
 import { asked, searchable } from "./Search.ts"
 import * as SearchStore from "./SearchStore.ts"
-
-type Lost = ContinuityRefusal<"bridge_persistence_error">
 
 export class Memory extends Context.Service<
   Memory,
@@ -29,20 +27,23 @@ export class Memory extends Context.Service<
       asked: MemoryAdd
     ) => Effect.Effect<
       Replayable<MemoryEntry>,
-      | Lost
+      | Unavailable
       | ContinuityRefusal<"memory_not_found" | "memory_already_superseded" | "task_not_found" | "idempotency_conflict">
     >
     /** Also of an entry that is no longer active. */
-    readonly get: (actor: Actor, id: string) => Effect.Effect<MemoryEntry, Lost | ContinuityRefusal<"memory_not_found">>
+    readonly get: (
+      actor: Actor,
+      id: string
+    ) => Effect.Effect<MemoryEntry, Unavailable | ContinuityRefusal<"memory_not_found">>
     readonly search: (
       actor: Actor,
       asked: MemorySearch
-    ) => Effect.Effect<MemoryHits, Lost | ContinuityRefusal<"cursor_invalid">>
+    ) => Effect.Effect<MemoryHits, Unavailable | ContinuityRefusal<"cursor_invalid">>
     /** The operator's way to take an entry out of use without a successor. May be repeated. */
     readonly archive: (
       project_id: string,
       id: string
-    ) => Effect.Effect<MemoryEntry, Lost | ContinuityRefusal<"memory_not_found">>
+    ) => Effect.Effect<MemoryEntry, Unavailable | ContinuityRefusal<"memory_not_found">>
   }
 >()("service/continuity/Memory") {
   static readonly layer = Layer.effect(
@@ -58,7 +59,7 @@ export class Memory extends Context.Service<
       const add = Effect.fn("Memory.add")(function* (actor: Actor, asked: MemoryAdd) {
         const now = yield* clock.now
         const { project_id } = actor
-        const entry: Store.Entry = {
+        const entry: Store.EntryRow = {
           id: yield* uuidAt(now),
           kind: asked.kind,
           title: asked.title ?? firstLine(asked.body),
@@ -159,7 +160,7 @@ export class Memory extends Context.Service<
 const After = Schema.Tuple([Cursor.Time, Cursor.Id])
 
 /** A title taken from the body stands in the text once. */
-export const textOf = ({ body, tags, title }: Pick<Store.Entry, "body" | "tags" | "title">) =>
+export const textOf = ({ body, tags, title }: Pick<Store.EntryRow, "body" | "tags" | "title">) =>
   searchable([...(title === firstLine(body) ? [] : [title]), body, ...tags].join("\n"))
 
 /** A body is not blank, so one of its lines is not. */
@@ -168,12 +169,12 @@ const firstLine = (body: string) => {
   return excerpt(lines.find((line) => line !== "") ?? "", 200)
 }
 
-const entryOf = ({ actor, role, session_ref, source, task_id, ...entry }: Store.Entry): MemoryEntry => ({
+const entryOf = ({ actor, role, session_ref, source, task_id, ...entry }: Store.EntryRow): MemoryEntry => ({
   ...entry,
   provenance: { actor, role, session_ref, task_id, source }
 })
 
-const hitOf = ({ body, created_at, id, kind, tags, title }: SearchStore.Hit) => ({
+const hitOf = ({ body, created_at, id, kind, tags, title }: SearchStore.Found) => ({
   id,
   kind,
   title,

@@ -3,27 +3,10 @@ import { Schema } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { FlatEntry } from "./Shapes.ts"
 
-const Kind = Schema.Literals(["note", "decision"])
-
-export const Entry = Schema.Struct({
-  id: Schema.String,
-  kind: Kind,
-  title: Schema.String,
-  body: Schema.String,
-  tags: Schema.Array(Schema.String),
-  active: Schema.Boolean,
-  supersedes: Schema.NullOr(Schema.String),
-  superseded_by: Schema.NullOr(Schema.String),
-  superseded_at: Schema.NullOr(Schema.Date),
-  actor: Schema.String,
-  role: Schema.String,
-  session_ref: Schema.NullOr(Schema.String),
-  task_id: Schema.NullOr(Schema.String),
-  source: Schema.NullOr(Schema.String),
-  created_at: Schema.Date
-})
-export type Entry = typeof Entry.Type
+const EntryRow = Schema.toType(FlatEntry)
+export type EntryRow = typeof EntryRow.Type
 
 /** What Search.ts makes of a text: `words` and `parts` for to_tsvector, `grams` as lexemes with their `counts`. */
 export interface Searchable {
@@ -61,7 +44,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        set active = c.active + excluded.active`
 
   /** Adds the entry, if what it supersedes is active and the task it names exists; else does and returns nothing. */
-  const insert = (project_id: string, entry: Entry, text: Searchable, now: Date, trace: Trace) =>
+  const insert = (project_id: string, entry: EntryRow, text: Searchable, now: Date, trace: Trace) =>
     firstRow(Schema.Struct({ id: Schema.String }))(sql`
       with known as materialized (
         select 1
@@ -150,7 +133,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     ${countEntries(project_id, -1, "one")}`
 
   const archive = (project_id: string, id: string) =>
-    firstRow(Entry)(sql`
+    firstRow(EntryRow)(sql`
       update memory_entry
          set active = false
        where project_id = ${project_id}::uuid
@@ -164,7 +147,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   )
 
   const find = (project_id: string, id: string) =>
-    firstRow(Entry)(sql`
+    firstRow(EntryRow)(sql`
       select ${entryColumns}
         from memory_entry
        where project_id = ${project_id}::uuid

@@ -2,17 +2,13 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { MemoryEntry } from "./Shapes.ts"
 
-const Hit = Schema.Struct({
-  id: Schema.String,
-  kind: Schema.Literals(["note", "decision"]),
-  title: Schema.String,
-  body: Schema.String,
-  tags: Schema.Array(Schema.String),
-  created_at: Schema.Date
-})
-export type Hit = typeof Hit.Type
-const RankedHit = Schema.Struct({ ...Hit.fields, score: Schema.Finite })
+const { body, created_at, id, kind, tags, title } = MemoryEntry.fields
+const found = { id, kind, title, body, tags, created_at }
+const Found = Schema.toType(Schema.Struct(found))
+export type Found = typeof Found.Type
+const Ranked = Schema.toType(Schema.Struct({ ...found, score: Schema.Finite }))
 
 export interface Filter {
   readonly kind?: string | undefined
@@ -33,7 +29,7 @@ export const make = (sql: SqlClient.SqlClient) => {
    */
   const ranked = (project_id: string, lexemes: ReadonlyArray<string>, filter: Filter, limit: number) => {
     const filtered = filter.kind !== undefined || (filter.tags?.length ?? 0) > 0
-    return rows(RankedHit)(sql`
+    return rows(Ranked)(sql`
       with size as materialized (
         select coalesce(sum(active), 0)::float8 as n
           from memory_count
@@ -74,7 +70,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     after: readonly [created_at: string, id: string] | undefined,
     limit: number
   ) =>
-    rows(Hit)(sql`
+    rows(Found)(sql`
       select e.id, e.kind, e.title, e.body, e.tags, e.created_at
         from memory_entry e
        where e.project_id = ${project_id}::uuid

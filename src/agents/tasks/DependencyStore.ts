@@ -6,9 +6,8 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { rows } from "../../platform/sql/Rows.ts"
+import { TaskLink } from "./Shapes.ts"
 
-const Status = Schema.Literals(["open", "in_progress", "blocked", "done", "cancelled"])
-const Link = Schema.Struct({ id: Schema.String, title: Schema.String, status: Status })
 const Id = Schema.Struct({ id: Schema.String })
 
 export const make = (sql: SqlClient.SqlClient) => {
@@ -17,7 +16,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     select pg_advisory_xact_lock(hashtextextended('task dependencies of ' || ${project_id}::text, 0))`
 
   const findAll = (project_id: string, ids: ReadonlyArray<string>) =>
-    rows(Link)(sql`
+    rows(TaskLink)(sql`
       select id, title, status
         from task
        where project_id = ${project_id}::uuid
@@ -50,7 +49,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         on conflict do nothing`
 
   const dependenciesOf = (project_id: string, id: string) =>
-    rows(Link)(sql`
+    rows(TaskLink)(sql`
       select o.id, o.title, o.status
         from task_dependency d
         join task o on o.project_id = d.project_id and o.id = d.depends_on
@@ -59,7 +58,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by o.id`)
 
   const blockedBy = (project_id: string, id: string, limit: number) =>
-    rows(Link)(sql`
+    rows(TaskLink)(sql`
       select o.id, o.title, o.status
         from task_dependency d
         join task o on o.project_id = d.project_id and o.id = d.task_id

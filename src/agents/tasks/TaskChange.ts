@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import type { KindName } from "../../wire/mobile/Notifications.ts"
 import { withDetails } from "../../wire/Refusal.ts"
-import type { Status, Task, TaskUpdate } from "../continuity/Shapes.ts"
+import type { Status, Task, TaskUpdate } from "./Shapes.ts"
 import { refuse } from "../continuity/Errors.ts"
 
 /** Where a task may go from each status; to stay is no move. */

@@ -1,46 +1,16 @@
 /** The statements of tasks. */
 import { Schema } from "effect"
-import type { SqlClient, Statement } from "effect/sql"
+import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { type Receipt, Task, TaskSummary } from "./Shapes.ts"
 
-const Status = Schema.Literals(["open", "in_progress", "blocked", "done", "cancelled"])
-const BlockedKind = Schema.Literals(["decision", "external", "other"])
+const TaskRow = Schema.toType(Task)
+const SummaryRow = Schema.toType(Schema.Struct({ ...TaskSummary.fields, created_at: Task.fields.created_at }))
 
-const summary = {
-  id: Schema.String,
-  title: Schema.String,
-  status: Status,
-  priority: Schema.Int,
-  tags: Schema.Array(Schema.String),
-  ready: Schema.Boolean,
-  assignee: Schema.NullOr(Schema.String),
-  version: Schema.Int,
-  blocked_kind: Schema.NullOr(BlockedKind),
-  updated_at: Schema.Date
-}
-const Summary = Schema.Struct(summary)
-const Listed = Schema.Struct({ ...summary, created_at: Schema.Date })
-
-const Task = Schema.Struct({
-  ...summary,
-  body: Schema.String,
-  depends_on: Schema.Array(Schema.String),
-  claimed_at: Schema.NullOr(Schema.Date),
-  blocked_reason: Schema.NullOr(Schema.String),
-  created_by: Schema.String,
-  created_at: Schema.Date,
-  closed_at: Schema.NullOr(Schema.Date)
-})
-export type Task = typeof Task.Type
-
-const OpenTask = Schema.Struct({
-  ...Summary.fields,
-  body: Schema.String,
-  claimed_at: Schema.NullOr(Schema.Date),
-  blocked_reason: Schema.NullOr(Schema.String)
-})
-export type OpenTask = typeof OpenTask.Type
+const { body, blocked_reason, claimed_at } = Task.fields
+const UnfinishedTask = Schema.toType(Schema.Struct({ ...TaskSummary.fields, body, claimed_at, blocked_reason }))
+export type UnfinishedTask = typeof UnfinishedTask.Type
 
 const Count = Schema.Struct({ count: Schema.Int })
 
@@ -110,7 +80,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       select not exists (select 1 from dependency where closed_at is null) as ready from added`)
 
   const find = (project_id: string, id: string) =>
-    firstRow(Task)(sql`
+    firstRow(TaskRow)(sql`
       select ${taskColumns}
         from task t
        where t.project_id = ${project_id}::uuid
@@ -118,21 +88,32 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /** As `find`, and holds it until the transaction ends. */
   const lock = (project_id: string, id: string) =>
-    firstRow(Task)(sql`
+    firstRow(TaskRow)(sql`
       select ${taskColumns}
         from task t
        where t.project_id = ${project_id}::uuid
          and t.id = ${id}::uuid
          for no key update`)
 
-  /**
-   * Writes the next version, and the receipt by the statement that inserts it for `updated`; `receipt_id` is null when the
-   * session has one already.
-   */
+  /** The receipt of an update: a clause after `updated`, so that nothing is inserted when the update wrote no row. */
+  const insertReceipt = (receipt: Receipt) => sql`
+    insert into receipt (
+      project_id, id, task_id, session_ref, worker, thread, outcome, summary, next_steps, pitfalls, git_checkpoint,
+      task_version_after, task_status_after, actor, created_at)
+    select project_id, ${receipt.id}::uuid, id, ${receipt.session_ref}, ${receipt.worker}, ${receipt.thread},
+           ${receipt.outcome}, ${receipt.summary}, ${receipt.next_steps}::text[], ${receipt.pitfalls}::text[],
+           ${receipt.git_checkpoint === null ? null : JSON.stringify(receipt.git_checkpoint)}::jsonb,
+           ${receipt.task_version_after}::int, ${receipt.task_status_after}, ${receipt.actor},
+           ${receipt.created_at}::timestamptz
+      from updated
+        on conflict (project_id, task_id, session_ref) do nothing
+    returning id`
+
+  /** Writes the next version and the receipt. `receipt_id` is null if the session already has a receipt for the task. */
   const update = (
     project_id: string,
     task: Task,
-    receipt: Statement.Fragment | undefined,
+    receipt: Receipt | undefined,
     actor: string,
     now: Date,
     trace: Trace
@@ -157,7 +138,7 @@ export const make = (sql: SqlClient.SqlClient) => {
            and version = ${task.version} - 1
         returning project_id, id
       ), receipt as (
-        ${receipt ?? sql`select null::uuid as id where false`}
+        ${receipt === undefined ? sql`select null::uuid as id where false` : insertReceipt(receipt)}
       ), audited as (${auditRow(sql, trace, {
         action: "task.updated",
         from: "updated",
@@ -169,7 +150,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /** One more than asked for when there is a next page. */
   const list = (project_id: string, { assignee, ready: isReady, status, tag }: Filter, after: After, limit: number) =>
-    rows(Listed)(sql`
+    rows(SummaryRow)(sql`
       select ${summaryColumns}, t.created_at
         from task t
        where t.project_id = ${project_id}::uuid
@@ -195,7 +176,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /** What is at work first, then what is ready, then what waits. */
   const unfinished = (project_id: string, limit: number) =>
-    rows(OpenTask)(sql`
+    rows(UnfinishedTask)(sql`
       select ${summaryColumns}, t.body, t.claimed_at, t.blocked_reason
         from task t
        where t.project_id = ${project_id}::uuid

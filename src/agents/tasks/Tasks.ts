@@ -17,26 +17,21 @@ import type { Replayable } from "../../wire/Headers.ts"
 import { withDetails } from "../../wire/Refusal.ts"
 import {
   type Receipt,
-  Receipt as ReceiptSchema,
-  type Task,
+  Task,
+  TaskChanged,
   type TaskCreate,
   type TaskFound,
   type TaskList,
   type TaskPage,
-  Task as TaskSchema,
   type TaskUpdate
-} from "../continuity/Shapes.ts"
+} from "./Shapes.ts"
 import * as Cursor from "../continuity/Cursor.ts"
 import * as DependencyStore from "./DependencyStore.ts"
-import { type ContinuityRefusal, refuse } from "../continuity/Errors.ts"
+import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
 import * as Idempotency from "../continuity/Idempotency.ts"
 import * as ReceiptStore from "./ReceiptStore.ts"
 import { allowed, changed, newsOf } from "./TaskChange.ts"
 import * as Store from "./TaskStore.ts"
-
-const Updated = Schema.Struct({ task: TaskSchema, receipt: Schema.optionalKey(ReceiptSchema) })
-type Updated = typeof Updated.Type
-type Lost = ContinuityRefusal<"bridge_persistence_error">
 
 export class Tasks extends Context.Service<
   Tasks,
@@ -44,13 +39,13 @@ export class Tasks extends Context.Service<
     readonly create: (
       actor: Actor,
       asked: TaskCreate
-    ) => Effect.Effect<Replayable<Task>, Lost | ContinuityRefusal<"task_not_found" | "idempotency_conflict">>
+    ) => Effect.Effect<Replayable<Task>, Unavailable | ContinuityRefusal<"task_not_found" | "idempotency_conflict">>
     readonly update: (
       actor: Actor,
       asked: TaskUpdate
     ) => Effect.Effect<
-      Replayable<Updated>,
-      | Lost
+      Replayable<TaskChanged>,
+      | Unavailable
       | ContinuityRefusal<
           | "task_not_found"
           | "stale_version"
@@ -63,11 +58,14 @@ export class Tasks extends Context.Service<
         >
     >
     /** With its last 5 receipts, what it waits for, and up to 10 tasks that wait for it. */
-    readonly get: (actor: Actor, id: string) => Effect.Effect<TaskFound, Lost | ContinuityRefusal<"task_not_found">>
+    readonly get: (
+      actor: Actor,
+      id: string
+    ) => Effect.Effect<TaskFound, Unavailable | ContinuityRefusal<"task_not_found">>
     readonly list: (
       actor: Actor,
       asked: TaskList
-    ) => Effect.Effect<TaskPage, Lost | ContinuityRefusal<"cursor_invalid">>
+    ) => Effect.Effect<TaskPage, Unavailable | ContinuityRefusal<"cursor_invalid">>
   }
 >()("service/continuity/Tasks") {
   static readonly layer = Layer.effect(
@@ -106,7 +104,7 @@ export class Tasks extends Context.Service<
           const added = yield* store.insert(actor.project_id, task, now, yield* traceAt(now))
           return Option.isSome(added) ? { ...task, ready: added.value.ready } : yield* unknownDependency
         })
-        return yield* once(TaskSchema, { project_id: actor.project_id, tool: "task_create" }, asked, now, work)
+        return yield* once(Task, { project_id: actor.project_id, tool: "task_create" }, asked, now, work)
       }, persistence)
 
       const update = Effect.fn("Tasks.update")(function* (actor: Actor, asked: TaskUpdate) {
@@ -130,8 +128,7 @@ export class Tasks extends Context.Service<
             return yield* withDetails(refuse("task_dependencies_open"), { open: waitsFor })
           }
           const receipt = asked.receipt === undefined ? undefined : yield* receiptOf(asked.receipt, after, actor, now)
-          const inserted = receipt && receipts.insert(receipt, "updated")
-          const written = yield* store.update(project_id, after, inserted, actorName(actor), now, yield* traceAt(now))
+          const written = yield* store.update(project_id, after, receipt, actorName(actor), now, yield* traceAt(now))
           if (Option.isNone(written)) return yield* Effect.die("A locked task changed.")
           if (receipt !== undefined && written.value.receipt_id === null) return yield* refuse("receipt_exists")
           const kind = newsOf(before, after)
@@ -142,7 +139,7 @@ export class Tasks extends Context.Service<
           return receipt === undefined ? { task } : { task, receipt }
         }).pipe(sql.withTransaction)
 
-        return yield* once(Updated, { project_id, tool: "task_update" }, asked, now, work)
+        return yield* once(TaskChanged, { project_id, tool: "task_update" }, asked, now, work)
       }, persistence)
 
       const relink = Effect.fnUntraced(function* (project_id: string, id: string, depends_on: ReadonlyArray<string>) {

@@ -11,14 +11,12 @@ import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { Database } from "../../platform/database/Database.ts"
 import { longPersistence } from "../../platform/database/Persistence.ts"
 import { edgeOfCycle } from "../tasks/Cycle.ts"
-import { type ContinuityRefusal, refuse } from "../continuity/Errors.ts"
+import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
 import { textOf } from "../memory/Memory.ts"
 import * as MemoryStore from "../memory/MemoryStore.ts"
 import * as File from "./TransferFile.ts"
-import * as Rows from "./TransferRows.ts"
+import * as Rows from "./Shapes.ts"
 import * as Store from "./TransferStore.ts"
-
-type Lost = ContinuityRefusal<"bridge_persistence_error">
 
 export class Transfer extends Context.Service<
   Transfer,
@@ -28,13 +26,13 @@ export class Transfer extends Context.Service<
       project_id: string,
       write: (text: string) => Effect.Effect<void, E>,
       progress: (counts: Rows.Counts) => Effect.Effect<void>
-    ) => Effect.Effect<Rows.Counts, E | Lost | ContinuityRefusal<"project_not_found">>
+    ) => Effect.Effect<Rows.Counts, E | Unavailable | ContinuityRefusal<"project_not_found">>
     /** All or nothing. Answers how many rows were new. */
     readonly load: <E>(
       project_id: string,
       file: Stream.Stream<Uint8Array, E>,
       progress: (counts: Rows.Counts) => Effect.Effect<void>
-    ) => Effect.Effect<Rows.Counts, E | Lost | ContinuityRefusal<"project_not_found" | "import_invalid">>
+    ) => Effect.Effect<Rows.Counts, E | Unavailable | ContinuityRefusal<"project_not_found" | "import_invalid">>
   }
 >()("service/continuity/Transfer") {
   static readonly layer = Layer.effect(

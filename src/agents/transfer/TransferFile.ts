@@ -13,7 +13,7 @@ import { findTokenIn, kinds as tokenKinds } from "../../platform/crypto/Tokens.t
 import { firstIssue } from "../../wire/Issue.ts"
 import { withDetails } from "../../wire/Refusal.ts"
 import { refuse } from "../continuity/Errors.ts"
-import { type Counts, countsOf, decoders, format, type Kind, kinds, type Row } from "./TransferRows.ts"
+import { type Counts, countsOf, decoders, format, type Kind, kinds, type Row } from "./Shapes.ts"
 
 /** More than the largest row has, however its text is escaped. */
 const longestLine = 256 * 1024

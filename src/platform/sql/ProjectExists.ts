@@ -1,0 +1,15 @@
+/** Tells an unknown project from one that has nothing to list. A disabled project exists. */
+import { Effect } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
+
+export const projectExists = (
+  sql: SqlClient.SqlClient,
+  project_id: string
+): Effect.Effect<boolean, SqlError.SqlError> =>
+  Effect.map(
+    sql`
+      select project_id
+        from project
+       where project_id = ${project_id}::uuid`,
+    (found) => found.length > 0
+  )
