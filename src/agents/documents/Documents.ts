@@ -1,7 +1,7 @@
 /**
- * Pinned documents (spec 4.11): imported once by the operator, then served from the database alone.
+ * Pinned documents (spec 4.11): the operator imports a file of a commit once, and agents read it from the database.
  *
- * A pin names repository, commit and path; its bytes never change. Both hashes are checked again at every read.
+ * A pin names repository, commit and path, and its bytes never change. Every read checks git's hash and SHA-256 again.
  */
 import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
@@ -22,9 +22,9 @@ import * as Store from "./DocumentStore.ts"
 
 export interface Pin {
   readonly project_id: string
-  /** A folder of this machine, read once and not remembered. */
+  /** A clone on this machine. It is read once, and its path is not stored. */
   readonly directory: string
-  /** What agents are told instead. */
+  /** The name that agents see for the repository. */
   readonly repository: string
   readonly commit: string
   readonly path: string
@@ -35,7 +35,7 @@ export interface Pin {
 export class Documents extends Context.Service<
   Documents,
   {
-    /** May be repeated. */
+    /** Pinning the same file of the same commit again keeps its id and updates title and `bootstrap`. */
     readonly pin: (
       pin: Pin
     ) => Effect.Effect<
@@ -59,11 +59,11 @@ export class Documents extends Context.Service<
       project_id: string
     ) => Effect.Effect<ReadonlyArray<PinnedDocument>, Unavailable | DocumentRefusal<"project_not_found">>
     readonly unpin: (document_id: string) => Effect.Effect<void, Unavailable | DocumentRefusal<"document_not_found">>
-    /** At most 50 references, what agents start with first. */
+    /** At most 50 references, bootstrap documents first. */
     readonly references: (actor: Actor) => Effect.Effect<ReadonlyArray<DocumentReference>, Unavailable>
     readonly fragment: (
       actor: Actor,
-      asked: DocumentGet
+      input: DocumentGet
     ) => Effect.Effect<
       DocumentFragment,
       Unavailable | DocumentRefusal<"document_not_pinned" | "document_fragment_invalid" | "document_unavailable">
@@ -78,12 +78,12 @@ export class Documents extends Context.Service<
       const audit = yield* Audit
       const store = Store.make(sql)
 
-      const existing = Effect.fnUntraced(function* (project_id: string) {
+      const checkProject = Effect.fnUntraced(function* (project_id: string) {
         if (!(yield* projectExists(sql, project_id))) return yield* refuse("project_not_found")
       })
 
       const pin = Effect.fn("Documents.pin")(function* ({ directory, ...place }: Pin) {
-        yield* persistence(existing(place.project_id))
+        yield* persistence(checkProject(place.project_id))
         const file = yield* readFile(directory, place.commit, place.path)
         return yield* keep(place, file)
       })
@@ -96,10 +96,10 @@ export class Documents extends Context.Service<
           const now = yield* clock.now
           const blob = { blob_oid, sha256: sha256(bytes), line_count: lineCount(bytes), bytes }
           if ((yield* store.keepBlob(blob)).length === 0) return yield* refuse("document_unavailable")
-          const fresh = { ...place, mode, document_id: yield* uuidAt(now) }
-          const pinned = yield* store.pin(fresh, blob_oid, now)
+          const candidate = { ...place, mode, document_id: yield* uuidAt(now) }
+          const pinned = yield* store.pin(candidate, blob_oid, now)
           if (Option.isNone(pinned)) {
-            const { document_id } = Option.getOrThrow(yield* store.findPin(fresh))
+            const { document_id } = Option.getOrThrow(yield* store.findPin(candidate))
             return { document_id, blob_oid, size_bytes: bytes.length }
           }
           const { document_id } = pinned.value
@@ -116,19 +116,19 @@ export class Documents extends Context.Service<
       )
 
       const list = Effect.fn("Documents.list")(function* (project_id: string) {
-        yield* existing(project_id)
+        yield* checkProject(project_id)
         return yield* store.list(project_id, 10_000)
       }, persistence)
 
       const unpin = Effect.fn("Documents.unpin")(
         function* (document_id: string) {
           const now = yield* clock.now
-          const gone = yield* store.unpin(document_id)
-          if (Option.isNone(gone)) return yield* refuse("document_not_found")
-          yield* store.dropUnused(gone.value.blob_oid)
+          const unpinned = yield* store.unpin(document_id)
+          if (Option.isNone(unpinned)) return yield* refuse("document_not_found")
+          yield* store.dropUnused(unpinned.value.blob_oid)
           yield* audit.done(now, {
             action: "document.unpinned",
-            project_id: gone.value.project_id,
+            project_id: unpinned.value.project_id,
             actor: "operator",
             subject: { document_id }
           })
@@ -142,19 +142,19 @@ export class Documents extends Context.Service<
         persistence
       )
 
-      const fragment = Effect.fn("Documents.fragment")(function* ({ project_id }: Actor, asked: DocumentGet) {
-        const found = yield* store.find(project_id, asked.document_id)
+      const fragment = Effect.fn("Documents.fragment")(function* ({ project_id }: Actor, input: DocumentGet) {
+        const found = yield* store.find(project_id, input.document_id)
         if (Option.isNone(found)) return yield* refuse("document_not_pinned")
         const { blob_oid, bytes, commit, path } = found.value
         if (!isBlob(blob_oid, bytes) || !equal(sha256(bytes), found.value.sha256)) {
           yield* Effect.logError("A pinned document is damaged").pipe(Effect.annotateLogs({ blob_oid }))
           return yield* refuse("document_unavailable")
         }
-        const offset = yield* startOf(bytes, blob_oid, asked)
-        const end_offset = endOf(bytes, offset, asked.max_bytes ?? 8192)
+        const offset = yield* startOf(bytes, blob_oid, input)
+        const end_offset = endOf(bytes, offset, input.max_bytes ?? 8192)
         const eof = end_offset === bytes.length
         return {
-          document_id: asked.document_id,
+          document_id: input.document_id,
           commit,
           path,
           blob_oid,
@@ -174,7 +174,10 @@ export class Documents extends Context.Service<
   )
 }
 
-/** Never moved silently: what is not the beginning of a character of this very blob is refused. */
+/**
+ * The byte where the fragment starts. An offset inside a character, or of another blob, is refused with the facts to correct
+ * it; moving it silently would lose or repeat text.
+ */
 const startOf = Effect.fnUntraced(function* (
   bytes: Uint8Array,
   blob_oid: string,
@@ -191,6 +194,6 @@ const startOf = Effect.fnUntraced(function* (
   return boundary === start ? start : yield* invalid({ boundary })
 })
 
-/** Keeps a byte order mark: it is part of the blob. */
+/** Keeps a byte order mark, because it is part of the blob. */
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true })
 const asText = (bytes: Uint8Array) => decoder.decode(bytes)

@@ -1,4 +1,4 @@
-/** The shapes of the document tools (spec 4.11): references, and bounded fragments of text. */
+/** What the document tools take and return (spec 4.11): references, and bounded fragments of text. */
 import { Schema } from "effect"
 import { Id } from "../../wire/Ids.ts"
 import { between, largestInt } from "../continuity/Shapes.ts"
@@ -16,7 +16,7 @@ export const DocumentReference = Schema.Struct({
 })
 export type DocumentReference = typeof DocumentReference.Type
 
-/** As the operator sees it: the references of bootstrap documents come first in what agents get. */
+/** A reference as the operator sees it. Agents get those with `bootstrap` first. */
 export const PinnedDocument = Schema.Struct({
   ...DocumentReference.fields,
   bootstrap: Schema.Boolean,

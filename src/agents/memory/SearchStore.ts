@@ -1,4 +1,4 @@
-/** The statements that find memory: by relevance, or the newest. */
+/** Statements that search memory: by relevance, or the newest entries. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
@@ -21,11 +21,11 @@ export const make = (sql: SqlClient.SqlClient) => {
     and ${tags === undefined || tags.length === 0 ? sql`true` : sql`e.tags @> ${tags}::text[]`}`
 
   /**
-   * BM25 with k1 1.2, b 0.3 and a constant average length of 20: with so small a b the average hardly matters.
+   * BM25 with k1 = 1.2, b = 0.3 and a constant average length of 20; with so small a b the average hardly matters.
    *
-   * The postings of a lexeme are read twice, to count and to score them: both from the index alone, which is faster than
-   * keeping them for the second time. Without filters the best are cut before they are joined, so that a search reads
-   * `limit` entries. float8, because a plain 0.84 is numeric, whose arithmetic cost more than all the rest.
+   * The postings of a lexeme are read twice, to count and to score them. Both are index-only scans, which is faster than
+   * materializing them. Without filters the limit applies before the join, so that a search reads `limit` entries. The
+   * constants are float8: a plain 0.84 is numeric, and numeric arithmetic took longer than everything else.
    */
   const ranked = (project_id: string, lexemes: ReadonlyArray<string>, filter: Filter, limit: number) => {
     const filtered = filter.kind !== undefined || (filter.tags?.length ?? 0) > 0
@@ -63,7 +63,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by s.score desc, e.id desc`)
   }
 
-  /** Newest first, one more than asked for when there is a next page. */
+  /** Newest first: `limit` rows, and one more if there is a next page. */
   const recent = (
     project_id: string,
     filter: Filter,

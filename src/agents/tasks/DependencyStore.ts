@@ -1,7 +1,7 @@
 /**
- * The statements of what waits for what.
+ * Statements for dependencies between tasks.
  *
- * Locks are taken in one order: the project's graph (only where dependencies change), then the task.
+ * Locks are taken in one order: first the project's graph, if dependencies change, then the task.
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
@@ -11,7 +11,7 @@ import { TaskLink } from "./Shapes.ts"
 const Id = Schema.Struct({ id: Schema.String })
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Until the transaction ends nobody else changes what waits for what in the project. */
+  /** Locks all dependencies of the project until the transaction ends, so that two updates cannot close a cycle together. */
   const lockGraph = (project_id: string) => sql`
     select pg_advisory_xact_lock(hashtextextended('task dependencies of ' || ${project_id}::text, 0))`
 
@@ -23,7 +23,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          and id = any (${ids}::uuid[])
        order by id`)
 
-  /** Whether any of `ids` waits, directly or not, for the task. */
+  /** Returns a row if any of `ids` depends on the task, directly or through others. */
   const reaches = (project_id: string, ids: ReadonlyArray<string>, id: string) =>
     rows(Id)(sql`
       with recursive waits (id) as (

@@ -1,4 +1,4 @@
-/** The statements of tasks. */
+/** Statements for tasks, and for the receipt that an update writes. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
@@ -29,7 +29,7 @@ export type After =
   | { readonly order: "updated"; readonly keys: readonly [updated_at: string, id: string] | undefined }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Open, and everything it waits for is over. `t` is the task. */
+  /** Whether task `t` is open and every dependency is closed. */
   const ready = sql`
     t.status = 'open' and not exists (
       select 1
@@ -51,7 +51,7 @@ export const make = (sql: SqlClient.SqlClient) => {
            order by d.depends_on) as depends_on,
     t.claimed_at, t.blocked_reason, t.created_by, t.created_at, t.closed_at`
 
-  /** Adds the task with its dependencies, if all of them exist; else does and returns nothing. */
+  /** Inserts the task with its dependencies. Inserts and returns nothing if a dependency does not exist. */
   const insert = (project_id: string, task: Task, now: Date, trace: Trace) =>
     firstRow(Schema.Struct({ ready: Schema.Boolean }))(sql`
       with dependency as materialized (
@@ -86,7 +86,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        where t.project_id = ${project_id}::uuid
          and t.id = ${id}::uuid`)
 
-  /** As `find`, and holds it until the transaction ends. */
+  /** Like `find`, and locks the row until the transaction ends. */
   const lock = (project_id: string, id: string) =>
     firstRow(TaskRow)(sql`
       select ${taskColumns}
@@ -148,7 +148,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       })})
       select (select id from receipt) as receipt_id from updated`)
 
-  /** One more than asked for when there is a next page. */
+  /** Returns `limit` rows, and one more if there is a next page. */
   const list = (project_id: string, { assignee, ready: isReady, status, tag }: Filter, after: After, limit: number) =>
     rows(SummaryRow)(sql`
       select ${summaryColumns}, t.created_at
@@ -158,13 +158,13 @@ export const make = (sql: SqlClient.SqlClient) => {
          and ${isReady === undefined ? sql`true` : sql`(${ready}) = ${isReady}`}
          and ${assignee === undefined ? sql`true` : sql`t.assignee = ${assignee}`}
          and ${tag === undefined ? sql`true` : sql`t.tags @> array[${tag}]::text[]`}
-         and ${beyond(after)}
+         and ${following(after)}
        order by ${sql.literal(
          after.order === "priority" ? "t.priority, t.created_at, t.id" : "t.updated_at desc, t.id desc"
        )}
        limit ${limit + 1}`)
 
-  const beyond = (after: After) => {
+  const following = (after: After) => {
     if (after.keys === undefined) return sql`true`
     if (after.order === "updated") {
       const [updated_at, id] = after.keys
@@ -174,7 +174,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     return sql`(t.priority, t.created_at, t.id) > (${priority}::smallint, ${created_at}::timestamptz, ${id}::uuid)`
   }
 
-  /** What is at work first, then what is ready, then what waits. */
+  /** Tasks in progress first, then ready ones, then blocked ones, then those with open dependencies. */
   const unfinished = (project_id: string, limit: number) =>
     rows(UnfinishedTask)(sql`
       select ${summaryColumns}, t.body, t.claimed_at, t.blocked_reason

@@ -1,4 +1,4 @@
-/** What stands in a line of a project's file: every column of its row but the project, within the limits of the tools. */
+/** The lines of an export. A row has every column except the project, within the limits of the tools. */
 import { Schema } from "effect"
 import { Uuid } from "../../wire/Ids.ts"
 import { Instant } from "../../wire/Instant.ts"
@@ -88,12 +88,15 @@ interface Rows {
   readonly receipt: Receipt
 }
 export type Row = Rows[Kind]
-/** Rows of one kind that follow each other. */
+/** Consecutive rows of one kind. */
 export type Batch = { readonly [K in Kind]: { readonly kind: K; readonly rows: Array<Rows[K]> } }[Kind]
 
-const none: Counts = { memory: 0, task: 0, dependency: 0, receipt: 0 }
-export const kinds = Object.keys(none) as ReadonlyArray<Kind>
-export const countsOf = (): { -readonly [K in Kind]: number } => ({ ...none })
+/** In the order of the file: a row follows the rows that it refers to. */
+export const kinds = ["memory", "task", "dependency", "receipt"] as const satisfies ReadonlyArray<Kind>
+export const noRows = (): { -readonly [K in Kind]: number } => ({ memory: 0, task: 0, dependency: 0, receipt: 0 })
+
+/** Rows per statement of an export or import. */
+export const pageSize = 500
 
 const Header = Schema.Struct({
   export: Schema.Literal(format),
