@@ -30,7 +30,7 @@ export class Snapshot extends Context.Service<
     /** At most `max_bytes` as JSON. */
     readonly take: (actor: Actor, max_bytes?: number) => Effect.Effect<StartupSnapshot, Unavailable>
   }
->()("service/continuity/Snapshot") {
+>()("service/handover/Snapshot") {
   static readonly layer = Layer.effect(
     Snapshot,
     Effect.gen(function* () {

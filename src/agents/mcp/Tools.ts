@@ -1,8 +1,8 @@
 /**
  * The tools (spec 4.11), one row each: what an agent reads about a tool, what it needs, takes and returns, and what it runs.
  *
- * A tool that writes takes `write_context` besides its input; Calls.ts checks it before the other arguments. A tool that a
- * role can never use is neither listed nor callable for it.
+ * A tool that writes takes `write_context` besides its input; Calls.ts checks it first. A tool whose scopes a role cannot have
+ * is neither listed nor callable for that role.
  */
 import { Effect, type Schema } from "effect"
 import type { Settings } from "../../platform/settings/Settings.ts"
@@ -29,7 +29,7 @@ import type { Tasks } from "../tasks/Tasks.ts"
 import { writeContextOf } from "./checkWriteContext.ts"
 import { NoParameters, ServerIdentity } from "./Shapes.ts"
 
-/** The services that tools call. Types only: whoever reads this table does not load them. */
+/** The services that tools call. Only their types are imported, so that the site and scripts can read this table alone. */
 export interface Services {
   readonly documents: Documents["Service"]
   readonly memory: Memory["Service"]
@@ -72,9 +72,9 @@ export const tools = {
     description: [
       "Where work stands in this project: call it when a session starts.",
       "Optional: max_bytes (4096-49152, default 24576). Only this project is read.",
-      "Returns unfinished tasks (at work, ready, waiting), recent memory and work-session receipts as excerpts,",
-      "and how many were omitted;",
-      "fetch whole items by id. Nothing there: empty lists."
+      "Returns unfinished tasks (at work, ready, waiting), recent memory and work-session receipts as excerpts, and",
+      "how many were omitted; fetch whole items by id.",
+      "Nothing there: empty lists."
     ].join(" "),
     needs: ["context:read"],
     writes: false,
@@ -89,9 +89,8 @@ export const tools = {
       "Optional: title, tags, supersedes (id of the active entry it replaces), session_ref, task_id,",
       "idempotency_key (send it again on a retry: the original result returns, replayed true).",
       "Writes only to the credential's project. Returns entry.",
-      "Fails with write_context_required or _mismatch, memory_not_found, memory_already_superseded,",
-      "task_not_found, idempotency_conflict, invalid_request;",
-      "then nothing was written."
+      "Fails with write_context_required or _mismatch, memory_not_found, memory_already_superseded, task_not_found,",
+      "idempotency_conflict, invalid_request; then nothing was written."
     ].join(" "),
     needs: ["memory:write"],
     writes: true,
@@ -103,8 +102,7 @@ export const tools = {
   memory_get: row({
     title: "Get memory entry",
     description: [
-      "One memory entry with its whole body, also one that is no longer active (superseded_by names its",
-      "successor).",
+      "One memory entry with its whole body, also one that is no longer active (superseded_by names its successor).",
       "Required: id. Only this project is read. Returns entry. Fails with memory_not_found."
     ].join(" "),
     needs: ["memory:read"],
@@ -120,8 +118,9 @@ export const tools = {
       "Without query: the newest entries.",
       "Optional: query, kind, tags (all must match), limit (1-50, default 10), cursor (from next_cursor, without",
       "query only).",
-      "Only this project is read. Returns entries as excerpts with matched ranked or recent;",
-      "memory_get has the body. No hit: an empty list. Fails with cursor_invalid, invalid_request."
+      "Only this project is read.",
+      "Returns entries as excerpts with matched ranked or recent; memory_get has the body.",
+      "No hit: an empty list. Fails with cursor_invalid, invalid_request."
     ].join(" "),
     needs: ["memory:read"],
     writes: false,
@@ -133,12 +132,11 @@ export const tools = {
     title: "Create task",
     description: [
       "Creates an open task in this project. Required: title, write_context.",
-      "Optional: body, priority (0 critical to 4 backlog, default 2), tags, depends_on (ids of tasks it waits",
-      "for), idempotency_key (send it again on a retry: the original result returns, replayed true).",
+      "Optional: body, priority (0 critical to 4 backlog, default 2), tags, depends_on (ids of tasks it waits for),",
+      "idempotency_key (send it again on a retry: the original result returns, replayed true).",
       "Writes only to the credential's project. Returns task with version 1.",
       "Fails with task_not_found for an unknown depends_on, write_context_required or _mismatch,",
-      "idempotency_conflict, invalid_request;",
-      "then nothing was written."
+      "idempotency_conflict, invalid_request; then nothing was written."
     ].join(" "),
     needs: ["tasks:write"],
     writes: true,
@@ -153,8 +151,7 @@ export const tools = {
       "One task with its last 5 receipts, what it depends on and what it blocks. Required: id.",
       "Only this project is read.",
       "Returns task (its version is the expected_version of an update), receipts, dependencies, blocks.",
-      "Fails with task_not_found: then stop;",
-      "do not recreate or migrate the task and do not search other projects."
+      "Fails with task_not_found: then stop; do not recreate or migrate the task and do not search other projects."
     ].join(" "),
     needs: ["tasks:read"],
     writes: false,
@@ -166,8 +163,8 @@ export const tools = {
     title: "List tasks",
     description: [
       "Tasks of this project without bodies.",
-      "Optional: status (list), ready (open and nothing to wait for), assignee, tag, order (priority, the",
-      "default, or updated), limit (1-100, default 25), cursor (from next_cursor).",
+      "Optional: status (list), ready (open and nothing to wait for), assignee, tag, order (priority, the default,",
+      "or updated), limit (1-100, default 25), cursor (from next_cursor).",
       "Only this project is read. Returns tasks and, if there are more, next_cursor. None: an empty list.",
       "Fails with cursor_invalid, invalid_request."
     ].join(" "),
@@ -185,13 +182,12 @@ export const tools = {
       "To claim: status in_progress and assignee.",
       "Optional: title, body, status (open, in_progress, blocked, done, cancelled), priority, tags, depends_on,",
       "assignee (null clears), blocked_reason and blocked_kind (with status blocked), receipt, idempotency_key.",
-      "receipt: the one record that a session (session_ref) leaves on the task when it stops;",
-      "outcome, summary, next_steps, pitfalls and git_checkpoint hand the work over.",
+      "receipt: the one record that a session (session_ref) leaves on the task when it stops; outcome, summary,",
+      "next_steps, pitfalls and git_checkpoint hand the work over.",
       "Returns task and receipt.",
       "Fails with task_not_found (stop), stale_version (read again), task_transition_invalid,",
       "task_dependencies_open, task_dependency_cycle, receipt_exists, write_context_required or _mismatch,",
-      "idempotency_conflict, invalid_request;",
-      "then neither task nor receipt was written."
+      "idempotency_conflict, invalid_request; then neither task nor receipt was written."
     ].join(" "),
     needs: ["tasks:write"],
     writes: true,
@@ -206,8 +202,8 @@ export const tools = {
       "References to the documents that the operator pinned for this project, those to start with first.",
       "No parameters. Only this project is read.",
       "Returns at most 50 documents (document_id, title, repository, commit, path, blob_oid, sha256, size_bytes,",
-      "line_count), no content;",
-      "git_document_get reads it. None pinned: an empty list."
+      "line_count), no content; git_document_get reads it.",
+      "None pinned: an empty list."
     ].join(" "),
     needs: ["documents:read"],
     writes: false,
@@ -236,7 +232,7 @@ export const tools = {
 export type ToolName = keyof typeof tools
 export type Tool = (typeof tools)[ToolName]
 
-/** The tool, if the role can use it. Whether a credential of that role may is a matter of its scopes: checkScopes.ts. */
+/** The tool, if credentials of the role can have its scopes. checkScopes.ts checks the scopes of one credential. */
 export const toolFor = (role: Role, name: string): Tool | undefined =>
   Object.hasOwn(tools, name) && usable(role, tools[name as ToolName]) ? tools[name as ToolName] : undefined
 

@@ -43,7 +43,7 @@ export class Memory extends Context.Service<
       id: string
     ) => Effect.Effect<MemoryEntry, Unavailable | ContinuityRefusal<"memory_not_found">>
   }
->()("service/continuity/Memory") {
+>()("service/memory/Memory") {
   static readonly layer = Layer.effect(
     Memory,
     Effect.gen(function* () {

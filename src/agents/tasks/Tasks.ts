@@ -67,7 +67,7 @@ export class Tasks extends Context.Service<
       input: TaskList
     ) => Effect.Effect<TaskPage, Unavailable | ContinuityRefusal<"cursor_invalid">>
   }
->()("service/continuity/Tasks") {
+>()("service/tasks/Tasks") {
   static readonly layer = Layer.effect(
     Tasks,
     Effect.gen(function* () {
