@@ -66,7 +66,7 @@ const project = Effect.fnUntraced(function* (on: harness.Bench, entries: number)
     Stream.map((line) => Buffer.from(`${JSON.stringify(line)}\n`))
   )
   yield* Context.get(on.context, Transfer).load(project_id, file, () => Effect.void)
-  // Autovacuum would do this later. The dedicated connection has no statement timeout.
+  // Autovacuum would do this later. A dedicated connection is not bound by the deadline of requests.
   yield* Context.get(on.context, Database).dedicated(SqlClient.SqlClient.use((sql) => sql`vacuum analyze`))
   const token = Redacted.value(secret.token)
   const write_context = yield* Effect.promise(async () => {

@@ -1,9 +1,9 @@
 /**
- * `npm run smoke`: calls the state tools of /mcp in the order in which an agent uses them (spec 4.11). The document tools are
- * discovered but not called. Exits with 1 at the first answer that differs from the specification.
+ * `npm run smoke`: calls the state tools of /mcp in the order in which an agent uses them (spec 4.11). The document
+ * tools are discovered but not called. Exits with 1 at the first answer that differs from the specification.
  *
- * With `--base-url URL --token-file FILE` it runs against that service, and adds one entry and one task to the token's project.
- * Without these flags it starts a server for the run.
+ * With `--base-url URL --token-file FILE` it runs against that service, and adds one entry and one task to the token's
+ * project. Without these flags it starts a server for the run.
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect, Redacted } from "effect"

@@ -1,8 +1,9 @@
 /**
  * @modelcontextprotocol/server-memory over stdio with one client, one call after the other.
  *
- * It reads its whole file for each call and writes it for each change. A search returns every hit in full, twice. With 100,000
- * entries and a frequent word that exceeds the 10 MiB which the client reads by default, so the buffer is larger here.
+ * It reads its whole file for each call and writes it for each change. A search returns every hit in full, twice. With
+ * 100,000 entries and a frequent word that exceeds the 10 MiB which the client reads by default, so the buffer is
+ * larger here.
  */
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"

@@ -1,4 +1,7 @@
-/** Hostile text in parameters is either refused with a clear reason or stored unchanged; it never makes the service fail. */
+/**
+ * Hostile text in parameters is either refused with a clear reason or stored unchanged; it never makes the service
+ * fail.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"

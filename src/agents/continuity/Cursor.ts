@@ -1,6 +1,6 @@
 /**
- * The cursor of a list: base64url of `{v, k, f}`, where `k` holds the sort keys of the last item and `f` a fingerprint of
- * the filters. It is neither secret nor signed, because it only names a position within the caller's own project.
+ * The cursor of a list: base64url of `{v, k, f}`, where `k` holds the sort keys of the last item and `f` a fingerprint
+ * of the filters. It is neither secret nor signed, because it only names a position within the caller's own project.
  */
 import { Effect, Option, Schema } from "effect"
 import { sha256 } from "../../platform/crypto/Sha256.ts"

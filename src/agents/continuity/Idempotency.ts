@@ -1,8 +1,8 @@
 /**
  * Safe retries of mutations (spec 4.11): the same idempotency_key with the same request returns the original result.
  *
- * A key belongs to a project and a tool. Its row is inserted first, in the transaction of the mutation: another caller with
- * the same key waits for that transaction, and a mutation that fails leaves the key unused.
+ * A key belongs to a project and a tool. Its row is inserted first, in the transaction of the mutation: another caller
+ * with the same key waits for that transaction, and a mutation that fails leaves the key unused.
  */
 import { Effect, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
@@ -14,7 +14,10 @@ import * as Store from "./IdempotencyStore.ts"
 export const make = (sql: SqlClient.SqlClient) => {
   const store = Store.make(sql)
 
-  /** Runs `work` once for a key. With a key, `work` and the key's row share a transaction; without one, `work` must be atomic. */
+  /**
+   * Runs `work` once for a key. With a key, `work` and the key's row share a transaction; without one, `work` must be
+   * atomic by itself.
+   */
   const once = <A, E, R>(
     result: Schema.Codec<A, unknown>,
     { project_id, tool }: { readonly project_id: string; readonly tool: string },

@@ -42,8 +42,8 @@ export const make = (sql: SqlClient.SqlClient) => {
       returning blob_oid`)
 
   /**
-   * Pins the blob, or updates title and `bootstrap` of an existing pin of the same file and commit, which keeps its id. Returns
-   * no row if nothing changed.
+   * Pins the blob, or updates title and `bootstrap` of an existing pin of the same file and commit, which keeps its id.
+   * Returns no row if nothing changed.
    */
   const pin = (pin: NewPin, blob_oid: string, now: Date) =>
     firstRow(Schema.Struct({ document_id: Schema.String }))(sql`

@@ -175,8 +175,8 @@ export class Documents extends Context.Service<
 }
 
 /**
- * The byte where the fragment starts. An offset inside a character, or of another blob, is refused with the facts to correct
- * it; moving it silently would lose or repeat text.
+ * The byte where the fragment starts. An offset inside a character, or of another blob, is refused with the facts to
+ * correct it; moving it silently would lose or repeat text.
  */
 const startOf = Effect.fnUntraced(function* (
   bytes: Uint8Array,

@@ -3,7 +3,7 @@
 const newline = 0x0a
 const isContinuation = (byte: number | undefined) => byte !== undefined && (byte & 0b1100_0000) === 0b1000_0000
 
-/** The start of the character that contains `offset`. */
+/** The start of the character that contains the byte at `offset`; at the end of the text, `offset` itself. */
 export const boundaryBefore = (bytes: Uint8Array, offset: number): number => {
   let boundary = offset
   while (boundary > 0 && isContinuation(bytes[boundary])) boundary -= 1
@@ -11,8 +11,8 @@ export const boundaryBefore = (bytes: Uint8Array, offset: number): number => {
 }
 
 /**
- * The end of a fragment of at most `max_bytes`, but at least one character. If a line ends in the second half of the window,
- * the fragment ends there. It does not end between `\r` and `\n` unless it would be empty.
+ * The end of a fragment of at most `max_bytes`, but at least one character. If a line ends in the second half of the
+ * window, the fragment ends there. It does not end between `\r` and `\n` unless it would be empty.
  */
 export const endOf = (bytes: Uint8Array, offset: number, max_bytes: number): number => {
   const furthest = offset + max_bytes

@@ -1,8 +1,8 @@
 /**
  * Reads one file of one commit from a local clone, for the operator's import. No request reaches this code.
  *
- * The tree is walked segment by segment with exact names, so that git's path magic does not apply and no link is followed.
- * git runs without system and user configuration, network, hooks, object replacements and prompts.
+ * The tree is walked segment by segment with exact names, so that git's path magic does not apply and no link is
+ * followed. git runs without system and user configuration, network, hooks, object replacements and prompts.
  */
 import { Effect } from "effect"
 import { isUtf8 } from "node:buffer"

@@ -1,8 +1,8 @@
 /**
  * The startup snapshot (spec 4.11): the state of a project for an agent that starts, within a size limit.
  *
- * Items are shortened to excerpts and added in turns (a task, an entry, a receipt) while they fit. An item that does not fit
- * is skipped and the next one tried. Ids are never shortened, and skipped items are counted.
+ * Items are shortened to excerpts and added in turns (a task, an entry, a receipt) while they fit. An item that does
+ * not fit is skipped and the next one tried. Ids are never shortened, and skipped items are counted.
  */
 import { Context, Duration, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
@@ -72,8 +72,8 @@ export class Snapshot extends Context.Service<
 type Offered = Pick<StartupSnapshot, "open_tasks" | "recent_memory" | "recent_receipts">
 
 /**
- * Selects what fits. Sizes are exact, because they are measured on the JSON that is sent; space for the counts is reserved at
- * their largest values.
+ * Selects what fits. Sizes are exact, because they are measured on the JSON that is sent; space for the counts is
+ * reserved at their largest values.
  */
 const select = (
   project: StartupSnapshot["project"],
@@ -85,7 +85,7 @@ const select = (
   const empty = { open_tasks: [], recent_memory: [], recent_receipts: [] }
   const frame = { project, generated_at: now, ...empty, omitted: total, bytes: max_bytes, truncated: false }
   let used = sizeOf(frame)
-  const take = <A>(items: ReadonlyArray<A>) => {
+  const collect = <A>(items: ReadonlyArray<A>) => {
     const taken: Array<A> = []
     const offer = (index: number) => {
       const item = items[index]
@@ -97,9 +97,9 @@ const select = (
     }
     return { taken, offer }
   }
-  const tasks = take(offered.open_tasks)
-  const memory = take(offered.recent_memory)
-  const receipts = take(offered.recent_receipts)
+  const tasks = collect(offered.open_tasks)
+  const memory = collect(offered.recent_memory)
+  const receipts = collect(offered.recent_receipts)
   for (let index = 0; index < Math.max(most.tasks, most.memory, most.receipts); index += 1) {
     tasks.offer(index)
     memory.offer(index)

@@ -1,5 +1,6 @@
 /**
- * Runs a tools/call, from its raw arguments to its result. Every failure becomes a result with one of our codes (spec 7.4).
+ * Runs a tools/call, from its raw arguments to its result. Every failure becomes a result with one of our codes (spec
+ * 7.4).
  *
  * 1. If the tool writes, write_context is checked before the other arguments are read.
  * 2. The arguments are decoded, and refused if a text contains a whole token of this service (spec 1.5).

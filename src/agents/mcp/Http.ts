@@ -48,7 +48,10 @@ interface Session {
   readonly call: (name: ToolName, given: Readonly<Record<string, unknown>>) => Promise<CallToolResult>
 }
 
-/** No list has a second page, so no cursor is valid. The SDK's own schema reports a cursor of the wrong type as its failure. */
+/**
+ * No list has a second page, so no cursor is valid. The SDK's own schema reports a cursor of the wrong type as its
+ * failure.
+ */
 const onePage = Schema.toStandardSchemaV1(Schema.Struct({ cursor: Schema.optional(Schema.Undefined) }))
 
 const protocol = ({ actor, call }: Session) => {

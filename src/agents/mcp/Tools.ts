@@ -1,8 +1,9 @@
 /**
- * The tools (spec 4.11), one row each: what an agent reads about a tool, what it needs, takes and returns, and what it runs.
+ * The tools (spec 4.11), one row each: what an agent reads about a tool, what it needs, takes and returns, and what it
+ * runs.
  *
- * A tool that writes takes `write_context` besides its input; Calls.ts checks it first. A tool whose scopes a role cannot have
- * is neither listed nor callable for that role.
+ * A tool that writes takes `write_context` besides its input; Calls.ts checks it first. A tool whose scopes a role
+ * cannot have is neither listed nor callable for that role.
  */
 import { Effect, type Schema } from "effect"
 import type { Settings } from "../../platform/settings/Settings.ts"
@@ -29,7 +30,9 @@ import type { Tasks } from "../tasks/Tasks.ts"
 import { writeContextOf } from "./checkWriteContext.ts"
 import { NoParameters, ServerIdentity } from "./Shapes.ts"
 
-/** The services that tools call. Only their types are imported, so that the site and scripts can read this table alone. */
+/**
+ * The services that tools call. Only their types are imported, so that the site and scripts can read this table alone.
+ */
 export interface Services {
   readonly documents: Documents["Service"]
   readonly memory: Memory["Service"]

@@ -1,9 +1,10 @@
 /**
- * Checks the write_context of a mutation (spec 4.11): the client must name this service, this instance and the project of
- * its credential.
+ * Checks the write_context of a mutation (spec 4.11): the client must name this service, this instance and the project
+ * of its credential.
  *
- * The check authorizes nothing; the credential alone decides which project is written. It stops a client that is connected
- * to another service or project than it believes, before its other arguments are read, and writes an audit event (spec 6.2).
+ * The check authorizes nothing; the credential alone decides which project is written. It stops a client that is
+ * connected to another service or project than it believes, before its other arguments are read, and writes an audit
+ * event (spec 6.2).
  */
 import { Effect } from "effect"
 import type { Audit } from "../../platform/audit/Audit.ts"

@@ -8,7 +8,10 @@ import { FlatEntry } from "./Shapes.ts"
 const EntryRow = Schema.toType(FlatEntry)
 export type EntryRow = typeof EntryRow.Type
 
-/** A text as Search.ts prepares it: `words` and `parts` are input of to_tsvector, `grams` are lexemes with their `counts`. */
+/**
+ * A text as Search.ts prepares it: `words` and `parts` are input of to_tsvector, `grams` are lexemes with their
+ * `counts`.
+ */
 export interface Searchable {
   readonly words: string
   readonly parts: string
@@ -17,7 +20,9 @@ export interface Searchable {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** The lexemes of a prepared text with their frequency. A lexeme in both tsvectors counts once, with the larger one. */
+  /**
+   * The lexemes of a prepared text with their frequency. A lexeme in both tsvectors counts once, with the larger one.
+   */
   const lexemesOf = ({ counts, grams, parts, words }: Readonly<Record<keyof Searchable, Statement.Fragment>>) => sql`
     select lexeme, max(tf)::int as tf
       from (select lexeme, cardinality(positions) as tf from unnest(to_tsvector('english', ${words}))
@@ -44,7 +49,9 @@ export const make = (sql: SqlClient.SqlClient) => {
         on conflict (project_id, part) do update
        set active = c.active + excluded.active`
 
-  /** Inserts the entry. Inserts and returns nothing if the superseded entry is not active or the task does not exist. */
+  /**
+   * Inserts the entry. Inserts and returns nothing if the superseded entry is not active or the task does not exist.
+   */
   const insert = (project_id: string, entry: EntryRow, text: Searchable, now: Date, trace: Trace) =>
     firstRow(Schema.Struct({ id: Schema.String }))(sql`
       with known as materialized (
@@ -118,8 +125,8 @@ export const make = (sql: SqlClient.SqlClient) => {
     ${countEntries(project_id, 1, "text")}`
 
   /**
-   * Removes an inactive entry from the index. Its lexemes are computed again from its text: an index of postings by entry
-   * would save that here but slow down every insert.
+   * Removes an inactive entry from the index. Its lexemes are computed again from its text: an index of postings by
+   * entry would save that here but slow down every insert.
    */
   const unindex = (project_id: string, id: string, text: Searchable) => sql`
     with lexeme as materialized (

@@ -1,6 +1,6 @@
 /**
- * Prepares texts and queries for the search (decisions.md, Search). PostgreSQL turns `words` and `parts` into lexemes; `grams`
- * are lexemes already.
+ * Prepares texts and queries for the search (decisions.md, Search). PostgreSQL turns `words` and `parts` into lexemes;
+ * `grams` are lexemes already.
  *
  *     words   the text in lower case and NFC, converted here so that the database's locale does not matter
  *     parts   the parts of identifiers and paths, in addition: src/fooBar.ts -> src foo bar ts

@@ -23,9 +23,9 @@ export const make = (sql: SqlClient.SqlClient) => {
   /**
    * BM25 with k1 = 1.2, b = 0.3 and a constant average length of 20; with so small a b the average hardly matters.
    *
-   * The postings of a lexeme are read twice, to count and to score them. Both are index-only scans, which is faster than
-   * materializing them. Without filters the limit applies before the join, so that a search reads `limit` entries. The
-   * constants are float8: a plain 0.84 is numeric, and numeric arithmetic took longer than everything else.
+   * The postings of a lexeme are read twice, to count and to score them. Both are index-only scans, which is faster
+   * than materializing them. Without filters the limit applies before the join, so that a search reads `limit` entries.
+   * The constants are float8: a plain 0.84 is numeric, and numeric arithmetic took longer than everything else.
    */
   const ranked = (project_id: string, lexemes: ReadonlyArray<string>, filter: Filter, limit: number) => {
     const filtered = filter.kind !== undefined || (filter.tags?.length ?? 0) > 0

@@ -65,7 +65,9 @@ export const MemoryExcerpt = Schema.Struct({ id, kind, title, excerpt: Schema.St
 export const MemoryHit = Schema.Struct({ ...MemoryExcerpt.fields, score: Schema.optionalKey(Schema.Finite) })
 export type MemoryHit = typeof MemoryHit.Type
 
-/** `ranked`: by relevance, one page only. `recent`: newest first, because there is no query or it has only stop words. */
+/**
+ * `ranked`: by relevance, one page only. `recent`: newest first, because there is no query or it has only stop words.
+ */
 export const MemoryHits = Schema.Struct({
   entries: Schema.Array(MemoryHit),
   next_cursor: Schema.optionalKey(Schema.String),

@@ -11,7 +11,10 @@ import { TaskLink } from "./Shapes.ts"
 const Id = Schema.Struct({ id: Schema.String })
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Locks all dependencies of the project until the transaction ends, so that two updates cannot close a cycle together. */
+  /**
+   * Locks all dependencies of the project until the transaction ends, so that two updates cannot close a cycle
+   * together.
+   */
   const lockGraph = (project_id: string) => sql`
     select pg_advisory_xact_lock(hashtextextended('task dependencies of ' || ${project_id}::text, 0))`
 

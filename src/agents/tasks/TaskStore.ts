@@ -109,7 +109,9 @@ export const make = (sql: SqlClient.SqlClient) => {
         on conflict (project_id, task_id, session_ref) do nothing
     returning id`
 
-  /** Writes the next version and the receipt. `receipt_id` is null if the session already has a receipt for the task. */
+  /**
+   * Writes the next version and the receipt. `receipt_id` is null if the session already has a receipt for the task.
+   */
   const update = (
     project_id: string,
     task: Task,

@@ -1,7 +1,8 @@
 /**
  * Tasks of a project, and the receipts of the sessions that worked on them (spec 2.8, 3.5, 4.11).
  *
- * 1. An update names the version it has read. If several callers send the same version, one wins; this is how tasks are claimed.
+ * 1. An update names the version it has read. If several callers send the same version, one wins; this is how tasks are
+ *    claimed.
  * 2. The row is locked, checked and written with the receipt in one transaction. A refusal rolls all of it back.
  * 3. Refusals are checked in this order: not found, stale version, transition, dependencies, receipt exists.
  */
@@ -157,7 +158,10 @@ export class Tasks extends Context.Service<
         yield* dependencies.replaceDependencies(project_id, id, depends_on)
       })
 
-      /** Ids of unfinished dependencies. Skips the query if there cannot be any: none at all, or ready before and unchanged. */
+      /**
+       * Ids of unfinished dependencies. Skips the query if there cannot be any: none at all, or ready before and
+       * unchanged.
+       */
       const unfinishedOf = Effect.fnUntraced(function* (
         project_id: string,
         after: Task,

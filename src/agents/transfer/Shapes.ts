@@ -91,7 +91,7 @@ export type Row = Rows[Kind]
 /** Consecutive rows of one kind. */
 export type Batch = { readonly [K in Kind]: { readonly kind: K; readonly rows: Array<Rows[K]> } }[Kind]
 
-/** In the order of the file: a row follows the rows that it refers to. */
+/** In the order of the file: tasks before the dependencies and receipts that name them. */
 export const kinds = ["memory", "task", "dependency", "receipt"] as const satisfies ReadonlyArray<Kind>
 export const noRows = (): { -readonly [K in Kind]: number } => ({ memory: 0, task: 0, dependency: 0, receipt: 0 })
 

@@ -17,7 +17,10 @@ import type { Counts } from "./Shapes.ts"
 export class Transfer extends Context.Service<
   Transfer,
   {
-    /** Passes the file to `write` piece by piece, all of one database snapshot. Calls `progress` after each page of rows. */
+    /**
+     * Passes the file to `write` piece by piece, all of one database snapshot. Calls `progress` after each page of
+     * rows.
+     */
     readonly save: <E>(
       project_id: string,
       write: (text: string) => Effect.Effect<void, E>,

@@ -64,7 +64,10 @@ export const make = (sql: SqlClient.SqlClient) => {
         left join task t on t.project_id = ${project_id}::uuid and t.id = asked.id
        where t.id is null`)
 
-  /** Finds an imported entry that refers to a row which the project does not have. Constraints prevent it for all others. */
+  /**
+   * Finds an imported entry that refers to a row which the project does not have. Constraints prevent it for all
+   * others.
+   */
   const dangling = (project_id: string) =>
     rows(Schema.Struct({ id: Schema.String }))(sql`
       select e.id
