@@ -32,6 +32,9 @@ export interface Pin {
   readonly bootstrap: boolean
 }
 
+/** Why git cannot give the file that is to be pinned. */
+type Unreadable = Effect.Error<ReturnType<typeof readFile>>
+
 export class Documents extends Context.Service<
   Documents,
   {
@@ -40,20 +43,7 @@ export class Documents extends Context.Service<
       pin: Pin
     ) => Effect.Effect<
       { readonly document_id: string; readonly blob_oid: string; readonly size_bytes: number },
-      | Unavailable
-      | DocumentRefusal<
-          | "project_not_found"
-          | "document_path_invalid"
-          | "document_commit_invalid"
-          | "document_path_not_found"
-          | "document_not_a_file"
-          | "document_too_large"
-          | "document_not_text"
-          | "document_is_lfs_pointer"
-          | "document_repository_unusable"
-          | "document_unavailable"
-          | "git_missing"
-        >
+      Unavailable | Unreadable | DocumentRefusal<"project_not_found" | "document_unavailable">
     >
     readonly list: (
       project_id: string
