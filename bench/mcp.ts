@@ -1,10 +1,10 @@
 /**
- * What tools/call costs, and what grows with the memory of a project. `--large` adds 100,000 entries, and takes minutes.
+ * The cost of tools/call, and how it grows with a project's memory. `--large` adds 100,000 entries and takes minutes.
  *
- *   - per tool, in turns: the service; a server of SDK v2 whose tools do nothing; and the tool's own SQL, run by node:http
- *     and `pg` alone. The aim counts the service's CPU less that SQL;
- *   - memory_add and memory_search of one client, and @modelcontextprotocol/server-memory with as many entries;
- *   - memory_search in 1000 entries beside the largest project, in turns with the same in a database of its own.
+ *   - Per tool, in alternating rounds: the service; a server of SDK v2 whose tools do nothing; and the tool's SQL run by
+ *     node:http and `pg` alone. The target compares the CPU of the service without that SQL to the server of SDK v2.
+ *   - memory_add and memory_search with one client, and @modelcontextprotocol/server-memory with as many entries.
+ *   - memory_search in 1000 entries next to the largest project, and the same search in a separate database.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Context, Effect, Option, Redacted, Stream } from "effect"
@@ -51,7 +51,7 @@ const blank = {
   source: "bench"
 }
 
-/** A project with so many entries, put there as an operator would, and who works in it. */
+/** Creates a project with a token and imports so many entries. */
 const project = Effect.fnUntraced(function* (on: harness.Bench, entries: number) {
   const { project_id } = yield* Context.get(on.context, Projects).create(`${entries} entries`)
   const tokens = Context.get(on.context, ProjectTokens)
@@ -66,7 +66,7 @@ const project = Effect.fnUntraced(function* (on: harness.Bench, entries: number)
     Stream.map((line) => Buffer.from(`${JSON.stringify(line)}\n`))
   )
   yield* Context.get(on.context, Transfer).load(project_id, file, () => Effect.void)
-  // As autovacuum would in a while: on a connection that may take as long as it takes.
+  // Autovacuum would do this later. A dedicated connection is not bound by the deadline of requests.
   yield* Context.get(on.context, Database).dedicated(SqlClient.SqlClient.use((sql) => sql`vacuum analyze`))
   const token = Redacted.value(secret.token)
   const write_context = yield* Effect.promise(async () => {
@@ -78,7 +78,7 @@ const project = Effect.fnUntraced(function* (on: harness.Bench, entries: number)
   return { token, write_context, ids: ids.slice(0, 1000), entries } satisfies AgentLoad
 })
 
-/** So many calls, because what runs for the first time costs many times what it costs later; on a busy machine fewer. */
+/** Measures up to `count` calls within ten seconds. Fewer calls would measure code that is not compiled yet. */
 const load = (
   on: harness.Bench,
   target: harness.Target,
@@ -88,7 +88,7 @@ const load = (
   count: number
 ) => harness.measure(on, target, { operation, agent, connections, count, seconds: 10 * seconds, first: 0 })
 
-/** What a call of the tool runs in the database, the look-up of its credential first. */
+/** The statements of one call of the tool, starting with the lookup of its credential. */
 const recorded = Effect.fnUntraced(function* ({ context }: harness.Bench, { ids, token }: AgentLoad, name: ToolName) {
   const memory = Context.get(context, Memory)
   const tasks = Context.get(context, Tasks)
@@ -148,7 +148,7 @@ const costs = Effect.fnUntraced(function* (on: harness.Bench, agent: AgentLoad) 
     (target: harness.Target, name: ToolName, count = 1500) =>
     () =>
       load(on, target, agent, name, harness.connections, count)
-  // task_update makes a task first, which only the service can: the others are asked for an entry, and do what they do.
+  // The other servers ignore what is called. They get memory_get, because task_update first needs a task from the service.
   const asGet = (target: harness.Target, count?: number) => turn(target, "memory_get", count)
   yield* asGet(nothing, 5000)()
   for (const name of toolNames) yield* turn(on, name, 2000)()
@@ -183,7 +183,7 @@ const growth = Effect.fnUntraced(function* (on: harness.Bench, agent: AgentLoad)
   const add = yield* load(on, on, agent, "memory_add", 1, 300)
   const search = yield* load(on, on, agent, "memory_search", 1, 300)
   const entries = agent.entries.toLocaleString("en")
-  // Five times faster is asked for at 100,000 only.
+  // The target of a fifth applies to 100,000 entries only.
   const aim = agent.entries === 100_000 ? { most: 0.2 } : undefined
   const note = `aim: p50 under 10 ms: ${search.p50_ms < 10 ? "met" : "missed"}`
   return [
@@ -214,7 +214,7 @@ const neighbour = Effect.fnUntraced(function* (
   ]
 })
 
-/** What was measured is said even when something fails later. */
+/** Reported even if a later measurement fails. */
 const figures: Array<Figure> = []
 
 const main = Effect.gen(function* () {

@@ -1,9 +1,9 @@
-/** The peer that does nothing: eleven tools of SDK v2 behind node:http, each answering at once, on the port that is its argument. */
+/** The baseline: the tools of the service on SDK v2 and node:http, each answering at once. The argument is the port. */
 import { createMcpHandler, McpServer, type StandardSchemaWithJSON } from "@modelcontextprotocol/server"
 import { createServer } from "node:http"
 import { lists } from "../../src/agents/mcp/ToolList.ts"
 
-const passing = (schema: object) =>
+const acceptAnything = (schema: object) =>
   ({
     "~standard": {
       version: 1,
@@ -13,7 +13,7 @@ const passing = (schema: object) =>
     }
   }) as unknown as StandardSchemaWithJSON<Record<string, unknown>, Record<string, unknown>>
 
-const tools = lists.contributor.map((tool) => ({ ...tool, schema: passing(tool.inputSchema) }))
+const tools = lists.contributor.map((tool) => ({ ...tool, schema: acceptAnything(tool.inputSchema) }))
 const handler = createMcpHandler(() => {
   const server = new McpServer({ name: "nothing", version: "1" }, { capabilities: { tools: { listChanged: false } } })
   for (const { description, name, schema, title } of tools) {

@@ -1,7 +1,9 @@
 /**
- * @modelcontextprotocol/server-memory over stdio, one call after the other, as its one client would. It reads its whole
- * file for each call and writes it for each change; a search answers every hit in full, twice, which with 100,000 entries
- * and a frequent word is more than the 10 MiB that its client reads by default: the client then closes the connection.
+ * @modelcontextprotocol/server-memory over stdio with one client, one call after the other.
+ *
+ * It reads its whole file for each call and writes it for each change. A search returns every hit in full, twice. With
+ * 100,000 entries and a frequent word that exceeds the 10 MiB which the client reads by default, so the buffer is
+ * larger here.
  */
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
@@ -12,8 +14,9 @@ import { join } from "node:path"
 import { body, rarest } from "../support/corpus.ts"
 import type { Round } from "../support/report.ts"
 
-const longest = 60_000
-/** Of each operation, however slow it is. */
+/** Milliseconds. */
+const timeout = 60_000
+/** Calls per operation, however slow it is. */
 const calls = { least: 3, most: 200 }
 
 export const serverMemory = (entries: number, seconds: number) =>
@@ -49,7 +52,7 @@ export const serverMemory = (entries: number, seconds: number) =>
         const until = started + seconds * 1000
         for (let n = 0; n < calls.most && (performance.now() < until || n < calls.least); n++) {
           const before = performance.now()
-          const { isError } = await client.callTool({ name, arguments: given(n) }, undefined, { timeout: longest })
+          const { isError } = await client.callTool({ name, arguments: given(n) }, undefined, { timeout })
           if (isError === true) throw new Error(`${name} failed`)
           latencies.push(performance.now() - before)
         }
@@ -62,7 +65,7 @@ export const serverMemory = (entries: number, seconds: number) =>
 
     return {
       add: yield* timed("create_entities", (n) => ({ entities: [entity(entries + n)] })),
-      // A substring of the whole text is what it looks for: a question would find nothing.
+      // It searches for a substring, so a question would find nothing.
       search: yield* timed("search_nodes", (n) => ({ query: rarest(n) }))
     }
   }).pipe(Effect.scoped)

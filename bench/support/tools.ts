@@ -1,12 +1,13 @@
-/** What agents do over and over, for the load generator: the operations of /mcp that bench/mcp.ts measures. */
+/** The tool calls that the load generator repeats for bench/mcp.ts. */
 import type { Connection } from "./connection.ts"
 import { body, question } from "./corpus.ts"
 
 export interface AgentLoad {
   readonly token: string
   readonly write_context: object
-  /** Of entries to get, and how many entries there are: what is added follows them. */
+  /** Ids of entries for memory_get. */
   readonly ids: ReadonlyArray<string>
+  /** The number of entries at the start; memory_add continues from there. */
   readonly entries: number
 }
 
@@ -39,7 +40,7 @@ export const call = async (
 
 let serial = 0
 
-/** As in load.ts: each is called once per connection and answers what is repeated. */
+/** Each is called once per connection and returns the call to repeat, as load.ts expects. */
 export const tools = (agent: AgentLoad) => ({
   memory_get: async (connection: Connection) => () =>
     call(connection, agent, "memory_get", { id: agent.ids[serial++ % agent.ids.length] }),

@@ -1,4 +1,4 @@
-/** Pinned documents: spec 4.11, 8. */
+/** Pinned documents (spec 4.11, 8). */
 import { assert, it as plain, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import * as fc from "fast-check"
@@ -13,7 +13,7 @@ import { Agent, type Called } from "../support/agents/McpAgent.ts"
 import { hasGit, repository } from "../support/agents/Repository.ts"
 import { Service } from "../support/service/Service.ts"
 
-plain("the fragments of any text, one after the other, are its bytes, and each is whole characters", () => {
+plain("consecutive fragments of any text concatenate to its bytes, and none splits a character", () => {
   const piece = fc.oneof(fc.string({ unit: "binary" }), fc.constantFrom("\n", "\r\n", "\ufeff", "é", "猫", "🦄"))
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 60 }), fc.integer({ min: 1, max: 40 }), (pieces, max_bytes) => {
@@ -35,7 +35,7 @@ plain("the fragments of any text, one after the other, are its bytes, and each i
 })
 
 layer(Service.layer)("documents", (it) => {
-  const setting = Effect.gen(function* () {
+  const setUp = Effect.gen(function* () {
     const service = yield* Service
     const agent = yield* Agent.make(service)
     const repo = yield* repository
@@ -56,13 +56,13 @@ layer(Service.layer)("documents", (it) => {
 
   const scenario = (
     name: string,
-    body: Effect.Effect<void, unknown, Effect.Services<typeof setting> | SqlClient.SqlClient>
+    body: Effect.Effect<void, unknown, Effect.Services<typeof setUp> | SqlClient.SqlClient>
   ) => it.effect(name, (context) => (hasGit ? Effect.asVoid(body) : Effect.sync(() => context.skip("needs git"))))
 
   scenario(
-    "a pinned document is listed as reference and read in fragments that add up to it",
+    "a pinned document is listed as a reference and can be read in fragments",
     Effect.gen(function* () {
-      const { agent, commit, pin } = yield* setting
+      const { agent, commit, pin } = yield* setUp
       const text = `\ufeffLine é\r\n${"猫\n".repeat(3000)}end`
       const sha = commit({ "docs/guide.md": text })
       const pinned = yield* pin(sha, "docs/guide.md", { bootstrap: true })
@@ -94,9 +94,9 @@ layer(Service.layer)("documents", (it) => {
   )
 
   scenario(
-    "a line is found by its number",
+    "a fragment can start at a line number",
     Effect.gen(function* () {
-      const { agent, commit, pin } = yield* setting
+      const { agent, commit, pin } = yield* setUp
       const { document_id } = yield* pin(commit({ "a.md": "one\ntwo\nthree\n" }), "a.md")
       const { output } = yield* agent.call("git_document_get", { document_id, start_line: 2, max_bytes: 4 })
       assert.deepInclude(output, { text: "two\n", start_line: 2, end_line: 2, offset: 4, next_offset: 8, eof: false })
@@ -104,9 +104,9 @@ layer(Service.layer)("documents", (it) => {
   )
 
   scenario(
-    "what is no fragment is refused with the facts to ask again",
+    "an invalid fragment is refused with the facts to correct the request",
     Effect.gen(function* () {
-      const { agent, commit, pin } = yield* setting
+      const { agent, commit, pin } = yield* setUp
       const { blob_oid, document_id } = yield* pin(commit({ "a.md": "é\n" }), "a.md")
       const facts = { blob_oid, total_bytes: 3 }
       const ask = (given: object) => agent.call("git_document_get", { document_id, ...given })
@@ -123,9 +123,9 @@ layer(Service.layer)("documents", (it) => {
   )
 
   scenario(
-    "an unpinned document, an unknown one and another project's are one answer",
+    "an unpinned document, an unknown one and one of another project get the same answer",
     Effect.gen(function* () {
-      const { agent, commit, documents, pin } = yield* setting
+      const { agent, commit, documents, pin } = yield* setUp
       const service = yield* Service
       const { document_id } = yield* pin(commit({ "a.md": "x" }), "a.md")
       const stranger = yield* Agent.make(service)
@@ -139,9 +139,9 @@ layer(Service.layer)("documents", (it) => {
   )
 
   scenario(
-    "pinning again answers the same document",
+    "pinning the same file again returns the same document",
     Effect.gen(function* () {
-      const { commit, pin } = yield* setting
+      const { commit, pin } = yield* setUp
       const sha = commit({ "a.md": "x" })
       assert.deepStrictEqual(yield* pin(sha, "a.md"), yield* pin(sha, "a.md", { title: "Other" }))
     })
@@ -150,7 +150,7 @@ layer(Service.layer)("documents", (it) => {
   scenario(
     "bytes that are not what was pinned are never served",
     Effect.gen(function* () {
-      const { agent, commit, pin } = yield* setting
+      const { agent, commit, pin } = yield* setUp
       const { blob_oid, document_id } = yield* pin(commit({ "a.md": `x ${randomUUID()}` }), "a.md")
       yield* SqlClient.SqlClient.use(
         (sql) => sql`update document_blob set bytes = set_byte(bytes, 0, 65) where blob_oid = ${blob_oid}`
@@ -168,7 +168,7 @@ layer(Service.layer)("documents", (it) => {
     scenario(
       `${name} is refused: ${code}`,
       Effect.gen(function* () {
-        const { agent, pin, ...repo } = yield* setting
+        const { agent, pin, ...repo } = yield* setUp
         const refusal = yield* Effect.flip(pin(prepare(repo), path))
         assert.strictEqual(refusal._tag, code)
         assert.deepStrictEqual((yield* agent.call("runtime_bootstrap_get")).output.documents, [])
@@ -221,7 +221,7 @@ layer(Service.layer)("documents", (it) => {
   scenario(
     "an object that was replaced is read as it was committed",
     Effect.gen(function* () {
-      const { agent, commit, git, pin } = yield* setting
+      const { agent, commit, git, pin } = yield* setUp
       const sha = commit({ "a.md": "the original", "b.md": "replaced" })
       git("replace", git("rev-parse", "HEAD:a.md"), git("rev-parse", "HEAD:b.md"))
       const { document_id } = yield* pin(sha, "a.md")

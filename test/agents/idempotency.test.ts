@@ -12,7 +12,7 @@ import { Agent } from "../support/agents/McpAgent.ts"
 import { Service } from "../support/service/Service.ts"
 
 describe("the canonical form of a request", () => {
-  test("is the same in whatever order members stand", () => {
+  test("does not depend on the order of members", () => {
     const one = canonical({ b: 1, a: { d: ["x", "y"], c: null }, e: [{ g: 1, f: 2 }] })
     assert.strictEqual(one, '{"a":{"c":null,"d":["x","y"]},"b":1,"e":[{"f":2,"g":1}]}')
     assert.strictEqual(canonical({ e: [{ f: 2, g: 1 }], a: { c: null, d: ["x", "y"] }, b: 1 }), one)
@@ -33,7 +33,7 @@ layer(Service.layer)("an idempotency key", (it) => {
       ([row]) => row!.n
     )
 
-  it.effect("returns the original result", () =>
+  it.effect("makes a retry return the original result", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const given = { kind: "decision", body: "once", idempotency_key: "key-1" }
@@ -45,7 +45,7 @@ layer(Service.layer)("an idempotency key", (it) => {
     })
   )
 
-  it.effect("belongs to one project and one tool, and is not another", () =>
+  it.effect("is scoped to one project and one tool", () =>
     Effect.gen(function* () {
       const [a, b] = [yield* agent, yield* agent]
       const note = { kind: "note", body: "x", idempotency_key: "k" }
@@ -67,7 +67,7 @@ layer(Service.layer)("an idempotency key", (it) => {
     })
   )
 
-  it.effect("lets the retry name its fields in another order", () =>
+  it.effect("accepts a retry whose fields are in another order", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const given = { kind: "note", body: "x", tags: ["t"], idempotency_key: "k" }
@@ -77,7 +77,7 @@ layer(Service.layer)("an idempotency key", (it) => {
     })
   )
 
-  it.effect("belongs to one request", () =>
+  it.effect("is refused with another request", () =>
     Effect.gen(function* () {
       const a = yield* agent
       yield* a.note("one", { idempotency_key: "key-1" })
@@ -86,7 +86,7 @@ layer(Service.layer)("an idempotency key", (it) => {
     })
   )
 
-  it.effect("is left free by a call that fails", () =>
+  it.effect("stays unused when the call fails", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const given = { kind: "note", body: "x", idempotency_key: "key-1" }
@@ -97,7 +97,7 @@ layer(Service.layer)("an idempotency key", (it) => {
     })
   )
 
-  it.effect("makes one entry of parallel calls", () =>
+  it.effect("makes parallel calls create one entry", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const calls = yield* Effect.replicateEffect(
@@ -110,7 +110,7 @@ layer(Service.layer)("an idempotency key", (it) => {
     })
   )
 
-  it.effect("is not asked for", () =>
+  it.effect("is optional; without it every call creates an entry", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const given = { kind: "note", body: "x" }
@@ -121,7 +121,7 @@ layer(Service.layer)("an idempotency key", (it) => {
     })
   )
 
-  it.effect("is kept for seven days, and longer while somebody works on it", () =>
+  it.effect("is kept for seven days, and longer while a transaction locks its row", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const sql = yield* SqlClient.SqlClient
@@ -134,16 +134,16 @@ layer(Service.layer)("an idempotency key", (it) => {
       assert.isTrue(yield* isKept)
       yield* TestClock.adjust("1 millis")
       const locked = yield* Deferred.make<void>()
-      const over = yield* Deferred.make<void>()
+      const released = yield* Deferred.make<void>()
       const lock = sql`select 1 from idempotency_record where project_id = ${a.project_id}::uuid for update`.pipe(
         Effect.andThen(Deferred.succeed(locked, undefined)),
-        Effect.andThen(Deferred.await(over)),
+        Effect.andThen(Deferred.await(released)),
         sql.withTransaction
       )
       const holder = yield* Effect.forkChild(lock)
       yield* Deferred.await(locked)
       yield* sweep
-      yield* Deferred.succeed(over, undefined)
+      yield* Deferred.succeed(released, undefined)
       yield* Fiber.join(holder)
       assert.isTrue(yield* isKept)
       yield* sweep

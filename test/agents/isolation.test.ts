@@ -1,4 +1,4 @@
-/** A credential reaches one project (spec 1.5, 5): what is another project's is answered like what does not exist. */
+/** A credential reaches one project (spec 1.5, 5.2): ids of other projects are answered like unknown ids. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { isolation } from "../support/attacks/Isolation.ts"
@@ -37,7 +37,7 @@ layer(Service.layer)("isolation", (it) => {
     })
   )
 
-  it.effect("a cursor of another project shows nothing of it", () =>
+  it.effect("a cursor of another project reveals nothing of that project", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const [mine, other] = [yield* Agent.make(service), yield* Agent.make(service)]

@@ -1,4 +1,4 @@
-/** Memory: spec 2.8, 4.11. */
+/** Memory entries (spec 2.8, 4.11). */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { TestClock } from "effect/testing"
@@ -19,7 +19,7 @@ layer(Service.layer)("memory", (it) => {
       ([row]) => row!.n
     )
 
-  it.effect("an entry is found by its id as it was added", () =>
+  it.effect("memory_get returns an entry as it was added", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const entry = yield* a.note("Body with\nlines", { title: "Title", tags: ["x", "x", "y"], session_ref: "s" })
@@ -29,7 +29,7 @@ layer(Service.layer)("memory", (it) => {
     })
   )
 
-  it.effect("without title the first line of the body is the title", () =>
+  it.effect("without a title, the first line of the body becomes the title", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const entry = yield* a.note(`\n  ${"ä".repeat(300)}\nsecond line`)
@@ -38,7 +38,7 @@ layer(Service.layer)("memory", (it) => {
     })
   )
 
-  it.effect("an entry that supersedes another takes it out of use and keeps it readable", () =>
+  it.effect("a superseded entry is no longer found but can still be read", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const old = yield* a.note("The port is 8787")
@@ -53,7 +53,7 @@ layer(Service.layer)("memory", (it) => {
     })
   )
 
-  it.effect("a superseded entry is not superseded twice", () =>
+  it.effect("an entry cannot be superseded twice", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const old = yield* a.note("old")
@@ -73,7 +73,7 @@ layer(Service.layer)("memory", (it) => {
     })
   )
 
-  it.effect("a task that does not exist is not named by an entry", () =>
+  it.effect("an entry cannot name a task that does not exist", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const refused = yield* a.write("memory_add", { kind: "note", body: "new", task_id: randomUUID() })
@@ -82,7 +82,7 @@ layer(Service.layer)("memory", (it) => {
     })
   )
 
-  it.effect("of parallel successors of one entry one is added", () =>
+  it.effect("of parallel calls that supersede one entry, one succeeds", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const old = yield* a.note("old")
@@ -110,7 +110,7 @@ layer(Service.layer)("memory", (it) => {
     })
   )
 
-  it.effect("the newest active entries are listed page by page, each once", () =>
+  it.effect("pages of the newest entries contain each entry once", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const added: Array<string> = []
@@ -141,7 +141,7 @@ layer(Service.layer)("memory", (it) => {
   )
 
   for (const cursor of ["", "!!!", "e30", Buffer.from('{"v":1,"k":["x"],"f":"y"}').toString("base64url")]) {
-    it.effect(`a made-up cursor is refused: ${cursor}`, () =>
+    it.effect(`the invalid cursor ${JSON.stringify(cursor)} is refused`, () =>
       Effect.gen(function* () {
         const a = yield* agent
         assert.strictEqual((yield* a.call("memory_search", { cursor })).code, "cursor_invalid")

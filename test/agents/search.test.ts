@@ -1,4 +1,4 @@
-/** Search: spec 4.11; ranking as continuity.md. */
+/** Search of memory (spec 4.11; decisions.md, Search). */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { Agent } from "../support/agents/McpAgent.ts"
@@ -28,7 +28,7 @@ layer(Service.layer)("search", (it) => {
   })
 
   const finds = (query: string, first: keyof typeof entries) =>
-    it.effect(`"${query}" finds first: ${first}`, () =>
+    it.effect(`"${query}" ranks the entry "${first}" first`, () =>
       Effect.gen(function* () {
         const { search } = yield* filled
         const { found } = yield* search(query)
@@ -50,7 +50,7 @@ layer(Service.layer)("search", (it) => {
   finds("เก้าสิบวินาที", "thai")
   finds("ключ в сейфе", "cyrillic")
 
-  it.effect("a query of stop words only lists the newest entries", () =>
+  it.effect("a query with only stop words lists the newest entries", () =>
     Effect.gen(function* () {
       const { search } = yield* filled
       const { found, matched } = yield* search("what is it that we have", { limit: 2 })
@@ -59,14 +59,14 @@ layer(Service.layer)("search", (it) => {
     })
   )
 
-  it.effect("a query that matches nothing finds nothing", () =>
+  it.effect("a query without a match returns no entries", () =>
     Effect.gen(function* () {
       const { search } = yield* filled
       assert.deepStrictEqual(yield* search("xylophone"), { matched: "ranked", found: [] })
     })
   )
 
-  it.effect("kind and tags restrict the result before it is cut", () =>
+  it.effect("kind and tags filter before the limit applies", () =>
     Effect.gen(function* () {
       const { agent } = yield* filled
       for (let index = 0; index < 5; index += 1) yield* agent.note(`deploy deploy deploy ${index}`)
@@ -91,7 +91,7 @@ layer(Service.layer)("search", (it) => {
     })
   )
 
-  it.effect("title and tags are searched too", () =>
+  it.effect("titles and tags are searched too", () =>
     Effect.gen(function* () {
       const { agent } = yield* filled
       const { id } = yield* agent.note("text", { title: "About ostriches", tags: ["area:billing"] })

@@ -1,4 +1,4 @@
-/** The startup snapshot: spec 4.11, 8. */
+/** The startup snapshot (spec 4.11, 8). */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
@@ -17,7 +17,7 @@ layer(Service.layer)("continuity_context", (it) => {
     })
   )
 
-  it.effect("what is at work comes first, then what is ready, then what waits", () =>
+  it.effect("tasks in progress come first, then ready ones, then waiting ones; closed ones are left out", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const ready = yield* a.task("ready", { priority: 0 })
@@ -34,7 +34,7 @@ layer(Service.layer)("continuity_context", (it) => {
     })
   )
 
-  it.effect("a task in progress that nobody touched for 24 hours is stale", () =>
+  it.effect("a task in progress is stale when it was not updated for 24 hours", () =>
     Effect.gen(function* () {
       const a = yield* agent
       yield* a.update(yield* a.task("T"), { status: "in_progress" })
@@ -45,7 +45,7 @@ layer(Service.layer)("continuity_context", (it) => {
     })
   )
 
-  it.effect("decisions take the first half of the memory", () =>
+  it.effect("decisions come before notes, and memory is cut to 15 entries", () =>
     Effect.gen(function* () {
       const a = yield* agent
       yield* a.note("We use PostgreSQL", { kind: "decision" })
@@ -61,7 +61,7 @@ layer(Service.layer)("continuity_context", (it) => {
   )
 
   for (const max_bytes of [4096, 10_000, 24_576, 49_152]) {
-    it.effect(`a full project fits into ${max_bytes} bytes, ids whole and the rest counted`, () =>
+    it.effect(`a full project is cut to ${max_bytes} bytes with whole ids, and omitted items are counted`, () =>
       Effect.gen(function* () {
         const a = yield* agent
         for (let index = 0; index < 25; index += 1) {

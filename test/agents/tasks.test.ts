@@ -1,4 +1,4 @@
-/** Tasks and receipts: spec 2.8, 3.5, 4.11. */
+/** Tasks and receipts (spec 2.8, 3.5, 4.11). */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
@@ -10,7 +10,7 @@ import { Service } from "../support/service/Service.ts"
 const statuses = ["open", "in_progress", "blocked", "done", "cancelled"] as const
 type Status = (typeof statuses)[number]
 
-const moves: Record<Status, ReadonlyArray<Status>> = {
+const transitions: Record<Status, ReadonlyArray<Status>> = {
   open: ["in_progress", "blocked", "done", "cancelled"],
   in_progress: ["open", "in_progress", "blocked", "done", "cancelled"],
   blocked: ["open", "in_progress", "done", "cancelled"],
@@ -43,8 +43,8 @@ layer(Service.layer)("tasks", (it) => {
 
   for (const from of statuses) {
     for (const to of statuses) {
-      const allowed = from === to || moves[from].includes(to)
-      it.effect(`${from} to ${to} ${allowed ? "is a move or no change" : "is refused and changes nothing"}`, () =>
+      const allowed = from === to || transitions[from].includes(to)
+      it.effect(`${from} to ${to} ${allowed ? "is allowed" : "is refused and changes nothing"}`, () =>
         Effect.gen(function* () {
           const a = yield* agent
           let task = yield* a.task("T")
@@ -123,7 +123,7 @@ layer(Service.layer)("tasks", (it) => {
     })
   )
 
-  it.effect("one session may leave receipts on different tasks", () =>
+  it.effect("a session may write receipts for different tasks", () =>
     Effect.gen(function* () {
       const a = yield* agent
       for (const title of ["T", "U"]) {
@@ -145,7 +145,7 @@ layer(Service.layer)("tasks", (it) => {
     })
   )
 
-  it.effect("the order of refusals is not found, stale version, transition, receipt", () =>
+  it.effect("refusals come in the order not found, stale version, transition, receipt", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const task = yield* a.task("T")
@@ -166,7 +166,7 @@ layer(Service.layer)("tasks", (it) => {
     })
   )
 
-  it.effect("a task with unfinished dependencies is neither ready nor claimed", () =>
+  it.effect("a task with unfinished dependencies is not ready and cannot be claimed", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const first = yield* a.task("first")
@@ -185,7 +185,7 @@ layer(Service.layer)("tasks", (it) => {
     })
   )
 
-  it.effect("a task shows what it waits for and what waits for it", () =>
+  it.effect("task_get returns the dependencies of a task and the tasks that depend on it", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const first = yield* a.task("first")
@@ -211,7 +211,7 @@ layer(Service.layer)("tasks", (it) => {
     })
   )
 
-  it.effect("two updates at once that would close a cycle: one of them is refused", () =>
+  it.effect("of two concurrent updates that together close a cycle, one is refused", () =>
     Effect.gen(function* () {
       const a = yield* agent
       for (let round = 0; round < 10; round += 1) {
@@ -228,7 +228,7 @@ layer(Service.layer)("tasks", (it) => {
     })
   )
 
-  it.effect("an unknown dependency is an unknown task, and nothing is created", () =>
+  it.effect("an unknown dependency is task_not_found, and no task is created", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const refused = yield* a.write("task_create", { title: "T", depends_on: [randomUUID()] })
@@ -237,7 +237,7 @@ layer(Service.layer)("tasks", (it) => {
     })
   )
 
-  it.effect("blocked_kind is other unless given, and cleared when the task leaves blocked", () =>
+  it.effect("blocked_kind defaults to other and is cleared when the task is no longer blocked", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const task = yield* a.task("T")
@@ -250,7 +250,7 @@ layer(Service.layer)("tasks", (it) => {
     })
   )
 
-  it.effect("blocked_kind without status blocked is invalid", () =>
+  it.effect("blocked_kind without status blocked is refused", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const refused = yield* a.update(yield* a.task("T"), { blocked_kind: "decision" })
@@ -259,7 +259,7 @@ layer(Service.layer)("tasks", (it) => {
   )
 
   for (const order of ["priority", "updated"] as const) {
-    it.effect(`tasks are listed by ${order} page by page, each once`, () =>
+    it.effect(`pages of tasks ordered by ${order} contain each task once`, () =>
       Effect.gen(function* () {
         const a = yield* agent
         const tasks: Array<{ id: string; priority: number }> = []
@@ -287,7 +287,7 @@ layer(Service.layer)("tasks", (it) => {
     )
   }
 
-  it.effect("a list is filtered by status, assignee and tag and carries no bodies", () =>
+  it.effect("task_list filters by status, assignee and tag and omits bodies", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const wanted = yield* a.task("T", { tags: ["ci"], body: "long" })

@@ -1,4 +1,7 @@
-/** Whatever is sent as text: a clear refusal or the text itself, never a failure of the service. */
+/**
+ * Hostile text in parameters is either refused with a clear reason or stored unchanged; it never makes the service
+ * fail.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
@@ -31,7 +34,7 @@ layer(Service.layer)("text", (it) => {
         }
       })
     )
-    it.effect(`${field} takes a prefix of ours as ordinary text`, () =>
+    it.effect(`${field} accepts the prefix of a token as ordinary text`, () =>
       Effect.gen(function* () {
         const { code } = yield* perform(yield* agent, field, "tokens begin with spt_ or sbt_")
         assert.isUndefined(code)
@@ -39,7 +42,7 @@ layer(Service.layer)("text", (it) => {
     )
   }
 
-  it.effect("limits are bytes of UTF-8 after normalisation", () =>
+  it.effect("limits count bytes of UTF-8 after normalisation", () =>
     Effect.gen(function* () {
       const a = yield* agent
       assert.strictEqual(

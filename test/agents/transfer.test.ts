@@ -1,4 +1,4 @@
-/** Export and import of a project: nothing is lost, and a file that is wrong anywhere changes nothing. */
+/** Export and import of a project: nothing is lost, and an invalid file changes nothing. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Redacted, Stream } from "effect"
 import { SqlClient } from "effect/sql"
@@ -70,23 +70,23 @@ const rows = [{ memory }, { task }, { task: { ...task, id: id(3) } }, { dependen
 const end = { counts: { memory: 1, task: 2, dependency: 1, receipt: 1 } }
 const whole = [header, ...rows, end]
 
-/** The file with another line there. */
+/** The valid file with one line replaced; lines count from 1. */
 const instead = (number: number, line: unknown) => whole.map((kept, index) => (index === number - 1 ? line : kept))
 const text = (lines: ReadonlyArray<unknown>) =>
   lines.map((line) => `${typeof line === "string" ? line : JSON.stringify(line)}\n`).join("")
 
-const bothWays = { counts: { ...end.counts, dependency: 2 } }
+const twoDependencies = { counts: { ...end.counts, dependency: 2 } }
 const token = Redacted.value(format("spt", randomBytes(32)))
 
-/** What is wrong, the file, the line that is named. */
+/** What is wrong with the file, the file, and the line that the refusal names. */
 const broken: ReadonlyArray<readonly [string, string | Buffer, number]> = [
   ["no header", text(rows), 1],
-  ["a header of something else", text(instead(1, { ...header, export: "other" })), 1],
-  ["a line that is no JSON", text(instead(3, '{"task":')), 3],
-  ["a line that is no object", text(instead(3, "[]")), 3],
-  ["a line of two things", text(instead(3, { task, memory })), 3],
-  ["a line of nothing known", text(instead(3, { project: task })), 3],
-  ["bytes that are no UTF-8", Buffer.concat([Buffer.from(text([header])), Buffer.from([0xff, 0x0a])]), 2],
+  ["a header of another format", text(instead(1, { ...header, export: "other" })), 1],
+  ["a line that is not JSON", text(instead(3, '{"task":')), 3],
+  ["a line that is not an object", text(instead(3, "[]")), 3],
+  ["a line with two members", text(instead(3, { task, memory })), 3],
+  ["a line of an unknown kind", text(instead(3, { project: task })), 3],
+  ["bytes that are not UTF-8", Buffer.concat([Buffer.from(text([header])), Buffer.from([0xff, 0x0a])]), 2],
   ["a raw NUL", text(instead(2, JSON.stringify({ memory }).replace("pelican", "peli\0can"))), 2],
   ["an escaped NUL", text(instead(2, { memory: { ...memory, body: "a\0b" } })), 2],
   ["a lone surrogate", text(instead(2, { memory: { ...memory, body: "a\ud800b" } })), 2],
@@ -101,33 +101,33 @@ const broken: ReadonlyArray<readonly [string, string | Buffer, number]> = [
   ["a row that names its project", text(instead(3, { task: { ...task, project_id: id(0) } })), 3],
   ["__proto__", text(instead(3, JSON.stringify({ task }).replace('"body"', '"__proto__":{},"body"'))), 3],
   ["a missing field", text(instead(3, { task: { id: id(2) } })), 3],
-  ["an id that is none", text(instead(3, { task: { ...task, id: "x" } })), 3],
+  ["an id that is not a UUID", text(instead(3, { task: { ...task, id: "x" } })), 3],
   ["a huge version", text(instead(3, { task: { ...task, version: 1e300 } })), 3],
-  ["a day that is none", text(instead(3, { task: { ...task, created_at: "2026-02-30T00:00:00Z" } })), 3],
-  ["a time before time", text(instead(3, { task: { ...task, created_at: "0000-01-01T00:00:00Z" } })), 3],
+  ["a date that does not exist", text(instead(3, { task: { ...task, created_at: "2026-02-30T00:00:00Z" } })), 3],
+  ["a time before 1970", text(instead(3, { task: { ...task, created_at: "0000-01-01T00:00:00Z" } })), 3],
   ["a closed task without closed_at", text(instead(3, { task: { ...task, status: "done" } })), 3],
   ["a blocked task without kind", text(instead(3, { task: { ...task, status: "blocked" } })), 3],
-  ["an active entry that is superseded", text(instead(2, { memory: { ...memory, superseded_by: id(1) } })), 2],
-  ["an id that stands twice", text([header, rows[0], rows[0], ...rows.slice(1), end]), 3],
+  ["an active entry with a successor", text(instead(2, { memory: { ...memory, superseded_by: id(1) } })), 2],
+  ["a repeated id", text([header, rows[0], rows[0], ...rows.slice(1), end]), 3],
   ["two successors of one entry", successors(), 4],
   ["two receipts of one session", text([...whole.slice(0, 6), { receipt: { ...receipt, id: id(5) } }, end]), 7],
   ["a task after a dependency", text([header, rows[1], rows[2], rows[3], { task: { ...task, id: id(6) } }]), 5],
-  ["a successor of what is not there", text(instead(2, { memory: { ...memory, supersedes: id(9) } })), 2],
-  ["an entry that what is not there supersedes", text(instead(2, { memory: { ...gone, superseded_by: id(9) } })), 2],
-  ["an entry about a task that is not there", text(instead(2, { memory: { ...memory, task_id: id(9) } })), 2],
-  ["a dependency on what is not there", text(instead(5, { dependency: { ...dependency, depends_on: id(9) } })), 5],
-  ["a receipt of what is not there", text(instead(6, { receipt: { ...receipt, task_id: id(9) } })), 6],
-  ["a task that waits for itself", text(instead(5, { dependency: { task_id: id(2), depends_on: id(2) } })), 5],
+  ["an entry that supersedes an unknown one", text(instead(2, { memory: { ...memory, supersedes: id(9) } })), 2],
+  ["an entry superseded by an unknown one", text(instead(2, { memory: { ...gone, superseded_by: id(9) } })), 2],
+  ["an entry about an unknown task", text(instead(2, { memory: { ...memory, task_id: id(9) } })), 2],
+  ["a dependency on an unknown task", text(instead(5, { dependency: { ...dependency, depends_on: id(9) } })), 5],
+  ["a receipt of an unknown task", text(instead(6, { receipt: { ...receipt, task_id: id(9) } })), 6],
+  ["a task that depends on itself", text(instead(5, { dependency: { task_id: id(2), depends_on: id(2) } })), 5],
   [
-    "tasks that wait for each other",
-    text([...whole.slice(0, 5), { dependency: { task_id: id(2), depends_on: id(3) } }, rows[4], bothWays]),
+    "tasks that depend on each other",
+    text([...whole.slice(0, 5), { dependency: { task_id: id(2), depends_on: id(3) } }, rows[4], twoDependencies]),
     5
   ],
-  ["no end", text(whole.slice(0, -1)), 7],
-  ["an end of another file", text(instead(7, { counts: { ...end.counts, task: 3 } })), 7],
-  ["something after the end", text([...whole, rows[4]]), 8],
-  ["half a last line", text(whole).slice(0, -10), 7],
-  ["nothing", "", 1]
+  ["a file without counts", text(whole.slice(0, -1)), 7],
+  ["wrong counts", text(instead(7, { counts: { ...end.counts, task: 3 } })), 7],
+  ["a row after the counts", text([...whole, rows[4]]), 8],
+  ["a truncated last line", text(whole).slice(0, -10), 7],
+  ["an empty file", "", 1]
 ]
 
 function successors() {
@@ -169,7 +169,7 @@ layer(Service.layer)("transfer", (it) => {
     )
   const nothing = tables.map(() => [])
 
-  it.effect("the file that the others are made of is imported, a second time too", () =>
+  it.effect("a valid file is imported, and importing it again changes nothing", () =>
     Effect.gen(function* () {
       const { project_id } = yield* project
       assert.deepStrictEqual(yield* load(project_id, text(whole)), end.counts)
@@ -179,7 +179,7 @@ layer(Service.layer)("transfer", (it) => {
     })
   )
 
-  it.effect("what the project has already stays as it is: the dependencies of a task too", () =>
+  it.effect("rows that the project already has stay unchanged, including the dependencies of a task", () =>
     Effect.gen(function* () {
       const { project_id } = yield* project
       const alone = [header, rows[1], rows[2], { counts: { memory: 0, task: 2, dependency: 0, receipt: 0 } }]
@@ -193,7 +193,7 @@ layer(Service.layer)("transfer", (it) => {
   )
 
   for (const [name, file, line] of broken) {
-    it.effect(`${name} is refused with its line, and nothing is imported`, () =>
+    it.effect(`${name}: the refusal names the line, and nothing is imported`, () =>
       Effect.gen(function* () {
         const { project_id } = yield* project
         const refusal = yield* Effect.flip(load(project_id, file))
@@ -215,7 +215,7 @@ layer(Service.layer)("transfer", (it) => {
   })
 
   it.effect(
-    "what is exported, imported elsewhere and exported again is the same, and found by the same search",
+    "an export that is imported elsewhere and exported again is identical, with the same search index",
     () =>
       forAll(
         fc.tuple(

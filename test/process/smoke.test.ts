@@ -65,7 +65,7 @@ layer(Service.layer, { excludeTestServices: true, timeout: 60_000 })("the smoke 
           "--token-file",
           yield* file("reader")
         ],
-        "Not so: tools/list discovers the eleven tools": ["--base-url", url, "--token-file", yield* file("reader")]
+        "Failed check: tools/list discovers every tool": ["--base-url", url, "--token-file", yield* file("reader")]
       }
       for (const [sentence, args] of Object.entries(wrong)) {
         const { code, stderr } = yield* run(...args)

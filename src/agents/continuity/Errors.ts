@@ -1,31 +1,36 @@
-/** What the continuity tools refuse (spec 4.11, 7.4). As results of tools they carry no HTTP status; the operator's commands show them too. */
+/** What the memory and task tools refuse (spec 4.11, 7.4), and the operator's export and import. */
+import { projectTable } from "../../operator/projects/Errors.ts"
 import { sharedTable } from "../../wire/Errors.ts"
-import { fromTable, type RefusalOf } from "../../wire/Refusal.ts"
+import { fromTable, type Refusal, type RefusalOf } from "../../wire/Refusal.ts"
+import { withoutStatus } from "./ToolErrors.ts"
 
 const table = {
   ...sharedTable,
-  idempotency_conflict: [422, "This idempotency_key belongs to a different request; choose another."],
-  memory_not_found: [404, "The project has no such memory entry."],
-  memory_already_superseded: [409, "The entry was superseded or archived before; read it and supersede its successor."],
-  /** The client must stop (spec 4.11). `details.field` where it was not the `id`. */
-  task_not_found: [404, "The project has no such task. Stop: do not recreate it, migrate it or search other projects."],
-  /** `details.open`: the ids of the unfinished dependencies. */
-  task_dependencies_open: [409, "The task waits for others that are not done or cancelled."],
-  task_dependency_cycle: [409, "The task would wait for itself."],
-  /** `details`: `from`, `to`, and `allowed` from here. */
-  task_transition_invalid: [409, "The task cannot go from its status to that one."],
-  /** `details.current_version`. */
-  stale_version: [409, "The task has changed since you read it; read it again and decide anew."],
-  receipt_exists: [
-    409,
-    "This session has written its receipt for the task; nothing was changed. Send the update without one."
-  ],
-  /** A cursor of another query, or none of ours. */
-  cursor_invalid: [400, "The cursor does not belong to this query; start again without it."],
-  project_not_found: [404, "There is no such project; see list-projects."],
-  /** `details.line`. */
-  import_invalid: [400, "The file is no export of a project; nothing was imported."]
+  ...withoutStatus({
+    idempotency_conflict: "This idempotency_key belongs to a different request; choose another.",
+    memory_not_found: "The project has no such memory entry.",
+    memory_already_superseded: "The entry was superseded or archived before; read it and supersede its successor.",
+    /** The client must stop (spec 4.11). `details.field` if the id came from another parameter than `id`. */
+    task_not_found: "The project has no such task. Stop: do not recreate it, migrate it or search other projects.",
+    /** `details.open`: the ids of the unfinished dependencies. */
+    task_dependencies_open: "The task waits for others that are not done or cancelled.",
+    task_dependency_cycle: "The task would wait for itself.",
+    /** `details`: `from`, `to`, and `allowed`, the statuses that `from` may change to. */
+    task_transition_invalid: "The task cannot go from its status to that one.",
+    /** `details.current_version`. */
+    stale_version: "The task has changed since you read it; read it again and decide anew.",
+    receipt_exists:
+      "This session has written its receipt for the task; nothing was changed. Send the update without one.",
+    /** A cursor of another query, or not one of this service. */
+    cursor_invalid: "The cursor does not belong to this query; start again without it.",
+    /** `details`: `line` and `reason`. */
+    import_invalid: "The file is no export of a project; nothing was imported."
+  }),
+  project_not_found: projectTable.project_not_found
 } as const
 
 export type ContinuityRefusal<Code extends keyof typeof table = keyof typeof table> = RefusalOf<typeof table, Code>
 export const { codes, refuse } = fromTable(table)
+
+/** The database did not answer: every operation of this wing can fail with it. */
+export type Unavailable = Refusal<"bridge_persistence_error">

@@ -1,8 +1,8 @@
 /**
- * Safe retries (spec 4.11): the same idempotency_key with the same request is answered with the original result.
+ * Safe retries of mutations (spec 4.11): the same idempotency_key with the same request returns the original result.
  *
- * The key belongs to a project and a tool. Its row is reserved first, in the transaction of the mutation: a caller with the
- * same key waits for it, a mutation that fails leaves the key free.
+ * A key belongs to a project and a tool. Its row is inserted first, in the transaction of the mutation: another caller
+ * with the same key waits for that transaction, and a mutation that fails leaves the key unused.
  */
 import { Effect, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
@@ -14,7 +14,10 @@ import * as Store from "./IdempotencyStore.ts"
 export const make = (sql: SqlClient.SqlClient) => {
   const store = Store.make(sql)
 
-  /** `work` is atomic by itself where no key came, and part of one transaction with the key's row where one did. */
+  /**
+   * Runs `work` once for a key. With a key, `work` and the key's row share a transaction; without one, `work` must be
+   * atomic by itself.
+   */
   const once = <A, E, R>(
     result: Schema.Codec<A, unknown>,
     { project_id, tool }: { readonly project_id: string; readonly tool: string },
@@ -49,7 +52,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   return { once }
 }
 
-/** Equal for equal requests, in whatever order a client or another release names their members. */
+/** JSON with sorted members: equal for equal requests, in whatever order a client or another release writes them. */
 export const canonical = (value: unknown): string =>
   JSON.stringify(value, (_, member: unknown) =>
     typeof member === "object" && member !== null && !Array.isArray(member)

@@ -1,4 +1,4 @@
-/** The statements of idempotency keys. */
+/** Statements for idempotency keys; Sweeps.ts deletes them. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
@@ -10,7 +10,7 @@ export interface Key {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Waits for another caller with the same key; returns nothing when that one has committed. */
+  /** Waits while another transaction holds the key. Returns no row if that transaction has committed it. */
   const reserve = ({ idempotency_key, project_id, tool }: Key, request_hash: Uint8Array, now: Date) =>
     rows(Schema.Struct({ tool: Schema.String }))(sql`
       insert into idempotency_record (project_id, tool, idempotency_key, request_hash, created_at)
@@ -33,16 +33,5 @@ export const make = (sql: SqlClient.SqlClient) => {
        and tool = ${tool}
        and idempotency_key = ${idempotency_key}`
 
-  const purge = (before: Date, limit: number) =>
-    rows(Schema.Struct({ tool: Schema.String }))(sql`
-      delete from idempotency_record
-       where ctid in (
-         select ctid
-           from idempotency_record
-          where created_at < ${before}
-          limit ${limit}
-            for update skip locked)
-      returning tool`)
-
-  return { reserve, find, complete, purge }
+  return { reserve, find, complete }
 }

@@ -1,15 +1,21 @@
-/** Seven days after their call: idempotency keys. What agents wrote is never swept. */
-import { Duration } from "effect"
+/** Deletes idempotency keys seven days after their call. Memory, tasks and receipts are never swept. */
+import { Duration, Schema } from "effect"
 import type { Sweep } from "../../platform/database/Sweeper.ts"
+import { rows } from "../../platform/sql/Rows.ts"
 import { after } from "../../wire/Instant.ts"
-import * as Store from "./IdempotencyStore.ts"
 
-/** How long a retry is recognised (at least). */
+/** A retry is recognised for at least this long. */
 const kept = Duration.days(7)
 
-export const sweeps: ReadonlyArray<Sweep> = [
-  {
-    name: "purge idempotency keys",
-    run: (sql, now, limit) => Store.make(sql).purge(after(now, Duration.negate(kept)), limit)
-  }
-]
+const purgeIdempotencyKeys: Sweep["run"] = (sql, now, limit) =>
+  rows(Schema.Struct({ tool: Schema.String }))(sql`
+    delete from idempotency_record
+     where ctid in (
+       select ctid
+         from idempotency_record
+        where created_at < ${after(now, Duration.negate(kept))}
+        limit ${limit}
+          for update skip locked)
+    returning tool`)
+
+export const sweeps: ReadonlyArray<Sweep> = [{ name: "purge idempotency keys", run: purgeIdempotencyKeys }]

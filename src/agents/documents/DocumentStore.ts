@@ -1,21 +1,8 @@
-/** The statements of pinned documents. */
+/** Statements for pinned documents and their blobs. A blob is stored once, however often it is pinned. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
-
-const Pinned = Schema.Struct({
-  document_id: Schema.String,
-  title: Schema.String,
-  repository: Schema.String,
-  commit: Schema.String,
-  path: Schema.String,
-  blob_oid: Schema.String,
-  sha256: Schema.String,
-  size_bytes: Schema.Int,
-  line_count: Schema.Int,
-  bootstrap: Schema.Boolean,
-  pinned_at: Schema.Date
-})
+import { PinnedDocument } from "./Shapes.ts"
 
 const Stored = Schema.Struct({
   commit: Schema.String,
@@ -44,13 +31,7 @@ export interface NewPin {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  const projectExists = (project_id: string) =>
-    rows(Schema.Struct({ project_id: Schema.String }))(sql`
-      select project_id
-        from project
-       where project_id = ${project_id}::uuid`)
-
-  /** Returns the blob unless another content is stored under its name. */
+  /** Stores the blob. Returns no row if other bytes are stored under the same id. */
   const keepBlob = ({ blob_oid, bytes, line_count, sha256 }: NewBlob) =>
     rows(Schema.Struct({ blob_oid: Schema.String }))(sql`
       insert into document_blob as b (blob_oid, sha256, size_bytes, line_count, bytes)
@@ -60,8 +41,10 @@ export const make = (sql: SqlClient.SqlClient) => {
        where b.sha256 = excluded.sha256
       returning blob_oid`)
 
-  /** A place that is pinned already keeps its id and takes title and order of the new call. */
-  /** Acts where it is not pinned yet, or is called or offered otherwise. */
+  /**
+   * Pins the blob, or updates title and `bootstrap` of an existing pin of the same file and commit, which keeps its id.
+   * Returns no row if nothing changed.
+   */
   const pin = (pin: NewPin, blob_oid: string, now: Date) =>
     firstRow(Schema.Struct({ document_id: Schema.String }))(sql`
       insert into pinned_document (
@@ -84,9 +67,9 @@ export const make = (sql: SqlClient.SqlClient) => {
          and commit = ${commit}
          and path = ${path}`)
 
-  /** What agents start with comes first, then in the order of pinning. */
+  /** Bootstrap documents first, then in the order of pinning. */
   const list = (project_id: string, limit: number) =>
-    rows(Pinned)(sql`
+    rows(PinnedDocument)(sql`
       select d.document_id, d.title, d.repository, d.commit, d.path, d.blob_oid, encode(b.sha256, 'hex') as sha256,
              b.size_bytes, b.line_count, d.bootstrap, d.pinned_at
         from pinned_document d
@@ -117,5 +100,5 @@ export const make = (sql: SqlClient.SqlClient) => {
            from pinned_document d
           where d.blob_oid = b.blob_oid)`
 
-  return { projectExists, keepBlob, pin, findPin, list, find, unpin, dropUnused }
+  return { keepBlob, pin, findPin, list, find, unpin, dropUnused }
 }

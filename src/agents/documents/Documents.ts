@@ -1,7 +1,7 @@
 /**
- * Pinned documents (spec 4.11): imported once by the operator, then served from the database alone.
+ * Pinned documents (spec 4.11): the operator imports a file of a commit once, and agents read it from the database.
  *
- * A pin names repository, commit and path; its bytes never change. Both hashes are checked again at every read.
+ * A pin names repository, commit and path, and its bytes never change. Every read checks git's hash and SHA-256 again.
  */
 import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
@@ -10,9 +10,11 @@ import { uuidAt } from "../../platform/crypto/Random.ts"
 import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
+import { projectExists } from "../../platform/sql/ProjectExists.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { withDetails } from "../../wire/Refusal.ts"
-import type { DocumentFragment, DocumentGet, DocumentReference } from "./Shapes.ts"
+import type { Unavailable } from "../continuity/Errors.ts"
+import type { DocumentFragment, DocumentGet, DocumentReference, PinnedDocument } from "./Shapes.ts"
 import { type DocumentRefusal, refuse } from "./Errors.ts"
 import { boundaryBefore, endOf, lineAt, lineCount, offsetOfLine } from "./Fragment.ts"
 import { isBlob, readFile } from "./Git.ts"
@@ -20,9 +22,9 @@ import * as Store from "./DocumentStore.ts"
 
 export interface Pin {
   readonly project_id: string
-  /** A folder of this machine, read once and not remembered. */
+  /** A clone on this machine. It is read once, and its path is not stored. */
   readonly directory: string
-  /** What agents are told instead. */
+  /** The name that agents see for the repository. */
   readonly repository: string
   readonly commit: string
   readonly path: string
@@ -30,44 +32,31 @@ export interface Pin {
   readonly bootstrap: boolean
 }
 
-type Lost = DocumentRefusal<"bridge_persistence_error">
-type Listed = DocumentReference & { readonly bootstrap: boolean; readonly pinned_at: Date }
+/** Why git cannot give the file that is to be pinned. */
+type Unreadable = Effect.Error<ReturnType<typeof readFile>>
 
 export class Documents extends Context.Service<
   Documents,
   {
-    /** May be repeated. */
+    /** Pinning the same file of the same commit again keeps its id and updates title and `bootstrap`. */
     readonly pin: (
       pin: Pin
     ) => Effect.Effect<
       { readonly document_id: string; readonly blob_oid: string; readonly size_bytes: number },
-      | Lost
-      | DocumentRefusal<
-          | "project_not_found"
-          | "document_path_invalid"
-          | "document_commit_invalid"
-          | "document_path_not_found"
-          | "document_not_a_file"
-          | "document_too_large"
-          | "document_not_text"
-          | "document_is_lfs_pointer"
-          | "document_repository_unusable"
-          | "document_unavailable"
-          | "git_missing"
-        >
+      Unavailable | Unreadable | DocumentRefusal<"project_not_found" | "document_unavailable">
     >
     readonly list: (
       project_id: string
-    ) => Effect.Effect<ReadonlyArray<Listed>, Lost | DocumentRefusal<"project_not_found">>
-    readonly unpin: (document_id: string) => Effect.Effect<void, Lost | DocumentRefusal<"document_not_found">>
-    /** At most 50 references, what agents start with first. */
-    readonly references: (actor: Actor) => Effect.Effect<ReadonlyArray<DocumentReference>, Lost>
+    ) => Effect.Effect<ReadonlyArray<PinnedDocument>, Unavailable | DocumentRefusal<"project_not_found">>
+    readonly unpin: (document_id: string) => Effect.Effect<void, Unavailable | DocumentRefusal<"document_not_found">>
+    /** At most 50 references, bootstrap documents first. */
+    readonly references: (actor: Actor) => Effect.Effect<ReadonlyArray<DocumentReference>, Unavailable>
     readonly fragment: (
       actor: Actor,
-      asked: DocumentGet
+      input: DocumentGet
     ) => Effect.Effect<
       DocumentFragment,
-      Lost | DocumentRefusal<"document_not_pinned" | "document_fragment_invalid" | "document_unavailable">
+      Unavailable | DocumentRefusal<"document_not_pinned" | "document_fragment_invalid" | "document_unavailable">
     >
   }
 >()("service/documents/Documents") {
@@ -79,12 +68,12 @@ export class Documents extends Context.Service<
       const audit = yield* Audit
       const store = Store.make(sql)
 
-      const existing = Effect.fnUntraced(function* (project_id: string) {
-        if ((yield* store.projectExists(project_id)).length === 0) return yield* refuse("project_not_found")
+      const checkProject = Effect.fnUntraced(function* (project_id: string) {
+        if (!(yield* projectExists(sql, project_id))) return yield* refuse("project_not_found")
       })
 
       const pin = Effect.fn("Documents.pin")(function* ({ directory, ...place }: Pin) {
-        yield* persistence(existing(place.project_id))
+        yield* persistence(checkProject(place.project_id))
         const file = yield* readFile(directory, place.commit, place.path)
         return yield* keep(place, file)
       })
@@ -97,10 +86,10 @@ export class Documents extends Context.Service<
           const now = yield* clock.now
           const blob = { blob_oid, sha256: sha256(bytes), line_count: lineCount(bytes), bytes }
           if ((yield* store.keepBlob(blob)).length === 0) return yield* refuse("document_unavailable")
-          const fresh = { ...place, mode, document_id: yield* uuidAt(now) }
-          const pinned = yield* store.pin(fresh, blob_oid, now)
+          const candidate = { ...place, mode, document_id: yield* uuidAt(now) }
+          const pinned = yield* store.pin(candidate, blob_oid, now)
           if (Option.isNone(pinned)) {
-            const { document_id } = Option.getOrThrow(yield* store.findPin(fresh))
+            const { document_id } = Option.getOrThrow(yield* store.findPin(candidate))
             return { document_id, blob_oid, size_bytes: bytes.length }
           }
           const { document_id } = pinned.value
@@ -117,19 +106,19 @@ export class Documents extends Context.Service<
       )
 
       const list = Effect.fn("Documents.list")(function* (project_id: string) {
-        yield* existing(project_id)
+        yield* checkProject(project_id)
         return yield* store.list(project_id, 10_000)
       }, persistence)
 
       const unpin = Effect.fn("Documents.unpin")(
         function* (document_id: string) {
           const now = yield* clock.now
-          const gone = yield* store.unpin(document_id)
-          if (Option.isNone(gone)) return yield* refuse("document_not_found")
-          yield* store.dropUnused(gone.value.blob_oid)
+          const unpinned = yield* store.unpin(document_id)
+          if (Option.isNone(unpinned)) return yield* refuse("document_not_found")
+          yield* store.dropUnused(unpinned.value.blob_oid)
           yield* audit.done(now, {
             action: "document.unpinned",
-            project_id: gone.value.project_id,
+            project_id: unpinned.value.project_id,
             actor: "operator",
             subject: { document_id }
           })
@@ -143,19 +132,19 @@ export class Documents extends Context.Service<
         persistence
       )
 
-      const fragment = Effect.fn("Documents.fragment")(function* ({ project_id }: Actor, asked: DocumentGet) {
-        const found = yield* store.find(project_id, asked.document_id)
+      const fragment = Effect.fn("Documents.fragment")(function* ({ project_id }: Actor, input: DocumentGet) {
+        const found = yield* store.find(project_id, input.document_id)
         if (Option.isNone(found)) return yield* refuse("document_not_pinned")
         const { blob_oid, bytes, commit, path } = found.value
         if (!isBlob(blob_oid, bytes) || !equal(sha256(bytes), found.value.sha256)) {
           yield* Effect.logError("A pinned document is damaged").pipe(Effect.annotateLogs({ blob_oid }))
           return yield* refuse("document_unavailable")
         }
-        const offset = yield* startOf(bytes, blob_oid, asked)
-        const end_offset = endOf(bytes, offset, asked.max_bytes ?? 8192)
+        const offset = yield* startOf(bytes, blob_oid, input)
+        const end_offset = endOf(bytes, offset, input.max_bytes ?? 8192)
         const eof = end_offset === bytes.length
         return {
-          document_id: asked.document_id,
+          document_id: input.document_id,
           commit,
           path,
           blob_oid,
@@ -175,7 +164,10 @@ export class Documents extends Context.Service<
   )
 }
 
-/** Never moved silently: what is not the beginning of a character of this very blob is refused. */
+/**
+ * The byte where the fragment starts. An offset inside a character, or of another blob, is refused with the facts to
+ * correct it; moving it silently would lose or repeat text.
+ */
 const startOf = Effect.fnUntraced(function* (
   bytes: Uint8Array,
   blob_oid: string,
@@ -192,6 +184,6 @@ const startOf = Effect.fnUntraced(function* (
   return boundary === start ? start : yield* invalid({ boundary })
 })
 
-/** Keeps a byte order mark: it is part of the blob. */
+/** Keeps a byte order mark, because it is part of the blob. */
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true })
 const asText = (bytes: Uint8Array) => decoder.decode(bytes)

@@ -1,11 +1,9 @@
-/**
- * Where a fragment of a UTF-8 document begins and ends. The fragments of a document, one after the other, are its bytes.
- */
+/** Where a fragment of a UTF-8 document starts and ends. Consecutive fragments concatenate to the document's bytes. */
 
 const newline = 0x0a
 const isContinuation = (byte: number | undefined) => byte !== undefined && (byte & 0b1100_0000) === 0b1000_0000
 
-/** The last beginning of a character at or before `offset`; `offset` itself, unless it lies inside one. */
+/** The start of the character that contains the byte at `offset`; at the end of the text, `offset` itself. */
 export const boundaryBefore = (bytes: Uint8Array, offset: number): number => {
   let boundary = offset
   while (boundary > 0 && isContinuation(bytes[boundary])) boundary -= 1
@@ -13,8 +11,8 @@ export const boundaryBefore = (bytes: Uint8Array, offset: number): number => {
 }
 
 /**
- * At most `max_bytes`, at least one character. It ends after a line where one ends in the second half of the window, and
- * not between `\r` and `\n` where that can be avoided.
+ * The end of a fragment of at most `max_bytes`, but at least one character. If a line ends in the second half of the
+ * window, the fragment ends there. It does not end between `\r` and `\n` unless it would be empty.
  */
 export const endOf = (bytes: Uint8Array, offset: number, max_bytes: number): number => {
   const furthest = offset + max_bytes
@@ -33,10 +31,10 @@ const characterEnd = (bytes: Uint8Array, offset: number) => {
   return end
 }
 
-/** The line that `offset` lies in, from 1. */
+/** The number of the line that contains `offset`, counted from 1. */
 export const lineAt = (bytes: Uint8Array, offset: number): number => countNewlines(bytes, offset) + 1
 
-/** Where a line begins; undefined past the last one. */
+/** The offset of a line, undefined past the last one. */
 export const offsetOfLine = (bytes: Uint8Array, line: number): number | undefined => {
   let offset = 0
   for (let current = 1; current < line; current += 1) {
@@ -47,7 +45,7 @@ export const offsetOfLine = (bytes: Uint8Array, line: number): number | undefine
   return line > 1 && offset === bytes.length ? undefined : offset
 }
 
-/** A last line without newline counts. */
+/** The number of lines. A last line without newline counts. */
 export const lineCount = (bytes: Uint8Array): number =>
   countNewlines(bytes, bytes.length) + (bytes.length > 0 && bytes.at(-1) !== newline ? 1 : 0)
 

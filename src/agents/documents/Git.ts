@@ -1,8 +1,8 @@
 /**
- * Reads one file of one commit from a local clone, for the operator's import. No request ever comes here.
+ * Reads one file of one commit from a local clone, for the operator's import. No request reaches this code.
  *
- * The tree is walked by exact names, segment by segment, so that no path magic of git applies, and what is no regular file
- * is never followed. git runs without system and user configuration, without network, hooks, replacements and prompts.
+ * The tree is walked segment by segment with exact names, so that git's path magic does not apply and no link is
+ * followed. git runs without system and user configuration, network, hooks, object replacements and prompts.
  */
 import { Effect } from "effect"
 import { isUtf8 } from "node:buffer"
@@ -12,9 +12,9 @@ import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { refuse } from "./Errors.ts"
 
-const largest = 1_048_576
+const largestFile = 1_048_576
 
-/** Where the git program is looked for: the service's own environment holds secrets and is not handed on. */
+/** Replaces the PATH of this process: its environment holds secrets and is not passed to git. */
 const searchPath = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin:/run/current-system/sw/bin"
 
 export interface GitFile {
@@ -30,7 +30,7 @@ export const readFile = Effect.fnUntraced(function* (directory: string, commit: 
   const git = run(existsSync(nested) ? nested : directory)
 
   if ((yield* git(["rev-parse", "--git-dir"])) === undefined) return yield* refuse("document_repository_unusable")
-  // A partial clone would fetch what it lacks.
+  // A partial clone would fetch missing objects over the network.
   if ((yield* git(["config", "--get-regexp", "^remote\\..*\\.promisor$"])) !== undefined) {
     return yield* refuse("document_repository_unusable")
   }
@@ -47,7 +47,7 @@ export const readFile = Effect.fnUntraced(function* (directory: string, commit: 
   if (mode !== "100644" && mode !== "100755") return yield* refuse("document_not_a_file")
   const size = Number(textOf(yield* git(["cat-file", "-s", oid])))
   if (!(size >= 0)) return yield* refuse("document_repository_unusable")
-  if (size > largest) return yield* refuse("document_too_large")
+  if (size > largestFile) return yield* refuse("document_too_large")
   const bytes = yield* git(["cat-file", "blob", oid])
   if (bytes === undefined || !isBlob(oid, bytes)) return yield* refuse("document_repository_unusable")
   if (!isText(bytes)) return yield* refuse("document_not_text")
@@ -61,7 +61,7 @@ interface Entry {
   readonly oid: string
 }
 
-/** Undefined when git fails; a missing program is a refusal of its own. */
+/** Runs git. Answers undefined if git fails, and refuses if git is not installed. */
 const run = (gitDirectory: string) => (args: ReadonlyArray<string>) =>
   Effect.callback<Buffer | undefined, ReturnType<typeof refuse<"git_missing">>>((resume) => {
     const child = execFile(
@@ -78,7 +78,7 @@ const run = (gitDirectory: string) => (args: ReadonlyArray<string>) =>
       {
         encoding: "buffer",
         timeout: 20_000,
-        maxBuffer: 16 * largest,
+        maxBuffer: 16 * largestFile,
         env: {
           PATH: searchPath,
           LC_ALL: "C",
@@ -99,7 +99,7 @@ const run = (gitDirectory: string) => (args: ReadonlyArray<string>) =>
 
 const textOf = (output: Buffer | undefined) => output?.toString("latin1").trim()
 
-/** One byte a character, so that names that are no UTF-8 compare too. */
+/** One character per byte, so that names which are not UTF-8 can be compared. */
 const bytewise = (name: Buffer) => name.toString("latin1")
 
 const entriesOf = (listed: Buffer): ReadonlyMap<string, Entry> =>
@@ -113,7 +113,7 @@ const entriesOf = (listed: Buffer): ReadonlyMap<string, Entry> =>
       })
   )
 
-/** Relative, normalised, nothing that git or a file system could read as anything but a name. */
+/** A relative, normalised path whose segments neither git nor a file system gives a special meaning. */
 const isPath = (path: string) =>
   Buffer.byteLength(path) <= 1024 &&
   path.isWellFormed() &&
@@ -121,7 +121,7 @@ const isPath = (path: string) =>
   !/^[:-]|\\|\p{Cc}/u.test(path) &&
   path.split("/").every((segment) => !["", ".", "..", ".git"].includes(segment.toLowerCase()))
 
-/** The bytes are those that the object's name promises. */
+/** Whether git's object id is the hash of these bytes. */
 export const isBlob = (oid: string, bytes: Uint8Array): boolean =>
   createHash(oid.length === 64 ? "sha256" : "sha1")
     .update(`blob ${bytes.length}\0`)

@@ -1,9 +1,7 @@
-/** The shapes of the document tools (spec 4.11): references, and bounded fragments of text. */
+/** What the document tools take and return (spec 4.11): references, and bounded fragments of text. */
 import { Schema } from "effect"
 import { Id } from "../../wire/Ids.ts"
-
-const natural = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 2_147_483_647 }))
-const positive = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 }))
+import { between, largestInt } from "../continuity/Shapes.ts"
 
 export const DocumentReference = Schema.Struct({
   document_id: Schema.String,
@@ -18,13 +16,21 @@ export const DocumentReference = Schema.Struct({
 })
 export type DocumentReference = typeof DocumentReference.Type
 
+/** A reference as the operator sees it. Agents get those with `bootstrap` first. */
+export const PinnedDocument = Schema.Struct({
+  ...DocumentReference.fields,
+  bootstrap: Schema.Boolean,
+  pinned_at: Schema.Date
+})
+export type PinnedDocument = typeof PinnedDocument.Type
+
 export const Bootstrap = Schema.Struct({ documents: Schema.Array(DocumentReference) })
 
 export const DocumentGet = Schema.Struct({
   document_id: Id,
-  offset: Schema.optionalKey(natural),
-  start_line: Schema.optionalKey(positive),
-  max_bytes: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 32_768 }))),
+  offset: Schema.optionalKey(between(0, largestInt)),
+  start_line: Schema.optionalKey(between(1, largestInt)),
+  max_bytes: Schema.optionalKey(between(1, 32_768)),
   expected_blob_oid: Schema.optionalKey(Schema.String)
 })
 export type DocumentGet = typeof DocumentGet.Type

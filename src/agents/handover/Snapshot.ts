@@ -1,8 +1,8 @@
 /**
- * Startup recovery (spec 4.11): what an agent that starts should know, in one answer of a bounded size.
+ * The startup snapshot (spec 4.11): the state of a project for an agent that starts, within a size limit.
  *
- * Items are cut to excerpts and taken in turns (a task, an entry, a receipt) as long as they fit; one that does not fit is
- * passed over and the next one tried. Ids are always whole, and what was left out is counted.
+ * Items are shortened to excerpts and added in turns (a task, an entry, a receipt) while they fit. An item that does
+ * not fit is skipped and the next one tried. Ids are never shortened, and skipped items are counted.
  */
 import { Context, Duration, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
@@ -11,26 +11,26 @@ import { persistence } from "../../platform/database/Persistence.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { after } from "../../wire/Instant.ts"
 import { excerpt } from "../../wire/Text.ts"
-import type { ContextReceipt, ContextSnapshot, ContextTask, Receipt } from "../continuity/Shapes.ts"
-import type { ContinuityRefusal } from "../continuity/Errors.ts"
+import type { Receipt } from "../tasks/Shapes.ts"
+import type { SnapshotReceipt, SnapshotTask, StartupSnapshot } from "./Shapes.ts"
+import type { Unavailable } from "../continuity/Errors.ts"
 import * as ReceiptStore from "../tasks/ReceiptStore.ts"
 import * as SearchStore from "../memory/SearchStore.ts"
 import * as TaskStore from "../tasks/TaskStore.ts"
 
+/** How many items of each kind a snapshot holds. */
 const most = { tasks: 20, memory: 15, decisions: 8, receipts: 10 }
 const excerptBytes = 600
-const untouched = Duration.hours(24)
+/** A task in progress is stale when it was not updated for this long. */
+const staleAfter = Duration.hours(24)
 
 export class Snapshot extends Context.Service<
   Snapshot,
   {
     /** At most `max_bytes` as JSON. */
-    readonly take: (
-      actor: Actor,
-      max_bytes?: number
-    ) => Effect.Effect<ContextSnapshot, ContinuityRefusal<"bridge_persistence_error">>
+    readonly take: (actor: Actor, max_bytes?: number) => Effect.Effect<StartupSnapshot, Unavailable>
   }
->()("service/continuity/Snapshot") {
+>()("service/handover/Snapshot") {
   static readonly layer = Layer.effect(
     Snapshot,
     Effect.gen(function* () {
@@ -61,7 +61,7 @@ export class Snapshot extends Context.Service<
           memory: countOf(yield* memory.countActive(project_id)),
           receipts: countOf(yield* receipts.count(project_id))
         }
-        return fitted({ id: project_id, name: actor.project_name }, now, offered, total, max_bytes)
+        return select({ id: project_id, name: actor.project_name }, now, offered, total, max_bytes)
       }, persistence)
 
       return { take }
@@ -69,20 +69,23 @@ export class Snapshot extends Context.Service<
   )
 }
 
-type Offered = Pick<ContextSnapshot, "open_tasks" | "recent_memory" | "recent_receipts">
+type Offered = Pick<StartupSnapshot, "open_tasks" | "recent_memory" | "recent_receipts">
 
-/** Exact, because the sizes are those of the JSON that is sent; the counts are reserved at their longest. */
-const fitted = (
-  project: ContextSnapshot["project"],
+/**
+ * Selects what fits. Sizes are exact, because they are measured on the JSON that is sent; space for the counts is
+ * reserved at their largest values.
+ */
+const select = (
+  project: StartupSnapshot["project"],
   now: Date,
   offered: Offered,
-  total: ContextSnapshot["omitted"],
+  total: StartupSnapshot["omitted"],
   max_bytes: number
-): ContextSnapshot => {
+): StartupSnapshot => {
   const empty = { open_tasks: [], recent_memory: [], recent_receipts: [] }
   const frame = { project, generated_at: now, ...empty, omitted: total, bytes: max_bytes, truncated: false }
   let used = sizeOf(frame)
-  const take = <A>(items: ReadonlyArray<A>) => {
+  const collect = <A>(items: ReadonlyArray<A>) => {
     const taken: Array<A> = []
     const offer = (index: number) => {
       const item = items[index]
@@ -94,9 +97,9 @@ const fitted = (
     }
     return { taken, offer }
   }
-  const tasks = take(offered.open_tasks)
-  const memory = take(offered.recent_memory)
-  const receipts = take(offered.recent_receipts)
+  const tasks = collect(offered.open_tasks)
+  const memory = collect(offered.recent_memory)
+  const receipts = collect(offered.recent_receipts)
   for (let index = 0; index < Math.max(most.tasks, most.memory, most.receipts); index += 1) {
     tasks.offer(index)
     memory.offer(index)
@@ -117,14 +120,14 @@ const fitted = (
     bytes: 0,
     truncated: omitted.tasks + omitted.memory + omitted.receipts > 0
   }
-  return { ...snapshot, bytes: withItself(sizeOf(snapshot) - 1) }
+  return { ...snapshot, bytes: withOwnDigits(sizeOf(snapshot) - 1) }
 }
 
-/** A `Date` is as long in here as the instant on the wire. */
+/** `JSON.stringify` writes a `Date` as the same text as the wire format. */
 const sizeOf = (value: unknown) => Buffer.byteLength(JSON.stringify(value))
 
-/** The size of a text that ends up containing its own size in digits. */
-const withItself = (rest: number): number => {
+/** The total of `rest` and the digits of that total: the size of a text that contains its own size. */
+const withOwnDigits = (rest: number): number => {
   const digits = String(rest + String(rest).length).length
   return rest + digits
 }
@@ -132,15 +135,15 @@ const withItself = (rest: number): number => {
 const countOf = (row: Option.Option<{ readonly count: number }>) =>
   Option.match(row, { onNone: () => 0, onSome: ({ count }) => count })
 
-const taskOf = ({ body, ...task }: TaskStore.OpenTask, now: Date): ContextTask => ({
+const taskOf = ({ body, ...task }: TaskStore.UnfinishedTask, now: Date): SnapshotTask => ({
   ...task,
   excerpt: excerpt(body, excerptBytes),
-  stale: task.status === "in_progress" && after(task.updated_at, untouched).getTime() <= now.getTime()
+  stale: task.status === "in_progress" && after(task.updated_at, staleAfter).getTime() <= now.getTime()
 })
 
-const memoryOf = ({ body, ...entry }: SearchStore.Hit) => ({ ...entry, excerpt: excerpt(body, excerptBytes) })
+const memoryOf = ({ body, ...entry }: SearchStore.Found) => ({ ...entry, excerpt: excerpt(body, excerptBytes) })
 
-const receiptOf = (receipt: Receipt): ContextReceipt => ({
+const receiptOf = (receipt: Receipt): SnapshotReceipt => ({
   id: receipt.id,
   task_id: receipt.task_id,
   session_ref: receipt.session_ref,

@@ -1,33 +1,39 @@
 /**
- * A tools/call from its raw arguments to its result. Every failure is a result with our code; nothing is thrown.
+ * Runs a tools/call, from its raw arguments to its result. Every failure becomes a result with one of our codes (spec
+ * 7.4).
  *
- * 1. write_context, where the tool writes: before anything else of the arguments is read, and audited.
- * 2. The arguments: our schema, and no whole token of this service in any text (spec 1.5).
- * 3. The domain. 4. The result, once as structured content and once as text for clients that read no other.
+ * 1. If the tool writes, write_context is checked before the other arguments are read.
+ * 2. The arguments are decoded, and refused if a text contains a whole token of this service (spec 1.5).
+ * 3. The tool runs.
+ * 4. The result is encoded as structured content, and as text for clients that read only that.
  */
 import type { CallToolResult } from "@modelcontextprotocol/server"
 import { Cause, Context, Effect, Layer, Result, Schema } from "effect"
 import { Audit } from "../../platform/audit/Audit.ts"
-import { Settings } from "../../platform/settings/Settings.ts"
 import { findTokenIn, kinds } from "../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { withoutValues } from "../../platform/database/Persistence.ts"
 import { counted, timed, toolCalls, toolSeconds } from "../../platform/metrics/Metrics.ts"
 import { spanned } from "../../platform/metrics/Span.ts"
+import { Settings } from "../../platform/settings/Settings.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { firstIssue } from "../../wire/Issue.ts"
 import { type Refusal, withDetails } from "../../wire/Refusal.ts"
+import { Documents } from "../documents/Documents.ts"
+import { Snapshot } from "../handover/Snapshot.ts"
+import { Memory } from "../memory/Memory.ts"
+import { Tasks } from "../tasks/Tasks.ts"
+import { checkWriteContext } from "./checkWriteContext.ts"
 import { failure, refuse } from "./Errors.ts"
-import { ToolHandlers } from "./Handlers.ts"
-import { type Tool, type ToolName, tools } from "./Tools.ts"
-import { checkWriteContext } from "./WriteContext.ts"
+import { type Services, type Tool, type ToolName, tools } from "./Tools.ts"
 
-type Handler = (actor: Actor, input: unknown) => Effect.Effect<unknown, Refusal>
+/** `run` of any row. Its input type is erased; `codecs` decodes the input with the schema of the same row. */
+type Run = (services: Services, actor: Actor, input: unknown) => Effect.Effect<unknown, Refusal>
 
 export class Calls extends Context.Service<
   Calls,
   {
-    /** `name` is a tool that the actor's role and scopes allow. */
+    /** The caller has checked that the actor's role and scopes allow the tool. */
     readonly call: (
       actor: Actor,
       name: ToolName,
@@ -38,20 +44,26 @@ export class Calls extends Context.Service<
   static readonly layer = Layer.effect(
     Calls,
     Effect.gen(function* () {
-      const handlers = yield* ToolHandlers
+      const services: Services = {
+        documents: yield* Documents,
+        memory: yield* Memory,
+        settings: yield* Settings,
+        snapshot: yield* Snapshot,
+        tasks: yield* Tasks
+      }
       const audit = yield* Audit
       const clock = yield* DatabaseClock
-      const { resource } = yield* Settings
+      const { resource } = services.settings
 
       const call = (actor: Actor, name: ToolName, given: Readonly<Record<string, unknown>>) =>
         Effect.gen(function* () {
           const { write_context, ...rest } = given
-          const { writes } = tools[name]
+          const { run, writes } = tools[name]
           if (writes) {
             yield* checkWriteContext(audit, yield* clock.now, { actor, resource, tool: name }, write_context)
           }
           const input = yield* decoded(name, writes ? rest : given)
-          const output = yield* (handlers[name] as Handler)(actor, input)
+          const output = yield* (run as Run)(services, actor, input)
           return success(yield* Effect.orDie(codecs[name].encode(output)))
         }).pipe(
           counted(toolCalls, name),
@@ -63,7 +75,7 @@ export class Calls extends Context.Service<
 
       return { call }
     })
-  ).pipe(Layer.provide(ToolHandlers.layer))
+  )
 }
 
 const codecOf = (tool: Tool) => ({
@@ -93,7 +105,7 @@ const known = (name: ToolName) => {
   return `known: ${names.length === 0 ? "none" : names.join(", ")}`
 }
 
-/** Says which parameter and what is expected of it, never what was sent. */
+/** Names the parameter and what is expected of it, but never repeats what was sent. */
 const malformed = (field: string, reason: string) =>
   withDetails(refuse("invalid_request"), { field, reason }, `${field}: ${reason}.`)
 
@@ -102,10 +114,11 @@ const success = (structuredContent: unknown): CallToolResult => ({
   structuredContent: structuredContent as Record<string, unknown>
 })
 
-/** Agents have no headers: the sentence speaks of what they can send. */
+/** Replaces the sentence for HTTP clients, which mentions a header, by one about idempotency_key. */
 const worded = (refusal: Refusal) =>
   refusal._tag === "bridge_persistence_error" ? refuse("bridge_persistence_error") : refusal
 
+/** A defect: logged without values, and answered as internal_error. */
 const broken = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   if (Cause.hasInterruptsOnly(cause)) return yield* Effect.interrupt
   yield* Effect.logError("A tool failed").pipe(Effect.annotateLogs(withoutValues(cause)))

@@ -1,15 +1,18 @@
-/** What the MCP endpoint itself refuses, and how a refusal looks as the result of a tool (spec 7.4). */
+/** What the MCP endpoint itself refuses, over HTTP and as the result of a tool (spec 7.4). */
 import { sharedTable } from "../../wire/Errors.ts"
 import { fromTable, type Refusal } from "../../wire/Refusal.ts"
+import { withoutStatus } from "../continuity/ToolErrors.ts"
 
 const table = {
   ...sharedTable,
   /** The request comes from a web page of another site. */
   origin_not_allowed: [403, "Requests from this web page are not allowed; see SERVICE_ALLOWED_ORIGINS."],
-  /** Absent or null. */
-  write_context_required: [400, "Send write_context; server_identity returns the one to copy."],
-  /** Not exactly the resource, the instance and the project of this credential. */
-  write_context_mismatch: [409, "write_context is of another service or project; copy it from server_identity."],
+  ...withoutStatus({
+    /** Absent or null. */
+    write_context_required: "Send write_context; server_identity returns the one to copy.",
+    /** Not exactly the resource, the instance and the project of this credential. */
+    write_context_mismatch: "write_context is of another service or project; copy it from server_identity."
+  }),
   internal_error: [500, "The service failed. Retry once; if it fails again, tell its operator when it did."],
   bridge_persistence_error: [
     503,
@@ -19,7 +22,7 @@ const table = {
 
 export const { codes, refuse } = fromTable(table)
 
-/** The text of an `isError` result. No structuredContent: older clients hold it against the tool's output schema. */
+/** An `isError` result. Without structuredContent: older clients validate that against the tool's output schema. */
 export const failure = ({ _tag, details, message }: Refusal) => ({
   isError: true,
   content: [{ type: "text" as const, text: JSON.stringify({ error: { code: _tag, message, details } }) }]

@@ -1,9 +1,12 @@
 /**
- * The MCP endpoint (spec 4.8): Streamable HTTP of the revisions 2025-03-26 to 2026-07-28, without sessions.
+ * The MCP endpoint (spec 4.8): Streamable HTTP in the revisions 2025-03-26 to 2026-07-28, without sessions.
  *
- * 1. The Origin, and the answer to a preflight. 2. The credential: one generic 401. 3. The method: POST only.
- * 4. Media type, size and nesting of the body. 5. The rate of this credential. 6. The scopes of the tools it calls: 403.
- * 7. The SDK speaks the protocol; its answers pass as they are. Who disconnects cancels what is under way.
+ * 1. Check the Origin, and answer a preflight.
+ * 2. Check the credential: one generic 401 (spec 5.3).
+ * 3. Check the method (POST only), then media type, size and nesting of the body.
+ * 4. Limit the rate of this credential.
+ * 5. Check the scopes of the tools that the body calls: 403.
+ * 6. Pass the body to the SDK, whose answer is returned unchanged. A disconnect cancels running calls.
  */
 import {
   createMcpHandler,
@@ -24,9 +27,10 @@ import { RateLimit } from "../../platform/edge/RateLimit.ts"
 import { version } from "../../platform/settings/Package.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { answer, type Refusal } from "../../wire/Refusal.ts"
+import { checkScopes } from "./checkScopes.ts"
 import { Calls } from "./Calls.ts"
 import { failure, refuse } from "./Errors.ts"
-import { calledTool, messagesOf, parse } from "./Messages.ts"
+import { messagesOf, parse } from "./Messages.ts"
 import { allows, corsHeaders, preflightHeaders } from "./Origins.ts"
 import { lists } from "./ToolList.ts"
 import { toolFor, type ToolName } from "./Tools.ts"
@@ -38,13 +42,16 @@ const rate = { perSecond: 50, burst: 500 }
 const instructions =
   "Memory, tasks and documents of one project: the one that your credential belongs to. Start with continuity_context. Before the first write call server_identity and send its write_context with every write. When a task is not found, stop."
 
-/** What a request hands to its protocol instance: who asks, and how to run a tool for as long as the request lives. */
+/** What the SDK's handlers get from the request: the actor, and how to run a tool within its lifetime. */
 interface Session {
   readonly actor: Actor
   readonly call: (name: ToolName, given: Readonly<Record<string, unknown>>) => Promise<CallToolResult>
 }
 
-/** No cursor is ever handed out, so none is valid. By its own schema the SDK would call one of a wrong type its own failure. */
+/**
+ * No list has a second page, so no cursor is valid. The SDK's own schema reports a cursor of the wrong type as its
+ * failure.
+ */
 const onePage = Schema.toStandardSchemaV1(Schema.Struct({ cursor: Schema.optional(Schema.Undefined) }))
 
 const protocol = ({ actor, call }: Session) => {
@@ -89,11 +96,8 @@ const routes = Effect.gen(function* () {
     if (messages.length > largestBatch) return yield* refuse("invalid_request")
     const seconds = yield* limits.take(`mcp ${actor.credential_id}`, rate, Math.max(1, messages.length))
     if (seconds > 0) return yield* refuse("rate_limited", seconds)
-    for (const name of messages.map(calledTool)) {
-      const tool = name === undefined ? undefined : toolFor(actor.role, name)
-      if (tool !== undefined) yield* access.require(actor, ...tool.needs)
-    }
-    return yield* spoken(sdk, request, body.value, actor, calls)
+    yield* checkScopes(access, actor, messages)
+    return yield* exchangeWithSdk(sdk, request, body.value, actor, calls)
   }).pipe(Effect.catch((refusal: Refusal) => Effect.succeed(answer(refusal))))
 
   const handled = Effect.gen(function* () {
@@ -131,8 +135,8 @@ const bodyOf = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServe
   return Option.flatMap(text, parse)
 })
 
-/** One exchange with the SDK; what it runs ends with this fiber. */
-const spoken = Effect.fnUntraced(function* (
+/** Passes one body to the SDK. Tool calls that it starts are interrupted with this fiber. */
+const exchangeWithSdk = Effect.fnUntraced(function* (
   sdk: McpHttpHandler,
   { headers, method, url }: HttpServerRequest.HttpServerRequest,
   parsedBody: unknown,
@@ -147,11 +151,11 @@ const spoken = Effect.fnUntraced(function* (
     }
     const answered = await sdk.fetch(new Request(`http://service${url}`, { method, headers, signal }), {
       parsedBody,
-      // The SDK wants a token and hands it to nobody but us; the real one goes no further than Access.
+      // The SDK requires a token and only passes it back to us. The real one stays in Access.
       authInfo: { token: "", clientId: actor.client_id ?? "", scopes: [...actor.scopes], extra: { actor, call } }
     })
-    // Every answer ends: read here, a slow reader holds no transaction and no instance open. That of a subscription too,
-    // because `protocol` declares nothing that changes; one that lasts would have to end with its credential.
+    // Reading the whole answer here keeps a slow client from holding a protocol instance open. Every answer ends, also that
+    // of a subscription: `protocol` declares nothing that changes. A lasting stream would have to end with its credential.
     return { answered, text: await answered.text() }
   })
   const type = answered.headers.get("content-type")

@@ -1,10 +1,10 @@
-/** What a body holds before the protocol looks at it: enough to limit, to charge and to check the scopes of its calls. */
+/** Reads a body before the protocol does, as far as limits, the rate and the scopes of its calls require. */
 import { Option, Result } from "effect"
 
-/** Deeper than any message of the protocol; deeper than this a decoder could run out of stack. */
-const deepest = 64
+/** More levels than any message of the protocol has. A decoder could overflow its stack on deeper nesting. */
+const maxDepth = 64
 
-/** None: no JSON, or nested too deeply. */
+/** None if the text is not JSON or is nested too deeply. */
 export const parse = (text: string): Option.Option<unknown> =>
   isDeep(text) ? Option.none() : Result.getSuccess(Result.try(() => JSON.parse(text) as unknown))
 
@@ -19,16 +19,16 @@ const isDeep = (text: string) => {
     } else if (character === 0x22) quoted = true
     else if (character === 0x7b || character === 0x5b) {
       depth += 1
-      if (depth > deepest) return true
+      if (depth > maxDepth) return true
     } else if (character === 0x7d || character === 0x5d) depth -= 1
   }
   return false
 }
 
-/** Of 2025-03-26 a body may be a batch. */
+/** The messages of a body. In revision 2025-03-26 a body can be a batch. */
 export const messagesOf = (body: unknown): ReadonlyArray<unknown> => (Array.isArray(body) ? body : [body])
 
-/** The name of the tool that a message calls. */
+/** The name of the tool that a message calls, undefined for other messages. */
 export const calledTool = (message: unknown): string | undefined => {
   const { method, params } = membersOf(message)
   const { name } = membersOf(params)

@@ -1,7 +1,7 @@
 /**
- * Which web pages may call /mcp (Streamable HTTP, Security: the Origin of every connection is validated; Fetch 3.2 CORS).
+ * Which web pages may call /mcp: the check of Origin that Streamable HTTP requires, and the CORS headers (Fetch 3.2).
  *
- * A request without Origin comes from no page. One with a foreign Origin is refused before its credential is looked at.
+ * A request without Origin does not come from a page. A foreign Origin is refused before the credential is checked.
  */
 import { isLoopback } from "../../platform/settings/Settings.ts"
 

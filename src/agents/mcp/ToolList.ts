@@ -1,15 +1,16 @@
-/** What tools/list answers: the table of tools as JSON Schema, small enough for the context of every agent. */
+/** The answer to tools/list: the table of tools as JSON Schema, small enough for the context of an agent. */
 import { Schema } from "effect"
 import { type Role } from "../../wire/Scopes.ts"
-import { tools, usable, WriteContext } from "./Tools.ts"
+import { WriteContext } from "./Shapes.ts"
+import { tools, usable } from "./Tools.ts"
 
-/** Draft 2020-12, without references: not every client resolves them. */
+/** Draft 2020-12 without references, because not every client resolves them. */
 const jsonSchema = (schema: Schema.Constraint, onExcessProperty: "error" | "ignore") =>
   Schema.toJsonSchemaDocument(schema, { onExcessProperty, referencePolicy: () => undefined }).schema
 
 /**
- * An output without what only a validator reads. The descriptions say what comes back; in full the outputs alone would be
- * 16 KiB in the context of every agent.
+ * The fields and types of an output, without what only a validator reads. The complete output schemas would take 16 KiB
+ * of every agent's context, and the descriptions already say what a tool returns.
  */
 const outline = (schema: JsonSchema): JsonSchema => {
   const { anyOf, items, properties, type } = schema
@@ -56,5 +57,5 @@ const listed = Object.entries(tools).map(([name, tool]) => ({
 
 const listFor = (role: Role) => listed.filter(({ tool }) => usable(role, tool)).map(({ definition }) => definition)
 
-/** What tools/list answers. */
+/** The tools that each role can use. */
 export const lists = { reader: listFor("reader"), contributor: listFor("contributor") } as const

@@ -1,6 +1,4 @@
-/**
- * Memory of a project (spec 2.8, 4.11): notes and decisions that are added, found and superseded, never edited.
- */
+/** Memory of a project (spec 2.8, 4.11): notes and decisions that are added, searched and superseded, never edited. */
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { type Actor, actorName } from "../../wire/Actor.ts"
@@ -11,40 +9,41 @@ import { persistence, untilSettled } from "../../platform/database/Persistence.t
 import type { Replayable } from "../../wire/Headers.ts"
 import { withDetails } from "../../wire/Refusal.ts"
 import { excerpt } from "../../wire/Text.ts"
-import { type MemoryAdd, MemoryEntry, type MemoryHits, type MemorySearch } from "../continuity/Shapes.ts"
+import { type MemoryAdd, MemoryEntry, type MemoryHits, type MemorySearch } from "./Shapes.ts"
 import * as Cursor from "../continuity/Cursor.ts"
-import { type ContinuityRefusal, refuse } from "../continuity/Errors.ts"
+import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
 import * as Idempotency from "../continuity/Idempotency.ts"
 import * as Store from "./MemoryStore.ts"
-import { asked, searchable } from "./Search.ts"
+import { searchQuery, searchText } from "./Search.ts"
 import * as SearchStore from "./SearchStore.ts"
-
-type Lost = ContinuityRefusal<"bridge_persistence_error">
 
 export class Memory extends Context.Service<
   Memory,
   {
     readonly add: (
       actor: Actor,
-      asked: MemoryAdd
+      input: MemoryAdd
     ) => Effect.Effect<
       Replayable<MemoryEntry>,
-      | Lost
+      | Unavailable
       | ContinuityRefusal<"memory_not_found" | "memory_already_superseded" | "task_not_found" | "idempotency_conflict">
     >
-    /** Also of an entry that is no longer active. */
-    readonly get: (actor: Actor, id: string) => Effect.Effect<MemoryEntry, Lost | ContinuityRefusal<"memory_not_found">>
+    /** Also returns entries that are no longer active. */
+    readonly get: (
+      actor: Actor,
+      id: string
+    ) => Effect.Effect<MemoryEntry, Unavailable | ContinuityRefusal<"memory_not_found">>
     readonly search: (
       actor: Actor,
-      asked: MemorySearch
-    ) => Effect.Effect<MemoryHits, Lost | ContinuityRefusal<"cursor_invalid">>
-    /** The operator's way to take an entry out of use without a successor. May be repeated. */
+      input: MemorySearch
+    ) => Effect.Effect<MemoryHits, Unavailable | ContinuityRefusal<"cursor_invalid">>
+    /** Deactivates an entry without a successor, for the operator. May be repeated. */
     readonly archive: (
       project_id: string,
       id: string
-    ) => Effect.Effect<MemoryEntry, Lost | ContinuityRefusal<"memory_not_found">>
+    ) => Effect.Effect<MemoryEntry, Unavailable | ContinuityRefusal<"memory_not_found">>
   }
->()("service/continuity/Memory") {
+>()("service/memory/Memory") {
   static readonly layer = Layer.effect(
     Memory,
     Effect.gen(function* () {
@@ -52,26 +51,26 @@ export class Memory extends Context.Service<
       const clock = yield* DatabaseClock
       const audit = yield* Audit
       const store = Store.make(sql)
-      const finding = SearchStore.make(sql)
+      const searches = SearchStore.make(sql)
       const { once } = Idempotency.make(sql)
 
-      const add = Effect.fn("Memory.add")(function* (actor: Actor, asked: MemoryAdd) {
+      const add = Effect.fn("Memory.add")(function* (actor: Actor, input: MemoryAdd) {
         const now = yield* clock.now
         const { project_id } = actor
-        const entry: Store.Entry = {
+        const entry: Store.EntryRow = {
           id: yield* uuidAt(now),
-          kind: asked.kind,
-          title: asked.title ?? firstLine(asked.body),
-          body: asked.body,
-          tags: [...new Set(asked.tags)],
+          kind: input.kind,
+          title: input.title ?? firstLine(input.body),
+          body: input.body,
+          tags: [...new Set(input.tags)],
           active: true,
-          supersedes: asked.supersedes ?? null,
+          supersedes: input.supersedes ?? null,
           superseded_by: null,
           superseded_at: null,
           actor: actorName(actor),
           role: actor.role,
-          session_ref: asked.session_ref ?? null,
-          task_id: asked.task_id ?? null,
+          session_ref: input.session_ref ?? null,
+          task_id: input.task_id ?? null,
           source: null,
           created_at: now
         }
@@ -79,7 +78,7 @@ export class Memory extends Context.Service<
         const attempt = Effect.gen(function* () {
           const added = yield* store.insert(project_id, entry, textOf(entry), now, yield* traceAt(now))
           if (Option.isNone(added)) return Option.none()
-          if (entry.supersedes !== null) yield* forget(project_id, entry.supersedes)
+          if (entry.supersedes !== null) yield* unindex(project_id, entry.supersedes)
           return Option.some(entryOf(entry))
         })
 
@@ -94,12 +93,13 @@ export class Memory extends Context.Service<
 
         const settled = untilSettled(attempt, explain)
         const work = entry.supersedes === null ? settled : sql.withTransaction(settled)
-        return yield* once(MemoryEntry, { project_id, tool: "memory_add" }, asked, now, work)
+        return yield* once(MemoryEntry, { project_id, tool: "memory_add" }, input, now, work)
       }, persistence)
 
-      const forget = Effect.fnUntraced(function* (project_id: string, id: string) {
+      /** Removes an entry that is no longer active from the search index. */
+      const unindex = Effect.fnUntraced(function* (project_id: string, id: string) {
         const old = yield* store.find(project_id, id)
-        if (Option.isSome(old)) yield* store.forget(project_id, id, textOf(old.value))
+        if (Option.isSome(old)) yield* store.unindex(project_id, id, textOf(old.value))
       })
 
       const get = Effect.fn("Memory.get")(function* ({ project_id }: Actor, id: string) {
@@ -110,11 +110,11 @@ export class Memory extends Context.Service<
       const search = Effect.fn("Memory.search")(function* ({ project_id }: Actor, options: MemorySearch) {
         const { cursor, kind, limit = 10, query = "", tags } = options
         const filter = { kind, tags }
-        const wanted = query.trim() === "" ? [] : yield* store.lexemesAsked(asked(query))
-        if (wanted.length > 0) {
+        const lexemes = query.trim() === "" ? [] : yield* store.queryLexemes(searchQuery(query))
+        if (lexemes.length > 0) {
           if (cursor !== undefined) return yield* refuse("cursor_invalid")
-          const lexemes = wanted.map(({ lexeme }) => lexeme)
-          const hits = yield* finding.ranked(project_id, lexemes, filter, limit)
+          const terms = lexemes.map(({ lexeme }) => lexeme)
+          const hits = yield* searches.ranked(project_id, terms, filter, limit)
           return {
             entries: hits.map((hit) => ({ ...hitOf(hit), score: rounded(hit.score) })),
             matched: "ranked" as const
@@ -122,7 +122,7 @@ export class Memory extends Context.Service<
         }
         const filters = ["memory_search", kind ?? null, tags ?? []]
         const after = yield* Cursor.read(cursor, After, filters)
-        const newest = yield* finding.recent(project_id, filter, after, limit)
+        const newest = yield* searches.recent(project_id, filter, after, limit)
         const page = newest.slice(0, limit)
         const last = page.at(-1)
         return {
@@ -139,7 +139,7 @@ export class Memory extends Context.Service<
           const now = yield* clock.now
           const archived = yield* store.archive(project_id, id)
           if (Option.isSome(archived)) {
-            yield* store.forget(project_id, id, textOf(archived.value))
+            yield* store.unindex(project_id, id, textOf(archived.value))
             const subject = { entry_id: id }
             yield* audit.done(now, { action: "memory.archived", project_id, actor: "operator", subject })
             return entryOf(archived.value)
@@ -158,22 +158,22 @@ export class Memory extends Context.Service<
 
 const After = Schema.Tuple([Cursor.Time, Cursor.Id])
 
-/** A title taken from the body stands in the text once. */
-export const textOf = ({ body, tags, title }: Pick<Store.Entry, "body" | "tags" | "title">) =>
-  searchable([...(title === firstLine(body) ? [] : [title]), body, ...tags].join("\n"))
+/** The text to index. A title that was taken from the body is left out, because the body has it. */
+export const textOf = ({ body, tags, title }: Pick<Store.EntryRow, "body" | "tags" | "title">) =>
+  searchText([...(title === firstLine(body) ? [] : [title]), body, ...tags].join("\n"))
 
-/** A body is not blank, so one of its lines is not. */
+/** The title of an entry without one: its first line that is not blank, cut to 200 bytes. */
 const firstLine = (body: string) => {
   const lines = body.split(/\r?\n/).map((line) => line.replaceAll(/\p{Cc}+/gu, " ").trim())
   return excerpt(lines.find((line) => line !== "") ?? "", 200)
 }
 
-const entryOf = ({ actor, role, session_ref, source, task_id, ...entry }: Store.Entry): MemoryEntry => ({
+const entryOf = ({ actor, role, session_ref, source, task_id, ...entry }: Store.EntryRow): MemoryEntry => ({
   ...entry,
   provenance: { actor, role, session_ref, task_id, source }
 })
 
-const hitOf = ({ body, created_at, id, kind, tags, title }: SearchStore.Hit) => ({
+const hitOf = ({ body, created_at, id, kind, tags, title }: SearchStore.Found) => ({
   id,
   kind,
   title,

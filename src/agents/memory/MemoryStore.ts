@@ -1,31 +1,17 @@
-/** The statements that write memory, its postings with it, and read single entries. */
+/** Statements that write memory entries with their search index, and read single entries. */
 import { Schema } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { FlatEntry } from "./Shapes.ts"
 
-const Kind = Schema.Literals(["note", "decision"])
+const EntryRow = Schema.toType(FlatEntry)
+export type EntryRow = typeof EntryRow.Type
 
-export const Entry = Schema.Struct({
-  id: Schema.String,
-  kind: Kind,
-  title: Schema.String,
-  body: Schema.String,
-  tags: Schema.Array(Schema.String),
-  active: Schema.Boolean,
-  supersedes: Schema.NullOr(Schema.String),
-  superseded_by: Schema.NullOr(Schema.String),
-  superseded_at: Schema.NullOr(Schema.Date),
-  actor: Schema.String,
-  role: Schema.String,
-  session_ref: Schema.NullOr(Schema.String),
-  task_id: Schema.NullOr(Schema.String),
-  source: Schema.NullOr(Schema.String),
-  created_at: Schema.Date
-})
-export type Entry = typeof Entry.Type
-
-/** What Search.ts makes of a text: `words` and `parts` for to_tsvector, `grams` as lexemes with their `counts`. */
+/**
+ * A text as Search.ts prepares it: `words` and `parts` are input of to_tsvector, `grams` are lexemes with their
+ * `counts`.
+ */
 export interface Searchable {
   readonly words: string
   readonly parts: string
@@ -34,7 +20,9 @@ export interface Searchable {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Lexemes and how often they stand, from what Search.ts prepared. A lexeme of both tsvectors counts once. */
+  /**
+   * The lexemes of a prepared text with their frequency. A lexeme in both tsvectors counts once, with the larger one.
+   */
   const lexemesOf = ({ counts, grams, parts, words }: Readonly<Record<keyof Searchable, Statement.Fragment>>) => sql`
     select lexeme, max(tf)::int as tf
       from (select lexeme, cardinality(positions) as tf from unnest(to_tsvector('english', ${words}))
@@ -52,6 +40,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       counts: sql`${counts}::int[]`
     })
 
+  /** Adds the rows of the clause `from` to the count of active entries, or subtracts them. */
   const countEntries = (project_id: string, by: 1 | -1, from: string) => sql`
     insert into memory_count as c (project_id, part, active)
     select ${project_id}::uuid, get_byte(uuid_send(id), 15) % 16, count(*) * ${by}
@@ -60,8 +49,10 @@ export const make = (sql: SqlClient.SqlClient) => {
         on conflict (project_id, part) do update
        set active = c.active + excluded.active`
 
-  /** Adds the entry, if what it supersedes is active and the task it names exists; else does and returns nothing. */
-  const insert = (project_id: string, entry: Entry, text: Searchable, now: Date, trace: Trace) =>
+  /**
+   * Inserts the entry. Inserts and returns nothing if the superseded entry is not active or the task does not exist.
+   */
+  const insert = (project_id: string, entry: EntryRow, text: Searchable, now: Date, trace: Trace) =>
     firstRow(Schema.Struct({ id: Schema.String }))(sql`
       with known as materialized (
         select 1
@@ -111,8 +102,8 @@ export const make = (sql: SqlClient.SqlClient) => {
       })})
       select id from added`)
 
-  /** Makes active entries that were added without it known to the search. */
-  const post = (project_id: string, entries: ReadonlyArray<Searchable & { readonly id: string }>) => sql`
+  /** Indexes active entries that were inserted without `insert`: the import adds rows of all tables alike. */
+  const index = (project_id: string, entries: ReadonlyArray<Searchable & { readonly id: string }>) => sql`
     with text as materialized (
       select id, words, parts, grams, counts
         from jsonb_to_recordset(${JSON.stringify(entries)}::jsonb)
@@ -134,10 +125,10 @@ export const make = (sql: SqlClient.SqlClient) => {
     ${countEntries(project_id, 1, "text")}`
 
   /**
-   * Takes an inactive entry out of the search. The lexemes are made again from its text, because an index of postings by
-   * entry would cost every writer more than this costs the one who supersedes.
+   * Removes an inactive entry from the index. Its lexemes are computed again from its text: an index of postings by
+   * entry would save that here but slow down every insert.
    */
-  const forget = (project_id: string, id: string, text: Searchable) => sql`
+  const unindex = (project_id: string, id: string, text: Searchable) => sql`
     with lexeme as materialized (
       ${lexemes(text)}
     ), gone as (
@@ -149,8 +140,9 @@ export const make = (sql: SqlClient.SqlClient) => {
     ), one as (select ${id}::uuid as id)
     ${countEntries(project_id, -1, "one")}`
 
+  /** Deactivates an active entry and returns it. */
   const archive = (project_id: string, id: string) =>
-    firstRow(Entry)(sql`
+    firstRow(EntryRow)(sql`
       update memory_entry
          set active = false
        where project_id = ${project_id}::uuid
@@ -164,7 +156,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   )
 
   const find = (project_id: string, id: string) =>
-    firstRow(Entry)(sql`
+    firstRow(EntryRow)(sql`
       select ${entryColumns}
         from memory_entry
        where project_id = ${project_id}::uuid
@@ -177,9 +169,9 @@ export const make = (sql: SqlClient.SqlClient) => {
        where project_id = ${project_id}::uuid
          and id = ${id}::uuid`)
 
-  /** What a query is searched by: nothing, when it is of stop words only. */
-  const lexemesAsked = (query: Searchable) =>
+  /** The lexemes of a query. No rows if it has only stop words. */
+  const queryLexemes = (query: Searchable) =>
     rows(Schema.Struct({ lexeme: Schema.String }))(sql`select lexeme from (${lexemes(query)}) l`)
 
-  return { insert, post, forget, archive, find, findTask, lexemesAsked }
+  return { insert, index, unindex, archive, find, findTask, queryLexemes }
 }

@@ -1,9 +1,10 @@
 /**
- * What of a text is searched for (continuity.md, Search). PostgreSQL makes lexemes of `words` and `parts`; `grams` are lexemes.
+ * Prepares texts and queries for the search (decisions.md, Search). PostgreSQL turns `words` and `parts` into lexemes;
+ * `grams` are lexemes already.
  *
- *     words   the text, lower case and NFC by us, so that the server's locale cannot matter
- *     parts   once more what identifiers and paths consist of: src/fooBar.ts -> src foo Bar ts
- *     grams   of scripts written without spaces every 1 to 3 characters, because to_tsvector sees one word in a sentence
+ *     words   the text in lower case and NFC, converted here so that the database's locale does not matter
+ *     parts   the parts of identifiers and paths, in addition: src/fooBar.ts -> src foo bar ts
+ *     grams   1 to 3 consecutive characters of scripts without spaces, where to_tsvector takes a whole sentence for one word
  */
 
 import type { Searchable } from "./MemoryStore.ts"
@@ -11,11 +12,11 @@ import type { Searchable } from "./MemoryStore.ts"
 const unspaced =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}ー々]+/gu
 
-/** Has a separator inside or a hump: anything else has no parts of its own. */
+/** A word with separators inside or in camel case. */
 const identifier = /[\p{L}\p{N}]+(?:[_./:@#\\-]+[\p{L}\p{N}]+)+|\p{L}*\p{Ll}\p{Lu}[\p{L}\p{N}]*/gu
 
-/** Of an entry. */
-export const searchable = (text: string): Searchable => {
+/** An entry's text. */
+export const searchText = (text: string): Searchable => {
   const counted = new Map<string, number>()
   const words = spaced(text.normalize("NFC"), (run) => {
     for (const length of [1, 2, 3])
@@ -29,8 +30,8 @@ export const searchable = (text: string): Searchable => {
   }
 }
 
-/** Of a query: of a run of three characters and more the single ones would find too much. */
-export const asked = (query: string): Searchable => {
+/** A query. Single characters count only if they stand alone; those of longer runs would match too much. */
+export const searchQuery = (query: string): Searchable => {
   const grams = new Set<string>()
   const words = spaced(query.normalize("NFC"), (run) => {
     for (const length of [...run].length === 1 ? [1] : [2, 3]) for (const gram of gramsOf(run, length)) grams.add(gram)
@@ -38,6 +39,7 @@ export const asked = (query: string): Searchable => {
   return { words: words.toLowerCase(), parts: partsOf(words), grams: [...grams], counts: [...grams].map(() => 1) }
 }
 
+/** Calls `see` with every run of an unspaced script, and replaces it by a space. */
 const spaced = (text: string, see: (run: string) => void) =>
   text.replaceAll(unspaced, (run) => {
     see(run)

@@ -1,18 +1,14 @@
-/** The statements that find memory: by relevance, or the newest. */
+/** Statements that search memory: by relevance, or the newest entries. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { MemoryEntry } from "./Shapes.ts"
 
-const Hit = Schema.Struct({
-  id: Schema.String,
-  kind: Schema.Literals(["note", "decision"]),
-  title: Schema.String,
-  body: Schema.String,
-  tags: Schema.Array(Schema.String),
-  created_at: Schema.Date
-})
-export type Hit = typeof Hit.Type
-const RankedHit = Schema.Struct({ ...Hit.fields, score: Schema.Finite })
+const { body, created_at, id, kind, tags, title } = MemoryEntry.fields
+const found = { id, kind, title, body, tags, created_at }
+const Found = Schema.toType(Schema.Struct(found))
+export type Found = typeof Found.Type
+const Ranked = Schema.toType(Schema.Struct({ ...found, score: Schema.Finite }))
 
 export interface Filter {
   readonly kind?: string | undefined
@@ -25,15 +21,15 @@ export const make = (sql: SqlClient.SqlClient) => {
     and ${tags === undefined || tags.length === 0 ? sql`true` : sql`e.tags @> ${tags}::text[]`}`
 
   /**
-   * BM25 with k1 1.2, b 0.3 and a constant average length of 20: with so small a b the average hardly matters.
+   * BM25 with k1 = 1.2, b = 0.3 and a constant average length of 20; with so small a b the average hardly matters.
    *
-   * The postings of a lexeme are read twice, to count and to score them: both from the index alone, which is faster than
-   * keeping them for the second time. Without filters the best are cut before they are joined, so that a search reads
-   * `limit` entries. float8, because a plain 0.84 is numeric, whose arithmetic cost more than all the rest.
+   * The postings of a lexeme are read twice, to count and to score them. Both are index-only scans, which is faster
+   * than materializing them. Without filters the limit applies before the join, so that a search reads `limit` entries.
+   * The constants are float8: a plain 0.84 is numeric, and numeric arithmetic took longer than everything else.
    */
   const ranked = (project_id: string, lexemes: ReadonlyArray<string>, filter: Filter, limit: number) => {
     const filtered = filter.kind !== undefined || (filter.tags?.length ?? 0) > 0
-    return rows(RankedHit)(sql`
+    return rows(Ranked)(sql`
       with size as materialized (
         select coalesce(sum(active), 0)::float8 as n
           from memory_count
@@ -67,14 +63,14 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by s.score desc, e.id desc`)
   }
 
-  /** Newest first, one more than asked for when there is a next page. */
+  /** Newest first: `limit` rows, and one more if there is a next page. */
   const recent = (
     project_id: string,
     filter: Filter,
     after: readonly [created_at: string, id: string] | undefined,
     limit: number
   ) =>
-    rows(Hit)(sql`
+    rows(Found)(sql`
       select e.id, e.kind, e.title, e.body, e.tags, e.created_at
         from memory_entry e
        where e.project_id = ${project_id}::uuid

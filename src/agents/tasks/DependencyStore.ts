@@ -1,30 +1,32 @@
 /**
- * The statements of what waits for what.
+ * Statements for dependencies between tasks.
  *
- * Locks are taken in one order: the project's graph (only where dependencies change), then the task.
+ * Locks are taken in one order: first the project's graph, if dependencies change, then the task.
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { rows } from "../../platform/sql/Rows.ts"
+import { TaskLink } from "./Shapes.ts"
 
-const Status = Schema.Literals(["open", "in_progress", "blocked", "done", "cancelled"])
-const Link = Schema.Struct({ id: Schema.String, title: Schema.String, status: Status })
 const Id = Schema.Struct({ id: Schema.String })
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Until the transaction ends nobody else changes what waits for what in the project. */
+  /**
+   * Locks all dependencies of the project until the transaction ends, so that two updates cannot close a cycle
+   * together.
+   */
   const lockGraph = (project_id: string) => sql`
     select pg_advisory_xact_lock(hashtextextended('task dependencies of ' || ${project_id}::text, 0))`
 
   const findAll = (project_id: string, ids: ReadonlyArray<string>) =>
-    rows(Link)(sql`
+    rows(TaskLink)(sql`
       select id, title, status
         from task
        where project_id = ${project_id}::uuid
          and id = any (${ids}::uuid[])
        order by id`)
 
-  /** Whether any of `ids` waits, directly or not, for the task. */
+  /** Returns a row if any of `ids` depends on the task, directly or through others. */
   const reaches = (project_id: string, ids: ReadonlyArray<string>, id: string) =>
     rows(Id)(sql`
       with recursive waits (id) as (
@@ -50,7 +52,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         on conflict do nothing`
 
   const dependenciesOf = (project_id: string, id: string) =>
-    rows(Link)(sql`
+    rows(TaskLink)(sql`
       select o.id, o.title, o.status
         from task_dependency d
         join task o on o.project_id = d.project_id and o.id = d.depends_on
@@ -59,7 +61,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by o.id`)
 
   const blockedBy = (project_id: string, id: string, limit: number) =>
-    rows(Link)(sql`
+    rows(TaskLink)(sql`
       select o.id, o.title, o.status
         from task_dependency d
         join task o on o.project_id = d.project_id and o.id = d.task_id

@@ -1,12 +1,12 @@
-/** What an update makes of a task, whether it may, and who should hear of it. */
+/** An update as a pure function: the new task, whether the change is allowed, and which notification it causes. */
 import { Effect } from "effect"
 import type { NotificationKind } from "../../wire/mobile/Notifications.ts"
 import { withDetails } from "../../wire/Refusal.ts"
-import type { Status, Task, TaskUpdate } from "../continuity/Shapes.ts"
+import type { Status, Task, TaskUpdate } from "./Shapes.ts"
 import { refuse } from "../continuity/Errors.ts"
 
-/** Where a task may go from each status; to stay is no move. */
-const moves: Readonly<Record<Status, ReadonlyArray<Status>>> = {
+/** The statuses that a task may change to. An update that keeps the status is always allowed. */
+const transitions: Readonly<Record<Status, ReadonlyArray<Status>>> = {
   open: ["in_progress", "blocked", "done", "cancelled"],
   in_progress: ["open", "blocked", "done", "cancelled"],
   blocked: ["open", "in_progress", "done", "cancelled"],
@@ -14,33 +14,33 @@ const moves: Readonly<Record<Status, ReadonlyArray<Status>>> = {
   cancelled: ["open"]
 }
 
-/** The task as the update leaves it; whether it may is asked afterwards. */
-export const changed = (before: Task, asked: TaskUpdate, now: Date): Task => {
-  const status = asked.status ?? before.status
-  const released = status === "open" && before.status !== "open"
-  const assignee = asked.assignee !== undefined ? asked.assignee : released ? null : before.assignee
+/** The task after the update. `checkChange` decides whether the update is allowed. */
+export const changed = (before: Task, update: TaskUpdate, now: Date): Task => {
+  const status = update.status ?? before.status
+  const reopened = status === "open" && before.status !== "open"
+  const assignee = update.assignee !== undefined ? update.assignee : reopened ? null : before.assignee
   const claims = status === "in_progress" && (before.status !== "in_progress" || assignee !== before.assignee)
   const closed = status === "done" || status === "cancelled"
   const blocked = status === "blocked"
   return {
     ...before,
-    title: asked.title ?? before.title,
-    body: asked.body ?? before.body,
+    title: update.title ?? before.title,
+    body: update.body ?? before.body,
     status,
-    priority: asked.priority ?? before.priority,
-    tags: asked.tags === undefined ? before.tags : [...new Set(asked.tags)],
+    priority: update.priority ?? before.priority,
+    tags: update.tags === undefined ? before.tags : [...new Set(update.tags)],
     assignee,
     claimed_at: claims ? now : status === "open" ? null : before.claimed_at,
     version: before.version + 1,
-    blocked_reason: blocked ? (asked.blocked_reason ?? before.blocked_reason) : null,
-    blocked_kind: blocked ? (asked.blocked_kind ?? before.blocked_kind ?? "other") : null,
+    blocked_reason: blocked ? (update.blocked_reason ?? before.blocked_reason) : null,
+    blocked_kind: blocked ? (update.blocked_kind ?? before.blocked_kind ?? "other") : null,
     updated_at: now,
     closed_at: closed ? (before.closed_at ?? now) : null
   }
 }
 
-/** What a person away from the desk hears of the change, if anything. */
-export const newsOf = (before: Task, after: Task): NotificationKind | undefined => {
+/** The notification that the change causes, if any. */
+export const notificationOf = (before: Task, after: Task): NotificationKind | undefined => {
   const newlyBlocked = before.status !== "blocked" || before.blocked_kind !== after.blocked_kind
   if (after.status === "blocked" && newlyBlocked) {
     return after.blocked_kind === "decision" ? "task.needs_decision" : "task.blocked"
@@ -48,17 +48,18 @@ export const newsOf = (before: Task, after: Task): NotificationKind | undefined 
   return after.status === "done" && before.status !== "done" ? "task.completed" : undefined
 }
 
-export const allowed = Effect.fnUntraced(function* (before: Task, after: Task, asked: TaskUpdate) {
-  if (after.status !== before.status && !moves[before.status].includes(after.status)) {
+/** Refuses a transition that the status does not allow, and `blocked_*` fields without status blocked. */
+export const checkChange = Effect.fnUntraced(function* (before: Task, after: Task, update: TaskUpdate) {
+  if (after.status !== before.status && !transitions[before.status].includes(after.status)) {
     return yield* withDetails(refuse("task_transition_invalid"), {
       from: before.status,
       to: after.status,
-      allowed: moves[before.status]
+      allowed: transitions[before.status]
     })
   }
-  const speaksOfBlock = asked.blocked_reason !== undefined || asked.blocked_kind !== undefined
-  if (speaksOfBlock && after.status !== "blocked") {
-    const field = asked.blocked_reason === undefined ? "blocked_kind" : "blocked_reason"
+  const setsBlock = update.blocked_reason !== undefined || update.blocked_kind !== undefined
+  if (setsBlock && after.status !== "blocked") {
+    const field = update.blocked_reason === undefined ? "blocked_kind" : "blocked_reason"
     const reason = "Only with status blocked"
     return yield* withDetails(refuse("invalid_request"), { field, reason }, `${field}: ${reason}.`)
   }

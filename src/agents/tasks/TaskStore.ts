@@ -1,46 +1,16 @@
-/** The statements of tasks. */
+/** Statements for tasks, and for the receipt that an update writes. */
 import { Schema } from "effect"
-import type { SqlClient, Statement } from "effect/sql"
+import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { type Receipt, Task, TaskSummary } from "./Shapes.ts"
 
-const Status = Schema.Literals(["open", "in_progress", "blocked", "done", "cancelled"])
-const BlockedKind = Schema.Literals(["decision", "external", "other"])
+const TaskRow = Schema.toType(Task)
+const SummaryRow = Schema.toType(Schema.Struct({ ...TaskSummary.fields, created_at: Task.fields.created_at }))
 
-const summary = {
-  id: Schema.String,
-  title: Schema.String,
-  status: Status,
-  priority: Schema.Int,
-  tags: Schema.Array(Schema.String),
-  ready: Schema.Boolean,
-  assignee: Schema.NullOr(Schema.String),
-  version: Schema.Int,
-  blocked_kind: Schema.NullOr(BlockedKind),
-  updated_at: Schema.Date
-}
-const Summary = Schema.Struct(summary)
-const Listed = Schema.Struct({ ...summary, created_at: Schema.Date })
-
-const Task = Schema.Struct({
-  ...summary,
-  body: Schema.String,
-  depends_on: Schema.Array(Schema.String),
-  claimed_at: Schema.NullOr(Schema.Date),
-  blocked_reason: Schema.NullOr(Schema.String),
-  created_by: Schema.String,
-  created_at: Schema.Date,
-  closed_at: Schema.NullOr(Schema.Date)
-})
-export type Task = typeof Task.Type
-
-const OpenTask = Schema.Struct({
-  ...Summary.fields,
-  body: Schema.String,
-  claimed_at: Schema.NullOr(Schema.Date),
-  blocked_reason: Schema.NullOr(Schema.String)
-})
-export type OpenTask = typeof OpenTask.Type
+const { body, blocked_reason, claimed_at } = Task.fields
+const UnfinishedTask = Schema.toType(Schema.Struct({ ...TaskSummary.fields, body, claimed_at, blocked_reason }))
+export type UnfinishedTask = typeof UnfinishedTask.Type
 
 const Count = Schema.Struct({ count: Schema.Int })
 
@@ -59,7 +29,7 @@ export type After =
   | { readonly order: "updated"; readonly keys: readonly [updated_at: string, id: string] | undefined }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Open, and everything it waits for is over. `t` is the task. */
+  /** Whether task `t` is open and every dependency is closed. */
   const ready = sql`
     t.status = 'open' and not exists (
       select 1
@@ -81,7 +51,7 @@ export const make = (sql: SqlClient.SqlClient) => {
            order by d.depends_on) as depends_on,
     t.claimed_at, t.blocked_reason, t.created_by, t.created_at, t.closed_at`
 
-  /** Adds the task with its dependencies, if all of them exist; else does and returns nothing. */
+  /** Inserts the task with its dependencies. Inserts and returns nothing if a dependency does not exist. */
   const insert = (project_id: string, task: Task, now: Date, trace: Trace) =>
     firstRow(Schema.Struct({ ready: Schema.Boolean }))(sql`
       with dependency as materialized (
@@ -110,29 +80,42 @@ export const make = (sql: SqlClient.SqlClient) => {
       select not exists (select 1 from dependency where closed_at is null) as ready from added`)
 
   const find = (project_id: string, id: string) =>
-    firstRow(Task)(sql`
+    firstRow(TaskRow)(sql`
       select ${taskColumns}
         from task t
        where t.project_id = ${project_id}::uuid
          and t.id = ${id}::uuid`)
 
-  /** As `find`, and holds it until the transaction ends. */
+  /** Like `find`, and locks the row until the transaction ends. */
   const lock = (project_id: string, id: string) =>
-    firstRow(Task)(sql`
+    firstRow(TaskRow)(sql`
       select ${taskColumns}
         from task t
        where t.project_id = ${project_id}::uuid
          and t.id = ${id}::uuid
          for no key update`)
 
+  /** The receipt of an update: a clause after `updated`, so that nothing is inserted when the update wrote no row. */
+  const insertReceipt = (receipt: Receipt) => sql`
+    insert into receipt (
+      project_id, id, task_id, session_ref, worker, thread, outcome, summary, next_steps, pitfalls, git_checkpoint,
+      task_version_after, task_status_after, actor, created_at)
+    select project_id, ${receipt.id}::uuid, id, ${receipt.session_ref}, ${receipt.worker}, ${receipt.thread},
+           ${receipt.outcome}, ${receipt.summary}, ${receipt.next_steps}::text[], ${receipt.pitfalls}::text[],
+           ${receipt.git_checkpoint === null ? null : JSON.stringify(receipt.git_checkpoint)}::jsonb,
+           ${receipt.task_version_after}::int, ${receipt.task_status_after}, ${receipt.actor},
+           ${receipt.created_at}::timestamptz
+      from updated
+        on conflict (project_id, task_id, session_ref) do nothing
+    returning id`
+
   /**
-   * Writes the next version, and the receipt by the statement that inserts it for `updated`; `receipt_id` is null when the
-   * session has one already.
+   * Writes the next version and the receipt. `receipt_id` is null if the session already has a receipt for the task.
    */
   const update = (
     project_id: string,
     task: Task,
-    receipt: Statement.Fragment | undefined,
+    receipt: Receipt | undefined,
     actor: string,
     now: Date,
     trace: Trace
@@ -157,7 +140,7 @@ export const make = (sql: SqlClient.SqlClient) => {
            and version = ${task.version} - 1
         returning project_id, id
       ), receipt as (
-        ${receipt ?? sql`select null::uuid as id where false`}
+        ${receipt === undefined ? sql`select null::uuid as id where false` : insertReceipt(receipt)}
       ), audited as (${auditRow(sql, trace, {
         action: "task.updated",
         from: "updated",
@@ -167,9 +150,9 @@ export const make = (sql: SqlClient.SqlClient) => {
       })})
       select (select id from receipt) as receipt_id from updated`)
 
-  /** One more than asked for when there is a next page. */
+  /** Returns `limit` rows, and one more if there is a next page. */
   const list = (project_id: string, { assignee, ready: isReady, status, tag }: Filter, after: After, limit: number) =>
-    rows(Listed)(sql`
+    rows(SummaryRow)(sql`
       select ${summaryColumns}, t.created_at
         from task t
        where t.project_id = ${project_id}::uuid
@@ -177,13 +160,13 @@ export const make = (sql: SqlClient.SqlClient) => {
          and ${isReady === undefined ? sql`true` : sql`(${ready}) = ${isReady}`}
          and ${assignee === undefined ? sql`true` : sql`t.assignee = ${assignee}`}
          and ${tag === undefined ? sql`true` : sql`t.tags @> array[${tag}]::text[]`}
-         and ${beyond(after)}
+         and ${following(after)}
        order by ${sql.literal(
          after.order === "priority" ? "t.priority, t.created_at, t.id" : "t.updated_at desc, t.id desc"
        )}
        limit ${limit + 1}`)
 
-  const beyond = (after: After) => {
+  const following = (after: After) => {
     if (after.keys === undefined) return sql`true`
     if (after.order === "updated") {
       const [updated_at, id] = after.keys
@@ -193,9 +176,9 @@ export const make = (sql: SqlClient.SqlClient) => {
     return sql`(t.priority, t.created_at, t.id) > (${priority}::smallint, ${created_at}::timestamptz, ${id}::uuid)`
   }
 
-  /** What is at work first, then what is ready, then what waits. */
+  /** Tasks in progress first, then ready ones, then blocked ones, then those with open dependencies. */
   const unfinished = (project_id: string, limit: number) =>
-    rows(OpenTask)(sql`
+    rows(UnfinishedTask)(sql`
       select ${summaryColumns}, t.body, t.claimed_at, t.blocked_reason
         from task t
        where t.project_id = ${project_id}::uuid

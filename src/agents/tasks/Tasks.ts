@@ -1,9 +1,10 @@
 /**
- * Tasks of a project and the receipts of the sessions that worked on them (spec 2.8, 3.5, 4.11).
+ * Tasks of a project, and the receipts of the sessions that worked on them (spec 2.8, 3.5, 4.11).
  *
- * 1. An update names the version it has read. Of several callers with one version, one wins: that is how a task is claimed.
- * 2. The row is locked, checked and written with the receipt in one transaction; a refusal rolls all of it back.
- * 3. The order of refusals: not found, stale version, transition and dependencies, receipt exists.
+ * 1. An update names the version it has read. If several callers send the same version, one wins; this is how tasks are
+ *    claimed.
+ * 2. The row is locked, checked and written with the receipt in one transaction. A refusal rolls all of it back.
+ * 3. Refusals are checked in this order: not found, stale version, transition, dependencies, receipt exists.
  */
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
@@ -17,40 +18,35 @@ import type { Replayable } from "../../wire/Headers.ts"
 import { withDetails } from "../../wire/Refusal.ts"
 import {
   type Receipt,
-  Receipt as ReceiptSchema,
-  type Task,
+  Task,
+  TaskChanged,
   type TaskCreate,
   type TaskFound,
   type TaskList,
   type TaskPage,
-  Task as TaskSchema,
   type TaskUpdate
-} from "../continuity/Shapes.ts"
+} from "./Shapes.ts"
 import * as Cursor from "../continuity/Cursor.ts"
 import * as DependencyStore from "./DependencyStore.ts"
-import { type ContinuityRefusal, refuse } from "../continuity/Errors.ts"
+import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
 import * as Idempotency from "../continuity/Idempotency.ts"
 import * as ReceiptStore from "./ReceiptStore.ts"
-import { allowed, changed, newsOf } from "./TaskChange.ts"
+import { changed, checkChange, notificationOf } from "./TaskChange.ts"
 import * as Store from "./TaskStore.ts"
-
-const Updated = Schema.Struct({ task: TaskSchema, receipt: Schema.optionalKey(ReceiptSchema) })
-type Updated = typeof Updated.Type
-type Lost = ContinuityRefusal<"bridge_persistence_error">
 
 export class Tasks extends Context.Service<
   Tasks,
   {
     readonly create: (
       actor: Actor,
-      asked: TaskCreate
-    ) => Effect.Effect<Replayable<Task>, Lost | ContinuityRefusal<"task_not_found" | "idempotency_conflict">>
+      input: TaskCreate
+    ) => Effect.Effect<Replayable<Task>, Unavailable | ContinuityRefusal<"task_not_found" | "idempotency_conflict">>
     readonly update: (
       actor: Actor,
-      asked: TaskUpdate
+      input: TaskUpdate
     ) => Effect.Effect<
-      Replayable<Updated>,
-      | Lost
+      Replayable<TaskChanged>,
+      | Unavailable
       | ContinuityRefusal<
           | "task_not_found"
           | "stale_version"
@@ -62,14 +58,17 @@ export class Tasks extends Context.Service<
           | "invalid_request"
         >
     >
-    /** With its last 5 receipts, what it waits for, and up to 10 tasks that wait for it. */
-    readonly get: (actor: Actor, id: string) => Effect.Effect<TaskFound, Lost | ContinuityRefusal<"task_not_found">>
+    /** With its last 5 receipts, its dependencies, and up to 10 tasks that depend on it. */
+    readonly get: (
+      actor: Actor,
+      id: string
+    ) => Effect.Effect<TaskFound, Unavailable | ContinuityRefusal<"task_not_found">>
     readonly list: (
       actor: Actor,
-      asked: TaskList
-    ) => Effect.Effect<TaskPage, Lost | ContinuityRefusal<"cursor_invalid">>
+      input: TaskList
+    ) => Effect.Effect<TaskPage, Unavailable | ContinuityRefusal<"cursor_invalid">>
   }
->()("service/continuity/Tasks") {
+>()("service/tasks/Tasks") {
   static readonly layer = Layer.effect(
     Tasks,
     Effect.gen(function* () {
@@ -81,16 +80,16 @@ export class Tasks extends Context.Service<
       const receipts = ReceiptStore.make(sql)
       const { once } = Idempotency.make(sql)
 
-      const create = Effect.fn("Tasks.create")(function* (actor: Actor, asked: TaskCreate) {
+      const create = Effect.fn("Tasks.create")(function* (actor: Actor, input: TaskCreate) {
         const now = yield* clock.now
         const task: Task = {
           id: yield* uuidAt(now),
-          title: asked.title,
-          body: asked.body ?? "",
+          title: input.title,
+          body: input.body ?? "",
           status: "open",
-          priority: asked.priority ?? 2,
-          tags: distinct(asked.tags),
-          depends_on: distinct(asked.depends_on).toSorted(),
+          priority: input.priority ?? 2,
+          tags: distinct(input.tags),
+          depends_on: distinct(input.depends_on).toSorted(),
           ready: true,
           assignee: null,
           claimed_at: null,
@@ -106,46 +105,50 @@ export class Tasks extends Context.Service<
           const added = yield* store.insert(actor.project_id, task, now, yield* traceAt(now))
           return Option.isSome(added) ? { ...task, ready: added.value.ready } : yield* unknownDependency
         })
-        return yield* once(TaskSchema, { project_id: actor.project_id, tool: "task_create" }, asked, now, work)
+        return yield* once(Task, { project_id: actor.project_id, tool: "task_create" }, input, now, work)
       }, persistence)
 
-      const update = Effect.fn("Tasks.update")(function* (actor: Actor, asked: TaskUpdate) {
+      const update = Effect.fn("Tasks.update")(function* (actor: Actor, input: TaskUpdate) {
         const now = yield* clock.now
         const { project_id } = actor
-        const depends_on = asked.depends_on === undefined ? undefined : distinct(asked.depends_on).toSorted()
+        const depends_on = input.depends_on === undefined ? undefined : distinct(input.depends_on).toSorted()
 
         const work = Effect.gen(function* () {
           if (depends_on !== undefined) yield* dependencies.lockGraph(project_id)
-          const found = yield* store.lock(project_id, asked.id)
+          const found = yield* store.lock(project_id, input.id)
           if (Option.isNone(found)) return yield* refuse("task_not_found")
           const before = found.value
-          if (before.version !== asked.expected_version) {
+          if (before.version !== input.expected_version) {
             return yield* withDetails(refuse("stale_version"), { current_version: before.version })
           }
-          const after = { ...changed(before, asked, now), ...(depends_on === undefined ? undefined : { depends_on }) }
-          yield* allowed(before, after, asked)
-          if (depends_on !== undefined) yield* relink(project_id, asked.id, depends_on)
-          const waitsFor = yield* unfinishedOf(project_id, after, before, depends_on)
-          if (after.status === "in_progress" && before.status !== "in_progress" && waitsFor.length > 0) {
-            return yield* withDetails(refuse("task_dependencies_open"), { open: waitsFor })
+          const after = { ...changed(before, input, now), ...(depends_on === undefined ? undefined : { depends_on }) }
+          yield* checkChange(before, after, input)
+          if (depends_on !== undefined) yield* setDependencies(project_id, input.id, depends_on)
+          const unfinished = yield* unfinishedOf(project_id, after, before, depends_on)
+          if (after.status === "in_progress" && before.status !== "in_progress" && unfinished.length > 0) {
+            return yield* withDetails(refuse("task_dependencies_open"), { open: unfinished })
           }
-          const receipt = asked.receipt === undefined ? undefined : yield* receiptOf(asked.receipt, after, actor, now)
-          const inserted = receipt && receipts.insert(receipt, "updated")
-          const written = yield* store.update(project_id, after, inserted, actorName(actor), now, yield* traceAt(now))
-          if (Option.isNone(written)) return yield* Effect.die("A locked task changed.")
+          const receipt = input.receipt === undefined ? undefined : yield* receiptOf(input.receipt, after, actor, now)
+          const written = yield* store.update(project_id, after, receipt, actorName(actor), now, yield* traceAt(now))
+          if (Option.isNone(written)) return yield* Effect.die("A locked task was changed by another transaction.")
           if (receipt !== undefined && written.value.receipt_id === null) return yield* refuse("receipt_exists")
-          const kind = newsOf(before, after)
+          const kind = notificationOf(before, after)
           if (kind !== undefined) {
             yield* outbox.enqueue(now, { kind, event_id: yield* uuidAt(now), project_id, about: after.id })
           }
-          const task = { ...after, ready: after.status === "open" && waitsFor.length === 0 }
+          const task = { ...after, ready: after.status === "open" && unfinished.length === 0 }
           return receipt === undefined ? { task } : { task, receipt }
         }).pipe(sql.withTransaction)
 
-        return yield* once(Updated, { project_id, tool: "task_update" }, asked, now, work)
+        return yield* once(TaskChanged, { project_id, tool: "task_update" }, input, now, work)
       }, persistence)
 
-      const relink = Effect.fnUntraced(function* (project_id: string, id: string, depends_on: ReadonlyArray<string>) {
+      /** Checks that the tasks exist and close no cycle, then replaces the dependencies. */
+      const setDependencies = Effect.fnUntraced(function* (
+        project_id: string,
+        id: string,
+        depends_on: ReadonlyArray<string>
+      ) {
         if (depends_on.includes(id)) return yield* refuse("task_dependency_cycle")
         if ((yield* dependencies.findAll(project_id, depends_on)).length !== depends_on.length) {
           return yield* unknownDependency
@@ -155,7 +158,10 @@ export class Tasks extends Context.Service<
         yield* dependencies.replaceDependencies(project_id, id, depends_on)
       })
 
-      /** Ids of what the task still waits for; asked only where the answer counts. */
+      /**
+       * Ids of unfinished dependencies. Skips the query if there cannot be any: none at all, or ready before and
+       * unchanged.
+       */
       const unfinishedOf = Effect.fnUntraced(function* (
         project_id: string,
         after: Task,
@@ -178,8 +184,8 @@ export class Tasks extends Context.Service<
         }
       }, persistence)
 
-      const list = Effect.fn("Tasks.list")(function* ({ project_id }: Actor, asked: TaskList) {
-        const { assignee, cursor, limit = 25, order = "priority", ready, status, tag } = asked
+      const list = Effect.fn("Tasks.list")(function* ({ project_id }: Actor, input: TaskList) {
+        const { assignee, cursor, limit = 25, order = "priority", ready, status, tag } = input
         const filters = ["task_list", order, status ?? null, ready ?? null, assignee ?? null, tag ?? null]
         const after: Store.After =
           order === "priority"
@@ -213,7 +219,7 @@ const unknownDependency = Effect.suspend(() => withDetails(refuse("task_not_foun
 const distinct = (texts: ReadonlyArray<string> = []): ReadonlyArray<string> => [...new Set(texts)]
 
 const receiptOf = Effect.fnUntraced(function* (
-  asked: NonNullable<TaskUpdate["receipt"]>,
+  input: NonNullable<TaskUpdate["receipt"]>,
   task: Task,
   actor: Actor,
   now: Date
@@ -221,14 +227,14 @@ const receiptOf = Effect.fnUntraced(function* (
   return {
     id: yield* uuidAt(now),
     task_id: task.id,
-    session_ref: asked.session_ref,
-    worker: asked.worker,
-    thread: asked.thread ?? null,
-    outcome: asked.outcome,
-    summary: asked.summary,
-    next_steps: asked.next_steps ?? [],
-    pitfalls: asked.pitfalls ?? [],
-    git_checkpoint: asked.git_checkpoint ?? null,
+    session_ref: input.session_ref,
+    worker: input.worker,
+    thread: input.thread ?? null,
+    outcome: input.outcome,
+    summary: input.summary,
+    next_steps: input.next_steps ?? [],
+    pitfalls: input.pitfalls ?? [],
+    git_checkpoint: input.git_checkpoint ?? null,
     task_version_after: task.version,
     task_status_after: task.status,
     actor: actorName(actor),

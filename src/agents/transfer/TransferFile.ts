@@ -1,11 +1,11 @@
 /**
- * The file of a project: one JSON object a line.
+ * The file of an export: one JSON object per line.
  *
  *     header   {"export":"bridge-service project","project":{"id":…,"name":…},"created_at":…}
  *     rows     {"memory":{…}}  {"task":{…}}  {"dependency":{…}}  {"receipt":{…}}      in this order
- *     end      {"counts":{"memory":…,"task":…,"dependency":…,"receipt":…}}            a file without it was cut off
+ *     end      {"counts":{"memory":…,"task":…,"dependency":…,"receipt":…}}            a file without it is incomplete
  *
- * A file may come from anywhere: each row has the fields of an export and no other, within the limits of the tools.
+ * A file is untrusted: each row must have exactly the fields of an export, within the limits of the tools.
  */
 import { Effect, Option, Result, Stream } from "effect"
 import { isUtf8 } from "node:buffer"
@@ -13,16 +13,16 @@ import { findTokenIn, kinds as tokenKinds } from "../../platform/crypto/Tokens.t
 import { firstIssue } from "../../wire/Issue.ts"
 import { withDetails } from "../../wire/Refusal.ts"
 import { refuse } from "../continuity/Errors.ts"
-import { type Counts, countsOf, decoders, format, type Kind, kinds, type Row } from "./TransferRows.ts"
+import { type Counts, noRows, decoders, format, type Kind, kinds, type Row } from "./Shapes.ts"
 
-/** More than the largest row has, however its text is escaped. */
+/** Longer than the largest row, however its text is escaped. */
 const longestLine = 256 * 1024
 
 export const header = (project: { readonly id: string; readonly name: string }, created_at: Date) =>
   `${JSON.stringify({ export: format, project, created_at })}\n`
 export const end = (counts: Counts) => `${JSON.stringify({ counts })}\n`
 
-/** Undefined for a line that is no UTF-8 or too long for a row. */
+/** Splits a file into lines. A line that is not UTF-8 or is too long for a row becomes undefined. */
 export const lines = <E>(file: Stream.Stream<Uint8Array, E>): Stream.Stream<string | undefined, E> =>
   Stream.mapAccum(
     file,
@@ -41,20 +41,20 @@ export const lines = <E>(file: Stream.Stream<Uint8Array, E>): Stream.Stream<stri
 
 const textOf = (bytes: Buffer) => (bytes.length <= longestLine && isUtf8(bytes) ? bytes.toString("utf8") : undefined)
 
-/** Reads line after line; whatever is wrong is refused with its number. */
+/** Checks line after line. Every refusal names the line. */
 export const reader = () => {
   let number = 0
   let section = 0
   let ended = false
-  const counts = countsOf()
-  /** Where each thing stands that may stand once. Only this grows with the file. */
+  const counts = noRows()
+  /** The line of every key that must be unique in the file. Nothing else grows with the file. */
   const places = new Map<string, number>()
 
   const invalid = (line: number, reason: string) =>
     withDetails(
       refuse("import_invalid"),
       { line, reason },
-      `Line ${line} of the file is no line of an export: ${reason}; nothing was imported.`
+      `Line ${line} of the file is not a valid line of an export: ${reason}; nothing was imported.`
     )
   const decoded = Effect.fnUntraced(function* (name: keyof typeof decoders, value: unknown) {
     const result = decoders[name](value)
@@ -63,13 +63,13 @@ export const reader = () => {
     return yield* invalid(number, field === "" ? reason : `${field}: ${reason}`)
   })
 
-  /** A row, or none for header, end and empty lines. */
+  /** The row of a line; none for the header, the end and empty lines. */
   const read = Effect.fnUntraced(function* (text: string | undefined) {
     number += 1
     if (text?.trim() === "") return Option.none()
     const value = text === undefined ? undefined : Option.getOrUndefined(parse(text))
-    if (typeof value !== "object" || value === null) return yield* invalid(number, "It is no JSON object")
-    if (ended) return yield* invalid(number, "It follows the end")
+    if (typeof value !== "object" || value === null) return yield* invalid(number, "It is not a JSON object")
+    if (ended) return yield* invalid(number, "It follows the line with the counts")
     if (number === 1) {
       yield* decoded("header", value)
       return Option.none()
@@ -84,8 +84,9 @@ export const reader = () => {
       return Option.none()
     }
     const kind = kinds.find((kind) => kind === name)
-    if (kind === undefined || more.length > 0) return yield* invalid(number, `It is none of ${kinds.join(", ")}`)
-    if (kinds.indexOf(kind) < section) return yield* invalid(number, `It must stand before ${kinds[section]}`)
+    if (kind === undefined || more.length > 0) return yield* invalid(number, `It must be one of ${kinds.join(", ")}`)
+    if (kinds.indexOf(kind) < section)
+      return yield* invalid(number, `It must come before the rows of ${kinds[section]}`)
     section = kinds.indexOf(kind)
     const row: Row = yield* decoded(kind, content)
     const leak = findTokenIn(row)
@@ -99,17 +100,20 @@ export const reader = () => {
     return Option.some({ kind, row })
   })
 
-  const finish = Effect.suspend(() => (ended ? Effect.void : invalid(number + 1, "The file ends before its end")))
+  const finish = Effect.suspend(() =>
+    ended ? Effect.void : invalid(number + 1, "The file ends without the line with the counts; it is incomplete")
+  )
 
-  /** The refusal of a row that was read before. */
-  const refer = (kind: Kind, row: Named, reason: string) => invalid(places.get(keysOf(kind, row)[0]!) ?? number, reason)
+  /** Refuses a row that was read earlier. */
+  const refuseRow = (kind: Kind, row: Keyed, reason: string) =>
+    invalid(places.get(keysOf(kind, row)[0]!) ?? number, reason)
 
-  return { read, finish, refer }
+  return { read, finish, refuseRow }
 }
 
 const parse = (text: string) => Result.getSuccess(Result.try(() => JSON.parse(text) as unknown))
 
-interface Named {
+interface Keyed {
   readonly id?: string
   readonly supersedes?: string | null
   readonly task_id?: string | null
@@ -117,8 +121,8 @@ interface Named {
   readonly session_ref?: string | null
 }
 
-/** What may stand once; the first names the row. */
-const keysOf = (kind: Kind, row: Named): ReadonlyArray<string> => {
+/** The keys of a row that must be unique in the file. The first identifies the row. */
+const keysOf = (kind: Kind, row: Keyed): ReadonlyArray<string> => {
   const { depends_on, id, session_ref, supersedes, task_id } = row
   switch (kind) {
     case "memory":

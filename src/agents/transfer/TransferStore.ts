@@ -1,14 +1,11 @@
-/** The statements of export and import. Rows travel as JSON made and read by PostgreSQL. */
+/** Statements for export and import. PostgreSQL converts rows to JSON and back. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import type { Counts, Kind } from "./Shapes.ts"
 
 const Line = Schema.Struct({ key: Schema.String, line: Schema.String })
-
-/** In the order of the file: what is referred to comes first. */
-export const kinds = ["memory", "task", "dependency", "receipt"] as const
-export type Kind = (typeof kinds)[number]
 
 const tables = {
   memory: { table: "memory_entry", key: "id" },
@@ -28,7 +25,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         from project
        where project_id = ${project_id}::uuid`)
 
-  /** The rows after `key`, one JSON object each, without the project. */
+  /** A page of rows after the key `after`, one line of the file each. */
   const page = (project_id: string, kind: Kind, after: string, limit: number) => {
     const { key, table } = tables[kind]
     const [first = nil, second = nil] = after === "" ? [] : after.split(" ")
@@ -44,10 +41,10 @@ export const make = (sql: SqlClient.SqlClient) => {
        limit ${limit}`)
   }
 
-  /** Entries refer to each other in both directions: the references are checked at the end. */
+  /** Checks foreign keys at the end of the transaction, because entries refer to each other in both directions. */
   const deferReferences = sql`set constraints all deferred`
 
-  /** Adds those rows whose id the project does not have, and returns their keys. */
+  /** Inserts the rows whose key the project does not have yet, and returns their keys. */
   const add = (project_id: string, kind: Kind, json: string) => {
     const { key, table } = tables[kind]
     return rows(Schema.Struct({ key: Schema.String }))(sql`
@@ -59,7 +56,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       returning concat_ws(' ', ${sql.literal(key)}) as key`)
   }
 
-  /** Those of `ids` that are no task of the project. */
+  /** The `ids` that do not name a task of the project. */
   const unknownTasks = (project_id: string, ids: ReadonlyArray<string>) =>
     rows(Schema.Struct({ id: Schema.String }))(sql`
       select asked.id
@@ -67,7 +64,10 @@ export const make = (sql: SqlClient.SqlClient) => {
         left join task t on t.project_id = ${project_id}::uuid and t.id = asked.id
        where t.id is null`)
 
-  /** Entries that refer to what the project does not have: of those that were just added, because others cannot. */
+  /**
+   * Finds an imported entry that refers to a row which the project does not have. Constraints prevent it for all
+   * others.
+   */
   const dangling = (project_id: string) =>
     rows(Schema.Struct({ id: Schema.String }))(sql`
       select e.id
@@ -82,7 +82,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by e.id
        limit 1`)
 
-  const audited = (project_id: string, counts: Readonly<Record<Kind, number>>, trace: Trace) => sql`
+  const audited = (project_id: string, counts: Counts, trace: Trace) => sql`
     with imported as (select 1)
     ${auditRow(sql, trace, {
       action: "project.imported",

@@ -1,4 +1,4 @@
-/** The clients that people use, each with every tool. */
+/** Common MCP clients, each calling every tool. */
 import { NodeHttpClient } from "@effect/platform-node"
 import { assert, layer } from "@effect/vitest"
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client"
@@ -10,14 +10,17 @@ import { execFile } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { tools } from "../../../src/agents/mcp/Tools.ts"
 import { examplesFor } from "../../support/agents/Examples.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { Service } from "../../support/service/Service.ts"
 
+const count = Object.keys(tools).length
+
 type Call = (name: string, given: Record<string, unknown>) => Effect.Effect<any, unknown>
 
-/** Every tool once, as the same object and text, and a failure at the end. */
-const day = Effect.fnUntraced(function* (agent: Agent, call: Call) {
+/** Calls every tool once and compares structured content with text. Ends with a call that fails. */
+const callEveryTool = Effect.fnUntraced(function* (agent: Agent, call: Call) {
   const examples = yield* examplesFor(agent)
   for (const [name, given] of Object.entries(examples)) {
     const result = yield* call(name, given)
@@ -42,8 +45,8 @@ layer(Service.layer, { excludeTestServices: true })("clients", (it) => {
       const transport = new OldTransport(address(a), { requestInit: { headers: bearer(a) } })
       yield* Effect.promise(() => client.connect(transport as never))
       yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
-      assert.lengthOf((yield* Effect.promise(() => client.listTools())).tools, 11)
-      yield* day(a, (name, given) => Effect.promise(() => client.callTool({ name, arguments: given })))
+      assert.lengthOf((yield* Effect.promise(() => client.listTools())).tools, count)
+      yield* callEveryTool(a, (name, given) => Effect.promise(() => client.callTool({ name, arguments: given })))
     })
   )
 
@@ -55,8 +58,8 @@ layer(Service.layer, { excludeTestServices: true })("clients", (it) => {
         const transport = new StreamableHTTPClientTransport(address(a), { requestInit: { headers: bearer(a) } })
         yield* Effect.promise(() => client.connect(transport))
         yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
-        assert.lengthOf((yield* Effect.promise(() => client.listTools())).tools, 11)
-        yield* day(a, (name, given) => Effect.promise(() => client.callTool({ name, arguments: given })))
+        assert.lengthOf((yield* Effect.promise(() => client.listTools())).tools, count)
+        yield* callEveryTool(a, (name, given) => Effect.promise(() => client.callTool({ name, arguments: given })))
       })
     )
   }
@@ -71,11 +74,11 @@ layer(Service.layer, { excludeTestServices: true })("clients", (it) => {
         )
         yield* Effect.gen(function* () {
           const client = yield* McpClient.McpClient
-          const tools = yield* client.listTools()
-          assert.lengthOf(tools, 11)
-          yield* day(a, (name, given) =>
+          const listed = yield* client.listTools()
+          assert.lengthOf(listed, count)
+          yield* callEveryTool(a, (name, given) =>
             client
-              .callTool({ tool: tools.find((tool) => tool.name === name)!, arguments: given as never })
+              .callTool({ tool: listed.find((tool) => tool.name === name)!, arguments: given as never })
               .pipe(Effect.catchReason("McpClientError", "ToolError", ({ result }) => Effect.succeed(result)))
           )
         }).pipe(Effect.provideContext(context))
@@ -89,23 +92,23 @@ layer(Service.layer, { excludeTestServices: true })("clients", (it) => {
       const home = mkdtempSync(join(tmpdir(), "bridge-service-test-"))
       yield* Effect.addFinalizer(() => Effect.sync(() => rmSync(home, { recursive: true, force: true })))
       const launcher = "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
-      const standing = ["--cli", "--server-url", address(a).href, "--transport", "http", "--format", "json"]
+      const common = ["--cli", "--server-url", address(a).href, "--transport", "http", "--format", "json"]
       const header = ["--header", `Authorization: Bearer ${a.token}`, "--protocol-era", era]
       const options = { env: { PATH: process.env["PATH"], HOME: home }, timeout: 60_000 }
-      /** A result that is an error ends it with a code of its own. */
+      /** The exit code is ignored: the Inspector exits with an error when the result is one. */
       const inspect = (...args: ReadonlyArray<string>) =>
         Effect.map(
           Effect.promise(
             () =>
               new Promise<string>((resolve) =>
-                execFile(process.execPath, [launcher, ...standing, ...header, ...args], options, (_, stdout) =>
+                execFile(process.execPath, [launcher, ...common, ...header, ...args], options, (_, stdout) =>
                   resolve(stdout)
                 )
               )
           ),
           (stdout) => {
-            const said = JSON.parse(stdout)
-            return said.result ?? said
+            const output = JSON.parse(stdout)
+            return output.result ?? output
           }
         )
       const call: Call = (name, given) => {
@@ -115,13 +118,13 @@ layer(Service.layer, { excludeTestServices: true })("clients", (it) => {
         ])
         return inspect("--method", "tools/call", "--tool-name", name, ...values)
       }
-      assert.lengthOf((yield* inspect("--method", "tools/list", "--strict")).tools, 11)
+      assert.lengthOf((yield* inspect("--method", "tools/list", "--strict")).tools, count)
       return { agent: a, call }
     })
 
   for (const era of ["legacy", "modern"]) {
     it.effect(
-      `the Inspector (${era}) lists and calls`,
+      `the Inspector (${era}) lists the tools and calls one`,
       () =>
         Effect.gen(function* () {
           const { agent, call } = yield* inspector(era)
@@ -132,13 +135,13 @@ layer(Service.layer, { excludeTestServices: true })("clients", (it) => {
     )
   }
 
-  // A process for each call.
+  // Slow: the Inspector starts a process for each call.
   it.effect(
     "the Inspector (auto) uses every tool",
     () =>
       Effect.gen(function* () {
         const { agent, call } = yield* inspector("auto")
-        yield* day(agent, call)
+        yield* callEveryTool(agent, call)
       }),
     180_000
   )

@@ -1,4 +1,4 @@
-/** The official conformance suite: every server scenario that a server with a fixed set of tools can be asked. */
+/** The official conformance suite: every server scenario that applies to a server with a fixed set of tools. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
@@ -24,7 +24,7 @@ const scenarios = {
   "2025-03-26": ["server-initialize", "ping", "tools-list"]
 } as const
 
-/** What these tools cannot have. An entry that no longer fails fails the run, so that this list stays true. */
+/** Checks that are expected to fail. The run fails when one of them passes, so the list stays accurate. */
 const baseline = "test/agents/mcp/conformance-baseline.yml"
 
 const root = join(import.meta.dirname, "../../..")

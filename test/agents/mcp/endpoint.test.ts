@@ -1,4 +1,4 @@
-/** The endpoint of spec 4.8 as HTTP: origins, credentials, methods, bodies, rates. */
+/** The MCP endpoint over HTTP (spec 4.8): origins, credentials, methods, bodies, rates. */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
@@ -13,7 +13,7 @@ layer(Service.layer)("the MCP endpoint", (it) => {
   const agent = Effect.flatMap(Service, (service) => Agent.make(service))
 
   for (const method of ["GET", "POST", "DELETE", "HEAD", "PUT"]) {
-    it.effect(`${method} without credential is the one generic 401, with where to get one`, () =>
+    it.effect(`${method} without a credential is the generic 401, which says where to get one`, () =>
       Effect.gen(function* () {
         const service = yield* Service
         const answer = yield* send(`${service.url}/mcp`, { method, ...(method === "POST" ? { body: ping } : {}) })
@@ -26,7 +26,7 @@ layer(Service.layer)("the MCP endpoint", (it) => {
   }
 
   for (const method of ["GET", "DELETE", "HEAD", "PUT"]) {
-    it.effect(`${method} with a credential is 405, and Allow names POST`, () =>
+    it.effect(`${method} with a credential is 405 with Allow: POST`, () =>
       Effect.gen(function* () {
         const { token: bearer, url } = yield* agent
         const answer = yield* send(`${url}/mcp`, { method, bearer })
@@ -57,7 +57,7 @@ layer(Service.layer)("the MCP endpoint", (it) => {
     })
   )
 
-  it.effect("a loopback page may call a service on a loopback address, preflight before credential", () =>
+  it.effect("a loopback page may call a service on a loopback address, and its preflight needs no credential", () =>
     Effect.gen(function* () {
       const { token: bearer, url } = yield* agent
       const origin = "http://localhost:6274"
@@ -99,7 +99,7 @@ layer(Service.layer)("the MCP endpoint", (it) => {
     })
   )
 
-  it.effect("a body of 1 MiB is read, one byte more is 413, while /bridge keeps its own limit", () =>
+  it.effect("a body of 1 MiB is accepted and one byte more is 413, while /bridge keeps its own limit", () =>
     Effect.gen(function* () {
       const { token: bearer, url } = yield* agent
       const sized = (bytes: number) => {
@@ -115,7 +115,7 @@ layer(Service.layer)("the MCP endpoint", (it) => {
     })
   )
 
-  it.effect("a body that is no JSON is a parse error", () =>
+  it.effect("a body that is not JSON is a parse error", () =>
     Effect.gen(function* () {
       const { token: bearer, url } = yield* agent
       const answer = yield* send(`${url}/mcp`, { bearer, headers: accept, body: "{" })
@@ -124,7 +124,7 @@ layer(Service.layer)("the MCP endpoint", (it) => {
     })
   )
 
-  it.effect("a body that is no UTF-8 is a parse error", () =>
+  it.effect("a body that is not UTF-8 is a parse error", () =>
     Effect.gen(function* () {
       const { token, url } = yield* agent
       const answer = yield* Effect.promise(() =>
@@ -139,7 +139,7 @@ layer(Service.layer)("the MCP endpoint", (it) => {
     })
   )
 
-  it.effect("tools/list is one page: a cursor is invalid", () =>
+  it.effect("tools/list has one page and refuses any cursor", () =>
     Effect.gen(function* () {
       for (const cursor of ["x", "", 5, null]) {
         const { body } = yield* (yield* agent).post("tools/list", { cursor })
@@ -148,7 +148,7 @@ layer(Service.layer)("the MCP endpoint", (it) => {
     })
   )
 
-  it.effect("the protocol's own errors pass as they are", () =>
+  it.effect("errors of the protocol are returned unchanged", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const unknown = yield* a.post("no/such/method")
@@ -164,7 +164,7 @@ layer(Service.layer)("the MCP endpoint", (it) => {
     })
   )
 
-  it.effect("a subscription ends at once: nothing of this service changes, and no stream outlives its credential", () =>
+  it.effect("a subscription ends at once, because no list changes and no stream may outlive its credential", () =>
     Effect.gen(function* () {
       const notifications = {
         toolsListChanged: true,
@@ -218,7 +218,7 @@ layer(Service.layer)("the MCP endpoint", (it) => {
     )
   }
 
-  it.effect("a batch of 2025-03-26 is answered, one of more than 50 messages refused", () =>
+  it.effect("a batch of revision 2025-03-26 is answered, and one of more than 50 messages is refused", () =>
     Effect.gen(function* () {
       const { token: bearer, url } = yield* agent
       const batch = (size: number) => Array.from({ length: size }, (_, id) => ({ ...ping, id }))
@@ -229,12 +229,12 @@ layer(Service.layer)("the MCP endpoint", (it) => {
     })
   )
 
-  it.effect("who disconnects cancels what is under way", () =>
+  it.effect("a disconnect cancels the running call", () =>
     Effect.gen(function* () {
       const a = yield* agent
       const sql = yield* SqlClient.SqlClient
       const task = yield* a.task("T")
-      // Within a transaction the activity is read once, unless it is forgotten.
+      // A transaction caches pg_stat_activity until the snapshot is cleared.
       const waiting = Effect.gen(function* () {
         yield* sql`select pg_stat_clear_snapshot()`
         const [row] = yield* sql<{ n: number }>`

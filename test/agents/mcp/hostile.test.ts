@@ -1,4 +1,4 @@
-/** Every parameter of every tool, and every statement under every tool: a clear error, and nothing of the inside in it. */
+/** Invalid values for every parameter, and a failure of every statement: a clear error that reveals no internals. */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -15,7 +15,7 @@ import { instance, Service } from "../../support/service/Service.ts"
 type Json = any
 type Path = ReadonlyArray<string | number>
 
-/** Where a value stands that has no parts: through objects and, as their first item, lists. */
+/** The paths of all scalar values in a schema. Of a list it follows the first item. */
 const leaves = (schema: Json, path: Path = []): ReadonlyArray<Path> => {
   const { anyOf, items, properties } = schema
   if (anyOf !== undefined) return leaves(anyOf[0], path)
@@ -25,29 +25,29 @@ const leaves = (schema: Json, path: Path = []): ReadonlyArray<Path> => {
   return items === undefined ? [path] : leaves(items, [...path, 0])
 }
 
-const placed = (value: Json, [first, ...rest]: Path, leaf: unknown): Json => {
+const withLeaf = (value: Json, [first, ...rest]: Path, leaf: unknown): Json => {
   if (first === undefined) return leaf
-  if (typeof first === "number") return [placed(value?.[first], rest, leaf)]
-  return { ...value, [first]: placed(value?.[first], rest, leaf) }
+  if (typeof first === "number") return [withLeaf(value?.[first], rest, leaf)]
+  return { ...value, [first]: withLeaf(value?.[first], rest, leaf) }
 }
 
 const token = Redacted.value(format("spt", randomBytes(32)))
-/** As JSON text, because some of it no object can hold. */
+/** As JSON text, because JavaScript cannot hold some of these values. */
 const hostile = {
   NUL: '"canary\\u0000"',
   "a lone surrogate": '"canary\\ud800"',
   "a whole token of this service": JSON.stringify(`canary ${token}`),
   __proto__: '{"__proto__":{"canary":true}}',
   "a constructor": '{"constructor":{"prototype":{"canary":true}}}',
-  "a number beyond all": "1e400",
+  "a number that overflows": "1e400",
   "a huge number": "-1e300",
-  "more digits than fit": "123456789012345678901234567890",
+  "an integer beyond 64 bits": "123456789012345678901234567890",
   "a list in a list": '[["canary"]]',
   "a text of 300,000 characters": JSON.stringify("canary".repeat(50_000))
 }
 
-/** Words of exceptions, of SQL and of this machine; "column" and the like stand in no sentence of ours. */
-const inside =
+/** Words of exceptions, SQL and file paths. None of them occurs in a sentence of an error. */
+const internals =
   /canary|Error:|Exception|\bat \w+ \(|select |insert |update \w+ set|relation|column|constraint|syntax|duplicate key|postgres|sqlstate|\/work|\/home|\/tmp|node_modules|\.ts\b|pg_/i
 
 layer(Service.layer, { excludeTestServices: true })("every tool", (it) => {
@@ -63,7 +63,7 @@ layer(Service.layer, { excludeTestServices: true })("every tool", (it) => {
         (table) => sql`select to_jsonb(t) as row from ${sql.literal(table)} t where project_id = ${project_id}::uuid`
       )
     )
-  /** The arguments with one text of JSON in place of a mark. */
+  /** Sends the arguments with `"@"` replaced by a text of JSON. */
   const raw = ({ token: bearer, url }: Agent, name: string, given: unknown, text: string) => {
     const message = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: given } }
     return send(`${url}/mcp`, {
@@ -83,60 +83,62 @@ layer(Service.layer, { excludeTestServices: true })("every tool", (it) => {
   for (const { inputSchema, name } of lists.contributor) {
     const parameters = leaves(inputSchema).filter((path) => path.length > 0)
 
-    it.effect(`${name} refuses what no parameter can be, says which, and repeats nothing of it`, () =>
-      Effect.gen(function* () {
-        const agent = yield* agentAt()
-        const { [name as ToolName]: example } = yield* examplesFor(agent)
-        const before = yield* rowsOf(agent)
-        for (const path of parameters) {
-          for (const [what, text] of Object.entries(hostile)) {
-            const error = errorOf(yield* raw(agent, name, placed(example, path, "@"), text))
-            const where = `${what} as ${path.join(".")}: ${JSON.stringify(error)}`
-            assert.notInclude(["internal_error", "bridge_persistence_error"], error.code, where)
-            assert.notMatch(JSON.stringify(error), inside, where)
-            assert.notInclude(JSON.stringify(error), token)
-            if (error.code === "invalid_request") {
-              const field: string = error.details.field
-              assert.isTrue(path.join(".") === field || path.join(".").startsWith(`${field}.`), where)
-              assert.isTrue(error.message.startsWith(`${field}: `), where)
+    it.effect(
+      `${name} refuses an invalid value of any parameter, names the parameter and does not repeat the value`,
+      () =>
+        Effect.gen(function* () {
+          const agent = yield* agentAt()
+          const { [name as ToolName]: example } = yield* examplesFor(agent)
+          const before = yield* rowsOf(agent)
+          for (const path of parameters) {
+            for (const [what, text] of Object.entries(hostile)) {
+              const error = errorOf(yield* raw(agent, name, withLeaf(example, path, "@"), text))
+              const where = `${what} as ${path.join(".")}: ${JSON.stringify(error)}`
+              assert.notInclude(["internal_error", "bridge_persistence_error"], error.code, where)
+              assert.notMatch(JSON.stringify(error), internals, where)
+              assert.notInclude(JSON.stringify(error), token)
+              if (error.code === "invalid_request") {
+                const field: string = error.details.field
+                assert.isTrue(path.join(".") === field || path.join(".").startsWith(`${field}.`), where)
+                assert.isTrue(error.message.startsWith(`${field}: `), where)
+              }
             }
+            const deep = yield* raw(agent, name, withLeaf(example, path, "@"), "[".repeat(1e5) + "]".repeat(1e5))
+            assert.deepStrictEqual([deep.status, deep.body.error.code], [400, -32_700])
           }
-          const deep = yield* raw(agent, name, placed(example, path, "@"), "[".repeat(1e5) + "]".repeat(1e5))
-          assert.deepStrictEqual([deep.status, deep.body.error.code], [400, -32_700])
-        }
-        // `__proto__` as a name the SDK drops.
-        for (const surprise of ["constructor", "canary"]) {
-          const given = JSON.stringify(example).replace("{", '{"@":1,').replace(",}", "}")
-          const error = errorOf(yield* raw(agent, name, "@", given.replace("@", surprise)))
-          assert.strictEqual(error.code, "invalid_request")
-          assert.notMatch(JSON.stringify(error), inside)
-        }
-        assert.notProperty({}, "canary")
-        assert.deepStrictEqual(yield* rowsOf(agent), before)
-        const { code } = yield* agent.call(name, example)
-        assert.isUndefined(code)
-      })
+          // The SDK drops a parameter named `__proto__`.
+          for (const surprise of ["constructor", "canary"]) {
+            const given = JSON.stringify(example).replace("{", '{"@":1,').replace(",}", "}")
+            const error = errorOf(yield* raw(agent, name, "@", given.replace("@", surprise)))
+            assert.strictEqual(error.code, "invalid_request")
+            assert.notMatch(JSON.stringify(error), internals)
+          }
+          assert.notProperty({}, "canary")
+          assert.deepStrictEqual(yield* rowsOf(agent), before)
+          const { code } = yield* agent.call(name, example)
+          assert.isUndefined(code)
+        })
     )
   }
 
   for (const { name } of lists.contributor) {
-    it.effect(`whichever statement of ${name} fails, and however: no exception text, SQL, path or secret`, () =>
+    it.effect(`no failure of a statement of ${name} reveals exception text, SQL, a path or a secret`, () =>
       Effect.gen(function* () {
-        let spoiled = 0
+        let corrupted = 0
         const { fail, heal, layer } = faultyDatabase((statement) =>
-          spoiled > 0 && --spoiled === 0 ? "select canary from canary_table" : statement
+          corrupted > 0 && --corrupted === 0 ? "select canary from canary_table" : statement
         )
         const { url } = yield* instance({ SERVICE_LOG_LEVEL: "Fatal" }, layer)
         const agent = yield* agentAt(url)
         const { [name as ToolName]: example } = yield* examplesFor(agent)
         const failed = (answer: Answer) => {
-          assert.notMatch(answer.text, inside)
+          assert.notMatch(answer.text, internals)
           assert.notInclude(answer.text, agent.token)
           if (answer.status !== 200) return assert.include([500, 503], answer.status)
           const result = answer.body.result
           if (result.isError !== true) return
           assert.include(
-            // The last two where what fails is the ROLLBACK of a refused change.
+            // The last two occur when the ROLLBACK of a refused change fails.
             ["internal_error", "bridge_persistence_error", "stale_version", "memory_already_superseded"],
             JSON.parse(result.content[0].text).error.code,
             answer.text
@@ -144,13 +146,13 @@ layer(Service.layer, { excludeTestServices: true })("every tool", (it) => {
         }
         const keyed = (attempt: string) =>
           "idempotency_key" in example ? { ...example, idempotency_key: attempt } : example
-        for (const how of [...faults, "spoiled"] as const) {
+        for (const how of [...faults, "corrupted"] as const) {
           for (let nth = 1, struck = true; struck; nth += 1) {
-            if (how === "spoiled") spoiled = nth
+            if (how === "corrupted") corrupted = nth
             else yield* fail(how, nth)
             const { answer } = yield* agent.call(name, keyed(`${how} ${nth}`.replaceAll(" ", "-")))
-            struck = how === "spoiled" ? spoiled === 0 : yield* heal
-            spoiled = 0
+            struck = how === "corrupted" ? corrupted === 0 : yield* heal
+            corrupted = 0
             if (struck) failed(answer)
             assert.isBelow(nth, 30)
           }

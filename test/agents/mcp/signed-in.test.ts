@@ -1,4 +1,4 @@
-/** From a person's sign-in to the tools and back: OAuthClient, Access and /mcp in one line (spec 4.8, 4.10, 5). */
+/** OAuth sign-in by the reference client, then tool calls with the access token (spec 4.8, 4.10, 5). */
 import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { FetchHttpClient } from "effect/http"
@@ -13,7 +13,7 @@ const Reachable = Layer.merge(Layer.effect(Service, reachable()), FetchHttpClien
   Layer.provideMerge(TestDatabase.sql)
 )
 
-/** An agent whose person has allowed it these scopes. */
+/** An agent that a person signed in and granted these scopes. */
 const signedIn = Effect.fnUntraced(function* (...scopes: ReadonlyArray<string>) {
   const service = yield* Service
   const { project_id, token } = yield* makeToken(service)
@@ -33,9 +33,9 @@ const signedIn = Effect.fnUntraced(function* (...scopes: ReadonlyArray<string>) 
   })
   const { access_token } = yield* client.signIn
   const given = { url: service.url, token: Redacted.value(access_token), project_id }
-  const unknowing = new Agent({ ...given, write_context: undefined as never })
-  const { output } = yield* unknowing.call("server_identity")
-  return { client, identity: output, agent: new Agent({ ...given, write_context: output.write_context }) }
+  const agent = yield* Agent.connect(given)
+  const { output: identity } = yield* agent.call("server_identity")
+  return { client, identity, agent }
 })
 
 layer(Reachable)("an agent that a person has signed in", (it) => {
@@ -49,7 +49,7 @@ layer(Reachable)("an agent that a person has signed in", (it) => {
     })
   )
 
-  it.effect("is asked for the scopes that a tool needs and the person did not allow", () =>
+  it.effect("is told which scopes are missing when the person has not granted those of a tool", () =>
     Effect.gen(function* () {
       const { agent } = yield* signedIn("tasks:read")
       const { answer, code } = yield* agent.write("task_create", { title: "T" })

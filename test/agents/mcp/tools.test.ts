@@ -1,12 +1,14 @@
-/** The tools as agents find them: spec 4.11, 7.4. */
+/** The tools as clients see them (spec 4.11, 7.4). */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { type ToolName, tools } from "../../../src/agents/mcp/Tools.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { Service } from "../../support/service/Service.ts"
 
-const names = [
+/** The tools of spec 4.11. The service may have more. */
+const specified = [
   "server_identity",
   "continuity_context",
   "memory_add",
@@ -19,7 +21,10 @@ const names = [
   "runtime_bootstrap_get",
   "git_document_get"
 ]
-const writing = ["memory_add", "task_create", "task_update"]
+const mutations = ["memory_add", "task_create", "task_update"]
+
+const names = Object.keys(tools)
+const writing = names.filter((name) => tools[name as ToolName].writes)
 
 layer(Service.layer)("the tools", (it) => {
   const agent = (given: Parameters<typeof Agent.make>[1] = {}) =>
@@ -31,12 +36,12 @@ layer(Service.layer)("the tools", (it) => {
       select code, subject, count from audit_event where project_id = ${a.project_id}::uuid and action = 'mcp.write'`
     )
 
-  it.effect("a contributor finds the eleven tools of the specification", () =>
+  it.effect("a contributor finds every tool, with those of the specification", () =>
     Effect.gen(function* () {
-      assert.deepStrictEqual(
-        (yield* listed(yield* agent())).map(({ name }) => name),
-        names
-      )
+      const found = (yield* listed(yield* agent())).map(({ name }) => name)
+      assert.deepStrictEqual(found, names)
+      assert.includeMembers(found, specified)
+      assert.includeMembers(writing, mutations)
     })
   )
 
@@ -61,7 +66,7 @@ layer(Service.layer)("the tools", (it) => {
   )
 
   for (const name of names) {
-    it.effect(`${name} says what it is for, what it needs, where it ends, what it returns and how it fails`, () =>
+    it.effect(`${name} states purpose, parameters, project boundary, result and failures`, () =>
       Effect.gen(function* () {
         const tool = (yield* listed(yield* agent())).find((one) => one.name === name)
         assert.match(tool.description, /Required: |Optional: |No parameters/)
@@ -77,7 +82,7 @@ layer(Service.layer)("the tools", (it) => {
     )
   }
 
-  it.effect("server_identity hides everything but what clients need", () =>
+  it.effect("server_identity returns only what clients need", () =>
     Effect.gen(function* () {
       const a = yield* agent({ scopes: ["tasks:write"] })
       const { output, text } = yield* a.call("server_identity")
@@ -163,7 +168,7 @@ layer(Service.layer)("the tools", (it) => {
     })
   )
 
-  it.effect("a failure is an error object as text, without structured content", () =>
+  it.effect("a failed call returns the error object as text, without structured content", () =>
     Effect.gen(function* () {
       const { result, text } = yield* (yield* agent()).call("memory_get", { id: "x" })
       assert.isTrue(result.isError)
@@ -172,14 +177,14 @@ layer(Service.layer)("the tools", (it) => {
     })
   )
 
-  it.effect("a result is the same as text and as structured content", () =>
+  it.effect("a result has the same content as text and as structured content", () =>
     Effect.gen(function* () {
       const { output, text } = yield* (yield* agent()).call("continuity_context")
       assert.deepStrictEqual(JSON.parse(text), output)
     })
   )
 
-  it.effect("a disabled project answers like an unknown credential", () =>
+  it.effect("a credential of a disabled project is answered like an unknown one", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const a = yield* agent()

@@ -1,4 +1,7 @@
-/** A loopback proxy that adds the credential: the conformance runner cannot send one. Host and Origin pass as they came. */
+/**
+ * A loopback proxy that adds the bearer token, which the conformance runner cannot send. Host and Origin pass
+ * unchanged.
+ */
 import { Effect } from "effect"
 import { createServer, request } from "node:http"
 import type { AddressInfo } from "node:net"

@@ -1,21 +1,28 @@
-/** One whole call of every tool, with every parameter that goes with the others: what tests of all tools start from. */
+/** One valid call of every tool with all of its parameters. Tests that run over all tools start here. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { createHash, randomUUID } from "node:crypto"
 import type { ToolName } from "../../../src/agents/mcp/Tools.ts"
 import type { Agent } from "./McpAgent.ts"
 
-export type Examples = Readonly<Record<ToolName, Readonly<Record<string, unknown>>>>
+type Examples = Readonly<Record<ToolName, Readonly<Record<string, unknown>>>>
 
-/** In a project that has what they name. Each succeeds once. */
-export const examplesFor = Effect.fnUntraced(function* (agent: Agent) {
-  const entry = yield* agent.note("An entry")
-  const old = yield* agent.note("An entry to supersede")
-  const task = yield* agent.task("A task")
-  const other = yield* agent.task("Another")
-  const document_id = yield* pinned(agent)
-  const { write_context } = agent
-  return {
+interface Ids {
+  readonly entry_id: string
+  /** An active entry that `memory_add` supersedes. */
+  readonly superseded_id: string
+  /** A task of version 1. */
+  readonly task_id: string
+  readonly dependency_id: string
+  readonly document_id: string
+}
+
+/** `write_context` is that of the project which has these ids. Each call succeeds, and each mutation succeeds once. */
+export const examplesOf = (
+  { dependency_id, document_id, entry_id, superseded_id, task_id }: Ids,
+  write_context: Agent["write_context"]
+) =>
+  ({
     server_identity: {},
     continuity_context: { max_bytes: 8192 },
     memory_add: {
@@ -23,34 +30,34 @@ export const examplesFor = Effect.fnUntraced(function* (agent: Agent) {
       title: "Title",
       body: "Body",
       tags: ["tag"],
-      supersedes: old.id,
+      supersedes: superseded_id,
       session_ref: "session",
-      task_id: task.id,
+      task_id,
       idempotency_key: "add",
       write_context
     },
-    memory_get: { id: entry.id },
+    memory_get: { id: entry_id },
     memory_search: { query: "entry", kind: "note", tags: [], limit: 3 },
     task_create: {
       title: "Title",
       body: "Body",
       priority: 1,
       tags: ["tag"],
-      depends_on: [other.id],
+      depends_on: [dependency_id],
       idempotency_key: "create",
       write_context
     },
-    task_get: { id: task.id },
+    task_get: { id: task_id },
     task_list: { status: ["open"], ready: true, tag: "tag", limit: 3, order: "updated" },
     task_update: {
-      id: task.id,
+      id: task_id,
       expected_version: 1,
       title: "Title",
       body: "Body",
       status: "blocked",
       priority: 1,
       tags: ["tag"],
-      depends_on: [other.id],
+      depends_on: [dependency_id],
       assignee: "ada",
       blocked_reason: "Which one?",
       blocked_kind: "decision",
@@ -76,10 +83,20 @@ export const examplesFor = Effect.fnUntraced(function* (agent: Agent) {
     },
     runtime_bootstrap_get: {},
     git_document_get: { document_id, offset: 0, max_bytes: 100 }
-  } satisfies Examples
+  }) satisfies Examples
+
+/** The calls for a new set of rows in the agent's project. */
+export const examplesFor = Effect.fnUntraced(function* (agent: Agent) {
+  const entry = yield* agent.note("An entry")
+  const superseded = yield* agent.note("An entry to supersede")
+  const task = yield* agent.task("A task")
+  const dependency = yield* agent.task("Another")
+  const document_id = yield* pinned(agent)
+  const ids = { entry_id: entry.id, superseded_id: superseded.id, task_id: task.id, dependency_id: dependency.id }
+  return examplesOf({ ...ids, document_id }, agent.write_context)
 })
 
-/** Without git: what the operator's command would have stored. */
+/** Stores what `pin-document` would store, without needing git. */
 const pinned = Effect.fnUntraced(function* ({ project_id }: Agent) {
   const sql = yield* SqlClient.SqlClient
   const document_id = randomUUID()

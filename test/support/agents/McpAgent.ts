@@ -1,4 +1,4 @@
-/** An agent for tests: a project token, and the tools of /mcp as plain requests. */
+/** An agent for tests: it has a project token and calls the tools of /mcp with plain requests. */
 import { Context, Effect, Option, Redacted } from "effect"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
@@ -23,7 +23,7 @@ export const issueToken = Effect.fnUntraced(function* ({ services }: Instance, p
   return Redacted.value(secret.token)
 })
 
-/** The answer to a tools/call: what it returned, or the code and details of its failure. */
+/** The answer to a tools/call: its output, or the code and details of its failure. */
 export interface Called {
   readonly answer: Answer
   readonly result: any
@@ -43,13 +43,19 @@ export class Agent {
     Object.assign(this, fields)
   }
 
-  /** In a project of its own or in the given one. */
+  /** Makes an agent in the given project, or in a new one. */
   static make = Effect.fnUntraced(function* (on: Instance, given: Given = {}) {
     const project_id = given.project_id ?? (yield* Context.get(on.services, Projects).create("Test project")).project_id
     const token = yield* issueToken(on, project_id, given)
-    const unknowing = new Agent({ url: on.url, token, project_id, write_context: undefined as never })
-    const { output } = yield* unknowing.call("server_identity")
-    return new Agent({ url: on.url, token, project_id, write_context: output.write_context })
+    return yield* Agent.connect({ url: on.url, token, project_id })
+  })
+
+  /** An agent with this credential. Its write_context comes from server_identity. */
+  static connect = Effect.fnUntraced(function* (given: Pick<Agent, "url" | "token" | "project_id">) {
+    const write_context = { resource: "", instance_id: "", project_id: given.project_id }
+    const unidentified = new Agent({ ...given, write_context })
+    const { output } = yield* unidentified.call("server_identity")
+    return new Agent({ ...given, write_context: output.write_context })
   })
 
   /** The same credential at another instance. */
@@ -57,7 +63,7 @@ export class Agent {
     return new Agent({ ...this, url: on.url })
   }
 
-  /** A message of the newest revision, as its headers want it. */
+  /** Sends a message of the newest revision, with the headers that this revision requires. */
   post(method: string, params: Readonly<Record<string, unknown>> = {}, headers: Readonly<Record<string, string>> = {}) {
     const _meta = {
       "io.modelcontextprotocol/protocolVersion": modern,
@@ -92,7 +98,7 @@ export class Agent {
     })
   }
 
-  /** With write_context. */
+  /** Calls a tool with write_context. */
   write(name: string, given: Readonly<Record<string, unknown>> = {}) {
     return this.call(name, { write_context: this.write_context, ...given })
   }

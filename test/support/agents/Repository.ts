@@ -1,4 +1,4 @@
-/** A repository of git, for documents that are pinned. */
+/** A temporary git repository, for pinning documents. */
 import { Effect } from "effect"
 import { execFileSync, spawnSync } from "node:child_process"
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"

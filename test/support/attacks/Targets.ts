@@ -9,10 +9,11 @@ import { Api } from "../../../src/wire/Api.ts"
 import type { domains } from "../../../src/App.ts"
 import * as Tokens from "../../../src/platform/crypto/Tokens.ts"
 import { Documents } from "../../../src/agents/documents/Documents.ts"
-import { type ToolName, tools } from "../../../src/agents/mcp/Tools.ts"
+import type { ToolName } from "../../../src/agents/mcp/Tools.ts"
 import { authorizeQuery, Browser, callback, hiddenFields, makeClient, signIn as signInByForm } from "../agents/Agent.ts"
 import { Bridge } from "../bridges/Bridge.ts"
 import type { Target } from "./Malformed.ts"
+import { examplesOf } from "../agents/Examples.ts"
 import { Agent } from "../agents/McpAgent.ts"
 import { everything, makePhone, makeRegisteredPhone } from "../phones/Phone.ts"
 import { makePerson } from "../agents/SignIn.ts"
@@ -121,47 +122,16 @@ export const targets = Effect.fnUntraced(function* (on: World, folder: string) {
   const agent = yield* Agent.make(on)
   const { document_id } = yield* pinDocument(on, folder, agent.project_id)
   const entry = yield* agent.note("The gate opens at nine")
-  const [task, other] = [yield* agent.task("Paint the gate"), yield* agent.task("Buy paint")]
-  const texts = { body: "words", title: "title", tags: ["gate", "paint"], idempotency_key: "key-1" }
-  const uses: Record<ToolName, object> = {
-    server_identity: {},
-    continuity_context: { max_bytes: 8192 },
-    memory_add: { ...texts, kind: "note", supersedes: entry.id, session_ref: "session", task_id: task.id },
-    memory_get: { id: entry.id },
-    memory_search: { query: "When does the gate open?", kind: "note", tags: ["gate"], limit: 5, cursor: "x" },
-    task_create: { ...texts, priority: 2, depends_on: [task.id] },
-    task_get: { id: task.id },
-    task_list: { status: ["open"], ready: true, assignee: "me", tag: "gate", limit: 5, cursor: "x", order: "updated" },
-    task_update: {
-      ...texts,
-      id: task.id,
-      expected_version: 1,
-      status: "blocked",
-      priority: 1,
-      depends_on: [other.id],
-      assignee: "me",
-      blocked_reason: "no paint",
-      blocked_kind: "external",
-      receipt: {
-        session_ref: "session",
-        worker: "me",
-        thread: "thread",
-        outcome: "handoff",
-        summary: "half of it",
-        next_steps: ["the other half"],
-        pitfalls: ["wet paint"],
-        git_checkpoint: {
-          repository: "acme/shop",
-          branch: "main",
-          commit_sha: "a".repeat(40),
-          base_sha: "b".repeat(40),
-          dirty: false,
-          pushed: true
-        }
-      }
-    },
-    runtime_bootstrap_get: {},
-    git_document_get: { document_id, offset: 0, max_bytes: 100, expected_blob_oid: "a".repeat(40) }
+  const superseded = yield* agent.note("The gate opens at ten")
+  const [task, dependency] = [yield* agent.task("Paint the gate"), yield* agent.task("Buy paint")]
+  const ids = { entry_id: entry.id, superseded_id: superseded.id, task_id: task.id, dependency_id: dependency.id }
+  const examples = examplesOf({ ...ids, document_id }, agent.write_context)
+  // A cursor and a blob id that do not match, so that these parameters are spoiled too.
+  const uses: Readonly<Record<ToolName, object>> = {
+    ...examples,
+    memory_search: { ...examples.memory_search, tags: ["gate"], cursor: "x" },
+    task_list: { ...examples.task_list, assignee: "me", cursor: "x" },
+    git_document_get: { ...examples.git_document_get, expected_blob_oid: "a".repeat(40) }
   }
   const rpc = (name: string, method: string, params: object, revision: string): Target => ({
     name: `mcp ${revision} ${name}`,
@@ -194,10 +164,7 @@ export const targets = Effect.fnUntraced(function* (on: World, folder: string) {
     }
   })
   const calls = revisions.flatMap((revision) => [
-    ...Object.entries(uses).map(([name, given]) => {
-      const written = tools[name as ToolName].writes ? { ...given, write_context: agent.write_context } : given
-      return rpc(name, "tools/call", { name, arguments: written }, revision)
-    }),
+    ...Object.entries(uses).map(([name, given]) => rpc(name, "tools/call", { name, arguments: given }, revision)),
     rpc(
       "initialize",
       "initialize",

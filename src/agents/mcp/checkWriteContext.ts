@@ -1,15 +1,18 @@
 /**
- * The write_context of a mutation (spec 4.11): proof that the client means this service, this instance and this project.
+ * Checks the write_context of a mutation (spec 4.11): the client must name this service, this instance and the project
+ * of its credential.
  *
- * It authorizes nothing: the credential has decided already which project is written. A client that is wrong about where it
- * is is stopped before anything else of its call is read, and the audit log keeps that it was.
+ * The check authorizes nothing; the credential alone decides which project is written. It stops a client that is
+ * connected to another service or project than it believes, before its other arguments are read, and writes an audit
+ * event (spec 6.2).
  */
 import { Effect } from "effect"
 import type { Audit } from "../../platform/audit/Audit.ts"
 import { type Actor, actorName } from "../../wire/Actor.ts"
 import { refuse } from "./Errors.ts"
+import type { WriteContext } from "./Shapes.ts"
 
-export const writeContextOf = (resource: string, { instance_id, project_id }: Actor) => ({
+export const writeContextOf = (resource: string, { instance_id, project_id }: Actor): WriteContext => ({
   resource,
   instance_id,
   project_id
@@ -34,7 +37,7 @@ export const checkWriteContext = Effect.fnUntraced(function* (
   return yield* refuse(code)
 })
 
-const isExactly = (expected: Readonly<Record<string, string>>, given: unknown) =>
+const isExactly = (expected: WriteContext, given: unknown) =>
   typeof given === "object" &&
   given !== null &&
   Object.keys(given).length === Object.keys(expected).length &&

@@ -1,32 +1,30 @@
-/** What stands in a line of a project's file: every column of its row but the project, within the limits of the tools. */
+/** The lines of an export. A row has every column except the project, within the limits of the tools. */
 import { Schema } from "effect"
 import { Uuid } from "../../wire/Ids.ts"
 import { Instant } from "../../wire/Instant.ts"
 import { line } from "../../wire/Text.ts"
-import * as Api from "../continuity/Shapes.ts"
+import { Name, Tags, Title } from "../continuity/Shapes.ts"
+import * as Memory from "../memory/Shapes.ts"
+import * as Tasks from "../tasks/Shapes.ts"
 
 export const format = "bridge-service project"
 
-const maybe = Schema.NullOr
 const Author = line(256)
-const Count = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 }))
+const UuidOrNull = Schema.NullOr(Uuid)
 
 const Entry = Schema.Struct({
+  ...Memory.FlatEntry.fields,
   id: Uuid,
-  kind: Api.Kind,
-  title: Api.Title,
-  body: Api.Body,
-  tags: Api.Tags,
-  active: Schema.Boolean,
-  supersedes: maybe(Uuid),
-  superseded_by: maybe(Uuid),
-  superseded_at: maybe(Instant),
+  title: Title,
+  body: Memory.Body,
+  tags: Tags,
+  supersedes: UuidOrNull,
+  superseded_by: UuidOrNull,
   actor: Author,
   role: Author,
-  session_ref: maybe(Api.Name),
-  task_id: maybe(Uuid),
-  source: maybe(Author),
-  created_at: Instant
+  session_ref: Schema.NullOr(Name),
+  task_id: UuidOrNull,
+  source: Schema.NullOr(Author)
 }).check(
   Schema.makeFilter(
     (entry) =>
@@ -37,22 +35,18 @@ const Entry = Schema.Struct({
 )
 type Entry = typeof Entry.Type
 
+const { depends_on: _, ready: __, ...columns } = Tasks.Task.fields
 const Task = Schema.Struct({
+  ...columns,
   id: Uuid,
-  title: Api.Title,
-  body: Api.TaskBody,
-  status: Api.Status,
-  priority: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 4 })),
-  tags: Api.Tags,
-  assignee: maybe(Api.Name),
-  claimed_at: maybe(Instant),
-  version: Count,
-  blocked_reason: maybe(Api.BlockedReason),
-  blocked_kind: maybe(Api.BlockedKind),
-  created_by: Author,
-  created_at: Instant,
-  updated_at: Instant,
-  closed_at: maybe(Instant)
+  title: Title,
+  body: Tasks.Body,
+  priority: Tasks.Priority,
+  tags: Tags,
+  assignee: Schema.NullOr(Name),
+  version: Tasks.Version,
+  blocked_reason: Schema.NullOr(Tasks.BlockedReason),
+  created_by: Author
 }).check(
   Schema.makeFilter(
     ({ blocked_kind, blocked_reason, closed_at, status }) =>
@@ -69,20 +63,17 @@ const Dependency = Schema.Struct({ task_id: Uuid, depends_on: Uuid }).check(
 type Dependency = typeof Dependency.Type
 
 const Receipt = Schema.Struct({
+  ...Tasks.Receipt.fields,
   id: Uuid,
   task_id: Uuid,
-  session_ref: Api.Name,
-  worker: Api.Name,
-  thread: maybe(Api.Name),
-  outcome: Api.Outcome,
-  summary: Api.Summary,
-  next_steps: Api.Steps,
-  pitfalls: Api.Steps,
-  git_checkpoint: maybe(Api.GitCheckpoint),
-  task_version_after: Count,
-  task_status_after: Api.Status,
-  actor: Author,
-  created_at: Instant
+  session_ref: Name,
+  worker: Name,
+  thread: Schema.NullOr(Name),
+  summary: Tasks.Summary,
+  next_steps: Tasks.Steps,
+  pitfalls: Tasks.Steps,
+  task_version_after: Tasks.Version,
+  actor: Author
 })
 type Receipt = typeof Receipt.Type
 
@@ -97,12 +88,15 @@ interface Rows {
   readonly receipt: Receipt
 }
 export type Row = Rows[Kind]
-/** Rows of one kind that follow each other. */
+/** Consecutive rows of one kind. */
 export type Batch = { readonly [K in Kind]: { readonly kind: K; readonly rows: Array<Rows[K]> } }[Kind]
 
-const none: Counts = { memory: 0, task: 0, dependency: 0, receipt: 0 }
-export const kinds = Object.keys(none) as ReadonlyArray<Kind>
-export const countsOf = (): { -readonly [K in Kind]: number } => ({ ...none })
+/** In the order of the file: tasks before the dependencies and receipts that name them. */
+export const kinds = ["memory", "task", "dependency", "receipt"] as const satisfies ReadonlyArray<Kind>
+export const noRows = (): { -readonly [K in Kind]: number } => ({ memory: 0, task: 0, dependency: 0, receipt: 0 })
+
+/** Rows per statement of an export or import. */
+export const pageSize = 500
 
 const Header = Schema.Struct({
   export: Schema.Literal(format),

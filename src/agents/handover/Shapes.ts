@@ -1,0 +1,49 @@
+/** The startup snapshot that `continuity_context` returns (spec 4.11): everything cut to excerpts. */
+import { Schema, Struct } from "effect"
+import { Instant } from "../../wire/Instant.ts"
+import { between } from "../continuity/Shapes.ts"
+import { MemoryExcerpt } from "../memory/Shapes.ts"
+import { Receipt, Task, TaskSummary } from "../tasks/Shapes.ts"
+
+export const SnapshotRequest = Schema.Struct({
+  max_bytes: Schema.optionalKey(between(4096, 49_152))
+})
+
+const SnapshotTask = Schema.Struct({
+  ...TaskSummary.fields,
+  excerpt: Schema.String,
+  claimed_at: Task.fields.claimed_at,
+  blocked_reason: Task.fields.blocked_reason,
+  /** In progress, and not updated for 24 hours. */
+  stale: Schema.Boolean
+})
+export type SnapshotTask = typeof SnapshotTask.Type
+
+const SnapshotReceipt = Receipt.mapFields(
+  Struct.pick([
+    "id",
+    "task_id",
+    "session_ref",
+    "worker",
+    "outcome",
+    "summary",
+    "next_steps",
+    "git_checkpoint",
+    "created_at"
+  ])
+)
+export type SnapshotReceipt = typeof SnapshotReceipt.Type
+
+export const StartupSnapshot = Schema.Struct({
+  project: Schema.Struct({ id: Schema.String, name: Schema.String }),
+  generated_at: Instant,
+  open_tasks: Schema.Array(SnapshotTask),
+  recent_memory: Schema.Array(MemoryExcerpt),
+  recent_receipts: Schema.Array(SnapshotReceipt),
+  /** How many items of each kind the project has beyond these. */
+  omitted: Schema.Struct({ tasks: Schema.Int, memory: Schema.Int, receipts: Schema.Int }),
+  /** The size of this object as JSON. */
+  bytes: Schema.Int,
+  truncated: Schema.Boolean
+})
+export type StartupSnapshot = typeof StartupSnapshot.Type

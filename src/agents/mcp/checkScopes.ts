@@ -1,0 +1,22 @@
+/**
+ * Checks that the credential holds every scope of every tool that a request calls (spec 5.2).
+ *
+ * It runs before the protocol reads the body, because a missing scope is an HTTP 403 that names the scopes to ask for.
+ */
+import { Effect } from "effect"
+import type { Access } from "../../signin/access/Access.ts"
+import type { Actor } from "../../wire/Actor.ts"
+import { calledTool } from "./Messages.ts"
+import { toolFor } from "./Tools.ts"
+
+export const checkScopes = Effect.fnUntraced(function* (
+  access: Access["Service"],
+  actor: Actor,
+  messages: ReadonlyArray<unknown>
+) {
+  for (const name of messages.map(calledTool)) {
+    // The protocol answers an unknown tool.
+    const tool = name === undefined ? undefined : toolFor(actor.role, name)
+    if (tool !== undefined) yield* access.require(actor, ...tool.needs)
+  }
+})

@@ -1,0 +1,162 @@
+/** What the task tools take and return, receipts included (spec 2.8, 3.5, 4.11). */
+import { Schema, Struct } from "effect"
+import { Id, IdempotencyKey } from "../../wire/Ids.ts"
+import { Instant } from "../../wire/Instant.ts"
+import { line, optionalProse, prose } from "../../wire/Text.ts"
+import { atMost, between, Cursor, largestInt, Name, Tag, Tags, Title } from "../continuity/Shapes.ts"
+
+export const Body = optionalProse(16_384)
+export const Priority = between(0, 4)
+export const Version = between(1, largestInt)
+export const BlockedReason = prose(500)
+export const Summary = prose(4000)
+export const Steps = atMost(prose(500), 10)
+
+export const Status = Schema.Literals(["open", "in_progress", "blocked", "done", "cancelled"])
+export type Status = typeof Status.Type
+const BlockedKind = Schema.Literals(["decision", "external", "other"])
+const Outcome = Schema.Literals(["progress", "handoff", "completed", "blocked"])
+
+export const Task = Schema.Struct({
+  id: Schema.String,
+  title: Schema.String,
+  body: Schema.String,
+  status: Status,
+  priority: Schema.Int,
+  tags: Schema.Array(Schema.String),
+  depends_on: Schema.Array(Schema.String),
+  ready: Schema.Boolean,
+  assignee: Schema.NullOr(Schema.String),
+  claimed_at: Schema.NullOr(Instant),
+  version: Schema.Int,
+  blocked_reason: Schema.NullOr(Schema.String),
+  blocked_kind: Schema.NullOr(BlockedKind),
+  created_by: Schema.String,
+  created_at: Instant,
+  updated_at: Instant,
+  closed_at: Schema.NullOr(Instant)
+})
+export type Task = typeof Task.Type
+
+export const TaskSummary = Task.mapFields(
+  Struct.pick([
+    "id",
+    "title",
+    "status",
+    "priority",
+    "tags",
+    "ready",
+    "assignee",
+    "version",
+    "blocked_kind",
+    "updated_at"
+  ])
+)
+
+export const TaskLink = Task.mapFields(Struct.pick(["id", "title", "status"]))
+
+const Repository = line(256).check(
+  // Credentials hide in these parts of an address.
+  Schema.makeFilter((name: string) => !/[@?#]/.test(name), { expected: "a name without userinfo, query or fragment" })
+)
+const CommitId = Schema.String.check(
+  Schema.isPattern(/^([0-9a-f]{40}|[0-9a-f]{64})$/u, { expected: "a whole commit id, 40 or 64 lower-case hex digits" })
+)
+
+/** The state of the code when the session stops. */
+const GitCheckpoint = Schema.Struct({
+  repository: Repository,
+  branch: line(255),
+  commit_sha: CommitId,
+  base_sha: Schema.optionalKey(CommitId),
+  dirty: Schema.Boolean,
+  pushed: Schema.optionalKey(Schema.Boolean)
+})
+
+const NewReceipt = Schema.Struct({
+  session_ref: Name,
+  worker: Name,
+  thread: Schema.optionalKey(Name),
+  outcome: Outcome,
+  summary: Summary,
+  next_steps: Schema.optionalKey(Steps),
+  pitfalls: Schema.optionalKey(Steps),
+  git_checkpoint: Schema.optionalKey(GitCheckpoint)
+})
+export type NewReceipt = typeof NewReceipt.Type
+
+export const Receipt = Schema.Struct({
+  id: Schema.String,
+  task_id: Schema.String,
+  session_ref: Schema.String,
+  worker: Schema.String,
+  thread: Schema.NullOr(Schema.String),
+  outcome: Outcome,
+  summary: Schema.String,
+  next_steps: Schema.Array(Schema.String),
+  pitfalls: Schema.Array(Schema.String),
+  git_checkpoint: Schema.NullOr(GitCheckpoint),
+  task_version_after: Schema.Int,
+  task_status_after: Status,
+  actor: Schema.String,
+  created_at: Instant
+})
+export type Receipt = typeof Receipt.Type
+
+export const TaskCreate = Schema.Struct({
+  title: Title,
+  body: Schema.optionalKey(Body),
+  priority: Schema.optionalKey(Priority),
+  tags: Schema.optionalKey(Tags),
+  depends_on: Schema.optionalKey(atMost(Id, 32)),
+  idempotency_key: Schema.optionalKey(IdempotencyKey)
+})
+export type TaskCreate = typeof TaskCreate.Type
+export const TaskCreated = Schema.Struct({ task: Task, replayed: Schema.Boolean })
+
+export const TaskGet = Schema.Struct({ id: Id })
+export const TaskFound = Schema.Struct({
+  task: Task,
+  receipts: Schema.Array(Receipt),
+  dependencies: Schema.Array(TaskLink),
+  blocks: Schema.Array(TaskLink)
+})
+export type TaskFound = typeof TaskFound.Type
+
+export const TaskList = Schema.Struct({
+  status: Schema.optionalKey(atMost(Status, 5)),
+  ready: Schema.optionalKey(Schema.Boolean),
+  assignee: Schema.optionalKey(Name),
+  tag: Schema.optionalKey(Tag),
+  limit: Schema.optionalKey(between(1, 100)),
+  cursor: Schema.optionalKey(Cursor),
+  order: Schema.optionalKey(Schema.Literals(["priority", "updated"]))
+})
+export type TaskList = typeof TaskList.Type
+export const TaskPage = Schema.Struct({
+  tasks: Schema.Array(TaskSummary),
+  next_cursor: Schema.optionalKey(Schema.String)
+})
+export type TaskPage = typeof TaskPage.Type
+
+export const TaskUpdate = Schema.Struct({
+  id: Id,
+  expected_version: Version,
+  title: Schema.optionalKey(Title),
+  body: Schema.optionalKey(Body),
+  status: Schema.optionalKey(Status),
+  priority: Schema.optionalKey(Priority),
+  tags: Schema.optionalKey(Tags),
+  depends_on: Schema.optionalKey(atMost(Id, 32)),
+  assignee: Schema.optionalKey(Schema.NullOr(Name)),
+  blocked_reason: Schema.optionalKey(BlockedReason),
+  blocked_kind: Schema.optionalKey(BlockedKind),
+  receipt: Schema.optionalKey(NewReceipt),
+  idempotency_key: Schema.optionalKey(IdempotencyKey)
+})
+export type TaskUpdate = typeof TaskUpdate.Type
+
+/** What an update changed: the task, and the receipt if the update carried one. */
+export const TaskChanged = Schema.Struct({ task: Task, receipt: Schema.optionalKey(Receipt) })
+export type TaskChanged = typeof TaskChanged.Type
+export const TaskUpdated = Schema.Struct({ ...TaskChanged.fields, replayed: Schema.Boolean })
