@@ -25,7 +25,7 @@ const areas = {
   },
   access: {
     files: [
-      ...filesOf("signin/access", "Access Challenge AccessStore ProjectTokens ProjectTokenStore"),
+      ...filesOf("signin/access", "Access BearerCredential WwwAuthenticate AccessStore ProjectTokens ProjectTokenStore"),
       "src/platform/sql/StandingGrant.ts"
     ],
     tests: testsOf("signin/access attacks/doors signin/oauth/answers people/mobile/devices")
@@ -34,9 +34,9 @@ const areas = {
     files: [
       ...filesOf(
         "signin/oauth/tokens",
-        "AccessTokens AccessTokenStore Codes CodeStore RefreshTokens RefreshTokenStore"
+        "issueTokens TokenClauses Codes CodeStore RefreshTokens RefreshTokenStore"
       ),
-      ...filesOf("signin/oauth", "grants/Grants grants/GrantStore clients/RedirectUri authorize/Pkce")
+      ...filesOf("signin/oauth", "grants/Grants grants/GrantStore clients/RedirectUri Pkce")
     ],
     tests: testsOf(
       "signin/oauth/token signin/oauth/clients signin/oauth/answers attacks/failpoints/oauth operator/access"

@@ -12,7 +12,7 @@ import { join } from "node:path"
 import type { Page } from "playwright-core"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
 import { authorizeQuery, makeClient, makeToken, reachable } from "../../support/agents/Agent.ts"
-import { Chromium, faults, looks, noChromium, opened } from "../../support/agents/Chromium.ts"
+import { Chromium, noChromium, openPage, pageFaults, viewports } from "../../support/agents/Chromium.ts"
 import { Service } from "../../support/service/Service.ts"
 import { TestDatabase } from "../../support/run/TestDatabase.ts"
 import { throwAwayCertificate } from "../../support/phones/ThrowAwayCertificate.ts"
@@ -77,7 +77,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
   walk("a person allows, and the code arrives at a loopback port", () =>
     Effect.gen(function* () {
       const { back, token, url } = yield* signedIn()
-      const { complaints, page } = yield* opened()
+      const { consoleErrors, page } = yield* openPage()
       yield* Effect.promise(async () => {
         await page.goto(url)
         await present(page, token)
@@ -86,14 +86,14 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
         await page.waitForURL(`${back.uri}?**`)
       })
       assert.match(back.seen[0]!, /^\/callback\?code=sac_\w+&state=state-1&iss=/)
-      assert.deepEqual(complaints, [])
+      assert.deepEqual(consoleErrors, [])
     })
   )
 
   walk("a person denies", () =>
     Effect.gen(function* () {
       const { back, token, url } = yield* signedIn()
-      const { page } = yield* opened()
+      const { page } = yield* openPage()
       yield* Effect.promise(async () => {
         await page.goto(url)
         await present(page, token)
@@ -108,7 +108,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
   walk("Deny needs no token", () =>
     Effect.gen(function* () {
       const { back, url } = yield* signedIn()
-      const { page } = yield* opened()
+      const { page } = yield* openPage()
       yield* Effect.promise(async () => {
         await page.goto(url)
         await press(page, "Deny")
@@ -121,7 +121,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
   walk("a wrong token is said so beside the field, and does not come back in the page", () =>
     Effect.gen(function* () {
       const { token, url } = yield* signedIn()
-      const { page } = yield* opened({ viewport: { width: 320, height: 480 } })
+      const { page } = yield* openPage({ viewport: { width: 320, height: 480 } })
       yield* Effect.promise(async () => {
         await page.goto(url)
         await present(page, "spt_wrong")
@@ -140,7 +140,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
   walk("a double click makes one answer, and its code is good", () =>
     Effect.gen(function* () {
       const { back, token, url } = yield* signedIn()
-      const { page } = yield* opened()
+      const { page } = yield* openPage()
       yield* Effect.promise(async () => {
         await page.goto(url)
         await present(page, token)
@@ -154,7 +154,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
   walk("two tabs decide two requests", () =>
     Effect.gen(function* () {
       const { back, token, url } = yield* signedIn()
-      const { context, page } = yield* opened()
+      const { context, page } = yield* openPage()
       yield* Effect.promise(async () => {
         const other = await context.newPage()
         await page.goto(url)
@@ -175,7 +175,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
   walk("a page that was left open too long says so", () =>
     Effect.gen(function* () {
       const { service, token, url } = yield* signedIn()
-      const { page } = yield* opened()
+      const { page } = yield* openPage()
       yield* Effect.promise(async () => {
         await page.goto(url)
       })
@@ -198,7 +198,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
       const { token } = yield* makeToken(service)
       const client_id = yield* makeClient(service, { redirect_uris: [site.uri], application_type: "web" })
       const url = yield* authorizeUrl({ client_id, redirect_uri: site.uri })
-      const { complaints, page } = yield* opened({ ignoreHTTPSErrors: true })
+      const { consoleErrors, page } = yield* openPage({ ignoreHTTPSErrors: true })
       yield* Effect.promise(async () => {
         await page.goto(url)
         await present(page, token)
@@ -207,7 +207,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
       })
       assert.match(site.seen[0]!, /^\/callback\?code=sac_/)
       assert.deepEqual([landing.seen, app.seen], [["/callback"], ["/callback"]])
-      assert.deepEqual(complaints, [])
+      assert.deepEqual(consoleErrors, [])
     })
   )
 
@@ -218,7 +218,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
       const { token } = yield* makeToken(service)
       const client_id = yield* makeClient(service, { redirect_uris: [redirect_uri] })
       const url = yield* authorizeUrl({ client_id, redirect_uri })
-      const { complaints, page } = yield* opened()
+      const { consoleErrors, page } = yield* openPage()
       const location = yield* Effect.promise(async () => {
         await page.goto(url)
         await present(page, token)
@@ -231,13 +231,13 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
       })
       assert.match(location!, /^com\.example\.app:\/oauth\/callback\?code=sac_/)
       assert.deepEqual(
-        complaints.filter((text) => text.includes("Content Security Policy")),
+        consoleErrors.filter((text) => text.includes("Content Security Policy")),
         []
       )
     })
   )
 
-  for (const [look, options] of looks) {
+  for (const [look, options] of viewports) {
     walk(`every page is accessible and fits (${look})`, () =>
       Effect.gen(function* () {
         const service = yield* Service
@@ -250,11 +250,11 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
         })
         const scope = "context:read memory:write tasks:write documents:read"
         const url = yield* authorizeUrl({ client_id, redirect_uri: back.uri, scope })
-        const { page } = yield* opened(options)
+        const { page } = yield* openPage(options)
         const check = async (name: string) => {
           if (screenshots !== undefined)
             await page.screenshot({ path: join(screenshots, `${look}-${name}.png`), fullPage: true })
-          assert.deepEqual(await faults(page), [], name)
+          assert.deepEqual(await pageFaults(page), [], name)
         }
         yield* Effect.promise(async () => {
           await page.goto(url)
@@ -281,7 +281,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
   walk("everything can be reached and decided by keyboard alone", () =>
     Effect.gen(function* () {
       const { back, token, url } = yield* signedIn()
-      const { page } = yield* opened()
+      const { page } = yield* openPage()
       yield* Effect.promise(async () => {
         await page.goto(url)
         await page.keyboard.press("Tab")

@@ -4,10 +4,10 @@ import { Context, Effect, Layer, Redacted } from "effect"
 import * as FastCheck from "fast-check"
 import { createServer } from "node:https"
 import { Access } from "../../../src/signin/access/Access.ts"
-import { credentialOf } from "../../../src/signin/access/Challenge.ts"
+import { credentialOf } from "../../../src/signin/access/BearerCredential.ts"
 import * as Tokens from "../../../src/platform/crypto/Tokens.ts"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
-import { DocumentNetwork, isDocumentAddress } from "../../../src/signin/oauth/clients/fetchDocument.ts"
+import { DocumentNetwork, isDocumentUrl } from "../../../src/signin/oauth/clients/fetchDocument.ts"
 import { isPublic } from "../../../src/signin/oauth/clients/PublicAddress.ts"
 import { isAcceptable, matches } from "../../../src/signin/oauth/clients/RedirectUri.ts"
 import {
@@ -576,7 +576,7 @@ describe("an address that strangers may name", () => {
     "https://[::1]/x",
     "https://localhost/x",
     "https://localhost./x"
-  ])("is written as a name, not as %s", (url) => assert.isFalse(isDocumentAddress(url)))
+  ])("is written as a name, not as %s", (url) => assert.isFalse(isDocumentUrl(url)))
 })
 
 describe("redirect URIs", () => {

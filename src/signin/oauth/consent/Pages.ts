@@ -1,12 +1,12 @@
-/** The pages of the consent boundary in words (spec 4.10): what is asked, by whom, and what follows from a yes. */
+/** The consent pages (spec 4.10): which app asks, for which project, and what it will be able to do. */
 import { Duration } from "effect"
 import type { Role, Scope } from "../../../wire/Scopes.ts"
 import { html, type Html } from "../../../platform/html/Html.ts"
 import { page } from "../../../platform/html/Page.ts"
 import type { ErrorRedirect, NoRedirect } from "../authorize/Authorize.ts"
-import type { ConsentPage } from "./Consent.ts"
 import { destination } from "../clients/RedirectUri.ts"
-import { addressOf, type ConsentEnded } from "../authorize/Visits.ts"
+import { type ConsentEnded, consentPath } from "./BrowserBinding.ts"
+import type { ConsentPage } from "./Consent.ts"
 
 const words: Readonly<Record<Scope, { readonly text: string; readonly changes?: true }>> = {
   "context:read": { text: "See an overview: recent memory, open tasks, work receipts" },
@@ -23,7 +23,7 @@ const roles: Readonly<Record<Role, string>> = {
   contributor: "Contributor: may read and change"
 }
 
-/** First the question for a token, then the question for consent. `wrong`: the token just shown was no good. */
+/** Asks for a project token first, then for consent. `wrong`: the token just entered is not valid. */
 export const consentPage = (view: ConsentPage, wrong = false): string => {
   const { client, project } = view
   return project === undefined ? askToken(view, wrong) : askConsent(client.name, view, project)
@@ -50,7 +50,7 @@ const askToken = ({ client, csrf, redirect_uri, request_id }: ConsentPage, wrong
       </form>`
   )
 
-// The Enter key presses the first button of the form: Continue, never Deny.
+// Enter presses the first button of the form, which is Continue.
 const tokenField = (wrong: boolean) =>
   wrong
     ? html`<input
@@ -79,7 +79,7 @@ const tokenField = (wrong: boolean) =>
 const askConsent = (name: string, view: ConsentPage, project: NonNullable<ConsentPage["project"]>) => {
   const { client, csrf, redirect_uri, request_id, scopes } = view
   const title = `Allow ${name} to use ${project.name}?`
-  const again = `${addressOf(request_id)}&other=1`
+  const again = `${consentPath(request_id)}&other=1`
   if (scopes.length === 0) {
     return page(
       title,
@@ -153,17 +153,17 @@ const whoAsks = ({ client_id, kind, name }: ConsentPage["client"]) => {
 const whereTo = (redirect_uri: string) => {
   const { kind, name } = destination(redirect_uri)
   const place = {
-    here: html`<span class="small soft">An app on this computer</span>`,
-    site: html`<span class="small soft">A website</span>`,
+    loopback: html`<span class="small soft">An app on this computer</span>`,
+    website: html`<span class="small soft">A website</span>`,
     app: html`<span class="small soft">An app on this device</span>`
   }
   return fact("Leads to", name, place[kind])
 }
 
-/** Any program on the computer can listen there, whatever name the client gives. */
+/** Any program on the computer can listen at a loopback address and claim any name, so the person has to check. */
 const warning = ({ kind }: ConsentPage["client"], redirect_uri: string) =>
   kind !== "operator" &&
-  destination(redirect_uri).kind === "here" &&
+  destination(redirect_uri).kind === "loopback" &&
   html`<div class="note">
     <p>Go on only if you have just started this sign-in yourself, in an app on this computer.</p>
   </div>`
@@ -177,7 +177,7 @@ const span = (duration: Duration.Duration) => {
   return hours >= 1 ? `${Math.floor(hours)} hours` : `${Math.ceil(Duration.toMinutes(duration))} minutes`
 }
 
-/** Why there is nothing to decide. */
+/** Why the sign-in ends on a page. */
 export type EndReason = NoRedirect["reason"] | ConsentEnded["reason"] | "busy" | "failed"
 
 const reasons: Readonly<Record<EndReason, readonly [status: number, title: string, sentence: string]>> = {
@@ -218,7 +218,7 @@ export const endPage = (reason: EndReason): { readonly status: number; readonly 
   }
 }
 
-/** An error of a client that nobody vouches for: the person sends it back, not we. */
+/** The error of an unverified client. The person follows the link; the service does not redirect (RFC 9700 4.11). */
 export const returnPage = ({ location, redirect_uri, refusal }: ErrorRedirect): string => {
   const title = "The app's request cannot be granted"
   const { name } = destination(redirect_uri)
