@@ -246,7 +246,7 @@ layer(Service.layer)("the consent page", (it) => {
   it.effect("first asks for a token, then shows project, role, scopes and destination", () =>
     Effect.gen(function* () {
       const { browser, page, token } = yield* open({ scope: "memory:write" })
-      assert.include(page.text, "Lighthouse asks to use one of your projects")
+      assert.include(page.text, "Lighthouse wants to use one of your projects")
       assert.notInclude(page.text, "Harbour")
       const second = yield* browser.submit(page, { project_token: ` ${token}\n` })
       assert.include(second.text, "Allow Lighthouse to use Harbour?")
