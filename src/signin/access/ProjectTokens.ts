@@ -1,6 +1,8 @@
 /**
- * The operator's commands for project tokens: issue, list, revoke (decisions.md, What a static token of a project looks
- * like). The command writes the raw token to a file once; the database stores only its hash.
+ * The operator's commands for project tokens: issue, list, revoke
+ * (decisions.md, What a static token of a project looks like).
+ *
+ * The command writes the raw token to a file once; the database stores only its hash.
  */
 import { Context, Duration, Effect, Layer, Option, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"

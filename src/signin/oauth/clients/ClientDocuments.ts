@@ -1,6 +1,6 @@
 /**
- * Clients whose id is the URL of their metadata document (Client ID Metadata Documents; decisions.md, Metadata documents
- * of clients).
+ * Clients whose id is the URL of their metadata document (Client ID Metadata Documents).
+ * Limits: decisions.md, Metadata documents of clients.
  *
  * Documents are fetched only from hosts that the operator listed. They are cached for as long as Cache-Control says, at
  * least a minute and at most a day; failures are not cached. Fetches are limited per minute, per host and in total, and

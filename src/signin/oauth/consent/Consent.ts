@@ -5,8 +5,8 @@
  * 2. The scopes are limited to those of the token, and the grant holds exactly the scopes on the page. If another token
  *    was entered in another tab meanwhile, Allow shows the page again instead.
  * 3. Allow creates the grant and its code in one transaction. Until the client exchanges the code, another click replaces
- *    it with a new code of the same grant, because the browser follows only its last click (decisions.md, Pressing Allow
- *    twice).
+ *    it with a new code of the same grant, because the browser follows only its last click
+ *    (decisions.md, Pressing Allow twice).
  */
 import { Context, Data, type Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
