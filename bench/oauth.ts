@@ -1,6 +1,6 @@
 /**
- * Code and refresh grants (RFC 6749 4.1.3, 6) in turns with oidc-provider and its adapter in memory: it does no I/O and
- * keeps raw tokens, so its rate says what durability costs, and its CPU what our own work costs.
+ * Compares code and refresh grants (RFC 6749 4.1.3, 6) with oidc-provider and an in-memory adapter, in alternating runs.
+ * The peer does no I/O and keeps raw tokens: its rate shows the cost of durability, its CPU the cost of our own work.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Context, Effect, Option, Redacted } from "effect"
@@ -8,7 +8,7 @@ import { ProjectTokens } from "../src/signin/access/ProjectTokens.ts"
 import { uuid } from "../src/platform/crypto/Random.ts"
 import * as Tokens from "../src/platform/crypto/Tokens.ts"
 import { Clients } from "../src/signin/oauth/clients/Clients.ts"
-import { challengeOf } from "../src/signin/oauth/authorize/Pkce.ts"
+import { challengeOf } from "../src/signin/oauth/Pkce.ts"
 import * as harness from "./support/harness.ts"
 import { oidcProvider } from "./peers/peers.ts"
 import { figure, ratio, report } from "./support/report.ts"
@@ -16,8 +16,8 @@ import { redirect_uri, verifier } from "./support/seeds.ts"
 
 const code_challenge = challengeOf(verifier)
 
-/** A client of the service that somebody has allowed as often as there are codes. */
-const allowed = Effect.fnUntraced(function* ({ context, project_id, sql, url }: harness.Bench) {
+/** A client of the service, and a function that makes grants with an open code each. */
+const makeClient = Effect.fnUntraced(function* ({ context, project_id, sql, url }: harness.Bench) {
   const tokens = Context.get(context, ProjectTokens)
   const secret = yield* tokens.mint
   yield* tokens.issue({ project_id, role: "reader", scopes: [], ttl: Option.none() }, secret)
@@ -50,7 +50,7 @@ const allowed = Effect.fnUntraced(function* ({ context, project_id, sql, url }: 
 
 const main = Effect.gen(function* () {
   const on = yield* harness.start
-  const service = { ...on, ...(yield* allowed(on)) }
+  const service = { ...on, ...(yield* makeClient(on)) }
   const provider = yield* oidcProvider
   const seconds = Math.max(1, Math.floor((harness.seconds - 25) / (harness.rounds * 4)))
 

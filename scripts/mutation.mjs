@@ -29,21 +29,21 @@ const areas = {
   },
   access: {
     files: [
-      ...filesOf("signin/access", "Access Challenge AccessStore ProjectTokens ProjectTokenStore"),
+      ...filesOf(
+        "signin/access",
+        "Access BearerCredential WwwAuthenticate AccessStore ProjectTokens ProjectTokenStore"
+      ),
       "src/platform/sql/StandingGrant.ts"
     ],
     tests: testsOf("signin/access attacks/doors signin/oauth/answers people/mobile/devices")
   },
   grants: {
     files: [
-      ...filesOf(
-        "signin/oauth/tokens",
-        "AccessTokens AccessTokenStore Codes CodeStore RefreshTokens RefreshTokenStore"
-      ),
-      ...filesOf("signin/oauth", "grants/Grants grants/GrantStore clients/RedirectUri authorize/Pkce")
+      ...filesOf("signin/oauth/tokens", "issueTokens TokenClauses Codes CodeStore RefreshTokens RefreshTokenStore"),
+      ...filesOf("signin/oauth", "grants/Grants grants/GrantStore clients/RedirectUri Pkce")
     ],
     tests: testsOf(
-      "signin/oauth/token signin/oauth/clients signin/oauth/answers attacks/failpoints/oauth operator/access"
+      "signin/oauth/redirect-uris signin/oauth/token signin/oauth/clients signin/oauth/answers attacks/failpoints/oauth operator/access"
     )
   },
   idempotency: {

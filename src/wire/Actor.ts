@@ -1,4 +1,4 @@
-/** Who a valid credential of a project makes the caller (contract section 3). */
+/** The authenticated caller of an endpoint that takes a project's credential (spec 5.2). */
 import { Context } from "effect"
 import type { Role, Scope } from "./Scopes.ts"
 
@@ -6,22 +6,25 @@ export interface Actor {
   readonly project_id: string
   readonly project_name: string
   readonly role: Role
-  /** Already expanded: with `tasks:write` comes `tasks:read`. */
+  /** Expanded: `tasks:write` brings `tasks:read`. */
   readonly scopes: ReadonlySet<Scope>
   /** The id of the row that authenticated this request: a project token or an OAuth access token. Never the secret. */
   readonly credential_id: string
-  /** The project token that stands behind it; it survives a new sign-in. */
+  /** The id of the project token behind the credential. Signing in again with the same token keeps it. */
   readonly subject: string
   /** The OAuth client and grant; null for a project token used directly. */
   readonly client_id: string | null
   readonly grant_id: string | null
-  /** The logical instance that answered: SERVICE_INSTANCE_ID, else the one made by the first migration. */
+  /** The logical instance of this service: SERVICE_INSTANCE_ID, or the UUID made by the first migration. */
   readonly instance_id: string
 }
 
-/** The actor of the request, where `ProjectCredential` guards the endpoint. */
+/** The actor of the request; provided by the `ProjectCredential` middleware. */
 export class CurrentActor extends Context.Service<CurrentActor, Actor>()("service/wire/CurrentActor") {}
 
-/** As audit rows and provenance name the caller: `kind:id`. A grant outlives its access tokens. */
+/**
+ * The caller's name in audit rows and provenance, `kind:id`. An OAuth caller is named by the grant, because access
+ * tokens expire and are purged first.
+ */
 export const actorName = ({ credential_id, grant_id }: Actor): string =>
   grant_id === null ? `project_token:${credential_id}` : `oauth_grant:${grant_id}`

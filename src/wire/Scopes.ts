@@ -1,8 +1,8 @@
 /**
- * What a credential of a project may do, and what each role may do at most (contract section 3).
+ * The scopes of a project's credentials, and the most that each role allows (decisions.md, Roles and scopes).
  *
- * Writing implies reading of the same noun; the sets that are stored and handed on are always expanded.
- * `bridge:transport` is none of these: it never comes from OAuth.
+ * A write scope implies the read scope of the same noun. Scope sets are expanded before they are stored or compared, so
+ * that a set means the same everywhere. `bridge:transport` is not listed: OAuth never grants it.
  */
 import { Schema } from "effect"
 
@@ -21,20 +21,20 @@ export type Scope = typeof Scope.Type
 export const Role = Schema.Literals(["reader", "contributor"])
 export type Role = typeof Role.Type
 
-/** What is asked for where nothing is asked for, and what a challenge names. */
+/** The default of a request without `scope`, and the scopes that WWW-Authenticate names. */
 export const readScopes = ["context:read", "memory:read", "tasks:read", "documents:read"] as const satisfies Scope[]
 
-/** `mobile:devices` is in no role: it belongs to clients that an operator allowed it. */
+/** No role includes `mobile:devices`: an operator allows it to a client (decisions.md, mobile:devices). */
 export const ofRole = (role: Role): ReadonlyArray<Scope> =>
   role === "reader" ? readScopes : [...readScopes, "memory:write", "tasks:write"]
 
-/** With what they imply, each once, in the order of `scopes`. */
+/** Adds the implied read scopes; each scope once, in the order of `scopes`. */
 export const expanded = (given: Iterable<string>): ReadonlyArray<Scope> => {
-  const asked = new Set(given)
-  return scopes.filter((scope) => asked.has(scope) || asked.has(scope.replace(/:read$/, ":write")))
+  const requested = new Set(given)
+  return scopes.filter((scope) => requested.has(scope) || requested.has(scope.replace(/:read$/, ":write")))
 }
 
-/** The words of a `scope` (RFC 6749 3.3), each once. `offline_access` is none: it asks for nothing that a scope decides. */
+/** The words of a `scope` parameter (RFC 6749 3.3), each once. `offline_access` is dropped: refresh tokens need no scope. */
 export const wordsOf = (scope: string): ReadonlySet<string> => {
   const words = new Set(scope.split(" "))
   words.delete("")
@@ -42,5 +42,5 @@ export const wordsOf = (scope: string): ReadonlySet<string> => {
   return words
 }
 
-/** Words that name no scope are left out. */
+/** Ignores words that are not scopes. */
 export const parsed = (words: ReadonlySet<string>): ReadonlyArray<Scope> => scopes.filter((scope) => words.has(scope))

@@ -1,4 +1,4 @@
-/** Who gets in where (spec 4.12, 5, 7.4; contract section 3). */
+/** Project tokens, OAuth access tokens and the answers to invalid ones (spec 4.12, 5, 7.4). */
 import { extractWWWAuthenticateParams as parserOfV2 } from "@modelcontextprotocol/client"
 import { extractWWWAuthenticateParams as parserOfV1 } from "@modelcontextprotocol/sdk/client/auth.js"
 import { assert, it as test, layer } from "@effect/vitest"
@@ -9,7 +9,8 @@ import * as FastCheck from "fast-check"
 import { randomUUID } from "node:crypto"
 import { customFetch, protectedResourceRequest, type WWWAuthenticateChallengeError } from "oauth4webapi"
 import { Access } from "../../src/signin/access/Access.ts"
-import { challenges, credentialOf } from "../../src/signin/access/Challenge.ts"
+import { challenges } from "../../src/signin/access/WwwAuthenticate.ts"
+import { credentialOf } from "../../src/signin/access/BearerCredential.ts"
 import { ProjectTokens } from "../../src/signin/access/ProjectTokens.ts"
 import * as Tokens from "../../src/platform/crypto/Tokens.ts"
 import { Clients } from "../../src/signin/oauth/clients/Clients.ts"
@@ -20,21 +21,21 @@ import { makeClient, makeToken, obtainCode, refresh, signIn } from "../support/a
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { instance, Service } from "../support/service/Service.ts"
 
-type Here = Pick<Service["Service"], "services">
+type Instance = Pick<Service["Service"], "services">
 
-const authorize = ({ services }: Here, authorization: string | undefined) =>
+const authorize = ({ services }: Instance, authorization: string | undefined) =>
   Context.get(services, Access).authorize(credentialOf(authorization))
 
-/** What a caller sees of a refusal. */
-const refusalOf = (here: Here, authorization: string | undefined) =>
-  Effect.map(Effect.result(authorize(here, authorization)), (result) =>
+/** The parts of a refusal that a caller sees. */
+const refusalOf = (on: Instance, authorization: string | undefined) =>
+  Effect.map(Effect.result(authorize(on, authorization)), (result) =>
     Result.isFailure(result)
       ? { code: result.failure._tag, message: result.failure.message, challenge: result.failure.challenge }
       : undefined
   )
 
-const opens = (here: Here, token: string) =>
-  Effect.map(refusalOf(here, `Bearer ${token}`), (refusal) => refusal === undefined)
+const isAuthorized = (on: Instance, token: string) =>
+  Effect.map(refusalOf(on, `Bearer ${token}`), (refusal) => refusal === undefined)
 
 layer(Service.layer)("a project token", (it) => {
   it.effect("makes the caller an actor of its project", () =>
@@ -51,7 +52,7 @@ layer(Service.layer)("a project token", (it) => {
     })
   )
 
-  it.effect("of a reader may not write, and none may register phones", () =>
+  it.effect("has no write scope as a reader, and mobile:devices in no role", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const reader = yield* Effect.flip(makeToken(service, { role: "reader", scopes: ["tasks:write"] }))
@@ -60,14 +61,14 @@ layer(Service.layer)("a project token", (it) => {
     })
   )
 
-  it.effect("is for a project that exists and is not disabled", () =>
+  it.effect("is issued only for a project that exists and is enabled", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const projects = Context.get(service.services, Projects)
       const tokens = Context.get(service.services, ProjectTokens)
       const issue = Effect.fnUntraced(function* (project_id: string) {
-        const order = { project_id, role: "reader", scopes: [], ttl: Option.none() } as const
-        return (yield* Effect.flip(tokens.issue(order, yield* tokens.mint)))._tag
+        const request = { project_id, role: "reader", scopes: [], ttl: Option.none() } as const
+        return (yield* Effect.flip(tokens.issue(request, yield* tokens.mint)))._tag
       })
       const { project_id } = yield* projects.create("Closed")
       yield* projects.disable(project_id)
@@ -76,7 +77,7 @@ layer(Service.layer)("a project token", (it) => {
     })
   )
 
-  it.effect("that may write may read the same noun", () =>
+  it.effect("with a write scope also has the read scope", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { token } = yield* makeToken(service, { scopes: ["memory:write"] })
@@ -85,7 +86,7 @@ layer(Service.layer)("a project token", (it) => {
     })
   )
 
-  it.effect("shows when it was used last, to the minute", () =>
+  it.effect("records its last use, to the minute", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const tokens = Context.get(service.services, ProjectTokens)
@@ -103,7 +104,7 @@ layer(Service.layer)("a project token", (it) => {
     })
   )
 
-  it.effect("was used when it gave consent, and shows how many sign-ins hang on it", () =>
+  it.effect("counts consent as a use, and shows how many live grants it has", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { project_id, token } = yield* makeToken(service)
@@ -114,27 +115,27 @@ layer(Service.layer)("a project token", (it) => {
     })
   )
 
-  it.effect("counts the sign-ins that are alive: exchanged, not ended, not expired", () =>
+  it.effect("counts only live grants: exchanged, not ended, not expired", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { project_id, token } = yield* makeToken(service)
       const grants = Context.get(service.services, Grants)
       const list = Context.get(service.services, ProjectTokens).list(project_id)
-      const alive = Effect.map(list, ([only]) => only!.live_grants)
+      const liveGrants = Effect.map(list, ([only]) => only!.live_grants)
       yield* obtainCode(service, { token })
-      assert.strictEqual(yield* alive, 0)
+      assert.strictEqual(yield* liveGrants, 0)
       yield* signIn(service, { token })
       yield* signIn(service, { token })
-      assert.strictEqual(yield* alive, 2)
+      assert.strictEqual(yield* liveGrants, 2)
       const [ended, left] = (yield* grants.list(project_id)).filter(({ status }) => status === "active")
       yield* grants.revoke(ended!.grant_id)
-      assert.strictEqual(yield* alive, 1)
+      assert.strictEqual(yield* liveGrants, 1)
       yield* TestClock.setTime(left!.expires_at.getTime())
-      assert.strictEqual(yield* alive, 0)
+      assert.strictEqual(yield* liveGrants, 0)
     })
   )
 
-  it.effect("is listed as active, expired or revoked, and written down when it is issued and when it is revoked", () =>
+  it.effect("is listed as active, expired or revoked, and audited when issued and when revoked", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const tokens = Context.get(service.services, ProjectTokens)
@@ -161,7 +162,7 @@ layer(Service.layer)("a project token", (it) => {
     })
   )
 
-  it.effect("revoked names the grants that ended with it, again when it is repeated", () =>
+  it.effect("returns the grants that ended with it, also if the revocation is repeated", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const tokens = Context.get(service.services, ProjectTokens)
@@ -191,15 +192,15 @@ layer(Service.layer)("a project token", (it) => {
     })
   )
 
-  it.effect("revoked ends its OAuth grants at once", () =>
+  it.effect("ends its OAuth grants at once when it is revoked", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { token, token_id } = yield* makeToken(service)
       const { access_token, client_id, refresh_token } = yield* signIn(service, { token })
       const { grant_ids } = yield* Context.get(service.services, ProjectTokens).revoke(token_id)
       assert.lengthOf(grant_ids, 1)
-      assert.isFalse(yield* opens(service, token))
-      assert.isFalse(yield* opens(service, access_token))
+      assert.isFalse(yield* isAuthorized(service, token))
+      assert.isFalse(yield* isAuthorized(service, access_token))
       const again = yield* refresh(service, { client_id, refresh_token })
       assert.strictEqual(again.body.error, "invalid_grant")
     })
@@ -221,7 +222,7 @@ layer(Service.layer)("an OAuth access token", (it) => {
     })
   )
 
-  it.effect("shows at its grant, and at no other, when it was used last", () =>
+  it.effect("records its last use at its own grant only", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { project_id, token } = yield* makeToken(service)
@@ -237,7 +238,7 @@ layer(Service.layer)("an OAuth access token", (it) => {
     })
   )
 
-  it.effect("ends after an hour, for phones after a quarter of one", () =>
+  it.effect("expires after an hour, and for clients with mobile:devices after 15 minutes", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const phone = yield* makeClient(service, { scopes: ["mobile:devices", "context:read"] })
@@ -245,67 +246,67 @@ layer(Service.layer)("an OAuth access token", (it) => {
       const mobile = yield* signIn(service, { client_id: phone, query: { scope: "mobile:devices context:read" } })
       yield* TestClock.adjust(Duration.minutes(15))
       assert.deepEqual(
-        [yield* opens(service, desk.access_token), yield* opens(service, mobile.access_token)],
+        [yield* isAuthorized(service, desk.access_token), yield* isAuthorized(service, mobile.access_token)],
         [true, false]
       )
       yield* TestClock.adjust(Duration.minutes(45))
-      assert.isFalse(yield* opens(service, desk.access_token))
+      assert.isFalse(yield* isAuthorized(service, desk.access_token))
     })
   )
 
-  it.effect("ends with the client, the grant and the project", () =>
+  it.effect("stops working with its client, its grant or its project", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { services } = service
       const byClient = yield* signIn(service)
       yield* Context.get(services, Clients).disable(byClient.client_id)
-      assert.isFalse(yield* opens(service, byClient.access_token))
+      assert.isFalse(yield* isAuthorized(service, byClient.access_token))
 
       const byGrant = yield* signIn(service)
       const { grant_id } = yield* authorize(service, `Bearer ${byGrant.access_token}`)
       yield* Context.get(services, Grants).revoke(grant_id!)
-      assert.isFalse(yield* opens(service, byGrant.access_token))
+      assert.isFalse(yield* isAuthorized(service, byGrant.access_token))
 
       const { project_id, token } = yield* makeToken(service)
       const byProject = yield* signIn(service, { token })
       yield* Context.get(services, Projects).disable(project_id)
-      assert.isFalse(yield* opens(service, byProject.access_token))
-      assert.isFalse(yield* opens(service, token))
+      assert.isFalse(yield* isAuthorized(service, byProject.access_token))
+      assert.isFalse(yield* isAuthorized(service, token))
       yield* Context.get(services, Projects).enable(project_id)
-      assert.isTrue(yield* opens(service, byProject.access_token))
+      assert.isTrue(yield* isAuthorized(service, byProject.access_token))
     })
   )
 
-  it.effect("ends with any of the rows that it stands on", () =>
+  it.effect("stops working with each row that it depends on", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const sql = yield* SqlClient.SqlClient
-      const made = Effect.gen(function* () {
+      const setUp = Effect.gen(function* () {
         const { project_id, token } = yield* makeToken(service)
         const { access_token, client_id } = yield* signIn(service, { token })
         yield* TestClock.adjust("1 second")
-        assert.isTrue(yield* opens(service, access_token))
+        assert.isTrue(yield* isAuthorized(service, access_token))
         return { project_id, client_id, access_token, now: new Date(yield* Clock.currentTimeMillis) }
       })
-      type Made = Effect.Success<typeof made>
+      type Made = Effect.Success<typeof setUp>
       const ends: Record<string, (made: Made) => Effect.Effect<unknown, unknown>> = {
         client: ({ client_id, now }) =>
           sql`update oauth_client set disabled_at = ${now} where client_id = ${client_id}`,
         "project token": ({ now, project_id }) => sql`
           update project_token set revoked_at = ${now} where project_id = ${project_id}::uuid`,
-        "time of the project token": ({ now, project_id }) => sql`
+        "expiry of the project token": ({ now, project_id }) => sql`
           update project_token set expires_at = ${now} where project_id = ${project_id}::uuid`,
         grant: ({ client_id, now }) => sql`
           update oauth_grant set revoked_at = ${now}, end_reason = 'revoked_by_client' where client_id = ${client_id}`,
-        "time of the grant": ({ client_id, now }) => sql`
+        "expiry of the grant": ({ client_id, now }) => sql`
           update oauth_grant set expires_at = ${now} where client_id = ${client_id}`,
         project: ({ now, project_id }) => sql`
           update project set disabled_at = ${now} where project_id = ${project_id}::uuid`
       }
       for (const [what, end] of Object.entries(ends)) {
-        const signedIn = yield* made
+        const signedIn = yield* setUp
         yield* end(signedIn)
-        assert.isFalse(yield* opens(service, signedIn.access_token), what)
+        assert.isFalse(yield* isAuthorized(service, signedIn.access_token), what)
       }
     })
   )
@@ -316,8 +317,8 @@ layer(Service.layer)("an OAuth access token", (it) => {
       const { access_token } = yield* signIn(service)
       const elsewhere = yield* instance({ SERVICE_BASE_URL: "https://other.example" })
       const renamed = yield* instance({ SERVICE_INSTANCE_ID: "another" })
-      assert.isFalse(yield* opens(elsewhere, access_token))
-      assert.isFalse(yield* opens(renamed, access_token))
+      assert.isFalse(yield* isAuthorized(elsewhere, access_token))
+      assert.isFalse(yield* isAuthorized(renamed, access_token))
       const foreign = (on: typeof service) => Context.get(on.services, Access).foreignGrants
       assert.isAbove(yield* foreign(elsewhere), 0)
       assert.strictEqual(yield* foreign(renamed), yield* foreign(elsewhere))
@@ -325,7 +326,7 @@ layer(Service.layer)("an OAuth access token", (it) => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("is told to whoever changed the base URL, as long as its grant is alive", () =>
+  it.effect("counts as foreign under another base URL while its grant is in force", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { services } = yield* instance({ SERVICE_BASE_URL: "https://other.example" })
@@ -386,7 +387,7 @@ layer(Service.layer)("the generic 401", (it) => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("names no error where no credential came", () =>
+  it.effect("names no error if the credential is missing", () =>
     Effect.gen(function* () {
       const service = yield* Service
       for (const none of [undefined, "", "Bearer", "Bearer ", "Basic eDp5"]) {
@@ -400,7 +401,7 @@ layer(Service.layer)("the generic 401", (it) => {
     })
   )
 
-  it.effect("is followed by 403 with every scope the operation needs", () =>
+  it.effect("gives way to a 403 with every scope of the operation if a scope is missing", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { token } = yield* makeToken(service, { role: "reader" })
@@ -415,13 +416,13 @@ layer(Service.layer)("the generic 401", (it) => {
   )
 })
 
-test("writing implies reading of the same noun, and nothing else", () => {
+test("a write scope implies the read scope of the same noun, and no other", () => {
   assert.deepEqual(expanded(["tasks:write"]), ["tasks:read", "tasks:write"])
   assert.deepEqual(expanded(scopes), scopes)
   assert.deepEqual(expanded(["mobile:devices"]), ["mobile:devices"])
 })
 
-test("challenges read the same to three parsers that others wrote", async () => {
+test("three independent parsers read the same from every challenge", async () => {
   const origin = FastCheck.constantFrom(
     "https://bridge.example",
     "http://127.0.0.1:8787",
@@ -437,7 +438,7 @@ test("challenges read the same to three parsers that others wrote", async () => 
         [invalid, "invalid_token", reads],
         [insufficient(operation), "insufficient_scope", operation.join(" ")]
       ] as const) {
-        // They forgive what the grammar does not (RFC 9110 11.6.1).
+        // The parsers accept more than the grammar allows (RFC 9110 11.6.1).
         assert.match(challenge, /^Bearer [a-z_]+="[^"\\]*"(, [a-z_]+="[^"\\]*")*$/)
         const resource_metadata = `${base_url}/.well-known/oauth-protected-resource/mcp`
         const response = () => new Response(null, { status: 401, headers: { "www-authenticate": challenge } })
@@ -465,7 +466,7 @@ test("challenges read the same to three parsers that others wrote", async () => 
   )
 })
 
-test("a credential is what stands after Bearer, in any case of letters", () => {
+test("a credential is the text after Bearer, which is case-insensitive", () => {
   FastCheck.assert(
     FastCheck.property(FastCheck.string(), (text) => {
       const found = Option.map(credentialOf(`bEaReR ${text}`), Redacted.value)

@@ -20,7 +20,7 @@ import {
 import { ByteSize, Effect, Exit, Layer, Option, Schema } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Access } from "../../signin/access/Access.ts"
-import { credentialOf } from "../../signin/access/Challenge.ts"
+import { credentialOf } from "../../signin/access/BearerCredential.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { isTooLarge } from "../../platform/edge/Form.ts"
 import { RateLimit } from "../../platform/edge/RateLimit.ts"

@@ -1,22 +1,23 @@
 /**
- * When an OAuth grant counts, as clauses of the statements that ask (spec 5): for a code, a refresh, a request, a
- * notification. Whatever of it is revoked counts from the next statement on. The grant is called `g`.
+ * The clauses that decide whether an OAuth grant is in force (spec 5.3). The statements for codes, refreshes, requests
+ * and notifications share them, so that a revocation takes effect with the next statement. The grant's alias is `g`.
  */
 import type { SqlClient } from "effect/sql"
 
-/** Where tokens are honoured. */
-export interface Here {
+/** What a grant is bound to (decisions.md, What a grant is bound to). */
+export interface Audience {
   readonly resource: string
-  /** Undefined: the one in the database. */
+  /** Undefined: the id that the first migration stored. */
   readonly instance_id: string | undefined
 }
 
-/** Client `c`, project token `t` and project `p` of the grant. */
+/** Joins the grant's client `c`, project token `t` and project `p`. */
 export const joined = (sql: SqlClient.SqlClient) => sql`
   join oauth_client c on c.client_id = g.client_id
   join project_token t on t.token_id = g.project_token_id
   join project p on p.project_id = g.project_id`
 
+/** The grant, its client, its project token and its project are all neither ended nor disabled. */
 export const stands = (sql: SqlClient.SqlClient, now: Date) => sql`
   (g.revoked_at is null
    and g.expires_at > ${now}
@@ -25,9 +26,9 @@ export const stands = (sql: SqlClient.SqlClient, now: Date) => sql`
    and (t.expires_at is null or t.expires_at > ${now})
    and p.disabled_at is null)`
 
-export const instance = (sql: SqlClient.SqlClient, { instance_id }: Here) =>
+export const instanceId = (sql: SqlClient.SqlClient, { instance_id }: Pick<Audience, "instance_id">) =>
   sql`coalesce(${instance_id ?? null}::text, (select instance_id::text from service_instance))`
 
-/** Made for this address and this instance. */
-export const isHere = (sql: SqlClient.SqlClient, here: Here) => sql`
-  (g.resource = ${here.resource} and g.instance_id = ${instance(sql, here)})`
+/** The grant was made for this resource and this instance. */
+export const hasAudience = (sql: SqlClient.SqlClient, audience: Audience) => sql`
+  (g.resource = ${audience.resource} and g.instance_id = ${instanceId(sql, audience)})`

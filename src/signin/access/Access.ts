@@ -1,10 +1,11 @@
 /**
- * Who is calling, for /mcp and the mobile API (spec 4.12, 5): one query, one generic refusal.
+ * Authenticates callers of /mcp and the mobile API (spec 4.12, 5): one query, one generic refusal.
  *
- * 1. The kind of the token is told by prefix and checksum; anything else than an OAuth access token or a project token
- *    (a Bridge token, a token of a repository host, a typing error) is refused before the database is asked.
- * 2. One statement finds the hash together with all that must hold: token, grant, client, project token and project are
- *    alive, and the grant is for this resource and this instance. Revoking any of them counts from the next request.
+ * 1. Prefix and checksum tell the kind of the token. Anything but an OAuth access token or a project token (a Bridge
+ *    token, a token of a repository host, a typing error) is rejected without a query.
+ * 2. One statement looks up the hash and checks everything behind it: token, grant, client, project token and project are
+ *    in force, and the grant is for this resource and this instance. Revoking any of them takes effect with the next
+ *    request.
  */
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -15,14 +16,14 @@ import { persistence } from "../../platform/database/Persistence.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { Refusal } from "../../wire/Refusal.ts"
 import type { Scope } from "../../wire/Scopes.ts"
-import { challenges } from "./Challenge.ts"
+import { challenges } from "./WwwAuthenticate.ts"
 import { type AccessRefusal, refuse } from "./Errors.ts"
 import * as Store from "./AccessStore.ts"
 
-/** How old `last_used_at` may get while a credential is in use. */
-const coarse = 60_000
+/** Milliseconds. `last_used_at` is written at most once in this time. */
+const lastUsedPrecision = 60_000
 
-/** An actor who signed in through OAuth. */
+/** An actor that signed in through OAuth. */
 export interface Granted extends Actor {
   readonly client_id: string
   readonly grant_id: string
@@ -31,15 +32,15 @@ export interface Granted extends Actor {
 export class Access extends Context.Service<
   Access,
   {
-    /** The refusal carries its WWW-Authenticate; without a credential it differs from all others in that alone. */
+    /** A missing credential differs from a rejected one only in WWW-Authenticate (decisions.md, One 401). */
     readonly authorize: (
       bearer: Option.Option<Redacted.Redacted<string>>
     ) => Effect.Effect<Actor, AccessRefusal<"unauthorized" | "bridge_persistence_error">>
-    /** Sign-ins that are refused because the base URL or the instance id was another when they were made. */
+    /** How many grants in force are rejected because they were made under another base URL or instance id. */
     readonly foreignGrants: Effect.Effect<number, AccessRefusal<"bridge_persistence_error">>
-    /** Where only an OAuth sign-in counts, a project token used directly is refused like any bad credential. */
+    /** For operations that need an OAuth sign-in: rejects a project token like any invalid credential. */
     readonly requireGrant: (actor: Actor) => Effect.Effect<Granted, AccessRefusal<"unauthorized">>
-    /** Names every scope of the operation in its challenge, so that a client can ask for all of them at once. */
+    /** The challenge names every scope of the operation, so that a client can request all of them at once. */
     readonly require: (
       actor: Actor,
       ...needed: ReadonlyArray<Scope>
@@ -51,8 +52,8 @@ export class Access extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const clock = yield* DatabaseClock
-      const { access, baseUrl } = yield* Settings
-      const store = Store.make(sql, { resource: `${baseUrl.origin}/mcp`, instance_id: access.instanceId })
+      const { access, baseUrl, resource } = yield* Settings
+      const store = Store.make(sql, { resource, instance_id: access.instanceId })
       const challenge = challenges(baseUrl.origin)
 
       const missing = challenged(refuse("unauthorized"), challenge.missing)
@@ -69,7 +70,7 @@ export class Access extends Context.Service<
           : store.findProjectToken(token_hash, now)
         if (Option.isNone(found)) return yield* invalid
         const { last_used_at, scopes, ...actor } = found.value
-        if (last_used_at === null || now.getTime() - last_used_at.getTime() >= coarse) {
+        if (last_used_at === null || now.getTime() - last_used_at.getTime() >= lastUsedPrecision) {
           yield* Effect.ignore(
             actor.grant_id === null
               ? store.touchProjectToken(actor.credential_id, now)

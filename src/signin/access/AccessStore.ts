@@ -1,9 +1,9 @@
-/** Who a credential is, in one statement each. */
+/** Finds the actor of a credential in one statement per kind, and records its last use. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { Role, Scope } from "../../wire/Scopes.ts"
-import { type Here, instance, isHere, joined, stands } from "../../platform/sql/StandingGrant.ts"
+import { type Audience, hasAudience, instanceId, joined, stands } from "../../platform/sql/StandingGrant.ts"
 
 const Identified = Schema.Struct({
   project_id: Schema.String,
@@ -18,11 +18,11 @@ const Identified = Schema.Struct({
   last_used_at: Schema.NullOr(Schema.Date)
 })
 
-export const make = (sql: SqlClient.SqlClient, here: Here) => {
+export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
   const findProjectToken = (token_hash: Uint8Array, now: Date) =>
     firstRow(Identified)(sql`
       select p.project_id, p.name as project_name, t.role, t.scopes, t.token_id as credential_id,
-             t.token_id as subject, null as client_id, null as grant_id, ${instance(sql, here)} as instance_id,
+             t.token_id as subject, null as client_id, null as grant_id, ${instanceId(sql, audience)} as instance_id,
              t.last_used_at
         from project_token t
         join project p on p.project_id = t.project_id
@@ -42,9 +42,9 @@ export const make = (sql: SqlClient.SqlClient, here: Here) => {
          and a.revoked_at is null
          and a.expires_at > ${now}
          and ${stands(sql, now)}
-         and ${isHere(sql, here)}`)
+         and ${hasAudience(sql, audience)}`)
 
-  /** Waits for nobody: who holds the row is about to write more than this. */
+  /** Skips a locked row: another transaction is already writing it, and `last_used_at` may be late. */
   const touchProjectToken = (token_id: string, now: Date) => sql`
     update project_token
        set last_used_at = ${now}
@@ -69,7 +69,7 @@ export const make = (sql: SqlClient.SqlClient, here: Here) => {
         from oauth_grant g
        where g.revoked_at is null
          and g.expires_at > ${now}
-         and not ${isHere(sql, here)}`)
+         and not ${hasAudience(sql, audience)}`)
 
   return { countForeignGrants, findProjectToken, findAccessToken, touchProjectToken, touchGrant }
 }

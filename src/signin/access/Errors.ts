@@ -1,4 +1,4 @@
-/** What Access refuses a caller, and what the operator's commands about project tokens refuse. */
+/** The error codes of `Access`, and of the operator's commands for project tokens. */
 import { projectTable } from "../../operator/projects/Errors.ts"
 import { sharedTable } from "../../wire/Errors.ts"
 import { fromTable, type RefusalOf } from "../../wire/Refusal.ts"
@@ -13,10 +13,11 @@ export type AccessRefusal<Code extends keyof typeof table = keyof typeof table> 
 export const { refuse, refusals } = fromTable(table)
 
 const operatorTable = {
-  ...projectTable,
+  ...sharedTable,
+  project_not_found: projectTable.project_not_found,
   project_disabled: [409, "The project is disabled; enable it first."],
   project_token_not_found: [404, "There is no such project token; see list-project-tokens."],
-  /** A reader may not write, and mobile:devices belongs to OAuth clients. */
+  /** A reader cannot write, and no project token has `mobile:devices`. */
   scope_not_allowed: [409, "The role does not allow one of these scopes."]
 } as const
 

@@ -1,11 +1,11 @@
-/** Implements `ProjectCredential` of wire/Headers.ts: whoever declares it on a group gets `CurrentActor`. */
+/** Implements the `ProjectCredential` middleware of wire/Headers.ts, which provides `CurrentActor` to its endpoints. */
 import { Effect, Layer } from "effect"
 import { HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { CurrentActor } from "../../wire/Actor.ts"
 import { ProjectCredential } from "../../wire/Headers.ts"
 import { answer } from "../../wire/Refusal.ts"
 import { Access } from "./Access.ts"
-import { credentialOf } from "./Challenge.ts"
+import { credentialOf } from "./BearerCredential.ts"
 
 export const AccessHttp = Layer.effect(
   ProjectCredential,

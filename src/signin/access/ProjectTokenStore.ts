@@ -1,4 +1,4 @@
-/** The operator's statements about project tokens. */
+/** The statements of the operator's commands for project tokens. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
@@ -13,7 +13,7 @@ export const ProjectToken = Schema.Struct({
   expires_at: Schema.NullOr(Schema.Date),
   revoked_at: Schema.NullOr(Schema.Date),
   last_used_at: Schema.NullOr(Schema.Date),
-  /** Sign-ins that it gave and that end with it. */
+  /** OAuth grants made with this token, which end with it. */
   live_grants: Schema.Int
 })
 
@@ -40,7 +40,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         from project_token
        where token_hash = ${token_hash}`)
 
-  /** Waits for whoever is inserting the same token, and adds nothing to theirs. */
+  /** Returns nothing if the token exists. Waits for a concurrent insert of the same token to commit. */
   const insert = (token: NewToken, now: Date) =>
     firstRow(Issued)(sql`
       insert into project_token (token_id, token_hash, project_id, role, scopes, created_at, expires_at)
@@ -80,7 +80,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        where t.token_id = found.token_id
       returning t.project_id, t.revoked_at, found.revoked_at is null as first`)
 
-  /** They are dead with the token already; this writes down why. Answers those of earlier calls too. */
+  /** The token's grants stopped working with it; this records why. Also returns the grants of earlier calls. */
   const endGrants = (token_id: string, now: Date) =>
     rows(Schema.Struct({ grant_id: Schema.String }))(sql`
       with ended as (

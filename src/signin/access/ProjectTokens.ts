@@ -1,7 +1,8 @@
 /**
- * Project tokens, the operator's side (spec 5): issue, list, revoke.
+ * The operator's commands for project tokens: issue, list, revoke
+ * (decisions.md, What a static token of a project looks like).
  *
- * The raw token leaves this service once, `Redacted`, for the file that the command writes; the row keeps its hash.
+ * The command writes the raw token to a file once; the database stores only its hash.
  */
 import { Context, Duration, Effect, Layer, Option, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -15,10 +16,10 @@ import { expanded, ofRole, type Role, type Scope } from "../../wire/Scopes.ts"
 import { type ProjectTokenRefusal, refuseOperator as refuse } from "./Errors.ts"
 import * as Store from "./ProjectTokenStore.ts"
 
-export interface Order {
+export interface NewProjectToken {
   readonly project_id: string
   readonly role: Role
-  /** Empty: all that the role allows. */
+  /** Empty: every scope of the role. */
   readonly scopes: ReadonlyArray<Scope>
   readonly ttl: Option.Option<Duration.Duration>
 }
@@ -30,30 +31,30 @@ export interface Secret {
 
 type Issued = typeof Store.Issued.Type
 type ProjectToken = typeof Store.ProjectToken.Type
-type Lost = ProjectTokenRefusal<"bridge_persistence_error">
+type Unavailable = ProjectTokenRefusal<"bridge_persistence_error">
 
 export class ProjectTokens extends Context.Service<
   ProjectTokens,
   {
-    /** A fresh token and its id, not yet known to the database. */
-    readonly mint: Effect.Effect<Secret, Lost>
-    /** `secret` comes from the caller, who has put it into a file already. May be repeated with the same secret. */
+    /** A new token and its id, not stored yet. */
+    readonly mint: Effect.Effect<Secret, Unavailable>
+    /** `secret` is from `mint`; the caller has written it to a file before. Idempotent for the same secret. */
     readonly issue: (
-      order: Order,
+      order: NewProjectToken,
       secret: Secret
     ) => Effect.Effect<
       Issued,
-      Lost | ProjectTokenRefusal<"project_not_found" | "project_disabled" | "scope_not_allowed">
+      Unavailable | ProjectTokenRefusal<"project_not_found" | "project_disabled" | "scope_not_allowed">
     >
     readonly list: (
       project_id: string
-    ) => Effect.Effect<ReadonlyArray<ProjectToken>, Lost | ProjectTokenRefusal<"project_not_found">>
-    /** Ends its OAuth grants with it and answers their ids. May be repeated. */
+    ) => Effect.Effect<ReadonlyArray<ProjectToken>, Unavailable | ProjectTokenRefusal<"project_not_found">>
+    /** Also ends the token's OAuth grants and returns their ids. Idempotent. */
     readonly revoke: (
       token_id: string
     ) => Effect.Effect<
       { readonly project_id: string; readonly revoked_at: Date; readonly grant_ids: ReadonlyArray<string> },
-      Lost | ProjectTokenRefusal<"project_token_not_found">
+      Unavailable | ProjectTokenRefusal<"project_token_not_found">
     >
   }
 >()("service/access/ProjectTokens") {
@@ -70,20 +71,20 @@ export class ProjectTokens extends Context.Service<
       })
 
       const issue = Effect.fn("ProjectTokens.issue")(
-        function* (order: Order, secret: Secret) {
+        function* (order: NewProjectToken, secret: Secret) {
           const now = yield* clock.now
           const token_hash = Tokens.hash(secret.token)
-          const earlier = store.findIssued(token_hash)
+          const issued = store.findIssued(token_hash)
           const { token_id } = secret
-          return yield* untilSettled(earlier, insert(order, { token_id, token_hash }, now))
+          return yield* untilSettled(issued, insert(order, { token_id, token_hash }, now))
         },
         sql.withTransaction,
         persistence
       )
 
-      /** None: an earlier attempt, whose answer was lost, has just committed. */
+      /** None: an earlier attempt with the same token, whose response was lost, has just committed. */
       const insert = Effect.fnUntraced(function* (
-        { project_id, role, scopes, ttl }: Order,
+        { project_id, role, scopes, ttl }: NewProjectToken,
         token: { readonly token_id: string; readonly token_hash: Uint8Array },
         now: Date
       ) {

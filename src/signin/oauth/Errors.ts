@@ -1,15 +1,16 @@
 /**
- * The error codes of OAuth (RFC 6749 4.1.2.1, 5.2; RFC 7009 2.2.1; RFC 7591 3.2.2; RFC 8707 2), and what the operator's
- * commands refuse. At /token, /register and /revoke they leave in OAuth's flat shape; at /authorize by redirect or page.
+ * The error codes of OAuth (RFC 6749 4.1.2.1, 5.2; RFC 7009 2.2.1; RFC 7591 3.2.2; RFC 8707 2), and those of the
+ * operator's commands. /token, /register and /revoke answer with OAuth's error JSON, /authorize with a redirect or a page.
  */
+import { projectTable } from "../../operator/projects/Errors.ts"
 import { sharedTable } from "../../wire/Errors.ts"
 import { fromTable, Refusal, type RefusalOf } from "../../wire/Refusal.ts"
 
 const table = {
-  /** Where one code has several causes, `refuse` is given the sentence. */
+  /** The default sentence; `refuse` takes another where the cause is known. */
   invalid_request: [400, "The request is malformed."],
   invalid_client: [401, "The client is unknown or disabled."],
-  /** Unknown, expired, used, revoked, foreign, wrong verifier or redirect_uri: one answer, so that none can be told apart. */
+  /** One answer for unknown, expired, used, revoked and other clients' codes, and for a wrong verifier or redirect_uri. */
   invalid_grant: [400, "The code or token is not valid; authorize again."],
   unauthorized_client: [400, "The client is not registered for this grant type."],
   unsupported_grant_type: [400, "Supported are authorization_code and refresh_token."],
@@ -42,7 +43,7 @@ export const refuse = <Code extends OAuthCode>(code: Code, sentence?: string): O
 
 const operatorTable = {
   ...sharedTable,
-  project_not_found: [404, "There is no such project; see list-projects."],
+  project_not_found: projectTable.project_not_found,
   oauth_client_not_found: [404, "There is no such OAuth client; see list-oauth-clients."],
   oauth_grant_not_found: [404, "There is no such OAuth grant; see list-oauth-grants."],
   redirect_uri_not_allowed: [

@@ -1,38 +1,46 @@
-/** Metadata, /token and, where they are enabled, /register and /revoke (spec 4.10). */
+/** Serves the metadata documents, /token and, if enabled, /register and /revoke (spec 4.10). */
 import { Effect, Redacted } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { Refusal } from "../../wire/Refusal.ts"
 import { parsed, wordsOf } from "../../wire/Scopes.ts"
-import type { TokenSet } from "./tokens/AccessTokens.ts"
 import { Clients } from "./clients/Clients.ts"
-import { Codes } from "./tokens/Codes.ts"
 import { refuse } from "./Errors.ts"
-import { flatHeaders, flatRoutes, readMetadataBody, readParameters, type Request, required } from "./FlatHttp.ts"
 import { Grants } from "./grants/Grants.ts"
+import {
+  jsonEndpoints,
+  jsonHeaders,
+  readMetadataBody,
+  readParameters,
+  type Request,
+  required
+} from "./JsonEndpoints.ts"
 import { authorizationServer, protectedResource } from "./metadata/Metadata.ts"
-import type { Parameters } from "./Parameters.ts"
-import { isVerifier } from "./authorize/Pkce.ts"
-import { RefreshTokens } from "./tokens/RefreshTokens.ts"
 import { isResource } from "./metadata/Resource.ts"
+import type { Parameters } from "./Parameters.ts"
+import { isVerifier } from "./Pkce.ts"
+import { Codes } from "./tokens/Codes.ts"
+import type { IssuedTokens } from "./tokens/issueTokens.ts"
+import { RefreshTokens } from "./tokens/RefreshTokens.ts"
 
-const everybody = { perSecond: 100, burst: 1000 }
-const registrations = { perSecond: 1, burst: 60 }
+const requestRate = { perSecond: 100, burst: 1000 }
+const registrationRate = { perSecond: 1, burst: 60 }
 
 export const OAuthHttp = HttpRouter.use((router) =>
   Effect.gen(function* () {
-    const { authUrl, baseUrl, dynamicRegistration, oauth } = yield* Settings
+    const { authUrl, baseUrl, dynamicRegistration, oauth, resource } = yield* Settings
     const clients = yield* Clients
     const codes = yield* Codes
     const grants = yield* Grants
     const refreshTokens = yield* RefreshTokens
-    const { document, endpoint } = yield* flatRoutes(router)
-    const offered = {
+    const { document, endpoint } = yield* jsonEndpoints(router)
+    const metadata = {
       base_url: baseUrl.origin,
       issuer: authUrl.origin,
+      resource,
       registration: dynamicRegistration,
       revocation: oauth.revocation,
-      documents: oauth.cimd !== "off"
+      client_documents: oauth.cimd !== "off"
     }
 
     const exchange = Effect.fnUntraced(function* (client_id: string, form: Parameters) {
@@ -47,7 +55,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
       const refresh_token = Redacted.make(yield* required(form, "refresh_token"))
       const words = wordsOf(form.get("scope") ?? "")
       const scopes = parsed(words)
-      // What names no scope was not granted before (RFC 6749 6).
+      // An unknown scope cannot have been granted before (RFC 6749 6).
       if (scopes.length < words.size) return yield* refuse("invalid_scope")
       return yield* refreshTokens.refresh({ client_id, refresh_token, scopes: words.size === 0 ? undefined : scopes })
     })
@@ -56,7 +64,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
       const form = yield* readParameters(request)
       const client_id = yield* publicClient(request, form)
       const grant_type = yield* required(form, "grant_type")
-      if (!isResource(form.get("resource"), baseUrl.origin)) return yield* refuse("invalid_target")
+      if (!isResource(form.get("resource"), resource)) return yield* refuse("invalid_target")
       switch (grant_type) {
         case "authorization_code":
           return tokenResponse(yield* exchange(client_id, form))
@@ -71,7 +79,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
       const form = yield* readParameters(request)
       const client_id = yield* publicClient(request, form)
       yield* grants.revokeToken(client_id, Redacted.make(yield* required(form, "token")))
-      return HttpServerResponse.empty({ status: 200, headers: flatHeaders })
+      return HttpServerResponse.empty({ status: 200, headers: jsonHeaders })
     })
 
     const register = Effect.fnUntraced(function* (request: Request) {
@@ -88,28 +96,28 @@ export const OAuthHttp = HttpRouter.use((router) =>
           token_endpoint_auth_method: "none",
           scope: client.scopes.join(" ")
         },
-        { status: 201, headers: flatHeaders }
+        { status: 201, headers: jsonHeaders }
       )
     })
 
     yield* document(
-      protectedResource(offered),
+      protectedResource(metadata),
       "/.well-known/oauth-protected-resource/mcp",
       "/.well-known/oauth-protected-resource"
     )
     yield* document(
-      authorizationServer(offered),
+      authorizationServer(metadata),
       "/.well-known/oauth-authorization-server",
       "/.well-known/oauth-authorization-server/mcp",
       "/.well-known/openid-configuration"
     )
-    yield* endpoint("/token", everybody, token)
-    if (oauth.revocation) yield* endpoint("/revoke", everybody, revoke)
-    if (dynamicRegistration) yield* endpoint("/register", registrations, register)
+    yield* endpoint("/token", requestRate, token)
+    if (oauth.revocation) yield* endpoint("/revoke", requestRate, revoke)
+    if (dynamicRegistration) yield* endpoint("/register", registrationRate, register)
   })
 )
 
-const tokenResponse = ({ access_token, expires_in, refresh_token, scopes }: TokenSet) =>
+const tokenResponse = ({ access_token, expires_in, refresh_token, scopes }: IssuedTokens) =>
   HttpServerResponse.jsonUnsafe(
     {
       access_token: Redacted.value(access_token),
@@ -118,10 +126,10 @@ const tokenResponse = ({ access_token, expires_in, refresh_token, scopes }: Toke
       ...(refresh_token !== undefined && { refresh_token: Redacted.value(refresh_token) }),
       scope: scopes.join(" ")
     },
-    { headers: flatHeaders }
+    { headers: jsonHeaders }
   )
 
-/** Every client is public: who tries to authenticate takes itself for another (RFC 6749 2.3, 5.2). */
+/** The client id of the request. All clients are public, so one that sends credentials is rejected (RFC 6749 2.3, 5.2). */
 const publicClient = Effect.fnUntraced(function* ({ headers }: Request, form: Parameters) {
   if (headers["authorization"] !== undefined) {
     const refusal = refuse("invalid_client", "Clients are public: send client_id in the body and no secret.")

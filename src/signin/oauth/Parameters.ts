@@ -1,6 +1,6 @@
 /**
- * The parameters of a request (OAuth 2.1 "Authorization Endpoint", "Token Endpoint"): an empty one counts as omitted, none
- * that is known here may come twice, and all others are ignored, however often they come.
+ * The parameters of a query or form (OAuth 2.1 "Authorization Endpoint", "Token Endpoint"). An empty parameter counts as
+ * omitted, a known one must not be repeated, and unknown ones are ignored, repeated or not.
  */
 
 const names = [
@@ -24,7 +24,7 @@ const names = [
   "state",
   "token",
   "token_type_hint",
-  // Of the consent page's own forms and links.
+  // Fields of the consent page's forms and links.
   "csrf",
   "decision",
   "other",
@@ -35,9 +35,9 @@ export type ParameterName = (typeof names)[number]
 
 export interface Parameters {
   readonly get: (name: ParameterName) => string | undefined
-  /** The names that came more than once. */
+  /** Known parameters that were sent more than once. */
   readonly repeated: ReadonlySet<ParameterName>
-  /** Nothing in it is a NUL, which is in no grammar of RFC 6749 A and which PostgreSQL takes for no text. */
+  /** No name or value contains NUL, which RFC 6749 A does not allow and PostgreSQL cannot store in text. */
   readonly isText: boolean
 }
 

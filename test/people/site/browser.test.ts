@@ -6,7 +6,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, type Scope } from "effect"
 import { join } from "node:path"
-import { Chromium, faults, looks, noChromium, opened } from "../../support/agents/Chromium.ts"
+import { Chromium, noChromium, openPage, pageFaults, viewports } from "../../support/agents/Chromium.ts"
 import { Service } from "../../support/service/Service.ts"
 
 const screenshots = process.env["SCREENSHOTS"]
@@ -21,11 +21,11 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
     )
 
   for (const path of ["/", "/docs"]) {
-    for (const [look, options] of looks) {
+    for (const [look, options] of viewports) {
       walk(`${path} is accessible, fits the screen and loads nothing else (${look})`, () =>
         Effect.gen(function* () {
           const { url } = yield* Service
-          const { complaints, page } = yield* opened(options)
+          const { consoleErrors, page } = yield* openPage(options)
           const requests: Array<string> = []
           page.on("request", (request) => requests.push(request.url()))
           yield* Effect.promise(async () => {
@@ -34,10 +34,10 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
               const name = `${look}-${path === "/" ? "home" : "docs"}.png`
               await page.screenshot({ path: join(screenshots, name), fullPage: true })
             }
-            assert.deepEqual(await faults(page), [])
+            assert.deepEqual(await pageFaults(page), [])
           })
           assert.deepEqual(requests, [url + path])
-          assert.deepEqual(complaints, [])
+          assert.deepEqual(consoleErrors, [])
         })
       )
     }
@@ -46,7 +46,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
   walk("/docs prints dark on white, without the navigation", () =>
     Effect.gen(function* () {
       const { url } = yield* Service
-      const { page } = yield* opened({ colorScheme: "dark", viewport: { width: 720, height: 1000 } })
+      const { page } = yield* openPage({ colorScheme: "dark", viewport: { width: 720, height: 1000 } })
       yield* Effect.promise(async () => {
         await page.goto(`${url}/docs`)
         await page.emulateMedia({ media: "print", colorScheme: "dark" })
@@ -57,7 +57,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
         )
         assert.isFalse(await page.isVisible("nav"))
         assert.isTrue(await page.isVisible("h1"))
-        assert.deepEqual(await faults(page), [])
+        assert.deepEqual(await pageFaults(page), [])
       })
     })
   )
@@ -65,7 +65,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
   walk("/docs works with the keyboard: the first stop skips to the content", () =>
     Effect.gen(function* () {
       const { url } = yield* Service
-      const { page } = yield* opened()
+      const { page } = yield* openPage()
       yield* Effect.promise(async () => {
         await page.goto(`${url}/docs`)
         await page.keyboard.press("Tab")

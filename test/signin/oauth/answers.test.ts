@@ -1,4 +1,4 @@
-/** What answers give away (spec 5; OAuth 2.1 5.2): why a token is no good, nothing; and never a character too many. */
+/** Error answers do not reveal why a token is invalid (spec 5.3), and use only the characters of RFC 6749 5.2. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Layer, Redacted } from "effect"
 import { TestClock } from "effect/testing"
@@ -26,8 +26,8 @@ import { forAll } from "../../support/run/Property.ts"
 import { unchanged } from "../../support/run/Rows.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
-/** The answer byte by byte, but for what differs between any two. */
-const seen = ({ headers, status, text }: Answer) => ({
+/** The answer, without the headers that differ between any two answers. */
+const comparable = ({ headers, status, text }: Answer) => ({
   status,
   headers: [...headers].filter(([name]) => name !== "date" && name !== "x-request-id"),
   text
@@ -35,10 +35,10 @@ const seen = ({ headers, status, text }: Answer) => ({
 
 const fresh = (kind: TokenKind) => Effect.map(mint(kind), Redacted.value)
 
-/** One wrong digit. */
+/** The token with one wrong character. */
 const mistyped = (token: string) => `${token.slice(0, 20)}${token[20] === "x" ? "y" : "x"}${token.slice(21)}`
 
-/** Sign-ins that have ended, each in another way, and one that has not. */
+/** Sign-ins that have ended, each in a different way, and one that is still good. */
 class SignIns extends Context.Service<SignIns, Effect.Success<typeof signIns>>()("test/SignIns") {
   static readonly layer = Layer.effect(
     SignIns,
@@ -57,8 +57,8 @@ const signIns = Effect.gen(function* () {
     const [grant] = yield* Context.get(services, Grants).list(project_id)
     return { ...signedIn, project_id, token_id, grant_id: grant!.grant_id }
   })
-  const then = <A, E>(end: (one: Effect.Success<typeof made>) => Effect.Effect<A, E>) => Effect.tap(made, end)
-  const copied = then(({ client_id, refresh_token }) =>
+  const thenEnd = <A, E>(end: (one: Effect.Success<typeof made>) => Effect.Effect<A, E>) => Effect.tap(made, end)
+  const copied = thenEnd(({ client_id, refresh_token }) =>
     Effect.gen(function* () {
       const { body } = yield* refresh(service, { client_id, refresh_token })
       yield* refresh(service, { client_id, refresh_token: body.refresh_token })
@@ -70,22 +70,22 @@ const signIns = Effect.gen(function* () {
     ended: {
       expired,
       copied: yield* copied,
-      "revoked by its client": yield* then(({ client_id, refresh_token }) =>
+      "revoked by its client": yield* thenEnd(({ client_id, refresh_token }) =>
         post(`${url}/revoke`, { client_id, token: refresh_token })
       ),
-      "revoked by the operator": yield* then(({ grant_id }) => Context.get(services, Grants).revoke(grant_id)),
-      "of a revoked project token": yield* then(({ token_id }) =>
+      "revoked by the operator": yield* thenEnd(({ grant_id }) => Context.get(services, Grants).revoke(grant_id)),
+      "of a revoked project token": yield* thenEnd(({ token_id }) =>
         Context.get(services, ProjectTokens).revoke(token_id)
       ),
-      "of a disabled project": yield* then(({ project_id }) => Context.get(services, Projects).disable(project_id)),
+      "of a disabled project": yield* thenEnd(({ project_id }) => Context.get(services, Projects).disable(project_id)),
       "for another base URL": yield* signIn(yield* instance({ SERVICE_BASE_URL: "http://127.0.0.1:9999" })),
       "for another instance": yield* signIn(yield* instance({ SERVICE_INSTANCE_ID: "another" }))
     }
   }
 })
 
-layer(SignIns.layer, { timeout: "60 seconds" })("one answer", (it) => {
-  it.effect("for every access token that is no good, at /mcp and at the mobile API", () =>
+layer(SignIns.layer, { timeout: "60 seconds" })("the same answer", (it) => {
+  it.effect("for every invalid access token, at /mcp and at the mobile API", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { ended, good } = yield* SignIns
@@ -105,7 +105,7 @@ layer(SignIns.layer, { timeout: "60 seconds" })("one answer", (it) => {
         "a token of a repository host": "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
         "not a token at all": `${good.access_token},${good.access_token}`
       }
-      const doors = {
+      const endpoints = {
         "/mcp": (bearer: string) =>
           send(`${service.url}/mcp`, {
             bearer,
@@ -118,17 +118,17 @@ layer(SignIns.layer, { timeout: "60 seconds" })("one answer", (it) => {
             bearer
           })
       }
-      for (const [door, knock] of Object.entries(doors)) {
-        assert.notStrictEqual((yield* knock(good.access_token)).status, 401, door)
-        const first = seen(yield* knock(bad.unknown))
+      for (const [endpoint, request] of Object.entries(endpoints)) {
+        assert.notStrictEqual((yield* request(good.access_token)).status, 401, endpoint)
+        const first = comparable(yield* request(bad.unknown))
         assert.strictEqual(first.status, 401)
         for (const [why, token] of Object.entries(bad))
-          assert.deepStrictEqual(seen(yield* knock(token)), first, `${door}, ${why}`)
+          assert.deepStrictEqual(comparable(yield* request(token)), first, `${endpoint}, ${why}`)
       }
     })
   )
 
-  it.effect("for every refresh token that is no good", () =>
+  it.effect("for every invalid refresh token", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { ended, good } = yield* SignIns
@@ -142,28 +142,28 @@ layer(SignIns.layer, { timeout: "60 seconds" })("one answer", (it) => {
         "an access token": { ...own, refresh_token: good.access_token },
         "not a token at all": { ...own, refresh_token: "x" }
       }
-      const first = seen(yield* refresh(service, bad.unknown))
+      const first = comparable(yield* refresh(service, bad.unknown))
       assert.deepEqual([first.status, JSON.parse(first.text).error], [400, "invalid_grant"])
       for (const [why, { client_id, refresh_token }] of Object.entries(bad))
-        assert.deepStrictEqual(seen(yield* refresh(service, { client_id, refresh_token })), first, why)
+        assert.deepStrictEqual(comparable(yield* refresh(service, { client_id, refresh_token })), first, why)
       assert.strictEqual((yield* refresh(service, { ...own, refresh_token: good.refresh_token })).status, 200)
     })
   )
 
-  it.effect("for every code that is no good", () =>
+  it.effect("for every invalid code", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const late = yield* obtainCode(service)
       yield* TestClock.adjust(Duration.minutes(1))
       const good = yield* obtainCode(service)
-      const spent = yield* obtainCode(service)
+      const used = yield* obtainCode(service)
       const ask = ({ client_id, code, redirect_uri, verifier }: typeof good & { readonly redirect_uri?: string }) =>
         exchange(service, { client_id, code, code_verifier: verifier, redirect_uri })
-      yield* ask(spent)
+      yield* ask(used)
       const elsewhere = yield* instance({ SERVICE_BASE_URL: "http://127.0.0.1:9999" })
       const bad: Record<string, Parameters<typeof ask>[0]> = {
         late,
-        spent,
+        used,
         "for another base URL": yield* obtainCode(elsewhere),
         unknown: { ...good, code: yield* fresh("sac") },
         mistyped: { ...good, code: mistyped(good.code) },
@@ -172,16 +172,16 @@ layer(SignIns.layer, { timeout: "60 seconds" })("one answer", (it) => {
         "for another address": { ...good, redirect_uri: "https://other.test/" },
         "not a token at all": { ...good, code: "x" }
       }
-      const first = seen(yield* ask(bad["unknown"]!))
+      const first = comparable(yield* ask(bad["unknown"]!))
       assert.strictEqual(first.status, 400)
-      for (const [why, asked] of Object.entries(bad)) assert.deepStrictEqual(seen(yield* ask(asked)), first, why)
+      for (const [why, asked] of Object.entries(bad)) assert.deepStrictEqual(comparable(yield* ask(asked)), first, why)
       assert.strictEqual((yield* ask(good)).status, 200)
     }).pipe(Effect.scoped)
   )
 })
 
 const formHeaders = { "content-type": "application/x-www-form-urlencoded" }
-const Registering = instance({ SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on" })
+const withRegistration = instance({ SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on" })
 
 layer(Service.layer, { timeout: "60 seconds" })("whatever is sent", (it) => {
   const hostile = FastCheck.oneof(
@@ -222,9 +222,9 @@ layer(Service.layer, { timeout: "60 seconds" })("whatever is sent", (it) => {
     assert.match(description ?? "", characters, String(sent))
   }
 
-  it.effect("to /token, /revoke and /register, nothing changes, and the error keeps to its characters", () =>
+  it.effect("to /token, /revoke and /register changes nothing, and errors use only the allowed characters", () =>
     Effect.gen(function* () {
-      const { services, url } = yield* Registering
+      const { services, url } = yield* withRegistration
       const client_id = yield* makeClient({ services, url })
       const code_verifier = "x".repeat(43)
       const good = {
@@ -257,19 +257,19 @@ layer(Service.layer, { timeout: "60 seconds" })("whatever is sent", (it) => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("to /authorize, the answer is the consent page, another page, or a plain error at the client", () =>
+  it.effect("to /authorize is answered by the consent page, another page or a plain error to the client", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const client_id = yield* makeClient(service)
       const good = Object.fromEntries(new URLSearchParams(authorizeQuery({ client_id, scope: "tasks:read" })))
       const asked = fields(good).map((query) => {
-        // Without these nothing ever comes back to the client.
+        // Without a client_id no error is ever returned to the client.
         if (!query.has("client_id")) query.set("client_id", client_id)
         return query
       })
       const check = (query: URLSearchParams) =>
         Effect.map(send(`${service.url}/authorize?${query}`, { method: "GET" }), (answer) => {
-          // 431 (RFC 6585): a line that is longer than what is read.
+          // 431 (RFC 6585): the request line is too long to be read.
           assert.include([303, 400, 431], answer.status, answer.text)
           const location = answer.headers.get("location")
           if (location === null || location.startsWith("/oauth/consent?")) return

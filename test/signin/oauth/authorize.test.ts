@@ -1,4 +1,4 @@
-/** /authorize and the consent boundary, as any browser sees them (spec 4.10, 4.13; OAuth 2.1 "Authorization Endpoint"). */
+/** /authorize and the consent pages, as a browser sees them (spec 4.10, 4.13; OAuth 2.1 "Authorization Endpoint"). */
 import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
@@ -31,7 +31,7 @@ const register = ({ services }: Service["Service"], redirect_uri = "http://local
   )
 
 layer(Service.layer)("an authorization request", (it) => {
-  it.effect("leads over the consent page to a code, with state and iss, by 303", () =>
+  it.effect("leads to the consent page and then to a code, with state and iss, by 303", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const state = "opaque ?&=#%20\"'~"
@@ -44,7 +44,7 @@ layer(Service.layer)("an authorization request", (it) => {
     })
   )
 
-  it.effect("that is denied goes back as access_denied", () =>
+  it.effect("that a person denies returns access_denied", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { token } = yield* makeToken(service)
@@ -58,7 +58,7 @@ layer(Service.layer)("an authorization request", (it) => {
     })
   )
 
-  it.effect("may be denied before any token was shown", () =>
+  it.effect("can be denied before a project token is entered", () =>
     Effect.gen(function* () {
       const { url } = yield* Service
       const browser = new Browser(url)
@@ -68,7 +68,7 @@ layer(Service.layer)("an authorization request", (it) => {
     })
   )
 
-  it.effect("keeps the query of the redirect URI, and its text as it was registered", () =>
+  it.effect("keeps the redirect URI and its query exactly as registered", () =>
     Effect.gen(function* () {
       const service = yield* Service
       for (const redirect_uri of [
@@ -87,7 +87,7 @@ layer(Service.layer)("an authorization request", (it) => {
     })
   )
 
-  const local: ReadonlyArray<readonly [string, Record<string, string | undefined>]> = [
+  const notRedirected: ReadonlyArray<readonly [string, Record<string, string | undefined>]> = [
     ["an unknown client", { client_id: "nobody" }],
     ["no client", { client_id: undefined }],
     ["an unregistered redirect URI", { redirect_uri: "https://evil.test/callback" }],
@@ -97,7 +97,7 @@ layer(Service.layer)("an authorization request", (it) => {
     ["a fragment", { redirect_uri: `${callback}#x` }],
     ["a longer query", { redirect_uri: `${callback}?x=1` }]
   ]
-  it.effect.each(local)("with %s stays here: a page, and no redirect", ([, given]) =>
+  it.effect.each(notRedirected)("with %s ends on a page, without a redirect", ([, given]) =>
     Effect.gen(function* () {
       const service = yield* Service
       const query = authorizeQuery({ client_id: yield* makeClient(service), ...given })
@@ -108,7 +108,7 @@ layer(Service.layer)("an authorization request", (it) => {
     })
   )
 
-  it.effect("with client_id or redirect_uri twice stays here", () =>
+  it.effect("with client_id or redirect_uri sent twice ends on a page", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const query = authorizeQuery({ client_id: yield* makeClient(service) })
@@ -135,7 +135,7 @@ layer(Service.layer)("an authorization request", (it) => {
     ["a request_uri", { request_uri: "https://x.test" }, "request_uri_not_supported"],
     ["prompt=none", { prompt: "none" }, "access_denied"]
   ]
-  it.effect.each(redirected)("with %s goes back to the operator's client", ([, given, error]) =>
+  it.effect.each(redirected)("with %s returns an error to a client that an operator created", ([, given, error]) =>
     Effect.gen(function* () {
       const service = yield* Service
       const query = authorizeQuery({ client_id: yield* makeClient(service), ...given })
@@ -147,7 +147,7 @@ layer(Service.layer)("an authorization request", (it) => {
     })
   )
 
-  it.effect("with a parameter twice goes back without the doubted state", () =>
+  it.effect("with a repeated parameter returns an error, without a repeated state", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const query = authorizeQuery({ client_id: yield* makeClient(service) })
@@ -158,7 +158,7 @@ layer(Service.layer)("an authorization request", (it) => {
     })
   )
 
-  it.effect("with a parameter that means nothing here twice is as good as without", () =>
+  it.effect("may repeat unknown parameters, which are ignored", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const query = authorizeQuery({ client_id: yield* makeClient(service) })
@@ -167,7 +167,7 @@ layer(Service.layer)("an authorization request", (it) => {
     })
   )
 
-  it.effect("of a client that registered itself goes back only by the person's hand", () =>
+  it.effect("of a self-registered client returns an error only if the person follows the link", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const query = authorizeQuery({
@@ -185,7 +185,7 @@ layer(Service.layer)("an authorization request", (it) => {
     })
   )
 
-  it.effect("takes any port of a loopback URI that was registered without one", () =>
+  it.effect("may name any port of a loopback URI registered without one", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const redirect_uri = "http://127.0.0.1:51234/callback"
@@ -196,7 +196,7 @@ layer(Service.layer)("an authorization request", (it) => {
     })
   )
 
-  it.effect("grants what was asked, cut to the role", () =>
+  it.effect("grants the requested scopes that the role allows", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { token } = yield* makeToken(service, { role: "reader" })
@@ -209,7 +209,7 @@ layer(Service.layer)("an authorization request", (it) => {
     })
   )
 
-  it.effect("whose scopes the role allows none of is denied", () =>
+  it.effect("is denied if the token has none of the requested scopes", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { token } = yield* makeToken(service, { scopes: ["context:read"] })
@@ -243,10 +243,10 @@ layer(Service.layer)("the consent page", (it) => {
     })
   )
 
-  it.effect("first asks for a token, then shows project, role, scopes and destination", () =>
+  it.effect("asks for a token first, then shows project, role, scopes and destination", () =>
     Effect.gen(function* () {
       const { browser, page, token } = yield* open({ scope: "memory:write" })
-      assert.include(page.text, "Lighthouse asks to use one of your projects")
+      assert.include(page.text, "Lighthouse wants to use one of your projects")
       assert.notInclude(page.text, "Harbour")
       const second = yield* browser.submit(page, { project_token: ` ${token}\n` })
       assert.include(second.text, "Allow Lighthouse to use Harbour?")
@@ -258,7 +258,7 @@ layer(Service.layer)("the consent page", (it) => {
     })
   )
 
-  it.effect("shows what a client calls itself as text, and that nobody verified it", () =>
+  it.effect("shows the client's name as text, and that it is not verified", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const redirect_uri = "http://localhost/callback"
@@ -271,7 +271,7 @@ layer(Service.layer)("the consent page", (it) => {
     })
   )
 
-  it.effect("answers every token that is no good in the same words", () =>
+  it.effect("answers every invalid token in the same words", () =>
     Effect.gen(function* () {
       const { browser, page, service } = yield* open()
       const expired = yield* makeToken(service, { ttl: Option.some(Duration.millis(1)) })
@@ -298,7 +298,7 @@ layer(Service.layer)("the consent page", (it) => {
     })
   )
 
-  it.effect("lets an address try 20 wrong tokens a minute; right ones never count", () =>
+  it.effect("allows 20 wrong tokens a minute per address; valid ones are not counted", () =>
     Effect.gen(function* () {
       const limited = yield* instance({ SERVICE_RATE_LIMITS: "on" })
       const { token } = yield* makeToken(limited)
@@ -338,7 +338,7 @@ layer(Service.layer)("the consent page", (it) => {
     })
   )
 
-  it.effect("takes forms of its own origin only", () =>
+  it.effect("accepts forms from its own origin only", () =>
     Effect.gen(function* () {
       const { browser, page, token } = yield* open()
       const bound = yield* browser.submit(page, { project_token: token })
@@ -357,7 +357,7 @@ layer(Service.layer)("the consent page", (it) => {
     })
   )
 
-  it.effect("pressed twice makes one grant, and the last code is good", () =>
+  it.effect("creates one grant if Allow is pressed twice, and the last code works", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const sql = yield* SqlClient.SqlClient
@@ -378,7 +378,7 @@ layer(Service.layer)("the consent page", (it) => {
     })
   )
 
-  it.effect("pressed ten times at once makes one grant", () =>
+  it.effect("creates one grant if Allow is pressed ten times at once", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const sql = yield* SqlClient.SqlClient
@@ -395,7 +395,7 @@ layer(Service.layer)("the consent page", (it) => {
     })
   )
 
-  it.effect("does not change its mind: allowed stays allowed, denied stays denied", () =>
+  it.effect("keeps a denial: Allow is rejected afterwards", () =>
     Effect.gen(function* () {
       const { browser, page, token } = yield* open()
       const bound = yield* browser.submit(page, { project_token: token })
@@ -405,7 +405,7 @@ layer(Service.layer)("the consent page", (it) => {
     })
   )
 
-  it.effect("of two tabs are two requests of one browser", () =>
+  it.effect("serves two requests in two tabs of one browser", () =>
     Effect.gen(function* () {
       const { browser, page, service, token } = yield* open()
       const other = yield* browser.authorize(authorizeQuery({ client_id: yield* makeClient(service), state: "two" }))
@@ -417,7 +417,7 @@ layer(Service.layer)("the consent page", (it) => {
     })
   )
 
-  it.effect("can be turned back to another token", () =>
+  it.effect("lets the person enter another token", () =>
     Effect.gen(function* () {
       const { browser, page, service, token } = yield* open()
       yield* browser.submit(page, { project_token: token })
@@ -430,7 +430,7 @@ layer(Service.layer)("the consent page", (it) => {
     })
   )
 
-  it.effect("allows nothing that it has not shown: after another token in another tab it comes again", () =>
+  it.effect("is shown again if another token was entered in another tab", () =>
     Effect.gen(function* () {
       const { browser, page, service, token } = yield* open()
       const reader = yield* makeToken(service, { role: "reader" })
@@ -443,7 +443,7 @@ layer(Service.layer)("the consent page", (it) => {
     })
   )
 
-  it.effect("allows nothing once the token it was shown has been revoked", () =>
+  it.effect("allows nothing after its token was revoked", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { token, token_id } = yield* makeToken(service)
@@ -455,7 +455,7 @@ layer(Service.layer)("the consent page", (it) => {
     })
   )
 
-  it.effect("answers other methods with 405, and what is no form with a page", () =>
+  it.effect("answers other methods with 405, and malformed forms with a page", () =>
     Effect.gen(function* () {
       const { url } = yield* Service
       assert.strictEqual((yield* send(`${url}/oauth/consent`, { method: "PUT" })).status, 405)

@@ -1,7 +1,6 @@
 /**
- * The consent boundary in a real Chromium: what no request by hand can see, such as a policy that blocks a redirect.
- *
- * SCREENSHOTS=folder keeps a picture of every page, in both schemes and two sizes.
+ * The consent pages in a real Chromium, which finds what handwritten requests cannot, such as a policy that blocks a
+ * redirect. SCREENSHOTS=folder saves a picture of every page, in both colour schemes and at two sizes.
  */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer, type Scope } from "effect"
@@ -12,7 +11,7 @@ import { join } from "node:path"
 import type { Page } from "playwright-core"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
 import { authorizeQuery, makeClient, makeToken, reachable } from "../../support/agents/Agent.ts"
-import { Chromium, faults, looks, noChromium, opened } from "../../support/agents/Chromium.ts"
+import { Chromium, noChromium, openPage, pageFaults, viewports } from "../../support/agents/Chromium.ts"
 import { Service } from "../../support/service/Service.ts"
 import { TestDatabase } from "../../support/run/TestDatabase.ts"
 import { throwAwayCertificate } from "../../support/phones/ThrowAwayCertificate.ts"
@@ -20,20 +19,20 @@ import { throwAwayCertificate } from "../../support/phones/ThrowAwayCertificate.
 const screenshots = process.env["SCREENSHOTS"]
 
 const Reachable = Layer.effect(Service, reachable()).pipe(Layer.provideMerge(TestDatabase.sql))
-const Walk = noChromium === undefined ? Layer.merge(Reachable, Chromium.layer) : (Layer.empty as never)
+const WithChromium = noChromium === undefined ? Layer.merge(Reachable, Chromium.layer) : (Layer.empty as never)
 
-/** Where a client waits for its answer, over https at `localhost` when secure; `hop` sends the browser on from there. */
-const waiting = (given: { readonly secure?: boolean; readonly hop?: string } = {}) =>
+/** A client's callback server, over https at `localhost` if secure; `redirect` sends the browser on to another address. */
+const callbackServer = (options: { readonly secure?: boolean; readonly redirect?: string } = {}) =>
   Effect.acquireRelease(
     Effect.callback<{ readonly uri: string; readonly seen: Array<string>; readonly server: Server }>((resume) => {
       const seen: Array<string> = []
-      const answer: RequestListener = (request, response) => {
+      const respond: RequestListener = (request, response) => {
         if (request.url!.startsWith("/callback")) seen.push(request.url!)
-        if (given.hop === undefined) response.end("<title>Back in the app</title>")
-        else response.writeHead(302, { location: given.hop }).end()
+        if (options.redirect === undefined) response.end("<title>Back in the app</title>")
+        else response.writeHead(302, { location: options.redirect }).end()
       }
-      const secure = given.secure === true
-      const server = secure ? createSecureServer(throwAwayCertificate(), answer) : createServer(answer)
+      const secure = options.secure === true
+      const server = secure ? createSecureServer(throwAwayCertificate(), respond) : createServer(respond)
       server.listen(0, "127.0.0.1", () => {
         const address = server.address()
         const port = typeof address === "object" && address !== null ? address.port : 0
@@ -48,14 +47,14 @@ const authorizeUrl = Effect.fnUntraced(function* (given: Readonly<Record<string,
   return `${(yield* Service).url}/authorize?${authorizeQuery(given)}`
 })
 
-const present = async (page: Page, token: string) => {
+const enterToken = async (page: Page, token: string) => {
   await page.fill("#project_token", token)
   await page.press("#project_token", "Enter")
 }
 const press = (page: Page, name: string) => page.getByRole("button", { name, exact: true }).click()
 
-layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
-  const walk = (
+layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
+  const test = (
     name: string,
     steps: () => Effect.Effect<void, unknown, Service | Chromium | SqlClient.SqlClient | Scope.Scope>
   ) =>
@@ -65,102 +64,97 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
       60_000
     )
 
-  const signedIn = Effect.fnUntraced(function* (given: Readonly<Record<string, string>> = {}) {
+  const prepare = Effect.fnUntraced(function* (given: Readonly<Record<string, string>> = {}) {
     const service = yield* Service
-    const back = yield* waiting()
+    const back = yield* callbackServer()
     const { token } = yield* makeToken(service)
     const client_id = yield* makeClient(service, { redirect_uris: [back.uri] })
     const url = yield* authorizeUrl({ client_id, redirect_uri: back.uri, ...given })
     return { service, back, token, url }
   })
 
-  walk("a person allows, and the code arrives at a loopback port", () =>
+  test("a person allows, and the code arrives at a loopback port", () =>
     Effect.gen(function* () {
-      const { back, token, url } = yield* signedIn()
-      const { complaints, page } = yield* opened()
+      const { back, token, url } = yield* prepare()
+      const { consoleErrors, page } = yield* openPage()
       yield* Effect.promise(async () => {
         await page.goto(url)
-        await present(page, token)
+        await enterToken(page, token)
         await page.waitForSelector("text=Allow Lighthouse to use Harbour?")
         await press(page, "Allow")
         await page.waitForURL(`${back.uri}?**`)
       })
       assert.match(back.seen[0]!, /^\/callback\?code=sac_\w+&state=state-1&iss=/)
-      assert.deepEqual(complaints, [])
-    })
-  )
+      assert.deepEqual(consoleErrors, [])
+    }))
 
-  walk("a person denies", () =>
+  test("a person denies", () =>
     Effect.gen(function* () {
-      const { back, token, url } = yield* signedIn()
-      const { page } = yield* opened()
+      const { back, token, url } = yield* prepare()
+      const { page } = yield* openPage()
       yield* Effect.promise(async () => {
         await page.goto(url)
-        await present(page, token)
+        await enterToken(page, token)
         await page.waitForSelector("text=It will be able to")
         await press(page, "Deny")
         await page.waitForURL(`${back.uri}?**`)
       })
       assert.include(back.seen[0]!, "error=access_denied")
-    })
-  )
+    }))
 
-  walk("Deny needs no token", () =>
+  test("Deny needs no token", () =>
     Effect.gen(function* () {
-      const { back, url } = yield* signedIn()
-      const { page } = yield* opened()
+      const { back, url } = yield* prepare()
+      const { page } = yield* openPage()
       yield* Effect.promise(async () => {
         await page.goto(url)
         await press(page, "Deny")
         await page.waitForURL(`${back.uri}?**`)
       })
       assert.include(back.seen[0]!, "error=access_denied")
-    })
-  )
+    }))
 
-  walk("a wrong token is said so beside the field, and does not come back in the page", () =>
+  test("a wrong token is reported beside the field and is not repeated in the page", () =>
     Effect.gen(function* () {
-      const { token, url } = yield* signedIn()
-      const { page } = yield* opened({ viewport: { width: 320, height: 480 } })
+      const { token, url } = yield* prepare()
+      const { page } = yield* openPage({ viewport: { width: 320, height: 480 } })
       yield* Effect.promise(async () => {
         await page.goto(url)
-        await present(page, "spt_wrong")
+        await enterToken(page, "spt_wrong")
         const { height, y } = (await (await page.waitForSelector('[role="alert"]')).boundingBox())!
         assert.isTrue(y >= 0 && y + height <= 480, "on the screen, with the field that has the focus")
         assert.strictEqual(await page.inputValue("#project_token"), "")
         assert.strictEqual(await page.evaluate<string>("document.activeElement.id"), "project_token")
-        await present(page, token)
+        await enterToken(page, token)
         await page.waitForSelector("text=It will be able to")
         assert.notInclude(await page.content(), token)
         assert.notInclude(page.url(), token)
       })
-    })
-  )
+    }))
 
-  walk("a double click makes one answer, and its code is good", () =>
+  test("a double click on Allow returns a code", () =>
     Effect.gen(function* () {
-      const { back, token, url } = yield* signedIn()
-      const { page } = yield* opened()
+      const { back, token, url } = yield* prepare()
+      const { page } = yield* openPage()
       yield* Effect.promise(async () => {
         await page.goto(url)
-        await present(page, token)
+        await enterToken(page, token)
         await page.getByRole("button", { name: "Allow", exact: true }).dblclick()
         await page.waitForURL(`${back.uri}?**`)
       })
       assert.include(back.seen.at(-1)!, "code=sac_")
-    })
-  )
+    }))
 
-  walk("two tabs decide two requests", () =>
+  test("two tabs decide two requests", () =>
     Effect.gen(function* () {
-      const { back, token, url } = yield* signedIn()
-      const { context, page } = yield* opened()
+      const { back, token, url } = yield* prepare()
+      const { context, page } = yield* openPage()
       yield* Effect.promise(async () => {
         const other = await context.newPage()
         await page.goto(url)
         await other.goto(url.replace("state-1", "state-2"))
-        await present(page, token)
-        await present(other, token)
+        await enterToken(page, token)
+        await enterToken(other, token)
         await press(page, "Allow")
         await page.waitForURL(`${back.uri}?**`)
         await press(other, "Deny")
@@ -169,59 +163,56 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
       assert.lengthOf(back.seen, 2)
       assert.include(back.seen[0]!, "state=state-1")
       assert.include(back.seen[1]!, "state=state-2")
-    })
-  )
+    }))
 
-  walk("a page that was left open too long says so", () =>
+  test("a page that was left open too long says so", () =>
     Effect.gen(function* () {
-      const { service, token, url } = yield* signedIn()
-      const { page } = yield* opened()
+      const { service, token, url } = yield* prepare()
+      const { page } = yield* openPage()
       yield* Effect.promise(async () => {
         await page.goto(url)
       })
       const sql = yield* SqlClient.SqlClient
       yield* sql`update oauth_request set expires_at = created_at`
       yield* Effect.promise(async () => {
-        await present(page, token)
+        await enterToken(page, token)
         await page.waitForSelector("text=This page has expired")
         assert.isTrue(page.url().startsWith(service.url))
       })
-    })
-  )
+    }))
 
-  walk("the policy lets an https callback hop on to a third origin, and further to an app", () =>
+  test("the page's policy lets an https callback redirect to a third origin and on to an app", () =>
     Effect.gen(function* () {
       const service = yield* Service
-      const app = yield* waiting()
-      const landing = yield* waiting({ secure: true, hop: app.uri })
-      const site = yield* waiting({ secure: true, hop: landing.uri })
+      const app = yield* callbackServer()
+      const landing = yield* callbackServer({ secure: true, redirect: app.uri })
+      const site = yield* callbackServer({ secure: true, redirect: landing.uri })
       const { token } = yield* makeToken(service)
       const client_id = yield* makeClient(service, { redirect_uris: [site.uri], application_type: "web" })
       const url = yield* authorizeUrl({ client_id, redirect_uri: site.uri })
-      const { complaints, page } = yield* opened({ ignoreHTTPSErrors: true })
+      const { consoleErrors, page } = yield* openPage({ ignoreHTTPSErrors: true })
       yield* Effect.promise(async () => {
         await page.goto(url)
-        await present(page, token)
+        await enterToken(page, token)
         await press(page, "Allow")
         await page.waitForURL(app.uri)
       })
       assert.match(site.seen[0]!, /^\/callback\?code=sac_/)
       assert.deepEqual([landing.seen, app.seen], [["/callback"], ["/callback"]])
-      assert.deepEqual(complaints, [])
-    })
-  )
+      assert.deepEqual(consoleErrors, [])
+    }))
 
-  walk("a private-use scheme is handed to the system", () =>
+  test("a private-use scheme is handed to the system", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const redirect_uri = "com.example.app:/oauth/callback"
       const { token } = yield* makeToken(service)
       const client_id = yield* makeClient(service, { redirect_uris: [redirect_uri] })
       const url = yield* authorizeUrl({ client_id, redirect_uri })
-      const { complaints, page } = yield* opened()
+      const { consoleErrors, page } = yield* openPage()
       const location = yield* Effect.promise(async () => {
         await page.goto(url)
-        await present(page, token)
+        await enterToken(page, token)
         await page.waitForSelector("text=com.example.app")
         const [response] = await Promise.all([
           page.waitForResponse((answer) => answer.request().method() === "POST"),
@@ -231,17 +222,16 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
       })
       assert.match(location!, /^com\.example\.app:\/oauth\/callback\?code=sac_/)
       assert.deepEqual(
-        complaints.filter((text) => text.includes("Content Security Policy")),
+        consoleErrors.filter((text) => text.includes("Content Security Policy")),
         []
       )
-    })
-  )
+    }))
 
-  for (const [look, options] of looks) {
-    walk(`every page is accessible and fits (${look})`, () =>
+  for (const [viewport, options] of viewports) {
+    test(`every page is accessible and fits (${viewport})`, () =>
       Effect.gen(function* () {
         const service = yield* Service
-        const back = yield* waiting()
+        const back = yield* callbackServer()
         const { token } = yield* makeToken(service)
         const reader = yield* makeToken(service, { scopes: ["context:read"] })
         const { client_id } = yield* Context.get(service.services, Clients).register({
@@ -250,19 +240,19 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
         })
         const scope = "context:read memory:write tasks:write documents:read"
         const url = yield* authorizeUrl({ client_id, redirect_uri: back.uri, scope })
-        const { page } = yield* opened(options)
+        const { page } = yield* openPage(options)
         const check = async (name: string) => {
           if (screenshots !== undefined)
-            await page.screenshot({ path: join(screenshots, `${look}-${name}.png`), fullPage: true })
-          assert.deepEqual(await faults(page), [], name)
+            await page.screenshot({ path: join(screenshots, `${viewport}-${name}.png`), fullPage: true })
+          assert.deepEqual(await pageFaults(page), [], name)
         }
         yield* Effect.promise(async () => {
           await page.goto(url)
           await check("1-token")
-          await present(page, "spt_wrong")
+          await enterToken(page, "spt_wrong")
           await page.waitForSelector('[role="alert"]')
           await check("2-wrong")
-          await present(page, token)
+          await enterToken(page, token)
           await page.waitForSelector("text=It will be able to")
           await check("3-consent")
           await page.goto(`${service.url}/authorize?client_id=nobody`)
@@ -270,18 +260,17 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
           await page.goto(url.replace("code_challenge_method=S256", "code_challenge_method=plain"))
           await check("5-return")
           await page.goto(url.replace(encodeURIComponent(scope).replaceAll("%20", "+"), "documents:read"))
-          await present(page, reader.token)
+          await enterToken(page, reader.token)
           await page.waitForSelector('[role="alert"]')
           await check("6-nothing")
         })
-      })
-    )
+      }))
   }
 
-  walk("everything can be reached and decided by keyboard alone", () =>
+  test("the pages can be used with the keyboard alone", () =>
     Effect.gen(function* () {
-      const { back, token, url } = yield* signedIn()
-      const { page } = yield* opened()
+      const { back, token, url } = yield* prepare()
+      const { page } = yield* openPage()
       yield* Effect.promise(async () => {
         await page.goto(url)
         await page.keyboard.press("Tab")
@@ -297,6 +286,5 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
         await page.waitForURL(`${back.uri}?**`)
       })
       assert.include(back.seen[0]!, "code=sac_")
-    })
-  )
+    }))
 })

@@ -1,5 +1,5 @@
 /**
- * Clients that others wrote sign in, refresh and are revoked: certified libraries, both MCP SDKs by their own `auth()`,
+ * Third-party clients sign in, refresh and are revoked: certified libraries, both MCP SDKs with their own `auth()`,
  * mcp-remote, and the official conformance runner.
  */
 import {
@@ -21,7 +21,7 @@ import { createRequire } from "node:module"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { Access } from "../../../src/signin/access/Access.ts"
-import { credentialOf } from "../../../src/signin/access/Challenge.ts"
+import { credentialOf } from "../../../src/signin/access/BearerCredential.ts"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { Grants } from "../../../src/signin/oauth/grants/Grants.ts"
 import { Browser, callback, freePort, makeClient, makeToken, reachable } from "../../support/agents/Agent.ts"
@@ -33,7 +33,7 @@ const Interop = Layer.effect(Service, reachable({ SERVICE_OAUTH_DYNAMIC_REGISTRA
   Layer.provideMerge(TestDatabase.sql)
 )
 
-/** The person: opens the address, shows the token, allows; answers where the browser ends up. */
+/** Plays the person: opens the URL, enters the token and allows. Returns the address that the browser is sent to. */
 const person = Effect.fnUntraced(function* (url: string | URL, token: string) {
   const { pathname, search, origin } = new URL(url)
   assert.strictEqual(pathname, "/authorize")
@@ -42,12 +42,12 @@ const person = Effect.fnUntraced(function* (url: string | URL, token: string) {
   return new URL(answer.headers.get("location")!)
 })
 
-const opens = Effect.fnUntraced(function* (token: string) {
+const isAuthorized = Effect.fnUntraced(function* (token: string) {
   const access = Context.get((yield* Service).services, Access)
   return (yield* Effect.exit(access.authorize(credentialOf(`Bearer ${token}`))))._tag === "Success"
 })
 
-/** The command in a home of its own, and what its host sees: answers to calls, and addresses that it would open. */
+/** Runs mcp-remote with its own home directory. `call` calls a tool; `opened` returns the addresses it opens in a browser. */
 const mcpRemote = Effect.fnUntraced(function* (service: Service["Service"]) {
   const port = yield* freePort
   const home = yield* Effect.acquireRelease(
@@ -58,7 +58,7 @@ const mcpRemote = Effect.fnUntraced(function* (service: Service["Service"]) {
   const child = yield* Effect.acquireRelease(
     Effect.sync(() =>
       spawn(process.execPath, [proxy, `${service.url}/mcp`, String(port), "--transport", "http-only"], {
-        // No PATH: it shall find no browser.
+        // Without a PATH it cannot find a browser.
         env: { HOME: home, MCP_REMOTE_CONFIG_DIR: home, PATH: "" }
       })
     ),
@@ -82,10 +82,10 @@ const mcpRemote = Effect.fnUntraced(function* (service: Service["Service"]) {
       return stdout.split("\n").find((line) => line.includes(own))!
     })
 
-  /** The addresses that it would have opened, once there are so many and it listens for who comes back from the last. */
+  /** Waits until the command has opened `count` addresses and listens for the callback of the last. */
   const opened = Effect.fnUntraced(function* (count: number) {
     const found = () => stderr.match(/http\S+\/authorize\?\S+/g) ?? []
-    // While it is signed in nothing listens, and the next address is shown before something does again.
+    // It listens only while it signs in, and prints an address before its callback server is up.
     const listened = () => stderr.match(/OAuth callback server running/g) ?? []
     yield* until(() => found().length >= count && listened().length >= count)
     return found()
@@ -149,13 +149,16 @@ layer(Interop, { timeout: 60_000 })("a client by", (it) => {
           await oauth.refreshTokenGrantRequest(described, client, oauth.None(), first.refresh_token!, http)
         )
       )
-      assert.isTrue(yield* opens(second.access_token))
+      assert.isTrue(yield* isAuthorized(second.access_token))
       yield* Effect.promise(async () =>
         oauth.processRevocationResponse(
           await oauth.revocationRequest(described, client, oauth.None(), second.refresh_token!, http)
         )
       )
-      assert.deepEqual([yield* opens(first.access_token), yield* opens(second.access_token)], [false, false])
+      assert.deepEqual(
+        [yield* isAuthorized(first.access_token), yield* isAuthorized(second.access_token)],
+        [false, false]
+      )
     })
   )
 
@@ -187,13 +190,13 @@ layer(Interop, { timeout: 60_000 })("a client by", (it) => {
       )
       assert.strictEqual(first.scope, "memory:read memory:write")
       const second = yield* Effect.promise(() => openid.refreshTokenGrant(config, first.refresh_token!))
-      assert.isTrue(yield* opens(second.access_token))
+      assert.isTrue(yield* isAuthorized(second.access_token))
       yield* Effect.promise(() => openid.tokenRevocation(config, second.refresh_token!))
-      assert.isFalse(yield* opens(second.access_token))
+      assert.isFalse(yield* isAuthorized(second.access_token))
     })
   )
 
-  /** What an MCP host implements; `sign` stands for its browser. */
+  /** The OAuth provider that an MCP host implements, in memory. */
   const provider = (client_id: string | undefined) => {
     const state: { client?: any; tokens?: any; verifier?: string; url?: URL; discovery?: any } = {}
     if (client_id !== undefined) state.client = { client_id }
@@ -249,7 +252,7 @@ layer(Interop, { timeout: 60_000 })("a client by", (it) => {
           const back = yield* person(host.state.url!, token)
           const authorizationCode = back.searchParams.get("code")!
           assert.strictEqual(yield* authorize({ authorizationCode, iss: back.searchParams.get("iss")! }), "AUTHORIZED")
-          assert.isTrue(yield* opens(host.state.tokens.access_token))
+          assert.isTrue(yield* isAuthorized(host.state.tokens.access_token))
 
           const call = Effect.promise(async () => {
             const client = new Client({ name: "test", version: "1" })
@@ -266,7 +269,7 @@ layer(Interop, { timeout: 60_000 })("a client by", (it) => {
           assert.include(yield* call, project_id)
 
           yield* Context.get(service.services, ProjectTokens).revoke(token_id)
-          assert.isFalse(yield* opens(host.state.tokens.access_token))
+          assert.isFalse(yield* isAuthorized(host.state.tokens.access_token))
           assert.strictEqual(yield* authorize(), "REDIRECT")
         })
       )
@@ -274,7 +277,7 @@ layer(Interop, { timeout: 60_000 })("a client by", (it) => {
   }
 
   it.effect(
-    "the command mcp-remote signs in, calls, refreshes, and asks for a new sign-in once revoked",
+    "mcp-remote signs in, calls, refreshes, and asks for a new sign-in once revoked",
     () =>
       Effect.gen(function* () {
         const service = yield* Service
@@ -296,12 +299,12 @@ layer(Interop, { timeout: 60_000 })("a client by", (it) => {
         assert.lengthOf(yield* generations, 2)
 
         yield* grants.revoke(grant_id)
-        const held = yield* Effect.forkChild(call)
+        const waiting = yield* Effect.forkChild(call)
         const [, again] = yield* opened(2)
-        assert.isUndefined(held.pollUnsafe())
+        assert.isUndefined(waiting.pollUnsafe())
         assert.lengthOf(yield* generations, 2)
         yield* send((yield* person(again!, token)).href, { method: "GET" })
-        assert.include(yield* Fiber.join(held), project_id)
+        assert.include(yield* Fiber.join(waiting), project_id)
         assert.deepEqual(
           (yield* grants.list(project_id)).map(({ status }) => status),
           ["revoked", "active"]

@@ -1,6 +1,6 @@
 /**
- * The secrets of a sign-in are nowhere but with their owners (spec 1.5, 5): project token, cookie and form value, code,
- * verifier, access and refresh tokens. The whole story runs at the finest log level, with everything that can go wrong.
+ * Only their owners hold the secrets of a sign-in (spec 1.5, 5.4): project token, cookie, CSRF value, code, verifier,
+ * access and refresh tokens. The test runs a complete sign-in at the finest log level, with everything that can go wrong.
  */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
@@ -28,7 +28,7 @@ import { instance } from "../../support/service/Service.ts"
 import { TestDatabase } from "../../support/run/TestDatabase.ts"
 
 layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
-  it.effect("are nowhere after the whole story of a sign-in", () =>
+  it.effect("are neither stored nor logged in a complete sign-in", () =>
     Effect.gen(function* () {
       const start = yield* lsn
       const sql = yield* SqlClient.SqlClient
@@ -40,7 +40,7 @@ layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
           assert.isAtLeast(one.status, 400, one.text)
           refused.push(one)
         })
-      const brokenWhile = (table: string, work: Effect.Effect<void>) =>
+      const whileBroken = (table: string, work: Effect.Effect<void>) =>
         Effect.acquireUseRelease(
           sql.unsafe(`alter table ${table} add constraint broken check (grant_id is null) not valid`),
           () => work,
@@ -49,8 +49,8 @@ layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
 
       // Consent.
       const { token, token_id } = yield* makeToken(on)
-      const dead = yield* makeToken(on)
-      yield* Context.get(on.services, ProjectTokens).revoke(dead.token_id)
+      const revoked = yield* makeToken(on)
+      yield* Context.get(on.services, ProjectTokens).revoke(revoked.token_id)
       const mistyped = token.slice(0, -1)
       const client_id = yield* makeClient(on)
       const { challenge, verifier } = pkce()
@@ -58,7 +58,7 @@ layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
       const browser = new Browser(on.url)
       const page = yield* browser.authorize(query)
       const { csrf, request } = hiddenFields(page)
-      for (const project_token of [mistyped, dead.token]) {
+      for (const project_token of [mistyped, revoked.token]) {
         const again = yield* browser.submit(page, { project_token })
         assert.strictEqual(again.status, 422)
         assert.deepStrictEqual(search({ page: utf8(again.text) }, { project_token: utf8(project_token) }), [])
@@ -71,12 +71,12 @@ layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
       yield* refuse(send(`${on.url}/oauth/consent`, { body: { project_token: token, csrf } }))
       yield* refuse(browser.get(`/authorize?${authorizeQuery({ client_id: token, state: mistyped })}`))
       const bound = yield* browser.submit(page, { project_token: token })
-      yield* brokenWhile("oauth_code", refuse(browser.submit(bound, { decision: "allow" })))
+      yield* whileBroken("oauth_code", refuse(browser.submit(bound, { decision: "allow" })))
       const lost = answerOf(yield* browser.submit(bound, { decision: "allow" }))["code"]!
       const code = answerOf(yield* browser.submit(bound, { decision: "allow" }))["code"]!
       const { cookie } = browser
 
-      // The token endpoint; whatever a client may get wrong.
+      // The token endpoint, with every mistake that a client can make.
       const good = { client_id, code, code_verifier: verifier }
       const other = yield* makeClient(on)
       const wrong = { "user-agent": `agent ${token}`, "x-forwarded-for": code, cookie }
@@ -90,7 +90,7 @@ layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
       yield* refuse(send(`${on.url}/token`, { body: good }))
       yield* refuse(send(`${on.url}/token?code=${code}&code_verifier=${verifier}`, { method: "GET" }))
       yield* refuse(post(`${on.url}/token`, good, { authorization: `Basic ${btoa(`${client_id}:${code}`)}` }))
-      yield* brokenWhile("oauth_access_token", refuse(exchange(on, good)))
+      yield* whileBroken("oauth_access_token", refuse(exchange(on, good)))
       const first = (yield* exchange(on, good)).body
 
       const use = (refresh_token: string, more: Readonly<Record<string, string>> = {}) =>
@@ -98,20 +98,20 @@ layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
       yield* refuse(use(first.refresh_token, { client_id: other }))
       yield* refuse(use(first.refresh_token, { scope: first.access_token }))
       yield* refuse(use(first.access_token))
-      yield* brokenWhile("oauth_refresh_token", refuse(use(first.refresh_token)))
+      yield* whileBroken("oauth_refresh_token", refuse(use(first.refresh_token)))
       const second = (yield* use(first.refresh_token)).body
       const replayed = (yield* use(first.refresh_token)).body
       const third = (yield* use(second.refresh_token)).body
 
-      // Where tokens are shown.
+      // The endpoints that take tokens.
       const mcp = `${on.url}/mcp`
       const list = { jsonrpc: "2.0", id: 1, method: "tools/list" }
-      const opened = yield* send(mcp, {
+      const listed = yield* send(mcp, {
         bearer: third.access_token,
         headers: { accept: "application/json, text/event-stream", "user-agent": third.access_token },
         body: list
       })
-      assert.strictEqual(opened.status, 200, opened.text)
+      assert.strictEqual(listed.status, 200, listed.text)
       yield* refuse(send(mcp, { bearer: third.refresh_token, body: list }))
       yield* refuse(send(`${mcp}?access_token=${third.access_token}`, { body: list }))
       yield* refuse(send(mcp, { bearer: `${third.access_token},${code}`, body: list }))
@@ -120,7 +120,7 @@ layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
       yield* refuse(send(`${on.url}/register`, { body: { redirect_uris: [token], software_statement: code } }))
       yield* refuse(send(`${on.url}/oauth/${third.refresh_token}`, { bearer: third.access_token, method: "GET" }))
 
-      // And how it ends: a copy, a person, the operator.
+      // The ways that a grant ends: a copied token, the project token, the operator.
       yield* refuse(use(first.refresh_token))
       yield* refuse(send(mcp, { bearer: third.access_token, body: list }))
       yield* refuse(exchange(on, good))
@@ -130,10 +130,10 @@ layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
 
       const secrets = {
         "project token": token,
-        "revoked project token": dead.token,
+        "revoked project token": revoked.token,
         "mistyped project token": mistyped,
         cookie: cookie.split("=")[1]!,
-        "form value": csrf!,
+        "CSRF value": csrf!,
         "code that was lost": lost,
         code,
         verifier,
@@ -158,14 +158,14 @@ layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
       const bytes = Object.fromEntries(Object.entries(secrets).map(([name, text]) => [name, utf8(text)]))
       assert.deepStrictEqual(search(places, bytes), [])
 
-      // What was stored of them is the hash, so the search above looked at the right tables.
+      // Their hashes are stored, which proves that the search above covered the right tables.
       const stored = Buffer.concat(Object.values(rows)).toString()
-      const kept = Object.entries(secrets)
+      const hashed = Object.entries(secrets)
         .filter(([, text]) => stored.includes(createHash("sha256").update(text).digest("hex")))
         .map(([name]) => name)
-      const never = ["mistyped project token", "form value", "code that was lost", "verifier"]
+      const never = ["mistyped project token", "CSRF value", "code that was lost", "verifier"]
       assert.deepStrictEqual(
-        kept,
+        hashed,
         Object.keys(secrets).filter((name) => !never.includes(name))
       )
     })

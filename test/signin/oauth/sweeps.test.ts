@@ -1,4 +1,4 @@
-/** What time has ended is deleted, and nothing else (contract sections 2 and 4). */
+/** The sweeps of OAuth delete what has ended, and nothing else (decisions.md, Retention). */
 import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -27,7 +27,7 @@ const count = Effect.fnUntraced(function* (table: string) {
 })
 
 layer(Service.layer)("the sweeper", (it) => {
-  it.effect("deletes pages that nobody answered, an hour after they expired", () =>
+  it.effect("deletes undecided requests an hour after they expire", () =>
     Effect.gen(function* () {
       const service = yield* Service
       yield* new Browser(service.url).authorize(authorizeQuery({ client_id: yield* makeClient(service) }))
@@ -40,21 +40,21 @@ layer(Service.layer)("the sweeper", (it) => {
     })
   )
 
-  it.effect("deletes a grant with all that hangs on it 30 days after its end, and no grant that is alive", () =>
+  it.effect("deletes a grant and its rows 30 days after its end, and no grant in force", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { token } = yield* makeToken(service)
       yield* obtainCode(service, { token })
       yield* signIn(service, { token })
-      const alive = yield* signIn(service, { token })
-      let { refresh_token } = alive
+      const used = yield* signIn(service, { token })
+      let { refresh_token } = used
       for (let month = 0; month < 4; month++) {
         yield* TestClock.adjust(Duration.days(29))
-        const next = yield* refresh(service, { client_id: alive.client_id, refresh_token })
+        const next = yield* refresh(service, { client_id: used.client_id, refresh_token })
         refresh_token = next.body.refresh_token ?? refresh_token
         yield* sweep
       }
-      // One was never fetched; the other two ended after 90 days.
+      // The grant whose code was never exchanged is gone; the other two ended after 90 days.
       assert.strictEqual(yield* count("oauth_grant"), 2)
       yield* TestClock.adjust(Duration.days(5))
       yield* sweep
@@ -64,7 +64,7 @@ layer(Service.layer)("the sweeper", (it) => {
     })
   )
 
-  it.effect("deletes clients known by a document that nobody allows anything, and keeps those that are disabled", () =>
+  it.effect("deletes document clients without grants, and keeps disabled ones", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { services } = yield* Service
@@ -82,7 +82,7 @@ layer(Service.layer)("the sweeper", (it) => {
     })
   )
 
-  it.effect("deletes clients that registered themselves and were never allowed anything", () =>
+  it.effect("deletes self-registered clients without grants", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const clients = Context.get(service.services, Clients)

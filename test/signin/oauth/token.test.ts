@@ -1,10 +1,10 @@
-/** The token endpoint (OAuth 2.1 "Token Endpoint"; spec 4.10, 5). */
+/** The token endpoint: codes and refresh tokens (OAuth 2.1 "Token Endpoint"; spec 4.10, 5.5). */
 import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Access } from "../../../src/signin/access/Access.ts"
-import { credentialOf } from "../../../src/signin/access/Challenge.ts"
+import { credentialOf } from "../../../src/signin/access/BearerCredential.ts"
 import {
   authorizeQuery,
   exchange,
@@ -19,7 +19,7 @@ import {
 import { send } from "../../support/network/Http.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
-const opens = (service: Service["Service"], token: string) =>
+const isAuthorized = (service: Service["Service"], token: string) =>
   Context.get(service.services, Access)
     .authorize(credentialOf(`Bearer ${token}`))
     .pipe(
@@ -40,7 +40,7 @@ layer(Service.layer)("a code", (it) => {
       assert.strictEqual(tokens.body.expires_in, 3600)
       assert.strictEqual(tokens.body.scope, "context:read memory:read tasks:read documents:read")
       assert.strictEqual(tokens.headers.get("cache-control"), "no-store")
-      assert.isTrue(yield* opens(service, tokens.body.access_token))
+      assert.isTrue(yield* isAuthorized(service, tokens.body.access_token))
     })
   )
 
@@ -53,7 +53,7 @@ layer(Service.layer)("a code", (it) => {
       assert.strictEqual(first.status, 200)
       assert.strictEqual(second.status, 400)
       assert.strictEqual(second.body.error, "invalid_grant")
-      assert.isFalse(yield* opens(service, first.body.access_token))
+      assert.isFalse(yield* isAuthorized(service, first.body.access_token))
       const later = yield* refresh(service, { client_id, refresh_token: first.body.refresh_token })
       assert.strictEqual(later.body.error, "invalid_grant")
     })
@@ -66,7 +66,7 @@ layer(Service.layer)("a code", (it) => {
       const first = yield* exchange(service, { client_id, code, code_verifier: verifier })
       const other = yield* exchange(service, { client_id, code, code_verifier: "x".repeat(43) })
       assert.strictEqual(other.body.error, "invalid_grant")
-      assert.isTrue(yield* opens(service, first.body.access_token))
+      assert.isTrue(yield* isAuthorized(service, first.body.access_token))
     })
   )
 
@@ -81,7 +81,7 @@ layer(Service.layer)("a code", (it) => {
     })
   )
 
-  it.effect("is good for a minute", () =>
+  it.effect("expires after a minute", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { client_id, code, verifier } = yield* obtainCode(service)
@@ -101,7 +101,7 @@ layer(Service.layer)("a code", (it) => {
     })
   )
 
-  it.effect("takes the redirect_uri of the request, or none", () =>
+  it.effect("is exchanged with the redirect_uri of the request, or without one", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { client_id, code, verifier } = yield* obtainCode(service)
@@ -112,7 +112,7 @@ layer(Service.layer)("a code", (it) => {
     })
   )
 
-  it.effect("ends with the project token that allowed it", () =>
+  it.effect("stops working when its project token is revoked", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const sql = yield* SqlClient.SqlClient
@@ -124,7 +124,7 @@ layer(Service.layer)("a code", (it) => {
     })
   )
 
-  it.effect("of 50 exchanges at once exactly one succeeds, and then the grant is over", () =>
+  it.effect("succeeds in exactly one of 50 concurrent exchanges, and then its grant ends", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const replica = yield* instance()
@@ -141,14 +141,14 @@ layer(Service.layer)("a code", (it) => {
           [...new Set(answers.filter((a) => a.status !== 200).map((a) => a.body.error))],
           ["invalid_grant"]
         )
-        assert.isFalse(yield* opens(service, good[0]!.body.access_token))
+        assert.isFalse(yield* isAuthorized(service, good[0]!.body.access_token))
       }
     }).pipe(Effect.scoped)
   )
 })
 
 layer(Service.layer)("a refresh token", (it) => {
-  it.effect("makes a successor and a new access token; the old access token lives on", () =>
+  it.effect("is exchanged for a successor and a new access token; the old access token stays valid", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { access_token, client_id, refresh_token, scope } = yield* signIn(service)
@@ -156,12 +156,12 @@ layer(Service.layer)("a refresh token", (it) => {
       assert.strictEqual(next.status, 200, next.text)
       assert.notStrictEqual(next.body.refresh_token, refresh_token)
       assert.strictEqual(next.body.scope, scope)
-      assert.isTrue(yield* opens(service, access_token))
-      assert.isTrue(yield* opens(service, next.body.access_token))
+      assert.isTrue(yield* isAuthorized(service, access_token))
+      assert.isTrue(yield* isAuthorized(service, next.body.access_token))
     })
   )
 
-  it.effect("answers the same successor to every repetition within the grace", () =>
+  it.effect("returns the same successor to every retry within the grace period", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { client_id, refresh_token } = yield* signIn(service)
@@ -173,7 +173,7 @@ layer(Service.layer)("a refresh token", (it) => {
     })
   )
 
-  it.effect("ends the grant when it comes back after the grace", () =>
+  it.effect("ends the grant if it is used again after the grace period", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { client_id, refresh_token } = yield* signIn(service)
@@ -181,13 +181,13 @@ layer(Service.layer)("a refresh token", (it) => {
       yield* TestClock.adjust(Duration.seconds(120))
       const late = yield* refresh(service, { client_id, refresh_token })
       assert.strictEqual(late.body.error, "invalid_grant")
-      assert.isFalse(yield* opens(service, first.body.access_token))
+      assert.isFalse(yield* isAuthorized(service, first.body.access_token))
       const successor = yield* refresh(service, { client_id, refresh_token: first.body.refresh_token })
       assert.strictEqual(successor.body.error, "invalid_grant")
     })
   )
 
-  it.effect("ends the grant when it comes back after its successor was used", () =>
+  it.effect("ends the grant if it is used again after its successor was used", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { client_id, refresh_token } = yield* signIn(service)
@@ -195,11 +195,11 @@ layer(Service.layer)("a refresh token", (it) => {
       const second = yield* refresh(service, { client_id, refresh_token: first.body.refresh_token })
       const stale = yield* refresh(service, { client_id, refresh_token })
       assert.strictEqual(stale.body.error, "invalid_grant")
-      assert.isFalse(yield* opens(service, second.body.access_token))
+      assert.isFalse(yield* isAuthorized(service, second.body.access_token))
     })
   )
 
-  it.effect("of 50 refreshes at once over two instances all get one and the same successor", () =>
+  it.effect("returns one and the same successor to 50 concurrent requests at two instances", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const replica = yield* instance()
@@ -212,12 +212,12 @@ layer(Service.layer)("a refresh token", (it) => {
         )
         assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200])
         assert.strictEqual(new Set(answers.map(({ body }) => body.refresh_token)).size, 1)
-        assert.isTrue(yield* opens(service, answers[49]!.body.access_token))
+        assert.isTrue(yield* isAuthorized(service, answers[49]!.body.access_token))
       }
     }).pipe(Effect.scoped)
   )
 
-  it.effect("is strict where there is no grace", () =>
+  it.effect("is rejected when used again without a grace period", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const strict = yield* instance({ SERVICE_OAUTH_REFRESH_GRACE_SECONDS: "0" })
@@ -242,7 +242,7 @@ layer(Service.layer)("a refresh token", (it) => {
     })
   )
 
-  it.effect("was not granted a scope that does not exist", () =>
+  it.effect("is not exchanged for an unknown scope", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { client_id, refresh_token } = yield* signIn(service)
@@ -253,7 +253,7 @@ layer(Service.layer)("a refresh token", (it) => {
     })
   )
 
-  it.effect("asked for offline_access alone is asked for all that was granted", () =>
+  it.effect("keeps all granted scopes if only offline_access is requested", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { client_id, refresh_token } = yield* signIn(service)
@@ -299,7 +299,7 @@ layer(Service.layer)("a refresh token", (it) => {
       const { access_token, refresh_token } = yield* signIn(service)
       const other = yield* refresh(service, { client_id: yield* makeClient(service), refresh_token })
       assert.strictEqual(other.body.error, "invalid_grant")
-      assert.isTrue(yield* opens(service, access_token))
+      assert.isTrue(yield* isAuthorized(service, access_token))
     })
   )
 })
@@ -319,7 +319,7 @@ layer(Service.layer)("the token endpoint", (it) => {
     ],
     ["an unknown refresh token", { grant_type: "refresh_token", refresh_token: "srt_x" }, 400, "invalid_grant"],
     [
-      "a foreign resource",
+      "another resource",
       { grant_type: "refresh_token", refresh_token: "x", resource: "https://x.test/mcp" },
       400,
       "invalid_target"
@@ -355,7 +355,7 @@ layer(Service.layer)("the token endpoint", (it) => {
     })
   )
 
-  it.effect("asks who tries Basic not to", () =>
+  it.effect("rejects Basic authentication with a challenge", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const answer = yield* post(
@@ -369,7 +369,7 @@ layer(Service.layer)("the token endpoint", (it) => {
     })
   )
 
-  it.effect("takes forms only, each parameter once", () =>
+  it.effect("accepts only forms without repeated parameters", () =>
     Effect.gen(function* () {
       const { url } = yield* Service
       const json = yield* send(`${url}/token`, { body: { grant_type: "refresh_token" } })
@@ -387,15 +387,15 @@ layer(Service.layer)("the token endpoint", (it) => {
     })
   )
 
-  it.effect("takes no NUL, whatever else is right", () =>
+  it.effect("rejects NUL in every parameter", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { client_id, refresh_token } = yield* signIn(service)
       const { code, verifier } = yield* obtainCode(service, { client_id })
-      const asked = { grant_type: "authorization_code", client_id, code, code_verifier: verifier }
+      const request = { grant_type: "authorization_code", client_id, code, code_verifier: verifier }
       const answers = [
         yield* post(`${service.url}/token`, { grant_type: "refresh_token", refresh_token, client_id: "\0" }),
-        yield* post(`${service.url}/token`, { ...asked, redirect_uri: "\0" }),
+        yield* post(`${service.url}/token`, { ...request, redirect_uri: "\0" }),
         yield* post(`${service.url}/revoke`, { token: refresh_token, client_id: "\0" })
       ]
       for (const { body, status } of answers) assert.deepEqual([status, body.error], [400, "invalid_request"])
@@ -422,13 +422,13 @@ layer(Service.layer)("the token endpoint", (it) => {
     resource,
     `${resource}/`,
     "HTTP://127.0.0.1:8787/mcp"
-  ])("knows the resource as %s", (name) =>
+  ])("accepts %s as the resource", (name) =>
     Effect.gen(function* () {
       const service = yield* Service
       const { client_id, code, verifier } = yield* obtainCode(service, { query: { resource: name } })
       const tokens = yield* exchange(service, { client_id, code, code_verifier: verifier, resource: name })
       assert.strictEqual(tokens.status, 200, tokens.text)
-      assert.isTrue(yield* opens(service, tokens.body.access_token))
+      assert.isTrue(yield* isAuthorized(service, tokens.body.access_token))
     })
   )
 })

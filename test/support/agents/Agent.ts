@@ -1,4 +1,4 @@
-/** An OAuth client and the person in front of it, for tests: the protocol by hand, the pages by their forms. */
+/** An OAuth client and the person who uses it: requests are written by hand, pages are answered through their forms. */
 import { Context, Effect, Option, Redacted } from "effect"
 import { createHash, randomBytes } from "node:crypto"
 import { createServer } from "node:net"
@@ -9,7 +9,7 @@ import type { Role, Scope } from "../../../src/wire/Scopes.ts"
 import { type Answer, send } from "../network/Http.ts"
 import { instance } from "../service/Service.ts"
 
-export type On = {
+export type Instance = {
   readonly url: string
   readonly services: Context.Context<Projects | ProjectTokens | Clients>
 }
@@ -17,7 +17,7 @@ export type On = {
 export const callback = "http://127.0.0.1/callback"
 export const resource = "http://127.0.0.1:8787/mcp"
 
-/** A port that nobody listens on, for an instance whose base URL has to be where it listens. */
+/** A free port, for an instance whose base URL must name the port that it listens on. */
 export const freePort = Effect.callback<number>((resume) => {
   const server = createServer().listen(0, "127.0.0.1", () => {
     const address = server.address()
@@ -25,40 +25,48 @@ export const freePort = Effect.callback<number>((resume) => {
   })
 })
 
-/** An instance that is where it says it is, as real clients need it. */
+/** An instance that listens at its base URL, which real clients require. */
 export const reachable = Effect.fnUntraced(function* (settings: Readonly<Record<string, string>> = {}) {
   const port = String(yield* freePort)
   return yield* instance({ SERVICE_PORT: port, SERVICE_BASE_URL: `http://127.0.0.1:${port}`, ...settings })
 })
 
 export const makeToken = Effect.fnUntraced(function* (
-  { services }: On,
-  given: {
+  { services }: Instance,
+  options: {
     readonly project_id?: string
     readonly role?: Role
     readonly scopes?: ReadonlyArray<Scope>
-    readonly ttl?: ProjectTokensTtl
+    readonly ttl?: Ttl
   } = {}
 ) {
   const tokens = Context.get(services, ProjectTokens)
-  const project_id = given.project_id ?? (yield* Context.get(services, Projects).create("Harbour")).project_id
+  const project_id = options.project_id ?? (yield* Context.get(services, Projects).create("Harbour")).project_id
   const secret = yield* tokens.mint
   const issued = yield* tokens.issue(
-    { project_id, role: given.role ?? "contributor", scopes: given.scopes ?? [], ttl: given.ttl ?? Option.none() },
+    {
+      project_id,
+      role: options.role ?? "contributor",
+      scopes: options.scopes ?? [],
+      ttl: options.ttl ?? Option.none()
+    },
     secret
   )
   return { ...issued, token: Redacted.value(secret.token) }
 })
-type ProjectTokensTtl = Parameters<ProjectTokens["Service"]["issue"]>[0]["ttl"]
+type Ttl = Parameters<ProjectTokens["Service"]["issue"]>[0]["ttl"]
 
-export const makeClient = ({ services }: On, given: Partial<Parameters<Clients["Service"]["create"]>[0]> = {}) =>
+export const makeClient = (
+  { services }: Instance,
+  options: Partial<Parameters<Clients["Service"]["create"]>[0]> = {}
+) =>
   Effect.map(
     Context.get(services, Clients).create({
       name: "Lighthouse",
       redirect_uris: [callback],
       application_type: undefined,
       scopes: [],
-      ...given
+      ...options
     }),
     ({ client_id }) => client_id
   )
@@ -68,7 +76,7 @@ export const pkce = () => {
   return { verifier, challenge: createHash("sha256").update(verifier).digest("base64url") }
 }
 
-export const authorizeQuery = (given: Readonly<Record<string, string | undefined>>) =>
+export const authorizeQuery = (options: Readonly<Record<string, string | undefined>>) =>
   new URLSearchParams(
     Object.entries({
       response_type: "code",
@@ -76,7 +84,7 @@ export const authorizeQuery = (given: Readonly<Record<string, string | undefined
       code_challenge: pkce().challenge,
       redirect_uri: callback,
       state: "state-1",
-      ...given
+      ...options
     }).filter((entry): entry is [string, string] => entry[1] !== undefined)
   ).toString()
 
@@ -96,7 +104,7 @@ export class Browser {
     this.url = url
   }
 
-  private keep = (answer: Answer) => {
+  private storeCookie = (answer: Answer) => {
     const set = answer.headers.get("set-cookie")
     if (set !== null) this.cookie = set.split(";")[0]!
     return answer
@@ -104,7 +112,7 @@ export class Browser {
 
   get(path: string): Effect.Effect<Answer> {
     const url = path.startsWith("/") ? `${this.url}${path}` : path
-    return Effect.map(send(url, { method: "GET", headers: { cookie: this.cookie } }), this.keep)
+    return Effect.map(send(url, { method: "GET", headers: { cookie: this.cookie } }), this.storeCookie)
   }
 
   authorize(query: string) {
@@ -115,7 +123,7 @@ export class Browser {
     )
   }
 
-  /** Posts the form of a page with these fields. */
+  /** Posts the form of a page: its hidden fields and these. */
   submit(page: Answer, fields: Readonly<Record<string, string>>, headers: Readonly<Record<string, string>> = {}) {
     return Effect.flatMap(
       post(`${this.url}/oauth/consent`, { ...hiddenFields(page), ...fields }, { cookie: this.cookie, ...headers }),
@@ -126,7 +134,7 @@ export class Browser {
     )
   }
 
-  /** From the query to the answer at the redirect URI. */
+  /** The whole flow, from the authorization request to the redirect to the client. */
   consent(query: string, token: string, decision: "allow" | "deny" = "allow") {
     return this.authorize(query).pipe(
       Effect.flatMap((page) => this.submit(page, { project_token: token })),
@@ -148,21 +156,21 @@ export const answerOf = (answer: Answer) => {
   return Object.fromEntries(location.searchParams) as Readonly<Record<string, string>>
 }
 
-/** A client that a person has just allowed something, with the code in its hands. */
+/** A client with a code that a person has just allowed. */
 export const obtainCode = Effect.fnUntraced(function* (
-  on: On,
-  given: {
+  on: Instance,
+  options: {
     readonly client_id?: string
     readonly token?: string
     readonly redirect_uri?: string
     readonly query?: Readonly<Record<string, string | undefined>>
   } = {}
 ) {
-  const client_id = given.client_id ?? (yield* makeClient(on))
-  const token = given.token ?? (yield* makeToken(on)).token
+  const client_id = options.client_id ?? (yield* makeClient(on))
+  const token = options.token ?? (yield* makeToken(on)).token
   const { challenge, verifier } = pkce()
   const answer = yield* new Browser(on.url).consent(
-    authorizeQuery({ client_id, code_challenge: challenge, redirect_uri: given.redirect_uri, ...given.query }),
+    authorizeQuery({ client_id, code_challenge: challenge, redirect_uri: options.redirect_uri, ...options.query }),
     token
   )
   return { client_id, verifier, code: answerOf(answer)["code"]!, answer }
@@ -174,9 +182,9 @@ export const exchange = (on: { readonly url: string }, fields: Readonly<Record<s
 export const refresh = (on: { readonly url: string }, fields: Readonly<Record<string, string | undefined>>) =>
   post(`${on.url}/token`, { grant_type: "refresh_token", ...fields })
 
-/** Signed in: client id and both tokens. */
-export const signIn = Effect.fnUntraced(function* (on: On, given: Parameters<typeof obtainCode>[1] = {}) {
-  const { client_id, code, verifier } = yield* obtainCode(on, given)
+/** Signs in; returns the client id and both tokens. */
+export const signIn = Effect.fnUntraced(function* (on: Instance, options: Parameters<typeof obtainCode>[1] = {}) {
+  const { client_id, code, verifier } = yield* obtainCode(on, options)
   const { body } = yield* exchange(on, { client_id, code, code_verifier: verifier })
   return {
     client_id,

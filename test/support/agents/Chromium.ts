@@ -1,4 +1,4 @@
-/** A real browser, where the machine has one. */
+/** A real browser, if the machine has one. */
 import { Context, Effect, Layer } from "effect"
 import { existsSync, readFileSync } from "node:fs"
 import { createRequire } from "node:module"
@@ -6,7 +6,7 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from "p
 
 const executable = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync)
 
-/** Undefined where there is none: then the tests are skipped with this reason. */
+/** The reason to skip browser tests; undefined if Chromium is installed. */
 export const noChromium = executable === undefined ? "needs Chromium" : undefined
 
 export class Chromium extends Context.Service<Chromium, Browser>()("test/Chromium") {
@@ -32,23 +32,23 @@ export class Chromium extends Context.Service<Chromium, Browser>()("test/Chromiu
   )
 }
 
-/** A page in a fresh profile; whatever its console complains of is collected. */
-export const opened = Effect.fnUntraced(function* (options: BrowserContextOptions = {}) {
+/** Opens a page in a fresh profile, and collects the errors of its console. */
+export const openPage = Effect.fnUntraced(function* (options: BrowserContextOptions = {}) {
   const browser = yield* Chromium
   const context = yield* Effect.acquireRelease(
     Effect.promise(() => browser.newContext(options)),
-    (open) => Effect.promise(() => open.close())
+    (acquired) => Effect.promise(() => acquired.close())
   )
   const page = yield* Effect.promise(() => context.newPage())
-  const complaints: Array<string> = []
-  // The browser reports the status of a page that is an error on purpose.
+  const consoleErrors: Array<string> = []
+  // Ignore the browser's reports of an error status: some pages have one on purpose.
   page.on("console", (message) => {
-    if (message.type() === "error" && !message.text().includes("status of")) complaints.push(message.text())
+    if (message.type() === "error" && !message.text().includes("status of")) consoleErrors.push(message.text())
   })
-  return { page, context, complaints }
+  return { page, context, consoleErrors }
 })
 
-export const looks: ReadonlyArray<readonly [string, BrowserContextOptions]> = [
+export const viewports: ReadonlyArray<readonly [string, BrowserContextOptions]> = [
   ["desktop-light", { viewport: { width: 1280, height: 900 }, colorScheme: "light" }],
   ["desktop-dark", { viewport: { width: 1280, height: 900 }, colorScheme: "dark" }],
   [
@@ -60,14 +60,16 @@ export const looks: ReadonlyArray<readonly [string, BrowserContextOptions]> = [
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
 
-/** What axe finds, and whether the page is wider than the screen. */
-export const faults = async (page: Page): Promise<ReadonlyArray<string>> => {
-  // Not as a script element: the page's policy would rightly refuse it.
+/** The accessibility violations that axe finds, and whether the page is wider than the screen. */
+export const pageFaults = async (page: Page): Promise<ReadonlyArray<string>> => {
+  // Evaluated, not added as a script element: the page's policy would block that.
   await page.evaluate(axe)
   const { violations } = await page.evaluate<any>("axe.run()")
-  const [wide, shown] = await page.evaluate<[number, number]>("[document.documentElement.scrollWidth, innerWidth]")
+  const [width, visibleWidth] = await page.evaluate<[number, number]>(
+    "[document.documentElement.scrollWidth, innerWidth]"
+  )
   return [
     ...violations.map((violation: any) => `${violation.id}: ${violation.nodes.map((node: any) => node.html).join()}`),
-    ...(wide > shown ? [`${wide} px on a screen of ${shown}`] : [])
+    ...(width > visibleWidth ? [`${width} px on a screen of ${visibleWidth}`] : [])
   ]
 }

@@ -1,4 +1,4 @@
-/** A person who signs in on a phone: consent with a project token, and the access token that comes of it (spec 4.13). */
+/** Signs a person in on a phone through the services: consent with a project token, then the tokens (spec 4.13). */
 import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { createHash, randomBytes, randomUUID } from "node:crypto"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
@@ -6,11 +6,10 @@ import { Authorize } from "../../../src/signin/oauth/authorize/Authorize.ts"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
 import { Codes } from "../../../src/signin/oauth/tokens/Codes.ts"
 import { Consent } from "../../../src/signin/oauth/consent/Consent.ts"
-import type { Projects } from "../../../src/operator/projects/Projects.ts"
+import { Projects } from "../../../src/operator/projects/Projects.ts"
 import type { Scope } from "../../../src/wire/Scopes.ts"
-import { makeProject } from "../bridges/Bridge.ts"
 
-type Signing = Layer.Success<
+type SignInServices = Layer.Success<
   | typeof ProjectTokens.layer
   | typeof Authorize.layer
   | typeof Clients.layer
@@ -18,24 +17,24 @@ type Signing = Layer.Success<
   | typeof Consent.layer
   | typeof Projects.layer
 >
-export interface On {
+export interface Instance {
   readonly url: string
-  readonly services: Context.Context<Signing>
+  readonly services: Context.Context<SignInServices>
 }
 
 export const redirectUri = "com.example.app:/signed-in"
 
-/** A project token: who a person is. */
-export const makeSubject = Effect.fnUntraced(function* ({ services }: On, project_id: string) {
+/** A project token, which identifies the person. */
+export const makeSubject = Effect.fnUntraced(function* ({ services }: Instance, project_id: string) {
   const tokens = Context.get(services, ProjectTokens)
   const secret = yield* tokens.mint
-  const order = { project_id, role: "contributor" as const, scopes: [], ttl: Option.none<Duration.Duration>() }
-  yield* tokens.issue(order, secret)
+  const request = { project_id, role: "contributor" as const, scopes: [], ttl: Option.none<Duration.Duration>() }
+  yield* tokens.issue(request, secret)
   return { token_id: secret.token_id, token: secret.token }
 })
 
-/** An app that the operator allows `mobile:devices`. */
-export const makeApp = ({ services }: On, scopes: ReadonlyArray<Scope> = ["mobile:devices", "tasks:read"]) =>
+/** An OAuth client that is allowed `mobile:devices`. */
+export const makeApp = ({ services }: Instance, scopes: ReadonlyArray<Scope> = ["mobile:devices", "tasks:read"]) =>
   Effect.map(
     Context.get(services, Clients).create({
       name: "Companion",
@@ -47,7 +46,7 @@ export const makeApp = ({ services }: On, scopes: ReadonlyArray<Scope> = ["mobil
   )
 
 export const signIn = Effect.fnUntraced(function* (
-  { services }: On,
+  { services }: Instance,
   { client_id, token }: { readonly client_id: string; readonly token: Redacted.Redacted<string> }
 ) {
   const cookie = Redacted.make(randomBytes(32).toString("base64url"))
@@ -65,19 +64,19 @@ export const signIn = Effect.fnUntraced(function* (
   const { request_id } = yield* Context.get(services, Authorize).begin(`${query}`, cookie)
   const consent = Context.get(services, Consent)
   const { csrf } = yield* consent.show({ request_id, browser })
-  yield* consent.present({ request_id, browser, csrf, token })
-  const answer = new URL(yield* consent.decide({ request_id, browser, csrf, decision: "allow" }))
+  yield* consent.enterToken({ request_id, browser, csrf, token })
+  const location = new URL(yield* consent.decide({ request_id, browser, csrf, decision: "allow" }))
   return yield* Context.get(services, Codes).exchange({
     client_id,
-    code: Redacted.make(answer.searchParams.get("code")!),
+    code: Redacted.make(location.searchParams.get("code")!),
     verifier,
     redirect_uri: redirectUri
   })
 })
 
-/** A person of a project (a fresh one unless told), signed in on a phone. */
-export const makePerson = Effect.fnUntraced(function* (on: On, given: { readonly project_id?: string } = {}) {
-  const project_id = given.project_id ?? (yield* makeProject(on as never))
+/** A person signed in on a phone, in a new project unless one is given. */
+export const makePerson = Effect.fnUntraced(function* (on: Instance, options: { readonly project_id?: string } = {}) {
+  const project_id = options.project_id ?? (yield* Context.get(on.services, Projects).create("Test project")).project_id
   const client_id = yield* makeApp(on)
   const subject = yield* makeSubject(on, project_id)
   const signedIn = yield* signIn(on, { client_id, token: subject.token })

@@ -1,10 +1,10 @@
 /**
  * The authorization endpoint (OAuth 2.1 "Authorization Endpoint"; spec 4.10, 4.13).
  *
- * 1. Client and redirect URI are checked first: while they are in doubt nobody is redirected anywhere.
- * 2. What is wrong with the rest goes back to the redirect URI; to clients that no operator knows only after a person
- *    has pressed a button, because they choose where they send people (RFC 9700 4.11).
- * 3. A good request is stored for ten minutes, bound to the browser's cookie, and decided at the consent page.
+ * 1. The client and the redirect URI are checked first. Until both are valid, errors stay on a page of this service.
+ * 2. Any other error is returned to the redirect URI. For clients that no operator created, only after the person has
+ *    pressed a button, because anyone can register such a client and choose where it redirects (RFC 9700 4.11).
+ * 3. A valid request is stored for ten minutes, bound to the browser's cookie, and decided at the consent page.
  */
 import { Context, Data, Duration, Effect, Layer, Option, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
@@ -15,19 +15,19 @@ import { DatabaseClock } from "../../../platform/database/Clock.ts"
 import { persistence } from "../../../platform/database/Persistence.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { after } from "../../../wire/Instant.ts"
-import { readRequest } from "./AuthorizeRequest.ts"
 import { Clients } from "../clients/Clients.ts"
+import { matches, withResponse } from "../clients/RedirectUri.ts"
 import type { OAuthRefusal } from "../Errors.ts"
 import { parametersOf } from "../Parameters.ts"
-import { matches, withAnswer } from "../clients/RedirectUri.ts"
-import * as Store from "./RequestStore.ts"
+import { readAuthorizationRequest } from "./AuthorizationRequest.ts"
+import * as Store from "./AuthorizationRequestStore.ts"
 
-/** Ends on a page of ours: there is no address that it would be safe to send anybody to. */
+/** The error is shown on a page of this service, because no redirect URI can be trusted. */
 export class NoRedirect extends Data.TaggedError("NoRedirect")<{
   readonly reason: "malformed" | "unknown_client" | "wrong_redirect_uri" | "client_unavailable"
 }> {}
 
-/** Ends at the client. `automatic`: without asking the person first. */
+/** The error is returned to the client at `location`; if `automatic` is false, only after the person has agreed. */
 export class ErrorRedirect extends Data.TaggedError("ErrorRedirect")<{
   readonly location: string
   readonly redirect_uri: string
@@ -35,13 +35,14 @@ export class ErrorRedirect extends Data.TaggedError("ErrorRedirect")<{
   readonly automatic: boolean
 }> {}
 
-const longest = 8 * 1024
-const pageTtl = Duration.minutes(10)
+/** Characters. */
+const maxQueryLength = 8 * 1024
+const requestTtl = Duration.minutes(10)
 
 export class Authorize extends Context.Service<
   Authorize,
   {
-    /** `browser` is the secret of the cookie that the consent page will ask for. */
+    /** `browser` is the value of the cookie that binds the request to this browser. */
     readonly begin: (
       query: string,
       browser: Redacted.Redacted<string>
@@ -57,15 +58,15 @@ export class Authorize extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const clock = yield* DatabaseClock
       const clients = yield* Clients
-      const { authUrl, baseUrl } = yield* Settings
+      const { authUrl, resource } = yield* Settings
       const store = Store.make(sql)
 
       const begin = Effect.fn("Authorize.begin")(function* (query: string, browser: Redacted.Redacted<string>) {
-        if (query.length > longest) return yield* new NoRedirect({ reason: "malformed" })
+        if (query.length > maxQueryLength) return yield* new NoRedirect({ reason: "malformed" })
         const params = parametersOf(new URLSearchParams(query))
         const client_id = params.get("client_id")
-        const isOnce = !params.repeated.has("client_id") && !params.repeated.has("redirect_uri")
-        if (client_id === undefined || !isOnce || !params.isText) {
+        const isUnambiguous = !params.repeated.has("client_id") && !params.repeated.has("redirect_uri")
+        if (client_id === undefined || !isUnambiguous || !params.isText) {
           return yield* new NoRedirect({ reason: "malformed" })
         }
         const client = yield* clients
@@ -74,18 +75,18 @@ export class Authorize extends Context.Service<
         if (Option.isNone(client)) return yield* new NoRedirect({ reason: "unknown_client" })
         const { kind, name, redirect_uris, application_type, grant_types, scopes } = client.value
 
-        const only = redirect_uris.length === 1 ? redirect_uris[0] : undefined
-        const redirect_uri = params.get("redirect_uri") ?? only
+        const onlyUri = redirect_uris.length === 1 ? redirect_uris[0] : undefined
+        const redirect_uri = params.get("redirect_uri") ?? onlyUri
         if (redirect_uri === undefined || !matches(redirect_uri, redirect_uris)) {
           return yield* new NoRedirect({ reason: "wrong_redirect_uri" })
         }
 
         const state = params.repeated.has("state") ? undefined : params.get("state")
-        const request = readRequest(params, scopes, baseUrl.origin)
+        const request = readAuthorizationRequest(params, scopes, resource)
         if (Result.isFailure(request)) {
           const { _tag, message } = request.failure
           return yield* new ErrorRedirect({
-            location: withAnswer(redirect_uri, {
+            location: withResponse(redirect_uri, {
               error: _tag,
               error_description: message,
               state,
@@ -108,7 +109,7 @@ export class Authorize extends Context.Service<
             client: { kind, name, redirect_uris, application_type, grant_types, scopes },
             redirect_uri,
             state,
-            expires_at: after(now, pageTtl)
+            expires_at: after(now, requestTtl)
           },
           now
         )

@@ -1,30 +1,33 @@
 /**
- * Clients that are known by the address of their metadata document (Client ID Metadata Documents).
+ * Clients whose id is the URL of their metadata document (Client ID Metadata Documents).
+ * Limits: decisions.md, Metadata documents of clients.
  *
- * Only hosts that the operator named are asked at all. Documents are kept as long as their server says, a minute at
- * least and a day at most; failures are not kept. One fetch at a time per client, within a budget per host and in all.
+ * Documents are fetched only from hosts that the operator listed. They are cached for as long as Cache-Control says, at
+ * least a minute and at most a day; failures are not cached. Fetches are limited per minute, per host and in total, and
+ * concurrent requests for one client share a fetch.
  */
 import { Cache, Clock, Context, Data, Duration, Effect, Exit, Layer, Option, Result, Semaphore } from "effect"
 import { Settings } from "../../../platform/settings/Settings.ts"
-import { type ClientMetadata, readMetadata } from "./ClientMetadata.ts"
-import { DocumentNetwork, DocumentUnavailable, fetchDocument, isDocumentAddress } from "./fetchDocument.ts"
+import { readMetadata } from "./ClientMetadata.ts"
+import { DocumentNetwork, DocumentUnavailable, fetchDocument, isDocumentUrl } from "./fetchDocument.ts"
+import type { ClientMetadata } from "./Shapes.ts"
 
-/** Whoever keeps asking for new documents makes the server ask others: this is as often as it does. */
-const perMinute = { host: 30, all: 120 }
-const atOnce = 16
-const kept = 500
+/** Fetches per minute. An unauthenticated request can cause a fetch, so this bounds the traffic to other servers. */
+const fetchesPerMinute = { host: 30, total: 120 }
+const concurrentFetches = 16
+const cacheCapacity = 500
 
-interface Read {
+interface CachedDocument {
   readonly metadata: ClientMetadata
-  readonly keep: Duration.Duration
+  readonly timeToLive: Duration.Duration
 }
 
-class BudgetSpent extends Data.TaggedError("BudgetSpent") {}
+class FetchLimitReached extends Data.TaggedError("FetchLimitReached") {}
 
 export class ClientDocuments extends Context.Service<
   ClientDocuments,
   {
-    /** None: no such client. Fails when asking again later may help. */
+    /** None: no such client. Fails only when a later attempt may succeed. */
     readonly find: (client_id: string) => Effect.Effect<Option.Option<ClientMetadata>, DocumentUnavailable>
   }
 >()("service/oauth/ClientDocuments") {
@@ -33,24 +36,24 @@ export class ClientDocuments extends Context.Service<
     Effect.gen(function* () {
       const { oauth } = yield* Settings
       const network = yield* DocumentNetwork
-      const permits = yield* Semaphore.make(atOnce)
-      const spend = budget()
+      const permits = yield* Semaphore.make(concurrentFetches)
+      const countFetch = fetchLimit()
 
       const read = Effect.fnUntraced(
         function* (client_id: string) {
           const url = new URL(client_id)
-          yield* spend(url.hostname)
+          yield* countFetch(url.hostname)
           const { document, max_age } = yield* permits.withPermit(fetchDocument(url))
-          const named = typeof document === "object" && document !== null && "client_id" in document
-          if (!named || document.client_id !== client_id) {
-            return yield* new DocumentUnavailable({ reason: "client_id is another", passing: false })
+          const hasClientId = typeof document === "object" && document !== null && "client_id" in document
+          if (!hasClientId || document.client_id !== client_id) {
+            return yield* new DocumentUnavailable({ reason: "client_id does not match", transient: false })
           }
           if ("client_secret" in document || "client_secret_expires_at" in document) {
-            return yield* new DocumentUnavailable({ reason: "carries a secret", passing: false })
+            return yield* new DocumentUnavailable({ reason: "contains a secret", transient: false })
           }
           const metadata = readMetadata(document)
           if (Result.isFailure(metadata) || metadata.success.name === "") {
-            return yield* new DocumentUnavailable({ reason: "metadata not acceptable", passing: false })
+            return yield* new DocumentUnavailable({ reason: "metadata not acceptable", transient: false })
           }
           const seconds = Math.min(
             Math.max(
@@ -59,31 +62,31 @@ export class ClientDocuments extends Context.Service<
             ),
             86_400
           )
-          return { metadata: metadata.success, keep: Duration.seconds(seconds) } satisfies Read
+          return { metadata: metadata.success, timeToLive: Duration.seconds(seconds) } satisfies CachedDocument
         },
         Effect.provideService(DocumentNetwork, network)
       )
 
       const cache = yield* Cache.makeWith(read, {
-        capacity: kept,
-        timeToLive: (exit) => (Exit.isSuccess(exit) ? exit.value.keep : Duration.zero)
+        capacity: cacheCapacity,
+        timeToLive: (exit) => (Exit.isSuccess(exit) ? exit.value.timeToLive : Duration.zero)
       })
 
       const find = Effect.fn("ClientDocuments.find")(function* (client_id: string) {
-        if (oauth.cimd === "off" || !isDocumentAddress(client_id)) return Option.none()
+        if (oauth.cimd === "off" || !isDocumentUrl(client_id)) return Option.none()
         if (!oauth.cimdHosts.has(new URL(client_id).hostname)) return Option.none()
         return yield* Cache.get(cache, client_id).pipe(
           Effect.map(({ metadata }) => Option.some(metadata)),
-          Effect.catchTag("BudgetSpent", () =>
-            Effect.fail(new DocumentUnavailable({ reason: "budget spent", passing: true }))
+          Effect.catchTag("FetchLimitReached", () =>
+            Effect.fail(new DocumentUnavailable({ reason: "fetch limit reached", transient: true }))
           ),
           Effect.tapError(({ reason }) =>
-            Effect.logWarning("A client's metadata document is of no use").pipe(
+            Effect.logWarning("A client's metadata document is unusable").pipe(
               Effect.annotateLogs({ host: new URL(client_id).hostname, reason })
             )
           ),
           Effect.catchIf(
-            ({ passing }) => !passing,
+            ({ transient }) => !transient,
             () => Effect.succeedNone
           )
         )
@@ -94,17 +97,18 @@ export class ClientDocuments extends Context.Service<
   )
 }
 
-/** Counts of the running minute. */
-const budget = () => {
+/** Counts the fetches of the current minute, in total and per host. */
+const fetchLimit = () => {
   let minute = 0
   let counts = new Map<string, number>()
   return (host: string) =>
     Effect.flatMap(Clock.currentTimeMillis, (now) => {
       const current = Math.floor(now / 60_000)
       if (current !== minute) [minute, counts] = [current, new Map()]
-      const [all, own] = [counts.get("") ?? 0, counts.get(host) ?? 0]
-      if (all >= perMinute.all || own >= perMinute.host) return Effect.fail(new BudgetSpent())
-      counts.set("", all + 1).set(host, own + 1)
+      const [total, ofHost] = [counts.get("") ?? 0, counts.get(host) ?? 0]
+      if (total >= fetchesPerMinute.total || ofHost >= fetchesPerMinute.host)
+        return Effect.fail(new FetchLimitReached())
+      counts.set("", total + 1).set(host, ofHost + 1)
       return Effect.void
     })
 }

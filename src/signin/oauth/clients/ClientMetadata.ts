@@ -1,30 +1,21 @@
 /**
- * What a client says of itself (RFC 7591 2): in a registration, in a metadata document, or in the operator's words.
+ * Validates the metadata that a client declares, in a registration or in a metadata document (RFC 7591 2).
  *
- * Clients are public: no secret is ever issued. Unknown members are ignored. Redirect URIs that nobody could use are
- * dropped, as RFC 7591 3.2.1 lets a server do; a list without a usable one is refused, and so is one with a trap in it.
+ * Clients are public: the service issues no client secrets. Unknown members are ignored. Unusable redirect URIs are
+ * dropped, as RFC 7591 3.2.1 allows; a list without a usable one, or with a dangerous one, is rejected.
  */
 import { Result, Schema } from "effect"
 import { findToken } from "../../../platform/crypto/Tokens.ts"
 import { scopes, type Scope } from "../../../wire/Scopes.ts"
 import { type OAuthRefusal, refuse } from "../Errors.ts"
 import { isAcceptable, isDangerous } from "./RedirectUri.ts"
+import { ApplicationType, type ClientMetadata } from "./Shapes.ts"
 
-export const ApplicationType = Schema.Literals(["native", "web"])
-export const GrantType = Schema.Literals(["authorization_code", "refresh_token"])
-
-export interface ClientMetadata {
-  readonly name: string
-  readonly redirect_uris: ReadonlyArray<string>
-  readonly application_type: typeof ApplicationType.Type | null
-  readonly grant_types: ReadonlyArray<typeof GrantType.Type>
-}
-
-/** `mobile:devices` is for clients that an operator allowed it. */
-export const unattendedScopes: ReadonlyArray<Scope> = scopes.filter((scope) => scope !== "mobile:devices")
+/** The scopes that a client gets without an operator: all but `mobile:devices` (decisions.md, mobile:devices). */
+export const selfServiceScopes: ReadonlyArray<Scope> = scopes.filter((scope) => scope !== "mobile:devices")
 
 const Texts = Schema.Array(Schema.String)
-/** Null says the same as nothing (RFC 7592 2.2), and is what many serializers write of a member without value. */
+/** Null counts as omitted (RFC 7592 2.2): many serializers write it for a member without a value. */
 const member = <S extends Schema.Constraint>(schema: S) => Schema.optional(Schema.NullOr(schema))
 const Declared = Schema.Struct({
   redirect_uris: Texts,
@@ -54,7 +45,7 @@ export const readMetadata = (document: unknown): Result.Result<ClientMetadata, M
   const given = decoded.success
   if ((given.software_statement ?? null) !== null) return Result.fail(refuse("unapproved_software_statement"))
 
-  // A document may offer a choice (OpenID Relying Party Metadata Choices): none is always the one we take.
+  // A document may list several methods (OpenID Relying Party Metadata Choices); `none` has to be one of them.
   const methods = [given.token_endpoint_auth_method ?? "none", ...(given.token_endpoint_auth_methods_supported ?? [])]
   if (!methods.includes("none")) return unacceptable("Only public clients: token_endpoint_auth_method is none.")
 
@@ -71,13 +62,13 @@ export const readMetadata = (document: unknown): Result.Result<ClientMetadata, M
   if (redirect_uris.length > 10) return unacceptable("At most 10 redirect URIs.")
   const usable = [...new Set(redirect_uris)].filter((uri) => isAcceptable(uri, application_type))
   if (usable.length === 0 || redirect_uris.some(isDangerous)) return Result.fail(refuse("invalid_redirect_uri"))
-  // It would be kept and shown: no place for a secret, whoever put it there.
+  // Names and redirect URIs are stored and shown on pages, so they must not contain a secret.
   if ([given.client_name ?? "", ...usable].some((text) => findToken(text) !== undefined)) {
     return unacceptable("The client metadata contains a token of this service.")
   }
 
   return Result.succeed({
-    name: shown(given.client_name ?? ""),
+    name: displayName(given.client_name ?? ""),
     redirect_uris: usable,
     application_type: application_type ?? null,
     grant_types: (["authorization_code", "refresh_token"] as const).filter((type) => types.includes(type))
@@ -90,8 +81,8 @@ const hasRedirectUris = (document: unknown) =>
   "redirect_uris" in document &&
   Schema.is(Texts)(document.redirect_uris)
 
-/** A name that can stand on a page: one line, no characters that turn or hide others, at most 64. */
-export const shown = (name: string): string => {
+/** Makes a name safe to show: one line, no control or bidirectional characters, at most 64 characters. */
+export const displayName = (name: string): string => {
   const clean = name
     .toWellFormed()
     .normalize("NFC")

@@ -1,29 +1,21 @@
-/** The statements about clients. */
+/** The statements for clients. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
-import { Scope } from "../../../wire/Scopes.ts"
+import { Client } from "./Shapes.ts"
 
-const ApplicationType = Schema.Literals(["native", "web"])
-const GrantType = Schema.Literals(["authorization_code", "refresh_token"])
-const Kind = Schema.Literals(["operator", "dynamic", "document"])
-
-export const Client = Schema.Struct({
-  client_id: Schema.String,
-  kind: Kind,
-  name: Schema.String,
-  redirect_uris: Schema.Array(Schema.String),
-  application_type: Schema.NullOr(ApplicationType),
-  grant_types: Schema.Array(GrantType),
-  scopes: Schema.Array(Scope),
+const StoredClient = Schema.Struct({
+  ...Client.fields,
   created_at: Schema.Date,
   disabled_at: Schema.NullOr(Schema.Date)
 })
-export type Client = typeof Client.Type
+type StoredClient = typeof StoredClient.Type
 
+const ListedClient = Schema.Struct({ ...StoredClient.fields, live_grants: Schema.Int })
+export type ListedClient = typeof ListedClient.Type
+
+/** `first`: the statement disabled the client; false if it was disabled before. */
 const Disabled = Schema.Struct({ disabled_at: Schema.Date, first: Schema.Boolean })
-
-const Listed = Schema.Struct({ ...Client.fields, live_grants: Schema.Int })
 
 export const make = (sql: SqlClient.SqlClient) => {
   const columns = sql`
@@ -31,19 +23,19 @@ export const make = (sql: SqlClient.SqlClient) => {
     c.disabled_at`
 
   const find = (client_id: string) =>
-    firstRow(Client)(sql`
+    firstRow(StoredClient)(sql`
       select ${columns}
         from oauth_client c
        where c.client_id = ${client_id}`)
 
-  const insert = (client: Omit<Client, "disabled_at">) => sql`
+  const insert = (client: Omit<StoredClient, "disabled_at">) => sql`
     insert into oauth_client (
       client_id, kind, name, redirect_uris, application_type, grant_types, scopes, created_at)
     values (${client.client_id}, ${client.kind}, ${client.name}, ${client.redirect_uris}::text[],
             ${client.application_type}, ${client.grant_types}::text[], ${client.scopes}::text[], ${client.created_at})`
 
   const list = (now: Date) =>
-    rows(Listed)(sql`
+    rows(ListedClient)(sql`
       select ${columns},
              (select count(*)::int
                 from oauth_grant g
@@ -68,7 +60,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        where c.client_id = found.client_id
       returning c.disabled_at, found.disabled_at is null as first`)
 
-  /** With a row from now on, where nobody had allowed it anything yet: the row is what keeps it out. */
+  /** A document's client has no row until someone allows it. This inserts one, which keeps the client disabled. */
   const disableDocument = (client_id: string, name: string, now: Date) =>
     firstRow(Disabled)(sql`
       insert into oauth_client as c (
@@ -78,7 +70,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          set disabled_at = coalesce(c.disabled_at, excluded.disabled_at)
       returning disabled_at, disabled_at = ${now} as first`)
 
-  /** They are dead with the client already; this writes down why. Answers those of earlier calls too. */
+  /** The client's grants stopped working with it; this records why. Also returns the grants of earlier calls. */
   const endGrants = (client_id: string, now: Date) =>
     rows(Schema.Struct({ grant_id: Schema.String }))(sql`
       with ended as (

@@ -1,8 +1,8 @@
 /**
- * The clients of the authorization server (spec 4.10, 4.13): all of them public, from three sources.
+ * The OAuth clients (spec 4.10, 4.13). All are public, and there are three kinds: created by an operator, registered by
+ * the client itself (RFC 7591, if enabled), or known by the URL of its metadata document.
  *
- * An operator creates one, one registers itself (RFC 7591, when enabled), or one names the address of its metadata
- * document. Ids of the first two are `sci_` tokens, so that an unknown one is refused before the database is asked.
+ * The ids of the first two are `sci_` tokens with a checksum, so a mistyped id is rejected without a query.
  */
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -12,21 +12,15 @@ import { DatabaseClock } from "../../../platform/database/Clock.ts"
 import { persistence } from "../../../platform/database/Persistence.ts"
 import { expanded, type Scope } from "../../../wire/Scopes.ts"
 import { ClientDocuments } from "./ClientDocuments.ts"
-import { type ClientMetadata, readMetadata, shown, unattendedScopes } from "./ClientMetadata.ts"
+import { displayName, readMetadata, selfServiceScopes } from "./ClientMetadata.ts"
 import * as Store from "./ClientStore.ts"
-import { type DocumentUnavailable, isDocumentAddress } from "./fetchDocument.ts"
+import { type DocumentUnavailable, isDocumentUrl } from "./fetchDocument.ts"
 import { type OAuthOperatorRefusal, type OAuthRefusal, refuse, refuseOperator } from "../Errors.ts"
-import { type ApplicationType, isAcceptable } from "./RedirectUri.ts"
+import { isAcceptable } from "./RedirectUri.ts"
+import type { ApplicationType, Client, ClientMetadata } from "./Shapes.ts"
 
-/** A client that may ask for authorization now. */
-export interface Client extends ClientMetadata {
-  readonly client_id: string
-  readonly kind: "operator" | "dynamic" | "document"
-  /** The most it may be granted. */
-  readonly scopes: ReadonlyArray<Scope>
-}
-
-export interface Order {
+/** A client as the operator's command creates it. */
+export interface NewClient {
   readonly name: string
   readonly redirect_uris: ReadonlyArray<string>
   readonly application_type: ApplicationType | undefined
@@ -34,37 +28,35 @@ export interface Order {
   readonly scopes: ReadonlyArray<Scope>
 }
 
-type Lost = OAuthOperatorRefusal<"bridge_persistence_error">
+type Unavailable = OAuthOperatorRefusal<"bridge_persistence_error">
 
 export class Clients extends Context.Service<
   Clients,
   {
     /** None: unknown or disabled. */
-    readonly find: (client_id: string) => Effect.Effect<Option.Option<Client>, Lost | DocumentUnavailable>
-    /** For /token and /revoke. A client without grant may still be told apart: only its own name is at stake. */
-    readonly known: (client_id: string) => Effect.Effect<void, Lost | OAuthRefusal<"invalid_client">>
-    /** RFC 7591: whoever asks gets a client, never more than the scopes that need no operator. */
+    readonly find: (client_id: string) => Effect.Effect<Option.Option<Client>, Unavailable | DocumentUnavailable>
+    /** Fails for an unknown or disabled client. /token and /revoke thus reveal only whether a client id exists. */
+    readonly requireKnown: (client_id: string) => Effect.Effect<void, Unavailable | OAuthRefusal<"invalid_client">>
+    /** Registers any caller (RFC 7591), with the scopes that need no operator. */
     readonly register: (
       document: unknown
     ) => Effect.Effect<
       Client & { readonly created_at: Date },
-      Lost | OAuthRefusal<"invalid_redirect_uri" | "invalid_client_metadata" | "unapproved_software_statement">
+      Unavailable | OAuthRefusal<"invalid_redirect_uri" | "invalid_client_metadata" | "unapproved_software_statement">
     >
     readonly create: (
-      order: Order
+      client: NewClient
     ) => Effect.Effect<
       Pick<Client, "client_id" | "name" | "redirect_uris" | "application_type" | "scopes">,
-      Lost | OAuthOperatorRefusal<"redirect_uri_not_allowed">
+      Unavailable | OAuthOperatorRefusal<"redirect_uri_not_allowed">
     >
-    readonly list: Effect.Effect<ReadonlyArray<Store.Client & { readonly live_grants: number }>, Lost>
-    /**
-     * Ends its grants and answers their ids. A document's client may be one that nobody has met yet. May be repeated.
-     */
+    readonly list: Effect.Effect<ReadonlyArray<Store.ListedClient>, Unavailable>
+    /** Also ends the client's grants and returns their ids. Works for a document's client never seen before. Idempotent. */
     readonly disable: (
       client_id: string
     ) => Effect.Effect<
       { readonly disabled_at: Date; readonly grant_ids: ReadonlyArray<string> },
-      Lost | OAuthOperatorRefusal<"oauth_client_not_found">
+      Unavailable | OAuthOperatorRefusal<"oauth_client_not_found">
     >
   }
 >()("service/oauth/Clients") {
@@ -80,19 +72,19 @@ export class Clients extends Context.Service<
       const find = Effect.fn("Clients.find")(function* (client_id: string) {
         const isDocument = client_id.startsWith("https://")
         if (!isDocument && !Tokens.isToken("sci", client_id)) return Option.none()
-        const known = yield* store.find(client_id)
-        if (Option.isSome(known) && known.value.disabled_at !== null) return Option.none()
-        if (!isDocument) return known
+        const stored = yield* store.find(client_id)
+        if (Option.isSome(stored) && stored.value.disabled_at !== null) return Option.none()
+        if (!isDocument) return stored
         const metadata = yield* documents.find(client_id)
-        return Option.map(metadata, (given) => ({
-          ...given,
+        return Option.map(metadata, (declared) => ({
+          ...declared,
           client_id,
           kind: "document" as const,
-          scopes: unattendedScopes
+          scopes: selfServiceScopes
         }))
       }, persistence)
 
-      const known = Effect.fn("Clients.known")(function* (client_id: string) {
+      const requireKnown = Effect.fn("Clients.requireKnown")(function* (client_id: string) {
         const found = yield* store.find(client_id)
         if (Option.isNone(found) || found.value.disabled_at !== null) return yield* refuse("invalid_client")
       }, persistence)
@@ -118,24 +110,24 @@ export class Clients extends Context.Service<
       const register = Effect.fn("Clients.register")(
         function* (document: unknown) {
           const metadata = yield* Effect.fromResult(readMetadata(document))
-          return yield* insert("dynamic", { ...metadata, name: metadata.name || "Unnamed client" }, unattendedScopes)
+          return yield* insert("dynamic", { ...metadata, name: metadata.name || "Unnamed client" }, selfServiceScopes)
         },
         sql.withTransaction,
         persistence
       )
 
       const create = Effect.fn("Clients.create")(
-        function* ({ application_type, name, redirect_uris, scopes }: Order) {
+        function* ({ application_type, name, redirect_uris, scopes }: NewClient) {
           if (!redirect_uris.every((uri) => isAcceptable(uri, application_type))) {
             return yield* refuseOperator("redirect_uri_not_allowed")
           }
           const metadata = {
-            name: shown(name) || "Unnamed client",
+            name: displayName(name) || "Unnamed client",
             redirect_uris,
             application_type: application_type ?? null
           }
           const grant_types = ["authorization_code", "refresh_token"] as const
-          const allowed = scopes.length === 0 ? unattendedScopes : expanded(scopes)
+          const allowed = scopes.length === 0 ? selfServiceScopes : expanded(scopes)
           const { client_id } = yield* insert("operator", { ...metadata, grant_types }, allowed)
           return { client_id, ...metadata, scopes: allowed }
         },
@@ -148,8 +140,8 @@ export class Clients extends Context.Service<
       const disable = Effect.fn("Clients.disable")(
         function* (client_id: string) {
           const now = yield* clock.now
-          const disabled = yield* isDocumentAddress(client_id)
-            ? store.disableDocument(client_id, shown(new URL(client_id).hostname), now)
+          const disabled = yield* isDocumentUrl(client_id)
+            ? store.disableDocument(client_id, displayName(new URL(client_id).hostname), now)
             : store.disable(client_id, now)
           if (Option.isNone(disabled)) return yield* refuseOperator("oauth_client_not_found")
           const { disabled_at, first } = disabled.value
@@ -168,7 +160,7 @@ export class Clients extends Context.Service<
         persistence
       )
 
-      return { find, known, register, create, list, disable }
+      return { find, requireKnown, register, create, list, disable }
     })
   )
 }

@@ -1,22 +1,13 @@
 /**
- * Which addresses a server may be asked to connect to by a stranger (RFC 6890): the public internet and nothing else.
+ * Which addresses may be fetched at a stranger's request: those of the public internet and no others (RFC 6890).
  *
- * IPv6 is an allow list, 2000::/3 without the special blocks inside it, so that mapped, translated and tunnelled IPv4
- * (::ffff:0:0/96, 64:ff9b::/96, 2002::/16, 2001::/32) never leads back inside.
+ * For IPv6 this is an allow list, 2000::/3 without the special blocks inside it, so that mapped, translated and tunnelled
+ * IPv4 addresses (::ffff:0:0/96, 64:ff9b::/96, 2002::/16, 2001::/32) cannot lead into a private network.
  */
-import { BlockList, isIPv4, isIPv6 } from "node:net"
+import { Result } from "effect"
+import { IpNetwork, NetAddress } from "effect/net"
 
-const networks = (family: "ipv4" | "ipv6", ...cidrs: ReadonlyArray<string>) => {
-  const list = new BlockList()
-  for (const cidr of cidrs) {
-    const [address = "", bits] = cidr.split("/")
-    list.addSubnet(address, Number(bits), family)
-  }
-  return list
-}
-
-const special4 = networks(
-  "ipv4",
+const special4 = [
   "0.0.0.0/8",
   "10.0.0.0/8",
   "100.64.0.0/10",
@@ -35,11 +26,17 @@ const special4 = networks(
   "203.0.113.0/24",
   "224.0.0.0/4",
   "240.0.0.0/4"
+].map(IpNetwork.fromStringUnsafe)
+const global6 = IpNetwork.fromStringUnsafe("2000::/3")
+const special6 = ["2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"].map(
+  IpNetwork.fromStringUnsafe
 )
-const global6 = networks("ipv6", "2000::/3")
-const special6 = networks("ipv6", "2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20")
 
-export const isPublic = (address: string): boolean => {
-  if (isIPv4(address)) return !special4.check(address, "ipv4")
-  return isIPv6(address) && !address.includes("%") && global6.check(address, "ipv6") && !special6.check(address, "ipv6")
+/** False for anything that is not an address, and for an IPv6 address with a zone. */
+export const isPublic = (text: string): boolean => {
+  const parsed = NetAddress.ipFromString(text)
+  if (Result.isFailure(parsed)) return false
+  const address = parsed.success
+  const within = (network: IpNetwork.IpNetwork) => IpNetwork.contains(network, address)
+  return NetAddress.isIpv4Address(address) ? !special4.some(within) : within(global6) && !special6.some(within)
 }

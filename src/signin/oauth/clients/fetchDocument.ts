@@ -1,9 +1,9 @@
 /**
- * Fetches a client's metadata document without becoming a way into the network of the server
+ * Fetches a client's metadata document without exposing the server's own network to request forgery
  * (draft-ietf-oauth-client-id-metadata-document, "Server Side Request Forgery").
  *
- * The name is resolved once, every answer has to be public, and the connection goes to the address that was checked: a
- * second answer for the same name changes nothing. No redirect is followed, at most 5 KB are read, and 3 s are all.
+ * The host name is resolved once, every address of it must be public, and the connection goes to the address that was
+ * checked, so a later DNS answer cannot redirect it. Redirects are not followed; the limits are 5 KB and 3 s.
  */
 import { Context, Data, Effect, Option } from "effect"
 import { lookup } from "node:dns/promises"
@@ -11,14 +11,14 @@ import { request } from "node:https"
 import { isIP } from "node:net"
 import { isPublic } from "./PublicAddress.ts"
 
-/** The document could not be had; the reason is for the log, a person is told only that it could not. */
+/** The document is unavailable or unusable. The reason is for the log only, never for a page. */
 export class DocumentUnavailable extends Data.TaggedError("DocumentUnavailable")<{
   readonly reason: string
-  /** The same address may work later. */
-  readonly passing: boolean
+  /** Fetching it again later may work. */
+  readonly transient: boolean
 }> {}
 
-/** The outside as the fetcher sees it; tests put a resolver and a server of their own here. */
+/** The network that the fetcher uses; tests provide their own resolver and server. */
 export class DocumentNetwork extends Context.Reference<{
   readonly resolve: (host: string) => Promise<ReadonlyArray<string>>
   readonly isAllowed: (address: string) => boolean
@@ -35,17 +35,17 @@ export class DocumentNetwork extends Context.Reference<{
 
 export interface Fetched {
   readonly document: unknown
-  /** Seconds the server lets it be kept; none: it said nothing. */
+  /** Seconds, from Cache-Control; none without one. */
   readonly max_age: Option.Option<number>
 }
 
-const mostBytes = 5 * 1024
-const deadline = "3 seconds"
+const maxBytes = 5 * 1024
+const timeout = "3 seconds"
 
-const unavailable = (reason: string, passing = false) => new DocumentUnavailable({ reason, passing })
+const unavailable = (reason: string, transient = false) => new DocumentUnavailable({ reason, transient })
 
-/** `url` has passed `isDocumentAddress`. */
-export const fetchDocument = Effect.fn("DocumentFetch.fetchDocument")(
+/** `url` must satisfy `isDocumentUrl`. */
+export const fetchDocument = Effect.fn("fetchDocument")(
   function* (url: URL) {
     const network = yield* DocumentNetwork
     const addresses = yield* Effect.tryPromise({
@@ -56,12 +56,12 @@ export const fetchDocument = Effect.fn("DocumentFetch.fetchDocument")(
     if (pinned === undefined || !addresses.every(network.isAllowed)) return yield* unavailable("address not public")
     return yield* get(url, pinned, network.port, network.ca)
   },
-  Effect.timeoutOrElse({ duration: deadline, orElse: () => Effect.fail(unavailable("took too long", true)) })
+  Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail(unavailable("took too long", true)) })
 )
 
 const get = (url: URL, address: string, port: number, ca: string | undefined) =>
   Effect.callback<Fetched, DocumentUnavailable>((resume, signal) => {
-    const asked = request(
+    const sent = request(
       {
         host: url.hostname,
         servername: url.hostname,
@@ -90,7 +90,7 @@ const get = (url: URL, address: string, port: number, ca: string | undefined) =>
         let bytes = 0
         response.on("data", (chunk: Buffer) => {
           bytes += chunk.length
-          if (bytes > mostBytes) return end(Effect.fail(unavailable("too large")))
+          if (bytes > maxBytes) return end(Effect.fail(unavailable("too large")))
           chunks.push(chunk)
         })
         response.on("end", () => {
@@ -100,8 +100,8 @@ const get = (url: URL, address: string, port: number, ca: string | undefined) =>
         response.on("error", () => end(Effect.fail(unavailable("connection lost", true))))
       }
     )
-    asked.on("error", () => resume(Effect.fail(unavailable("not reachable", true))))
-    asked.end()
+    sent.on("error", () => resume(Effect.fail(unavailable("not reachable", true))))
+    sent.end()
   })
 
 const parse = (text: string): Effect.Effect<unknown, DocumentUnavailable> =>
@@ -113,10 +113,10 @@ const maxAge = (cacheControl: string | undefined) => {
 }
 
 /**
- * An https address with a path, written exactly as it will be asked for: no fragment, user, port or dot segment, and a
- * name with a dot in it instead of an address.
+ * Whether a client id is the URL of a metadata document: https with a path, in normalized form, with a dotted host name
+ * instead of an address, and without fragment, user, port or dot segment.
  */
-export const isDocumentAddress = (client_id: string): boolean => {
+export const isDocumentUrl = (client_id: string): boolean => {
   if (client_id.length > 500 || !/^https:\/\/[a-z0-9.-]+\/[\x21-\x7e]+$/.test(client_id)) return false
   if (!URL.canParse(client_id) || /[#\\]/.test(client_id)) return false
   const url = new URL(client_id)

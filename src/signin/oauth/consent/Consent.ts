@@ -1,11 +1,12 @@
 /**
- * The consent boundary (spec 4.10): a person shows a project token, sees what it would give away, and decides.
+ * The consent boundary (spec 4.10): a person enters a project token, sees what the client will be able to do, and decides.
  *
- * 1. The token is used solely to pick the project and its role: the request keeps the token's id, nobody keeps the token.
- * 2. Scopes are cut to what the token has. What the page shows is what the grant will hold: where another tab has shown
- *    another token since, the page comes again instead.
- * 3. Allowing makes the grant and its code in one transaction. A second click gets a new code for the same grant, as
- *    long as the client has not fetched the first: the browser only follows its last click.
+ * 1. The token only selects the project and the role. The request stores the token's id, never the token.
+ * 2. The scopes are limited to those of the token, and the grant holds exactly the scopes on the page. If another token
+ *    was entered in another tab meanwhile, Allow shows the page again instead.
+ * 3. Allow creates the grant and its code in one transaction. Until the client exchanges the code, another click replaces
+ *    it with a new code of the same grant, because the browser follows only its last click
+ *    (decisions.md, Pressing Allow twice).
  */
 import { Context, Data, type Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -19,29 +20,25 @@ import { Outbox } from "../../../push/outbox/Outbox.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { after } from "../../../wire/Instant.ts"
 import { type Role, type Scope } from "../../../wire/Scopes.ts"
+import * as Store from "../authorize/AuthorizationRequestStore.ts"
+import { withResponse } from "../clients/RedirectUri.ts"
+import type { Client } from "../clients/Shapes.ts"
 import { refuse } from "../Errors.ts"
-import { withAnswer } from "../clients/RedirectUri.ts"
-import { resourceOf } from "../metadata/Resource.ts"
-import * as Store from "../authorize/RequestStore.ts"
-import { addressOf, ConsentEnded, opened, type Submission, submitted, type Visit } from "../authorize/Visits.ts"
+import { checkCsrf, ConsentEnded, consentPath, openRequest, type Submission, type Visit } from "./BrowserBinding.ts"
 
-/** Unknown, expired, revoked, mistyped or no project token at all: one answer. */
+/** One answer for every value that is not a valid project token: unknown, expired, revoked or malformed. */
 export class WrongToken extends Data.TaggedError("WrongToken")<{ readonly page: ConsentPage }> {}
 
 export interface ConsentPage {
   readonly request_id: string
   readonly csrf: string
-  readonly client: {
-    readonly client_id: string
-    readonly name: string
-    readonly kind: "operator" | "dynamic" | "document"
-  }
+  readonly client: Pick<Client, "client_id" | "name" | "kind">
   readonly redirect_uri: string
   readonly scopes: ReadonlyArray<Scope>
   readonly resource: string
-  /** How long access lasts without use. */
+  /** How long the grant lasts without use. */
   readonly idle: Duration.Duration
-  /** Until a token was shown there is only the question for one. */
+  /** Undefined until a token was entered; the page then asks for one. */
   readonly project:
     | { readonly token_id: string; readonly name: string; readonly role: Role; readonly until: Date }
     | undefined
@@ -49,21 +46,22 @@ export interface ConsentPage {
 
 interface Decision extends Submission {
   readonly decision: "allow" | "deny"
-  /** The project token of the page that the person saw; agents that never loaded it leave it out. */
+  /** The project token of the page that the person saw; omitted by programs that never loaded the page. */
   readonly token_id?: string | undefined
 }
 
-type Lost = SharedRefusal<"bridge_persistence_error">
+type Unavailable = SharedRefusal<"bridge_persistence_error">
 
 export class Consent extends Context.Service<
   Consent,
   {
-    readonly show: (visit: Visit) => Effect.Effect<ConsentPage, ConsentEnded | Lost>
-    readonly present: (
+    readonly show: (visit: Visit) => Effect.Effect<ConsentPage, ConsentEnded | Unavailable>
+    /** Enters a project token. */
+    readonly enterToken: (
       visit: Submission & { readonly token: Redacted.Redacted<string> }
-    ) => Effect.Effect<void, ConsentEnded | WrongToken | Lost>
-    /** Answers where to send the browser. */
-    readonly decide: (visit: Decision) => Effect.Effect<string, ConsentEnded | Lost>
+    ) => Effect.Effect<void, ConsentEnded | WrongToken | Unavailable>
+    /** Returns the address to redirect the browser to. */
+    readonly decide: (visit: Decision) => Effect.Effect<string, ConsentEnded | Unavailable>
   }
 >()("service/oauth/Consent") {
   static readonly layer = Layer.effect(
@@ -73,20 +71,20 @@ export class Consent extends Context.Service<
       const clock = yield* DatabaseClock
       const audit = yield* Audit
       const outbox = yield* Outbox
-      const { access, authUrl, baseUrl, oauth } = yield* Settings
+      const { access, authUrl, oauth, resource } = yield* Settings
       const store = Store.make(sql)
 
-      const find = opened(store.find)
-      const lock = opened(store.lock)
+      const find = openRequest(store.find)
+      const lock = openRequest(store.lock)
 
       const pageOf = (request: Store.Request, csrf: string, now: Date): ConsentPage => ({
         request_id: request.request_id,
         csrf,
         client: { client_id: request.client_id, name: request.client.name, kind: request.client.kind },
         redirect_uri: request.redirect_uri,
-        resource: resourceOf(baseUrl.origin),
+        resource,
         idle: oauth.refreshIdleTtl,
-        scopes: request.project_id === null ? request.scopes : cut(request),
+        scopes: request.project_id === null ? request.scopes : grantable(request),
         project:
           request.project_id === null
             ? undefined
@@ -94,14 +92,14 @@ export class Consent extends Context.Service<
                 token_id: request.project_token_id!,
                 name: request.project_name!,
                 role: request.role!,
-                until: endOf(request, now)
+                until: grantExpiry(request, now)
               }
       })
 
-      /** Never beyond the life of the project token. */
-      const endOf = ({ token_expires_at }: Store.Request, now: Date) => {
-        const most = after(now, oauth.refreshMaxTtl)
-        return token_expires_at !== null && token_expires_at < most ? token_expires_at : most
+      /** A grant never outlives its project token. */
+      const grantExpiry = ({ token_expires_at }: Store.Request, now: Date) => {
+        const latest = after(now, oauth.refreshMaxTtl)
+        return token_expires_at !== null && token_expires_at < latest ? token_expires_at : latest
       }
 
       const show = Effect.fn("Consent.show")(function* (visit: Visit) {
@@ -111,18 +109,18 @@ export class Consent extends Context.Service<
         return pageOf(request, csrf, now)
       }, persistence)
 
-      const present = Effect.fn("Consent.present")(function* (
+      const enterToken = Effect.fn("Consent.enterToken")(function* (
         visit: Submission & { readonly token: Redacted.Redacted<string> }
       ) {
         const now = yield* clock.now
         const { csrf, request } = yield* find(visit, now)
-        yield* submitted(visit, csrf)
+        yield* checkCsrf(visit, csrf)
         if (request.decided_at !== null) return yield* new ConsentEnded({ reason: "answered" })
         const found = Tokens.isToken("spt", Redacted.value(visit.token))
           ? yield* store.findToken(Tokens.hash(visit.token), now)
           : Option.none()
         if (Option.isNone(found)) {
-          yield* store.countWrong(request.request_id)
+          yield* store.countWrongToken(request.request_id)
           return yield* new WrongToken({ page: pageOf({ ...request, project_id: null }, csrf, now) })
         }
         yield* store.bindToken(request.request_id, found.value.token_id)
@@ -132,24 +130,24 @@ export class Consent extends Context.Service<
         function* (visit: Decision) {
           const now = yield* clock.now
           const { csrf, request } = yield* lock(visit, now)
-          yield* submitted(visit, csrf)
-          const answered = (answer: Readonly<Record<string, string>>) =>
-            withAnswer(request.redirect_uri, { ...answer, state: request.state ?? undefined, iss: authUrl.origin })
+          yield* checkCsrf(visit, csrf)
+          const respond = (response: Readonly<Record<string, string>>) =>
+            withResponse(request.redirect_uri, { ...response, state: request.state ?? undefined, iss: authUrl.origin })
           const { _tag: error, message: error_description } = refuse("access_denied")
-          const denied = answered({ error, error_description })
+          const denied = respond({ error, error_description })
 
           if (request.decided_at !== null && (request.grant_id === null) !== (visit.decision === "deny")) {
             return yield* new ConsentEnded({ reason: "answered" })
           }
           if (visit.decision === "deny") {
-            if (request.decided_at === null) yield* refuseClient(request, now)
+            if (request.decided_at === null) yield* recordDenial(request, now)
             return denied
           }
           if (request.project_id === null) return yield* new ConsentEnded({ reason: "expired" })
           if ((visit.token_id ?? request.project_token_id) !== request.project_token_id)
-            return addressOf(request.request_id)
-          if (cut(request).length === 0) {
-            yield* refuseClient(request, now)
+            return consentPath(request.request_id)
+          if (grantable(request).length === 0) {
+            yield* recordDenial(request, now)
             return denied
           }
 
@@ -165,13 +163,13 @@ export class Consent extends Context.Service<
             now
           )
           if (Option.isNone(placed)) return yield* new ConsentEnded({ reason: "answered" })
-          return answered({ code: Redacted.value(code) })
+          return respond({ code: Redacted.value(code) })
         },
         sql.withTransaction,
         persistence
       )
 
-      const refuseClient = Effect.fnUntraced(function* (request: Store.Request, now: Date) {
+      const recordDenial = Effect.fnUntraced(function* (request: Store.Request, now: Date) {
         yield* store.decide(request.request_id, null, now)
         if (request.project_id === null) return
         yield* audit.done(now, {
@@ -188,10 +186,10 @@ export class Consent extends Context.Service<
         const grant_id = yield* uuidAt(now)
         const grant = {
           grant_id,
-          scopes: cut(request),
-          resource: resourceOf(baseUrl.origin),
+          scopes: grantable(request),
+          resource,
           instance_id: access.instanceId,
-          expires_at: endOf(request, now)
+          expires_at: grantExpiry(request, now)
         }
         yield* store.insertGrant(request.request_id, grant, now)
         yield* store.touchToken(request.project_token_id!, now)
@@ -212,11 +210,11 @@ export class Consent extends Context.Service<
         return grant_id
       })
 
-      return { show, present, decide }
+      return { show, enterToken, decide }
     })
   )
 }
 
-/** What the token has of what was asked; `mobile:devices` depends on the client alone, whose scopes were cut before. */
-const cut = ({ scopes, token_scopes }: Store.Request): ReadonlyArray<Scope> =>
+/** The requested scopes that the token has. `mobile:devices` depends only on the client, which /authorize has checked. */
+const grantable = ({ scopes, token_scopes }: Store.Request): ReadonlyArray<Scope> =>
   scopes.filter((scope) => scope === "mobile:devices" || token_scopes!.includes(scope))

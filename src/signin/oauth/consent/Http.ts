@@ -1,9 +1,9 @@
 /**
- * /authorize and /oauth/consent (spec 4.10): pages and redirects, for browsers.
+ * Serves /authorize and /oauth/consent, the part of OAuth that runs in a browser (spec 4.10).
  *
- * Every redirect is a 303, so that no form, least of all one with a project token, is posted on to where it leads. No
- * CORS: a script of another origin reads nothing here. A form counts only when it came from a page of ours, in the
- * browser that opened the request: Origin and Sec-Fetch-Site, cookie, and a value made from the cookie have to agree.
+ * Every redirect is a 303, so that the browser never re-posts a form, which may hold a project token, to another site.
+ * There is no CORS: scripts of other origins can read nothing. A form is accepted only from a page of this service and in
+ * the browser that made the request: Origin, Sec-Fetch-Site, the cookie and the CSRF value must all agree.
  */
 import { Effect, Layer, Option, Redacted } from "effect"
 import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -16,17 +16,17 @@ import { isTransient, report } from "../../../platform/edge/Report.ts"
 import { pageHeaders } from "../../../platform/html/Page.ts"
 import { Caller } from "../../../wire/Headers.ts"
 import { Authorize } from "../authorize/Authorize.ts"
+import { parametersOf } from "../Parameters.ts"
+import { consentPath } from "./BrowserBinding.ts"
 import { Consent } from "./Consent.ts"
 import { consentPage, type EndReason, endPage, returnPage } from "./Pages.ts"
-import { parametersOf } from "../Parameters.ts"
-import { addressOf } from "../authorize/Visits.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
 
-const everybody = { perSecond: 100, burst: 1000 }
-/** Right tokens never count. */
-const wrongTokens = { perSecond: 20 / 60, burst: 20 }
+const requestRate = { perSecond: 100, burst: 1000 }
+/** Wrong project tokens per address; valid ones are not counted. */
+const wrongTokenRate = { perSecond: 20 / 60, burst: 20 }
 
 const routes = HttpRouter.use((router) =>
   Effect.gen(function* () {
@@ -51,7 +51,7 @@ const routes = HttpRouter.use((router) =>
     }
     const redirect = (location: string) => HttpServerResponse.redirect(location, { status: 303, headers })
 
-    /** A page for whatever happens. */
+    /** Answers with a page whatever happens: rate limits and failures included. */
     const serve = (
       method: "GET" | "POST",
       path: HttpRouter.PathInput,
@@ -60,7 +60,7 @@ const routes = HttpRouter.use((router) =>
       router.add(method, path, (request) =>
         Effect.gen(function* () {
           const { address } = yield* Caller
-          const wait = yield* limits.take(`${path} ${address}`, everybody)
+          const wait = yield* limits.take(`${path} ${address}`, requestRate)
           return wait === 0 ? yield* handle(request) : end("busy", wait)
         }).pipe(
           Effect.catchCause((cause) => Effect.as(isTransient(cause) ? Effect.void : report(cause), end("failed")))
@@ -71,7 +71,7 @@ const routes = HttpRouter.use((router) =>
       const value = cookies[cookie] ?? ""
       return /^[A-Za-z0-9_-]{43}$/.test(value) ? Option.some(Redacted.make(value)) : Option.none()
     }
-    const remember = (browser: Redacted.Redacted<string>) =>
+    const browserCookie = (browser: Redacted.Redacted<string>) =>
       `${cookie}=${Redacted.value(browser)}; Path=/; HttpOnly; SameSite=Lax${secure ? "; Secure" : ""}`
 
     yield* serve("GET", "/authorize", (request) =>
@@ -81,8 +81,10 @@ const routes = HttpRouter.use((router) =>
           ? known.value
           : Redacted.make(Buffer.from(yield* salt).toString("base64url"))
         const { request_id } = yield* authorize.begin(queryOf(request), browser)
-        const response = redirect(addressOf(request_id))
-        return Option.isSome(known) ? response : HttpServerResponse.setHeader(response, "set-cookie", remember(browser))
+        const response = redirect(consentPath(request_id))
+        return Option.isSome(known)
+          ? response
+          : HttpServerResponse.setHeader(response, "set-cookie", browserCookie(browser))
       }).pipe(
         Effect.catchTags({
           NoRedirect: ({ reason }) => Effect.succeed(end(reason)),
@@ -115,13 +117,13 @@ const routes = HttpRouter.use((router) =>
           return redirect(yield* consent.decide({ ...visit, decision, token_id: form.get("token_id") }))
         }
         const key = `wrong project token ${(yield* Caller).address}`
-        const wait = yield* limits.wait(key, wrongTokens)
+        const wait = yield* limits.wait(key, wrongTokenRate)
         if (wait > 0) return end("busy", wait)
         const token = Redacted.make((form.get("project_token") ?? "").trim())
         yield* consent
-          .present({ ...visit, token })
-          .pipe(Effect.tapErrorTag("WrongToken", () => limits.take(key, wrongTokens)))
-        return redirect(addressOf(visit.request_id))
+          .enterToken({ ...visit, token })
+          .pipe(Effect.tapErrorTag("WrongToken", () => limits.take(key, wrongTokenRate)))
+        return redirect(consentPath(visit.request_id))
       }).pipe(
         Effect.catchTags({
           ConsentEnded: ({ reason }) => Effect.succeed(end(reason)),
@@ -144,6 +146,6 @@ const queryOf = ({ url }: Request) => {
   return mark < 0 ? "" : url.slice(mark + 1)
 }
 
-/** What browsers say of where a form came from; other agents say nothing. */
+/** Browsers send these headers and say where the form came from; other programs omit them. */
 const isOwnForm = ({ headers }: Request, origin: string) =>
   (headers["origin"] ?? origin) === origin && ["same-origin", "none"].includes(headers["sec-fetch-site"] ?? "none")

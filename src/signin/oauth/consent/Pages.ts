@@ -1,29 +1,29 @@
-/** The pages of the consent boundary in words (spec 4.10): what is asked, by whom, and what follows from a yes. */
+/** The consent pages (spec 4.10): which app asks, for which project, and what it will be able to do. */
 import { Duration } from "effect"
 import type { Role, Scope } from "../../../wire/Scopes.ts"
 import { html, type Html } from "../../../platform/html/Html.ts"
 import { page } from "../../../platform/html/Page.ts"
 import type { ErrorRedirect, NoRedirect } from "../authorize/Authorize.ts"
-import type { ConsentPage } from "./Consent.ts"
 import { destination } from "../clients/RedirectUri.ts"
-import { addressOf, type ConsentEnded } from "../authorize/Visits.ts"
+import { type ConsentEnded, consentPath } from "./BrowserBinding.ts"
+import type { ConsentPage } from "./Consent.ts"
 
 const words: Readonly<Record<Scope, { readonly text: string; readonly changes?: true }>> = {
-  "context:read": { text: "See an overview: recent memory, open tasks, work receipts" },
+  "context:read": { text: "See an overview: recent notes and decisions, open tasks, finished work" },
   "memory:read": { text: "Read notes and decisions" },
   "memory:write": { text: "Add notes and decisions", changes: true },
   "tasks:read": { text: "Read tasks" },
   "tasks:write": { text: "Create and update tasks", changes: true },
-  "documents:read": { text: "Read the project's pinned documents" },
+  "documents:read": { text: "Read the project's documents" },
   "mobile:devices": { text: "Register this phone for notifications", changes: true }
 }
 
 const roles: Readonly<Record<Role, string>> = {
-  reader: "Reader: may read",
-  contributor: "Contributor: may read and change"
+  reader: "Reader: can read",
+  contributor: "Contributor: can read and change"
 }
 
-/** First the question for a token, then the question for consent. `wrong`: the token just shown was no good. */
+/** Asks for a project token first, then for consent. `wrong`: the token just entered is not valid. */
 export const consentPage = (view: ConsentPage, wrong = false): string => {
   const { client, project } = view
   return project === undefined ? askToken(view, wrong) : askConsent(client.name, view, project)
@@ -32,14 +32,15 @@ export const consentPage = (view: ConsentPage, wrong = false): string => {
 const askToken = ({ client, csrf, redirect_uri, request_id }: ConsentPage, wrong: boolean) =>
   page(
     `Allow ${client.name} to use a project?`,
-    html`<h1>${client.name} asks to use one of your projects</h1>
-      <p class="soft">Show a project token to choose which. You decide on the next page; nothing is allowed yet.</p>
+    html`<h1>${client.name} wants to use one of your projects</h1>
+      <p class="soft">Enter the token of the project. Nothing is allowed yet: you decide on the next page.</p>
       ${facts(whoAsks(client), whereTo(redirect_uri))} ${warning(client, redirect_uri)}
       <form method="post" action="/oauth/consent">
         ${hidden(request_id, csrf)}
         <label for="project_token">Project token</label>
         <span class="soft small" id="token-help">
-          It begins with <code>spt_</code>. It only names the project and your role here; ${client.name} never sees it.
+          It begins with <code>spt_</code> and tells this service which project and role are yours. ${client.name} never
+          sees it.
         </span>
         ${wrong && alert("token-error", "This token is not valid. Check that you copied all of it, or ask your operator.")}
         ${tokenField(wrong)}
@@ -50,7 +51,7 @@ const askToken = ({ client, csrf, redirect_uri, request_id }: ConsentPage, wrong
       </form>`
   )
 
-// The Enter key presses the first button of the form: Continue, never Deny.
+// Enter presses the first button of the form, which is Continue.
 const tokenField = (wrong: boolean) =>
   wrong
     ? html`<input
@@ -79,12 +80,12 @@ const tokenField = (wrong: boolean) =>
 const askConsent = (name: string, view: ConsentPage, project: NonNullable<ConsentPage["project"]>) => {
   const { client, csrf, redirect_uri, request_id, scopes } = view
   const title = `Allow ${name} to use ${project.name}?`
-  const again = `${addressOf(request_id)}&other=1`
+  const again = `${consentPath(request_id)}&other=1`
   if (scopes.length === 0) {
     return page(
       title,
       html`<h1>${title}</h1>
-        ${alert("scope-error", "This token allows nothing of what the app asks for.")}
+        ${alert("scope-error", "This token gives no access to anything that the app asks for.")}
         ${facts(fact("Project", project.name), fact("Your role", roles[project.role]), whoAsks(client))}
         <form method="post" action="/oauth/consent">
           ${hidden(request_id, csrf)}
@@ -120,8 +121,8 @@ const askConsent = (name: string, view: ConsentPage, project: NonNullable<Consen
         </div>
       </form>
       <p class="soft small foot">
-        Access is only to this project at <code>${view.resource}</code> and ends by ${day(project.until)}, or
-        ${span(view.idle)} after its last use. Your operator can end it at any time with
+        Access is limited to this project at <code>${view.resource}</code>. It ends ${span(view.idle)} after its last
+        use, and on ${day(project.until)} at the latest. Your operator can end it at any time with
         <code>service-admin revoke-oauth-grant</code>.
         <a href="${again}">Use another token</a>
       </p>`
@@ -153,19 +154,19 @@ const whoAsks = ({ client_id, kind, name }: ConsentPage["client"]) => {
 const whereTo = (redirect_uri: string) => {
   const { kind, name } = destination(redirect_uri)
   const place = {
-    here: html`<span class="small soft">An app on this computer</span>`,
-    site: html`<span class="small soft">A website</span>`,
+    loopback: html`<span class="small soft">An app on this computer</span>`,
+    website: html`<span class="small soft">A website</span>`,
     app: html`<span class="small soft">An app on this device</span>`
   }
-  return fact("Leads to", name, place[kind])
+  return fact("Sends you to", name, place[kind])
 }
 
-/** Any program on the computer can listen there, whatever name the client gives. */
+/** Any program on the computer can listen at a loopback address and claim any name, so the person has to check. */
 const warning = ({ kind }: ConsentPage["client"], redirect_uri: string) =>
   kind !== "operator" &&
-  destination(redirect_uri).kind === "here" &&
+  destination(redirect_uri).kind === "loopback" &&
   html`<div class="note">
-    <p>Go on only if you have just started this sign-in yourself, in an app on this computer.</p>
+    <p>Continue only if you have just started this sign-in yourself, in an app on this computer.</p>
   </div>`
 
 const day = (at: Date) =>
@@ -177,11 +178,15 @@ const span = (duration: Duration.Duration) => {
   return hours >= 1 ? `${Math.floor(hours)} hours` : `${Math.ceil(Duration.toMinutes(duration))} minutes`
 }
 
-/** Why there is nothing to decide. */
+/** Why the sign-in ends on a page. */
 export type EndReason = NoRedirect["reason"] | ConsentEnded["reason"] | "busy" | "failed"
 
 const reasons: Readonly<Record<EndReason, readonly [status: number, title: string, sentence: string]>> = {
-  malformed: [400, "This link is not complete", "The app's request is malformed. Start again from the app."],
+  malformed: [
+    400,
+    "This link is not complete",
+    "The app sent a request that this service cannot read. Start again from the app."
+  ],
   unknown_client: [
     400,
     "This app is not known here",
@@ -190,19 +195,23 @@ const reasons: Readonly<Record<EndReason, readonly [status: number, title: strin
   wrong_redirect_uri: [
     400,
     "This app asked to send you somewhere unexpected",
-    "The address is not one that the app has registered, so nobody was sent there. Start again from the app."
+    "The app has not registered that address, so you were not sent there. Start again from the app."
   ],
   client_unavailable: [
     503,
     "This app cannot be checked right now",
-    "Its description could not be fetched. Try again in a minute."
+    "Its description could not be fetched from its website. Try again in a minute."
   ],
-  unknown: [404, "There is nothing to decide here", "Start again from your app."],
+  unknown: [404, "This sign-in was not found", "Start again from your app."],
   expired: [410, "This page has expired", "Nothing was allowed. Start again from your app."],
-  other_browser: [403, "This page belongs to another browser", "Nothing was allowed. Start again from your app."],
-  answered: [410, "This was decided already", "Go back to your app; if it is still waiting, start again from there."],
-  too_many_tries: [410, "Too many tokens that were not valid", "Nothing was allowed. Start again from your app."],
-  busy: [429, "Too many tries", "Wait a minute, then load this page again."],
+  other_browser: [
+    403,
+    "This sign-in was started in another browser",
+    "Nothing was allowed. Start again from your app."
+  ],
+  answered: [410, "You have already decided", "Go back to your app. If it is still waiting, start again from there."],
+  too_many_tries: [410, "Too many invalid tokens", "Nothing was allowed. Start again from your app."],
+  busy: [429, "Too many attempts", "Wait a minute, then load this page again."],
   failed: [503, "The service cannot answer right now", "Try again in a minute."]
 }
 
@@ -218,7 +227,7 @@ export const endPage = (reason: EndReason): { readonly status: number; readonly 
   }
 }
 
-/** An error of a client that nobody vouches for: the person sends it back, not we. */
+/** The error of an unverified client. The person follows the link; the service does not redirect (RFC 9700 4.11). */
 export const returnPage = ({ location, redirect_uri, refusal }: ErrorRedirect): string => {
   const title = "The app's request cannot be granted"
   const { name } = destination(redirect_uri)

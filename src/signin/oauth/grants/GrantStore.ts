@@ -1,9 +1,10 @@
-/** The statements of grants: how they end, and how the operator sees them. */
+/** The statements that end and list grants. */
 import { Schema } from "effect"
-import type { SqlClient } from "effect/sql"
-import type { Trace } from "../../../platform/sql/AuditRow.ts"
+import type { SqlClient, Statement } from "effect/sql"
+import { auditRow, type Trace } from "../../../platform/sql/AuditRow.ts"
+import { projectExists } from "../../../platform/sql/ProjectExists.ts"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
-import { audited, Scopes } from "../tokens/AccessTokenStore.ts"
+import { Scope } from "../../../wire/Scopes.ts"
 
 const At = Schema.Date
 
@@ -13,8 +14,8 @@ export const Grant = Schema.Struct({
   client_id: Schema.String,
   client_name: Schema.String,
   project_token_id: Schema.String,
-  scopes: Scopes,
-  /** waiting: the client has not come for its code yet. */
+  scopes: Schema.Array(Scope),
+  /** `waiting`: the client has not exchanged its code yet. */
   status: Schema.Literals(["waiting", "active", "revoked", "expired"]),
   created_at: At,
   expires_at: At,
@@ -24,7 +25,7 @@ export const Grant = Schema.Struct({
 })
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Ends the grant and with it every token of the family. */
+  /** Ends the grant, and so every token of it. `first`: this statement ended it; false if it had ended before. */
   const end = (grant_id: string, end_reason: string, now: Date) =>
     firstRow(Schema.Struct({ project_id: Schema.String, revoked_at: At, first: Schema.Boolean }))(sql`
       with found as materialized (
@@ -40,7 +41,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        where g.grant_id = found.grant_id
       returning g.project_id, g.revoked_at, found.revoked_at is null as first`)
 
-  /** RFC 7009: only for the client that it was issued to. */
+  /** Revokes an access token of this client only (RFC 7009 2.1). */
   const revokeAccess = (token_hash: Uint8Array, client_id: string, now: Date, trace: Trace) => sql`
     with revoked as (
       update oauth_access_token a
@@ -54,6 +55,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     )
     ${audited(sql, "oauth_access_token.revoked", "revoked", trace)}`
 
+  /** Ends the grant of a refresh token of this client only (RFC 7009 2.1). */
   const revokeFamily = (token_hash: Uint8Array, client_id: string, now: Date, trace: Trace) => sql`
     with revoked as (
       update oauth_grant g
@@ -66,12 +68,6 @@ export const make = (sql: SqlClient.SqlClient) => {
       returning g.grant_id, g.project_id, g.client_id
     )
     ${audited(sql, "oauth_grant.revoked", "revoked", trace)}`
-
-  const projectExists = (project_id: string) =>
-    rows(Schema.Struct({ project_id: Schema.String }))(sql`
-      select project_id
-        from project
-       where project_id = ${project_id}::uuid`)
 
   const list = (project_id: string, now: Date) =>
     rows(Grant)(sql`
@@ -88,5 +84,21 @@ export const make = (sql: SqlClient.SqlClient) => {
        where g.project_id = ${project_id}::uuid
        order by g.created_at, g.grant_id`)
 
-  return { end, revokeAccess, revokeFamily, projectExists, list }
+  return {
+    end,
+    revokeAccess,
+    revokeFamily,
+    projectExists: (project_id: string) => projectExists(sql, project_id),
+    list
+  }
 }
+
+/** The audit row of a grant's client, as a clause. The rows of clause `from` hold grant_id, project_id and client_id. */
+export const audited = (sql: SqlClient.SqlClient, action: string, from: string, trace: Trace): Statement.Fragment =>
+  auditRow(sql, trace, {
+    action,
+    from,
+    project: sql`project_id`,
+    actor: sql`'oauth_client:' || client_id`,
+    subject: sql`jsonb_build_object('grant_id', grant_id)`
+  })

@@ -1,6 +1,6 @@
 /**
- * How grants end (RFC 7009; spec 4.10, 5): by their client, by the operator, or because a copy of a code or of a refresh
- * token turned up. With a grant ends every token that came out of it.
+ * Ends grants (RFC 7009; spec 4.10): when their client revokes them, when the operator does, or when a code or refresh
+ * token is used twice, which shows that it was copied. Ending a grant ends every token issued from it.
  */
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -14,26 +14,29 @@ import { type OAuthOperatorRefusal, type OAuthRefusal, refuse, refuseOperator } 
 import * as Store from "./GrantStore.ts"
 
 type Grant = typeof Store.Grant.Type
-type Lost = SharedRefusal<"bridge_persistence_error">
+type Unavailable = SharedRefusal<"bridge_persistence_error">
 
 export class Grants extends Context.Service<
   Grants,
   {
-    /** Somebody holds what only one party should have. */
+    /** Ends a grant whose code or refresh token is held by two parties; the audit row is a refusal with `code`. */
     readonly endCopied: (
       grant: Pick<Grant, "grant_id" | "project_id" | "client_id">,
       code: "code_replayed" | "refresh_reused",
       now: Date
-    ) => Effect.Effect<void, Lost>
-    /** A refresh token ends its whole grant, an access token only itself; anybody else's token nothing (RFC 7009). */
+    ) => Effect.Effect<void, Unavailable>
+    /**
+     * A refresh token ends its whole grant, an access token only itself. Unknown tokens and tokens of other clients
+     * succeed without effect (RFC 7009 2.2).
+     */
     readonly revokeToken: (
       client_id: string,
       token: Redacted.Redacted<string>
-    ) => Effect.Effect<void, OAuthRefusal<"invalid_client" | "unsupported_token_type"> | Lost>
+    ) => Effect.Effect<void, OAuthRefusal<"invalid_client" | "unsupported_token_type"> | Unavailable>
     readonly list: (
       project_id: string
     ) => Effect.Effect<ReadonlyArray<Grant>, OAuthOperatorRefusal<"project_not_found" | "bridge_persistence_error">>
-    /** The operator's; may be repeated. */
+    /** The operator's command. Idempotent. */
     readonly revoke: (
       grant_id: string
     ) => Effect.Effect<
@@ -70,7 +73,7 @@ export class Grants extends Context.Service<
         client_id: string,
         token: Redacted.Redacted<string>
       ) {
-        yield* clients.known(client_id)
+        yield* clients.requireKnown(client_id)
         const kind = Tokens.kindOf(Redacted.value(token))
         if (kind === undefined) return
         if (kind !== "srt" && kind !== "sat") return yield* refuse("unsupported_token_type")
@@ -80,7 +83,7 @@ export class Grants extends Context.Service<
       }, persistence)
 
       const list = Effect.fn("Grants.list")(function* (project_id: string) {
-        if ((yield* store.projectExists(project_id)).length === 0) return yield* refuseOperator("project_not_found")
+        if (!(yield* store.projectExists(project_id))) return yield* refuseOperator("project_not_found")
         return yield* store.list(project_id, yield* clock.now)
       }, persistence)
 

@@ -1,28 +1,37 @@
 /**
- * The two metadata documents (RFC 9728 2, RFC 8414 2). Every address is the configured text: never the Host of a
- * request, and never passed through a URL parser, which would add a slash that clients compare byte by byte.
+ * The two metadata documents (RFC 9728 2, RFC 8414 2).
+ *
+ * Every URL is built from configured text, never from the Host header, and never passes through a URL parser: a parser
+ * would append a slash to the issuer, and clients compare it byte by byte.
  */
 import { readScopes, scopes } from "../../../wire/Scopes.ts"
-import { resourceOf } from "./Resource.ts"
 
-export interface Offered {
-  /** Origins, without slash. */
+export interface MetadataOptions {
+  /** The base URL and the issuer are origins, without a trailing slash. */
   readonly base_url: string
   readonly issuer: string
+  readonly resource: string
+  /** Whether /register, /revoke and client metadata documents are enabled. */
   readonly registration: boolean
   readonly revocation: boolean
-  readonly documents: boolean
+  readonly client_documents: boolean
 }
 
-export const protectedResource = ({ base_url, issuer }: Offered) => ({
-  resource: resourceOf(base_url),
+export const protectedResource = ({ base_url, issuer, resource }: MetadataOptions) => ({
+  resource,
   authorization_servers: [issuer],
   scopes_supported: readScopes,
   bearer_methods_supported: ["header"],
   resource_documentation: `${base_url}/docs`
 })
 
-export const authorizationServer = ({ base_url, documents, issuer, registration, revocation }: Offered) => ({
+export const authorizationServer = ({
+  base_url,
+  client_documents,
+  issuer,
+  registration,
+  revocation
+}: MetadataOptions) => ({
   issuer,
   authorization_endpoint: `${issuer}/authorize`,
   token_endpoint: `${issuer}/token`,
@@ -38,6 +47,6 @@ export const authorizationServer = ({ base_url, documents, issuer, registration,
   token_endpoint_auth_methods_supported: ["none"],
   scopes_supported: [...scopes, "offline_access"],
   authorization_response_iss_parameter_supported: true,
-  client_id_metadata_document_supported: documents,
+  client_id_metadata_document_supported: client_documents,
   service_documentation: `${base_url}/docs`
 })

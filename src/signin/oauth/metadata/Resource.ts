@@ -1,11 +1,14 @@
-/** The resource indicator (RFC 8707 2): what tokens are for. There is one resource, and old clients name it in four ways. */
+/** The resource indicator of a request (RFC 8707 2). The service has one resource, `Settings.resource`. */
 
-/** `{base_url}/mcp`: the audience of every token. */
-export const resourceOf = (base_url: string): string => `${base_url}/mcp`
-
-/** Absent, the resource, with a slash, or the origin; scheme and host in any case. */
-export const isResource = (asked: string | undefined, base_url: string): boolean => {
-  if (asked === undefined) return true
-  const [, origin = "", path = ""] = /^([a-z]+:\/\/[^/?#]*)(.*)$/i.exec(asked) ?? []
-  return origin.toLowerCase() === base_url && ["", "/", "/mcp", "/mcp/"].includes(path)
+/**
+ * Whether a request names the resource. Clients send four spellings of it (decisions.md, What names the resource): none,
+ * the resource, the resource with a slash, and its origin. Scheme and host are case-insensitive.
+ */
+export const isResource = (requested: string | undefined, resource: string): boolean => {
+  if (requested === undefined) return true
+  const expected = new URL(resource)
+  const [, origin = "", path = ""] = /^([a-z]+:\/\/[^/?#]*)(.*)$/i.exec(requested) ?? []
+  return (
+    origin.toLowerCase() === expected.origin && ["", "/", expected.pathname, `${expected.pathname}/`].includes(path)
+  )
 }

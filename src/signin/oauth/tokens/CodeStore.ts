@@ -1,10 +1,11 @@
-/** The statements of authorization codes. */
+/** The statements for authorization codes. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Trace } from "../../../platform/sql/AuditRow.ts"
 import { firstRow } from "../../../platform/sql/Rows.ts"
-import { type Here, isHere, joined, stands } from "../../../platform/sql/StandingGrant.ts"
-import { audited, GrantState, insertAccess, Minted, type NewAccess, type NewRefresh } from "./AccessTokenStore.ts"
+import { type Audience, hasAudience, joined, stands } from "../../../platform/sql/StandingGrant.ts"
+import { audited } from "../grants/GrantStore.ts"
+import { GrantState, insertAccess, Issued, type NewAccessToken, type NewRefreshToken } from "./TokenClauses.ts"
 
 const CodeState = Schema.Struct({
   ...GrantState.fields,
@@ -19,10 +20,10 @@ export interface PresentedCode {
   readonly redirect_uri: string | undefined
 }
 
-export const make = (sql: SqlClient.SqlClient, here: Here) => {
-  /** Spends the code and stores the first tokens, or does nothing and returns nothing. */
-  const exchange = (code: PresentedCode, access: NewAccess, refresh: NewRefresh, now: Date, trace: Trace) =>
-    firstRow(Minted)(sql`
+export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
+  /** Marks the code as used and stores the grant's first tokens, or does nothing and returns nothing. */
+  const exchange = (code: PresentedCode, access: NewAccessToken, refresh: NewRefreshToken, now: Date, trace: Trace) =>
+    firstRow(Issued)(sql`
       with locked as materialized (
         select g.grant_id, g.project_id, g.client_id, g.scopes, g.expires_at as grant_expires_at, k.code_hash,
                c.scopes as client_scopes, 'refresh_token' = any (c.grant_types) as refreshable
@@ -37,7 +38,7 @@ export const make = (sql: SqlClient.SqlClient, here: Here) => {
            and g.redirect_uri = coalesce(${code.redirect_uri ?? null}::text, g.redirect_uri)
            and 'authorization_code' = any (c.grant_types)
            and ${stands(sql, now)}
-           and ${isHere(sql, here)}
+           and ${hasAudience(sql, audience)}
            for no key update of g, k
       ), spent as (
         update oauth_code k
@@ -63,7 +64,7 @@ export const make = (sql: SqlClient.SqlClient, here: Here) => {
   const find = (code_hash: Uint8Array, now: Date) =>
     firstRow(CodeState)(sql`
       select g.grant_id, g.project_id, g.client_id, c.grant_types, g.scopes,
-             ${stands(sql, now)} and ${isHere(sql, here)} as alive, k.expires_at, k.used_at, k.code_challenge,
+             ${stands(sql, now)} and ${hasAudience(sql, audience)} as alive, k.expires_at, k.used_at, k.code_challenge,
              g.redirect_uri
         from oauth_code k
         join oauth_grant g on g.grant_id = k.grant_id

@@ -1,9 +1,9 @@
 /**
- * Codes become tokens (OAuth 2.1 "Token Endpoint"; spec 4.10, 5).
+ * Exchanges authorization codes for tokens (OAuth 2.1 "Token Endpoint"; spec 4.10, 5.5).
  *
- * A code is exchanged once, by whoever has its verifier. A second exchange that is otherwise valid means that two parties
- * have code and verifier: the grant ends. One with a wrong verifier changes nothing, else a stranger who saw the code
- * could end other people's grants.
+ * A code is exchanged once, with its PKCE verifier. A second exchange that is otherwise valid means that two parties have
+ * code and verifier, so the grant ends. A wrong verifier changes nothing; otherwise anyone who saw a code could end the
+ * grant (decisions.md, A code that comes back).
  */
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -14,19 +14,18 @@ import { DatabaseClock } from "../../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../../platform/database/Persistence.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { after, hasPassed } from "../../../wire/Instant.ts"
-import { mintAccess, type TokenSet, tokenSet } from "./AccessTokens.ts"
 import { Clients } from "../clients/Clients.ts"
-import * as Store from "./CodeStore.ts"
 import { type OAuthRefusal, refuse } from "../Errors.ts"
 import { Grants } from "../grants/Grants.ts"
-import { challengeOf } from "../authorize/Pkce.ts"
-import { resourceOf } from "../metadata/Resource.ts"
+import { challengeOf } from "../Pkce.ts"
+import * as Store from "./CodeStore.ts"
+import { type IssuedTokens, issueTokens } from "./issueTokens.ts"
 
 interface Exchange {
   readonly client_id: string
   readonly code: Redacted.Redacted<string>
   readonly verifier: string
-  /** Has to be the one of the authorization request, where it is sent at all (OAuth 2.1). */
+  /** Optional (OAuth 2.1); if sent, it must be the one of the authorization request. */
   readonly redirect_uri: string | undefined
 }
 
@@ -34,9 +33,9 @@ export class Codes extends Context.Service<
   Codes,
   {
     readonly exchange: (
-      asked: Exchange
+      request: Exchange
     ) => Effect.Effect<
-      TokenSet,
+      IssuedTokens,
       | OAuthRefusal<"invalid_client" | "invalid_grant" | "unauthorized_client">
       | SharedRefusal<"bridge_persistence_error">
     >
@@ -49,32 +48,38 @@ export class Codes extends Context.Service<
       const clock = yield* DatabaseClock
       const clients = yield* Clients
       const grants = yield* Grants
-      const { access, baseUrl, oauth } = yield* Settings
-      const store = Store.make(sql, { resource: resourceOf(baseUrl.origin), instance_id: access.instanceId })
+      const { access, oauth, resource } = yield* Settings
+      const store = Store.make(sql, { resource, instance_id: access.instanceId })
 
       const exchange = Effect.fn("Codes.exchange")(function* ({ client_id, code, redirect_uri, verifier }: Exchange) {
         if (!Tokens.isToken("sac", Redacted.value(code))) {
-          yield* clients.known(client_id)
+          yield* clients.requireKnown(client_id)
           return yield* refuse("invalid_grant")
         }
         const now = yield* clock.now
-        const asked = { code_hash: Tokens.hash(code), client_id, code_challenge: challengeOf(verifier), redirect_uri }
+        const presented = {
+          code_hash: Tokens.hash(code),
+          client_id,
+          code_challenge: challengeOf(verifier),
+          redirect_uri
+        }
 
         const attempt = Effect.gen(function* () {
-          const { row, token } = yield* mintAccess(oauth, now)
-          const first = yield* Tokens.mint("srt")
-          const refresh = { token_hash: Tokens.hash(first), expires_at: after(now, oauth.refreshIdleTtl) }
-          const minted = yield* store.exchange(asked, row, refresh, now, yield* traceAt(now))
-          return Option.map(minted, (given) => tokenSet(given, token, first, now))
+          const refresh_token = yield* Tokens.mint("srt")
+          const refresh = { token_hash: Tokens.hash(refresh_token), expires_at: after(now, oauth.refreshIdleTtl) }
+          const trace = yield* traceAt(now)
+          return yield* issueTokens(oauth, refresh_token, now, (access_token) =>
+            store.exchange(presented, access_token, refresh, now, trace)
+          )
         })
 
         const explain = Effect.gen(function* () {
-          yield* clients.known(client_id)
-          const found = Option.getOrUndefined(yield* store.find(asked.code_hash, now))
+          yield* clients.requireKnown(client_id)
+          const found = Option.getOrUndefined(yield* store.find(presented.code_hash, now))
           if (
             found === undefined ||
             found.client_id !== client_id ||
-            found.code_challenge !== asked.code_challenge ||
+            found.code_challenge !== presented.code_challenge ||
             (redirect_uri !== undefined && redirect_uri !== found.redirect_uri)
           ) {
             return yield* refuse("invalid_grant")

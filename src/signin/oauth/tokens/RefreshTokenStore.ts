@@ -1,11 +1,12 @@
-/** The statements of refresh tokens: use, replay. */
+/** The statements for refresh tokens. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Trace } from "../../../platform/sql/AuditRow.ts"
 import { firstRow } from "../../../platform/sql/Rows.ts"
 import type { Scope } from "../../../wire/Scopes.ts"
-import { type Here, isHere, joined, stands } from "../../../platform/sql/StandingGrant.ts"
-import { audited, GrantState, insertAccess, Minted, type NewAccess, type NewRefresh } from "./AccessTokenStore.ts"
+import { type Audience, hasAudience, joined, stands } from "../../../platform/sql/StandingGrant.ts"
+import { audited } from "../grants/GrantStore.ts"
+import { GrantState, insertAccess, Issued, type NewAccessToken, type NewRefreshToken } from "./TokenClauses.ts"
 
 const RefreshState = Schema.Struct({ ...GrantState.fields, successor_salt: Schema.NullOr(Schema.Uint8Array) })
 export type RefreshState = typeof RefreshState.Type
@@ -13,20 +14,20 @@ export type RefreshState = typeof RefreshState.Type
 export interface PresentedRefresh {
   readonly token_hash: Uint8Array
   readonly client_id: string
-  /** Null for all that were granted. */
+  /** Null: all scopes of the grant. */
   readonly scopes: ReadonlyArray<Scope> | null
 }
 
-export const make = (sql: SqlClient.SqlClient, here: Here) => {
-  /** Uses the refresh token and stores its successor, or does nothing and returns nothing. */
+export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
+  /** Marks the refresh token as used and stores its successor, or does nothing and returns nothing. */
   const use = (
     presented: PresentedRefresh,
-    access: NewAccess,
-    successor: NewRefresh & { readonly salt: Uint8Array },
+    access: NewAccessToken,
+    successor: NewRefreshToken & { readonly salt: Uint8Array },
     now: Date,
     trace: Trace
   ) =>
-    firstRow(Minted)(sql`
+    firstRow(Issued)(sql`
       with locked as materialized (
         select g.grant_id, g.project_id, g.client_id, g.expires_at as grant_expires_at, r.token_hash, r.generation,
                c.scopes as client_scopes, coalesce(${presented.scopes}::text[], g.scopes) as scopes
@@ -40,7 +41,7 @@ export const make = (sql: SqlClient.SqlClient, here: Here) => {
            and coalesce(${presented.scopes}::text[], g.scopes) <@ g.scopes
            and 'refresh_token' = any (c.grant_types)
            and ${stands(sql, now)}
-           and ${isHere(sql, here)}
+           and ${hasAudience(sql, audience)}
            for no key update of g, r
       ), used as (
         update oauth_refresh_token r
@@ -48,7 +49,7 @@ export const make = (sql: SqlClient.SqlClient, here: Here) => {
           from locked
          where r.token_hash = locked.token_hash
       ), forgotten as (
-        -- This token was somebody's successor, and it is in use now: its predecessor answers no replay any more.
+        -- The presented token is in use now, so its own predecessor must not be replayed any more.
         update oauth_refresh_token r
            set successor_salt = null
           from locked
@@ -67,20 +68,20 @@ export const make = (sql: SqlClient.SqlClient, here: Here) => {
   const find = (token_hash: Uint8Array, now: Date) =>
     firstRow(RefreshState)(sql`
       select g.grant_id, g.project_id, g.client_id, c.grant_types, g.scopes,
-             ${stands(sql, now)} and ${isHere(sql, here)} as alive, r.expires_at, r.used_at, r.successor_salt
+             ${stands(sql, now)} and ${hasAudience(sql, audience)} as alive, r.expires_at, r.used_at, r.successor_salt
         from oauth_refresh_token r
         join oauth_grant g on g.grant_id = r.grant_id
         ${joined(sql)}
        where r.token_hash = ${token_hash}`)
 
-  /** A further access token for a refresh token that was used after `since` and whose successor was not used yet. */
+  /** Another access token, if the refresh token was used after `since` and its successor is still unused. */
   const replay = (
     { scopes, since, token_hash }: Omit<PresentedRefresh, "client_id"> & { readonly since: Date },
-    access: NewAccess,
+    access: NewAccessToken,
     now: Date,
     trace: Trace
   ) =>
-    firstRow(Minted)(sql`
+    firstRow(Issued)(sql`
       with locked as materialized (
         select g.grant_id, g.project_id, g.client_id, g.expires_at as grant_expires_at, r.token_hash,
                c.scopes as client_scopes, coalesce(${scopes}::text[], g.scopes) as scopes
@@ -91,7 +92,7 @@ export const make = (sql: SqlClient.SqlClient, here: Here) => {
            and r.successor_salt is not null
            and r.used_at > ${since}
            and ${stands(sql, now)}
-           and ${isHere(sql, here)}
+           and ${hasAudience(sql, audience)}
            for no key update of g, r
       ), counted as (
         update oauth_refresh_token r

@@ -1,10 +1,10 @@
 /**
- * Refresh tokens and their successors (OAuth 2.1 "Refreshing an Access Token"; spec 4.10, 5).
+ * Exchanges refresh tokens for new tokens (OAuth 2.1 "Refreshing an Access Token"; spec 4.10).
  *
- * 1. A refresh token is used once and makes one successor, derived from the token itself and a stored salt. Within the
- *    grace a client that lost the answer, or asked twice at once, gets the same successor again.
- * 2. A used refresh token that comes back after its successor was used, or after the grace, was copied: the grant ends,
- *    and with it every token that came out of it.
+ * 1. A refresh token is used once and has one successor, derived from the token itself and a stored salt. During the
+ *    grace period a client that lost the response, or sent two requests at once, gets the same successor again.
+ * 2. A used refresh token that is presented after the grace period, or after its successor was used, has been copied: the
+ *    grant ends, and every token issued from it (decisions.md, A refresh token that comes back).
  */
 import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -18,17 +18,16 @@ import { persistence, untilSettled } from "../../../platform/database/Persistenc
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { after, hasPassed } from "../../../wire/Instant.ts"
 import { expanded, type Scope } from "../../../wire/Scopes.ts"
-import { mintAccess, type TokenSet, tokenSet } from "./AccessTokens.ts"
 import { Clients } from "../clients/Clients.ts"
 import { type OAuthRefusal, refuse } from "../Errors.ts"
 import { Grants } from "../grants/Grants.ts"
+import { type IssuedTokens, issueTokens } from "./issueTokens.ts"
 import * as Store from "./RefreshTokenStore.ts"
-import { resourceOf } from "../metadata/Resource.ts"
 
 interface Refresh {
   readonly client_id: string
   readonly refresh_token: Redacted.Redacted<string>
-  /** Fewer than were granted; undefined: all of them. */
+  /** A subset of the granted scopes; undefined: all of them. */
   readonly scopes: ReadonlyArray<Scope> | undefined
 }
 
@@ -36,9 +35,9 @@ export class RefreshTokens extends Context.Service<
   RefreshTokens,
   {
     readonly refresh: (
-      asked: Refresh
+      request: Refresh
     ) => Effect.Effect<
-      TokenSet,
+      IssuedTokens,
       | OAuthRefusal<"invalid_client" | "invalid_grant" | "unauthorized_client" | "invalid_scope">
       | SharedRefusal<"bridge_persistence_error">
     >
@@ -51,12 +50,12 @@ export class RefreshTokens extends Context.Service<
       const clock = yield* DatabaseClock
       const clients = yield* Clients
       const grants = yield* Grants
-      const { access, baseUrl, oauth } = yield* Settings
-      const store = Store.make(sql, { resource: resourceOf(baseUrl.origin), instance_id: access.instanceId })
+      const { access, oauth, resource } = yield* Settings
+      const store = Store.make(sql, { resource, instance_id: access.instanceId })
 
       const refresh = Effect.fn("RefreshTokens.refresh")(function* ({ client_id, refresh_token, scopes }: Refresh) {
         if (!Tokens.isToken("srt", Redacted.value(refresh_token))) {
-          yield* clients.known(client_id)
+          yield* clients.requireKnown(client_id)
           return yield* refuse("invalid_grant")
         }
         const now = yield* clock.now
@@ -64,20 +63,21 @@ export class RefreshTokens extends Context.Service<
         const presented = { token_hash: Tokens.hash(refresh_token), client_id, scopes: narrowed }
 
         const attempt = Effect.gen(function* () {
-          const { row, token } = yield* mintAccess(oauth, now)
           const successor_salt = yield* salt
-          const next = successorOf(refresh_token, successor_salt)
-          const successor = {
-            token_hash: Tokens.hash(next),
+          const successor = successorOf(refresh_token, successor_salt)
+          const row = {
+            token_hash: Tokens.hash(successor),
             expires_at: after(now, oauth.refreshIdleTtl),
             salt: successor_salt
           }
-          const minted = yield* store.use(presented, row, successor, now, yield* traceAt(now))
-          return Option.map(minted, (given) => tokenSet(given, token, next, now))
+          const trace = yield* traceAt(now)
+          return yield* issueTokens(oauth, successor, now, (access_token) =>
+            store.use(presented, access_token, row, now, trace)
+          )
         })
 
         const explain = Effect.gen(function* () {
-          yield* clients.known(client_id)
+          yield* clients.requireKnown(client_id)
           const found = Option.getOrUndefined(yield* store.find(presented.token_hash, now))
           if (found === undefined || found.client_id !== client_id || !found.alive) {
             return yield* refuse("invalid_grant")
@@ -88,17 +88,18 @@ export class RefreshTokens extends Context.Service<
           return found.used_at === null ? Option.none() : yield* replay(found)
         })
 
-        /** The successor again while it is unused and the grace lasts; else the family ends. */
+        /** Returns the same successor while it is unused and within the grace period; otherwise ends the grant. */
         const replay = Effect.fnUntraced(function* (found: Store.RefreshState) {
           const since = new Date(now.getTime() - Duration.toMillis(oauth.refreshGrace))
           if (found.successor_salt === null || hasPassed(found.used_at!, since)) {
             yield* grants.endCopied(found, "refresh_reused", now)
             return yield* refuse("invalid_grant")
           }
-          const { row, token } = yield* mintAccess(oauth, now)
-          const next = successorOf(refresh_token, found.successor_salt)
-          const minted = yield* store.replay({ ...presented, since }, row, now, yield* traceAt(now))
-          return Option.map(minted, (given) => tokenSet(given, token, next, now))
+          const successor = successorOf(refresh_token, found.successor_salt)
+          const trace = yield* traceAt(now)
+          return yield* issueTokens(oauth, successor, now, (access_token) =>
+            store.replay({ ...presented, since }, access_token, now, trace)
+          )
         })
 
         return yield* untilSettled(attempt, explain)
@@ -109,6 +110,6 @@ export class RefreshTokens extends Context.Service<
   )
 }
 
-/** The same for everybody who presents the same token while its salt is kept; from the rows alone nobody derives it. */
+/** Deterministic for one token and salt. The database alone cannot derive it: it stores only the token's hash. */
 const successorOf = (predecessor: Redacted.Redacted<string>, successor_salt: Uint8Array) =>
   Tokens.format("srt", deriveFrom(predecessor, "oauth/v1/refresh-successor", [successor_salt]))

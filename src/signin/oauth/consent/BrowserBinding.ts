@@ -1,36 +1,36 @@
 /**
- * Who may see a request at the consent page: the browser that made it, while it lasts (spec 4.10; RFC 9700 4.7).
- *
- * `browser` is the secret of its cookie, `csrf` proves that a form came from a page that this browser was shown. The
- * address of the page alone opens nothing.
+ * Binds an authorization request to the browser that made it (RFC 9700 4.7). The URL of the consent page is not enough:
+ * the browser's cookie must match, and a form must carry the CSRF value, which is derived from the cookie and proves that
+ * this browser was shown the page (decisions.md, What stands in for CSRF secrets).
  */
 import { Data, Effect, Option, Redacted } from "effect"
 import type { SqlError } from "effect/sql"
 import { deriveFrom } from "../../../platform/crypto/Derivation.ts"
 import { equal, sha256 } from "../../../platform/crypto/Sha256.ts"
 import { hasPassed } from "../../../wire/Instant.ts"
-import type { Request } from "./RequestStore.ts"
+import type { Request } from "../authorize/AuthorizationRequestStore.ts"
 
-/** The page, at the issuer's origin. */
-export const addressOf = (request_id: string): string => `/oauth/consent?request=${request_id}`
+/** The path of the consent page, at the issuer's origin. */
+export const consentPath = (request_id: string): string => `/oauth/consent?request=${request_id}`
 
-/** Why there is nothing to decide; the person has to start again from the app. */
+/** The request cannot be decided here any more; the person has to start again from the app. */
 export class ConsentEnded extends Data.TaggedError("ConsentEnded")<{
   readonly reason: "unknown" | "expired" | "other_browser" | "answered" | "too_many_tries"
 }> {}
 
+/** A view of the consent page. `browser`: the value of the cookie. */
 export interface Visit {
   readonly request_id: string
   readonly browser: Option.Option<Redacted.Redacted<string>>
 }
 
-/** A visit that submits a form. */
+/** A submitted form. */
 export interface Submission extends Visit {
   readonly csrf: string
 }
 
-/** The request, if this browser may see it, and the value that its forms have to carry. */
-export const opened = (
+/** Reads the request if it belongs to this browser and can still be decided, with the CSRF value of its forms. */
+export const openRequest = (
   read: (request_id: string, now: Date) => Effect.Effect<Option.Option<Request>, SqlError.SqlError>
 ) =>
   Effect.fnUntraced(function* ({ browser, request_id }: Visit, now: Date) {
@@ -45,7 +45,7 @@ export const opened = (
     return { request, csrf: csrfOf(browser.value, request.request_id) }
   })
 
-export const submitted = ({ csrf }: Submission, expected: string) =>
+export const checkCsrf = ({ csrf }: Submission, expected: string) =>
   equal(sha256(csrf), sha256(expected)) ? Effect.void : new ConsentEnded({ reason: "other_browser" })
 
 const isUuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/

@@ -1,5 +1,5 @@
-/** Proof Key for Code Exchange, S256 only (RFC 7636 4): the code opens only for who made the challenge. */
-import { sha256 } from "../../../platform/crypto/Sha256.ts"
+/** Proof Key for Code Exchange, S256 only (RFC 7636 4): only the client that made the challenge can use the code. */
+import { sha256 } from "../../platform/crypto/Sha256.ts"
 
 /** base64url of 32 bytes. */
 export const isChallenge = (text: string): boolean => /^[A-Za-z0-9_-]{43}$/.test(text)

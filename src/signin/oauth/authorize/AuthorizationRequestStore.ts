@@ -1,32 +1,27 @@
 /**
- * The statements of the way from an authorization request to its code.
+ * The statements for an authorization request, from its arrival to its decision and code.
  *
  * Locks are taken in one order: request, grant, code.
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
+import { type Audience, instanceId } from "../../../platform/sql/StandingGrant.ts"
 import { Role, Scope } from "../../../wire/Scopes.ts"
+import { ClientKind, ClientMetadata } from "../clients/Shapes.ts"
 
 const Scopes = Schema.Array(Scope)
 const At = Schema.Date
 
-/** As it was when it asked. */
-const Snapshot = Schema.Struct({
-  kind: Schema.Literals(["operator", "dynamic", "document"]),
-  name: Schema.String,
-  redirect_uris: Schema.Array(Schema.String),
-  application_type: Schema.NullOr(Schema.Literals(["native", "web"])),
-  grant_types: Schema.Array(Schema.Literals(["authorization_code", "refresh_token"])),
-  scopes: Scopes
-})
-type Snapshot = typeof Snapshot.Type
+/** The client as it was when the request arrived. */
+const ClientSnapshot = Schema.Struct({ kind: ClientKind, ...ClientMetadata.fields, scopes: Scopes })
+type ClientSnapshot = typeof ClientSnapshot.Type
 
 export const Request = Schema.Struct({
   request_id: Schema.String,
   browser_hash: Schema.Uint8Array,
   client_id: Schema.String,
-  client: Snapshot,
+  client: ClientSnapshot,
   redirect_uri: Schema.String,
   state: Schema.NullOr(Schema.String),
   scopes: Scopes,
@@ -35,7 +30,7 @@ export const Request = Schema.Struct({
   wrong_tokens: Schema.Int,
   decided_at: Schema.NullOr(At),
   grant_id: Schema.NullOr(Schema.String),
-  /** Of the project token that was shown, while it is alive. */
+  /** This and the fields below: of the project token that the person entered, while it is valid. Otherwise null. */
   project_token_id: Schema.NullOr(Schema.String),
   project_id: Schema.NullOr(Schema.String),
   project_name: Schema.NullOr(Schema.String),
@@ -49,7 +44,7 @@ interface NewRequest {
   readonly request_id: string
   readonly browser_hash: Uint8Array
   readonly client_id: string
-  readonly client: Snapshot
+  readonly client: ClientSnapshot
   readonly redirect_uri: string
   readonly state: string | undefined
   readonly scopes: ReadonlyArray<Scope>
@@ -57,11 +52,9 @@ interface NewRequest {
   readonly expires_at: Date
 }
 
-interface NewGrant {
+interface NewGrant extends Audience {
   readonly grant_id: string
   readonly scopes: ReadonlyArray<Scope>
-  readonly resource: string
-  readonly instance_id: string | undefined
   readonly expires_at: Date
 }
 
@@ -89,7 +82,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   const lock = (request_id: string, now: Date) =>
     firstRow(Request)(sql`${found(request_id, now)} for no key update of r`)
 
-  /** A token that may give consent. */
+  /** A valid project token. */
   const findToken = (token_hash: Uint8Array, now: Date) =>
     firstRow(Schema.Struct({ token_id: Schema.String }))(sql`
       select t.token_id
@@ -106,13 +99,13 @@ export const make = (sql: SqlClient.SqlClient) => {
      where request_id = ${request_id}::uuid
        and decided_at is null`
 
-  const countWrong = (request_id: string) => sql`
+  const countWrongToken = (request_id: string) => sql`
     update oauth_request
        set wrong_tokens = wrong_tokens + 1
      where request_id = ${request_id}::uuid`
 
-  /** A document's client gets its row; a row that was disabled meanwhile, or that is gone, answers nothing. */
-  const keepClient = (client_id: string, client: Snapshot, now: Date) =>
+  /** Inserts or updates the row of a document's client. Returns nothing if the client was disabled or deleted meanwhile. */
+  const keepClient = (client_id: string, client: ClientSnapshot, now: Date) =>
     client.kind === "document"
       ? rows(Schema.Struct({ client_id: Schema.String }))(sql`
           insert into oauth_client as c (
@@ -138,13 +131,12 @@ export const make = (sql: SqlClient.SqlClient) => {
       grant_id, client_id, project_id, project_token_id, scopes, resource, instance_id, redirect_uri, created_at,
       expires_at)
     select ${grant.grant_id}::uuid, r.client_id, t.project_id, t.token_id, ${grant.scopes}::text[], ${grant.resource},
-           coalesce(${grant.instance_id ?? null}::text, (select instance_id::text from service_instance)),
+           ${instanceId(sql, grant)},
            r.redirect_uri, ${now}::timestamptz, ${grant.expires_at}::timestamptz
       from oauth_request r
       join project_token t on t.token_id = r.project_token_id
      where r.request_id = ${request_id}::uuid`
 
-  /** Giving consent is a use. */
   const touchToken = (token_id: string, now: Date) => sql`
     update project_token
        set last_used_at = ${now}
@@ -155,7 +147,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        set decided_at = ${now}, grant_id = ${grant_id}::uuid
      where request_id = ${request_id}::uuid`
 
-  /** The grant's only open code: one that a browser lost on its way gives way. None where a code was exchanged. */
+  /** Replaces the grant's unused code, which the browser may have lost. Returns nothing if a code was exchanged. */
   const replaceCode = (
     grant_id: string,
     code: { readonly code_hash: Uint8Array; readonly code_challenge: string; readonly expires_at: Date },
@@ -186,7 +178,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     lock,
     findToken,
     bindToken,
-    countWrong,
+    countWrongToken,
     keepClient,
     insertGrant,
     touchToken,

@@ -1,7 +1,8 @@
 /**
- * How the endpoints of OAuth speak: plain routes, because RFCs fix what they answer and not the JSON contract of the
- * other endpoints. Every error is OAuth's flat JSON, whatever it was that failed. Browsers may read the answers from
- * anywhere: they carry no cookie and open nothing without a secret.
+ * The JSON endpoints of OAuth: metadata, /token, /revoke and /register. They are plain routes because RFCs define their
+ * responses, unlike the API's own. Every error, whatever the cause, is OAuth's error JSON (RFC 6749 5.2).
+ *
+ * CORS is open to every origin: the endpoints read no cookie, so a foreign page gains nothing by calling them.
  */
 import { Cause, Effect, Option } from "effect"
 import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -21,12 +22,12 @@ const anyOrigin = {
   "access-control-allow-origin": "*",
   "access-control-expose-headers": "WWW-Authenticate, Retry-After, X-Request-Id"
 }
-export const flatHeaders = { ...anyOrigin, "cache-control": "no-store", pragma: "no-cache" }
+export const jsonHeaders = { ...anyOrigin, "cache-control": "no-store", pragma: "no-cache" }
 
-export const flatRoutes = Effect.fnUntraced(function* (router: HttpRouter.HttpRouter) {
+export const jsonEndpoints = Effect.fnUntraced(function* (router: HttpRouter.HttpRouter) {
   const limits = yield* RateLimit
 
-  /** One method and its preflight; 405 for the others. */
+  /** Serves one method and its CORS preflight; other methods get 405. */
   const serve = Effect.fnUntraced(function* (
     path: HttpRouter.PathInput,
     method: "GET" | "POST",
@@ -35,12 +36,12 @@ export const flatRoutes = Effect.fnUntraced(function* (router: HttpRouter.HttpRo
     const allow = method === "GET" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS"
     yield* router.add(method, path, handle)
     yield* router.add("OPTIONS", path, preflight(allow))
-    const refusal = flat(refuse("invalid_request", `Use ${method} here.`), { status: 405, headers: { allow } })
+    const refusal = errorResponse(refuse("invalid_request", `Use ${method} here.`), { status: 405, headers: { allow } })
     const others = methods.filter((name) => name !== method && name !== "OPTIONS")
     yield* router.addAll(others.map((other) => HttpRouter.route(other, path, Effect.succeed(refusal))))
   })
 
-  /** The same content at every path. */
+  /** Serves the same static JSON at every path. */
   const document = (content: unknown, ...paths: ReadonlyArray<HttpRouter.PathInput>) => {
     const response = HttpServerResponse.jsonUnsafe(content, {
       headers: { ...anyOrigin, "cache-control": "max-age=300" }
@@ -59,8 +60,8 @@ export const flatRoutes = Effect.fnUntraced(function* (router: HttpRouter.HttpRo
         const wait = yield* limits.take(`${path} ${address}`, rate)
         return wait === 0
           ? yield* handle(request)
-          : flat(refuse("temporarily_unavailable"), { status: 429, headers: { "retry-after": String(wait) } })
-      }).pipe(Effect.catchCause(answerTo))
+          : errorResponse(refuse("temporarily_unavailable"), { status: 429, headers: { "retry-after": String(wait) } })
+      }).pipe(Effect.catchCause(failureResponse))
     )
 
   return { document, endpoint }
@@ -77,38 +78,42 @@ const preflight = (allow: string) =>
     }
   })
 
-const flat = (
+const errorResponse = (
   { _tag, challenge, message, status }: OAuthRefusal,
-  given: { readonly status?: number; readonly headers?: Readonly<Record<string, string>> } = {}
+  overrides: { readonly status?: number; readonly headers?: Readonly<Record<string, string>> } = {}
 ) =>
   HttpServerResponse.jsonUnsafe(
     { error: _tag, error_description: message },
     {
-      status: given.status ?? status,
-      headers: { ...flatHeaders, ...(challenge !== undefined && { "www-authenticate": challenge }), ...given.headers }
+      status: overrides.status ?? status,
+      headers: {
+        ...jsonHeaders,
+        ...(challenge !== undefined && { "www-authenticate": challenge }),
+        ...overrides.headers
+      }
     }
   )
 
-const answerTo = (cause: Cause.Cause<unknown>): Effect.Effect<Response> => {
+const failureResponse = (cause: Cause.Cause<unknown>): Effect.Effect<Response> => {
   if (isTransient(cause)) {
-    return Effect.succeed(flat(refuse("temporarily_unavailable"), { headers: { "retry-after": "1" } }))
+    return Effect.succeed(errorResponse(refuse("temporarily_unavailable"), { headers: { "retry-after": "1" } }))
   }
   const failure = Option.getOrUndefined(Cause.findErrorOption(cause))
   return failure instanceof Refusal
-    ? Effect.succeed(flat(failure as OAuthRefusal))
-    : Effect.as(report(cause), flat(refuse("server_error")))
+    ? Effect.succeed(errorResponse(failure as OAuthRefusal))
+    : Effect.as(report(cause), errorResponse(refuse("server_error")))
 }
 
-/** The parameters of a form, each that is known once. */
+/** Reads the form of a request; rejects repeated parameters. */
 export const readParameters = Effect.fnUntraced(function* (request: Request) {
-  const form = parametersOf(yield* readForm(request).pipe(Effect.catchTag("FormError", unread)))
+  const form = parametersOf(yield* readForm(request).pipe(Effect.catchTag("FormError", formRefusal)))
   if (form.repeated.has("resource")) return yield* refuse("invalid_target", "Tokens are for one resource at a time.")
   if (form.repeated.size > 0) return yield* refuse("invalid_request", "A parameter was sent more than once.")
   if (!form.isText) return yield* refuse("invalid_request", "A parameter holds a NUL.")
   return form
 })
 
-const unread = ({ reason }: FormError) => {
+const formRefusal = ({ reason }: FormError) => {
   const sentence = {
     media_type: "Send the parameters as application/x-www-form-urlencoded.",
     too_large: "The request body is too large.",

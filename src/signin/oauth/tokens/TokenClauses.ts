@@ -1,0 +1,54 @@
+/**
+ * The shapes and the clause that the statements of codes and refresh tokens share.
+ *
+ * Every writer locks the grant first, then its code or refresh token. A statement's snapshot is older than the lock that
+ * it waits for, so every condition must be on a column of these two locked rows. That is why the use of a successor is
+ * recorded on its predecessor, by deleting the predecessor's salt.
+ */
+import { Schema } from "effect"
+import type { SqlClient, Statement } from "effect/sql"
+import { Scope } from "../../../wire/Scopes.ts"
+import { GrantType } from "../clients/Shapes.ts"
+
+/** What a statement issued. `refreshable`: the client may use refresh tokens. */
+export const Issued = Schema.Struct({
+  scopes: Schema.Array(Scope),
+  expires_at: Schema.Date,
+  refreshable: Schema.Boolean
+})
+export type Issued = typeof Issued.Type
+
+/** What is read to explain why a statement issued nothing. `expires_at` and `used_at` are the code's or refresh token's. */
+export const GrantState = Schema.Struct({
+  grant_id: Schema.String,
+  project_id: Schema.String,
+  client_id: Schema.String,
+  grant_types: Schema.Array(GrantType),
+  scopes: Schema.Array(Scope),
+  /** The grant is in force, for this resource and instance. */
+  alive: Schema.Boolean,
+  expires_at: Schema.Date,
+  used_at: Schema.NullOr(Schema.Date)
+})
+
+export interface NewAccessToken {
+  readonly token_id: string
+  readonly token_hash: Uint8Array
+  readonly expires_at: Date
+  /** The expiry for clients that are allowed `mobile:devices`. */
+  readonly mobile_expires_at: Date
+}
+
+export interface NewRefreshToken {
+  readonly token_hash: Uint8Array
+  readonly expires_at: Date
+}
+
+/** Selects from `locked`, which holds the grant, the scopes to issue and the scopes that its client is allowed. */
+export const insertAccess = (sql: SqlClient.SqlClient, access: NewAccessToken, now: Date): Statement.Fragment => sql`
+  insert into oauth_access_token (token_id, token_hash, grant_id, scopes, created_at, expires_at)
+  select ${access.token_id}::uuid, ${access.token_hash}::bytea, grant_id, scopes, ${now}::timestamptz,
+         least(case when 'mobile:devices' = any (client_scopes) then ${access.mobile_expires_at}::timestamptz
+                    else ${access.expires_at}::timestamptz end, grant_expires_at)
+    from locked
+  returning grant_id, scopes, expires_at`
