@@ -1,4 +1,4 @@
-/** A procedure of docs/operations.md, typed by its operator: its very lines, on the database of the test. */
+/** Runs the commands of a procedure in docs/operations.md, exactly as written, on the database of the test. */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
@@ -9,10 +9,10 @@ import { relay } from "../network/Relay.ts"
 import { environment, instance } from "./Service.ts"
 import { TestDatabase } from "../run/TestDatabase.ts"
 
-/** A command is a second of work, and a procedure has several; a machine with more to do takes that many times as long. */
+/** A timeout in milliseconds: a procedure has several commands of a second each, and more on a busy machine. */
 export const patience = 90_000
 
-/** The blocks of commands under a heading, in their order: as many as the test types. */
+/** The blocks of commands under a heading, in order. Fails unless there are as many blocks as names. */
 export const procedure = <const Names extends ReadonlyArray<string>>(
   heading: string,
   ...names: Names
@@ -22,14 +22,14 @@ export const procedure = <const Names extends ReadonlyArray<string>>(
   return Object.fromEntries(names.map((name, index) => [name, found[index]!])) as never
 }
 
-/** The address of the test's database as operators write it; a URL of PostgreSQL names no unix socket. */
+/** The address of the test's database as operators write it: by TCP, because the tests' cluster has only a unix socket. */
 export const databaseUrl = Effect.gen(function* () {
   const { database, host, port, username } = yield* TestDatabase
   const line = yield* relay({ path: `${host}/.s.PGSQL.${port}` })
   return `postgres://${username}@127.0.0.1:${line.port}/${database}`
 })
 
-/** A folder to type in, and the file that sets secrets and keys for commands and replicas. */
+/** A working directory, and the file that sets secrets and keys for commands and replicas. */
 export const operator = Effect.fnUntraced(function* (settings: Readonly<Record<string, string>> = {}) {
   const folder = yield* checkout()
   const file = join(folder, "settings.env")
@@ -50,7 +50,7 @@ export const operator = Effect.fnUntraced(function* (settings: Readonly<Record<s
     file,
     present,
     type: (lines: string, more: Readonly<Record<string, string>> = {}) => type(lines, { ...present(), ...more }),
-    /** A replica that has been started with what the file says now. */
+    /** A replica with the settings that the file has now. */
     started: Effect.suspend(() => instance(present()))
   }
 })
