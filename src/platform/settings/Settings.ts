@@ -68,7 +68,9 @@ const httpsOrigin = (name: string, fallback: string) =>
 const secret = (name: string) =>
   Config.Redacted(name).pipe(
     Config.mapEffect((value: Redacted.Redacted<string>) =>
-      Buffer.byteLength(Redacted.value(value)) >= 32 ? Effect.succeed(value) : invalid(`${name} needs at least 32 bytes.`)
+      Buffer.byteLength(Redacted.value(value)) >= 32
+        ? Effect.succeed(value)
+        : invalid(`${name} needs at least 32 bytes.`)
     )
   )
 
