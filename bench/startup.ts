@@ -1,6 +1,6 @@
 /**
- * How long somebody waits: from `npm start` on a folder that is set up to the first 200 of /readyz, and for
- * `service-admin --help` as `npm ci` has bundled it, in turns with a Node that does nothing.
+ * Startup times: from `npm start` with an existing data folder to the first 200 of /readyz, and of the bundled
+ * `service-admin --help`, alternating with a Node process that does nothing.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"

@@ -1,6 +1,6 @@
 /**
- * The least that could answer the same requests: node:http, `pg`, the service's own statements, and no check that is not
- * needed to run them. No routing, no schemas, no limits, no refusals, no logs.
+ * The minimum that can answer the same requests: node:http, `pg`, the service's own statements, and only the checks that
+ * they need. No routing, schemas, limits, refusals or logs.
  */
 import { createHmac, randomBytes, randomUUID, verify } from "node:crypto"
 import { createServer, type IncomingMessage } from "node:http"
@@ -14,14 +14,14 @@ export interface Raw {
   readonly port: number
   readonly database: { readonly host: string; readonly port: number }
   readonly poolSize: number
-  /** One for `self`; two for a proof: find the challenge, enroll. */
+  /** One statement for `self`, two for a proof: find the challenge, enroll. */
   readonly statements: ReadonlyArray<Recorded>
 }
 
 const { database, poolSize, port, statements } = JSON.parse(process.argv[2]!) as Raw
 const pool = new Pool({ ...database, user: "postgres", database: "postgres", max: poolSize })
 
-/** Named, so that `pg` prepares it once per connection. */
+/** With a name, so that `pg` prepares the statement once per connection. */
 const run = async (at: number, named: Readonly<Record<string, unknown>>) => {
   const { parameters, sql } = statements[at]!
   const values = parameters.map((parameter) => {

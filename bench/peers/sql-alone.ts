@@ -1,7 +1,7 @@
 /**
- * The statements of one operation and nothing else: node:http and `pg`, prepared and in one transaction where the service
- * has one. Its CPU, less that of the same server without statements, is what the service's SQL costs at the least.
- * An update finds its row changed already, which is the same work on this side of the connection.
+ * Only the statements of one operation: node:http and `pg`, prepared, and in one transaction where the service has one.
+ * Its CPU time, minus that of the same server without statements, is the minimum cost of the service's SQL. Updates find
+ * their row already changed, which is the same work on this side of the connection.
  */
 import { randomUUID } from "node:crypto"
 import { createServer } from "node:http"
@@ -14,7 +14,7 @@ export interface Alone {
   readonly statements: ReadonlyArray<readonly [sql: string, values: ReadonlyArray<unknown>]>
   /** The index of the first statement of the transaction, if there is one. */
   readonly transaction: number | undefined
-  /** Ids that are new in every operation. */
+  /** The ids that are new in every operation. */
   readonly fresh: ReadonlyArray<string>
 }
 

@@ -1,4 +1,4 @@
-/** A Bridge of this process, enrolled without HTTP, and the statements that its enrollment ran. */
+/** A Bridge that is enrolled in this process without HTTP, and the statements of its enrollment. */
 import { Context, Effect } from "effect"
 import { randomUUID } from "node:crypto"
 import { fingerprint } from "../../src/platform/crypto/Fingerprint.ts"

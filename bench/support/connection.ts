@@ -1,6 +1,6 @@
 /**
- * One keep-alive connection that writes a request and reads its answer, and as little else as possible: what the load
- * generator spends of the machine, the server under load does not get. Answers need a Content-Length.
+ * One keep-alive connection that writes a request and reads its answer, with as little CPU as possible: the generator
+ * takes CPU away from the server under load. Answers need a Content-Length.
  */
 import { connect } from "node:net"
 import { connect as connectSecurely } from "node:tls"
@@ -25,7 +25,7 @@ export const open = (url: string): Promise<Connection> =>
   new Promise((resolve, reject) => {
     const { hostname: host, port, protocol } = new URL(url)
     const at = { host, port: Number(port) }
-    // Peers come with certificates that were made for the run.
+    // The certificates of peers are made for the run.
     const socket = protocol === "https:" ? connectSecurely({ ...at, rejectUnauthorized: false }) : connect(at)
     let received = Buffer.alloc(0)
     let waiting: { readonly headOnly: boolean; readonly answer: (received: Received) => void } | undefined

@@ -1,6 +1,6 @@
 /**
- * Text that is distributed like notes of a project: 20,000 words of Zipf's law, the most frequent in a third of the
- * entries, and questions of five words drawn the same way. Entry `n` is the same in every process.
+ * Text with the word distribution of project notes: 20,000 words by Zipf's law, of which the most frequent is in a third
+ * of the entries, and queries of five words drawn the same way. Entry `n` is the same in every process.
  */
 const vocabulary = 20_000
 const weights: Array<number> = []
@@ -9,7 +9,7 @@ for (let rank = 0, total = 0; rank < vocabulary; rank++) weights.push((total += 
 const consonants = "bcdfghjklmnprstvz"
 const vowels = "aeiou"
 
-/** Three syllables, another word for each rank. */
+/** The word of a rank: three syllables, different for each rank. */
 const wordOf = (rank: number) => {
   let rest = (rank * 7919) % 614_125
   let word = ""
@@ -42,5 +42,5 @@ export const body = (n: number) => ranks(n, 30).map(wordOf).join(" ")
 
 const asked = (n: number) => ranks(n + 1_000_000_000, 5)
 export const question = (n: number) => asked(n).map(wordOf).join(" ")
-/** The word of the question that the fewest entries have. */
+/** The rarest word of the query. */
 export const rarest = (n: number) => wordOf(Math.max(...asked(n)))

@@ -1,11 +1,11 @@
 /**
- * What every benchmark stands on (Linux only: it reads /proc).
+ * The harness of all benchmarks (Linux only: it reads /proc).
  *
- * 1. The service as `npm start` runs it: src/main.ts in a process of its own, with its embedded PostgreSQL, fsync on, in
- *    a folder that is removed afterwards. Rate limits are off; everything else is as it ships.
+ * 1. The service as `npm start` runs it: src/main.ts in its own process, with the embedded PostgreSQL, fsync on, in a
+ *    folder that is removed afterwards. Rate limits are off; all other settings are the defaults.
  * 2. The same services in this process, on the same database and secrets, to seed it and to record statements.
- * 3. The load in a third process, so that the CPU time of the service is its own.
- * The machine may be busy with other things: what counts is the ratio to a peer measured in turns with it.
+ * 3. The load generator in a third process, so that the service's CPU time is measured alone.
+ * The machine may be busy, so the result is the ratio to a peer that is measured alternately with the service.
  */
 import { ConfigProvider, Context, Effect, Layer, Option, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
@@ -33,18 +33,18 @@ const { values } = parseArgs({
     profile: { type: "string" }
   }
 })
-/** How long a benchmark may take, its watch over memory not counted. */
+/** The time limit of a benchmark, without its memory measurement. */
 export const seconds = Number(values.seconds)
-/** How many requests the memory is watched for. */
+/** The number of requests of the memory measurement. */
 export const requests = Number(values.requests)
 
-/** Whether what takes long is measured too. */
+/** Whether slow measurements are included. */
 export const large = values.large
 
-/** Where the service leaves a CPU profile when it ends. */
+/** Where the service writes a CPU profile when it ends. */
 const profiling = values.profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${resolve(values.profile)}`]
 
-/** The service's own default, so every peer has as many connections to the database. */
+/** The service's default pool size, which every peer uses too. */
 export const poolSize = 10
 /** Clients under load: enough to keep those connections busy. */
 export const connections = 16
@@ -55,10 +55,10 @@ export interface Target {
   readonly pid: number
 }
 
-/** `more`: settings that are not as it ships. */
+/** `more` are settings that differ from the defaults. */
 export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<string, string>>) {
   const environment = { SERVICE_DATA_DIR: yield* dataFolder(), SERVICE_RATE_LIMITS: "off", ...more }
-  /** A process of the service; all of them share database and secrets. */
+  /** A process of the service. All replicas share database and secrets. */
   const replica = Effect.gen(function* () {
     const port = String(yield* freePort)
     const url = `http://127.0.0.1:${port}`
@@ -79,7 +79,7 @@ export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<stri
   const [postmaster, , , databasePort, host = ""] = readFileSync(pidFile, "utf8").split("\n")
 
   let credentials = 0
-  /** Numbers `count` unused credentials and answers the first. */
+  /** Inserts `count` unused credentials and returns the number of the first. */
   const issue = Effect.fnUntraced(function* (count: number) {
     const first = credentials
     credentials += count
@@ -125,7 +125,7 @@ export const freePort = Effect.promise(async () => {
   return port
 })
 
-/** CPU time per operation: of the process under load with all its threads, and of PostgreSQL with all its processes. */
+/** CPU time per operation, of the process under load (all threads) and of PostgreSQL (all processes). */
 export const measure = (
   on: Pick<Bench, "postmaster">,
   { pid, url }: Target,
@@ -133,10 +133,10 @@ export const measure = (
 ) =>
   Effect.promise(async () => {
     const generator = fork(join(import.meta.dirname, "load.ts"), [JSON.stringify({ connections, ...load, url })])
-    await said(generator)
+    await nextMessage(generator)
     const [before, databaseBefore] = [cpuSeconds(pid), databaseCpuSeconds(on.postmaster)]
     generator.send("go")
-    const measured = (await said(generator)) as Measured
+    const measured = (await nextMessage(generator)) as Measured
     const each = (seconds: number) => (seconds / measured.count) * 1e6
     return {
       ...measured,
@@ -146,7 +146,7 @@ export const measure = (
     }
   })
 
-const said = (child: ChildProcess) =>
+const nextMessage = (child: ChildProcess) =>
   new Promise((resolve, reject) => {
     child.once("message", resolve)
     child.once("exit", (code) => reject(new Error(`The load generator ended with ${code}.`)))
@@ -159,14 +159,14 @@ const databaseCpuSeconds = (postmaster: number): number => {
     const { ended, own } = cpuTimes(postmaster)
     return running + own + ended
   } catch {
-    // A session ended in between: it is among those that have ended now.
+    // The session ended in between; its time is in the parent's total of ended children.
     return databaseCpuSeconds(postmaster)
   }
 }
 
 /**
- * The rate of a pgbench script with as many clients as the service has connections. `done` counts what it has done:
- * transactions that find nothing to do would be fast.
+ * The rate of a pgbench script with as many clients as the service has connections. `done` counts the effects in the
+ * database, because transactions that change nothing would be fast.
  */
 export const pgbench = Effect.fnUntraced(function* <E>(
   on: Bench,
@@ -216,10 +216,10 @@ const runPgbench = (
     }
   })
 
-/** Numbers the transactions of all clients, in the order in which they happen, roughly. */
+/** Numbers the transactions of all clients, roughly in their order of execution. */
 export const numbered = `\\set i :i + 1\n\\set n :base + :i * :clients + :client_id\n`
 
-/** Every contestant once per round, in turns; fewer rounds where the machine is so busy that they would end too late. */
+/** Runs every contestant once per round. Runs fewer rounds if the machine is so busy that time would run out. */
 export const inTurns = <
   Contestants extends Readonly<Record<string, (round: number) => Effect.Effect<unknown, unknown>>>
 >(
@@ -230,7 +230,7 @@ export const inTurns = <
     const runs = Object.keys(contestants).map((name) => [name, [] as Array<unknown>] as const)
     for (let round = 1, longest = 0; round <= rounds; round++) {
       const began = performance.now() / 1000
-      // Counted from the start of this process.
+      // `performance.now()` counts from the start of this process.
       if (round > 1 && began + longest > within) break
       for (const [name, results] of runs) results.push(yield* contestants[name]!(round))
       longest = Math.max(longest, performance.now() / 1000 - began)

@@ -1,6 +1,6 @@
 /**
- * The load generator, a process of its own: `connections` clients that each repeat one operation until the time or the
- * work is over. Says "ready" when everything is prepared, starts on "go", and sends what it measured.
+ * The load generator, a separate process: `connections` clients that each repeat one operation until time or work runs
+ * out. It sends "ready" when it is prepared, starts on "go", and sends its measurements at the end.
  */
 import { generateKeyPairSync, type KeyPairKeyObjectResult, sign } from "node:crypto"
 import { Redacted } from "effect"
@@ -12,19 +12,19 @@ import { type AgentLoad, tools } from "./tools.ts"
 export interface Load {
   readonly operation: keyof typeof operations | keyof ReturnType<typeof tools>
   readonly url: string
-  /** Where what the operation needs is prepared, if not at `url`. */
+  /** The server that prepares what the operation needs, if not `url`. */
   readonly service?: string
   readonly connections: number
-  /** Whichever comes first ends the run. */
+  /** The run ends at whichever limit comes first. */
   readonly seconds: number
   readonly count: number
   readonly project_id?: string
-  /** The number of the first of the credentials that the run may use up. */
+  /** The number of the first credential that the run may use. */
   readonly first: number
-  /** Who calls the tools. */
+  /** The bearer of tool calls. */
   readonly agent?: AgentLoad
   readonly client_id?: string
-  /** Authorization codes that the run may use up. */
+  /** Authorization codes that the run may use. */
   readonly codes?: ReadonlyArray<string>
 }
 
@@ -43,7 +43,7 @@ let used = 0
 let serial = 0
 
 const json = { "content-type": "application/json" }
-/** Of this run and no other. */
+/** Unique to this run. */
 const key = () => `bench-${load.first}-${serial++}`
 
 const expect = (status: number, { body, status: answered }: Received) => {
@@ -104,7 +104,7 @@ const prepare = async (connection: Connection, token: string): Promise<Prepared>
   return expect(201, await connection.request("POST", `${rotation}/prepare`, headers))
 }
 
-/** Answers the successor: from now on it is the token. */
+/** Rotates, and returns the successor, which is the token from now on. */
 const confirm = async (connection: Connection, { rotation_id, successor_token }: Prepared) => {
   const headers = { ...json, "idempotency-key": key(), authorization: `Bearer ${successor_token}` }
   expect(200, await connection.request("POST", `${rotation}/confirm`, headers, JSON.stringify({ rotation_id })))
@@ -137,11 +137,11 @@ const account = async (connection: Connection, { privateKey, publicKey }: KeyPai
   expect(201, await connection.request("POST", "/sign-me-up", { "content-type": "application/jose+json" }, body))
 }
 
-/** Made before the clock runs, used up by whichever connection is free. */
+/** Prepared before the measurement starts, and used by whichever connection is free. */
 const proofs: Array<string> = []
 const keys: Array<KeyPairKeyObjectResult> = []
 
-/** Each is called once per connection, before the clock runs, and answers what is repeated. */
+/** Each is called once per connection before the measurement starts, and returns the operation to repeat. */
 const operations = {
   enroll:
     async (connection: Connection): Promise<Operation> =>
@@ -159,7 +159,7 @@ const operations = {
     let token = await enrolled(service)
     return async () => void (token = await confirm(connection, await prepare(connection, token)))
   },
-  /** One request at a time: of ten, one prepares a rotation, one confirms it, eight ask who they are. */
+  /** One request at a time. Of ten requests one prepares a rotation, one confirms it, and eight are `tokens/self`. */
   mixed: async (connection: Connection, service: Connection): Promise<Operation> => {
     let token = await enrolled(service)
     let prepared: Prepared | undefined
@@ -181,7 +181,7 @@ const operations = {
     return async () => void (refresh_token = await grant(connection, { grant_type: "refresh_token", refresh_token }))
   },
   account: async (connection: Connection): Promise<Operation> => {
-    // A key that is known already gets its old account back.
+    // With a known key the server would return the existing account.
     for (let i = 0; i < load.count / load.connections; i++)
       keys.push(generateKeyPairSync("ec", { namedCurve: "P-256" }))
     return () => account(connection, keys.pop()!)

@@ -1,7 +1,7 @@
-/** What a benchmark says: one JSON object, then a Markdown table with a row per figure. */
+/** The output of a benchmark: one JSON object, then a Markdown table with a row per figure. */
 import type { Measured } from "./load.ts"
 
-/** One round; CPU and memory where the process under load is known. */
+/** One round. CPU and memory are present if the process under load is known. */
 export type Round = Measured & {
   readonly cpu_us?: number
   readonly database_cpu_us?: number
@@ -29,7 +29,7 @@ export interface Ratio {
   readonly aim?: { readonly least: number } | { readonly most: number } | undefined
 }
 
-/** The median of each number over the rounds. */
+/** The median over the rounds of each number. */
 export const figure = (
   name: string,
   rounds: ReadonlyArray<Partial<Round>>,
@@ -44,7 +44,7 @@ export const figure = (
   return { name, ...Object.fromEntries(medians), ...rest }
 }
 
-/** The service's number to the peer's, round by round: what slows the machine down for a while slows both down. */
+/** The ratio of the service's number to the peer's in each round: a busy machine slows both down. */
 export const ratio = (
   of: Ratio["of"],
   service: ReadonlyArray<Partial<Round>>,

@@ -1,4 +1,4 @@
-/** The audit log: what a Bridge did, step by step (spec 1.5). */
+/** The audit log: one row for each step of a Bridge (decisions.md, Events). */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -7,7 +7,7 @@ import { send } from "../support/network/Http.ts"
 import { Service } from "../support/service/Service.ts"
 
 layer(Service.layer)("the life of a Bridge", (it) => {
-  it.effect("leaves an audit row for every step, none for an exact retry, and one for refusals of a minute", () =>
+  it.effect("leaves an audit row for every step, none for an exact retry, and one for the refusals of a minute", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const tokens = `${service.url}/bridge/v1/tokens`
@@ -38,11 +38,11 @@ layer(Service.layer)("the life of a Bridge", (it) => {
 const eventsOf = ({ bridge_id, credential_id, project_id }: Bridge) =>
   SqlClient.SqlClient.use((sql) =>
     Effect.map(
-      sql<{ readonly said: string }>`
-        select concat_ws(' ', count, action, code, 'by', replace(actor, ${bridge_id}, '')) as said
+      sql<{ readonly event: string }>`
+        select concat_ws(' ', count, action, code, 'by', replace(actor, ${bridge_id}, '')) as event
           from audit_event
          where project_id = ${project_id}::uuid
            and (subject ->> 'bridge_id' = ${bridge_id} or subject ->> 'credential_id' = ${credential_id})`,
-      (rows) => rows.map(({ said }) => said)
+      (rows) => rows.map(({ event }) => event)
     )
   )

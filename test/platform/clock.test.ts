@@ -1,4 +1,4 @@
-/** The database's time (contract section 1, "Time"): replicas with wrong clocks agree on what has expired. */
+/** The database clock: replicas with wrong clocks agree on what has expired (decisions.md, Time). */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Scope } from "effect"
 import { SqlClient } from "effect/sql"
@@ -8,7 +8,7 @@ import { connected } from "../../src/platform/database/Database.ts"
 import { relay } from "../support/network/Relay.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
-/** The clock of a process whose own clock says 1970. */
+/** The database clock of a process whose own clock says 1970. */
 const clock = Effect.map(Layer.build(Layer.fresh(DatabaseClock.layer)), Context.get(DatabaseClock))
 
 const databaseTime = Effect.gen(function* () {
@@ -17,7 +17,7 @@ const databaseTime = Effect.gen(function* () {
   return row!.at.getTime()
 })
 
-/** How far the clock is from the database's, in milliseconds. */
+/** The difference to the database's time, in milliseconds. */
 const error = (of: Effect.Success<typeof clock>) =>
   Effect.gen(function* () {
     const now = yield* of.now
@@ -27,7 +27,7 @@ const error = (of: Effect.Success<typeof clock>) =>
 const tolerance = 500
 
 layer(TestDatabase.sql)("the database clock", (it) => {
-  it.effect("tells the database's time, whatever the clock of the process says", () =>
+  it.effect("has the database's time, whatever the clock of the process says", () =>
     Effect.gen(function* () {
       const of = yield* clock
       assert.approximately(yield* error(of), 0, tolerance)
@@ -35,7 +35,7 @@ layer(TestDatabase.sql)("the database clock", (it) => {
     })
   )
 
-  it.effect("goes on by itself between two measurements", () =>
+  it.effect("advances between two measurements", () =>
     Effect.gen(function* () {
       const of = yield* clock
       yield* of.now
@@ -48,8 +48,8 @@ layer(TestDatabase.sql)("the database clock", (it) => {
     Effect.gen(function* () {
       const of = yield* clock
       yield* of.now
-      // The measurement that is due runs on a fiber of its own: our query gives it time to end. Without it we would be
-      // wrong by a minute, by two, and so on.
+      // The measurement runs on its own fiber; the query gives it time to end. Without it the error would grow by a
+      // minute each time.
       const wrong = TestClock.adjust("1 minute").pipe(Effect.andThen(databaseTime), Effect.andThen(error(of)))
       const last = yield* Effect.repeat(wrong, { until: (by) => Math.abs(by) < tolerance, times: 10 })
       assert.approximately(last, 0, tolerance)
@@ -65,7 +65,7 @@ layer(TestDatabase.sql)("the database clock", (it) => {
     })
   )
 
-  it.effect("lets a correction of less than a second pass", () =>
+  it.effect("ignores a correction of the process's clock by less than a second", () =>
     Effect.gen(function* () {
       yield* TestClock.setTime(10_000)
       const of = yield* clock
@@ -75,7 +75,7 @@ layer(TestDatabase.sql)("the database clock", (it) => {
     })
   )
 
-  it.effect("has no time as long as the database was never reached, and has it afterwards", () =>
+  it.effect("has no time until the database was reached once", () =>
     Effect.gen(function* () {
       const { database, host, port, username } = yield* TestDatabase
       const line = yield* relay({ path: `${host}/.s.PGSQL.${port}` })

@@ -1,4 +1,4 @@
-/** The deadline of a request (contract section 1). */
+/** The deadline of a request (decisions.md, A database that is away). */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
@@ -7,16 +7,16 @@ import { Bridge } from "../support/bridges/Bridge.ts"
 import { send } from "../support/network/Http.ts"
 import { Service } from "../support/service/Service.ts"
 
-layer(Service.layer)("the deadline", (it) => {
-  it.effect("a request that waits for the database longer than five seconds is told to retry, and did nothing", () =>
+layer(Service.layer)("a request that waits for the database longer than five seconds", (it) => {
+  it.effect("is told to retry, and changes nothing", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const sql = yield* SqlClient.SqlClient
       const bridge = yield* Bridge.make(service)
       const bearer = yield* bridge.enroll(service)
       const prepare = send(`${service.url}/bridge/v1/tokens/rotate/prepare`, { bearer, key: "late" })
-      // The lock itself would give up after two seconds of real time, with the same answer.
-      const began = performance.now()
+      // After two seconds of real time the lock timeout would give the same answer.
+      const started = performance.now()
       const late = yield* sql.withTransaction(
         Effect.gen(function* () {
           yield* sql`select 1 from bridge_identity where bridge_id = ${bridge.bridge_id} for update`
@@ -28,7 +28,7 @@ layer(Service.layer)("the deadline", (it) => {
           return yield* Fiber.join(waiting)
         })
       )
-      assert.isBelow(performance.now() - began, 1900)
+      assert.isBelow(performance.now() - started, 1900)
       assert.strictEqual(late.status, 503, late.text)
       assert.strictEqual(late.code, "bridge_persistence_error")
       assert.strictEqual(late.headers.get("retry-after"), "1")

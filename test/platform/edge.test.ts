@@ -1,4 +1,4 @@
-/** The edge: what every answer has, and what is refused before any domain sees it (spec 4, 7.1; contract sections 2, 8). */
+/** The edge: what every answer has, and what is refused before a domain sees the request (spec 2.7, 4, 7.1). */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Clock, Effect } from "effect"
 import { OpenApi } from "effect/http-api"
@@ -123,7 +123,7 @@ layer(Service.layer)("a body", (it) => {
     })
   )
 
-  it.effect("of more than 16 KiB is refused in chunks, too", () =>
+  it.effect("of more than 16 KiB is refused in chunks too", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* chunked(chunk(" ".repeat(10_000)).repeat(2)), ["413", "payload_too_large"])
     })
@@ -154,7 +154,7 @@ layer(Service.layer)("a body", (it) => {
 
   const malformed: Readonly<Record<string, string | Uint8Array>> = {
     empty: "",
-    "no JSON": "{",
+    "not JSON": "{",
     "two values": "{} {}",
     "null, not an object": "null",
     "an array, not an object": "[]",
@@ -172,7 +172,7 @@ layer(Service.layer)("a body", (it) => {
     )
   }
 
-  it.effect("whose field appears twice counts the last one, as any JSON parser does", () =>
+  it.effect("with a duplicate field uses the last one, as any JSON parser does", () =>
     Effect.gen(function* () {
       const { bridge, challenge } = yield* challenged
       const body = JSON.stringify(yield* bridge.proofBody(challenge))
@@ -181,7 +181,7 @@ layer(Service.layer)("a body", (it) => {
     })
   )
 
-  it.effect("that is no UTF-8 is malformed wherever the bytes are", () =>
+  it.effect("that is not UTF-8 is malformed", () =>
     Effect.gen(function* () {
       const { url } = yield* Service
       const bridge = yield* fresh()
@@ -263,7 +263,7 @@ layer(Service.layer)("Authorization", (it) => {
     "a tab": (credential: string) => `Bearer\t${credential}`
   }
   for (const [name, authorization] of Object.entries(absent)) {
-    it.effect(`with ${name} is no credential`, () =>
+    it.effect(`with ${name} counts as no credential`, () =>
       Effect.gen(function* () {
         isRefusal(yield* asked(authorization), 401, "bridge_enrollment_credential_required")
       })
@@ -285,7 +285,7 @@ layer(Service.layer)("Authorization", (it) => {
 })
 
 layer(Service.layer)("the client's address", (it) => {
-  /** The address in the audit row of a challenge that was asked for with this X-Forwarded-For. */
+  /** The address in the audit row of a challenge that was requested with this X-Forwarded-For. */
   const recorded = Effect.fnUntraced(function* (forwarded: string, proxies = "") {
     const sql = yield* SqlClient.SqlClient
     const on = yield* instance({ SERVICE_TRUSTED_PROXIES: proxies })
@@ -308,11 +308,11 @@ layer(Service.layer)("the client's address", (it) => {
   const cases = [
     ["is not what X-Forwarded-For says", "203.0.113.7", "", "127.0.0.1"],
     ["is what a trusted proxy says", "203.0.113.7", "127.0.0.0/8", "203.0.113.7"],
-    ["is the nearest that no trusted proxy vouches for", "198.51.100.1, 203.0.113.7", "127.0.0.1", "203.0.113.7"],
-    ["lies behind several trusted proxies", "203.0.113.7, 10.1.2.3", "127.0.0.1,10.0.0.0/8", "203.0.113.7"],
-    ["may be of version 6", "2001:db8::1", "127.0.0.1", "2001:db8::1"],
-    ["is the proxy's own where it says nothing of use", "nonsense", "127.0.0.1", "127.0.0.1"],
-    ["is the proxy's own where nonsense comes before a trusted one", "x, 10.1.2.3", "127.0.0.1,10.0.0.0/8", "10.1.2.3"]
+    ["is the nearest that is not a trusted proxy", "198.51.100.1, 203.0.113.7", "127.0.0.1", "203.0.113.7"],
+    ["is found behind several trusted proxies", "203.0.113.7, 10.1.2.3", "127.0.0.1,10.0.0.0/8", "203.0.113.7"],
+    ["may be IPv6", "2001:db8::1", "127.0.0.1", "2001:db8::1"],
+    ["is the proxy's if the header has no address", "nonsense", "127.0.0.1", "127.0.0.1"],
+    ["is the last proxy's if no address follows it", "x, 10.1.2.3", "127.0.0.1,10.0.0.0/8", "10.1.2.3"]
   ] as const
   for (const [name, forwarded, proxies, address] of cases) {
     it.effect(name, () =>
@@ -324,15 +324,15 @@ layer(Service.layer)("the client's address", (it) => {
 })
 
 describe("the networks of trusted proxies", () => {
-  it.effect.each(["10.0.0.0/", "10.0.0.0/8/8", "10.0.0.0/33", "10.0.0.0/x", "nginx"])("are never %s", (network) =>
+  it.effect.each(["10.0.0.0/", "10.0.0.0/8/8", "10.0.0.0/33", "10.0.0.0/x", "nginx"])("cannot be %s", (network) =>
     Effect.gen(function* () {
       assert.strictEqual((yield* Effect.flip(networks([network])))._tag, "ConfigurationError")
     })
   )
 })
 
-layer(Service.layer)("a client that asks too often", (it) => {
-  it.effect("is told when to come back, and nobody else is", () =>
+layer(Service.layer)("a client that sends too many requests", (it) => {
+  it.effect("is told when to retry; other clients are served", () =>
     Effect.gen(function* () {
       const { url } = yield* instance({ SERVICE_RATE_LIMITS: "on", SERVICE_TRUSTED_PROXIES: "127.0.0.1" })
       const from = (address: string) => send(url + proofs, { key: "k", headers: { "x-forwarded-for": address } })
@@ -352,7 +352,7 @@ layer(Service.layer)("a client that asks too often", (it) => {
 })
 
 layer(Service.layer)("every answer", (it) => {
-  it.effect("tells the time that decides what has expired", () =>
+  it.effect("has a Date of the clock that decides what has expired", () =>
     Effect.gen(function* () {
       const { url } = yield* Service
       yield* TestClock.adjust("1 hour")
@@ -364,7 +364,7 @@ layer(Service.layer)("every answer", (it) => {
     })
   )
 
-  it.effect("carries a request id of its own, whatever the client sent as one", () =>
+  it.effect("has a new request id, even if the client sent one", () =>
     Effect.gen(function* () {
       const { url } = yield* Service
       const ids = new Set<string>()
@@ -379,7 +379,7 @@ layer(Service.layer)("every answer", (it) => {
     })
   )
 
-  it.effect("of the Bridge endpoints forbids storing", () =>
+  it.effect("of the Bridge endpoints has Cache-Control: no-store", () =>
     Effect.gen(function* () {
       const { bridge, challenge } = yield* challenged
       const proof = yield* prove(bridge, challenge)
@@ -403,7 +403,7 @@ layer(Service.layer)("every answer", (it) => {
     })
   )
 
-  it.effect("to a defect says nothing of it, and the log says where", () =>
+  it.effect("to a defect says nothing about it; the log says where it is", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { lines, record } = recording()

@@ -1,4 +1,4 @@
-/** The database that the service brings along, through every way in which its users come, die and go. */
+/** The embedded PostgreSQL, while the processes that use it start, are killed and stop (decisions.md, Whose process it is). */
 import { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it, vi } from "@effect/vitest"
 import { Effect, Exit, Schedule, Scope } from "effect"
@@ -13,14 +13,14 @@ import type { Postmaster } from "../../src/platform/database/embedded/Postmaster
 import { startCluster } from "../support/run/Cluster.ts"
 import { checkout, dataFolder, end, place, stranger, user, userProcess } from "../support/service/PostgresUser.ts"
 
-// The service gives up after 30 seconds with a reason of its own; under load a test makes several steps of that kind.
+// The service gives up after 30 seconds with its own message; under load, a test can have several such steps.
 vi.setConfig({ testTimeout: 120_000 })
 
 const other = await Effect.runPromise(accountOf("/nowhere"))
-/** Root, below a folder that is closed to other accounts: here nothing can stay where it is. */
+/** Root, in a folder that is closed to other accounts: here PostgreSQL's files always move. */
 const isClosed = !reaches(other, fs.realpathSync(join(checkout, "node_modules")))
 
-describe("the first start makes a database", () => {
+describe("the first start creates a database", () => {
   it.live("durable, in UTF-8, open to no network and to no other account", () =>
     Effect.gen(function* () {
       const postmaster = yield* embeddedPostgres(yield* dataFolder(undefined, "commas, and blanks"))
@@ -38,7 +38,7 @@ describe("the first start makes a database", () => {
     })
   )
 
-  it.live.skipIf(process.platform !== "linux")("and tells it PATH, LC_ALL and TZ only (needs /proc)", () =>
+  it.live.skipIf(process.platform !== "linux")("whose environment is only PATH, LC_ALL and TZ (needs /proc)", () =>
     Effect.gen(function* () {
       const { pid } = yield* embeddedPostgres(yield* dataFolder())
       const names = fs.readFileSync(`/proc/${pid}/environ`, "utf8").match(/[^\0]+?(?==)/g)
@@ -46,7 +46,7 @@ describe("the first start makes a database", () => {
     })
   )
 
-  it.live("and of two at once, both use the one of whoever was first", () =>
+  it.live("that two processes share when they start at the same time", () =>
     Effect.gen(function* () {
       const data = yield* dataFolder()
       const [one, two] = yield* Effect.all([user(data), user(data)], { concurrency: 2 })
@@ -55,7 +55,7 @@ describe("the first start makes a database", () => {
     })
   )
 
-  it.live("even if earlier ones were killed on their way", () =>
+  it.live("even if earlier starts were killed midway", () =>
     Effect.gen(function* () {
       const data = yield* dataFolder()
       for (const age of [350, 450, 550]) {
@@ -71,7 +71,7 @@ describe("the first start makes a database", () => {
 })
 
 describe("a later start", () => {
-  it.live("finds what was committed", () =>
+  it.live("finds the committed rows", () =>
     Effect.gen(function* () {
       const data = yield* dataFolder()
       yield* Effect.scoped(
@@ -89,7 +89,7 @@ describe("a later start", () => {
     })
   )
 
-  it.live("joins the server whose starter was killed", () =>
+  it.live("joins a server whose starter was killed", () =>
     Effect.gen(function* () {
       const data = yield* dataFolder()
       const starter = yield* user(data)
@@ -98,7 +98,7 @@ describe("a later start", () => {
     })
   )
 
-  it.live("replaces a server that was killed, and keeps what it had committed", () =>
+  it.live("replaces a killed server, and keeps what it had committed", () =>
     Effect.gen(function* () {
       const data = yield* dataFolder()
       yield* killedServer(data)
@@ -106,7 +106,7 @@ describe("a later start", () => {
     })
   )
 
-  it.live("is not misled by processes that have the pids a killed server left", () =>
+  it.live("is not misled by other processes with the pids that a killed server left", () =>
     Effect.gen(function* () {
       const data = yield* dataFolder()
       const { directory, host } = yield* killedServer(data)
@@ -133,7 +133,7 @@ describe("a later start", () => {
     })
   )
 
-  it.live("that finds the moved database gone says so, and makes no empty one", () =>
+  it.live("whose moved database is gone says so, and creates no empty one", () =>
     Effect.gen(function* () {
       const data = yield* dataFolder()
       fs.mkdirSync(data)
@@ -145,7 +145,7 @@ describe("a later start", () => {
 })
 
 describe("the server", () => {
-  it.live("stays while anybody uses it, and stops with the last one", () =>
+  it.live("runs while a process uses it, and stops with the last one", () =>
     Effect.gen(function* () {
       const data = yield* dataFolder()
       const one = yield* user(data)
@@ -157,7 +157,7 @@ describe("the server", () => {
     })
   )
 
-  it.live("stops if all leave at once", () =>
+  it.live("stops if all processes leave at the same time", () =>
     Effect.gen(function* () {
       const data = yield* dataFolder()
       const all = yield* Effect.replicateEffect(joined(data), 8)
@@ -166,7 +166,7 @@ describe("the server", () => {
     })
   )
 
-  it.live("answers whoever comes while the last one leaves", () =>
+  it.live("serves a process that joins while the last one leaves", () =>
     Effect.gen(function* () {
       const data = yield* dataFolder()
       let last = yield* joined(data)
@@ -180,7 +180,7 @@ describe("the server", () => {
     })
   )
 
-  it.live("comes back for those who use it when it is killed, and still stops with the last one", () =>
+  it.live("restarts when it is killed in use, and still stops with the last process", () =>
     Effect.gen(function* () {
       const { leave, postmaster } = yield* joined(yield* dataFolder())
       process.kill(postmaster.pid, "SIGKILL")
@@ -249,7 +249,7 @@ describe("the files", () => {
 })
 
 describe("the cluster of a test run", () => {
-  it("is fast rather than durable, and leaves nothing", async () => {
+  it("is fast instead of durable, and leaves no files", async () => {
     const { stop, ...cluster } = await startCluster()
     const rows = ask({ ...cluster, database: "postgres" }, "select current_setting('fsync') as fsync")
     assert.deepStrictEqual(await Effect.runPromise(rows), [{ fsync: "off" }])
@@ -269,7 +269,7 @@ const joined = Effect.fnUntraced(function* (data: string) {
   return { postmaster, leave: Scope.close(scope, Exit.void) }
 })
 
-/** Killed after its starter, so that nobody brings it back. */
+/** Killed after its starter, so that no process restarts it. */
 const killedServer = (data: string) =>
   Effect.scoped(
     Effect.gen(function* () {
@@ -288,7 +288,7 @@ const drafts = ({ directory }: Postmaster) =>
 
 const ownerAndMode = (path: string) => `${fs.statSync(path).uid} ${(fs.statSync(path).mode & 0o777).toString(8)}`
 
-/** This checkout once more, where only root can enter; the binaries are copied, for links would lead out of it. */
+/** A copy of this checkout that only root can enter. The binaries are copied too: links would lead out of it. */
 const closedCheckout = Effect.gen(function* () {
   const copy = join(yield* place, "home")
   fs.mkdirSync(join(copy, "node_modules"), { recursive: true, mode: 0o700 })

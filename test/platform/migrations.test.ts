@@ -1,4 +1,4 @@
-/** Migrations run forward, once, one process at a time, each whole or not at all (contract section 1). */
+/** Migrations run forward, once, in one process at a time, each completely or not at all (decisions.md, Migrations). */
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber } from "effect"
@@ -35,7 +35,7 @@ describe("a migration file", () => {
       ["do $a$ begin execute $b$ select 1; $b$; end $a$", "select 2"]
     ],
     [
-      "takes a parameter for no dollar quote",
+      "does not mistake a parameter for a dollar quote",
       "prepare p as select $1; select 2",
       ["prepare p as select $1", "select 2"]
     ]
@@ -64,12 +64,12 @@ const tables = Effect.gen(function* () {
   return found.map(({ name }) => name)
 })
 
-/** Each test in an empty database of its own. */
+/** Each test has an empty database of its own. */
 const inEmpty = <A, E>(self: Effect.Effect<A, E, SqlClient.SqlClient | TestDatabase>) =>
   Effect.provide(self, TestDatabase.emptySql, { local: true })
 
 describe("migrations", () => {
-  it.effect("run in order, and nothing is left to do", () =>
+  it.effect("run in order, and a second run does nothing", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* review(), { pending: names, changed: [] })
       assert.deepStrictEqual(yield* migrate(), names)
@@ -92,7 +92,7 @@ describe("migrations", () => {
     }).pipe(inEmpty)
   )
 
-  it.effect("leave a database alone that is ahead of this release", () =>
+  it.effect("leave a schema newer than this release alone", () =>
     Effect.gen(function* () {
       const [one, two] = [file(1, "create table one ()"), file(2, "create table two ()")]
       yield* migrate([one, two])
@@ -101,7 +101,7 @@ describe("migrations", () => {
     }).pipe(inEmpty)
   )
 
-  it.effect("of several starters at once run once", () =>
+  it.effect("run once when several processes start at the same time", () =>
     Effect.gen(function* () {
       const address = yield* TestDatabase
       const starter = Effect.provide(migrate(), PgClient.layer({ ...address, maxConnections: 1 }), { local: true })
@@ -113,7 +113,7 @@ describe("migrations", () => {
     }).pipe(inEmpty)
   )
 
-  it.effect("that fail in the middle leave the state before the file", () =>
+  it.effect("that fail midway leave the schema as it was before the file", () =>
     Effect.gen(function* () {
       const exit = yield* Effect.exit(
         migrate([file(1, "create table one ()"), file(2, "create table two (); select 1/0; create table three ()")])
@@ -126,7 +126,7 @@ describe("migrations", () => {
     }).pipe(inEmpty)
   )
 
-  it.effect("whose process is killed in the middle leave the state before the file", () =>
+  it.effect("whose process is killed midway leave the schema as it was before the file", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const address = yield* TestDatabase

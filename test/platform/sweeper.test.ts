@@ -1,4 +1,4 @@
-/** Sweeps: what time has ended is written down, and 30 days later it is gone; nobody's answer depends on it. */
+/** Sweeps record expiries and delete rows 30 days after their end. No answer depends on them. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Duration, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
@@ -24,8 +24,8 @@ const sweep = (sweeps: ReadonlyArray<Sweep> = all) =>
     Effect.provideService(sweepOnce(sweeps), DatabaseClock, Context.get(services, DatabaseClock))
   )
 
-/** How many rows of each kind are left of a Bridge's project, `identity active` for an identity that is active. */
-const left = ({ project_id }: Bridge) =>
+/** The number of rows of each kind in a Bridge's project; an active identity counts as `identity active`. */
+const rowsLeft = ({ project_id }: Bridge) =>
   Effect.map(shapeOf(project_id), (rows) => {
     const kinds = rows
       .filter((row) => /^(identity|challenge|credential|token|rotation) /.test(row))
@@ -33,21 +33,21 @@ const left = ({ project_id }: Bridge) =>
     return Object.fromEntries([...new Set(kinds)].map((kind) => [kind, kinds.filter((other) => other === kind).length]))
   })
 
-const spares = Effect.fnUntraced(function* ({ project_id }: Bridge) {
+const changesNothing = Effect.fnUntraced(function* ({ project_id }: Bridge) {
   const before = yield* shapeOf(project_id)
   yield* sweep()
   assert.deepStrictEqual(yield* shapeOf(project_id), before)
 })
 
 layer(Service.layer)("a sweep", (it) => {
-  it.effect("ends a rotation at the end of its window, and its successor with it", () =>
+  it.effect("expires a rotation at the end of its window, and revokes its successor", () =>
     Effect.gen(function* () {
       const { bridge } = yield* rotating()
       yield* TestClock.adjust(Duration.hours(1))
-      const before = yield* left(bridge)
+      const before = yield* rowsLeft(bridge)
       assert.deepInclude(before, { "rotation pending": 1, "token pending": 1 })
       yield* sweep()
-      assert.deepInclude(yield* left(bridge), { "rotation expired": 1, "token revoked": 1, "token active": 1 })
+      assert.deepInclude(yield* rowsLeft(bridge), { "rotation expired": 1, "token revoked": 1, "token active": 1 })
       const rows = yield* shapeOf(bridge.project_id)
       const ends = rows.flatMap((row) => /^rotation \(expired,"(.*)","(.*)"\)$/.exec(row)?.slice(1) ?? [])
       assert.strictEqual(ends[0], ends[1])
@@ -55,7 +55,7 @@ layer(Service.layer)("a sweep", (it) => {
     })
   )
 
-  it.effect("makes room for the next prepare", () =>
+  it.effect("of an expired rotation allows the next prepare", () =>
     Effect.gen(function* () {
       const { prepare, token } = yield* rotating()
       yield* TestClock.adjust("300 seconds")
@@ -66,39 +66,39 @@ layer(Service.layer)("a sweep", (it) => {
     })
   )
 
-  it.effect("ends a token at its expiry", () =>
+  it.effect("expires a token at its expiry", () =>
     Effect.gen(function* () {
       const { bridge, self, token } = yield* holder()
       yield* TestClock.adjust(Duration.days(2))
       yield* sweep()
-      assert.deepInclude(yield* left(bridge), { "token expired": 1, "identity active": 1 })
+      assert.deepInclude(yield* rowsLeft(bridge), { "token expired": 1, "identity active": 1 })
       assert.strictEqual((yield* self(token)).code, "bridge_token_expired")
     })
   )
 
-  it.effect("leaves a rotation one millisecond before its end", () =>
+  it.effect("leaves a rotation alone one millisecond before the end of its window", () =>
     Effect.gen(function* () {
       const { bridge } = yield* rotating()
       yield* TestClock.adjust(Duration.subtract(Duration.seconds(300), oneMilli))
-      yield* spares(bridge)
+      yield* changesNothing(bridge)
     })
   )
 
-  it.effect("leaves a token one millisecond before its expiry", () =>
+  it.effect("leaves a token alone one millisecond before its expiry", () =>
     Effect.gen(function* () {
       const { bridge } = yield* holder()
       yield* TestClock.adjust(Duration.subtract(Duration.days(1), oneMilli))
-      yield* spares(bridge)
+      yield* changesNothing(bridge)
     })
   )
 
-  it.effect("keeps what has ended for 30 days", () =>
+  it.effect("keeps ended rows for 30 days", () =>
     Effect.gen(function* () {
       const { bridge } = yield* rotating()
       yield* revokeIdentity(bridge)
       yield* TestClock.adjust(kept)
       yield* sweep()
-      assert.deepStrictEqual(yield* left(bridge), {
+      assert.deepStrictEqual(yield* rowsLeft(bridge), {
         challenge: 1,
         credential: 1,
         "identity revoked": 1,
@@ -108,29 +108,29 @@ layer(Service.layer)("a sweep", (it) => {
     })
   )
 
-  it.effect("then deletes everything but the identity, whose name stays taken", () =>
+  it.effect("then deletes every row but the identity, whose name stays taken", () =>
     Effect.gen(function* () {
       const { bridge, self, token } = yield* rotating()
       yield* revokeIdentity(bridge)
       yield* TestClock.adjust(Duration.sum(kept, Duration.hours(2)))
       yield* sweep()
-      assert.deepStrictEqual(yield* left(bridge), { "identity revoked": 1 })
+      assert.deepStrictEqual(yield* rowsLeft(bridge), { "identity revoked": 1 })
       assert.strictEqual((yield* self(token)).code, "bridge_token_invalid")
       const next = yield* withNewCredential(bridge)
       assert.strictEqual((yield* next.askChallenge(yield* Service)).code, "bridge_revoked")
     })
   )
 
-  it.effect("frees a name that was asked for and never proved", () =>
+  it.effect("frees a name that was requested and never proved", () =>
     Effect.gen(function* () {
       const { bridge } = yield* challenged
       yield* TestClock.adjust(Duration.sum(kept, Duration.hours(2)))
       yield* sweep()
-      assert.deepStrictEqual(yield* left(bridge), {})
+      assert.deepStrictEqual(yield* rowsLeft(bridge), {})
     })
   )
 
-  it.effect("never touches what a Bridge lives on, however long it rotates", () =>
+  it.effect("never deletes rows that a Bridge still needs, however long it rotates", () =>
     Effect.gen(function* () {
       const { bridge, token, ...on } = yield* holder()
       let current = token
@@ -140,13 +140,13 @@ layer(Service.layer)("a sweep", (it) => {
         yield* sweep()
         yield* invariants
       }
-      const rows = yield* left(bridge)
+      const rows = yield* rowsLeft(bridge)
       assert.deepInclude(rows, { "identity active": 1, "token active": 1 })
       assert.isBelow(rows["token revoked"]!, 36)
       assert.notProperty(rows, "credential")
       successorOf(yield* on.prepare(current, "pending"))
       yield* sweep()
-      assert.deepInclude(yield* left(bridge), { "token pending": 1, "rotation pending": 1 })
+      assert.deepInclude(yield* rowsLeft(bridge), { "token pending": 1, "rotation pending": 1 })
       const returning = yield* fresh({
         project_id: bridge.project_id,
         bridge_id: bridge.bridge_id,
@@ -157,7 +157,7 @@ layer(Service.layer)("a sweep", (it) => {
     })
   )
 
-  it.effect("goes on in batches until one is not full", () =>
+  it.effect("runs batch after batch until one is not full", () =>
     Effect.gen(function* () {
       const batches = [1000, 1000, 3, 1000]
       const run: Sweep["run"] = (_, _now, limit) =>
@@ -167,7 +167,7 @@ layer(Service.layer)("a sweep", (it) => {
     })
   )
 
-  it.effect("is left to whoever is at it", () =>
+  it.effect("runs in one process at a time", () =>
     Effect.gen(function* () {
       const [started, done] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
       let runs = 0
@@ -197,7 +197,7 @@ layer(Service.layer)("a sweep", (it) => {
     })
   )
 
-  it.effect("comes by every minute, whatever becomes of the others", () =>
+  it.effect("runs every minute, even if other sweeps fail", () =>
     Effect.gen(function* () {
       const { services } = yield* Service
       const { bridge } = yield* rotating()

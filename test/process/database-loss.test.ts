@@ -1,4 +1,4 @@
-/** While the database is gone the service answers, and it heals by itself (contract sections 1 and 8). */
+/** Without its database the service still answers, and it recovers by itself (decisions.md, A database that is away). */
 import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -14,7 +14,7 @@ import { challenged, fresh } from "../support/bridges/Steps.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 import { waitingForLock } from "../support/run/Waiting.ts"
 
-/** An instance whose line to the database can be cut. */
+/** An instance whose connections to the database can be cut. */
 const cuttable = Effect.gen(function* () {
   const address = yield* TestDatabase
   const line = yield* relay({ path: `${address.host}/.s.PGSQL.${address.port}` })
@@ -59,7 +59,7 @@ layer(Service.layer)("without its database the service", (it) => {
     })
   )
 
-  it.effect("refuses challenges and proofs, and takes the same requests afterwards", () =>
+  it.effect("answers challenges and proofs with 503, and accepts the same requests afterwards", () =>
     Effect.gen(function* () {
       const { line, on } = yield* cuttable
       const bridge = yield* fresh()
@@ -73,7 +73,7 @@ layer(Service.layer)("without its database the service", (it) => {
     })
   )
 
-  it.effect("that has become a standby refuses, and takes the same requests of the one that takes writes", () =>
+  it.effect("answers 503 while the database is a standby, and accepts the same requests once it is writable", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { database } = yield* TestDatabase
@@ -89,7 +89,7 @@ layer(Service.layer)("without its database the service", (it) => {
     })
   )
 
-  it.effect("refuses what is malformed as ever", () =>
+  it.effect("still refuses malformed requests as usual", () =>
     Effect.gen(function* () {
       const { line, on } = yield* cuttable
       yield* line.cut
@@ -99,7 +99,7 @@ layer(Service.layer)("without its database the service", (it) => {
   )
 })
 
-layer(TestDatabase.layer, { excludeTestServices: true })("a line that goes silent", (it) => {
+layer(TestDatabase.layer, { excludeTestServices: true })("a connection that goes silent", (it) => {
   it.effect("before COMMIT holds neither the transaction nor its place in the pool", () =>
     Effect.gen(function* () {
       const { database, host, port, username } = yield* TestDatabase
@@ -108,7 +108,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a line that goes silen
         connected({ host: "127.0.0.1", port: line.port, username, database }, { pooler: false, poolSize: 1 })
       )
       const sql = Context.get(pool, SqlClient.SqlClient)
-      // What is open when the line heals stays silent.
+      // Connections that are open when the relay heals stay silent.
       const silence = Effect.andThen(line.swallow, line.heal)
       const error = yield* Effect.flip(sql.withTransaction(Effect.andThen(sql`select 1`, silence)))
       assert.strictEqual(error.reason._tag, "ConnectionError")
@@ -117,8 +117,8 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a line that goes silen
   )
 })
 
-layer(Service.layer)("a transaction that stood still", (it) => {
-  it.effect("is a failure that may pass", () =>
+layer(Service.layer)("a transaction that idled too long", (it) => {
+  it.effect("is a transient failure", () =>
     Effect.gen(function* () {
       const sql = Context.get((yield* Service).services, SqlClient.SqlClient)
       const stood = sql`select pg_sleep(1)`.pipe(Effect.andThen(sql`select 1`))
@@ -130,7 +130,7 @@ layer(Service.layer)("a transaction that stood still", (it) => {
 })
 
 layer(TestDatabase.sql, { excludeTestServices: true })("a migration", (it) => {
-  it.effect("begins again when its connection is lost in its transaction", () =>
+  it.effect("starts again when its connection is lost within its transaction", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { database, host, port, username } = yield* TestDatabase
@@ -158,8 +158,8 @@ layer(TestDatabase.sql, { excludeTestServices: true })("a migration", (it) => {
   )
 })
 
-layer(Service.layer)("a connection that is lost under a request", (it) => {
-  it.effect("is a 503, nothing half done, and the retry converges", () =>
+layer(Service.layer)("a connection that is lost during a request", (it) => {
+  it.effect("gives 503 and no partial change, and the retry succeeds", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { line, on } = yield* cuttable
@@ -186,7 +186,7 @@ layer(Service.layer)("a connection that is lost under a request", (it) => {
     })
   )
 
-  it.effect("is a 503 also when PostgreSQL ends the session", () =>
+  it.effect("gives 503 also when PostgreSQL ends the session", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const on = yield* instance()

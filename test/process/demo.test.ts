@@ -1,4 +1,4 @@
-/** `npm run demo` plays to its end, and its transcript can be shown to anybody. */
+/** `npm run demo` completes, and its transcript contains no secret. */
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFile } from "node:child_process"

@@ -1,4 +1,4 @@
-/** The server as a process: slow and broken connections, and the way it stops (contract section 8). */
+/** The server as a process: slow and broken connections, starting and stopping. */
 import { assert, layer } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
@@ -11,7 +11,7 @@ import { fresh } from "../support/bridges/Steps.ts"
 import { nobodyWaits, waitingForLock } from "../support/run/Waiting.ts"
 
 layer(Service.layer, { timeout: "60 seconds" })("the server", (it) => {
-  it.effect("cuts off at once who comes when it holds as many connections as it may", () =>
+  it.effect("closes a new connection at once when it has SERVICE_CONNECTIONS of them", () =>
     Effect.gen(function* () {
       const { url } = yield* instance({ SERVICE_CONNECTIONS: "2" })
       const health = Buffer.from("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -29,7 +29,7 @@ layer(Service.layer, { timeout: "60 seconds" })("the server", (it) => {
     })
   )
 
-  it.effect("answers what is no HTTP with 400 and closes the connection", () =>
+  it.effect("answers malformed HTTP with 400 and closes the connection", () =>
     Effect.gen(function* () {
       const { url } = yield* Service
       const bad = [
@@ -51,7 +51,7 @@ layer(Service.layer, { timeout: "60 seconds" })("the server", (it) => {
     })
   )
 
-  it.effect("cuts off a client that does not finish its headers in 5 seconds", () =>
+  it.effect("closes the connection of a client that does not finish its headers in 5 seconds", () =>
     Effect.gen(function* () {
       const { url } = yield* Service
       const started = performance.now()
@@ -62,9 +62,9 @@ layer(Service.layer, { timeout: "60 seconds" })("the server", (it) => {
   )
 })
 
-// A process has the real time, so the tests have it, too.
+// The process uses the real clock, so these tests do too.
 layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that starts", (it) => {
-  it.effect("goes on when the database refuses its first question", () =>
+  it.effect("continues when its first statement fails", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const asked = yield* Deferred.make<void>()
@@ -77,7 +77,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
       yield* Effect.forkChild(lock)
       yield* Deferred.await(locked)
       const starting = yield* Effect.forkChild(serviceProcess())
-      // It waits for the lock, gives up, and waits again.
+      // The server waits for the lock, gives up, and waits again.
       yield* waitingForLock
       yield* nobodyWaits
       yield* waitingForLock
@@ -88,19 +88,22 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
   )
 })
 
-layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server whose log nobody takes", (it) => {
-  it.effect("goes on", () =>
-    Effect.gen(function* () {
-      const { deafen, url } = yield* serviceProcess({ SERVICE_LOG_LEVEL: "Debug" })
-      yield* deafen
-      const asked = send(`${url}/healthz`, { method: "GET" })
-      for (let n = 0; n < 20; n++) assert.strictEqual((yield* asked).status, 200)
-    })
-  )
-})
+layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })(
+  "a server whose log has no reader any more",
+  (it) => {
+    it.effect("continues", () =>
+      Effect.gen(function* () {
+        const { closeOutput, url } = yield* serviceProcess({ SERVICE_LOG_LEVEL: "Debug" })
+        yield* closeOutput
+        const asked = send(`${url}/healthz`, { method: "GET" })
+        for (let n = 0; n < 20; n++) assert.strictEqual((yield* asked).status, 200)
+      })
+    )
+  }
+)
 
-layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that is told to stop", (it) => {
-  it.effect("finishes what it has begun, takes nothing new, and exits with 0", () =>
+layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that gets SIGTERM", (it) => {
+  it.effect("finishes requests in flight, accepts no new ones, and exits with 0", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const server = yield* serviceProcess()
@@ -128,7 +131,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
       assert.strictEqual(answer.status, 200, answer.text)
       const answered = performance.now()
       assert.strictEqual(yield* server.exit, 0)
-      // The client keeps its connection open: nobody waits for that.
+      // The client keeps its connection open; the server does not wait for it.
       assert.isBelow(performance.now() - answered, 5000)
     })
   )

@@ -25,7 +25,7 @@ const derive = (label: string, ...fields: ReadonlyArray<Field>) =>
   hex(ring({ current: secret }).current.derive(label, fields))
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString("hex")
 
-/** Computed once with another implementation. Changed, they would strand every Bridge in the middle of a retry. */
+/** Computed once with another implementation. If they changed, Bridges could not finish a retry across an upgrade. */
 const vectors: ReadonlyArray<
   readonly [Purpose, Redacted.Redacted<string>, id: string, derived: string, subkey: string]
 > = [
@@ -76,28 +76,28 @@ describe("a derived secret", () => {
     })
   }
 
-  it("is the same again for the same fields", () => {
+  it("is the same for the same fields", () => {
     assert.strictEqual(derive("proof", ...fields), derive("proof", ...fields))
   })
 
-  it("is another for another label", () => {
+  it("is different for a different label", () => {
     assert.notStrictEqual(derive("proof", ...fields), derive("rotate", ...fields))
   })
 
-  it("is another when the same text is cut elsewhere", () => {
-    const cuts = [
+  it("is different when the same text is split differently", () => {
+    const splits = [
       derive("x", "a", "bc"),
       derive("x", "ab", "c"),
       derive("x", "abc"),
       derive("x", "abc", ""),
       derive("xa", "bc")
     ]
-    assert.strictEqual(new Set(cuts).size, cuts.length)
+    assert.strictEqual(new Set(splits).size, splits.length)
   })
 
   it("takes text as its UTF-8 bytes, redacted or not", () => {
-    const ways: ReadonlyArray<Field> = ["päß", Buffer.from("päß", "utf8"), Redacted.make("päß")]
-    assert.strictEqual(new Set(ways.map((field) => derive("x", field))).size, 1)
+    const forms: ReadonlyArray<Field> = ["päß", Buffer.from("päß", "utf8"), Redacted.make("päß")]
+    assert.strictEqual(new Set(forms.map((field) => derive("x", field))).size, 1)
   })
 
   it("takes fields of up to 65,535 bytes", () => {

@@ -89,7 +89,7 @@ const challenge = (R: Uint8Array, publicKey: Uint8Array, message: Uint8Array) =>
       .digest()
   ) % L
 
-/** S = r + ka, as the owner of a signs, for an R and a key that may be more than rB and aB. */
+/** S = r + ka, as the holder of a signs; R and the key may differ from rB and aB by a point of small order. */
 const signAs = (a: bigint, publicKey: Uint8Array, r: bigint, R: Uint8Array, message: Uint8Array): Claim => ({
   publicKey,
   message,
@@ -97,8 +97,8 @@ const signAs = (a: bigint, publicKey: Uint8Array, r: bigint, R: Uint8Array, mess
 })
 
 /**
- * Of mixed order: tA is added to the key and tR to R, so that the equation holds only if tR + [k]tA = 0; with the
- * cofactor it always does. The scalars come from the message.
+ * A signature of mixed order: tA is added to the key and tR to R. The equation then holds only if tR + [k]tA = 0; with
+ * the cofactor it always holds. The scalars are derived from the message.
  */
 const signMixed = (tA: Uint8Array, tR: Uint8Array, message: Uint8Array) => {
   const a = challenge(identity, identity, message)
@@ -116,8 +116,8 @@ const mixed = count(64).map((i) => signMixed(orderEight, smallOrder[i % 8]!, Uin
 const a = 12_345n
 const A = Point.BASE.multiply(a).toBytes()
 
-/** With no scalar for the key: the equation holds where [k] or R cancels a key of small order. */
-const signByNobody = (publicKey: Uint8Array) =>
+/** Forged without a private key: the equation holds where [k] or R cancels a key of small order. */
+const forge = (publicKey: Uint8Array) =>
   [[a, A] as const, ...smallOrder.map((R) => [0n, R] as const)].flatMap(([r, R]) =>
     count(8).map((i) => signAs(0n, publicKey, r, R, Uint8Array.of(i)))
   )
@@ -150,15 +150,15 @@ const refused: ReadonlyArray<readonly [name: string, claims: ReadonlyArray<Claim
       signature: join(R, encode(S))
     }))
   ],
-  ["with a key of small order, though the equation may hold", smallOrder.flatMap(signByNobody)],
+  ["with a key of small order, though the equation may hold", smallOrder.flatMap(forge)],
   [
     "with an R of small order, though the equation may hold",
     smallOrder.flatMap((R) => count(8).map((i) => signAs(a, A, 0n, R, Uint8Array.of(i))))
   ],
-  ["with a key that is not canonical", nonCanonical.flatMap(signByNobody)],
+  ["with a key that is not canonical", nonCanonical.flatMap(forge)],
   ["with an R that is not canonical", nonCanonical.map((R) => signAs(a, A, 0n, R, claim.message))],
-  ["with a key that is no point", [{ ...claim, publicKey: noPoint }]],
-  ["with an R that is no point", [signAs(a, A, 0n, noPoint, claim.message)]],
+  ["with a key that is not a point", [{ ...claim, publicKey: noPoint }]],
+  ["with an R that is not a point", [signAs(a, A, 0n, noPoint, claim.message)]],
   ["with key and R of mixed order that do not cancel out", mixed.flatMap(({ claim, holds }) => (holds ? [] : [claim]))]
 ]
 
@@ -189,7 +189,7 @@ for (const [name, verifier] of [
 }
 
 describe("Ed25519 by Node and by noble", () => {
-  /** Twenty claims about one random key, each with whether it holds. */
+  /** Twenty claims for one random key, and whether each is valid. */
   const twenty = Effect.gen(function* () {
     const { privateKey, publicKey } = yield* generateKeyPair
     const message = randomBytes(32)
@@ -217,7 +217,7 @@ describe("Ed25519 by Node and by noble", () => {
   })
 
   it.effect(
-    "answers alike to 10,000 random claims",
+    "gives the same answer to 10,000 random claims",
     () =>
       Effect.gen(function* () {
         const node = Context.get(yield* Layer.build(Ed25519.layerNode), Ed25519)
@@ -242,7 +242,7 @@ describe("a key pair", () => {
     )
   }
 
-  it.effect("is another every time", () =>
+  it.effect("is different every time", () =>
     Effect.gen(function* () {
       const pairs = yield* Effect.replicateEffect(generateKeyPair, 100)
       assert.strictEqual(new Set(pairs.map(({ publicKey }) => hex(publicKey))).size, 100)

@@ -46,14 +46,14 @@ describe("sealed text", () => {
     })
   )
 
-  it.effect("holds 12 bytes of nonce, and 16 of tag beyond the plain text", () =>
+  it.effect("has a nonce of 12 bytes, and a tag of 16 bytes after the ciphertext", () =>
     Effect.gen(function* () {
       const sealed = yield* sealedBy(ring(k1))
       assert.deepStrictEqual([sealed.nonce.length, sealed.ciphertext.length], [12, 8 + 16])
     })
   )
 
-  it.effect("never has the nonce of another", () =>
+  it.effect("never has the same nonce twice", () =>
     Effect.gen(function* () {
       const nonces = yield* Effect.replicateEffect(sealedBy(ring(k1)), 10_000)
       assert.strictEqual(new Set(nonces.map(({ nonce }) => Buffer.from(nonce).toString("hex"))).size, 10_000)
@@ -62,7 +62,7 @@ describe("sealed text", () => {
 })
 
 describe("sealed text does not open", () => {
-  it("with any bit of it flipped", () => {
+  it("with any bit flipped", () => {
     for (let bit = 0; bit < vector.ciphertext.length * 8; bit++) {
       assert.isUndefined(opened(ring(k1), { ...vector, ciphertext: flipped(vector.ciphertext, bit) }))
     }
@@ -71,7 +71,7 @@ describe("sealed text does not open", () => {
     }
   })
 
-  it("with any of it cut off", () => {
+  it("if it is truncated", () => {
     for (let length = 0; length < vector.ciphertext.length; length++) {
       assert.isUndefined(opened(ring(k1), { ...vector, ciphertext: vector.ciphertext.subarray(0, length) }))
     }
@@ -90,15 +90,15 @@ describe("sealed text does not open", () => {
     assert.isUndefined(opened(SealingRing.make({ purpose: "other", keys: [k1] }), vector))
   })
 
-  it("with another key of the same id", () => {
+  it("with another key that has the same id", () => {
     assert.isUndefined(opened(ring({ ...k2, id: "k1" }), vector))
   })
 
-  it("under another key id, even one of the same key", () => {
+  it("under another key id, even of the same key", () => {
     assert.isUndefined(opened(ring(k1, { ...k1, id: "k9" }), { ...vector, key_id: "k9" }))
   })
 
-  it("with a key id that the ring does not hold", () => {
+  it("with a key id that the ring does not have", () => {
     assert.isUndefined(opened(ring(k2), vector))
   })
 })
@@ -115,7 +115,7 @@ describe("a sealing ring", () => {
     })
   )
 
-  it.effect("opens with the previous of two derived keys of one id", () =>
+  it.effect("opens with the previous of two derived keys that share an id", () =>
     Effect.gen(function* () {
       const derived = (secret: string): SealingKey => ({
         id: "derived",
@@ -127,7 +127,7 @@ describe("a sealing ring", () => {
     })
   )
 
-  it.effect("refuses as a defect to seal with a key that is not of 32 bytes", () =>
+  it.effect("dies with a key that does not have 32 bytes", () =>
     Effect.gen(function* () {
       const exit = yield* Effect.exit(sealedBy(ring({ id: "k1", key: Redacted.make(new Uint8Array(16)) })))
       assert.strictEqual(exit._tag, "Failure")

@@ -31,7 +31,7 @@ const vectors: ReadonlyArray<readonly [TokenKind, Uint8Array, string]> = [
   ["sci", counting, "sci_003aUlTJC7tjlCTQj2uNU3MFagCXG9LRKRcwGkBIDlf2BmJNF"]
 ]
 
-/** 2^256, and the largest number of 43 digits, each with a right checksum. */
+/** 2^256, and the largest number of 43 digits, each with a correct checksum. */
 const tooLarge = [
   "sbt_yhjskwdA6OZ1AL1YmHWZWm8LLG7HjnuCA2j5rOw8Xp226AMi2",
   "sbt_zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz0e8NNB"
@@ -68,7 +68,7 @@ describe("a minted token", () => {
     })
   )
 
-  it.effect("never comes twice", () =>
+  it.effect("is never minted twice", () =>
     Effect.gen(function* () {
       const tokens = yield* Effect.replicateEffect(fresh, 10_000)
       assert.strictEqual(new Set(tokens).size, 10_000)
@@ -125,7 +125,7 @@ describe("a token is refused", () => {
 
   it.prop("if it is some other text", [Schema.String], ([other]) => kindOf(other) === undefined)
 
-  it("without an exception if it is no sensible text", () => {
+  it("without an exception, whatever the text", () => {
     for (const other of [
       "",
       "_",
@@ -141,7 +141,7 @@ describe("a token is refused", () => {
 })
 
 describe("a whole token inside a longer text", () => {
-  it.effect("is found wherever it stands", () =>
+  it.effect("is found at any position", () =>
     Effect.gen(function* () {
       const token = yield* fresh
       for (const other of [token, `my ${token}.`, `{"t":"${token}"}`, `x${token}y`, `sbt_ ${token}`, `\n${token}\n`]) {
@@ -150,21 +150,21 @@ describe("a whole token inside a longer text", () => {
     })
   )
 
-  it.effect("is found after a false one", () =>
+  it.effect("is found after a false match", () =>
     Effect.gen(function* () {
       const token = yield* fresh
       assert.strictEqual(findToken(`spt_${"A".repeat(49)}${token}`), "sbt")
     })
   )
 
-  it.effect("is found where a false one ends in its prefix", () =>
+  it.effect("is found where a false match ends in its prefix", () =>
     Effect.gen(function* () {
       const token = yield* fresh
       assert.strictEqual(findToken(`spt_${"A".repeat(46)}${token}`), "sbt")
     })
   )
 
-  it.effect("is not found where it is only a prefix, cut or mistyped", () =>
+  it.effect("is not found if it is only a prefix, truncated or mistyped", () =>
     Effect.gen(function* () {
       const token = yield* fresh
       const mistyped = token.slice(0, -1) + (token.endsWith("A") ? "B" : "A")
@@ -174,7 +174,7 @@ describe("a whole token inside a longer text", () => {
     })
   )
 
-  it("is looked for in linear time", () => {
+  it("is searched for in linear time", () => {
     const piece = [`sbt_${"A".repeat(49)}`, "sbt_", "s", "A", `sbt_${"A".repeat(48)}`]
     const started = performance.now()
     for (const each of piece) assert.isUndefined(findToken(each.repeat(1e6 / each.length)))

@@ -1,8 +1,8 @@
-/** Bytes as they are, for what no HTTP client would send. */
+/** Sends raw bytes, for requests that no HTTP client would send. */
 import { Effect } from "effect"
 import { connect } from "node:net"
 
-/** Everything that came back until the server closed the connection. */
+/** Everything that the server sent until it closed the connection. */
 export const exchange = (url: string, bytes: string | Uint8Array) =>
   Effect.callback<string>((resume) => {
     const { hostname, port } = new URL(url)
@@ -14,7 +14,7 @@ export const exchange = (url: string, bytes: string | Uint8Array) =>
     return Effect.sync(() => socket.destroy())
   })
 
-/** One request and its answer; `body` is sent as it is. */
+/** One request and its answer; `body` is sent unchanged. */
 export const request = (
   url: string,
   method: string,

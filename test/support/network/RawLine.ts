@@ -1,4 +1,4 @@
-/** One connection that takes any bytes and reads whatever answers come, as far as they are answers. */
+/** One connection that sends any bytes and parses the HTTP answers. */
 import { connect, type Socket } from "node:net"
 
 export interface Got {
@@ -8,8 +8,9 @@ export interface Got {
 
 export interface RawLine {
   /**
-   * Sends the bytes and waits for as many answers, each with its body or (`true`) without; for none it waits for the first
-   * one. Fewer come where the server closes the connection. `undefined`: neither came in time.
+   * Sends the bytes and waits for one answer per element of `answers`; `true` means that the answer has no body (HEAD). For
+   * an empty list it waits for the first answer. Returns fewer if the server closes the connection, undefined if neither
+   * happens in time.
    */
   readonly send: (bytes: Uint8Array, answers: ReadonlyArray<boolean>) => Promise<ReadonlyArray<Got> | undefined>
   readonly isOpen: () => boolean
@@ -62,7 +63,7 @@ export const rawLine = (url: string, deadline = 15_000): RawLine => {
   return { send, isOpen: () => open, close: () => socket.destroy() }
 }
 
-/** The first answer, if it is there as a whole, and how long it is. */
+/** The first answer and its length in bytes; undefined if it is not complete yet. */
 const answerIn = (received: Buffer, headOnly: boolean) => {
   const end = received.indexOf("\r\n\r\n")
   if (end === -1) return undefined

@@ -1,4 +1,4 @@
-/** A TCP relay whose line can be cut: in front of the service it loses answers, in front of PostgreSQL the database. */
+/** A TCP relay that breaks connections on request: between client and service, or between service and PostgreSQL. */
 import { Effect, type Scope } from "effect"
 import { once } from "node:events"
 import { type AddressInfo, connect, createServer, type NetConnectOpts, type Socket } from "node:net"
@@ -8,27 +8,27 @@ export interface Relay {
   /** Ends every connection and refuses new ones, until `heal`. */
   readonly cut: Effect.Effect<void>
   readonly heal: Effect.Effect<void>
-  /** From now on the client is cut off as soon as the other side begins to answer. */
+  /** From now on each connection ends as soon as the server begins to answer; the client does not get the answer. */
   readonly loseAnswers: Effect.Effect<void>
-  /** How many answers were lost. */
+  /** The number of lost answers. */
   readonly lost: () => number
-  /** From now on each direction takes so many milliseconds. */
+  /** From now on each direction is delayed by this many milliseconds. */
   readonly delay: (millis: number) => Effect.Effect<void>
   /**
-   * From now on nothing arrives on either side, not even that the other has gone; new connections are accepted. What is
-   * open at `heal` stays as it is: neither side ever hears of the other again.
+   * From now on nothing arrives on either side, not even the end of a connection; new connections are accepted.
+   * Connections that are open at `heal` stay silent for good.
    */
   readonly swallow: Effect.Effect<void>
   /**
-   * From now on a connection ends when the client has said something that `fatal` knows, before or after the other side has
-   * answered it. `fatal` is made for each connection, and sees what the client says from its beginning.
+   * From now on a connection ends when `fatal` matches what the client sent, either before or after the server answers.
+   * Each connection has its own `fatal`, which gets every chunk that the client sends.
    */
   readonly endAfter: (when: "sent" | "answered" | undefined) => Effect.Effect<void>
 }
 
 export const relay = (
   to: NetConnectOpts,
-  fatal: () => (said: Buffer) => boolean = () => () => false
+  fatal: () => (sent: Buffer) => boolean = () => () => false
 ): Effect.Effect<Relay, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.promise(async () => {

@@ -1,13 +1,13 @@
 /**
  * Opens connections that never finish a request, and reports when the server has closed them all: `node
- * SlowClientsMain.ts URL COUNT KINDS`. Says `{"open":n}` when all are open, then what became of them.
+ * SlowClientsMain.ts URL COUNT KINDS`. Prints `{"open":n}` when all are open, and a summary when all are closed.
  */
 import { connect } from "node:net"
 
 const [url = "", count = "0", named = ""] = process.argv.slice(2)
 const { hostname, port } = new URL(url)
 
-/** What each kind sends first, and then every two seconds. */
+/** What each kind of client sends first, and then every two seconds. */
 const kinds = {
   silent: ["", ""],
   "half a header": ["GET /healthz HTTP/1.1\r\nhost: x\r\nslow: ", "x"],

@@ -19,16 +19,16 @@ export const heapOf = (port: number) =>
       const ask = (method: string) =>
         Effect.callback<any>((resume) => {
           const id = ++last
-          const hear = ({ data }: MessageEvent) => {
+          const receive = ({ data }: MessageEvent) => {
             const message = JSON.parse(data)
             if (message.id !== id) return
-            socket.removeEventListener("message", hear)
+            socket.removeEventListener("message", receive)
             resume(Effect.succeed(message.result))
           }
-          socket.addEventListener("message", hear)
+          socket.addEventListener("message", receive)
           socket.send(JSON.stringify({ id, method }))
         })
-      /** MiB of objects and buffers that are left when the garbage is gone. */
+      /** MiB of objects and buffers after a garbage collection. */
       return Effect.map(
         Effect.andThen(ask("HeapProfiler.collectGarbage"), ask("Runtime.getHeapUsage")),
         ({ backingStorageSize = 0, usedSize }): number => (usedSize + backingStorageSize) / 2 ** 20
@@ -36,7 +36,7 @@ export const heapOf = (port: number) =>
     }
   )
 
-/** Of the line through the points, by least squares. */
+/** The slope of the least-squares line through the points. */
 export const slope = (points: ReadonlyArray<readonly [x: number, y: number]>) => {
   const mean = (of: 0 | 1) => points.reduce((sum, point) => sum + point[of], 0) / points.length
   const [x, y] = [mean(0), mean(1)]

@@ -1,4 +1,4 @@
-/** Random inputs for an effect: MODEL_RUNS of them, 40 unless told. */
+/** Runs an effect with random inputs: MODEL_RUNS of them, 40 by default. */
 import { Effect } from "effect"
 import * as fc from "fast-check"
 
@@ -18,5 +18,5 @@ export const forAll = <T, E, R>(
     )
   )
 
-/** Thousands of runs take longer than a test usually may. */
+/** The timeout of a property test, in milliseconds: thousands of runs take long. */
 export const patience = 3_600_000

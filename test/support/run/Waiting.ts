@@ -9,8 +9,8 @@ const waiting = SqlClient.SqlClient.use(
        and wait_event_type = 'Lock'`
 )
 
-/** Asks PostgreSQL until somebody waits for the lock of another. */
+/** Polls PostgreSQL until a session waits for a lock. */
 export const waitingForLock = Effect.repeat(waiting, { until: ([row]) => row!.waiting > 0 })
 
-/** Asks until nobody does: whoever waited got it, or gave up. */
+/** Polls until no session waits for a lock. */
 export const nobodyWaits = Effect.repeat(waiting, { until: ([row]) => row!.waiting === 0 })

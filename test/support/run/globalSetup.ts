@@ -1,4 +1,4 @@
-/** One cluster per run, and one migrated database in it that every test database is cloned from. */
+/** One cluster per test run, with a migrated template that every test database is cloned from. */
 import { PgClient } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -12,14 +12,14 @@ declare module "vitest" {
       readonly host: string
       readonly port: number
       readonly username: string
-      /** Its data folder, and what it says. */
+      /** Its data folder and its log file. */
       readonly directory: string
       readonly log: string
     }
   }
 }
 
-/** With the template in it. */
+/** Starts a cluster and creates the template in it. */
 export const makeCluster = async () => {
   const { stop, ...cluster } = await startCluster()
   const { host, port, username } = cluster
@@ -34,7 +34,7 @@ export const makeCluster = async () => {
 }
 
 export default async (project: TestProject) => {
-  // Who runs the tests again and again brings one along.
+  // A script that runs the tests many times passes in a running cluster.
   const given = process.env["TEST_CLUSTER"]
   if (given !== undefined) return project.provide("cluster", JSON.parse(given))
   const { cluster, stop } = await makeCluster()

@@ -1,4 +1,4 @@
-/** This checkout once more, without data of its own, for what writes where it stands. */
+/** A second checkout without data, for commands that write into their working directory. */
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { chmodSync, cpSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs"
@@ -10,7 +10,7 @@ import { dataFolder, place } from "./PostgresUser.ts"
 
 const sources = ["cli", "migrations", "src", "scripts", "package.json"]
 
-/** `copied` is another release, whose files may differ; else every file is this one's. */
+/** `copied`: the files are copies, so a test can change them. Otherwise they are links. */
 export const checkout = Effect.fnUntraced(function* ({ copied = false } = {}) {
   const folder = yield* place
   for (const name of sources) {
@@ -23,9 +23,9 @@ export const checkout = Effect.fnUntraced(function* ({ copied = false } = {}) {
 })
 
 /**
- * Types lines of a page into a shell that stands in the folder, and answers what they print.
+ * Runs lines of a page in a shell in the folder, and returns what they print.
  *
- * Of `npx service-admin` only npx is left out: test/docs/readme.test.ts has it, and it takes as long as the command.
+ * `npx` is replaced by a script, because npx takes as long as the command itself. test/docs/readme.test.ts uses the real one.
  */
 export const typing = (folder: string, environment: Readonly<Record<string, string>>) => {
   const programs = join(folder, ".programs")

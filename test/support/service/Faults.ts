@@ -1,7 +1,7 @@
 /**
- * What stands between the service and its pool: it fails the n-th statement from now on, BEGIN and COMMIT included, in
- * one of four ways, notes every error of PostgreSQL's own, and can send another text than the service wrote. What the
- * service makes of all that is the service's own.
+ * A SqlClient between the service and its pool. It can fail the n-th next statement (BEGIN and COMMIT count) in one of
+ * four ways, records every error that PostgreSQL itself answers, and can rewrite statements. How the service reacts is
+ * the service's own code.
  */
 import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer } from "effect"
@@ -14,10 +14,10 @@ import { limitTransactions } from "../../../src/platform/database/Transactions.t
 export const faults = ["refused", "broken", "disconnected before", "disconnected after"] as const
 
 /**
- * - refused: the statement does not run and fails as it does when it takes too long.
+ * - refused: the statement does not run and fails like a statement timeout.
  * - broken: it does not run, and a defect is thrown.
- * - disconnected before: the server ends the connection, then the statement is sent.
- * - disconnected after: the statement runs, and its answer is lost with the connection.
+ * - disconnected before: the server ends the connection before the statement is sent.
+ * - disconnected after: the statement runs, but its answer is lost with the connection.
  */
 export type Fault = (typeof faults)[number]
 
@@ -40,7 +40,7 @@ export const faultyDatabase = (edited: (statement: string) => string = (statemen
         if (fault === undefined || --left > 0) return statement
         const now = fault
         fault = undefined
-        // A COMMIT that PostgreSQL refuses ends the transaction all the same.
+        // A COMMIT that fails ends the transaction anyway.
         const undone = text === "COMMIT" ? Effect.ignoreCause(to.executeRaw("ROLLBACK", [])) : Effect.void
         switch (now) {
           case "refused":
@@ -79,26 +79,26 @@ export const faultyDatabase = (edited: (statement: string) => string = (statemen
 
   return {
     layer,
-    /** The same of the connections beside the pool. */
+    /** The same for dedicated connections. */
     dedicated: Layer.effect(
       Database,
       Effect.map(Database, (database) =>
         Database.of({ ...database, dedicated: (work) => database.dedicated(Effect.provide(work, layer)) })
       )
     ),
-    /** Errors that PostgreSQL answered by itself, oldest first: `DeadlockError 40P01`, `UniqueViolation 23505 name`. */
+    /** Errors that PostgreSQL answered, oldest first: `DeadlockError 40P01`, `UniqueViolation 23505 name`. */
     errors,
-    /** From now on the `nth` statement fails, and only that one. */
+    /** The `nth` statement from now fails, and only that one. */
     fail: (how: Fault, nth: number) =>
       Effect.sync(() => {
         fault = how
         left = nth
       }),
-    /** No further statement fails. Answers whether the fault had struck. */
+    /** Cancels the fault. Returns whether it had happened already. */
     heal: Effect.sync(() => {
-      const struck = fault === undefined
+      const happened = fault === undefined
       fault = undefined
-      return struck
+      return happened
     })
   }
 }

@@ -1,4 +1,4 @@
-/** Processes of their own that use the embedded PostgreSQL, and the folders they use it in. */
+/** Child processes that use the embedded PostgreSQL, and data folders for them. */
 import { Effect } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
@@ -11,7 +11,7 @@ import type { Postmaster } from "../../../src/platform/database/embedded/Postmas
 
 export const checkout = join(import.meta.dirname, "../../..")
 
-/** A place for a data folder that every account can reach. */
+/** A temporary folder that every account can traverse, for data folders. */
 export const place = Effect.acquireRelease(
   Effect.sync(() => {
     const folder = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), "bridge-service-test-")))
@@ -21,7 +21,7 @@ export const place = Effect.acquireRelease(
   (folder) => remove(folder)
 )
 
-/** A data folder that is not there yet; with it goes whatever was moved out of it. */
+/** The path of a data folder that does not exist yet. Files that the service moves elsewhere are removed with the scope. */
 export const dataFolder = Effect.fnUntraced(function* (within?: string, name = "data") {
   const data = join(within ?? (yield* place), name)
   yield* Effect.addFinalizer(() => removeMoved(join(data, "location")))
@@ -46,7 +46,7 @@ interface Options {
 export const userProcess = (data: string, { from = checkout, as }: Options = {}) =>
   child(process.execPath, [join(from, "test/support/service/PostgresUserMain.ts"), data], as)
 
-/** One that has joined. `said` is what it logged on the way. */
+/** A process that has joined the server. `said` is what it logged before. */
 export const user = Effect.fnUntraced(function* (data: string, options?: Options) {
   const process = yield* userProcess(data, options)
   const said: Array<string> = []
@@ -59,7 +59,7 @@ export const user = Effect.fnUntraced(function* (data: string, options?: Options
   return { process, postmaster, said }
 })
 
-/** A process that has nothing to do with PostgreSQL, under the account that owns `directory`. */
+/** A process unrelated to PostgreSQL, run by the account that owns `directory`. */
 export const stranger = (directory: string) => {
   const { uid, gid } = fs.statSync(directory)
   return child("sleep", ["60"], { uid, gid })

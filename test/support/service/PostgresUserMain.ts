@@ -1,4 +1,4 @@
-/** Joins the database of the folder it is given, says where it is, and stays until it is told to leave. */
+/** Joins the database of the given folder, prints its address, and stays until a signal ends it. */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect } from "effect"
 import { embeddedPostgres } from "../../../src/platform/database/embedded/EmbeddedPostgres.ts"

@@ -1,4 +1,4 @@
-/** `service-admin` as a process of its own, on a database of a throwaway cluster, and a look into that database. */
+/** `service-admin` as a child process, on a database of a temporary cluster, and queries on that database. */
 import { PgConnection } from "@effect/sql-pg"
 import { Effect, Redacted } from "effect"
 import { spawn } from "node:child_process"
@@ -15,7 +15,7 @@ export const secrets = {
   SERVICE_BRIDGE_TOKEN_SECRET: "p9VwXo4ZtE6iCjUy2rSaMn5GhBkD8lFq"
 }
 
-/** Whoever starts the command a hundred times compiles it once. */
+/** Node's compile cache, so that a hundred starts of the command compile it once. */
 export const compiled = join(tmpdir(), "service-admin-test-compiled")
 
 export interface Ended {
@@ -26,7 +26,7 @@ export interface Ended {
 }
 
 export const serviceAdmin = (args: ReadonlyArray<string>, env: Record<string, string>, limits = "true") => {
-  // Once set up, a limit of the shell holds for the command too.
+  // A limit of the shell also applies to the command.
   const shell = `${limits}; exec "$0" "$@"`
   const child = spawn("/bin/sh", ["-c", shell, process.execPath, command, ...args], {
     env: { PATH: "/usr/bin:/bin", NODE_COMPILE_CACHE: compiled, ...env },
@@ -41,7 +41,7 @@ export const serviceAdmin = (args: ReadonlyArray<string>, env: Record<string, st
   return { child, ended }
 }
 
-/** A cluster, a folder for files, and databases in it. */
+/** A cluster with databases, and a folder for files. */
 export const startService = async () => {
   const cluster = await startCluster()
   const folder = mkdtempSync(join(tmpdir(), "service-admin-test-"))
@@ -64,9 +64,9 @@ export const startService = async () => {
       return {
         start: (...args: ReadonlyArray<string>) => serviceAdmin(args, env),
         run: (...args: ReadonlyArray<string>) => serviceAdmin(args, env).ended,
-        /** For another program that runs it. */
+        /** For another program that runs the command. */
         shell: (...args: ReadonlyArray<string>) => ({ program: process.execPath, args: [command, ...args], env }),
-        /** No file it writes may grow: what a full disk does. */
+        /** Every write to a file fails, as on a full disk. */
         runOnFullDisk: (...args: ReadonlyArray<string>) =>
           serviceAdmin(args, { ...env, NODE_COMPILE_CACHE: "" }, "trap '' XFSZ; ulimit -f 0").ended
       }
@@ -87,13 +87,13 @@ export const admin = Effect.fnUntraced(function* (...args: ReadonlyArray<string>
   return yield* Effect.promise(() => serviceAdmin(args, { ...secrets, DATABASE_URL }).ended)
 })
 
-/** What a program reads from stdout, after the command succeeded without another word. */
+/** The JSON on stdout. Throws unless the command succeeded with an empty stderr. */
 export const result = ({ code, stderr, stdout }: Ended) => {
   if (code !== 0 || stderr !== "") throw new Error(`exit ${code}: ${stderr}`)
   return JSON.parse(stdout)
 }
 
-/** The code a program reads from stderr, after the command failed and left stdout empty. */
+/** The exit code, and the error code on stderr. Throws unless stdout is empty. */
 export const refusal = ({ code, stderr, stdout }: Ended) => {
   if (stdout !== "") throw new Error(`stdout: ${stdout}`)
   return [code, JSON.parse(stderr).error.code]

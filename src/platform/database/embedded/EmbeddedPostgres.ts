@@ -18,7 +18,9 @@ export { EmbeddedPostgresError }
 
 /** Joins or starts the PostgreSQL of `dataDir`, until the scope closes. */
 export const embeddedPostgres = Effect.fn("EmbeddedPostgres.join")(function* (dataDir: string) {
-  const late = new EmbeddedPostgresError({ message: `The database in ${dataDir} could not be made within 30 seconds.` })
+  const late = new EmbeddedPostgresError({
+    message: `The database in ${dataDir} could not be created within 30 seconds.`
+  })
   const files = yield* postgresFiles(dataDir).pipe(inTime(late))
   const joined = yield* Deferred.make<Postmaster, EmbeddedPostgresError>()
   yield* stay(files, joined).pipe(
