@@ -12,7 +12,10 @@ import { join, posix, relative, sep } from "node:path"
 const wings = {
   wire: [],
   platform: ["crypto", "settings", "sql", "metrics", "database", "audit", ["edge", "html", "process"]],
-  push: ["channels", "outbox", "delivery"],
+  push: [
+    ["channels", "tokens", "outbox"],
+    ["delivery", "admin"]
+  ],
   operator: ["projects"],
   bridges: ["identity", ["enrollment", "rotation"]],
   signin: ["oauth", "access"],

@@ -7,24 +7,14 @@
  * Whether a device wants the kind is checked here and again before sending; quiet hours and pauses only before sending.
  */
 import { Context, Effect, Layer, Queue } from "effect"
-import { SqlClient, type SqlError, type Statement } from "effect/sql"
-import type { NotificationKind } from "../../wire/mobile/Notifications.ts"
-import { notified } from "../../platform/sql/PushRow.ts"
+import { SqlClient, type SqlError } from "effect/sql"
+import * as Store from "./OutboxStore.ts"
 
 export class Outbox extends Context.Service<
   Outbox,
   {
     /** Inside the transaction of the change: one row for each device that wants the kind, then `wake`. */
-    readonly enqueue: (
-      now: Date,
-      notice: {
-        readonly kind: NotificationKind
-        readonly event_id: string
-        readonly project_id: string
-        readonly about: string
-        readonly only?: Statement.Fragment
-      }
-    ) => Effect.Effect<void, SqlError.SqlError>
+    readonly enqueue: (now: Date, notice: Store.Notice) => Effect.Effect<void, SqlError.SqlError>
     /** Wakes the worker of this process after the commit; other replicas poll every second. */
     readonly wake: Effect.Effect<void>
     /** Waits for the next `wake`. */
@@ -35,25 +25,12 @@ export class Outbox extends Context.Service<
     Outbox,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
+      const store = Store.make(sql)
       const wakeUps = yield* Queue.sliding<void>(1)
       const wake = sql.afterCommit(Effect.asVoid(Queue.offer(wakeUps, undefined)))
 
-      const enqueue = Effect.fn("Outbox.enqueue")(function* (
-        now: Date,
-        { about, event_id, kind, only, project_id }: Parameters<typeof Outbox.Service.enqueue>[1]
-      ) {
-        yield* sql`
-          with event as (
-            select ${event_id}::uuid as event_id, ${project_id}::uuid as project_id, ${about}::uuid as about
-          ), ${notified(sql, now, {
-            kind,
-            from: "event",
-            event: sql`e.event_id`,
-            project: sql`e.project_id`,
-            about: sql`e.about`,
-            ...(only && { only })
-          })}
-          select delivery_id from notified`
+      const enqueue = Effect.fn("Outbox.enqueue")(function* (now: Date, notice: Store.Notice) {
+        yield* store.enqueue(now, notice)
         yield* wake
       })
 
