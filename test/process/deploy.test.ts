@@ -1,4 +1,4 @@
-/** Dockerfile, unit and compose file name what exists; a bundle knows the commit that it was built from. */
+/** Dockerfile, systemd unit and compose file name only existing files and settings; a bundle knows its commit. */
 import { execFileSync } from "node:child_process"
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -18,7 +18,7 @@ const compose = read("deploy/compose.yaml")
 describe("Dockerfile", () => {
   const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(([, paths]) => paths!.split(" "))
 
-  it("copies what exists, and .dockerignore lets it in", () => {
+  it("copies only existing paths, and .dockerignore admits them", () => {
     assert.isAbove(copied.length, 5)
     const allowed = [...read(".dockerignore").matchAll(/^!(.+)$/gm)].map(([, path]) => path!)
     for (const path of copied) {
@@ -27,7 +27,7 @@ describe("Dockerfile", () => {
     }
   })
 
-  it("runs as an account without rights, on a Node that the package allows, and asks for its health", () => {
+  it("runs as an unprivileged account, on a Node version that the package allows, with a health check", () => {
     assert.match(dockerfile, /^USER node\n[^]*^CMD \["node", /m)
     assert.match(dockerfile, /^HEALTHCHECK [^]*?healthz/m)
     const bases = [...dockerfile.matchAll(/^FROM node:(\d+)-/gm)].map(([, major]) => Number(major))
@@ -40,12 +40,12 @@ describe("the unit and the compose file", () => {
     ["Dockerfile", dockerfile],
     ["deploy/bridge-service.service", unit],
     ["deploy/compose.yaml", compose]
-  ])("%s names settings that exist", (_, text) => {
+  ])("%s names only existing settings", (_, text) => {
     assert.isNotEmpty(named(text))
     assert.includeMembers(settings, named(text))
   })
 
-  it("starts a file that exists, and lets the service stop PostgreSQL itself", () => {
+  it("starts an existing file, and lets the service stop PostgreSQL itself", () => {
     const [, main] = /^ExecStart=\/opt\/bridge-service\/node_modules\/\.bin\/node (\S+)$/m.exec(unit) ?? []
     assert.isTrue(existsSync(join(packageRoot, main!)))
     assert.match(unit, /^KillMode=mixed$/m)
@@ -57,7 +57,7 @@ describe("a bundle", () => {
   const folder = mkdtempSync(join(tmpdir(), "service-build-"))
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-  it("knows the commit that its build was told", { timeout: 60_000 }, () => {
+  it("contains the commit that BUILD_COMMIT names", { timeout: 60_000 }, () => {
     for (const path of ["package.json", "tsconfig.json", "src", "cli", "scripts"]) {
       cpSync(join(packageRoot, path), join(folder, path), { recursive: true })
     }
