@@ -12,7 +12,7 @@ import * as http2 from "node:http2"
 import { providerToken } from "../src/push/channels/apns/ProviderToken.ts"
 import { type ApnsSimulator, apnsSimulator, settingsFor } from "../test/support/phones/ApnsSimulator.ts"
 import { fleet } from "../test/support/phones/Fleet.ts"
-import { place } from "../test/support/service/PostgresUser.ts"
+import { temporaryFolder } from "../test/support/service/PostgresUser.ts"
 import * as harness from "./support/harness.ts"
 import { figure, ratio, report } from "./support/report.ts"
 
@@ -58,7 +58,7 @@ const timed = Effect.fnUntraced(function* <E>(work: Effect.Effect<unknown, E>) {
 const main = Effect.gen(function* () {
   const simulator = yield* apnsSimulator()
   const on = yield* harness.startWith({
-    ...settingsFor(simulator, yield* place),
+    ...settingsFor(simulator, yield* temporaryFolder),
     SERVICE_LOG_LEVEL: "Fatal",
     // A sign-in made here counts there: wherever it listens, it is known by one address.
     SERVICE_BASE_URL: "http://127.0.0.1:8787"

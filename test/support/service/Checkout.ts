@@ -1,18 +1,18 @@
-/** This checkout once more, without data of its own, for what writes where it stands. */
+/** A second checkout of this repository with an empty data folder, for commands that write into their own checkout. */
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { chmodSync, cpSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { promisify } from "node:util"
 import { packageRoot } from "../../../src/platform/settings/Package.ts"
-import { compiled } from "./ServiceAdmin.ts"
-import { dataFolder, place } from "./PostgresUser.ts"
+import { compileCache } from "./ServiceAdmin.ts"
+import { dataFolder, temporaryFolder } from "./PostgresUser.ts"
 
 const sources = ["cli", "migrations", "src", "scripts", "package.json"]
 
-/** `copied` is another release, whose files may differ; else every file is this one's. */
+/** The files are links to this checkout's; with `copied` they are copies, which the test can edit into another release. */
 export const checkout = Effect.fnUntraced(function* ({ copied = false } = {}) {
-  const folder = yield* place
+  const folder = yield* temporaryFolder
   for (const name of sources) {
     if (copied) cpSync(join(packageRoot, name), join(folder, name), { recursive: true })
     else symlinkSync(join(packageRoot, name), join(folder, name))
@@ -23,11 +23,11 @@ export const checkout = Effect.fnUntraced(function* ({ copied = false } = {}) {
 })
 
 /**
- * Types lines of a page into a shell that stands in the folder, and answers what they print.
+ * Runs command lines of a page with bash in the folder, and answers their stdout.
  *
- * Of `npx service-admin` only npx is left out: test/docs/readme.test.ts has it, and it takes as long as the command.
+ * `npx service-admin` runs without npx, which is as slow as the command itself; test/docs/readme.test.ts covers npx.
  */
-export const typing = (folder: string, environment: Readonly<Record<string, string>>) => {
+export const shellIn = (folder: string, environment: Readonly<Record<string, string>>) => {
   const programs = join(folder, ".programs")
   mkdirSync(programs, { recursive: true })
   writeFileSync(join(programs, "npx"), `#!/bin/sh\nshift\nexec "${process.execPath}" cli/service-admin.mjs "$@"\n`)
@@ -35,7 +35,7 @@ export const typing = (folder: string, environment: Readonly<Record<string, stri
   return (lines: string, more: Readonly<Record<string, string>> = {}) =>
     Effect.promise(async () => {
       const path = [programs, join(packageRoot, "node_modules/.bin"), process.env["PATH"]].join(":")
-      const env = { HOME: folder, PATH: path, NODE_COMPILE_CACHE: compiled, ...environment, ...more }
+      const env = { HOME: folder, PATH: path, NODE_COMPILE_CACHE: compileCache, ...environment, ...more }
       const { stdout } = await promisify(execFile)("bash", ["-euo", "pipefail", "-c", lines], { cwd: folder, env })
       return stdout
     })

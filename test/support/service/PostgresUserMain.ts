@@ -1,4 +1,4 @@
-/** Joins the database of the folder it is given, says where it is, and stays until it is told to leave. */
+/** Connects to the managed PostgreSQL of the given data folder, prints its address, and runs until it is signalled. */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect } from "effect"
 import { managedPostgres } from "../../../src/platform/database/embedded/ManagedPostgres.ts"

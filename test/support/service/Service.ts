@@ -1,4 +1,4 @@
-/** The whole service on a test database: real handlers, real PostgreSQL, real HTTP; TestClock decides what expires. */
+/** The whole service on a test database: real handlers, real PostgreSQL, real HTTP. TestClock controls expiry. */
 import { ConfigProvider, Context, Effect, Layer } from "effect"
 import { HttpServer } from "effect/http"
 import { SqlClient } from "effect/sql"
@@ -21,15 +21,15 @@ export const environment = {
   DATABASE_URL: "postgres://unused"
 }
 
-const itself = Layer.effect(SqlClient.SqlClient, Effect.service(SqlClient.SqlClient))
+const unchanged = Layer.effect(SqlClient.SqlClient, Effect.service(SqlClient.SqlClient))
 
 /**
- * One instance, listening on a free port. Several of them on one database are replicas.
- * What it asks of the database goes through `between`, where given.
+ * One instance, listening on a free port. Several instances on one database are replicas.
+ * `between` wraps the instance's SqlClient, for example to inject faults.
  */
 export const instance = (
   settings: Readonly<Record<string, string>> = {},
-  between: Layer.Layer<SqlClient.SqlClient, never, SqlClient.SqlClient | Database> = itself
+  between: Layer.Layer<SqlClient.SqlClient, never, SqlClient.SqlClient | Database> = unchanged
 ) =>
   Effect.gen(function* () {
     const address = yield* TestDatabase
