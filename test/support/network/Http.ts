@@ -6,7 +6,7 @@ export interface Ask {
   readonly bearer?: string | undefined
   readonly key?: string | undefined
   readonly headers?: Readonly<Record<string, string>>
-  /** An object is sent as JSON, text as it is. */
+  /** An object is sent as JSON, a string unchanged. */
   readonly body?: unknown
 }
 
@@ -14,9 +14,9 @@ export interface Answer {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** Undefined where the body is no JSON. */
+  /** The parsed body; undefined if it is not JSON. */
   readonly body: any
-  /** The error's code, where the body is an error object. */
+  /** The error's code, if the body is an error object. */
   readonly code: string | undefined
 }
 

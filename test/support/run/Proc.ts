@@ -1,4 +1,4 @@
-/** What Linux knows of a process. */
+/** Memory, open files and CPU time of a process, read from Linux's /proc. */
 import { readdirSync, readFileSync } from "node:fs"
 
 export const rssMib = (pid: number) =>
@@ -6,11 +6,11 @@ export const rssMib = (pid: number) =>
 
 export const openFiles = (pid: number) => readdirSync(`/proc/${pid}/fd`).length
 
-/** How many files a process may have open, sockets included. */
+/** The limit on open files of a process, sockets included. */
 export const fileLimit = (pid: number) =>
   Number(/Max open files\s+(\d+)/.exec(readFileSync(`/proc/${pid}/limits`, "utf8"))![1])
 
-/** /proc counts in hundredths of a second: user and system time, then those of children that have ended. */
+/** CPU seconds, user and system: of the process itself, and of its children that have ended. /proc counts hundredths. */
 export const cpuTimes = (pid: number) => {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]!.split(" ").map(Number)
   return { own: (fields[11]! + fields[12]!) / 100, ended: (fields[13]! + fields[14]!) / 100 }

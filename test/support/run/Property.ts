@@ -1,4 +1,4 @@
-/** Random inputs for an effect: MODEL_RUNS of them, 40 unless told. */
+/** Runs an effect with random inputs, MODEL_RUNS times (default 40). */
 import { Effect } from "effect"
 import * as fc from "fast-check"
 
@@ -18,5 +18,5 @@ export const forAll = <T, E, R>(
     )
   )
 
-/** Thousands of runs take longer than a test usually may. */
+/** Test timeout in milliseconds, long enough for thousands of runs. */
 export const patience = 3_600_000

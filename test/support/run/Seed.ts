@@ -1,4 +1,4 @@
-/** The random inputs of the tests: the same in every run, others with SEED=n. Each test file begins here. */
+/** Seeds the tests' random inputs: the same in every run, others with SEED=n. Loaded before each test file. */
 import { configureGlobal } from "fast-check"
 
 export const seed = Number(process.env["SEED"] ?? 1)
