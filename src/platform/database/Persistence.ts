@@ -53,7 +53,7 @@ export const untilSettled = <A, E, R>(attempt: Effect.Effect<Option.Option<A>, E
 const answered = Effect.fnUntraced(function* (error: SqlError.SqlError) {
   const facts = describe(error)
   if (!isPassing(error)) return yield* Effect.die(new StatementDefect(facts))
-  yield* Effect.logWarning("The database did not answer").pipe(Effect.annotateLogs(facts))
+  yield* Effect.logWarning("A database operation failed").pipe(Effect.annotateLogs(facts))
   return yield* unavailable
 })
 

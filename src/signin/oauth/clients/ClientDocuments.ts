@@ -78,7 +78,7 @@ export class ClientDocuments extends Context.Service<
             Effect.fail(new DocumentUnavailable({ reason: "budget spent", passing: true }))
           ),
           Effect.tapError(({ reason }) =>
-            Effect.logWarning("A client's metadata document is of no use").pipe(
+            Effect.logWarning("A client's metadata document cannot be used").pipe(
               Effect.annotateLogs({ host: new URL(client_id).hostname, reason })
             )
           ),
