@@ -1,10 +1,10 @@
-// The peer of bench/oauth.ts: oidc-provider in memory, with a public client and rotated refresh tokens. Its own in-memory
-// adapter forgets everything beyond a thousand entries; this one is the same without that.
-// Its argument is the client's redirect URI. Tells its parent { port }, and answers each { count, code_challenge } with as
-// many codes.
+// The peer of bench/oauth.ts: oidc-provider in memory, with a public client and rotating refresh tokens. Its own in-memory
+// adapter evicts entries beyond a thousand; this one keeps them all.
+// Argument: the client's redirect URI. It sends { port } to its parent, and answers each message { count, code_challenge }
+// with that many codes.
 import { Provider } from "oidc-provider"
 
-const kept = new Map()
+const entries = new Map()
 class Memory {
   constructor(model) {
     this.model = model
@@ -13,19 +13,19 @@ class Memory {
     return `${this.model}:${id}`
   }
   async upsert(id, payload) {
-    kept.set(this.key(id), payload)
+    entries.set(this.key(id), payload)
   }
   async find(id) {
-    return kept.get(this.key(id))
+    return entries.get(this.key(id))
   }
   async consume(id) {
-    kept.get(this.key(id)).consumed = Math.floor(Date.now() / 1000)
+    entries.get(this.key(id)).consumed = Math.floor(Date.now() / 1000)
   }
   async destroy(id) {
-    kept.delete(this.key(id))
+    entries.delete(this.key(id))
   }
   async revokeByGrantId(grantId) {
-    for (const [key, payload] of kept) if (payload.grantId === grantId) kept.delete(key)
+    for (const [key, payload] of entries) if (payload.grantId === grantId) entries.delete(key)
   }
 }
 

@@ -1,11 +1,11 @@
 /**
- * What every benchmark stands on (Linux only: it reads /proc).
+ * The setup shared by all benchmarks (Linux only: it reads /proc).
  *
  * 1. The service as `npm start` runs it: src/main.ts in a process of its own, with its managed PostgreSQL, fsync on, in
  *    a folder that is removed afterwards. Rate limits are off; everything else is as it ships.
  * 2. The same services in this process, on the same database and secrets, to seed it and to record statements.
- * 3. The load in a third process, so that the CPU time of the service is its own.
- * The machine may be busy with other things: what counts is the ratio to a peer measured in turns with it.
+ * 3. The load generator in a third process, so that its CPU time is not counted as the service's.
+ * Other programs may be using the machine, so compare ratios to a peer that is measured alternately in the same run.
  */
 import { PgClient } from "@effect/sql-pg"
 import { ConfigProvider, Context, Effect, Layer, Option, Schedule } from "effect"
@@ -33,20 +33,20 @@ const { values } = parseArgs({
     profile: { type: "string" }
   }
 })
-/** How long a benchmark may take, its watch over memory not counted. */
+/** Time limit of a benchmark, without its memory measurement. */
 export const seconds = Number(values.seconds)
-/** How many requests the memory is watched for. */
+/** Number of requests of the memory measurement. */
 export const requests = Number(values.requests)
 
-/** Whether what takes long is measured too. */
+/** Also run the measurements that take minutes. */
 export const large = values.large
 
-/** Where the service leaves a CPU profile when it ends. */
+/** Makes the service write a CPU profile when it ends. */
 const profiling = values.profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${resolve(values.profile)}`]
 
-/** The service's own default, so every peer has as many connections to the database. */
+/** The service's default; peers use as many database connections. */
 export const poolSize = 10
-/** Clients under load: enough to keep those connections busy. */
+/** Connections of the load generator: enough to keep the pool busy. */
 export const connections = 16
 export const rounds = 3
 
@@ -55,10 +55,10 @@ export interface Target {
   readonly pid: number
 }
 
-/** `more`: settings that are not as it ships. */
+/** `more`: settings that differ from the defaults. */
 export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<string, string>>) {
   const environment = { SERVICE_DATA_DIR: yield* dataFolder(), SERVICE_RATE_LIMITS: "off", ...more }
-  /** A process of the service; all of them share database and secrets. */
+  /** Starts a replica; all replicas share database and secrets. */
   const replica = Effect.gen(function* () {
     const port = String(yield* freePort)
     const url = `http://127.0.0.1:${port}`
@@ -79,7 +79,7 @@ export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<stri
   const postmaster = Number(readFileSync(join(host!, "postmaster.pid"), "utf8").split("\n")[0])
 
   let credentials = 0
-  /** Numbers `count` unused credentials and answers the first. */
+  /** Inserts `count` unused credentials and answers the number of the first. */
   const issue = Effect.fnUntraced(function* (count: number) {
     const first = credentials
     credentials += count
@@ -99,7 +99,7 @@ export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<stri
 export const start = startWith({})
 export type Bench = Effect.Success<typeof start>
 
-/** A node process that runs until the scope closes. */
+/** Starts a Node process that is stopped when the scope closes. */
 export const started = (args: ReadonlyArray<string>, environment: Readonly<Record<string, string>> = {}) =>
   Effect.acquireRelease(
     Effect.sync(() =>
@@ -125,7 +125,7 @@ export const freePort = Effect.promise(async () => {
   return port
 })
 
-/** CPU time per operation: of the process under load with all its threads, and of PostgreSQL with all its processes. */
+/** Runs a load. CPU time is per operation: of the target with all its threads, and of PostgreSQL with all its processes. */
 export const measure = (
   on: Pick<Bench, "postmaster">,
   { pid, url }: Target,
@@ -133,10 +133,10 @@ export const measure = (
 ) =>
   Effect.promise(async () => {
     const generator = fork(join(import.meta.dirname, "load.ts"), [JSON.stringify({ connections, ...load, url })])
-    await said(generator)
+    await nextMessage(generator)
     const [before, databaseBefore] = [cpuSeconds(pid), databaseCpuSeconds(on.postmaster)]
     generator.send("go")
-    const measured = (await said(generator)) as Measured
+    const measured = (await nextMessage(generator)) as Measured
     const each = (seconds: number) => (seconds / measured.count) * 1e6
     return {
       ...measured,
@@ -146,7 +146,7 @@ export const measure = (
     }
   })
 
-const said = (child: ChildProcess) =>
+const nextMessage = (child: ChildProcess) =>
   new Promise((resolve, reject) => {
     child.once("message", resolve)
     child.once("exit", (code) => reject(new Error(`The load generator ended with ${code}.`)))
@@ -159,14 +159,14 @@ const databaseCpuSeconds = (postmaster: number): number => {
     const { ended, own } = cpuTimes(postmaster)
     return running + own + ended
   } catch {
-    // A session ended in between: it is among those that have ended now.
+    // A session ended while it was read; the postmaster now counts its time among its ended children.
     return databaseCpuSeconds(postmaster)
   }
 }
 
 /**
- * The rate of a pgbench script with as many clients as the service has connections. `done` counts what it has done:
- * transactions that find nothing to do would be fast.
+ * Measures a pgbench script with as many clients as the service has connections. `done` counts the work in the database:
+ * the run fails if a transaction changed nothing, which would make it look fast.
  */
 export const pgbench = Effect.fnUntraced(function* <E>(
   on: Bench,
@@ -180,7 +180,7 @@ export const pgbench = Effect.fnUntraced(function* <E>(
   const done = (yield* options.done) - before
   return done === measured.count
     ? { ...measured, database_cpu_us: (cpu / measured.count) * 1e6 }
-    : yield* Effect.die(`${measured.count} transactions of pgbench did ${done} times what they should.`)
+    : yield* Effect.die(`${measured.count} pgbench transactions ran, but ${done} took effect.`)
 })
 
 const runPgbench = (
@@ -194,9 +194,9 @@ const runPgbench = (
       writeFileSync(join(folder, "script.sql"), script)
       const flags = ["--no-vacuum", "--protocol=prepared", `--client=${poolSize}`, `--time=${options.seconds}`]
       const variables = [`--define=clients=${poolSize}`, `--define=base=${options.base}`, "--define=i=-1"]
-      const logged = ["--log", `--log-prefix=${join(folder, "log")}`, `--file=${join(folder, "script.sql")}`]
-      const at = [`--host=${host}`, `--port=${port}`, "--username=postgres", "postgres"]
-      const { stdout } = await promisify(execFile)("pgbench", [...flags, ...variables, ...logged, ...at])
+      const logging = ["--log", `--log-prefix=${join(folder, "log")}`, `--file=${join(folder, "script.sql")}`]
+      const target = [`--host=${host}`, `--port=${port}`, "--username=postgres", "postgres"]
+      const { stdout } = await promisify(execFile)("pgbench", [...flags, ...variables, ...logging, ...target])
       const logs = readdirSync(folder).filter((name) => name.startsWith("log."))
       const latencies = logs
         .flatMap((name) => readFileSync(join(folder, name), "utf8").trim().split("\n"))
@@ -216,10 +216,10 @@ const runPgbench = (
     }
   })
 
-/** Numbers the transactions of all clients, in the order in which they happen, roughly. */
+/** Sets `:n` to a number unique among all clients' transactions, roughly in the order of execution. */
 export const numbered = `\\set i :i + 1\n\\set n :base + :i * :clients + :client_id\n`
 
-/** Every contestant once per round, in turns; fewer rounds where the machine is so busy that they would end too late. */
+/** Runs every contestant once per round. Skips rounds that would exceed `within` seconds. */
 export const inTurns = <
   Contestants extends Readonly<Record<string, (round: number) => Effect.Effect<unknown, unknown>>>
 >(
@@ -229,11 +229,11 @@ export const inTurns = <
   Effect.gen(function* () {
     const runs = Object.keys(contestants).map((name) => [name, [] as Array<unknown>] as const)
     for (let round = 1, longest = 0; round <= rounds; round++) {
-      const began = performance.now() / 1000
-      // Counted from the start of this process.
-      if (round > 1 && began + longest > within) break
+      const startedAt = performance.now() / 1000
+      // Both times count from the start of this process.
+      if (round > 1 && startedAt + longest > within) break
       for (const [name, results] of runs) results.push(yield* contestants[name]!(round))
-      longest = Math.max(longest, performance.now() / 1000 - began)
+      longest = Math.max(longest, performance.now() / 1000 - startedAt)
     }
     return Object.fromEntries(runs) as unknown as {
       readonly [Name in keyof Contestants]: ReadonlyArray<Effect.Success<ReturnType<Contestants[Name]>>>

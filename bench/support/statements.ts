@@ -1,11 +1,11 @@
 /**
- * The statements that the service itself runs, for peers to run too: recorded while one operation happens, so that what
- * is compared is always what is shipped.
+ * Records the statements that the service runs during one operation, so that peers run exactly the statements that are
+ * shipped.
  */
 import { Effect } from "effect"
 import { Statement } from "effect/sql"
 
-/** A named value is the caller's business, a fresh one is new in every operation, a constant stays as it was. */
+/** A named value is supplied by the peer, a fresh value is new in every operation, a constant is as recorded. */
 export type Parameter =
   | { readonly named: string }
   | { readonly fresh: "uuid" | "bytes"; readonly index: number }
@@ -19,7 +19,7 @@ export interface Recorded {
 type Value = string | Uint8Array
 type Ran = readonly [sql: string, values: ReadonlyArray<unknown>]
 
-/** What `operation` runs, in order, values and all. */
+/** Runs `operation` and records its statements with their values, in order. */
 export const running = Effect.fnUntraced(function* <A, E, R>(operation: Effect.Effect<A, E, R>) {
   const ran: Array<Ran> = []
   const result = yield* Effect.provideService(operation, Statement.CurrentTransformer, (statement) => {
@@ -29,7 +29,7 @@ export const running = Effect.fnUntraced(function* <A, E, R>(operation: Effect.E
   return { result, ran }
 })
 
-/** Sorts the values of one recorded operation: equal values are one parameter, in whichever statement they stand. */
+/** Turns the values of one recorded operation into parameters; equal values in different statements are one parameter. */
 export const generalize = (
   ran: ReadonlyArray<Ran>,
   names: Readonly<Record<string, Value>>,
@@ -55,10 +55,12 @@ export const generalize = (
 
 const keyOf = (value: Value) => (typeof value === "string" ? value : Buffer.from(value).toString("hex"))
 
-/** As a pgbench script. `:n` numbers the operation; fresh UUIDs sort by it, as the service's sort by time. */
+/** A pgbench script. `:n` is the operation's number; fresh UUIDs sort by it, as the service's UUIDs sort by time. */
 export const asScript = (recorded: ReadonlyArray<Recorded>, expressions: Readonly<Record<string, string>>) =>
   recorded
-    .map(({ sql, parameters }) => sql.replaceAll(/\$(\d+)/g, (_, at) => expression(parameters[at - 1]!, expressions)))
+    .map(({ sql, parameters }) =>
+      sql.replaceAll(/\$(\d+)/g, (_, number) => expression(parameters[number - 1]!, expressions))
+    )
     .map((sql) => `${sql};\n`)
     .join("")
 
@@ -74,5 +76,5 @@ const expression = (parameter: Parameter, expressions: Readonly<Record<string, s
   return Array.isArray(constant) ? literal(`{${constant.join(",")}}`) : String(constant)
 }
 
-/** A colon and a name would be a variable, in a literal too. */
+/** Escapes colons, because pgbench replaces `:name` by a variable even inside a literal. */
 const literal = (text: string) => `e'${text.replaceAll("\\", "\\\\").replaceAll("'", "''").replaceAll(":", "\\x3a")}'`
