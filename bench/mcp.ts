@@ -1,10 +1,12 @@
 /**
- * The cost of tools/call, and how it grows with a project's memory. `--large` adds 100,000 entries and takes minutes.
+ * The cost of tools/call, and how it grows with a project's memory. `--large` adds a project of 100,000 entries and takes
+ * minutes.
  *
- *   - Per tool, in alternating rounds: the service; a server of SDK v2 whose tools do nothing; and the tool's SQL run by
- *     node:http and `pg` alone. The target compares the CPU of the service without that SQL to the server of SDK v2.
- *   - memory_add and memory_search with one client, and @modelcontextprotocol/server-memory with as many entries.
- *   - memory_search in 1000 entries next to the largest project, and the same search in a separate database.
+ *   - per tool, alternately: the service; an SDK v2 server whose tools do nothing; and the tool's SQL alone, run by
+ *     node:http and `pg`. The aim applies to the service's CPU time without that SQL;
+ *   - memory_add and memory_search with one client, compared with @modelcontextprotocol/server-memory of the same size;
+ *   - memory_search in a project of 1000 entries in the database of the largest project, alternately with the same search
+ *     in a separate database.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Context, Effect, Option, Redacted, Stream } from "effect"
@@ -36,7 +38,7 @@ const seconds = Math.max(1, harness.seconds / 60)
 type ToolName = keyof ReturnType<typeof tools>
 const toolNames: ReadonlyArray<ToolName> = ["memory_get", "memory_search", "memory_add", "task_update"]
 
-const at = (n: number) => new Date(1_790_000_000_000 + n * 1000)
+const createdAt = (n: number) => new Date(1_790_000_000_000 + n * 1000)
 const blank = {
   kind: "note",
   tags: [],
@@ -51,22 +53,24 @@ const blank = {
   source: "bench"
 }
 
-/** Creates a project with a token and imports so many entries. */
+/** A project with this many entries, imported like a backup, and a token that works in it. */
 const project = Effect.fnUntraced(function* (on: harness.Bench, entries: number) {
   const { project_id } = yield* Context.get(on.context, Projects).create(`${entries} entries`)
   const tokens = Context.get(on.context, ProjectTokens)
   const secret = yield* tokens.mint
   yield* tokens.issue({ project_id, role: "contributor", scopes: [], ttl: Option.none() }, secret)
   const ids: Array<string> = []
-  for (let n = 0; n < entries; n++) ids.push(yield* uuidAt(at(n)))
-  const header = { export: "bridge-service project", project: { id: project_id, name: "x" }, created_at: at(0) }
-  const rows = ids.map((id, n) => ({ memory: { ...blank, id, title: `Entry ${n}`, body: body(n), created_at: at(n) } }))
+  for (let n = 0; n < entries; n++) ids.push(yield* uuidAt(createdAt(n)))
+  const header = { export: "bridge-service project", project: { id: project_id, name: "x" }, created_at: createdAt(0) }
+  const rows = ids.map((id, n) => ({
+    memory: { ...blank, id, title: `Entry ${n}`, body: body(n), created_at: createdAt(n) }
+  }))
   const counts = { memory: entries, task: 0, dependency: 0, receipt: 0 }
   const file = Stream.fromIterable([header, ...rows, { counts }]).pipe(
     Stream.map((line) => Buffer.from(`${JSON.stringify(line)}\n`))
   )
   yield* Context.get(on.context, Transfer).load(project_id, file, () => Effect.void)
-  // Autovacuum would do this later. A dedicated connection is not bound by the deadline of requests.
+  // What autovacuum would do later. A dedicated connection has no statement timeout.
   yield* Context.get(on.context, Database).dedicated(SqlClient.SqlClient.use((sql) => sql`vacuum analyze`))
   const token = Redacted.value(secret.token)
   const write_context = yield* Effect.promise(async () => {
@@ -78,7 +82,7 @@ const project = Effect.fnUntraced(function* (on: harness.Bench, entries: number)
   return { token, write_context, ids: ids.slice(0, 1000), entries } satisfies AgentLoad
 })
 
-/** Measures up to `count` calls within ten seconds. Fewer calls would measure code that is not compiled yet. */
+/** Runs `count` calls, enough to outweigh the slow first calls, or fewer if the machine is too busy. */
 const load = (
   on: harness.Bench,
   target: harness.Target,
@@ -88,7 +92,7 @@ const load = (
   count: number
 ) => harness.measure(on, target, { operation, agent, connections, count, seconds: 10 * seconds, first: 0 })
 
-/** The statements of one call of the tool, starting with the lookup of its credential. */
+/** The statements of one tool call, starting with the lookup of its credential. */
 const recorded = Effect.fnUntraced(function* ({ context }: harness.Bench, { ids, token }: AgentLoad, name: ToolName) {
   const memory = Context.get(context, Memory)
   const tasks = Context.get(context, Tasks)
@@ -127,7 +131,7 @@ const sqlAlone = Effect.fnUntraced(function* (
   return { url: `http://127.0.0.1:${port}`, pid: child.pid! }
 })
 
-const doingNothing = Effect.gen(function* () {
+const noopServer = Effect.gen(function* () {
   const port = yield* harness.freePort
   const child = yield* harness.started(["bench/peers/mcp-nothing.ts", String(port)])
   const url = `http://127.0.0.1:${port}`
@@ -135,43 +139,44 @@ const doingNothing = Effect.gen(function* () {
   return { url, pid: child.pid! }
 })
 
-const less = (rounds: ReadonlyArray<Round>, others: ReadonlyArray<Round>): ReadonlyArray<Round> =>
-  rounds.map((round, at) => ({ ...round, cpu_us: round.cpu_us! - others[at]!.cpu_us! }))
+/** The rounds with the CPU time of the other rounds subtracted. */
+const subtractCpu = (rounds: ReadonlyArray<Round>, others: ReadonlyArray<Round>): ReadonlyArray<Round> =>
+  rounds.map((round, index) => ({ ...round, cpu_us: round.cpu_us! - others[index]!.cpu_us! }))
 
 const costs = Effect.fnUntraced(function* (on: harness.Bench, agent: AgentLoad) {
-  const nothing = yield* doingNothing
-  const bare = yield* sqlAlone(on, { statements: [], transaction: undefined, fresh: [] })
-  const alone = { memory_get: bare, memory_search: bare, memory_add: bare, task_update: bare }
-  for (const name of toolNames) alone[name] = yield* sqlAlone(on, yield* recorded(on, agent, name))
+  const noop = yield* noopServer
+  const empty = yield* sqlAlone(on, { statements: [], transaction: undefined, fresh: [] })
+  const sqlOnly = { memory_get: empty, memory_search: empty, memory_add: empty, task_update: empty }
+  for (const name of toolNames) sqlOnly[name] = yield* sqlAlone(on, yield* recorded(on, agent, name))
 
-  const turn =
+  const run =
     (target: harness.Target, name: ToolName, count = 1500) =>
     () =>
       load(on, target, agent, name, harness.connections, count)
-  // The other servers ignore what is called. They get memory_get, because task_update first needs a task from the service.
-  const asGet = (target: harness.Target, count?: number) => turn(target, "memory_get", count)
-  yield* asGet(nothing, 5000)()
-  for (const name of toolNames) yield* turn(on, name, 2000)()
-  for (const target of new Set([bare, ...Object.values(alone)])) yield* asGet(target)()
+  // The peers ignore the tool's name. They all get memory_get calls, because task_update first creates a task, which only
+  // the service can do.
+  const runPeer = (target: harness.Target, count?: number) => run(target, "memory_get", count)
+  yield* runPeer(noop, 5000)()
+  for (const name of toolNames) yield* run(on, name, 2000)()
+  for (const target of new Set([empty, ...Object.values(sqlOnly)])) yield* runPeer(target)()
   const rounds: Readonly<Record<string, ReadonlyArray<Round>>> = yield* harness.inTurns({
-    ...Object.fromEntries(toolNames.map((name) => [name, turn(on, name)])),
-    ...Object.fromEntries(toolNames.map((name) => [`${name} alone`, asGet(alone[name])])),
-    nothing: asGet(nothing),
-    bare: asGet(bare)
+    ...Object.fromEntries(toolNames.map((name) => [name, run(on, name)])),
+    ...Object.fromEntries(toolNames.map((name) => [`${name} SQL`, runPeer(sqlOnly[name])])),
+    noop: runPeer(noop),
+    empty: runPeer(empty)
   })
-  const { bare: empty, nothing: idle } = rounds
   return [
-    figure("SDK v2, tools that do nothing", idle!),
+    figure("SDK v2, tools that do nothing", rounds["noop"]!),
     ...toolNames.flatMap((name) => {
-      const sql = less(rounds[`${name} alone`]!, empty!)
+      const sql = subtractCpu(rounds[`${name} SQL`]!, rounds["empty"]!)
       return [
         figure(name, rounds[name]!),
         figure(
-          `${name}: its SQL alone`,
+          `${name}, SQL only`,
           sql.map(({ cpu_us }) => ({ cpu_us: cpu_us! }))
         ),
-        figure(`${name} less its SQL, to SDK v2`, [], {
-          ratio: ratio("CPU", less(rounds[name]!, sql), idle!, { most: 1.7 })
+        figure(`${name} without its SQL, compared with SDK v2`, [], {
+          ratio: ratio("CPU", subtractCpu(rounds[name]!, sql), rounds["noop"]!, { most: 1.7 })
         })
       ]
     })
@@ -183,7 +188,7 @@ const growth = Effect.fnUntraced(function* (on: harness.Bench, agent: AgentLoad)
   const add = yield* load(on, on, agent, "memory_add", 1, 300)
   const search = yield* load(on, on, agent, "memory_search", 1, 300)
   const entries = agent.entries.toLocaleString("en")
-  // The target of a fifth applies to 100,000 entries only.
+  // The aim, five times faster, applies at 100,000 entries only.
   const aim = agent.entries === 100_000 ? { most: 0.2 } : undefined
   const note = `aim: p50 under 10 ms: ${search.p50_ms < 10 ? "met" : "missed"}`
   return [
@@ -208,13 +213,13 @@ const neighbour = Effect.fnUntraced(function* (
   const largest = sizes.at(-1)!.toLocaleString("en")
   return [
     figure(`memory_search in 1,000 entries, beside ${largest}`, rounds.beside),
-    figure("the same in a database of its own", rounds.alone, {
+    figure("the same in a separate database", rounds.alone, {
       ratio: ratio("p50", rounds.beside, rounds.alone, { most: 1.2 })
     })
   ]
 })
 
-/** Reported even if a later measurement fails. */
+/** Reported at the end, even if a later measurement fails. */
 const figures: Array<Figure> = []
 
 const main = Effect.gen(function* () {

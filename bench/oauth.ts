@@ -1,6 +1,6 @@
 /**
- * Compares code and refresh grants (RFC 6749 4.1.3, 6) with oidc-provider and an in-memory adapter, in alternating runs.
- * The peer does no I/O and keeps raw tokens: its rate shows the cost of durability, its CPU the cost of our own work.
+ * Code and refresh grants (RFC 6749 4.1.3, 6), measured alternately with oidc-provider and an in-memory adapter. The peer
+ * does no I/O and stores raw tokens: its rate shows what durability costs, its CPU time what our own code costs.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Context, Effect, Option, Redacted } from "effect"
@@ -16,8 +16,8 @@ import { redirect_uri, verifier } from "./support/seeds.ts"
 
 const code_challenge = challengeOf(verifier)
 
-/** A client of the service, and a function that makes grants with an open code each. */
-const makeClient = Effect.fnUntraced(function* ({ context, project_id, sql, url }: harness.Bench) {
+/** A client of the service; `codes` creates one grant with one authorization code each. */
+const clientWithCodes = Effect.fnUntraced(function* ({ context, project_id, sql, url }: harness.Bench) {
   const tokens = Context.get(context, ProjectTokens)
   const secret = yield* tokens.mint
   yield* tokens.issue({ project_id, role: "reader", scopes: [], ttl: Option.none() }, secret)
@@ -50,37 +50,37 @@ const makeClient = Effect.fnUntraced(function* ({ context, project_id, sql, url 
 
 const main = Effect.gen(function* () {
   const on = yield* harness.start
-  const service = { ...on, ...(yield* makeClient(on)) }
+  const service = { ...on, ...(yield* clientWithCodes(on)) }
   const provider = yield* oidcProvider
   const seconds = Math.max(1, Math.floor((harness.seconds - 25) / (harness.rounds * 4)))
 
-  const exchange = Effect.fnUntraced(function* (at: typeof service | typeof provider, count = 1000) {
-    const codes = yield* at.codes(count, code_challenge)
-    return yield* harness.measure(on, at, {
+  const exchange = Effect.fnUntraced(function* (target: typeof service | typeof provider, count = 1000) {
+    const codes = yield* target.codes(count, code_challenge)
+    return yield* harness.measure(on, target, {
       operation: "exchange",
       seconds: 60,
       count,
       first: 0,
-      client_id: at.client_id,
+      client_id: target.client_id,
       codes
     })
   })
-  const refresh = Effect.fnUntraced(function* (at: typeof service | typeof provider, time = seconds) {
-    const codes = yield* at.codes(harness.connections, code_challenge)
+  const refresh = Effect.fnUntraced(function* (target: typeof service | typeof provider, time = seconds) {
+    const codes = yield* target.codes(harness.connections, code_challenge)
     const load = {
       operation: "refresh",
       seconds: time,
       count: 1_000_000,
       first: 0,
-      client_id: at.client_id,
+      client_id: target.client_id,
       codes
     } as const
-    return yield* harness.measure(on, at, load)
+    return yield* harness.measure(on, target, load)
   })
 
-  for (const at of [service, provider]) {
-    yield* exchange(at, 300)
-    yield* refresh(at, 2)
+  for (const target of [service, provider]) {
+    yield* exchange(target, 300)
+    yield* refresh(target, 2)
   }
   yield* on.sql`analyze`
   const { code, codePeer, refreshed, refreshedPeer } = yield* harness.inTurns({

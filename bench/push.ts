@@ -13,7 +13,7 @@ import * as http2 from "node:http2"
 import { providerToken } from "../src/push/channels/apns/ProviderToken.ts"
 import { type ApnsSimulator, apnsSimulator, settingsFor } from "../test/support/phones/ApnsSimulator.ts"
 import { fleet } from "../test/support/phones/Fleet.ts"
-import { place } from "../test/support/service/PostgresUser.ts"
+import { temporaryFolder } from "../test/support/service/PostgresUser.ts"
 import * as harness from "./support/harness.ts"
 import { figure, ratio, report } from "./support/report.ts"
 
@@ -59,7 +59,7 @@ const timed = Effect.fnUntraced(function* <E>(work: Effect.Effect<unknown, E>) {
 const main = Effect.gen(function* () {
   const simulator = yield* apnsSimulator()
   const on = yield* harness.startWith({
-    ...settingsFor(simulator, yield* place),
+    ...settingsFor(simulator, yield* temporaryFolder),
     SERVICE_LOG_LEVEL: "Fatal",
     // Sign-ins made in this process are valid at the server because both have the same base URL.
     SERVICE_BASE_URL: "http://127.0.0.1:8787"
@@ -76,22 +76,22 @@ const main = Effect.gen(function* () {
   yield* clean
 
   const seconds = Math.max(1, Math.floor((harness.seconds - 30) / (harness.rounds * 3)))
-  const asking = Effect.gen(function* () {
+  const lookups = Effect.gen(function* () {
     const first = yield* on.issue(harness.connections * 4)
     const { project_id, url: service } = on
     const load = { operation: "self" as const, service, seconds, count: 1_000_000, project_id, first }
     return yield* harness.measure(on, on, load)
   })
-  const trickling = Effect.forever(Effect.andThen(notify(1), Effect.sleep("100 millis")))
-  const whileNotified = Effect.raceFirst(asking, trickling)
-  yield* asking
+  const notifying = Effect.forever(Effect.andThen(notify(1), Effect.sleep("100 millis")))
+  const lookupsWhileNotifying = Effect.raceFirst(lookups, notifying)
+  yield* lookups
   const { down, idle, up } = yield* harness.inTurns({
-    idle: () => asking,
-    up: () => whileNotified,
+    idle: () => lookups,
+    up: () => lookupsWhileNotifying,
     down: () =>
       Effect.gen(function* () {
         for (const { token } of phones) simulator.faults.set(token, "hang")
-        const measured = yield* whileNotified
+        const measured = yield* lookupsWhileNotifying
         simulator.faults.clear()
         simulator.drop()
         yield* on.sql`delete from push_outbox`
@@ -101,11 +101,13 @@ const main = Effect.gen(function* () {
   })
 
   report("push", [
-    figure("notifications, outbox to provider", delivered, { note: "500 a second are asked for" }),
+    figure("notifications, outbox to provider", delivered, { note: "aim: 500 a second" }),
     figure("node:http2 that only sends", sent, { ratio: ratio("rate", delivered, sent, { least: 0.25 }) }),
-    figure("tokens/self, nothing to notify", idle),
+    figure("tokens/self, no notifications", idle),
     figure("tokens/self, 100 notifications a second", up, { ratio: ratio("p99", up, idle, { most: 1.1 }) }),
-    figure("tokens/self, as many and APNs never answers", down, { ratio: ratio("p99", down, up, { most: 1.1 }) })
+    figure("tokens/self, 100 notifications a second that APNs never answers", down, {
+      ratio: ratio("p99", down, up, { most: 1.1 })
+    })
   ])
 })
 

@@ -1,10 +1,10 @@
 /**
- * What a second replica adds (docs/scaling.md): bearer lookups and rotations on one replica, and on two that share a
- * database, alternating.
+ * What a second replica adds (docs/scaling.md): bearer lookups and rotations, measured alternately with one replica and
+ * with two on the same database.
  *
- * Two replicas, PostgreSQL and the load generator can need more cores than the machine has; the rate would then say
- * nothing about the service. So each replica gets a quarter of a core: it is stopped for 30 ms of every 40. Contention
- * in the database still shows in the rate, and the cost of sharing in CPU time.
+ * Two replicas, PostgreSQL and the load generator may need more cores than this machine has; the rate would then say
+ * nothing about the service. So each replica gets a quarter of a core: it is stopped for 30 ms of every 40. Contention in
+ * the database still shows in the rate, and the cost of sharing in CPU time.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
@@ -13,26 +13,27 @@ import { figure, ratio, report, type Round } from "./support/report.ts"
 
 const [running, period] = [10, 40]
 
-/** Stops and continues the process until the scope closes. `after` keeps replicas out of step. */
-const slowed = ({ pid }: harness.Target, after: number) =>
+/** Stops and continues the process until the scope closes. `delay`: milliseconds, so that replicas are out of phase. */
+const throttled = ({ pid }: harness.Target, delay: number) =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      let timer = setTimeout(function go() {
+      let timer = setTimeout(function resume() {
         process.kill(pid, "SIGCONT")
         timer = setTimeout(() => {
           process.kill(pid, "SIGSTOP")
-          timer = setTimeout(go, period - running)
+          timer = setTimeout(resume, period - running)
         }, running)
-      }, after)
+      }, delay)
       return () => clearTimeout(timer)
     }),
-    (end) =>
+    (cancel) =>
       Effect.sync(() => {
-        end()
+        cancel()
         process.kill(pid, "SIGCONT")
       })
   )
 
+/** The rounds of several targets that ran at the same time, as one. */
 const combined = (rounds: ReadonlyArray<Required<Round>>): Round => {
   const count = rounds.reduce((sum, round) => sum + round.count, 0)
   const mean = (of: keyof Round) => rounds.reduce((sum, round) => sum + round[of] * round.count, 0) / count
@@ -43,7 +44,7 @@ const combined = (rounds: ReadonlyArray<Required<Round>>): Round => {
     p50_ms: mean("p50_ms"),
     p99_ms: Math.max(...rounds.map(({ p99_ms }) => p99_ms)),
     cpu_us: mean("cpu_us"),
-    // Each generator divides PostgreSQL's whole CPU time by its own requests.
+    // Each round divided PostgreSQL's whole CPU time by its own count, so the mean is too high by the number of rounds.
     database_cpu_us: mean("database_cpu_us") / rounds.length,
     rss_mib: Math.max(...rounds.map(({ rss_mib }) => rss_mib))
   }
@@ -57,19 +58,19 @@ const main = Effect.gen(function* () {
   const load = (operation: "self" | "rotate", targets: ReadonlyArray<harness.Target>, seconds: number) =>
     Effect.forEach(
       targets,
-      Effect.fnUntraced(function* (at) {
+      Effect.fnUntraced(function* (target) {
         const { project_id, url: service } = on
         const first = yield* on.issue(harness.connections * 4)
-        const asked = { operation, service, seconds, count: 1_000_000, project_id, first }
-        return yield* harness.measure(on, at, asked)
+        const options = { operation, service, seconds, count: 1_000_000, project_id, first }
+        return yield* harness.measure(on, target, options)
       }),
       { concurrency: "unbounded" }
     ).pipe(Effect.map(combined))
 
   for (const operation of ["self", "rotate"] as const) yield* load(operation, [first, second], 3)
   yield* on.sql`analyze`
-  yield* slowed(first, 0)
-  yield* slowed(second, period / 2)
+  yield* throttled(first, 0)
+  yield* throttled(second, period / 2)
   const { rotateOne, rotateTwo, selfOne, selfTwo } = yield* harness.inTurns({
     selfOne: () => load("self", [first], seconds),
     selfTwo: () => load("self", [first, second], seconds),
@@ -80,9 +81,9 @@ const main = Effect.gen(function* () {
   const aim = { least: 1.7 }
   report("replicas", [
     figure("tokens/self, one replica with a quarter of a core", selfOne),
-    figure("tokens/self, two of them", selfTwo, { ratio: ratio("rate", selfTwo, selfOne, aim) }),
+    figure("tokens/self, two such replicas", selfTwo, { ratio: ratio("rate", selfTwo, selfOne, aim) }),
     figure("rotation, one replica with a quarter of a core", rotateOne),
-    figure("rotation, two of them", rotateTwo, { ratio: ratio("rate", rotateTwo, rotateOne, aim) })
+    figure("rotation, two such replicas", rotateTwo, { ratio: ratio("rate", rotateTwo, rotateOne, aim) })
   ])
 })
 

@@ -1,6 +1,6 @@
 /**
- * Rotation (spec 4.3, 4.4) and the bearer lookup behind every request of a Bridge, alternating with
- *   - pgbench, running only the two statements of a rotation;
+ * Rotation (spec 4.3, 4.4) and the bearer lookup behind every request of a Bridge, measured alternately with
+ *   - pgbench, which runs only the two statements of a rotation;
  *   - node:http and `pg`, answering `tokens/self` with the same lookup.
  * Then memory and latency over `--requests` requests: eight lookups for each rotation.
  */
@@ -22,7 +22,7 @@ const recorded = Effect.fnUntraced(function* (on: harness.Bench) {
   const preparing = yield* running(rotation.prepare(bearer, "prepare"))
   const { rotation_id, successor_token } = preparing.result.answer
   const confirming = yield* running(rotation.confirm(successor_token, rotation_id, "confirm"))
-  const looking = yield* running(rotation.self(successor_token))
+  const lookup = yield* running(rotation.self(successor_token))
   const names = {
     bearer: Tokens.hash(bearer),
     successor: Tokens.hash(successor_token),
@@ -31,39 +31,39 @@ const recorded = Effect.fnUntraced(function* (on: harness.Bench) {
   }
   return {
     rotate: generalize([...preparing.ran, ...confirming.ran], names, []),
-    self: generalize(looking.ran, { bearer: Tokens.hash(successor_token) }, [])
+    self: generalize(lookup.ran, { bearer: Tokens.hash(successor_token) }, [])
   }
 })
 
-/** Every client rotates its own Bridge: the successor of operation `:n` is the bearer of the client's next operation. */
+/** Each pgbench client rotates one Bridge: the successor of operation `:n` is the bearer of the client's next operation. */
 const tokenHash = (n: string) => `sha256(('token ' || ${n})::bytea)`
-const presented = {
+const parameters = {
   bearer: tokenHash(":n::text"),
   successor: tokenHash("(:n::bigint + :clients::bigint)::text"),
   prepare_key_hash: "sha256((:n::text || ' prepare')::bytea)",
   end_key_hash: "sha256((:n::text || ' confirm')::bytea)"
 }
 
-const confirmed = ({ sql }: harness.Bench) =>
+const confirmedRotations = ({ sql }: harness.Bench) =>
   Effect.map(sql`select sum(generation)::int as n from bridge_identity`, ([row]) => row!["n"] as number)
 
 const main = Effect.gen(function* () {
   const on = yield* harness.start
   const statements = yield* recorded(on)
-  const script = harness.numbered + asScript(statements.rotate, presented)
+  const script = harness.numbered + asScript(statements.rotate, parameters)
   const peer = yield* raw(on, statements.self)
 
   const seconds = Math.max(1, Math.floor((harness.seconds - 25) / (harness.rounds * 4)))
 
   const load = Effect.fnUntraced(function* (
     operation: "self" | "rotate" | "mixed",
-    at: harness.Target,
+    target: harness.Target,
     seconds: number,
     count = 1_000_000
   ) {
     const first = yield* on.issue(harness.connections * 4)
     const { project_id, url: service } = on
-    return yield* harness.measure(on, at, { operation, service, seconds, count, project_id, first })
+    return yield* harness.measure(on, target, { operation, service, seconds, count, project_id, first })
   })
 
   const scripted = Effect.fnUntraced(function* (round: number) {
@@ -75,7 +75,7 @@ const main = Effect.gen(function* () {
            set token_hash = ${on.sql.literal(tokenHash(`'${base + client}'`))}
          where token_hash = ${hash}`
     }
-    return yield* harness.pgbench(on, script, { seconds, base, done: confirmed(on) })
+    return yield* harness.pgbench(on, script, { seconds, base, done: confirmedRotations(on) })
   })
 
   yield* load("rotate", on, 4)
@@ -89,7 +89,7 @@ const main = Effect.gen(function* () {
     selfPeer: () => load("self", peer, seconds)
   })
 
-  // Without a time limit: `--requests` sets the amount.
+  // Limited by the number of requests, not by time.
   const half = harness.requests / 2
   const first = yield* load("mixed", on, 3600, half)
   const second = yield* load("mixed", on, 3600, half)
@@ -100,8 +100,8 @@ const main = Effect.gen(function* () {
     figure("pgbench, the same two statements", pgbench, { ratio: ratio("rate", rotate, pgbench, { least: 0.5 }) }),
     figure("tokens/self", self),
     figure("node:http and pg, the same lookup", selfPeer, { ratio: ratio("CPU", self, selfPeer, { most: 1.5 }) }),
-    figure(`${half} requests, one in ten a prepare, one a confirm, eight tokens/self`, [first]),
-    figure(`${half} more of them`, [second], { note: `the service's memory changed by ${grown} MiB` })
+    figure(`${half} requests: 10 % prepare, 10 % confirm, 80 % tokens/self`, [first]),
+    figure(`the next ${half} requests`, [second], { note: `the service's memory changed by ${grown} MiB` })
   ])
 })
 

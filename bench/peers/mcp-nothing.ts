@@ -1,9 +1,9 @@
-/** The baseline: the tools of the service on SDK v2 and node:http, each answering at once. The argument is the port. */
+/** A peer of bench/mcp.ts: SDK v2 behind node:http with the contributor's tools, which answer at once. Argument: the port. */
 import { createMcpHandler, McpServer, type StandardSchemaWithJSON } from "@modelcontextprotocol/server"
 import { createServer } from "node:http"
 import { lists } from "../../src/agents/mcp/ToolList.ts"
 
-const acceptAnything = (schema: object) =>
+const unvalidated = (schema: object) =>
   ({
     "~standard": {
       version: 1,
@@ -13,7 +13,7 @@ const acceptAnything = (schema: object) =>
     }
   }) as unknown as StandardSchemaWithJSON<Record<string, unknown>, Record<string, unknown>>
 
-const tools = lists.contributor.map((tool) => ({ ...tool, schema: acceptAnything(tool.inputSchema) }))
+const tools = lists.contributor.map((tool) => ({ ...tool, schema: unvalidated(tool.inputSchema) }))
 const handler = createMcpHandler(() => {
   const server = new McpServer({ name: "nothing", version: "1" }, { capabilities: { tools: { listChanged: false } } })
   for (const { description, name, schema, title } of tools) {

@@ -1,7 +1,7 @@
-// The peer of bench/oauth.ts: oidc-provider with a public client and rotating refresh tokens. The in-memory adapter is
-// like the one that it brings, which evicts everything beyond a thousand entries, but keeps all of them.
-// The argument is the client's redirect URI. Sends its parent { port }, and answers each { count, code_challenge } with
-// that many codes.
+// The peer of bench/oauth.ts: oidc-provider in memory, with a public client and rotating refresh tokens. Its own in-memory
+// adapter evicts entries beyond a thousand; this one keeps them all.
+// Argument: the client's redirect URI. It sends { port } to its parent, and answers each message { count, code_challenge }
+// with that many codes.
 import { Provider } from "oidc-provider"
 
 const entries = new Map()

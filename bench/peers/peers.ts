@@ -1,4 +1,4 @@
-/** Other servers that do the same or nearly the same, started for the run. */
+/** Starts the servers that the service is compared with. */
 import { Effect, Schedule } from "effect"
 import { execFile, fork, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
@@ -15,7 +15,7 @@ import type { Recorded } from "../support/statements.ts"
 
 const isInstalled = (program: string) => spawnSync(program, ["--version"]).error === undefined
 
-/** raw.ts with these statements. */
+/** Starts raw.ts with these statements. */
 export const raw = Effect.fnUntraced(function* (
   { database }: Pick<Bench, "database">,
   statements: ReadonlyArray<Recorded>
@@ -28,7 +28,7 @@ export const raw = Effect.fnUntraced(function* (
   return { url, pid: child.pid! }
 })
 
-/** Let's Encrypt's test server from Debian: with TLS, everything in memory. Undefined if it is not installed. */
+/** Let's Encrypt's ACME test server, from Debian: TLS, everything in memory. Undefined if it is not installed. */
 export const pebble = Effect.gen(function* () {
   if (!isInstalled("pebble") || !isInstalled("openssl")) return undefined
   const folder = yield* Effect.acquireRelease(
@@ -47,7 +47,7 @@ export const pebble = Effect.gen(function* () {
   writeFileSync(config, JSON.stringify({ pebble: { ...settings, httpPort: 5002, tlsPort: 5001 } }))
   const child = yield* Effect.acquireRelease(
     Effect.sync(() =>
-      // By default pebble rejects some valid nonces at random.
+      // By default it rejects some valid nonces, to test clients.
       spawn("pebble", ["-config", config], { env: { PEBBLE_WFE_NONCEREJECT: "0" }, stdio: "ignore" })
     ),
     (process) => end(process, "SIGTERM")
@@ -57,7 +57,7 @@ export const pebble = Effect.gen(function* () {
   return { url, pid: child.pid! }
 })
 
-/** oidc-provider, everything in memory. `codes` issues authorization codes as its pages would. */
+/** oidc-provider, everything in memory; `codes` creates authorization codes without its pages. */
 export const oidcProvider = Effect.gen(function* () {
   const child = yield* Effect.acquireRelease(
     Effect.sync(() =>

@@ -1,6 +1,6 @@
 /**
- * The minimum that can answer the same requests: node:http, `pg`, the service's own statements, and only the checks that
- * they need. No routing, schemas, limits, refusals or logs.
+ * The minimal server for the same requests: node:http, `pg` and the service's own statements. No routing, no schemas, no
+ * limits, no refusals, no logs.
  */
 import { createHmac, randomBytes, randomUUID, verify } from "node:crypto"
 import { createServer, type IncomingMessage } from "node:http"
@@ -14,22 +14,22 @@ export interface Raw {
   readonly port: number
   readonly database: { readonly host: string; readonly port: number }
   readonly poolSize: number
-  /** One statement for `self`, two for a proof: find the challenge, enroll. */
+  /** One statement for `self`; two for a proof: find the challenge, enroll. */
   readonly statements: ReadonlyArray<Recorded>
 }
 
 const { database, poolSize, port, statements } = JSON.parse(process.argv[2]!) as Raw
 const pool = new Pool({ ...database, user: "postgres", database: "postgres", max: poolSize })
 
-/** With a name, so that `pg` prepares the statement once per connection. */
-const run = async (at: number, named: Readonly<Record<string, unknown>>) => {
-  const { parameters, sql } = statements[at]!
+/** Statements are named, so that `pg` prepares each once per connection. */
+const run = async (index: number, named: Readonly<Record<string, unknown>>) => {
+  const { parameters, sql } = statements[index]!
   const values = parameters.map((parameter) => {
     if ("named" in parameter) return named[parameter.named]
     if ("constant" in parameter) return parameter.constant
     return parameter.fresh === "uuid" ? randomUUID() : randomBytes(32)
   })
-  const { rows } = await pool.query({ name: `statement-${at}`, text: sql, values })
+  const { rows } = await pool.query({ name: `statement-${index}`, text: sql, values })
   return rows[0]
 }
 

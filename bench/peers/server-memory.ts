@@ -1,9 +1,7 @@
 /**
- * @modelcontextprotocol/server-memory over stdio with one client, one call after the other.
- *
- * It reads its whole file for each call and writes it for each change. A search returns every hit in full, twice. With
- * 100,000 entries and a frequent word that exceeds the 10 MiB which the client reads by default, so the buffer is
- * larger here.
+ * @modelcontextprotocol/server-memory over stdio, one call at a time, as it is used. It reads its whole file on each call
+ * and writes it on each change. A search answers every hit in full, twice: with 100,000 entries and a frequent word that
+ * exceeds the 10 MiB after which its client closes the connection by default, so the limit is raised here.
  */
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
@@ -15,8 +13,8 @@ import { body, rarest } from "../support/corpus.ts"
 import type { Round } from "../support/report.ts"
 
 /** Milliseconds. */
-const timeout = 60_000
-/** Calls per operation, however slow it is. */
+const callTimeout = 60_000
+/** Calls of each operation, regardless of the time. */
 const calls = { least: 3, most: 200 }
 
 export const serverMemory = (entries: number, seconds: number) =>
@@ -45,14 +43,14 @@ export const serverMemory = (entries: number, seconds: number) =>
       (client) => Effect.promise(() => client.close())
     )
 
-    const timed = (name: string, given: (n: number) => Record<string, unknown>) =>
+    const timed = (name: string, args: (n: number) => Record<string, unknown>) =>
       Effect.promise(async (): Promise<Round> => {
         const latencies: Array<number> = []
         const started = performance.now()
         const until = started + seconds * 1000
         for (let n = 0; n < calls.most && (performance.now() < until || n < calls.least); n++) {
           const before = performance.now()
-          const { isError } = await client.callTool({ name, arguments: given(n) }, undefined, { timeout })
+          const { isError } = await client.callTool({ name, arguments: args(n) }, undefined, { timeout: callTimeout })
           if (isError === true) throw new Error(`${name} failed`)
           latencies.push(performance.now() - before)
         }
@@ -65,7 +63,7 @@ export const serverMemory = (entries: number, seconds: number) =>
 
     return {
       add: yield* timed("create_entities", (n) => ({ entities: [entity(entries + n)] })),
-      // It searches for a substring, so a question would find nothing.
+      // It searches for the query as one substring, so five words would find nothing.
       search: yield* timed("search_nodes", (n) => ({ query: rarest(n) }))
     }
   }).pipe(Effect.scoped)

@@ -1,7 +1,7 @@
 /**
- * Only the statements of one operation: node:http and `pg`, prepared, and in one transaction where the service has one.
- * Its CPU time, minus that of the same server without statements, is the minimum cost of the service's SQL. Updates find
- * their row already changed, which is the same work on this side of the connection.
+ * Runs only the statements of one operation: node:http and `pg`, prepared, in one transaction if the service uses one.
+ * Its CPU time minus that of the same server without statements is the minimal cost of the service's SQL.
+ * An update matches no row after its first run, but costs the same on this side of the connection.
  */
 import { randomUUID } from "node:crypto"
 import { createServer } from "node:http"
@@ -14,7 +14,7 @@ export interface Alone {
   readonly statements: ReadonlyArray<readonly [sql: string, values: ReadonlyArray<unknown>]>
   /** The index of the first statement of the transaction, if there is one. */
   readonly transaction: number | undefined
-  /** The ids that are new in every operation. */
+  /** Values that are replaced by new ids in every operation. */
   readonly fresh: ReadonlyArray<string>
 }
 
@@ -24,10 +24,10 @@ process.once("message", ({ database, fresh, poolSize, port, statements, transact
   const operation = async () => {
     const ids = new Map(fresh.map((id) => [id, randomUUID()]))
     const client = await pool.connect()
-    for (const [at, [text, values]] of statements.entries()) {
-      if (at === transaction) await client.query("begin")
-      const now = values.map((value) => (typeof value === "string" ? (ids.get(value) ?? value) : value))
-      await client.query({ name: `statement-${at}`, text, values: now })
+    for (const [index, [text, values]] of statements.entries()) {
+      if (index === transaction) await client.query("begin")
+      const current = values.map((value) => (typeof value === "string" ? (ids.get(value) ?? value) : value))
+      await client.query({ name: `statement-${index}`, text, values: current })
     }
     if (transaction !== undefined) await client.query("commit")
     client.release()

@@ -1,4 +1,4 @@
-/** A Bridge that is enrolled in this process without HTTP, and the statements of its enrollment. */
+/** Enrolls a Bridge in this process, without HTTP, and answers it with the statements that its enrollment ran. */
 import { Context, Effect } from "effect"
 import { randomUUID } from "node:crypto"
 import { fingerprint } from "../../src/platform/crypto/Fingerprint.ts"
@@ -14,13 +14,13 @@ export const enroll = Effect.fnUntraced(function* ({ context, issue, project_id 
   const credential = credentialOf(yield* issue(1))
   const keys = yield* generateKeyPair
   const bridge = { project_id, bridge_id: `bridge-${randomUUID()}` }
-  const asked = new CreateChallenge({
+  const request = new CreateChallenge({
     ...bridge,
     device_id: "device-1",
     display_name: "A Bridge under load",
     public_key_fingerprint: fingerprint(keys.publicKey)
   })
-  const opening = yield* running(enrollment.createChallenge(asked, "challenge", credential))
+  const opening = yield* running(enrollment.createChallenge(request, "challenge", credential))
   const { challenge_id, nonce_b64 } = opening.result.answer
   const signature_b64 = yield* sign(keys.privateKey, nonce_b64)
   const proof = new Prove({ ...bridge, challenge_id, nonce_b64, signature_b64, public_key_b64: keys.publicKey })

@@ -1,6 +1,6 @@
 /**
- * One keep-alive connection that writes a request and reads its answer, with as little CPU as possible: the generator
- * takes CPU away from the server under load. Answers need a Content-Length.
+ * A minimal keep-alive HTTP/1.1 connection: CPU time that the load generator uses is missing at the server under load.
+ * Answers must have a Content-Length.
  */
 import { connect } from "node:net"
 import { connect as connectSecurely } from "node:tls"
@@ -24,9 +24,9 @@ export interface Connection {
 export const open = (url: string): Promise<Connection> =>
   new Promise((resolve, reject) => {
     const { hostname: host, port, protocol } = new URL(url)
-    const at = { host, port: Number(port) }
-    // The certificates of peers are made for the run.
-    const socket = protocol === "https:" ? connectSecurely({ ...at, rejectUnauthorized: false }) : connect(at)
+    const address = { host, port: Number(port) }
+    // A peer has a self-signed certificate made for the run.
+    const socket = protocol === "https:" ? connectSecurely({ ...address, rejectUnauthorized: false }) : connect(address)
     let received = Buffer.alloc(0)
     let waiting: { readonly headOnly: boolean; readonly answer: (received: Received) => void } | undefined
     let fail = reject
@@ -49,8 +49,8 @@ export const open = (url: string): Promise<Connection> =>
     })
 
     const request: Connection["request"] = (method, path, headers, body = "") =>
-      new Promise((answer, refuse) => {
-        fail = refuse
+      new Promise((answer, reject) => {
+        fail = reject
         waiting = { headOnly: method === "HEAD", answer }
         const lines = Object.entries({ host: `${host}:${port}`, ...headers }).map(
           ([name, value]) => `${name}: ${value}`

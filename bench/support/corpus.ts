@@ -1,6 +1,6 @@
 /**
- * Text with the word distribution of project notes: 20,000 words by Zipf's law, of which the most frequent is in a third
- * of the entries, and queries of five words drawn the same way. Entry `n` is the same in every process.
+ * Text with the word frequencies of real notes: a vocabulary of 20,000 words by Zipf's law, the most frequent word in a
+ * third of the entries, and queries of five words from the same distribution. Entry `n` is the same in every process.
  */
 const vocabulary = 20_000
 const weights: Array<number> = []
@@ -9,13 +9,13 @@ for (let rank = 0, total = 0; rank < vocabulary; rank++) weights.push((total += 
 const consonants = "bcdfghjklmnprstvz"
 const vowels = "aeiou"
 
-/** The word of a rank: three syllables, different for each rank. */
+/** A different word of three syllables for each rank. */
 const wordOf = (rank: number) => {
-  let rest = (rank * 7919) % 614_125
+  let remainder = (rank * 7919) % 614_125
   let word = ""
   for (let syllable = 0; syllable < 3; syllable++) {
-    word += consonants[rest % 17]! + vowels[Math.floor(rest / 17) % 5]!
-    rest = Math.floor(rest / 85)
+    word += consonants[remainder % 17]! + vowels[Math.floor(remainder / 17) % 5]!
+    remainder = Math.floor(remainder / 85)
   }
   return `${word}x`
 }
@@ -40,7 +40,7 @@ const ranks = (seed: number, count: number) => {
 
 export const body = (n: number) => ranks(n, 30).map(wordOf).join(" ")
 
-const asked = (n: number) => ranks(n + 1_000_000_000, 5)
-export const question = (n: number) => asked(n).map(wordOf).join(" ")
-/** The rarest word of the query. */
-export const rarest = (n: number) => wordOf(Math.max(...asked(n)))
+const queryRanks = (n: number) => ranks(n + 1_000_000_000, 5)
+export const question = (n: number) => queryRanks(n).map(wordOf).join(" ")
+/** The word of the query that occurs in the fewest entries. */
+export const rarest = (n: number) => wordOf(Math.max(...queryRanks(n)))

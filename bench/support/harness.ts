@@ -1,11 +1,11 @@
 /**
- * The harness of all benchmarks (Linux only: it reads /proc).
+ * The setup shared by all benchmarks (Linux only: it reads /proc).
  *
  * 1. The service as `npm start` runs it: src/main.ts in its own process, with the embedded PostgreSQL, fsync on, in a
  *    folder that is removed afterwards. Rate limits are off; all other settings are the defaults.
  * 2. The same services in this process, on the same database and secrets, to seed it and to record statements.
- * 3. The load generator in a third process, so that the service's CPU time is measured alone.
- * The machine may be busy, so the result is the ratio to a peer that is measured alternately with the service.
+ * 3. The load generator in a third process, so that its CPU time is not counted as the service's.
+ * Other programs may be using the machine, so compare ratios to a peer that is measured alternately in the same run.
  */
 import { ConfigProvider, Context, Effect, Layer, Option, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
@@ -33,20 +33,20 @@ const { values } = parseArgs({
     profile: { type: "string" }
   }
 })
-/** The time limit of a benchmark, without its memory measurement. */
+/** Time limit of a benchmark, without its memory measurement. */
 export const seconds = Number(values.seconds)
-/** The number of requests of the memory measurement. */
+/** Number of requests of the memory measurement. */
 export const requests = Number(values.requests)
 
-/** Whether slow measurements are included. */
+/** Also run the measurements that take minutes. */
 export const large = values.large
 
-/** Where the service writes a CPU profile when it ends. */
+/** Makes the service write a CPU profile when it ends. */
 const profiling = values.profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${resolve(values.profile)}`]
 
-/** The service's default pool size, which every peer uses too. */
+/** The service's default; peers use as many database connections. */
 export const poolSize = 10
-/** Clients under load: enough to keep those connections busy. */
+/** Connections of the load generator: enough to keep the pool busy. */
 export const connections = 16
 export const rounds = 3
 
@@ -55,10 +55,10 @@ export interface Target {
   readonly pid: number
 }
 
-/** `more` are settings that differ from the defaults. */
+/** `more`: settings that differ from the defaults. */
 export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<string, string>>) {
   const environment = { SERVICE_DATA_DIR: yield* dataFolder(), SERVICE_RATE_LIMITS: "off", ...more }
-  /** A process of the service. All replicas share database and secrets. */
+  /** Starts a replica; all replicas share database and secrets. */
   const replica = Effect.gen(function* () {
     const port = String(yield* freePort)
     const url = `http://127.0.0.1:${port}`
@@ -79,7 +79,7 @@ export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<stri
   const [postmaster, , , databasePort, host = ""] = readFileSync(pidFile, "utf8").split("\n")
 
   let credentials = 0
-  /** Inserts `count` unused credentials and returns the number of the first. */
+  /** Inserts `count` unused credentials and answers the number of the first. */
   const issue = Effect.fnUntraced(function* (count: number) {
     const first = credentials
     credentials += count
@@ -99,7 +99,7 @@ export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<stri
 export const start = startWith({})
 export type Bench = Effect.Success<typeof start>
 
-/** A node process that runs until the scope closes. */
+/** Starts a Node process that is stopped when the scope closes. */
 export const started = (args: ReadonlyArray<string>, environment: Readonly<Record<string, string>> = {}) =>
   Effect.acquireRelease(
     Effect.sync(() =>
@@ -125,7 +125,7 @@ export const freePort = Effect.promise(async () => {
   return port
 })
 
-/** CPU time per operation, of the process under load (all threads) and of PostgreSQL (all processes). */
+/** Runs a load. CPU time is per operation: of the target with all its threads, and of PostgreSQL with all its processes. */
 export const measure = (
   on: Pick<Bench, "postmaster">,
   { pid, url }: Target,
@@ -159,14 +159,14 @@ const databaseCpuSeconds = (postmaster: number): number => {
     const { ended, own } = cpuTimes(postmaster)
     return running + own + ended
   } catch {
-    // The session ended in between; its time is in the parent's total of ended children.
+    // A session ended while it was read; the postmaster now counts its time among its ended children.
     return databaseCpuSeconds(postmaster)
   }
 }
 
 /**
- * The rate of a pgbench script with as many clients as the service has connections. `done` counts the effects in the
- * database, because transactions that change nothing would be fast.
+ * Measures a pgbench script with as many clients as the service has connections. `done` counts the work in the database:
+ * the run fails if a transaction changed nothing, which would make it look fast.
  */
 export const pgbench = Effect.fnUntraced(function* <E>(
   on: Bench,
@@ -180,7 +180,7 @@ export const pgbench = Effect.fnUntraced(function* <E>(
   const done = (yield* options.done) - before
   return done === measured.count
     ? { ...measured, database_cpu_us: (cpu / measured.count) * 1e6 }
-    : yield* Effect.die(`${measured.count} transactions of pgbench did ${done} times what they should.`)
+    : yield* Effect.die(`${measured.count} pgbench transactions ran, but ${done} took effect.`)
 })
 
 const runPgbench = (
@@ -194,9 +194,9 @@ const runPgbench = (
       writeFileSync(join(folder, "script.sql"), script)
       const flags = ["--no-vacuum", "--protocol=prepared", `--client=${poolSize}`, `--time=${options.seconds}`]
       const variables = [`--define=clients=${poolSize}`, `--define=base=${options.base}`, "--define=i=-1"]
-      const logged = ["--log", `--log-prefix=${join(folder, "log")}`, `--file=${join(folder, "script.sql")}`]
-      const at = [`--host=${host}`, `--port=${port}`, "--username=postgres", "postgres"]
-      const { stdout } = await promisify(execFile)("pgbench", [...flags, ...variables, ...logged, ...at])
+      const logging = ["--log", `--log-prefix=${join(folder, "log")}`, `--file=${join(folder, "script.sql")}`]
+      const target = [`--host=${host}`, `--port=${port}`, "--username=postgres", "postgres"]
+      const { stdout } = await promisify(execFile)("pgbench", [...flags, ...variables, ...logging, ...target])
       const logs = readdirSync(folder).filter((name) => name.startsWith("log."))
       const latencies = logs
         .flatMap((name) => readFileSync(join(folder, name), "utf8").trim().split("\n"))
@@ -216,10 +216,10 @@ const runPgbench = (
     }
   })
 
-/** Numbers the transactions of all clients, roughly in their order of execution. */
+/** Sets `:n` to a number unique among all clients' transactions, roughly in the order of execution. */
 export const numbered = `\\set i :i + 1\n\\set n :base + :i * :clients + :client_id\n`
 
-/** Runs every contestant once per round. Runs fewer rounds if the machine is so busy that time would run out. */
+/** Runs every contestant once per round. Skips rounds that would exceed `within` seconds. */
 export const inTurns = <
   Contestants extends Readonly<Record<string, (round: number) => Effect.Effect<unknown, unknown>>>
 >(
@@ -229,11 +229,11 @@ export const inTurns = <
   Effect.gen(function* () {
     const runs = Object.keys(contestants).map((name) => [name, [] as Array<unknown>] as const)
     for (let round = 1, longest = 0; round <= rounds; round++) {
-      const began = performance.now() / 1000
-      // `performance.now()` counts from the start of this process.
-      if (round > 1 && began + longest > within) break
+      const startedAt = performance.now() / 1000
+      // Both times count from the start of this process.
+      if (round > 1 && startedAt + longest > within) break
       for (const [name, results] of runs) results.push(yield* contestants[name]!(round))
-      longest = Math.max(longest, performance.now() / 1000 - began)
+      longest = Math.max(longest, performance.now() / 1000 - startedAt)
     }
     return Object.fromEntries(runs) as unknown as {
       readonly [Name in keyof Contestants]: ReadonlyArray<Effect.Success<ReturnType<Contestants[Name]>>>

@@ -1,6 +1,6 @@
 /**
- * The load generator, a separate process: `connections` clients that each repeat one operation until time or work runs
- * out. It sends "ready" when it is prepared, starts on "go", and sends its measurements at the end.
+ * The load generator, a child process: `connections` clients repeat one operation until `seconds` or `count` is reached.
+ * It sends "ready" when everything is prepared, starts on "go", and then sends its measurements.
  */
 import { generateKeyPairSync, type KeyPairKeyObjectResult, sign } from "node:crypto"
 import { Redacted } from "effect"
@@ -12,16 +12,16 @@ import { type AgentLoad, tools } from "./tools.ts"
 export interface Load {
   readonly operation: keyof typeof operations | keyof ReturnType<typeof tools>
   readonly url: string
-  /** The server that prepares what the operation needs, if not `url`. */
+  /** The service that prepares the operations (challenges, tokens), if it is not at `url`. */
   readonly service?: string
   readonly connections: number
-  /** The run ends at whichever limit comes first. */
+  /** The run ends after `seconds` or `count` operations, whichever comes first. */
   readonly seconds: number
   readonly count: number
   readonly project_id?: string
   /** The number of the first credential that the run may use. */
   readonly first: number
-  /** The bearer of tool calls. */
+  /** The agent that calls the tools. */
   readonly agent?: AgentLoad
   readonly client_id?: string
   /** Authorization codes that the run may use. */
@@ -43,7 +43,7 @@ let used = 0
 let serial = 0
 
 const json = { "content-type": "application/json" }
-/** Unique to this run. */
+/** An idempotency key that no other run uses. */
 const key = () => `bench-${load.first}-${serial++}`
 
 const expect = (status: number, { body, status: answered }: Received) => {
@@ -57,7 +57,7 @@ const public_key_fingerprint = fingerprint(rawKey)
 
 const challenge = async (connection: Connection) => {
   const n = load.first + used++
-  const asked = {
+  const request = {
     project_id: load.project_id,
     bridge_id: `bridge-${n}`,
     device_id: "device-1",
@@ -66,7 +66,7 @@ const challenge = async (connection: Connection) => {
   }
   const headers = { ...json, "idempotency-key": key(), authorization: `Bearer ${Redacted.value(credentialOf(n))}` }
   const path = "/bridge/v1/enrollment/challenges"
-  return expect(201, await connection.request("POST", path, headers, JSON.stringify(asked)))
+  return expect(201, await connection.request("POST", path, headers, JSON.stringify(request)))
 }
 
 const proofOf = ({ bridge_id, challenge_id, nonce_b64, project_id }: Record<string, string>) =>
@@ -104,7 +104,7 @@ const prepare = async (connection: Connection, token: string): Promise<Prepared>
   return expect(201, await connection.request("POST", `${rotation}/prepare`, headers))
 }
 
-/** Rotates, and returns the successor, which is the token from now on. */
+/** Answers the successor, which is now the active token. */
 const confirm = async (connection: Connection, { rotation_id, successor_token }: Prepared) => {
   const headers = { ...json, "idempotency-key": key(), authorization: `Bearer ${successor_token}` }
   expect(200, await connection.request("POST", `${rotation}/confirm`, headers, JSON.stringify({ rotation_id })))
@@ -137,11 +137,11 @@ const account = async (connection: Connection, { privateKey, publicKey }: KeyPai
   expect(201, await connection.request("POST", "/sign-me-up", { "content-type": "application/jose+json" }, body))
 }
 
-/** Prepared before the measurement starts, and used by whichever connection is free. */
+/** Prepared before the measurement; all connections take from them. */
 const proofs: Array<string> = []
 const keys: Array<KeyPairKeyObjectResult> = []
 
-/** Each is called once per connection before the measurement starts, and returns the operation to repeat. */
+/** Each is called once per connection before the measurement, and answers the operation to repeat. */
 const operations = {
   enroll:
     async (connection: Connection): Promise<Operation> =>
@@ -159,7 +159,7 @@ const operations = {
     let token = await enrolled(service)
     return async () => void (token = await confirm(connection, await prepare(connection, token)))
   },
-  /** One request at a time. Of ten requests one prepares a rotation, one confirms it, and eight are `tokens/self`. */
+  /** Ten requests are one prepare, one confirm and eight self. */
   mixed: async (connection: Connection, service: Connection): Promise<Operation> => {
     let token = await enrolled(service)
     let prepared: Prepared | undefined
@@ -181,7 +181,7 @@ const operations = {
     return async () => void (refresh_token = await grant(connection, { grant_type: "refresh_token", refresh_token }))
   },
   account: async (connection: Connection): Promise<Operation> => {
-    // With a known key the server would return the existing account.
+    // pebble answers a known key with its existing account, so every request needs a new key.
     for (let i = 0; i < load.count / load.connections; i++)
       keys.push(generateKeyPairSync("ec", { namedCurve: "P-256" }))
     return () => account(connection, keys.pop()!)
@@ -204,10 +204,10 @@ process.once("message", async () => {
   const latencies: Array<number> = []
   const started = performance.now()
   const until = started + load.seconds * 1000
-  let left = load.count
+  let remaining = load.count
   await Promise.all(
     connections.map(async ({ run }) => {
-      while (left-- > 0 && performance.now() < until) {
+      while (remaining-- > 0 && performance.now() < until) {
         const before = performance.now()
         await run()
         latencies.push(performance.now() - before)

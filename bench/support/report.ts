@@ -1,7 +1,7 @@
-/** The output of a benchmark: one JSON object, then a Markdown table with a row per figure. */
+/** Prints the result of a benchmark: one JSON object, then a Markdown table with a row per figure. */
 import type { Measured } from "./load.ts"
 
-/** One round. CPU and memory are present if the process under load is known. */
+/** One round; CPU and memory are absent if the process under load is unknown. */
 export type Round = Measured & {
   readonly cpu_us?: number
   readonly database_cpu_us?: number
@@ -44,7 +44,7 @@ export const figure = (
   return { name, ...Object.fromEntries(medians), ...rest }
 }
 
-/** The ratio of the service's number to the peer's in each round: a busy machine slows both down. */
+/** The service's number divided by the peer's, round by round, so that a busy machine affects both alike. */
 export const ratio = (
   of: Ratio["of"],
   service: ReadonlyArray<Partial<Round>>,
@@ -53,7 +53,7 @@ export const ratio = (
 ): Ratio => {
   const number = ({ cpu_us, p50_ms, p99_ms, per_second }: Partial<Round>) =>
     ({ rate: per_second, CPU: cpu_us, p50: p50_ms, p99: p99_ms })[of]!
-  const ratios = service.map((round, at) => number(round) / number(peer[at]!))
+  const ratios = service.map((round, index) => number(round) / number(peer[index]!))
   return { of, median: median(ratios), low: Math.min(...ratios), high: Math.max(...ratios), rounds: ratios.length, aim }
 }
 
@@ -67,7 +67,7 @@ export const report = (bench: string, figures: ReadonlyArray<Figure>) => {
 }
 
 const header = [
-  "| what | per second | p50 ms | p99 ms | CPU µs each | database CPU µs | RSS MiB | the service's to this | aim |",
+  "| what | per second | p50 ms | p99 ms | CPU µs each | database CPU µs | RSS MiB | service / this row | aim |",
   "|---|--:|--:|--:|--:|--:|--:|---|---|"
 ].join("\n")
 

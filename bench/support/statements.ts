@@ -1,11 +1,11 @@
 /**
- * Records the statements of one operation of the service, for peers to run. So the comparison always uses the statements
- * that ship.
+ * Records the statements that the service runs during one operation, so that peers run exactly the statements that are
+ * shipped.
  */
 import { Effect } from "effect"
 import { Statement } from "effect/sql"
 
-/** A named value comes from the caller, a fresh one is new in every operation, a constant stays the same. */
+/** A named value is supplied by the peer, a fresh value is new in every operation, a constant is as recorded. */
 export type Parameter =
   | { readonly named: string }
   | { readonly fresh: "uuid" | "bytes"; readonly index: number }
@@ -19,7 +19,7 @@ export interface Recorded {
 type Value = string | Uint8Array
 type Ran = readonly [sql: string, values: ReadonlyArray<unknown>]
 
-/** The statements that `operation` runs, in order, with their values. */
+/** Runs `operation` and records its statements with their values, in order. */
 export const running = Effect.fnUntraced(function* <A, E, R>(operation: Effect.Effect<A, E, R>) {
   const ran: Array<Ran> = []
   const result = yield* Effect.provideService(operation, Statement.CurrentTransformer, (statement) => {
@@ -29,7 +29,7 @@ export const running = Effect.fnUntraced(function* <A, E, R>(operation: Effect.E
   return { result, ran }
 })
 
-/** Classifies the values of one recorded operation. Equal values are one parameter, across statements. */
+/** Turns the values of one recorded operation into parameters; equal values in different statements are one parameter. */
 export const generalize = (
   ran: ReadonlyArray<Ran>,
   names: Readonly<Record<string, Value>>,
@@ -55,10 +55,12 @@ export const generalize = (
 
 const keyOf = (value: Value) => (typeof value === "string" ? value : Buffer.from(value).toString("hex"))
 
-/** Makes a pgbench script. `:n` is the number of the operation; fresh UUIDs sort by it, as the service's sort by time. */
+/** A pgbench script. `:n` is the operation's number; fresh UUIDs sort by it, as the service's UUIDs sort by time. */
 export const asScript = (recorded: ReadonlyArray<Recorded>, expressions: Readonly<Record<string, string>>) =>
   recorded
-    .map(({ sql, parameters }) => sql.replaceAll(/\$(\d+)/g, (_, at) => expression(parameters[at - 1]!, expressions)))
+    .map(({ sql, parameters }) =>
+      sql.replaceAll(/\$(\d+)/g, (_, number) => expression(parameters[number - 1]!, expressions))
+    )
     .map((sql) => `${sql};\n`)
     .join("")
 
@@ -74,5 +76,5 @@ const expression = (parameter: Parameter, expressions: Readonly<Record<string, s
   return Array.isArray(constant) ? literal(`{${constant.join(",")}}`) : String(constant)
 }
 
-/** pgbench replaces a colon and a name by a variable, even in a literal. */
+/** Escapes colons, because pgbench replaces `:name` by a variable even inside a literal. */
 const literal = (text: string) => `e'${text.replaceAll("\\", "\\\\").replaceAll("'", "''").replaceAll(":", "\\x3a")}'`

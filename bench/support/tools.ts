@@ -1,13 +1,13 @@
-/** The tool calls that the load generator repeats for bench/mcp.ts. */
+/** The /mcp operations of bench/mcp.ts, for the load generator. */
 import type { Connection } from "./connection.ts"
 import { body, question } from "./corpus.ts"
 
 export interface AgentLoad {
   readonly token: string
   readonly write_context: object
-  /** Ids of entries for memory_get. */
+  /** Ids of existing entries, for memory_get. */
   readonly ids: ReadonlyArray<string>
-  /** The number of entries at the start; memory_add continues from there. */
+  /** The number of existing entries; added entries continue the numbering. */
   readonly entries: number
 }
 
@@ -21,7 +21,7 @@ export const call = async (
   connection: Connection,
   { token }: Pick<AgentLoad, "token">,
   name: string,
-  given: Readonly<Record<string, unknown>>
+  args: Readonly<Record<string, unknown>>
 ) => {
   const headers = {
     authorization: `Bearer ${token}`,
@@ -31,7 +31,7 @@ export const call = async (
     "mcp-method": "tools/call",
     "mcp-name": name
   }
-  const message = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: given, _meta } }
+  const message = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: args, _meta } }
   const { body, status } = await connection.request("POST", "/mcp", headers, JSON.stringify(message))
   const { result } = JSON.parse(body)
   if (result === undefined || result.isError === true) throw new Error(`${status}: ${body}`)
@@ -40,7 +40,7 @@ export const call = async (
 
 let serial = 0
 
-/** Each is called once per connection and returns the call to repeat, as load.ts expects. */
+/** Like `operations` in load.ts: each is called once per connection and answers the operation to repeat. */
 export const tools = (agent: AgentLoad) => ({
   memory_get: async (connection: Connection) => () =>
     call(connection, agent, "memory_get", { id: agent.ids[serial++ % agent.ids.length] }),
@@ -57,8 +57,8 @@ export const tools = (agent: AgentLoad) => ({
     let { task } = await call(connection, agent, "task_create", { title: "A task", write_context })
     return async () => {
       const { id, version } = task
-      const given = { id, expected_version: version, priority: version % 5, write_context }
-      task = (await call(connection, agent, "task_update", given)).task
+      const args = { id, expected_version: version, priority: version % 5, write_context }
+      task = (await call(connection, agent, "task_update", args)).task
     }
   }
 })

@@ -3,7 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { isolation } from "../support/attacks/Isolation.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
-import { place } from "../support/service/PostgresUser.ts"
+import { temporaryFolder } from "../support/service/PostgresUser.ts"
 import { seed } from "../support/run/Seed.ts"
 import { instance, Service } from "../support/service/Service.ts"
 
@@ -13,7 +13,7 @@ layer(Service.layer)("isolation", (it) => {
     () =>
       Effect.gen(function* () {
         const on = yield* instance({ SERVICE_APNS_TOPICS: "com.example.app" })
-        const folder = yield* place
+        const folder = yield* temporaryFolder
         const { violations } = yield* isolation(on, { count: 100, chunk: 10, folder, seed })
         assert.deepStrictEqual(violations, [], `SEED=${seed}`)
       }),

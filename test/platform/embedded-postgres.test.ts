@@ -11,7 +11,15 @@ import { embeddedPostgres } from "../../src/platform/database/embedded/EmbeddedP
 import { accountOf, isRoot, reaches } from "../../src/platform/database/embedded/PostgresAccount.ts"
 import type { Postmaster } from "../../src/platform/database/embedded/Postmaster.ts"
 import { startCluster } from "../support/run/Cluster.ts"
-import { checkout, dataFolder, end, place, stranger, user, userProcess } from "../support/service/PostgresUser.ts"
+import {
+  checkout,
+  dataFolder,
+  end,
+  temporaryFolder,
+  unrelatedProcess,
+  user,
+  userProcess
+} from "../support/service/PostgresUser.ts"
 
 // The service gives up after 30 seconds with its own message; under load, a test can have several such steps.
 vi.setConfig({ testTimeout: 120_000 })
@@ -111,7 +119,7 @@ describe("a later start", () => {
       const data = yield* dataFolder()
       const { directory, host } = yield* killedServer(data)
       for (const file of [join(directory, "postmaster.pid"), join(host, ".s.PGSQL.5432.lock")]) {
-        const { pid } = yield* stranger(directory)
+        const { pid } = yield* unrelatedProcess(directory)
         fs.writeFileSync(file, fs.readFileSync(file, "utf8").replace(/^\d+/, String(pid)))
       }
       const postmaster = yield* embeddedPostgres(data)
@@ -218,7 +226,7 @@ describe("the files", () => {
     "belong to whoever starts it otherwise (needs root, and an open checkout)",
     () =>
       Effect.gen(function* () {
-        const within = yield* place
+        const within = yield* temporaryFolder
         fs.chownSync(within, 65534, 65534)
         const data = yield* dataFolder(within)
         const { postmaster } = yield* user(data, { as: { uid: 65534, gid: 65534 } })
@@ -236,14 +244,14 @@ describe("the files", () => {
       assert.strictEqual(first.postmaster.directory, join(aside, "postgres"))
       assert.strictEqual(fs.readFileSync(join(data, "location"), "utf8"), `${aside}\n`)
       assert.lengthOf(
-        first.said.filter((line) => line.includes(aside)),
+        first.logged.filter((line) => line.includes(aside)),
         1
       )
 
       yield* end(first.process, "SIGTERM")
       const second = yield* user(data, { from })
       assert.strictEqual(second.postmaster.directory, first.postmaster.directory)
-      assert.deepStrictEqual(second.said, [])
+      assert.deepStrictEqual(second.logged, [])
     })
   )
 })
@@ -290,7 +298,7 @@ const ownerAndMode = (path: string) => `${fs.statSync(path).uid} ${(fs.statSync(
 
 /** A copy of this checkout that only root can enter. The binaries are copied too: links would lead out of it. */
 const closedCheckout = Effect.gen(function* () {
-  const copy = join(yield* place, "home")
+  const copy = join(yield* temporaryFolder, "home")
   fs.mkdirSync(join(copy, "node_modules"), { recursive: true, mode: 0o700 })
   for (const name of ["package.json", "src", "test/support"])
     fs.cpSync(join(checkout, name), join(copy, name), { recursive: true })

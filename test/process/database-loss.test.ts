@@ -1,4 +1,4 @@
-/** Without its database the service still answers, and it recovers by itself (decisions.md, A database that is away). */
+/** The service keeps answering while the database is away, and recovers by itself (decisions.md, A database that is away). */
 import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -14,7 +14,7 @@ import { challenged, fresh } from "../support/bridges/Steps.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 import { waitingForLock } from "../support/run/Waiting.ts"
 
-/** An instance whose connections to the database can be cut. */
+/** An instance whose database connection can be cut. */
 const cuttable = Effect.gen(function* () {
   const address = yield* TestDatabase
   const line = yield* relay({ path: `${address.host}/.s.PGSQL.${address.port}` })
@@ -32,7 +32,7 @@ const isUnavailable = (answer: Answer) => {
 }
 
 layer(Service.layer)("without its database the service", (it) => {
-  it.effect("is alive and not ready", () =>
+  it.effect("is alive but not ready", () =>
     Effect.gen(function* () {
       const { line, on } = yield* cuttable
       assert.strictEqual((yield* get(on, "/readyz")).status, 200)
@@ -50,8 +50,8 @@ layer(Service.layer)("without its database the service", (it) => {
       const address = yield* TestDatabase
       const line = yield* relay({ path: `${address.host}/.s.PGSQL.${address.port}` })
       yield* line.cut
-      const there = { ...address, host: "127.0.0.1", port: line.port }
-      const on = yield* Effect.provideService(instance(), TestDatabase, there)
+      const relayed = { ...address, host: "127.0.0.1", port: line.port }
+      const on = yield* Effect.provideService(instance(), TestDatabase, relayed)
       const bridge = yield* fresh()
       isUnavailable(yield* bridge.askChallenge(on))
       yield* line.heal
@@ -59,7 +59,7 @@ layer(Service.layer)("without its database the service", (it) => {
     })
   )
 
-  it.effect("answers challenges and proofs with 503, and accepts the same requests afterwards", () =>
+  it.effect("refuses challenges and proofs, and accepts the same requests afterwards", () =>
     Effect.gen(function* () {
       const { line, on } = yield* cuttable
       const bridge = yield* fresh()
@@ -73,11 +73,11 @@ layer(Service.layer)("without its database the service", (it) => {
     })
   )
 
-  it.effect("answers 503 while the database is a standby, and accepts the same requests once it is writable", () =>
+  it.effect("refuses while the database is a read-only standby, and accepts the same request once it is writable", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { database } = yield* TestDatabase
-      const alter = (what: string) => sql.unsafe(`alter database ${database} ${what}`)
+      const alter = (setting: string) => sql.unsafe(`alter database ${database} ${setting}`)
       yield* alter("set default_transaction_read_only = on")
       const { line, on } = yield* cuttable
       const { bridge, challenge } = yield* challenged
@@ -89,7 +89,7 @@ layer(Service.layer)("without its database the service", (it) => {
     })
   )
 
-  it.effect("still refuses malformed requests as usual", () =>
+  it.effect("still refuses a malformed request with 400", () =>
     Effect.gen(function* () {
       const { line, on } = yield* cuttable
       yield* line.cut
@@ -99,8 +99,8 @@ layer(Service.layer)("without its database the service", (it) => {
   )
 })
 
-layer(TestDatabase.layer, { excludeTestServices: true })("a connection that goes silent", (it) => {
-  it.effect("before COMMIT holds neither the transaction nor its place in the pool", () =>
+layer(TestDatabase.layer, { excludeTestServices: true })("a database connection that goes silent", (it) => {
+  it.effect("before COMMIT fails the transaction and frees its place in the pool", () =>
     Effect.gen(function* () {
       const { database, host, port, username } = yield* TestDatabase
       const line = yield* relay({ path: `${host}/.s.PGSQL.${port}` })
@@ -108,8 +108,8 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a connection that goes
         connected({ host: "127.0.0.1", port: line.port, username, database }, { pooler: false, poolSize: 1 })
       )
       const sql = Context.get(pool, SqlClient.SqlClient)
-      // Connections that are open when the relay heals stay silent.
-      const silence = Effect.andThen(line.swallow, line.heal)
+      // A connection that is open now stays silent; new ones work.
+      const silence = Effect.andThen(line.blackhole, line.heal)
       const error = yield* Effect.flip(sql.withTransaction(Effect.andThen(sql`select 1`, silence)))
       assert.strictEqual(error.reason._tag, "ConnectionError")
       assert.deepStrictEqual(yield* sql`select 1 as answer`, [{ answer: 1 }])
@@ -117,12 +117,12 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a connection that goes
   )
 })
 
-layer(Service.layer)("a transaction that idled too long", (it) => {
-  it.effect("is a transient failure", () =>
+layer(Service.layer)("a transaction that was idle for too long", (it) => {
+  it.effect("is a temporary failure", () =>
     Effect.gen(function* () {
       const sql = Context.get((yield* Service).services, SqlClient.SqlClient)
-      const stood = sql`select pg_sleep(1)`.pipe(Effect.andThen(sql`select 1`))
-      const work = Effect.andThen(sql`set local transaction_timeout = '100ms'`, stood)
+      const slow = sql`select pg_sleep(1)`.pipe(Effect.andThen(sql`select 1`))
+      const work = Effect.andThen(sql`set local transaction_timeout = '100ms'`, slow)
       const refusal = yield* Effect.flip(longPersistence(sql.withTransaction(work)))
       assert.strictEqual(refusal._tag, "bridge_persistence_error")
     })
@@ -130,46 +130,46 @@ layer(Service.layer)("a transaction that idled too long", (it) => {
 })
 
 layer(TestDatabase.sql, { excludeTestServices: true })("a migration", (it) => {
-  it.effect("starts again when its connection is lost within its transaction", () =>
+  it.effect("starts again when its connection is lost in mid-transaction", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { database, host, port, username } = yield* TestDatabase
       const line = yield* relay({ path: `${host}/.s.PGSQL.${port}` })
-      const there = connected(
+      const relayed = connected(
         { host: "127.0.0.1", port: line.port, username, database },
         { pooler: false, poolSize: 1 }
       )
       const locked = yield* Deferred.make<void>()
-      const over = yield* Deferred.make<void>()
+      const release = yield* Deferred.make<void>()
       const lock = sql`select pg_advisory_xact_lock(hashtext('bridge-service migrations'))`.pipe(
         Effect.andThen(Deferred.succeed(locked, undefined)),
-        Effect.andThen(Deferred.await(over)),
+        Effect.andThen(Deferred.await(release)),
         sql.withTransaction
       )
       yield* Effect.forkChild(lock)
       yield* Deferred.await(locked)
-      const migrating = yield* Effect.forkChild(Effect.provide(migrateUntilDone, there))
+      const migrating = yield* Effect.forkChild(Effect.provide(migrateUntilDone, relayed))
       yield* waitingForLock
       yield* line.cut
-      yield* Deferred.succeed(over, undefined)
+      yield* Deferred.succeed(release, undefined)
       yield* line.heal
       yield* Fiber.join(migrating)
     })
   )
 })
 
-layer(Service.layer)("a connection that is lost during a request", (it) => {
-  it.effect("gives 503 and no partial change, and the retry succeeds", () =>
+layer(Service.layer)("a database connection that is lost during a request", (it) => {
+  it.effect("is a 503, nothing half done, and the retry converges", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { line, on } = yield* cuttable
       const { bridge, challenge } = yield* challenged
       const locked = yield* Deferred.make<void>()
-      const over = yield* Deferred.make<void>()
+      const release = yield* Deferred.make<void>()
       const lock = sql.withTransaction(
         sql`select 1 from bridge_identity where bridge_id = ${bridge.bridge_id} for update`.pipe(
           Effect.andThen(Deferred.succeed(locked, undefined)),
-          Effect.andThen(Deferred.await(over))
+          Effect.andThen(Deferred.await(release))
         )
       )
       const holder = yield* Effect.forkChild(lock)
@@ -178,7 +178,7 @@ layer(Service.layer)("a connection that is lost during a request", (it) => {
       yield* waitingForLock
       yield* line.cut
       isUnavailable(yield* Fiber.join(proof))
-      yield* Deferred.succeed(over, undefined)
+      yield* Deferred.succeed(release, undefined)
       yield* Fiber.join(holder)
       yield* line.heal
       assert.strictEqual((yield* bridge.prove(on, challenge)).status, 200)
@@ -186,18 +186,18 @@ layer(Service.layer)("a connection that is lost during a request", (it) => {
     })
   )
 
-  it.effect("gives 503 also when PostgreSQL ends the session", () =>
+  it.effect("is also a 503 when PostgreSQL ends the session", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const on = yield* instance()
       const bridge = yield* Bridge.make(on)
-      const ended = sql`
+      const endSessions = sql`
         select pg_terminate_backend(pid)
           from pg_stat_activity
          where datname = current_database()
            and application_name = 'bridge-service'`
       const answers = yield* Effect.all(
-        [...Array.from({ length: 8 }, () => bridge.askChallenge(on)), Effect.as(ended, undefined)],
+        [...Array.from({ length: 8 }, () => bridge.askChallenge(on)), Effect.as(endSessions, undefined)],
         { concurrency: "unbounded" }
       )
       for (const answer of answers) if (answer !== undefined && answer.status !== 201) isUnavailable(answer)

@@ -1,4 +1,4 @@
-/** `npm run demo` completes, and its transcript contains no secret. */
+/** `npm run demo` runs to its end, and its transcript contains no secret. */
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
@@ -6,16 +6,16 @@ import { join } from "node:path"
 import { findToken } from "../../src/platform/crypto/Tokens.ts"
 
 it.effect(
-  "the demo plays every scene and shows no secret",
+  "the demo runs every scene and prints no secret",
   () =>
     Effect.gen(function* () {
       const { code, stdout } = yield* Effect.promise(
         () =>
-          new Promise<{ readonly code: number; readonly stdout: string }>((done) => {
+          new Promise<{ readonly code: number; readonly stdout: string }>((resolve) => {
             const child = execFile(
               process.execPath,
               [join(import.meta.dirname, "../../scripts/demo.ts")],
-              (_, stdout, stderr) => done({ code: child.exitCode ?? 1, stdout: stdout + stderr })
+              (_, stdout, stderr) => resolve({ code: child.exitCode ?? 1, stdout: stdout + stderr })
             )
           })
       )
@@ -26,7 +26,7 @@ it.effect(
       const [, notification] = /^ {2}APNs .*\n {4}(.*)$/m.exec(stdout) ?? []
       assert.include(notification, `"loc-key":"N_TASK_NEEDS_DECISION_BODY"`)
       assert.notMatch(notification!, /ferry|Demo/)
-      // A push token is 32 bytes in hexadecimal; fingerprints of Bridges say what they are.
+      // A push token is 64 hexadecimal digits; a Bridge's fingerprint has the prefix sha256.
       assert.notMatch(stdout, /(?<!sha256:)\b[0-9a-f]{64}\b/)
     }),
   180_000

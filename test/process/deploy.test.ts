@@ -1,4 +1,4 @@
-/** Dockerfile, unit and compose file name existing files and settings; a bundle knows the commit it was built from. */
+/** Dockerfile, systemd unit and compose file name only existing files and settings; a bundle knows its commit. */
 import { execFileSync } from "node:child_process"
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -18,7 +18,7 @@ const compose = read("deploy/compose.yaml")
 describe("Dockerfile", () => {
   const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(([, paths]) => paths!.split(" "))
 
-  it("copies files that exist and that .dockerignore includes", () => {
+  it("copies only existing paths, and .dockerignore admits them", () => {
     assert.isAbove(copied.length, 5)
     const allowed = [...read(".dockerignore").matchAll(/^!(.+)$/gm)].map(([, path]) => path!)
     for (const path of copied) {
@@ -27,7 +27,7 @@ describe("Dockerfile", () => {
     }
   })
 
-  it("runs as an unprivileged account, on a Node version that the package supports, and has a health check", () => {
+  it("runs as an unprivileged account, on a Node version that the package allows, with a health check", () => {
     assert.match(dockerfile, /^USER node\n[^]*^CMD \["node", /m)
     assert.match(dockerfile, /^HEALTHCHECK [^]*?healthz/m)
     const bases = [...dockerfile.matchAll(/^FROM node:(\d+)-/gm)].map(([, major]) => Number(major))
@@ -40,7 +40,7 @@ describe("the unit and the compose file", () => {
     ["Dockerfile", dockerfile],
     ["deploy/bridge-service.service", unit],
     ["deploy/compose.yaml", compose]
-  ])("%s names settings that exist", (_, text) => {
+  ])("%s names only existing settings", (_, text) => {
     assert.isNotEmpty(named(text))
     assert.includeMembers(settings, named(text))
   })
@@ -57,7 +57,7 @@ describe("a bundle", () => {
   const folder = mkdtempSync(join(tmpdir(), "service-build-"))
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-  it("knows the commit that was passed to its build", { timeout: 60_000 }, () => {
+  it("contains the commit that BUILD_COMMIT names", { timeout: 60_000 }, () => {
     for (const path of ["package.json", "tsconfig.json", "src", "cli", "scripts"]) {
       cpSync(join(packageRoot, path), join(folder, path), { recursive: true })
     }

@@ -1,4 +1,4 @@
-/** The server as a process: slow and broken connections, starting and stopping. */
+/** The server as a process: slow and broken connections, and a graceful stop. */
 import { assert, layer } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
@@ -8,22 +8,22 @@ import { exchange } from "../support/network/Raw.ts"
 import { rawLine } from "../support/network/RawLine.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import { fresh } from "../support/bridges/Steps.ts"
-import { nobodyWaits, waitingForLock } from "../support/run/Waiting.ts"
+import { noLockWaits, waitingForLock } from "../support/run/Waiting.ts"
 
 layer(Service.layer, { timeout: "60 seconds" })("the server", (it) => {
-  it.effect("closes a new connection at once when it has SERVICE_CONNECTIONS of them", () =>
+  it.effect("closes a new connection at once when SERVICE_CONNECTIONS are open", () =>
     Effect.gen(function* () {
       const { url } = yield* instance({ SERVICE_CONNECTIONS: "2" })
       const health = Buffer.from("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
-      const asked = Effect.promise(async () => {
-        const line = rawLine(url)
-        const got = await line.send(health, [false])
-        return { close: line.close, status: got?.[0]?.status }
+      const checked = Effect.promise(async () => {
+        const connection = rawLine(url)
+        const responses = await connection.send(health, [false])
+        return { close: connection.close, status: responses?.[0]?.status }
       })
-      const [one, two, three] = [yield* asked, yield* asked, yield* asked]
+      const [one, two, three] = [yield* checked, yield* checked, yield* checked]
       assert.deepStrictEqual([one.status, two.status, three.status], [200, 200, undefined])
       one.close()
-      const next = yield* Effect.repeat(asked, { until: ({ status }) => status === 200 })
+      const next = yield* Effect.repeat(checked, { until: ({ status }) => status === 200 })
       two.close()
       next.close()
     })
@@ -62,16 +62,16 @@ layer(Service.layer, { timeout: "60 seconds" })("the server", (it) => {
   )
 })
 
-// The process uses the real clock, so these tests do too.
+// The child process runs on real time, so these tests do, too.
 layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that starts", (it) => {
-  it.effect("continues when its first statement fails", () =>
+  it.effect("keeps trying when the database refuses its first statement", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const asked = yield* Deferred.make<void>()
+      const release = yield* Deferred.make<void>()
       const locked = yield* Deferred.make<void>()
       const lock = sql`lock table oauth_grant in access exclusive mode`.pipe(
         Effect.andThen(Deferred.succeed(locked, undefined)),
-        Effect.andThen(Deferred.await(asked)),
+        Effect.andThen(Deferred.await(release)),
         sql.withTransaction
       )
       yield* Effect.forkChild(lock)
@@ -79,9 +79,9 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
       const starting = yield* Effect.forkChild(serviceProcess())
       // The server waits for the lock, gives up, and waits again.
       yield* waitingForLock
-      yield* nobodyWaits
+      yield* noLockWaits
       yield* waitingForLock
-      yield* Deferred.succeed(asked, undefined)
+      yield* Deferred.succeed(release, undefined)
       const { url } = yield* Fiber.join(starting)
       assert.strictEqual((yield* send(`${url}/readyz`, { method: "GET" })).status, 200)
     })
@@ -89,21 +89,21 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
 })
 
 layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })(
-  "a server whose log has no reader any more",
+  "a server whose log output is closed",
   (it) => {
-    it.effect("continues", () =>
+    it.effect("keeps serving", () =>
       Effect.gen(function* () {
         const { closeOutput, url } = yield* serviceProcess({ SERVICE_LOG_LEVEL: "Debug" })
         yield* closeOutput
-        const asked = send(`${url}/healthz`, { method: "GET" })
-        for (let n = 0; n < 20; n++) assert.strictEqual((yield* asked).status, 200)
+        const health = send(`${url}/healthz`, { method: "GET" })
+        for (let n = 0; n < 20; n++) assert.strictEqual((yield* health).status, 200)
       })
     )
   }
 )
 
-layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that gets SIGTERM", (it) => {
-  it.effect("finishes requests in flight, accepts no new ones, and exits with 0", () =>
+layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that receives SIGTERM", (it) => {
+  it.effect("finishes the requests in flight, refuses new ones, and exits with 0", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const server = yield* serviceProcess()
@@ -111,11 +111,11 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
       const challenge = yield* bridge.askChallenge(server)
       assert.strictEqual(challenge.status, 201, challenge.text)
 
-      const over = yield* Deferred.make<void>()
+      const release = yield* Deferred.make<void>()
       const locked = yield* Deferred.make<void>()
       const lock = sql`select 1 from bridge_identity where bridge_id = ${bridge.bridge_id} for update`.pipe(
         Effect.andThen(Deferred.succeed(locked, undefined)),
-        Effect.andThen(Deferred.await(over)),
+        Effect.andThen(Deferred.await(release)),
         sql.withTransaction
       )
       const holder = yield* Effect.forkChild(lock)
@@ -125,13 +125,13 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
       server.signal("SIGTERM")
       const refused = Effect.exit(send(`${server.url}/healthz`, { method: "GET", headers: { connection: "close" } }))
       yield* Effect.repeat(refused, { until: (exit) => exit._tag === "Failure" })
-      yield* Deferred.succeed(over, undefined)
+      yield* Deferred.succeed(release, undefined)
       yield* Fiber.join(holder)
       const answer = yield* Fiber.join(proof)
       assert.strictEqual(answer.status, 200, answer.text)
       const answered = performance.now()
       assert.strictEqual(yield* server.exit, 0)
-      // The client keeps its connection open; the server does not wait for it.
+      // The client keeps its connection open; the server does not wait for it to close.
       assert.isBelow(performance.now() - answered, 5000)
     })
   )

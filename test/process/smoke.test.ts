@@ -1,4 +1,4 @@
-/** `npm run smoke` against a running service, as the operator runs it (spec 4.11). */
+/** `npm run smoke` against a running service, as the operator calls it (spec 4.11). */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { execFile } from "node:child_process"
@@ -51,7 +51,7 @@ layer(Service.layer, { excludeTestServices: true, timeout: 60_000 })("the smoke 
     })
   )
 
-  it.effect("says in one line what is wrong", () =>
+  it.effect("reports a failure in one line", () =>
     Effect.gen(function* () {
       const { file, url } = yield* project
       const wrong: Record<string, ReadonlyArray<string>> = {

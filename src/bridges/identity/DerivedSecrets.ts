@@ -50,6 +50,6 @@ const verified = <A>(stored: Stored, derived: Option.Option<A>, hash: (secret: A
   Option.isSome(derived) && equal(hash(derived.value), stored.hash)
     ? Effect.succeed(derived.value)
     : Effect.andThen(
-        Effect.logWarning("An original answer cannot be derived again: the secret of that time is not configured"),
+        Effect.logWarning("An original answer cannot be derived again: the secret that derived it is not configured"),
         refuse("bridge_persistence_error")
       )

@@ -8,7 +8,7 @@ import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { generateKeyPair } from "../../../src/client/Crypto.ts"
 import { Bridge } from "../../support/bridges/Bridge.ts"
-import { checkout, typing } from "../../support/service/Checkout.ts"
+import { checkout, shellIn } from "../../support/service/Checkout.ts"
 import { end } from "../../support/service/PostgresUser.ts"
 import { databaseUrl, patience, procedure } from "../../support/service/Procedure.ts"
 import { freePort } from "../../support/service/Process.ts"
@@ -48,7 +48,7 @@ layer(TestDatabase.emptySql, { excludeTestServices: true })("moving from the emb
       Effect.gen(function* () {
         const { pack, unpack } = procedure("run", "Move to another PostgreSQL", "pack", "unpack")
         const folder = yield* checkout()
-        const type = typing(folder, { NEW_DATABASE: yield* databaseUrl })
+        const type = shellIn(folder, { NEW_DATABASE: yield* databaseUrl })
         const before = yield* embedded(folder)
         const { items } = JSON.parse(yield* type(prepared)) as {
           readonly items: ReadonlyArray<{

@@ -6,7 +6,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { shipped } from "../../../src/platform/database/Migrations.ts"
 import { Bridge } from "../../support/bridges/Bridge.ts"
-import { checkout, typing } from "../../support/service/Checkout.ts"
+import { checkout, shellIn } from "../../support/service/Checkout.ts"
 import { issueToken } from "../../support/agents/McpAgent.ts"
 import { databaseUrl, patience, procedure } from "../../support/service/Procedure.ts"
 import { serviceProcess } from "../../support/service/Process.ts"
@@ -39,7 +39,7 @@ layer(Service.layer, { excludeTestServices: true })("an upgrade", (it) => {
         const bridge = yield* Bridge.make(old)
         let token = yield* bridge.enroll(old)
 
-        yield* typing(before, env)(backup)
+        yield* shellIn(before, env)(backup)
         const [header] = readFileSync(join(before, "before-upgrade.backup"), "utf8").split("\n")
         assert.lengthOf(JSON.parse(header!).migrations, shipped.length)
 
@@ -56,7 +56,7 @@ layer(Service.layer, { excludeTestServices: true })("an upgrade", (it) => {
             }
           })
         )
-        yield* typing(after, env)(migrate)
+        yield* shellIn(after, env)(migrate)
         over = true
         yield* Fiber.join(working)
         assert.isAbove(rotations, 1)
@@ -79,7 +79,7 @@ layer(Service.layer, { excludeTestServices: true })("an upgrade", (it) => {
 
         const file = join(after, "smoke.token")
         writeFileSync(file, yield* issueToken(old, bridge.project_id))
-        const looked = yield* typing(after, {})(look, { SERVICE: upgraded.url, TOKEN_FILE: file })
+        const looked = yield* shellIn(after, {})(look, { SERVICE: upgraded.url, TOKEN_FILE: file })
         assert.notMatch(looked, /Not so/)
         assert.match(looked, /^ok /m)
         upgraded.signal("SIGTERM")

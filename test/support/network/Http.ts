@@ -14,9 +14,9 @@ export interface Answer {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** Undefined if the body is not JSON. */
+  /** The parsed body; undefined if it is not JSON. */
   readonly body: any
-  /** The error code, if the body is an error object. */
+  /** The error's code, if the body is an error object. */
   readonly code: string | undefined
 }
 

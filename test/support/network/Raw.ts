@@ -1,8 +1,8 @@
-/** Sends raw bytes, for requests that no HTTP client would send. */
+/** Requests as raw bytes, for what no HTTP client would send. */
 import { Effect } from "effect"
 import { connect } from "node:net"
 
-/** Everything that the server sent until it closed the connection. */
+/** Sends the bytes and answers everything the server sent until it closed the connection. */
 export const exchange = (url: string, bytes: string | Uint8Array) =>
   Effect.callback<string>((resume) => {
     const { hostname, port } = new URL(url)
@@ -23,13 +23,13 @@ export const request = (
   body: string | Uint8Array = ""
 ) => {
   const bytes = Buffer.from(body)
-  const all = { host: "localhost", connection: "close", "content-length": String(bytes.length), ...headers }
-  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
+  const sent = { host: "localhost", connection: "close", "content-length": String(bytes.length), ...headers }
+  const lines = Object.entries(sent).map(([name, value]) => `${name}: ${value}\r\n`)
   const head = Buffer.from(`${method} ${path} HTTP/1.1\r\n${lines.join("")}\r\n`, "latin1")
-  return Effect.map(exchange(url, Buffer.concat([head, bytes])), answerIn)
+  return Effect.map(exchange(url, Buffer.concat([head, bytes])), parseAnswer)
 }
 
-const answerIn = (text: string) => {
+const parseAnswer = (text: string) => {
   const end = text.indexOf("\r\n\r\n")
   const [status = "", ...lines] = text.slice(0, end).split("\r\n")
   const headers = new Headers(lines.map((line) => line.split(/: (.*)/s).slice(0, 2) as [string, string]))

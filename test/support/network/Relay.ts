@@ -1,27 +1,28 @@
-/** A TCP relay that breaks connections on request: between client and service, or between service and PostgreSQL. */
+/** A TCP relay that injects network faults, in front of the service or in front of PostgreSQL. */
 import { Effect, type Scope } from "effect"
 import { once } from "node:events"
 import { type AddressInfo, connect, createServer, type NetConnectOpts, type Socket } from "node:net"
 
 export interface Relay {
   readonly port: number
-  /** Ends every connection and refuses new ones, until `heal`. */
+  /** Closes every connection and refuses new ones, until `heal`. */
   readonly cut: Effect.Effect<void>
   readonly heal: Effect.Effect<void>
-  /** From now on each connection ends as soon as the server begins to answer; the client does not get the answer. */
+  /** From now on the client's connection is closed as soon as the server begins to answer. */
   readonly loseAnswers: Effect.Effect<void>
   /** The number of lost answers. */
   readonly lost: () => number
   /** From now on each direction is delayed by this many milliseconds. */
   readonly delay: (millis: number) => Effect.Effect<void>
   /**
-   * From now on nothing arrives on either side, not even the end of a connection; new connections are accepted.
-   * Connections that are open at `heal` stay silent for good.
+   * From now on bytes and closes are dropped in both directions; new connections are still accepted. A connection that is
+   * open at `heal` stays silent for good.
    */
-  readonly swallow: Effect.Effect<void>
+  readonly blackhole: Effect.Effect<void>
   /**
-   * From now on a connection ends when `fatal` matches what the client sent, either before or after the server answers.
-   * Each connection has its own `fatal`, which gets every chunk that the client sends.
+   * From now on a connection is closed when the client sends something that `fatal` matches: right after it was forwarded
+   * ("sent"), or when the server begins to answer ("answered"). `fatal` is created once per connection and sees all bytes
+   * of the client in order.
    */
   readonly endAfter: (when: "sent" | "answered" | undefined) => Effect.Effect<void>
 }
@@ -33,52 +34,52 @@ export const relay = (
   Effect.acquireRelease(
     Effect.promise(async () => {
       const open = new Set<Socket>()
-      const lines = new Set<{ deaf: boolean }>()
+      const links = new Set<{ silent: boolean }>()
       let cut = false
       let losing = false
       let lost = 0
       let millis = 0
-      let swallowing = false
+      let blackholed = false
       let ending: "sent" | "answered" | undefined
-      const server = createServer((client) => {
+      const listener = createServer((client) => {
         if (cut) return void client.destroy()
-        const other = connect(to)
-        const line = { deaf: swallowing }
+        const server = connect(to)
+        const link = { silent: blackholed }
         const isFatal = fatal()
         let doomed = false
-        lines.add(line)
+        links.add(link)
         for (const [one, peer] of [
-          [client, other],
-          [other, client]
+          [client, server],
+          [server, client]
         ] as const) {
           open.add(one)
           one.on("error", () => {})
           one.on("close", () => {
             open.delete(one)
-            if (!line.deaf) peer.destroy()
+            if (!link.silent) peer.destroy()
           })
         }
-        const pass = (socket: Socket, bytes: Buffer) => {
-          const arrive = () => void (line.deaf || socket.destroyed || socket.write(bytes))
-          if (millis === 0) arrive()
-          else setTimeout(arrive, millis)
+        const forward = (socket: Socket, bytes: Buffer) => {
+          const write = () => void (link.silent || socket.destroyed || socket.write(bytes))
+          if (millis === 0) write()
+          else setTimeout(write, millis)
         }
         client.on("data", (bytes) => {
           const now = isFatal(bytes) && ending !== undefined
-          pass(other, bytes)
+          forward(server, bytes)
           if (!now) return
           doomed = true
-          if (ending === "sent") other.end(() => client.destroy())
+          if (ending === "sent") server.end(() => client.destroy())
         })
-        other.on("data", (bytes) => {
-          if (!losing && !doomed) return pass(client, bytes)
+        server.on("data", (bytes) => {
+          if (!losing && !doomed) return forward(client, bytes)
           lost++
           client.destroy()
         })
       }).listen(0, "127.0.0.1")
-      await once(server, "listening")
+      await once(listener, "listening")
       return {
-        port: (server.address() as AddressInfo).port,
+        port: (listener.address() as AddressInfo).port,
         cut: Effect.sync(() => {
           cut = true
           for (const socket of open) socket.destroy()
@@ -87,7 +88,7 @@ export const relay = (
           cut = false
           losing = false
           millis = 0
-          swallowing = false
+          blackholed = false
           ending = undefined
         }),
         loseAnswers: Effect.sync(() => {
@@ -98,9 +99,9 @@ export const relay = (
           Effect.sync(() => {
             millis = by
           }),
-        swallow: Effect.sync(() => {
-          swallowing = true
-          for (const line of lines) line.deaf = true
+        blackhole: Effect.sync(() => {
+          blackholed = true
+          for (const link of links) link.silent = true
         }),
         endAfter: (when: "sent" | "answered" | undefined) =>
           Effect.sync(() => {
@@ -108,7 +109,7 @@ export const relay = (
           }),
         close: () => {
           for (const socket of open) socket.destroy()
-          server.close()
+          listener.close()
         }
       }
     }),

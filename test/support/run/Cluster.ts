@@ -1,4 +1,4 @@
-/** One temporary PostgreSQL for a whole test run, without fsync. It ends with the run. */
+/** One throwaway PostgreSQL for a whole test run, without fsync; it stops with the run. */
 import { Effect, Exit, Scope } from "effect"
 import { chmodSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -18,7 +18,7 @@ const cluster = Effect.gen(function* () {
   const files = yield* postgresFiles(data, false)
   yield* temporary(dirname(files.directory))
   yield* Effect.acquireRelease(
-    Effect.sync(() => launch(files, { detached: false, settings: fastSettings })),
+    Effect.sync(() => launch(files, { detached: false, settings: unsyncedSettings })),
     (server) => (server === undefined ? Effect.void : end(server))
   )
   return yield* Effect.scoped(connect(files.directory)).pipe(
@@ -33,8 +33,8 @@ const temporary = (folder: string) =>
     Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
   )
 
-// The WAL is kept, so that the search for secrets covers it.
-const fastSettings = {
+// The WAL is kept, so that test/attacks/secrets.test.ts can search it.
+const unsyncedSettings = {
   fsync: "off",
   full_page_writes: "off",
   synchronous_commit: "off",

@@ -1,4 +1,4 @@
-/** The live memory of a node process that was started with `--inspect=127.0.0.1:PORT`. */
+/** Live memory of a Node process that was started with `--inspect=127.0.0.1:PORT`. */
 import { Effect } from "effect"
 
 export const heapOf = (port: number) =>
@@ -16,21 +16,21 @@ export const heapOf = (port: number) =>
     ),
     (socket) => {
       let last = 0
-      const ask = (method: string) =>
+      const call = (method: string) =>
         Effect.callback<any>((resume) => {
           const id = ++last
-          const receive = ({ data }: MessageEvent) => {
+          const onMessage = ({ data }: MessageEvent) => {
             const message = JSON.parse(data)
             if (message.id !== id) return
-            socket.removeEventListener("message", receive)
+            socket.removeEventListener("message", onMessage)
             resume(Effect.succeed(message.result))
           }
-          socket.addEventListener("message", receive)
+          socket.addEventListener("message", onMessage)
           socket.send(JSON.stringify({ id, method }))
         })
-      /** MiB of objects and buffers after a garbage collection. */
+      /** MiB of objects and buffers that remain after a garbage collection. */
       return Effect.map(
-        Effect.andThen(ask("HeapProfiler.collectGarbage"), ask("Runtime.getHeapUsage")),
+        Effect.andThen(call("HeapProfiler.collectGarbage"), call("Runtime.getHeapUsage")),
         ({ backingStorageSize = 0, usedSize }): number => (usedSize + backingStorageSize) / 2 ** 20
       )
     }
@@ -40,6 +40,6 @@ export const heapOf = (port: number) =>
 export const slope = (points: ReadonlyArray<readonly [x: number, y: number]>) => {
   const mean = (of: 0 | 1) => points.reduce((sum, point) => sum + point[of], 0) / points.length
   const [x, y] = [mean(0), mean(1)]
-  const over = points.reduce((sum, point) => sum + (point[0] - x) * (point[1] - y), 0)
-  return over / points.reduce((sum, point) => sum + (point[0] - x) ** 2, 0)
+  const covariance = points.reduce((sum, point) => sum + (point[0] - x) * (point[1] - y), 0)
+  return covariance / points.reduce((sum, point) => sum + (point[0] - x) ** 2, 0)
 }

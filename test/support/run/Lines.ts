@@ -1,4 +1,4 @@
-/** Records every log line, formatted as in production, and every span with its attributes. */
+/** Records every log line as an operator would get it, and every span with its attributes. */
 import { Effect, Layer, Logger, Tracer } from "effect"
 
 export const recording = () => {
@@ -18,7 +18,7 @@ export const recording = () => {
     lines,
     spansAsText: () =>
       spans.map((span) => JSON.stringify([span.name, [...span.attributes], span.events.map(String)], bigints)),
-    /** Runs an effect with its logs and spans recorded here. */
+    /** Runs an effect so that it logs and traces into this recording. */
     record: <A, E, R>(self: Effect.Effect<A, E, R>) =>
       Effect.provide(self, Layer.merge(Logger.layer([logger]), Layer.succeed(Tracer.Tracer, tracer)))
   }

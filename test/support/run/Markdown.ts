@@ -1,4 +1,4 @@
-/** Parses README.md and docs/ for tests: sections, rows of tables, fenced blocks. */
+/** Parses README.md and docs/ for tests: sections, table rows, fenced blocks. */
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { packageRoot } from "../../../src/platform/settings/Package.ts"
@@ -17,7 +17,7 @@ export const sections = (text: string, level: number): ReadonlyMap<string, strin
       })
   )
 
-/** The rows of every table in a text, by column name. Backticks around a whole cell are removed. */
+/** The rows of every table in a text, by column name, without the backticks around a whole cell. */
 export const rows = (text: string): ReadonlyArray<Readonly<Record<string, string>>> => {
   const found: Array<Record<string, string>> = []
   let columns: ReadonlyArray<string> | undefined
@@ -32,13 +32,13 @@ export const rows = (text: string): ReadonlyArray<Readonly<Record<string, string
   return found
 }
 
-/** The fenced blocks of one language, in order. Blocks in a list lose its indentation. */
+/** The fenced blocks of one language, in order; blocks inside a list lose its indentation. */
 export const blocks = (text: string, language: string): ReadonlyArray<string> =>
   [...text.matchAll(new RegExp(`^( *)\`\`\`${language}\\n([^]*?)^\\1\`\`\``, "gm"))].map(([, indent = "", block]) =>
     block!.replaceAll(new RegExp(`^${indent}`, "gm"), "")
   )
 
-/** The fenced blocks under one heading of the second level. */
+/** The fenced blocks of one language under one second-level heading. */
 export const blocksUnder = (text: string, heading: string, language: string) =>
   blocks(
     text.split(/^(?=## )/m).find((part) => part.startsWith(`## ${heading}\n`))!,
@@ -56,5 +56,5 @@ const cells = (line: string) =>
         .replace(/^`([^`]*)`$/, "$1")
     )
 
-/** A line in a fenced block can start like a heading. */
+/** A line of a fenced block may start with `#` without being a heading. */
 const withoutBlocks = (text: string) => text.replaceAll(/^```[^]*?^```/gm, "")

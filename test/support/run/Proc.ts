@@ -1,4 +1,4 @@
-/** Facts about a process from Linux's /proc. */
+/** Memory, open files and CPU time of a process, read from Linux's /proc. */
 import { readdirSync, readFileSync } from "node:fs"
 
 export const rssMib = (pid: number) =>
@@ -6,11 +6,11 @@ export const rssMib = (pid: number) =>
 
 export const openFiles = (pid: number) => readdirSync(`/proc/${pid}/fd`).length
 
-/** The limit of open files of a process; sockets count. */
+/** The limit on open files of a process, sockets included. */
 export const fileLimit = (pid: number) =>
   Number(/Max open files\s+(\d+)/.exec(readFileSync(`/proc/${pid}/limits`, "utf8"))![1])
 
-/** CPU seconds, user and system: of the process itself, and of its children that have ended. /proc has hundredths. */
+/** CPU seconds, user and system: of the process itself, and of its children that have ended. /proc counts hundredths. */
 export const cpuTimes = (pid: number) => {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]!.split(" ").map(Number)
   return { own: (fields[11]! + fields[12]!) / 100, ended: (fields[13]! + fields[14]!) / 100 }

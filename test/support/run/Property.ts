@@ -1,4 +1,4 @@
-/** Runs an effect with random inputs: MODEL_RUNS of them, 40 by default. */
+/** Runs an effect with random inputs, MODEL_RUNS times (default 40). */
 import { Effect } from "effect"
 import * as fc from "fast-check"
 
@@ -18,5 +18,5 @@ export const forAll = <T, E, R>(
     )
   )
 
-/** The timeout of a property test, in milliseconds: thousands of runs take long. */
+/** Test timeout in milliseconds, long enough for thousands of runs. */
 export const patience = 3_600_000

@@ -1,9 +1,9 @@
-/** Every row of the database, for tests that assert that nothing changed, or that a secret is not stored. */
+/** Every row of the database, for tests which assert that nothing changed or that a secret is not stored. */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** Table -> its rows as text, sorted. Bytes are in hex. */
+/** Table -> its rows as text, sorted. bytea values are hexadecimal. */
 export const allRows = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const tables = yield* sql<{ name: string }>`
@@ -20,13 +20,13 @@ export const allRows = Effect.gen(function* () {
   return Object.fromEntries(rows)
 })
 
-/** Asserts that an effect adds, changes and removes no row. The audit log is exempt: it counts refusals. */
+/** Runs the effect and asserts that no row was added, changed or removed; the audit log may count a refusal. */
 export const unchanged = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const before = yield* state
     const result = yield* self
     const after = yield* state
-    assert.deepStrictEqual([without(before, after), without(after, before)], [[], []], "rows removed, rows added")
+    assert.deepStrictEqual([without(before, after), without(after, before)], [[], []], "[rows removed, rows added]")
     return result
   })
 

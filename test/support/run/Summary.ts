@@ -1,8 +1,8 @@
 /**
- * The last line of a run: `N passed, N failed`, and `, N skipped` if any test was skipped.
+ * Prints the last line of a run: `N passed, N failed`, followed by `, N skipped` if any test was skipped.
  *
- * A file or block that does not load, and an error outside every test, count as failed. Skipped tests are listed with
- * their reasons (`context.skip("needs git")`). With CI=true they fail the run, because CI has everything installed.
+ * A file or block that fails to load and an error outside a test count as failed. Skipped tests are listed with their
+ * reasons (`context.skip("needs git")`); with CI=true they fail the run, because CI has everything installed.
  */
 import { writeSync } from "node:fs"
 import type { Reporter, SerializedError, TestModule } from "vitest/node"
@@ -21,7 +21,7 @@ export default class Summary implements Reporter {
     const failed = count("failed") + broken + unhandled.length
     const total = `${count("passed")} passed, ${failed} failed${skipped.length > 0 ? `, ${skipped.length} skipped` : ""}`
 
-    // Written at the exit, so that it is the last line.
+    // Written at exit, so that no output of a teardown follows it.
     process.once("exit", () => {
       if (process.env["CI"] === "true" && skipped.length > 0) {
         process.exitCode = 1

@@ -1,4 +1,4 @@
-/** A database for one test or block, migrated or empty, dropped with the scope. */
+/** A separate database for each scope, migrated or empty, dropped when the scope closes. */
 import { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -20,20 +20,20 @@ const database = (template: string) =>
     )
   })
 
-/** The address of the database, for connections other than the tests' own `SqlClient`. */
+/** The database's address, for tests that connect without the shared `SqlClient`. */
 export class TestDatabase extends Context.Service<
   TestDatabase,
   { readonly host: string; readonly port: number; readonly username: string; readonly database: string }
 >()("test/TestDatabase") {
   static readonly layer = Layer.effect(TestDatabase, database("template_migrated"))
 
-  /** The tests' own connections, for reading rows. */
+  /** Connections of the test itself, for reading rows. */
   private static readonly connections = Layer.unwrap(
     Effect.map(TestDatabase, (address) => PgClient.layer({ ...address, maxConnections: 2 }))
   )
   static readonly sql = this.connections.pipe(Layer.provideMerge(TestDatabase.layer))
 
-  /** The same, on a database without tables. */
+  /** The same on a database without tables. */
   static readonly emptySql = this.connections.pipe(
     Layer.provideMerge(Layer.effect(TestDatabase, database("template0")))
   )

@@ -1,3 +1,4 @@
+/** Waits until sessions of the test database block on locks, so that races need no sleep. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
@@ -9,8 +10,8 @@ const waiting = SqlClient.SqlClient.use(
        and wait_event_type = 'Lock'`
 )
 
-/** Polls PostgreSQL until a session waits for a lock. */
+/** Polls PostgreSQL until some session waits for a lock. */
 export const waitingForLock = Effect.repeat(waiting, { until: ([row]) => row!.waiting > 0 })
 
-/** Polls until no session waits for a lock. */
-export const nobodyWaits = Effect.repeat(waiting, { until: ([row]) => row!.waiting === 0 })
+/** Polls until no session waits for a lock: each has got it or given up. */
+export const noLockWaits = Effect.repeat(waiting, { until: ([row]) => row!.waiting === 0 })

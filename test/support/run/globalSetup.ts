@@ -1,4 +1,4 @@
-/** One cluster per test run, with a migrated template that every test database is cloned from. */
+/** Starts one cluster per run, with one migrated database as the template of every test database. */
 import { PgClient } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -12,14 +12,15 @@ declare module "vitest" {
       readonly host: string
       readonly port: number
       readonly username: string
-      /** Its data folder and its log file. */
+      /** The data folder. */
       readonly directory: string
+      /** The server's log file. */
       readonly log: string
     }
   }
 }
 
-/** Starts a cluster and creates the template in it. */
+/** A running cluster with the migrated template. */
 export const makeCluster = async () => {
   const { stop, ...cluster } = await startCluster()
   const { host, port, username } = cluster
@@ -34,7 +35,7 @@ export const makeCluster = async () => {
 }
 
 export default async (project: TestProject) => {
-  // A script that runs the tests many times passes in a running cluster.
+  // Repeated runs reuse a cluster that is already running.
   const given = process.env["TEST_CLUSTER"]
   if (given !== undefined) return project.provide("cluster", JSON.parse(given))
   const { cluster, stop } = await makeCluster()

@@ -1,18 +1,18 @@
-/** A second checkout without data, for commands that write into their working directory. */
+/** A second checkout of this repository with an empty data folder, for commands that write into their own checkout. */
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { chmodSync, cpSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { promisify } from "node:util"
 import { packageRoot } from "../../../src/platform/settings/Package.ts"
-import { compiled } from "./ServiceAdmin.ts"
-import { dataFolder, place } from "./PostgresUser.ts"
+import { compileCache } from "./ServiceAdmin.ts"
+import { dataFolder, temporaryFolder } from "./PostgresUser.ts"
 
 const sources = ["cli", "migrations", "src", "scripts", "package.json"]
 
-/** `copied`: the files are copies, so a test can change them. Otherwise they are links. */
+/** The files are links to this checkout's; with `copied` they are copies, which the test can edit into another release. */
 export const checkout = Effect.fnUntraced(function* ({ copied = false } = {}) {
-  const folder = yield* place
+  const folder = yield* temporaryFolder
   for (const name of sources) {
     if (copied) cpSync(join(packageRoot, name), join(folder, name), { recursive: true })
     else symlinkSync(join(packageRoot, name), join(folder, name))
@@ -23,11 +23,11 @@ export const checkout = Effect.fnUntraced(function* ({ copied = false } = {}) {
 })
 
 /**
- * Runs lines of a page in a shell in the folder, and returns what they print.
+ * Runs command lines of a page with bash in the folder, and answers their stdout.
  *
- * `npx` is replaced by a script, because npx takes as long as the command itself. test/docs/readme.test.ts uses the real one.
+ * `npx service-admin` runs without npx, which is as slow as the command itself; test/docs/readme.test.ts covers npx.
  */
-export const typing = (folder: string, environment: Readonly<Record<string, string>>) => {
+export const shellIn = (folder: string, environment: Readonly<Record<string, string>>) => {
   const programs = join(folder, ".programs")
   mkdirSync(programs, { recursive: true })
   writeFileSync(join(programs, "npx"), `#!/bin/sh\nshift\nexec "${process.execPath}" cli/service-admin.mjs "$@"\n`)
@@ -35,7 +35,7 @@ export const typing = (folder: string, environment: Readonly<Record<string, stri
   return (lines: string, more: Readonly<Record<string, string>> = {}) =>
     Effect.promise(async () => {
       const path = [programs, join(packageRoot, "node_modules/.bin"), process.env["PATH"]].join(":")
-      const env = { HOME: folder, PATH: path, NODE_COMPILE_CACHE: compiled, ...environment, ...more }
+      const env = { HOME: folder, PATH: path, NODE_COMPILE_CACHE: compileCache, ...environment, ...more }
       const { stdout } = await promisify(execFile)("bash", ["-euo", "pipefail", "-c", lines], { cwd: folder, env })
       return stdout
     })

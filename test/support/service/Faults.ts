@@ -1,7 +1,7 @@
 /**
- * A SqlClient between the service and its pool. It can fail the n-th next statement (BEGIN and COMMIT count) in one of
- * four ways, records every error that PostgreSQL itself answers, and can rewrite statements. How the service reacts is
- * the service's own code.
+ * A layer between the service and its connection pool. It fails the n-th statement from now on (BEGIN and COMMIT count) in
+ * one of four ways, records every error that PostgreSQL returns, and can rewrite the text of a statement. The service's
+ * own error handling runs unchanged.
  */
 import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer } from "effect"
@@ -14,52 +14,55 @@ import { limitTransactions } from "../../../src/platform/database/Transactions.t
 export const faults = ["refused", "broken", "disconnected before", "disconnected after"] as const
 
 /**
- * - refused: the statement does not run and fails like a statement timeout.
- * - broken: it does not run, and a defect is thrown.
+ * - refused: the statement does not run; it fails like a statement timeout.
+ * - broken: the statement does not run; it dies with a defect.
  * - disconnected before: the server ends the connection before the statement is sent.
- * - disconnected after: the statement runs, but its answer is lost with the connection.
+ * - disconnected after: the statement runs, and its answer is lost with the connection.
  */
 export type Fault = (typeof faults)[number]
 
-export const faultyDatabase = (edited: (statement: string) => string = (statement) => statement) => {
+/** `rewrite`: applied to the text of every statement before it is sent. */
+export const faultyDatabase = (rewrite: (statement: string) => string = (statement) => statement) => {
   const errors: Array<string> = []
   let fault: Fault | undefined
-  let left = 0
+  let remaining = 0
 
-  const connection = (to: SqlConnection.Connection): SqlConnection.Connection => {
-    const end = Effect.ignoreCause(to.executeRaw("select pg_terminate_backend(pg_backend_pid())", []))
-    const dead = Effect.flatMap(to.executeRaw("select 1", []), () => Effect.die("The connection should be dead."))
-    const note = (error: SqlError.SqlError) =>
+  const connection = (inner: SqlConnection.Connection): SqlConnection.Connection => {
+    const end = Effect.ignoreCause(inner.executeRaw("select pg_terminate_backend(pg_backend_pid())", []))
+    const failed = Effect.flatMap(inner.executeRaw("select 1", []), () =>
+      Effect.die("The connection should be closed.")
+    )
+    const record = (error: SqlError.SqlError) =>
       Effect.sync(() => {
         const { constraint, reason, sqlstate } = describe(error)
         errors.push([reason, sqlstate, constraint].join(" ").trim())
       })
-    const may = <A>(text: string, run: (text: string) => Effect.Effect<A, SqlError.SqlError>) =>
+    const intercept = <A>(text: string, run: (text: string) => Effect.Effect<A, SqlError.SqlError>) =>
       Effect.suspend((): Effect.Effect<A, SqlError.SqlError> => {
-        const statement = Effect.tapError(run(edited(text)), note)
-        if (fault === undefined || --left > 0) return statement
-        const now = fault
+        const statement = Effect.tapError(run(rewrite(text)), record)
+        if (fault === undefined || --remaining > 0) return statement
+        const current = fault
         fault = undefined
-        // A COMMIT that fails ends the transaction anyway.
-        const undone = text === "COMMIT" ? Effect.ignoreCause(to.executeRaw("ROLLBACK", [])) : Effect.void
-        switch (now) {
+        // PostgreSQL ends the transaction even if it refuses the COMMIT.
+        const rolledBack = text === "COMMIT" ? Effect.ignoreCause(inner.executeRaw("ROLLBACK", [])) : Effect.void
+        switch (current) {
           case "refused":
-            return Effect.andThen(undone, Effect.fail(refusal))
+            return Effect.andThen(rolledBack, Effect.fail(refusal))
           case "broken":
-            return Effect.andThen(undone, Effect.die(new Error("A planted defect")))
+            return Effect.andThen(rolledBack, Effect.die(new Error("A planted defect")))
           case "disconnected before":
             return Effect.andThen(end, statement)
           case "disconnected after":
-            return statement.pipe(Effect.andThen(end), Effect.andThen(dead))
+            return statement.pipe(Effect.andThen(end), Effect.andThen(failed))
         }
       })
     return {
-      execute: (sql, ...given) => may(sql, (text) => to.execute(text, ...given)),
-      executeRaw: (sql, ...given) => may(sql, (text) => to.executeRaw(text, ...given)),
-      executeValues: (sql, ...given) => may(sql, (text) => to.executeValues(text, ...given)),
-      executeValuesUnprepared: (sql, ...given) => may(sql, (text) => to.executeValuesUnprepared(text, ...given)),
-      executeUnprepared: (sql, ...given) => may(sql, (text) => to.executeUnprepared(text, ...given)),
-      executeStream: (sql, ...given) => to.executeStream(edited(sql), ...given)
+      execute: (sql, ...rest) => intercept(sql, (text) => inner.execute(text, ...rest)),
+      executeRaw: (sql, ...rest) => intercept(sql, (text) => inner.executeRaw(text, ...rest)),
+      executeValues: (sql, ...rest) => intercept(sql, (text) => inner.executeValues(text, ...rest)),
+      executeValuesUnprepared: (sql, ...rest) => intercept(sql, (text) => inner.executeValuesUnprepared(text, ...rest)),
+      executeUnprepared: (sql, ...rest) => intercept(sql, (text) => inner.executeUnprepared(text, ...rest)),
+      executeStream: (sql, ...rest) => inner.executeStream(rewrite(sql), ...rest)
     }
   }
 
@@ -79,22 +82,22 @@ export const faultyDatabase = (edited: (statement: string) => string = (statemen
 
   return {
     layer,
-    /** The same for dedicated connections. */
+    /** The same for connections outside the pool. */
     dedicated: Layer.effect(
       Database,
       Effect.map(Database, (database) =>
         Database.of({ ...database, dedicated: (work) => database.dedicated(Effect.provide(work, layer)) })
       )
     ),
-    /** Errors that PostgreSQL answered, oldest first: `DeadlockError 40P01`, `UniqueViolation 23505 name`. */
+    /** Errors that PostgreSQL itself returned, oldest first: `DeadlockError 40P01`, `UniqueViolation 23505 name`. */
     errors,
     /** The `nth` statement from now fails, and only that one. */
     fail: (how: Fault, nth: number) =>
       Effect.sync(() => {
         fault = how
-        left = nth
+        remaining = nth
       }),
-    /** Cancels the fault. Returns whether it had happened already. */
+    /** Cancels a pending fault. Answers whether the last fault had already been injected. */
     heal: Effect.sync(() => {
       const happened = fault === undefined
       fault = undefined

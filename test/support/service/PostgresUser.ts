@@ -1,4 +1,4 @@
-/** Child processes that use the embedded PostgreSQL, and data folders for them. */
+/** Child processes that share the managed PostgreSQL, and the folders they use. */
 import { Effect } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
@@ -11,8 +11,8 @@ import type { Postmaster } from "../../../src/platform/database/embedded/Postmas
 
 export const checkout = join(import.meta.dirname, "../../..")
 
-/** A temporary folder that every account can traverse, for data folders. */
-export const place = Effect.acquireRelease(
+/** A temporary folder that every account can reach. */
+export const temporaryFolder = Effect.acquireRelease(
   Effect.sync(() => {
     const folder = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), "bridge-service-test-")))
     fs.chmodSync(folder, 0o711)
@@ -21,9 +21,9 @@ export const place = Effect.acquireRelease(
   (folder) => remove(folder)
 )
 
-/** The path of a data folder that does not exist yet. Files that the service moves elsewhere are removed with the scope. */
+/** The path of a data folder that does not exist yet. Its PostgreSQL files are deleted too if they were moved elsewhere. */
 export const dataFolder = Effect.fnUntraced(function* (within?: string, name = "data") {
-  const data = join(within ?? (yield* place), name)
+  const data = join(within ?? (yield* temporaryFolder), name)
   yield* Effect.addFinalizer(() => removeMoved(join(data, "location")))
   return data
 })
@@ -46,21 +46,21 @@ interface Options {
 export const userProcess = (data: string, { from = checkout, as }: Options = {}) =>
   child(process.execPath, [join(from, "test/support/service/PostgresUserMain.ts"), data], as)
 
-/** A process that has joined the server. `said` is what it logged before. */
+/** A process that has connected to the database. `logged`: the lines it logged until then. */
 export const user = Effect.fnUntraced(function* (data: string, options?: Options) {
   const process = yield* userProcess(data, options)
-  const said: Array<string> = []
+  const logged: Array<string> = []
   const postmaster = yield* Effect.callback<Postmaster, string>((resume) => {
     createInterface(process.stdout!).on("line", (line) =>
-      line.startsWith("{") ? resume(Effect.succeed(JSON.parse(line))) : said.push(line)
+      line.startsWith("{") ? resume(Effect.succeed(JSON.parse(line))) : logged.push(line)
     )
-    process.once("exit", () => resume(Effect.fail(said.join("\n"))))
+    process.once("exit", () => resume(Effect.fail(logged.join("\n"))))
   })
-  return { process, postmaster, said }
+  return { process, postmaster, logged }
 })
 
-/** A process unrelated to PostgreSQL, run by the account that owns `directory`. */
-export const stranger = (directory: string) => {
+/** A process unrelated to PostgreSQL, under the account that owns `directory`. */
+export const unrelatedProcess = (directory: string) => {
   const { uid, gid } = fs.statSync(directory)
   return child("sleep", ["60"], { uid, gid })
 }

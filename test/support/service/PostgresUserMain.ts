@@ -1,4 +1,4 @@
-/** Joins the database of the given folder, prints its address, and stays until a signal ends it. */
+/** Connects to the managed PostgreSQL of the given data folder, prints its address, and runs until it is signalled. */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect } from "effect"
 import { embeddedPostgres } from "../../../src/platform/database/embedded/EmbeddedPostgres.ts"

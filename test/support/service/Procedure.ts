@@ -1,18 +1,18 @@
-/** Runs a procedure of docs/run.md or docs/emergencies.md exactly as it is printed there, on the test's database. */
+/** Runs a procedure of docs/run.md or docs/emergencies.md exactly as printed, on the test's database. */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { checkout, typing } from "./Checkout.ts"
+import { checkout, shellIn } from "./Checkout.ts"
 import { blocksUnder, read } from "../run/Markdown.ts"
 import { relay } from "../network/Relay.ts"
 import { environment, instance } from "./Service.ts"
 import { TestDatabase } from "../run/TestDatabase.ts"
 
-/** Milliseconds. A command takes about a second, a procedure has several, and a busy machine takes many times longer. */
+/** Test timeout in milliseconds. A procedure has several commands of about a second each; a busy machine is much slower. */
 export const patience = 90_000
 
-/** The `sh` blocks under a heading of a page, by the names the test gives them, in order; it must name all of them. */
+/** The `sh` blocks under a heading of a page, in order, by the names that the test gives them. It must name every block. */
 export const procedure = <const Names extends ReadonlyArray<string>>(
   page: "run" | "emergencies",
   heading: string,
@@ -30,7 +30,7 @@ export const databaseUrl = Effect.gen(function* () {
   return `postgres://${username}@127.0.0.1:${line.port}/${database}`
 })
 
-/** A checkout to run commands in, and the file that sets secrets and keys for commands and replicas. */
+/** A checkout to run commands in, and the settings file that commands and replicas read their secrets from. */
 export const operator = Effect.fnUntraced(function* (settings: Readonly<Record<string, string>> = {}) {
   const folder = yield* checkout()
   const file = join(folder, "settings.env")
@@ -41,7 +41,7 @@ export const operator = Effect.fnUntraced(function* (settings: Readonly<Record<s
   }
   const lines = Object.entries(secrets).map(([name, value]) => `${name}=${value}\n`)
   writeFileSync(file, lines.join(""), { mode: 0o600 })
-  const type = typing(folder, { DATABASE_URL: yield* databaseUrl, SETTINGS: file })
+  const shell = shellIn(folder, { DATABASE_URL: yield* databaseUrl, SETTINGS: file })
   const present = () =>
     Object.fromEntries(
       [...readFileSync(file, "utf8").matchAll(/^(\w+)=(.*)$/gm)].map(([, name, value]) => [name!, value!])
@@ -50,8 +50,8 @@ export const operator = Effect.fnUntraced(function* (settings: Readonly<Record<s
     folder,
     file,
     present,
-    type: (lines: string, more: Readonly<Record<string, string>> = {}) => type(lines, { ...present(), ...more }),
-    /** Starts a replica with the file's present settings. */
+    type: (lines: string, more: Readonly<Record<string, string>> = {}) => shell(lines, { ...present(), ...more }),
+    /** Starts a replica with the file's current settings. */
     started: Effect.suspend(() => instance(present()))
   }
 })

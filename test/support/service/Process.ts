@@ -10,13 +10,13 @@ import { relay } from "../network/Relay.ts"
 import { environment } from "./Service.ts"
 import { TestDatabase } from "../run/TestDatabase.ts"
 
-/** Listens on a free port; killed with the scope if it still runs. `release` is the folder of the sources. */
+/** Listens on a free port; killed when the scope closes. `release`: the folder of the release to start. */
 export const serviceProcess = Effect.fnUntraced(function* (
   more: Readonly<Record<string, string>> = {},
   release = packageRoot
 ) {
   const { database, host, port, username } = yield* TestDatabase
-  // The tests' cluster has only a unix socket, so a relay gives the process a TCP port for its URL.
+  // A PostgreSQL URL cannot name a unix socket, so the process connects through a TCP relay.
   const line = yield* relay({ path: `${host}/.s.PGSQL.${port}` })
   const url = `http://127.0.0.1:${yield* freePort}`
   const env = {
@@ -38,9 +38,9 @@ export const serviceProcess = Effect.fnUntraced(function* (
   const exited = once(child, "exit").then(([code, signal]): number | string => code ?? signal)
   yield* Effect.callback<void, string>((resume) => {
     for (const stream of [child.stdout, child.stderr]) {
-      createInterface(stream).on("line", (said) => {
-        lines.push(said)
-        if (said.includes('"Ready"')) resume(Effect.void)
+      createInterface(stream).on("line", (text) => {
+        lines.push(text)
+        if (text.includes('"Ready"')) resume(Effect.void)
       })
     }
     void exited.then(() => resume(Effect.fail(lines.join("\n"))))
@@ -50,7 +50,7 @@ export const serviceProcess = Effect.fnUntraced(function* (
     lines,
     line,
     signal: (name: NodeJS.Signals) => child.kill(name),
-    /** Closes the reading ends of stdout and stderr. */
+    /** Closes the pipes that the process logs to. */
     closeOutput: Effect.sync(() => [child.stdout, child.stderr].forEach((stream) => stream.destroy())),
     exit: Effect.promise(() => exited)
   }

@@ -1,4 +1,4 @@
-/** The whole service on a test database: real handlers, PostgreSQL and HTTP. TestClock decides what has expired. */
+/** The whole service on a test database: real handlers, real PostgreSQL, real HTTP. TestClock controls expiry. */
 import { ConfigProvider, Context, Effect, Layer } from "effect"
 import { HttpServer } from "effect/http"
 import { SqlClient } from "effect/sql"
@@ -20,15 +20,15 @@ export const environment = {
   DATABASE_URL: "postgres://unused"
 }
 
-const passThrough = Layer.effect(SqlClient.SqlClient, Effect.service(SqlClient.SqlClient))
+const unchanged = Layer.effect(SqlClient.SqlClient, Effect.service(SqlClient.SqlClient))
 
 /**
  * One instance, listening on a free port. Several instances on one database are replicas.
- * Its statements go through `between`, if given.
+ * `between` wraps the instance's SqlClient, for example to inject faults.
  */
 export const instance = (
   settings: Readonly<Record<string, string>> = {},
-  between: Layer.Layer<SqlClient.SqlClient, never, SqlClient.SqlClient | Database> = passThrough
+  between: Layer.Layer<SqlClient.SqlClient, never, SqlClient.SqlClient | Database> = unchanged
 ) =>
   Effect.gen(function* () {
     const address = yield* TestDatabase

@@ -1,4 +1,4 @@
-/** `service-admin` as a child process, on a database of a temporary cluster, and queries on that database. */
+/** `service-admin` as a child process on a database of a throwaway cluster, and queries of that database. */
 import { PgConnection } from "@effect/sql-pg"
 import { Effect, Redacted } from "effect"
 import { spawn } from "node:child_process"
@@ -15,8 +15,8 @@ export const secrets = {
   SERVICE_BRIDGE_TOKEN_SECRET: "p9VwXo4ZtE6iCjUy2rSaMn5GhBkD8lFq"
 }
 
-/** Node's compile cache, so that a hundred starts of the command compile it once. */
-export const compiled = join(tmpdir(), "service-admin-test-compiled")
+/** Shared by all runs, so that only the first one compiles the command. */
+export const compileCache = join(tmpdir(), "service-admin-test-compiled")
 
 export interface Ended {
   /** 130 for SIGINT. */
@@ -26,10 +26,10 @@ export interface Ended {
 }
 
 export const serviceAdmin = (args: ReadonlyArray<string>, env: Record<string, string>, limits = "true") => {
-  // A limit of the shell also applies to the command.
+  // A ulimit set in the shell also applies to the command that it execs.
   const shell = `${limits}; exec "$0" "$@"`
   const child = spawn("/bin/sh", ["-c", shell, process.execPath, command, ...args], {
-    env: { PATH: "/usr/bin:/bin", NODE_COMPILE_CACHE: compiled, ...env },
+    env: { PATH: "/usr/bin:/bin", NODE_COMPILE_CACHE: compileCache, ...env },
     stdio: ["ignore", "pipe", "pipe"]
   })
   const ended = new Promise<Ended>((resolve) => {
@@ -41,7 +41,7 @@ export const serviceAdmin = (args: ReadonlyArray<string>, env: Record<string, st
   return { child, ended }
 }
 
-/** A cluster with databases, and a folder for files. */
+/** A cluster with databases in it, and a folder for files. */
 export const startService = async () => {
   const cluster = await startCluster()
   const folder = mkdtempSync(join(tmpdir(), "service-admin-test-"))
@@ -64,9 +64,9 @@ export const startService = async () => {
       return {
         start: (...args: ReadonlyArray<string>) => serviceAdmin(args, env),
         run: (...args: ReadonlyArray<string>) => serviceAdmin(args, env).ended,
-        /** For another program that runs the command. */
+        /** Program, arguments and environment, for another program that spawns the command. */
         shell: (...args: ReadonlyArray<string>) => ({ program: process.execPath, args: [command, ...args], env }),
-        /** Every write to a file fails, as on a full disk. */
+        /** Every write to a file fails, like on a full disk. */
         runOnFullDisk: (...args: ReadonlyArray<string>) =>
           serviceAdmin(args, { ...env, NODE_COMPILE_CACHE: "" }, "trap '' XFSZ; ulimit -f 0").ended
       }
@@ -87,13 +87,13 @@ export const admin = Effect.fnUntraced(function* (...args: ReadonlyArray<string>
   return yield* Effect.promise(() => serviceAdmin(args, { ...secrets, DATABASE_URL }).ended)
 })
 
-/** The JSON on stdout. Throws unless the command succeeded with an empty stderr. */
+/** The JSON on stdout of a command that succeeded with an empty stderr. */
 export const result = ({ code, stderr, stdout }: Ended) => {
   if (code !== 0 || stderr !== "") throw new Error(`exit ${code}: ${stderr}`)
   return JSON.parse(stdout)
 }
 
-/** The exit code, and the error code on stderr. Throws unless stdout is empty. */
+/** Exit code and error code (from the JSON on stderr) of a command that failed with an empty stdout. */
 export const refusal = ({ code, stderr, stdout }: Ended) => {
   if (stdout !== "") throw new Error(`stdout: ${stdout}`)
   return [code, JSON.parse(stderr).error.code]

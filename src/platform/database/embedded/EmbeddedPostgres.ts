@@ -47,7 +47,7 @@ const stay = Effect.fnUntraced(function* (
   yield* Deferred.succeed(joined, postmaster)
   yield* Effect.forkScoped(Effect.repeat(Effect.ignore(attempt(() => trim(files.log))), Schedule.spaced("1 hour")))
   yield* session.listen("bridge_service").pipe(Effect.flatMap(Queue.take), Effect.scoped, Effect.ignore)
-  yield* Effect.logWarning("The connection to the embedded PostgreSQL was lost; joining it again.")
+  yield* Effect.logWarning("The connection to the embedded PostgreSQL was lost; reconnecting.")
 }, Effect.scoped)
 
 /** A server that is starting or stopping refuses connections. The retry finds it started, or launches a new one. */

@@ -70,7 +70,7 @@ chaos(
           ...(yield* phase("cut after sending", line.endAfter("sent"), felt("cut after sending"))),
           ...(yield* phase("cut after the answer", line.endAfter("answered"), felt("cut after the answer"))),
           // A missing answer is given up after ten seconds: too long for a slice.
-          ...(sliced ? {} : yield* phase("swallowed", line.swallow, Effect.sleep("7 seconds")))
+          ...(sliced ? {} : yield* phase("swallowed", line.blackhole, Effect.sleep("7 seconds")))
         }
       })
     )
