@@ -27,7 +27,6 @@ const order = Object.keys(wings)
 const library = /^[^/]/
 const effect = /^effect(\/|$)/
 const effectSql = /^effect\/sql(\/|$)/
-const effectHttp = /^effect\/http(-api)?(\/|$)/
 const outside = /^\/(cli|test|bench|scripts)\//
 const top = /^\/src\/[^/]+$/
 

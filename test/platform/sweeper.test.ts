@@ -6,8 +6,7 @@ import { TestClock } from "effect/testing"
 import { DatabaseClock } from "../../src/platform/database/Clock.ts"
 import { Database } from "../../src/platform/database/Database.ts"
 import { type Sweep, sweepForever, sweepOnce } from "../../src/platform/database/Sweeper.ts"
-import { sweeps as enrollmentSweeps } from "../../src/bridges/enrollment/Sweeps.ts"
-import { sweeps as rotationSweeps } from "../../src/bridges/rotation/Sweeps.ts"
+import { sweeps as bridgeSweeps } from "../../src/bridges/Wing.ts"
 import type { Bridge } from "../support/bridges/Bridge.ts"
 import { invariants } from "../support/attacks/Invariants.ts"
 import { Service } from "../support/service/Service.ts"
@@ -15,7 +14,7 @@ import { shapeOf } from "../support/attacks/Shape.ts"
 import { withNewCredential, challenged, fresh, revokeIdentity } from "../support/bridges/Steps.ts"
 import { holder, rotate, rotating, successorOf } from "../support/bridges/Tokens.ts"
 
-const all = [...rotationSweeps, ...enrollmentSweeps]
+const all = bridgeSweeps
 const oneMilli = Duration.millis(1)
 const kept = Duration.days(30)
 
@@ -210,7 +209,7 @@ layer(Service.layer)("a sweep", (it) => {
       yield* sweepForever([
         failing((sql) => sql`select 1 / 0`),
         failing(() => Effect.die(new Error("A planted defect"))),
-        ...rotationSweeps
+        ...bridgeSweeps
       ]).pipe(
         Effect.provideService(Database, Context.get(services, Database)),
         Effect.provideService(DatabaseClock, Context.get(services, DatabaseClock)),

@@ -6,7 +6,7 @@ import { TestClock } from "effect/testing"
 import { Bridges } from "../../src/bridges/identity/Bridges.ts"
 import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
 import { Outbox } from "../../src/push/outbox/Outbox.ts"
-import { sweeps as rotationSweeps } from "../../src/bridges/rotation/Sweeps.ts"
+import { sweeps as bridgeSweeps } from "../../src/bridges/Wing.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { deliveriesOf, Delivery } from "../support/service/Delivery.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
@@ -172,7 +172,7 @@ layer(Delivery.layer)("a Bridge", (it) => {
     Effect.gen(function* () {
       const { kinds, on } = yield* withRotation
       yield* TestClock.adjust("5 minutes")
-      yield* sweepOnce(rotationSweeps).pipe(Effect.provideContext(on.services))
+      yield* sweepOnce(bridgeSweeps).pipe(Effect.provideContext(on.services))
       assert.deepStrictEqual(yield* kinds, ["bridge.enrolled", "bridge.rotation_failed"])
     })
   )
@@ -182,7 +182,7 @@ layer(Delivery.layer)("a Bridge", (it) => {
       const { kinds, on, prepare, token } = yield* withRotation
       yield* TestClock.adjust("5 minutes")
       yield* prepare(token, "bridge-rotate-2")
-      yield* sweepOnce(rotationSweeps).pipe(Effect.provideContext(on.services))
+      yield* sweepOnce(bridgeSweeps).pipe(Effect.provideContext(on.services))
       assert.deepStrictEqual(yield* kinds, ["bridge.enrolled", "bridge.rotation_failed"])
     })
   )

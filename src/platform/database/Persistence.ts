@@ -62,7 +62,7 @@ export const untilSettled = <A, E, R, A2 = never, E2 = never, R2 = never>(
 const failureOf = Effect.fnUntraced(function* (error: SqlError.SqlError) {
   const facts = describe(error)
   if (!isTransient(error)) return yield* Effect.die(new StatementDefect(facts))
-  yield* Effect.logWarning("The database did not answer").pipe(Effect.annotateLogs(facts))
+  yield* Effect.logWarning("A database operation failed").pipe(Effect.annotateLogs(facts))
   return yield* unavailable
 })
 

@@ -6,7 +6,7 @@ import { TestClock } from "effect/testing"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import { sweepOnce } from "../../../src/platform/database/Sweeper.ts"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
-import { sweeps } from "../../../src/signin/oauth/Sweeps.ts"
+import { sweeps } from "../../../src/signin/Wing.ts"
 import {
   authorizeQuery,
   Browser,

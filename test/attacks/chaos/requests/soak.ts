@@ -6,14 +6,10 @@
  */
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { sweeps as auditSweeps } from "../../../../src/platform/audit/Sweeps.ts"
-import { sweeps as continuitySweeps } from "../../../../src/agents/continuity/Sweeps.ts"
+import { sweeps } from "../../../../src/App.ts"
 import { DatabaseClock } from "../../../../src/platform/database/Clock.ts"
 import { Settings } from "../../../../src/platform/settings/Settings.ts"
 import { sweepOnce } from "../../../../src/platform/database/Sweeper.ts"
-import { sweeps as enrollmentSweeps } from "../../../../src/bridges/enrollment/Sweeps.ts"
-import { sweeps as oauthSweeps } from "../../../../src/signin/oauth/Sweeps.ts"
-import { sweeps as rotationSweeps } from "../../../../src/bridges/rotation/Sweeps.ts"
 import { makeClient, refresh, signIn } from "../../../support/agents/Agent.ts"
 import { Bridge } from "../../../support/bridges/Bridge.ts"
 import { heapOf, slope } from "../../../support/run/Heap.ts"
@@ -158,9 +154,8 @@ chaos(
     yield* Effect.orDie(
       Effect.forEach(columns, ({ earlier, name }) => sql.unsafe(`update ${name} set ${earlier}`), { discard: true })
     )
-    const all = [...rotationSweeps, ...enrollmentSweeps, ...oauthSweeps, ...continuitySweeps, ...auditSweeps]
     // Some rows can only go after the rows that refer to them.
-    const sweep = sweepOnce(all).pipe(
+    const sweep = sweepOnce(sweeps).pipe(
       Effect.provideContext(
         Context.make(SqlClient.SqlClient, sql).pipe(Context.merge(Context.pick(DatabaseClock, Settings)(on.services)))
       )
