@@ -104,7 +104,9 @@ const main = Effect.gen(function* () {
     figure("node:http2 that only sends", sent, { ratio: ratio("rate", delivered, sent, { least: 0.25 }) }),
     figure("tokens/self, no notifications", idle),
     figure("tokens/self, 100 notifications a second", up, { ratio: ratio("p99", up, idle, { most: 1.1 }) }),
-    figure("tokens/self, 100 notifications a second that APNs never answers", down, { ratio: ratio("p99", down, up, { most: 1.1 }) })
+    figure("tokens/self, 100 notifications a second that APNs never answers", down, {
+      ratio: ratio("p99", down, up, { most: 1.1 })
+    })
   ])
 })
 
