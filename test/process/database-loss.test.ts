@@ -159,7 +159,7 @@ layer(TestDatabase.sql, { excludeTestServices: true })("a migration", (it) => {
 })
 
 layer(Service.layer)("a database connection that is lost during a request", (it) => {
-  it.effect("is a 503, nothing half done, and the retry converges", () =>
+  it.effect("is answered with 503, leaves nothing half done, and the retry succeeds", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { line, on } = yield* cuttable
