@@ -12,7 +12,7 @@
  */
 import { Context, Effect, Layer, type Redacted } from "effect"
 import type { Challenge, CreateChallenge, EnrolledToken, Prove } from "../../wire/bridges/EnrollmentApi.ts"
-import type { challengeCodes, EnrollmentRefusal, proofCodes } from "../../wire/bridges/EnrollmentErrors.ts"
+import type { EnrollmentRefusal } from "../../wire/bridges/EnrollmentErrors.ts"
 import type { Replayable } from "../../wire/Headers.ts"
 import * as CreateChallengeOperation from "./createChallenge.ts"
 import * as ProveOperation from "./prove.ts"
@@ -24,11 +24,11 @@ export class Enrollment extends Context.Service<
       request: CreateChallenge,
       key: string,
       credential: Redacted.Redacted<string>
-    ) => Effect.Effect<Replayable<Challenge>, EnrollmentRefusal<(typeof challengeCodes)[number]>>
+    ) => Effect.Effect<Replayable<Challenge>, EnrollmentRefusal<"createChallenge">>
     readonly prove: (
       request: Prove,
       key: string
-    ) => Effect.Effect<Replayable<EnrolledToken>, EnrollmentRefusal<(typeof proofCodes)[number]>>
+    ) => Effect.Effect<Replayable<EnrolledToken>, EnrollmentRefusal<"prove">>
   }
 >()("service/bridges/Enrollment") {
   static readonly layer = Layer.effect(

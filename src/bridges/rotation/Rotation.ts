@@ -11,13 +11,7 @@
  */
 import { Context, Effect, Layer } from "effect"
 import type { Aborted, Confirmed, Prepared, Revoked, Self } from "../../wire/bridges/RotationApi.ts"
-import type {
-  abortCodes,
-  activeTokenCodes,
-  confirmCodes,
-  prepareCodes,
-  RotationRefusal
-} from "../../wire/bridges/RotationErrors.ts"
+import type { RotationRefusal } from "../../wire/bridges/RotationErrors.ts"
 import type { Replayable } from "../../wire/Headers.ts"
 import * as ConfirmOrAbort from "./confirmOrAbort.ts"
 import * as DescribeToken from "./describeToken.ts"
@@ -31,20 +25,20 @@ export class Rotation extends Context.Service<
     readonly prepare: (
       bearer: BearerToken,
       key: string
-    ) => Effect.Effect<Replayable<Prepared>, RotationRefusal<(typeof prepareCodes)[number]>>
+    ) => Effect.Effect<Replayable<Prepared>, RotationRefusal<"prepare">>
     readonly confirm: (
       bearer: BearerToken,
       rotation_id: string,
       key: string
-    ) => Effect.Effect<Replayable<Confirmed>, RotationRefusal<(typeof confirmCodes)[number]>>
+    ) => Effect.Effect<Replayable<Confirmed>, RotationRefusal<"confirm">>
     readonly abort: (
       bearer: BearerToken,
       rotation_id: string,
       key: string
-    ) => Effect.Effect<Replayable<Aborted>, RotationRefusal<(typeof abortCodes)[number]>>
+    ) => Effect.Effect<Replayable<Aborted>, RotationRefusal<"abort">>
     /** Final for this token; cancels its pending successor. */
-    readonly revoke: (bearer: BearerToken) => Effect.Effect<Revoked, RotationRefusal<(typeof activeTokenCodes)[number]>>
-    readonly self: (bearer: BearerToken) => Effect.Effect<Self, RotationRefusal<(typeof activeTokenCodes)[number]>>
+    readonly revoke: (bearer: BearerToken) => Effect.Effect<Revoked, RotationRefusal<"revoke">>
+    readonly self: (bearer: BearerToken) => Effect.Effect<Self, RotationRefusal<"self">>
   }
 >()("service/bridges/Rotation") {
   static readonly layer = Layer.effect(

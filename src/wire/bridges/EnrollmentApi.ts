@@ -6,7 +6,7 @@ import { Base64Bytes, BridgeId, Fingerprint, Uuid } from "../Ids.ts"
 import { Instant } from "../Instant.ts"
 import { text } from "../Text.ts"
 import { keyedBodyCodes } from "./BridgeErrors.ts"
-import { challengeCodes, proofCodes, refusals } from "./EnrollmentErrors.ts"
+import { operationCodes, refusals } from "./EnrollmentErrors.ts"
 
 export class CreateChallenge extends Schema.Class<CreateChallenge>("CreateChallenge")({
   project_id: Uuid,
@@ -51,7 +51,7 @@ const createChallenge = HttpApiEndpoint.post("createChallenge", "/enrollment/cha
   headers: IdempotencyHeaders,
   payload: CreateChallenge,
   success: HttpApiSchema.WithHeaders(Challenge.pipe(HttpApiSchema.status(201)), ReplayHeaders),
-  error: refusals("bridge_enrollment_credential_required", ...keyedBodyCodes, ...challengeCodes)
+  error: refusals("bridge_enrollment_credential_required", ...keyedBodyCodes, ...operationCodes.createChallenge)
 })
   .middleware(WellFormed)
   .middleware(BootstrapCredential)
@@ -61,7 +61,7 @@ const prove = HttpApiEndpoint.post("prove", "/enrollment/proofs", {
   headers: IdempotencyHeaders,
   payload: Prove,
   success: HttpApiSchema.WithHeaders(EnrolledToken, ReplayHeaders),
-  error: refusals(...keyedBodyCodes, ...proofCodes)
+  error: refusals(...keyedBodyCodes, ...operationCodes.prove)
 })
   .middleware(WellFormed)
   .annotate(OpenApi.Summary, "Proves possession of the key, activates the Bridge and returns its token, once.")

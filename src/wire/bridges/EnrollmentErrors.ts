@@ -41,37 +41,37 @@ export const enrollmentTable = {
   enrollment_key_mismatch: [401, "The public key is not the one the challenge was made for.", "report"]
 } as const satisfies BridgeTable
 
-/** What creating a challenge refuses. */
-export const challengeCodes = [
-  "bridge_enrollment_credential_invalid",
-  "bridge_enrollment_credential_revoked",
-  "bridge_enrollment_credential_used",
-  "bridge_enrollment_credential_expired",
-  "project_mismatch",
-  "bridge_revoked",
-  "bridge_not_pending",
-  "bridge_identity_conflict",
-  "invalid_request",
-  "idempotency_conflict",
-  "bridge_persistence_error"
-] as const
+/** The codes of each operation: its endpoint and its service declare the same ones. */
+export const operationCodes = {
+  createChallenge: [
+    "bridge_enrollment_credential_invalid",
+    "bridge_enrollment_credential_revoked",
+    "bridge_enrollment_credential_used",
+    "bridge_enrollment_credential_expired",
+    "project_mismatch",
+    "bridge_revoked",
+    "bridge_not_pending",
+    "bridge_identity_conflict",
+    "invalid_request",
+    "idempotency_conflict",
+    "bridge_persistence_error"
+  ],
+  prove: [
+    "enrollment_challenge_not_found",
+    "enrollment_challenge_mismatch",
+    "enrollment_key_mismatch",
+    "enrollment_proof_invalid",
+    "enrollment_challenge_consumed",
+    "enrollment_challenge_expired",
+    "bridge_revoked",
+    "bridge_not_pending",
+    "idempotency_conflict",
+    "bridge_persistence_error"
+  ]
+} as const satisfies Record<string, ReadonlyArray<keyof typeof enrollmentTable>>
 
-/** What a proof refuses. */
-export const proofCodes = [
-  "enrollment_challenge_not_found",
-  "enrollment_challenge_mismatch",
-  "enrollment_key_mismatch",
-  "enrollment_proof_invalid",
-  "enrollment_challenge_consumed",
-  "enrollment_challenge_expired",
-  "bridge_revoked",
-  "bridge_not_pending",
-  "idempotency_conflict",
-  "bridge_persistence_error"
-] as const
-
-export type EnrollmentRefusal<Code extends keyof typeof enrollmentTable = keyof typeof enrollmentTable> = RefusalOf<
+export type EnrollmentRefusal<Of extends keyof typeof operationCodes> = RefusalOf<
   typeof enrollmentTable,
-  Code
+  (typeof operationCodes)[Of][number]
 >
 export const { refuse, refusals, codes } = fromTable(enrollmentTable)

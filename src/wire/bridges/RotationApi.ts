@@ -5,7 +5,7 @@ import { BridgeToken, IdempotencyHeaders, LimitedByCredential, ReplayHeaders, We
 import { BridgeId, Uuid } from "../Ids.ts"
 import { Instant } from "../Instant.ts"
 import { keyedBodyCodes, keyedRequestCodes } from "./BridgeErrors.ts"
-import { abortCodes, activeTokenCodes, confirmCodes, prepareCodes, refusals } from "./RotationErrors.ts"
+import { operationCodes, refusals } from "./RotationErrors.ts"
 
 const bearer = { token_type: Schema.Literal("Bearer"), scope: Schema.Literal("bridge:transport") }
 
@@ -59,31 +59,31 @@ export type Self = typeof Self.Type
 const prepare = HttpApiEndpoint.post("prepare", "/rotate/prepare", {
   headers: IdempotencyHeaders,
   success: HttpApiSchema.WithHeaders(Prepared.pipe(HttpApiSchema.status(201)), ReplayHeaders),
-  error: refusals(...keyedRequestCodes, ...prepareCodes)
+  error: refusals(...keyedRequestCodes, ...operationCodes.prepare)
 }).annotate(OpenApi.Summary, "Asks for a successor of the token; the predecessor stays active.")
 
 const confirm = HttpApiEndpoint.post("confirm", "/rotate/confirm", {
   headers: IdempotencyHeaders,
   payload: RotationRequest,
   success: HttpApiSchema.WithHeaders(Confirmed, ReplayHeaders),
-  error: refusals(...keyedBodyCodes, ...confirmCodes)
+  error: refusals(...keyedBodyCodes, ...operationCodes.confirm)
 }).annotate(OpenApi.Summary, "Makes the successor the token and revokes the predecessor, in one step.")
 
 const abort = HttpApiEndpoint.post("abort", "/rotate/abort", {
   headers: IdempotencyHeaders,
   payload: RotationRequest,
   success: HttpApiSchema.WithHeaders(Aborted, ReplayHeaders),
-  error: refusals(...keyedBodyCodes, ...abortCodes)
+  error: refusals(...keyedBodyCodes, ...operationCodes.abort)
 }).annotate(OpenApi.Summary, "Gives the pending successor up; the predecessor stays active.")
 
 const revoke = HttpApiEndpoint.post("revoke", "/revoke", {
   success: Revoked,
-  error: refusals("rate_limited", ...activeTokenCodes)
+  error: refusals("rate_limited", ...operationCodes.revoke)
 }).annotate(OpenApi.Summary, "Ends the token for good, and its pending successor with it.")
 
 const self = HttpApiEndpoint.get("self", "/self", {
   success: Self,
-  error: refusals("rate_limited", ...activeTokenCodes)
+  error: refusals("rate_limited", ...operationCodes.self)
 }).annotate(OpenApi.Summary, "Says whose token this is and what is pending.")
 
 export class RotationApi extends HttpApiGroup.make("rotation")

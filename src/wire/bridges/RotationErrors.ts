@@ -22,8 +22,7 @@ export const rotationTable = {
   bridge_rotation_predecessor_expired: [409, "The predecessor has expired; enroll again.", "operator"]
 } as const satisfies BridgeTable
 
-/** What self and revoke refuse: they need an active token of an active identity. */
-export const activeTokenCodes = [
+const activeToken = [
   "bridge_token_invalid",
   "bridge_token_expired",
   "bridge_token_revoked",
@@ -32,17 +31,7 @@ export const activeTokenCodes = [
   "bridge_persistence_error"
 ] as const
 
-/** What prepare refuses. */
-export const prepareCodes = [
-  ...activeTokenCodes,
-  "bridge_rotation_in_progress",
-  "bridge_rotation_expired",
-  "bridge_rotation_aborted",
-  "idempotency_conflict"
-] as const
-
-/** What abort refuses. */
-export const abortCodes = [
+const abort = [
   "bridge_token_invalid",
   "bridge_token_expired",
   "bridge_token_revoked",
@@ -57,11 +46,24 @@ export const abortCodes = [
   "bridge_persistence_error"
 ] as const
 
-/** What confirm refuses: it also needs a predecessor that has not expired (spec 3.2). */
-export const confirmCodes = [...abortCodes, "bridge_rotation_predecessor_expired"] as const
+/** The codes of each operation: its endpoint and its service declare the same ones. */
+export const operationCodes = {
+  prepare: [
+    ...activeToken,
+    "bridge_rotation_in_progress",
+    "bridge_rotation_expired",
+    "bridge_rotation_aborted",
+    "idempotency_conflict"
+  ],
+  /** It also needs a predecessor that has not expired (spec 3.2). */
+  confirm: [...abort, "bridge_rotation_predecessor_expired"],
+  abort,
+  revoke: activeToken,
+  self: activeToken
+} as const satisfies Record<string, ReadonlyArray<keyof typeof rotationTable>>
 
-export type RotationRefusal<Code extends keyof typeof rotationTable = keyof typeof rotationTable> = RefusalOf<
+export type RotationRefusal<Of extends keyof typeof operationCodes = keyof typeof operationCodes> = RefusalOf<
   typeof rotationTable,
-  Code
+  (typeof operationCodes)[Of][number]
 >
 export const { refuse, refusals } = fromTable(rotationTable)

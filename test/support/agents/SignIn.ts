@@ -6,8 +6,9 @@ import { Authorize } from "../../../src/signin/oauth/authorize/Authorize.ts"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
 import { Codes } from "../../../src/signin/oauth/tokens/Codes.ts"
 import { Consent } from "../../../src/signin/oauth/consent/Consent.ts"
-import { Projects } from "../../../src/operator/projects/Projects.ts"
+import type { Projects } from "../../../src/operator/projects/Projects.ts"
 import type { Scope } from "../../../src/wire/Scopes.ts"
+import { makeProject } from "../bridges/Bridge.ts"
 
 type SignInServices = Layer.Success<
   | typeof ProjectTokens.layer
@@ -76,7 +77,7 @@ export const signIn = Effect.fnUntraced(function* (
 
 /** A person signed in on a phone, in a new project unless one is given. */
 export const makePerson = Effect.fnUntraced(function* (on: Instance, options: { readonly project_id?: string } = {}) {
-  const project_id = options.project_id ?? (yield* Context.get(on.services, Projects).create("Test project")).project_id
+  const project_id = options.project_id ?? (yield* makeProject(on))
   const client_id = yield* makeApp(on)
   const subject = yield* makeSubject(on, project_id)
   const signedIn = yield* signIn(on, { client_id, token: subject.token })

@@ -12,7 +12,11 @@ export type Instance = { readonly url: string; readonly services: Context.Contex
 export const b64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64url")
 
 /** A project with the approved account reference `github:octo`. */
-export const makeProject = Effect.fnUntraced(function* ({ services }: Instance) {
+export const makeProject = Effect.fnUntraced(function* ({
+  services
+}: {
+  readonly services: Context.Context<Projects>
+}) {
   const projects = Context.get(services, Projects)
   const { project_id } = yield* projects.create("Test project")
   yield* projects.approveReference(project_id, "github:octo", Option.none())
