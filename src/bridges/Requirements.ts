@@ -2,7 +2,7 @@
 import { Layer } from "effect"
 import { present } from "../platform/edge/Requirements.ts"
 import { refuse as refuseBridge } from "../wire/bridges/BridgeErrors.ts"
-import { refuse as refuseEnrollment } from "../wire/bridges/EnrollmentErrors.ts"
+import { refuse as refuseEnrollment } from "../wire/bridges/EnrollmentApi.ts"
 import { BootstrapCredential, BridgeToken } from "../wire/Headers.ts"
 
 const bootstrapCredential = Layer.succeed(

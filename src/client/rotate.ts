@@ -21,7 +21,7 @@
  */
 import { Data, Effect, type Redacted } from "effect"
 import { uuid } from "./Crypto.ts"
-import type { RotationRefusal } from "../wire/bridges/RotationErrors.ts"
+import type { RotationRefusal } from "../wire/bridges/RotationApi.ts"
 import type { Client } from "./Client.ts"
 import { NotEnrolled } from "./Errors.ts"
 import type { Journal } from "./Journal.ts"

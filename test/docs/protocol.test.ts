@@ -5,14 +5,18 @@ import { OpenApi } from "effect/http-api"
 import { Api } from "../../src/wire/Api.ts"
 import { reactionTo } from "../../src/wire/bridges/Reactions.ts"
 import { sign } from "../../src/client/Crypto.ts"
-import { codes as enrollmentCodes, refuse as refuseEnrollment } from "../../src/wire/bridges/EnrollmentErrors.ts"
+import { codes as enrollmentCodes, refuse as refuseEnrollment } from "../../src/wire/bridges/EnrollmentApi.ts"
 import { codes as continuityCodes } from "../../src/agents/continuity/Errors.ts"
 import { codes as documentCodes } from "../../src/agents/documents/Errors.ts"
 import { codes as mcpCodes, refuse as refuseMcp } from "../../src/agents/mcp/Errors.ts"
 import { lists } from "../../src/agents/mcp/ToolList.ts"
 import { type ToolName, tools } from "../../src/agents/mcp/Tools.ts"
-import { Device, RegisterDevice } from "../../src/wire/mobile/MobileApi.ts"
-import { codes as mobileCodes, refuse as refuseMobile } from "../../src/wire/mobile/MobileErrors.ts"
+import {
+  Device,
+  RegisterDevice,
+  codes as mobileCodes,
+  refuse as refuseMobile
+} from "../../src/wire/mobile/MobileApi.ts"
 import { codes as oauthCodes, type OAuthCode, refuse as refuseOAuth } from "../../src/signin/oauth/Errors.ts"
 import { payload } from "../../src/push/delivery/Payload.ts"
 import {
@@ -24,7 +28,7 @@ import {
 } from "../../src/wire/mobile/Notifications.ts"
 import type { Refusal } from "../../src/wire/Refusal.ts"
 import { ofRole, scopes } from "../../src/wire/Scopes.ts"
-import { refuse as refuseRotation } from "../../src/wire/bridges/RotationErrors.ts"
+import { refuse as refuseRotation } from "../../src/wire/bridges/RotationApi.ts"
 import { b64, issueCredential, makeProject } from "../support/bridges/Bridge.ts"
 import { codesIn } from "../support/bridges/Codes.ts"
 import { send } from "../support/network/Http.ts"

@@ -58,7 +58,12 @@ layer(Service.layer, { excludeTestServices: true, timeout: 60_000 })("the smoke 
         "Unknown option '--url'": ["--url", url],
         "Name both --base-url and --token-file, or neither.": ["--base-url", url],
         "/nowhere cannot be read.": ["--base-url", url, "--token-file", "/nowhere"],
-        "tools/list: the response 401 has no result.": ["--base-url", url, "--token-file", yield* tokenFile("spt_wrong")],
+        "tools/list: the response 401 has no result.": [
+          "--base-url",
+          url,
+          "--token-file",
+          yield* tokenFile("spt_wrong")
+        ],
         "http://127.0.0.1:1 does not answer; is the service running?": [
           "--base-url",
           "http://127.0.0.1:1",

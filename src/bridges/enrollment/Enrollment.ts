@@ -11,8 +11,13 @@
  * replica answers an exact retry alike, although no raw secret is stored. A refusal changes nothing.
  */
 import { Context, Effect, Layer, type Redacted } from "effect"
-import type { Challenge, CreateChallenge, EnrolledToken, Prove } from "../../wire/bridges/EnrollmentApi.ts"
-import type { EnrollmentRefusal } from "../../wire/bridges/EnrollmentErrors.ts"
+import type {
+  Challenge,
+  CreateChallenge,
+  EnrolledToken,
+  Prove,
+  EnrollmentRefusal
+} from "../../wire/bridges/EnrollmentApi.ts"
 import type { Replayable } from "../../wire/Headers.ts"
 import * as CreateChallengeOperation from "./createChallenge.ts"
 import * as ProveOperation from "./prove.ts"

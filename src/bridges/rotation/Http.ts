@@ -5,7 +5,7 @@ import { Api } from "../../wire/Api.ts"
 import { counted, rotations } from "../../platform/metrics/Metrics.ts"
 import { Bearer, replayable } from "../../wire/Headers.ts"
 import { answer } from "../../wire/Refusal.ts"
-import { refuse } from "../../wire/bridges/RotationErrors.ts"
+import { refuse } from "../../wire/bridges/RotationApi.ts"
 import { Rotation } from "./Rotation.ts"
 
 export const RotationHttp = HttpApiBuilder.group(

@@ -10,8 +10,7 @@
  * same one. Whichever response is lost, the Bridge holds a good token and can repeat its request.
  */
 import { Context, Effect, Layer } from "effect"
-import type { Aborted, Confirmed, Prepared, Revoked, Self } from "../../wire/bridges/RotationApi.ts"
-import type { RotationRefusal } from "../../wire/bridges/RotationErrors.ts"
+import type { Aborted, Confirmed, Prepared, Revoked, Self, RotationRefusal } from "../../wire/bridges/RotationApi.ts"
 import type { Replayable } from "../../wire/Headers.ts"
 import * as ConfirmOrAbort from "./confirmOrAbort.ts"
 import * as DescribeToken from "./describeToken.ts"

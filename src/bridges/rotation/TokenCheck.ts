@@ -3,7 +3,7 @@ import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { Audit } from "../../platform/audit/Audit.ts"
 import * as Tokens from "../../platform/crypto/Tokens.ts"
 import { count, suspicions } from "../../platform/metrics/Metrics.ts"
-import { refuse } from "../../wire/bridges/RotationErrors.ts"
+import { refuse } from "../../wire/bridges/RotationApi.ts"
 import { isReusedAfterRotation, refusalUnlessActive, type TokenState } from "../identity/TokenState.ts"
 
 /** A raw Bridge token, as it came in the Authorization header. */

@@ -15,9 +15,9 @@ import type {
   DeviceRevoked,
   PreferencesSet,
   RegisterDevice,
-  Registration
+  Registration,
+  MobileRefusal
 } from "../../wire/mobile/MobileApi.ts"
-import type { MobileRefusal } from "../../wire/mobile/MobileErrors.ts"
 import type { DeviceOperatorRefusal } from "./Errors.ts"
 import type * as Store from "./DeviceStore.ts"
 import * as Get from "./get.ts"

@@ -7,7 +7,7 @@ import { Outbox } from "../../push/outbox/Outbox.ts"
 import { type Actor, actorName } from "../../wire/Actor.ts"
 import { after } from "../../wire/Instant.ts"
 import type { Preferences } from "../../wire/mobile/Notifications.ts"
-import { refuse } from "../../wire/mobile/MobileErrors.ts"
+import { refuse } from "../../wire/mobile/MobileApi.ts"
 import * as Owner from "./Owner.ts"
 import * as Store from "./DeviceStore.ts"
 

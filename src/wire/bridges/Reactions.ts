@@ -1,7 +1,7 @@
 /** What a Bridge does about the codes of spec 7.2, read from the tables that declare them. */
 import type { Reaction, RefusalTable } from "../Refusal.ts"
-import { enrollmentTable } from "./EnrollmentErrors.ts"
-import { rotationTable } from "./RotationErrors.ts"
+import { enrollmentTable } from "./EnrollmentApi.ts"
+import { rotationTable } from "./RotationApi.ts"
 
 const table: RefusalTable = { ...enrollmentTable, ...rotationTable }
 
