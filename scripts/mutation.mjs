@@ -23,7 +23,7 @@ const areas = {
   rotation: {
     files: filesOf(
       "bridges/rotation",
-      "TokenCheck prepare PrepareStore confirmOrAbort ConfirmOrAbortStore revokeToken describeToken TokenStore RotationStore"
+      "TokenCheck prepare PrepareStore confirmOrAbort ConfirmOrAbortStore Rotation TokenStore RotationStore"
     ),
     tests: testsOf("bridges/rotation bridges/rotation-codes attacks/lost-answers attacks/races/rotation")
   },

@@ -9,14 +9,19 @@
  * The successor is derived from the predecessor that prepare presents, so every replica answers an exact retry with the
  * same one. Whichever response is lost, the Bridge holds a good token and can repeat its request.
  */
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { traceAt } from "../../platform/audit/Audit.ts"
+import { DatabaseClock } from "../../platform/database/Clock.ts"
+import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
+import { spanned } from "../../platform/metrics/Span.ts"
 import type { Aborted, Confirmed, Prepared, Revoked, Self, RotationRefusal } from "../../wire/bridges/RotationApi.ts"
 import type { Replayable } from "../../wire/Headers.ts"
+import { hasPassed } from "../../wire/Instant.ts"
 import * as ConfirmOrAbort from "./confirmOrAbort.ts"
-import * as DescribeToken from "./describeToken.ts"
 import * as Prepare from "./prepare.ts"
-import * as RevokeToken from "./revokeToken.ts"
 import { type BearerToken, TokenCheck } from "./TokenCheck.ts"
+import * as Store from "./TokenStore.ts"
 
 export class Rotation extends Context.Service<
   Rotation,
@@ -35,18 +40,57 @@ export class Rotation extends Context.Service<
       rotation_id: string,
       key: string
     ) => Effect.Effect<Replayable<Aborted>, RotationRefusal<"abort">>
-    /** Final for this token; cancels its pending successor. */
+    /** Final for this token; cancels its pending successor (spec 4.7). */
     readonly revoke: (bearer: BearerToken) => Effect.Effect<Revoked, RotationRefusal<"revoke">>
+    /** Whose token this is, and which rotation is pending (decisions.md, GET /bridge/v1/tokens/self). */
     readonly self: (bearer: BearerToken) => Effect.Effect<Self, RotationRefusal<"self">>
   }
 >()("service/bridges/Rotation") {
   static readonly layer = Layer.effect(
     Rotation,
     Effect.gen(function* () {
+      const clock = yield* DatabaseClock
+      const tokens = yield* TokenCheck
+      const store = Store.make(yield* SqlClient.SqlClient)
       const prepare = yield* Prepare.make
       const { abort, confirm } = yield* ConfirmOrAbort.make
-      const revoke = yield* RevokeToken.make
-      const self = yield* DescribeToken.make
+
+      const revoke = Effect.fn("Rotation.revoke")(function* (bearer: BearerToken) {
+        const token_hash = yield* tokens.hashOf(bearer)
+        const now = yield* clock.now
+        const attempt = Effect.flatMap(traceAt(now), (trace) => store.revoke(token_hash, now, trace))
+        const refuseUnlessActive = Effect.gen(function* () {
+          yield* tokens.requireActive(yield* tokens.requireKnown(yield* store.findToken(token_hash)), now)
+          return Option.none()
+        })
+        yield* untilSettled(attempt, refuseUnlessActive)
+        return { status: "revoked" as const, revoked_at: now }
+      }, persistence)
+
+      const self = Effect.fnUntraced(
+        function* (bearer: BearerToken) {
+          const now = yield* clock.now
+          const found = yield* tokens.requireKnown(yield* store.findSelf(yield* tokens.hashOf(bearer)))
+          yield* tokens.requireActive(found, now)
+          const pending = found.pending_until !== null && !hasPassed(found.pending_until, now)
+          return {
+            project_id: found.project_id,
+            bridge_id: found.bridge_id,
+            device_id: found.device_id,
+            display_name: found.display_name,
+            account_references: found.account_references,
+            scope: "bridge:transport" as const,
+            token_id: found.token_id,
+            expires_at: found.expires_at!,
+            pending_rotation: pending
+              ? { rotation_id: found.pending_rotation_id!, confirmation_expires_at: found.pending_until }
+              : null
+          }
+        },
+        persistence,
+        spanned("Rotation.self")
+      )
+
       return { prepare, confirm, abort, revoke, self }
     })
   ).pipe(Layer.provide(TokenCheck.layer))

@@ -7,21 +7,24 @@
  *    owner would see the earlier owner's notifications.
  * 3. Sign-out revokes the device (revoke.ts): one transaction suppresses what waits for it and forgets the push token.
  */
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { persistence } from "../../platform/database/Persistence.ts"
+import { projectExists } from "../../platform/sql/ProjectExists.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import type { Preferences } from "../../wire/mobile/Notifications.ts"
-import type {
-  Device,
-  DeviceRevoked,
-  PreferencesSet,
-  RegisterDevice,
-  Registration,
-  MobileRefusal
+import {
+  type Device,
+  type DeviceRevoked,
+  type PreferencesSet,
+  type RegisterDevice,
+  type Registration,
+  type MobileRefusal,
+  refuse
 } from "../../wire/mobile/MobileApi.ts"
-import type { DeviceOperatorRefusal } from "./Errors.ts"
-import type * as Store from "./DeviceStore.ts"
-import * as Get from "./get.ts"
-import * as List from "./list.ts"
+import { type DeviceOperatorRefusal, refuseOperator } from "./Errors.ts"
+import * as Owner from "./Owner.ts"
+import * as Store from "./DeviceStore.ts"
 import * as Register from "./register.ts"
 import * as Revoke from "./revoke.ts"
 import * as SetPreferences from "./setPreferences.ts"
@@ -35,6 +38,7 @@ export class Devices extends Context.Service<
       request: RegisterDevice,
       key: string | undefined
     ) => Effect.Effect<Registration, MobileRefusal<"register">>
+    /** decisions.md, Reading a device. */
     readonly get: (actor: Actor, id: string) => Effect.Effect<Device, MobileRefusal<"get">>
     /** `versions`: the versions that If-Match accepts; undefined accepts any. */
     readonly setPreferences: (
@@ -57,11 +61,23 @@ export class Devices extends Context.Service<
   static readonly layer = Layer.effect(
     Devices,
     Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { requireOwner } = yield* Owner.make
+      const store = Store.make(sql)
       const register = yield* Register.make
-      const get = yield* Get.make
       const { setPreferences } = yield* SetPreferences.make
       const { end, revoke } = yield* Revoke.make
-      const list = yield* List.make
+
+      const get = Effect.fn("Devices.get")(function* (actor: Actor, id: string) {
+        const found = yield* store.find(yield* requireOwner(actor), id)
+        return Option.isSome(found) ? Owner.answerOf(found.value) : yield* refuse("device_not_found")
+      }, persistence)
+
+      const list = Effect.fn("Devices.list")(function* (project_id: string, limit: number) {
+        if (!(yield* projectExists(sql, project_id))) return yield* refuseOperator("project_not_found")
+        return yield* store.list(project_id, limit)
+      }, persistence)
+
       return { register, get, setPreferences, revoke, list, end }
     })
   )

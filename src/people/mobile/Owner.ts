@@ -3,7 +3,8 @@ import { Effect } from "effect"
 import { Access } from "../../signin/access/Access.ts"
 import { Audit } from "../../platform/audit/Audit.ts"
 import type { Actor } from "../../wire/Actor.ts"
-import type { Owner } from "./DeviceStore.ts"
+import type { Device } from "../../wire/mobile/MobileApi.ts"
+import type { Owner, Row } from "./DeviceStore.ts"
 
 export const make = Effect.gen(function* () {
   const access = yield* Access
@@ -28,3 +29,20 @@ export const make = Effect.gen(function* () {
 
 export const owns = ({ project_id, subject }: Owner, device: Owner) =>
   device.project_id === project_id && device.subject === subject
+
+/** The device as the API answers it. */
+export const answerOf = (device: Row): Device => ({
+  device_id: device.device_id,
+  state: device.state,
+  platform: "ios",
+  push: {
+    provider: "apns",
+    environment: device.environment,
+    topic: device.topic,
+    token_fingerprint: device.token_fingerprint
+  },
+  preferences: device.preferences,
+  preferences_version: device.preferences_version,
+  created_at: device.created_at,
+  last_seen_at: device.last_seen_at
+})

@@ -20,7 +20,6 @@ import { PushTokens } from "../../push/tokens/PushTokens.ts"
 import { type Actor, actorName } from "../../wire/Actor.ts"
 import { initialPreferences } from "../../wire/mobile/Notifications.ts"
 import { type RegisterDevice, Registration, refuse } from "../../wire/mobile/MobileApi.ts"
-import { answerOf } from "./get.ts"
 import * as Owner from "./Owner.ts"
 import * as RegistrationStore from "./RegistrationStore.ts"
 import * as SetPreferences from "./setPreferences.ts"
@@ -136,7 +135,7 @@ export const make = Effect.gen(function* () {
     how: { readonly device_id: string; readonly created: boolean; readonly replayed: boolean }
   ) {
     const device = Option.getOrThrow(yield* store.find(owner, how.device_id))
-    return new Registration(answerOf(device), how.created, how.replayed)
+    return new Registration(Owner.answerOf(device), how.created, how.replayed)
   })
 
   return register
