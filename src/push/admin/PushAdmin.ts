@@ -17,7 +17,7 @@ type Lost = SharedRefusal<"bridge_persistence_error">
 export interface PushStatus {
   /** How many deliveries are in each state. */
   readonly deliveries: Readonly<Record<string, number>>
-  /** Since when the oldest waiting delivery could have been sent; null when none could. */
+  /** When the oldest waiting delivery became due; null when none is due. */
   readonly due_since: Date | null
   readonly pauses: ReadonlyArray<Pause>
   /** Active devices by the key that seals their push token. */
@@ -29,7 +29,7 @@ export class PushAdmin extends Context.Service<
   PushAdmin,
   {
     readonly status: Effect.Effect<PushStatus, Lost>
-    /** The environments that fail. */
+    /** Environments that have failed since their last success. */
     readonly pauses: Effect.Effect<ReadonlyArray<Pause>, Lost>
     /** Newest first. */
     readonly listDead: (limit: number) => Effect.Effect<ReadonlyArray<DeadLetter>, Lost>

@@ -27,7 +27,7 @@ export const doubling = (
   { most = "1 hour", atLeast = Duration.zero }: { most?: Duration.Input; atLeast?: Duration.Duration | undefined } = {}
 ): Backoff => ({ base: Duration.fromInputUnsafe(base), most: Duration.fromInputUnsafe(most), atLeast })
 
-/** For a connection or an answer that was lost. */
+/** For a lost connection or answer. */
 export const quickly = doubling("5 seconds")
 
 /** For a wrong configuration: the operator has to fix it, and a restart retries at once. */

@@ -1,4 +1,4 @@
-/** The statements of a pause, which all replicas share. */
+/** The statements of pauses, which all replicas share. */
 import { Duration, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Environment } from "../../wire/mobile/Notifications.ts"
@@ -63,7 +63,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          and failures > 0
       returning environment`)
 
-  /** Ends every pause, up to its probe. Deliveries that wait because they may have caused one wait until `behind`. */
+  /** Makes every pause due for its probe. Deliveries held back as the possible cause of a pause wait until `behind`. */
   const endPauses = (now: Date, behind: Date) => sql`
     with ended as (
       update push_provider_state

@@ -1,4 +1,4 @@
-/** What an answer of APNs means (Apple, "Handling notification responses from APNs"). */
+/** Maps an answer of APNs to an outcome (Apple, "Handling notification responses from APNs"). */
 import { Duration } from "effect"
 import { type Backoff, doubling, misconfigured, type Outcome, quickly } from "../Outcome.ts"
 
@@ -48,10 +48,10 @@ export const outcomeOf = ({ goneSince, reason = "", retryAfter, status }: ApnsRe
   return { _tag: "Dead" }
 }
 
-/** What remains for the worker once Apns.ts has sent the notification again as often as it may. */
+/** The outcome for the worker, after Apns.ts has used up its own retries. */
 export const finalOutcome = (response: ApnsResponse): Outcome => {
   const outcome = outcomeOf(response)
   if (outcome._tag === "Unprocessed") return { _tag: "Retry", backoff: quickly, device: false }
-  // A token that was just made is too old as well: a clock is wrong.
+  // APNs finds even a fresh provider token too old: one of the clocks is wrong.
   return outcome._tag === "RenewProviderToken" ? misconfigured : outcome
 }
