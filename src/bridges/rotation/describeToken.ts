@@ -1,4 +1,4 @@
-/** Self (decisions.md, GET /bridge/v1/tokens/self): whose token this is, and which rotation is pending. */
+/** Self (decisions.md, GET /bridge/v1/tokens/self): describes the token, its Bridge and its pending rotation. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
