@@ -1,4 +1,4 @@
-/** What is stored of a client, in `oauth_client` and in the authorization request that shows it. */
+/** The stored fields of a client, in `oauth_client` and in the authorization request that shows it. */
 import { Schema } from "effect"
 import { Scope } from "../../../wire/Scopes.ts"
 

@@ -74,7 +74,7 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
         ${joined(sql)}
        where r.token_hash = ${token_hash}`)
 
-  /** Another access token, if the refresh token was used after `since` and its successor is still unused. */
+  /** Issues another access token, if the refresh token was used after `since` and its successor is still unused. */
   const replay = (
     { scopes, since, token_hash }: Omit<PresentedRefresh, "client_id"> & { readonly since: Date },
     access: NewAccessToken,
