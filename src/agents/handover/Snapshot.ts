@@ -21,7 +21,7 @@ import * as TaskStore from "../tasks/TaskStore.ts"
 /** How many items of each kind a snapshot holds. */
 const most = { tasks: 20, memory: 15, decisions: 8, receipts: 10 }
 const excerptBytes = 600
-/** A task in progress is stale when it was not updated for this long. */
+/** A task in progress is stale when it has not been updated for this long. */
 const staleAfter = Duration.hours(24)
 
 export class Snapshot extends Context.Service<
@@ -72,7 +72,7 @@ export class Snapshot extends Context.Service<
 type Offered = Pick<StartupSnapshot, "open_tasks" | "recent_memory" | "recent_receipts">
 
 /**
- * Selects what fits. Sizes are exact, because they are measured on the JSON that is sent; space for the counts is
+ * Selects the items that fit. Sizes are exact, because they are measured on the JSON that is sent; space for the counts is
  * reserved at their largest values.
  */
 const select = (
