@@ -18,7 +18,7 @@ export const make = Effect.gen(function* () {
   }, persistence)
 })
 
-/** The device as the API answers it. */
+/** The device as the API returns it. */
 export const answerOf = (device: Store.Row): Device => ({
   device_id: device.device_id,
   state: device.state,

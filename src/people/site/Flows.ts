@@ -71,7 +71,7 @@ export const signIn = diagram({
     { from: agent, to: agent, says: "compares the state" },
     { from: agent, to: service, says: "/token: code, verifier" },
     { from: service, to: agent, says: "200 tokens for /mcp", kind: "answer" },
-    { part: "The person denies", so: "the agent is told so, and nothing else" },
+    { part: "The person denies", so: "the agent only learns that access was denied" },
     { from: service, to: agent, says: "error=access_denied", kind: "refusal" }
   ]
 })
