@@ -1,5 +1,5 @@
 /**
- * The whole database as one file, and back (decisions.md, Backup).
+ * Saves the whole database to one file and restores it (decisions.md, Backup).
  *
  *     header    {"backup":"bridge-service","created_at":…,"migrations":[…],"tables":[{"name":…,"columns":[…]}]}
  *     rows      ["project","0198…",null,…]      one per line: the table, then each value as PostgreSQL casts it to text

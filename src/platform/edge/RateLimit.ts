@@ -18,9 +18,9 @@ export interface Rate {
 export class RateLimit extends Context.Service<
   RateLimit,
   {
-    /** Takes `cost` tokens and answers 0; or takes none and answers the whole seconds until there are enough. */
+    /** Takes `cost` tokens and returns 0, or takes none and returns the whole seconds until there are enough. */
     readonly take: (key: string, rate: Rate, cost?: number) => Effect.Effect<number>
-    /** What `take` would answer for one token, without taking it. */
+    /** Returns what `take` would return for one token, without taking it. */
     readonly wait: (key: string, rate: Rate) => Effect.Effect<number>
   }
 >()("service/edge/RateLimit") {

@@ -36,7 +36,7 @@ export const notified = (sql: SqlClient.SqlClient, now: Date, { about, event, fr
        where d.state = 'active'
          and ${only ?? sql`true`} ${optional ? wanted : sql``}
     ), outdated as (
-      -- A locked row is being delivered or superseded already, so that it is skipped.
+      -- A locked row is being delivered or superseded already, so it is skipped.
       update push_outbox
          set state = 'superseded', settled_at = ${now}::timestamptz
        where delivery_id in (

@@ -18,7 +18,7 @@ export const joined = (sql: SqlClient.SqlClient) => sql`
   join project p on p.project_id = g.project_id`
 
 /** The grant, its client, its project token and its project are all neither ended nor disabled. */
-export const stands = (sql: SqlClient.SqlClient, now: Date) => sql`
+export const inForce = (sql: SqlClient.SqlClient, now: Date) => sql`
   (g.revoked_at is null
    and g.expires_at > ${now}
    and c.disabled_at is null

@@ -8,7 +8,7 @@ import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { type Environment, notificationKindNames, Preferences } from "../../wire/mobile/Notifications.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
-import { joined, stands } from "../../platform/sql/StandingGrant.ts"
+import { joined, inForce } from "../../platform/sql/StandingGrant.ts"
 
 const At = Schema.Date
 
@@ -154,4 +154,4 @@ const authorized = (sql: SqlClient.SqlClient, now: Date) => sql`
       from oauth_grant g
       ${joined(sql)}
      where g.grant_id = d.grant_id
-       and ${stands(sql, now)})`
+       and ${inForce(sql, now)})`
