@@ -26,9 +26,9 @@ export type Reaction =
   | "retry"
   /** Another rotation is pending: send the same request again, but not before Retry-After. */
   | "wait"
-  /** Ask for a new challenge, with new Idempotency-Keys and the same credential. */
+  /** Request a new challenge, with new Idempotency-Keys and the same credential. */
   | "challenge"
-  /** The successor is gone and the predecessor is still good: prepare again, with a new key. */
+  /** The successor has ended and the predecessor is still valid: prepare again, with a new key. */
   | "prepare"
   /** The change has already happened. */
   | "done"

@@ -41,7 +41,7 @@ export const enrollmentTable = {
   enrollment_key_mismatch: [401, "The public key is not the one the challenge was made for.", "report"]
 } as const satisfies BridgeTable
 
-/** What creating a challenge refuses. */
+/** The codes of creating a challenge. */
 export const challengeCodes = [
   "bridge_enrollment_credential_invalid",
   "bridge_enrollment_credential_revoked",
@@ -56,7 +56,7 @@ export const challengeCodes = [
   "bridge_persistence_error"
 ] as const
 
-/** What a proof refuses. */
+/** The codes of a proof. */
 export const proofCodes = [
   "enrollment_challenge_not_found",
   "enrollment_challenge_mismatch",

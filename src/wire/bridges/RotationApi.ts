@@ -42,7 +42,7 @@ export type Aborted = typeof Aborted.Type
 export const Revoked = Schema.Struct({ status: Schema.Literal("revoked"), revoked_at: Instant })
 export type Revoked = typeof Revoked.Type
 
-/** Whose token the bearer is. `account_references` omits references that the operator has withdrawn. */
+/** Describes the bearer token and its Bridge. `account_references` omits references that the operator has withdrawn. */
 export const Self = Schema.Struct({
   project_id: Uuid,
   bridge_id: BridgeId,

@@ -10,7 +10,7 @@ export const rotationTable = {
   bridge_rotation_in_progress: [409, "Another rotation is pending; confirm or abort it, or wait.", "wait"],
   /** The identity has no rotation with this id. */
   bridge_rotation_not_found: [404, "There is no such rotation.", "prepare"],
-  /** The confirmation window passed; the predecessor is still good. */
+  /** The confirmation window passed; the predecessor is still valid. */
   bridge_rotation_expired: [410, "The confirmation window has passed; prepare again with a new key.", "prepare"],
   bridge_rotation_aborted: [409, "The rotation was aborted; prepare again with a new key.", "prepare"],
   bridge_rotation_confirmed: [409, "The rotation was confirmed already.", "done"],
@@ -22,7 +22,7 @@ export const rotationTable = {
   bridge_rotation_predecessor_expired: [409, "The predecessor has expired; enroll again.", "operator"]
 } as const satisfies BridgeTable
 
-/** What self and revoke refuse: they need an active token of an active identity. */
+/** The codes of self and revoke, which need an active token of an active identity. */
 export const activeTokenCodes = [
   "bridge_token_invalid",
   "bridge_token_expired",
@@ -32,7 +32,7 @@ export const activeTokenCodes = [
   "bridge_persistence_error"
 ] as const
 
-/** What prepare refuses. */
+/** The codes of prepare. */
 export const prepareCodes = [
   ...activeTokenCodes,
   "bridge_rotation_in_progress",
@@ -41,7 +41,7 @@ export const prepareCodes = [
   "idempotency_conflict"
 ] as const
 
-/** What abort refuses. */
+/** The codes of abort. */
 export const abortCodes = [
   "bridge_token_invalid",
   "bridge_token_expired",
@@ -57,7 +57,7 @@ export const abortCodes = [
   "bridge_persistence_error"
 ] as const
 
-/** What confirm refuses: it also needs a predecessor that has not expired (spec 3.2). */
+/** The codes of confirm, which also needs a predecessor that has not expired (spec 3.2). */
 export const confirmCodes = [...abortCodes, "bridge_rotation_predecessor_expired"] as const
 
 export type RotationRefusal<Code extends keyof typeof rotationTable = keyof typeof rotationTable> = RefusalOf<
