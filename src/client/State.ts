@@ -37,7 +37,7 @@ const Enrollment = Schema.Struct({
   credential_hash: Schema.String,
   challenge_key: IdempotencyKey,
   proof_key: IdempotencyKey,
-  /** This enrollment has brought a token. */
+  /** This enrollment has produced a token. */
   done: Schema.Boolean
 })
 export type Enrollment = typeof Enrollment.Type

@@ -14,7 +14,7 @@ import { ServiceUnreachable } from "./Errors.ts"
 import type * as Rotate from "./rotate.ts"
 import { type Enrolled, lifetimeOf } from "./State.ts"
 
-/** Never returns. Fails only with what needs a person. */
+/** Never returns. Fails only if a person has to act. */
 export const make = (client: typeof Client.Service, { recover, rotate }: ReturnType<typeof Rotate.make>) => {
   const turn = Effect.gen(function* () {
     const { base_url, token } = yield* recover
