@@ -111,7 +111,7 @@ const enroll = command("enroll", {
 })
 
 const status = command("status", {
-  description: "Ask the service about this Bridge; works while `bridge run` is running",
+  description: "Show this Bridge as the service sees it; works while `bridge run` is running",
   flags: { state },
   run: ({ state }) => reading(state, (bridge) => bridge.status),
   print: (status) => facts(status)

@@ -15,7 +15,7 @@ export const flag = <A>(name: string, schema: Schema.Codec<A, string>, expected:
   )
 }
 
-/** One line of text. What looks like one of our tokens is rejected: it would end up in the database and in lists. */
+/** One line of text. Text with one of our tokens is rejected: the secret would end up in the database and in lists. */
 const line = (limit: number) =>
   text(limit).check(Schema.makeFilter((given: string) => findToken(given) === undefined, { expected: "no secret" }))
 
