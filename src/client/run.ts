@@ -22,7 +22,7 @@ export const make = (client: typeof Client.Service, { recover, rotate }: ReturnT
     const share = yield* Random.nextBetween(0.6, 0.8)
     const wait = left - (1 - share) * token.lifetime_seconds
     if (wait > 0) {
-      yield* Effect.logInfo("The token is good").pipe(
+      yield* Effect.logInfo("The token is valid").pipe(
         Effect.annotateLogs({ seconds_left: left, rotating_in_seconds: Math.round(wait) })
       )
       if (yield* sleepUnlessClockJumps(wait * 1000)) return
