@@ -6,8 +6,8 @@ import { readFileSync } from "node:fs"
 import { join, posix, relative, sep } from "node:path"
 
 /**
- * The wings of src/ from the ground up, and the folders of each wing in the same order. A file imports its own folder
- * and what is below it. Folders in one inner list stand side by side and do not import each other.
+ * The wings of src/ from the bottom up, and the folders of each wing in the same order. A file imports its own folder
+ * and the folders below it. Folders in one inner list are on one level and do not import each other.
  */
 const wings = {
   wire: [],

@@ -19,7 +19,7 @@ import { Refusal } from "../wire/Refusal.ts"
 import { ServiceUnreachable } from "./Errors.ts"
 import * as OAuthClient from "./OAuthClient.ts"
 
-/** What the secure store holds; always written as a whole. */
+/** The contents of the secure store, always written as a whole. */
 export interface Stored {
   readonly tokens: OAuthClient.Tokens | undefined
   readonly device: { readonly device_id: string; readonly version: number } | undefined

@@ -13,7 +13,7 @@ import { HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/h
 import { randomBytes } from "node:crypto"
 import { sha256 } from "./Crypto.ts"
 
-/** What must survive a restart, in a store for secrets. */
+/** The state that must survive a restart. It belongs in a store for secrets. */
 export interface Tokens {
   readonly access_token: Redacted.Redacted<string>
   readonly refresh_token: Redacted.Redacted<string> | undefined

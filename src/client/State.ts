@@ -1,5 +1,5 @@
 /**
- * What a Bridge stores: one document that is replaced as a whole, so that no crash leaves half a step.
+ * The state that a Bridge stores: one document that is replaced as a whole, so that no crash leaves a step half done.
  *
  * It holds no nonce and no signature (spec 1.5): a retried challenge returns the same nonce, and Ed25519 signs it the same
  * way again. It does not hold the bootstrap credential either, which stays in the operator's file.

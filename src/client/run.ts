@@ -3,7 +3,7 @@
  *
  * A token is replaced after a random 60 to 80 % of its life, so that Bridges enrolled together do not rotate together.
  * The time left is the service's expiry minus the service's clock (the Date header), counted down by the monotonic clock,
- * so a wrong local clock does no harm. A jump of the wall clock means that the machine slept: then the loop asks the
+ * so a wrong local clock does no harm. A jump of the wall clock means that the machine slept: then the loop queries the
  * service again.
  */
 import { Clock, Duration, Effect, Random } from "effect"

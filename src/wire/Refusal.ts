@@ -20,7 +20,7 @@ export class Refusal<out Code extends string = string> extends Data.Error<{
   readonly details?: Readonly<Record<string, unknown>> | undefined
 }> {}
 
-/** What a Bridge does about a refusal. */
+/** A Bridge's reaction to a refusal. */
 export type Reaction =
   /** Send the same request with the same Idempotency-Key again, after a pause. */
   | "retry"

@@ -72,8 +72,8 @@ export class Snapshot extends Context.Service<
 type Offered = Pick<StartupSnapshot, "open_tasks" | "recent_memory" | "recent_receipts">
 
 /**
- * Selects the items that fit. Sizes are exact, because they are measured on the JSON that is sent; space for the counts is
- * reserved at their largest values.
+ * Selects the items that fit. Sizes are exact, because they are measured on the JSON that is sent; space for the counts
+ * is reserved at their largest values.
  */
 const select = (
   project: StartupSnapshot["project"],

@@ -154,8 +154,9 @@ const exchangeWithSdk = Effect.fnUntraced(function* (
       // The SDK requires a token and only passes it back to us. The real one stays in Access.
       authInfo: { token: "", clientId: actor.client_id ?? "", scopes: [...actor.scopes], extra: { actor, call } }
     })
-    // Reading the whole answer here keeps a slow client from holding a protocol instance open. Every answer ends, even to a
-    // subscription, because `protocol` declares nothing that changes. A lasting stream would have to end with its credential.
+    // Reading the whole answer here keeps a slow client from holding a protocol instance open. Even the answer to a
+    // subscription ends, because `protocol` declares nothing that changes. A lasting stream would have to end with its
+    // credential.
     return { answered, text: await answered.text() }
   })
   const type = answered.headers.get("content-type")

@@ -156,7 +156,7 @@ export const TaskUpdate = Schema.Struct({
 })
 export type TaskUpdate = typeof TaskUpdate.Type
 
-/** What an update changed: the task, and the receipt if the update carried one. */
+/** The result of an update: the task, and the receipt if the update carried one. */
 export const TaskChanged = Schema.Struct({ task: Task, receipt: Schema.optionalKey(Receipt) })
 export type TaskChanged = typeof TaskChanged.Type
 export const TaskUpdated = Schema.Struct({ ...TaskChanged.fields, replayed: Schema.Boolean })

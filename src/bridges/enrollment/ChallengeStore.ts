@@ -57,7 +57,10 @@ interface NewChallenge {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Claims the credential, reserves the identity and stores the challenge. Returns no row, and changes nothing, unless all conditions hold. */
+  /**
+   * Claims the credential, reserves the identity and stores the challenge. Returns no row, and changes nothing, unless
+   * all conditions hold.
+   */
   const openChallenge = (claim: Claim, challenge: NewChallenge, now: Date, trace: Trace) =>
     firstRow(Schema.Struct({ challenge_id: Schema.String }))(sql`
       with credential as materialized (

@@ -4,7 +4,8 @@
  * Every writer locks the identity first, then rotation, predecessor, successor. A statement's snapshot is older than a
  * lock that it had to wait for, and only locked rows are read again after the wait. So every decision rests on a column
  * of a locked row, above all `pending_rotation_id`. When that column names a rotation that the snapshot cannot
- * see, the statement does nothing and runs again. Without this guard a prepare that races a revoke leaves a live successor behind.
+ * see, the statement does nothing and runs again. Without this guard a prepare that races a revoke leaves a live
+ * successor behind.
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"

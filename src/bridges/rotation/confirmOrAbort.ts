@@ -86,7 +86,7 @@ export const make = Effect.gen(function* () {
   return { confirm, abort }
 })
 
-/** Why the token cannot end the rotation with this outcome; undefined when it can, or when it already did. */
+/** The refusal if the token cannot end the rotation with this outcome; undefined if it can, or already did. */
 const refusalFor = (found: Store.NamedRotation, outcome: Store.Outcome, now: Date) => {
   if (found.revoked) return refuse("bridge_revoked")
   if (found.rotation_id === null || found.successor_id !== found.token_id) {

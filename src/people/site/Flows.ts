@@ -1,4 +1,4 @@
-/** The three flows: enrollment (spec 4.1, 4.2), rotation with its failure paths (spec 3.2, 4.3, 4.4, 4.5), sign-in (spec 4.10). */
+/** Diagrams of enrollment (spec 4.1, 4.2), rotation and its failures (spec 3.2, 4.3, 4.4, 4.5), and sign-in (spec 4.10). */
 import { diagram } from "./Diagrams.ts"
 
 const [operator, bridge, service] = [0, 1, 2]

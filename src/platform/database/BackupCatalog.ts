@@ -48,7 +48,7 @@ export const tables = (sql: SqlClient.SqlClient) =>
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 
-/** One line per row: array_to_json adds no line feed between elements, and escapes those inside strings. */
+/** One line per row: array_to_json adds no line feed between elements, and escapes line feeds inside strings. */
 export const lines = (sql: SqlClient.SqlClient, { columns, name }: Table) => {
   const values = [literal(name), ...columns.map(quoted)].map((value) => `${value}::text`)
   return sql.unsafe<{ readonly line: string }>(

@@ -11,7 +11,7 @@ import { Clock, Context, Effect, Fiber } from "effect"
 const limit = 5_000_000_000n
 /** Milliseconds. */
 const interval = 250
-/** How long an answer waits for its interrupted operation to end; on a silent connection it may never end. */
+/** How long to wait for an interrupted operation to end; on a silent connection it may never end. */
 const grace = "1 second"
 
 /** Data only: V8 promotes closures that objects hold to old space, where collecting them is expensive. */

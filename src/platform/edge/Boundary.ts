@@ -127,5 +127,5 @@ const record = Effect.fnUntraced(function* (
   yield* Effect.annotateCurrentSpan(facts)
 })
 
-/** Clients put secrets into paths and user agents by mistake. Words longer than a UUID are never ours, so they are redacted. */
+/** Clients put secrets into paths and user agents by mistake. No word of ours is longer than a UUID. */
 const withoutSecrets = (text: string) => text.replaceAll(/[^/\s]{37,}/g, "<redacted>")

@@ -11,7 +11,7 @@ export interface Notice {
   readonly event: Statement.Fragment
   /** The uuid of the project. */
   readonly project: Statement.Fragment
-  /** The uuid of the subject: an opaque id with which the app may ask the service for more. */
+  /** The uuid of the subject: an opaque id that the app can look up at the service. */
   readonly about: Statement.Fragment
   /** A condition on the device `d`; absent: every device of the project. */
   readonly only?: Statement.Fragment

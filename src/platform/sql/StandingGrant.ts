@@ -4,7 +4,7 @@
  */
 import type { SqlClient } from "effect/sql"
 
-/** What a grant is bound to (decisions.md, What a grant is bound to). */
+/** The resource and instance of a grant (decisions.md, What a grant is bound to). */
 export interface Audience {
   readonly resource: string
   /** Undefined: the id that the first migration stored. */

@@ -1,4 +1,4 @@
-/** What a provider's answer means for the delivery, its device and its push environment, whatever the provider. */
+/** The effect of a provider's answer on the delivery, its device and its push environment, the same for any provider. */
 import { Duration } from "effect"
 
 export type Outcome =
@@ -6,7 +6,7 @@ export type Outcome =
   | { readonly _tag: "Delivered" }
   /** The app was removed from the phone, unless the token was registered after `since`. */
   | { readonly _tag: "Gone"; readonly since: Date | undefined }
-  /** The provider does not know the token. Many at once mean a wrong environment, not removed apps. */
+  /** The provider does not know the token. Many unknown tokens at once mean a wrong environment, not removed apps. */
   | { readonly _tag: "BadToken" }
   /** Retry this delivery later; with `device`, send nothing else to the device before that. */
   | { readonly _tag: "Retry"; readonly backoff: Backoff; readonly device: boolean }

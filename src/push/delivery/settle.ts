@@ -124,7 +124,7 @@ export const make = Effect.gen(function* () {
     return nothing
   })
 
-  /** Back to the queue without an attempt counted. */
+  /** Returns the delivery to the queue without counting the attempt. */
   const putBack = Effect.fnUntraced(function* (
     { delivery_id }: ClaimedDelivery,
     until: Date,

@@ -70,7 +70,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          set disabled_at = coalesce(c.disabled_at, excluded.disabled_at)
       returning disabled_at, disabled_at = ${now} as first`)
 
-  /** Grants stop working when their client is disabled; this records the reason. Also returns grants that earlier calls ended. */
+  /** Grants stop with their client; this records the reason. Also returns the grants that earlier calls ended. */
   const endGrants = (client_id: string, now: Date) =>
     rows(Schema.Struct({ grant_id: Schema.String }))(sql`
       with ended as (
