@@ -68,7 +68,7 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
     redirect_uri: options.redirect_uri,
     scopes: ["mobile:devices"],
     browser: options.browser,
-    keep: {
+    storage: {
       load: Effect.map(store.load, ({ tokens }) => Option.fromUndefinedOr(tokens)),
       // A device needs a sign-in: without tokens, the device id goes in the same write.
       save: Option.match({

@@ -45,7 +45,7 @@ export interface Options<E> {
   /** Empty: the server's default. */
   readonly scopes: ReadonlyArray<string>
   readonly browser: (authorize: URL) => Effect.Effect<URL, E>
-  readonly keep: {
+  readonly storage: {
     readonly load: Effect.Effect<Option.Option<Tokens>, E>
     readonly save: (tokens: Option.Option<Tokens>) => Effect.Effect<void, E>
   }
@@ -144,7 +144,7 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
       scope: answer.scope ?? options.scopes.join(" "),
       expires_at: sent + answer.expires_in * 1000
     }
-    yield* options.keep.save(Option.some(tokens))
+    yield* options.storage.save(Option.some(tokens))
     return tokens
   })
 
@@ -196,12 +196,12 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
     const { code, message } = answer.failure
     // Any other error is about the request, not the token: keep the token.
     if (code !== "invalid_grant" && code !== "invalid_client") return yield* answer.failure
-    yield* options.keep.save(Option.none())
+    yield* options.storage.save(Option.none())
     return yield* new SignInRequired({ message })
   })
 
   const accessToken = Effect.gen(function* () {
-    const kept = yield* options.keep.load
+    const kept = yield* options.storage.load
     if (Option.isNone(kept)) return yield* new SignInRequired({ message: "Nobody has signed in." })
     const { access_token, expires_at, refresh_token } = kept.value
     const now = yield* Clock.currentTimeMillis
@@ -212,7 +212,7 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
 
   /** Revokes the grant at the server, then deletes the tokens here, even if the server cannot be reached. */
   const signOut = Effect.gen(function* () {
-    const kept = yield* options.keep.load
+    const kept = yield* options.storage.load
     if (Option.isNone(kept)) return
     const token = kept.value.refresh_token ?? kept.value.access_token
     yield* Effect.ignore(
@@ -222,7 +222,7 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
           : Effect.asVoid(post(revocation_endpoint, { token: Redacted.value(token) }))
       )
     )
-    yield* options.keep.save(Option.none())
+    yield* options.storage.save(Option.none())
   }).pipe(lock.withPermit, Effect.withSpan("OAuthClient.signOut"))
 
   return { signIn, accessToken, signOut }

@@ -15,17 +15,17 @@ export type Outcome =
   /** Our own mistake: sending it again would not help. */
   | { readonly _tag: "Dead" }
 
-/** Doubles from `base` up to `most`; never shorter than `atLeast`, which the provider asked for. */
+/** Doubles from `base` up to `max`; never shorter than `atLeast`, which the provider asked for. */
 export interface Backoff {
   readonly base: Duration.Duration
-  readonly most: Duration.Duration
+  readonly max: Duration.Duration
   readonly atLeast: Duration.Duration
 }
 
 export const doubling = (
   base: Duration.Input,
-  { most = "1 hour", atLeast = Duration.zero }: { most?: Duration.Input; atLeast?: Duration.Duration | undefined } = {}
-): Backoff => ({ base: Duration.fromInputUnsafe(base), most: Duration.fromInputUnsafe(most), atLeast })
+  { max = "1 hour", atLeast = Duration.zero }: { max?: Duration.Input; atLeast?: Duration.Duration | undefined } = {}
+): Backoff => ({ base: Duration.fromInputUnsafe(base), max: Duration.fromInputUnsafe(max), atLeast })
 
 /** For a lost connection or answer. */
 export const quickly = doubling("5 seconds")

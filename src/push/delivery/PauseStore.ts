@@ -35,7 +35,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   /** Starts or doubles the pause. A failure that another replica reports meanwhile does not double it again. */
   const pause = (
     environment: Environment,
-    { atLeast, base, most }: Record<"base" | "most" | "atLeast", Duration.Duration>,
+    { atLeast, base, max }: Record<"base" | "max" | "atLeast", Duration.Duration>,
     reason: string,
     now: Date,
     probing: Date
@@ -46,7 +46,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       values ('apns', ${environment}, ${now}::timestamptz + greatest(${span(base)}, ${span(atLeast)}), ${reason}, 1)
           on conflict (provider, environment) do update
          set paused_until = ${now}::timestamptz
-               + greatest(${span(atLeast)}, least(${span(most)}, ${span(base)} * power(2, least(s.failures, 20)))),
+               + greatest(${span(atLeast)}, least(${span(max)}, ${span(base)} * power(2, least(s.failures, 20)))),
              reason = excluded.reason,
              failures = s.failures + 1
        where s.paused_until is null

@@ -137,12 +137,12 @@ export const make = Effect.gen(function* () {
   /** Full jitter, so that deliveries that failed together are not retried together. */
   const retry = Effect.fnUntraced(function* (
     delivery: ClaimedDelivery,
-    { atLeast, base, most }: Backoff,
+    { atLeast, base, max }: Backoff,
     result: Result,
     batch: Batch
   ) {
     const now = yield* clock.now
-    const ceiling = Math.min(Duration.toMillis(most), Duration.toMillis(base) * 2 ** (delivery.attempts - 1))
+    const ceiling = Math.min(Duration.toMillis(max), Duration.toMillis(base) * 2 ** (delivery.attempts - 1))
     const until = after(now, Duration.sum(atLeast, Duration.millis(Math.ceil((yield* Random.next) * ceiling))))
     if (delivery.attempts >= maxAttempts) yield* giveUp(delivery, result, batch, now)
     else {

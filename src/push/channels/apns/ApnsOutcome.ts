@@ -27,7 +27,7 @@ export const outcomeOf = ({ goneSince, reason = "", retryAfter, status }: ApnsRe
   const pause = (backoff: Backoff): Outcome => ({ _tag: "Pause", backoff, fault: false })
   if (status === undefined) {
     if (reason === "refused_stream") return { _tag: "Unprocessed" }
-    if (reason === "unreachable") return pause(doubling("5 seconds", { most: "1 minute" }))
+    if (reason === "unreachable") return pause(doubling("5 seconds", { max: "1 minute" }))
     return { _tag: "Retry", backoff: quickly, device: false }
   }
   if (status === 200) return { _tag: "Delivered" }
@@ -36,7 +36,7 @@ export const outcomeOf = ({ goneSince, reason = "", retryAfter, status }: ApnsRe
   if (reason === "ExpiredProviderToken") return { _tag: "RenewProviderToken" }
   if (reason === "IdleTimeout") return { _tag: "Unprocessed" }
   if (configuration.test(reason) || status === 401 || status === 403) return misconfigured
-  if (reason === "TooManyProviderTokenUpdates") return pause(doubling("20 minutes", { most: "20 minutes" }))
+  if (reason === "TooManyProviderTokenUpdates") return pause(doubling("20 minutes", { max: "20 minutes" }))
   if (status === 429) {
     return {
       _tag: "Retry",
