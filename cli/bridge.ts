@@ -111,7 +111,7 @@ const enroll = command("enroll", {
 })
 
 const status = command("status", {
-  description: "Ask the service about this Bridge; works while `bridge run` is running",
+  description: "Show this Bridge as the service sees it; works while `bridge run` is running",
   flags: { state },
   run: ({ state }) => reading(state, (bridge) => bridge.status),
   print: (status) => facts(status)
@@ -156,7 +156,7 @@ const revoke = command("revoke", {
 /** `bridge run` sets this to 0: a signal is its normal end. */
 let interrupted = 130
 
-const keep = command("run", {
+const keepRunning = command("run", {
   description: "Keep the token valid: finish what was interrupted, then rotate at 60 to 80 % of each token's lifetime",
   flags: { state },
   run: ({ state }) =>
@@ -178,7 +178,7 @@ Command.make("bridge").pipe(
       "Exit codes: 0 done, 1 refused (ask the operator), 64 usage, 75 try again later, 78 bad folder or flags."
     ].join(" ")
   ),
-  Command.withSubcommands([enroll, status, rotate, abort, revoke, keep]),
+  Command.withSubcommands([enroll, status, rotate, abort, revoke, keepRunning]),
   Command.withGlobalFlags([Json]),
   (root) => run(root, () => interrupted)
 )

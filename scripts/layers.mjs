@@ -6,8 +6,8 @@ import { readFileSync } from "node:fs"
 import { join, posix, relative, sep } from "node:path"
 
 /**
- * The wings of src/ from the ground up, and the folders of each wing in the same order. A file imports its own folder
- * and what stands below it. Folders in one inner list stand side by side and do not import each other.
+ * The wings of src/ from the bottom up, and the folders of each wing in the same order. A file imports its own folder
+ * and the folders below it. Folders in one inner list are on one level and do not import each other.
  */
 const wings = {
   wire: [],
@@ -32,10 +32,10 @@ const top = /^\/src\/[^/]+$/
 
 /** The place of a file: `["bridges", "rotation"]`, or `["bridges"]` directly in the wing. */
 const placeOf = (path) => /^\/src\/(.+)\/[^/]+$/.exec(path)?.[1].split("/").slice(0, 2) ?? []
-const floorOf = (wing, folder) => wings[wing].findIndex((floor) => [floor].flat().includes(folder))
+const levelOf = (wing, folder) => wings[wing].findIndex((level) => [level].flat().includes(folder))
 
 /**
- * Why the file may not import that, or undefined when it may. Paths start at the repository's root ("/src/wire/Ids.ts"),
+ * The reason why `from` may not import `to`; undefined if it may. Paths start at the repository's root ("/src/wire/Ids.ts"),
  * libraries are named as imported ("effect/sql"). `holdsStatements` tells whether a file contains SQL, `speaksHttp`
  * whether the importing file handles requests.
  */
@@ -65,11 +65,11 @@ const forbidden = (from, to, { holdsStatements, speaksHttp }) => {
     return "A file that handles HTTP contains no SQL and imports none: call the service."
   }
   if (library.test(to)) return undefined
-  if (order.indexOf(toWing) > order.indexOf(wing)) return `${wing}/ stands below ${toWing}/ and must not import it.`
+  if (order.indexOf(toWing) > order.indexOf(wing)) return `${wing}/ is below ${toWing}/ and must not import it.`
   if (wing !== toWing || folder === toFolder || folder === undefined || toFolder === undefined) return undefined
-  return floorOf(wing, toFolder) < floorOf(wing, folder)
+  return levelOf(wing, toFolder) < levelOf(wing, folder)
     ? undefined
-    : `${wing}/${folder} does not stand above ${wing}/${toFolder}.`
+    : `${wing}/${folder} is not above ${wing}/${toFolder}.`
 }
 
 const texts = new Map()
@@ -78,7 +78,7 @@ const textOf = (path) => {
     try {
       texts.set(path, readFileSync(path, "utf8"))
     } catch {
-      // A wrong path is the compiler's to report.
+      // The compiler reports a wrong path.
       texts.set(path, "")
     }
   }
@@ -102,7 +102,7 @@ const layers = {
     const known =
       wing === undefined ||
       wing === "client" ||
-      (wing in wings && (wing === "wire" || folder === undefined || floorOf(wing, folder) >= 0))
+      (wing in wings && (wing === "wire" || folder === undefined || levelOf(wing, folder) >= 0))
     return {
       Program: ({ body }) => {
         if (known || body.length === 0) return
@@ -120,7 +120,7 @@ const layers = {
   }
 }
 
-// The Effect diagnostics of tsc leave these open: they also refuse `new Date(instant)`, and miss a destructured env.
+// The Effect diagnostics of tsc do not fit here: they also reject `new Date(instant)`, and miss a destructured env.
 const clock = {
   create: (context) => {
     const refuse = (node) => context.report({ node, message: "Time comes from the database clock service." })

@@ -215,7 +215,7 @@ for (const name of positionals.length > 0 ? positionals : Object.keys(areas)) {
   )
   const killed = 1 - survivors.length / mutants.length
   process.stdout.write(
-    `${JSON.stringify({ area: name, changes: mutants.length, noticed: Number(killed.toFixed(3)), least: threshold })}\n`
+    `${JSON.stringify({ area: name, mutants: mutants.length, killed: Number(killed.toFixed(3)), threshold })}\n`
   )
   if (killed < threshold) process.exitCode = 1
 }

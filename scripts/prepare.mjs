@@ -8,6 +8,6 @@ if (!["esbuild", "@effect/tsgo", "typescript"].every((tool) => existsSync(`node_
   process.exit(0)
 }
 
-// On a platform that effect-tsgo does not support, the build works without the diagnostics; test/docs/layers.test.ts reports it.
+// Where effect-tsgo does not run, the build works without the diagnostics; test/docs/layers.test.ts reports it.
 spawnSync("node_modules/.bin/effect-tsgo", ["patch"], { stdio: "inherit" })
 await import("./build.mjs")

@@ -33,7 +33,7 @@ export const services = Layer.merge(domains, Backup.layer).pipe(
   Layer.provideMerge(Settings.layer)
 )
 
-/** What commands call, by the names they use. */
+/** The services that commands call, by the names that they use. */
 export const forCommands = {
   audit: Audit,
   backup: Backup,
@@ -58,7 +58,7 @@ const warnOfLifetimes = Effect.gen(function* () {
   for (const sentence of unusualLifetimes(yield* Settings)) yield* Effect.logWarning(sentence)
 })
 
-/** A changed base URL or instance id ends every earlier sign-in. Whoever changed it should not have to guess. */
+/** A changed base URL or instance id ends every earlier sign-in; the warning names the cause. */
 const warnOfForeignGrants = Effect.gen(function* () {
   const { foreignGrants } = yield* Access
   const grants = yield* Effect.retry(foreignGrants, Schedule.spaced("1 second"))
@@ -70,7 +70,7 @@ const warnOfForeignGrants = Effect.gen(function* () {
 
 const startDelivery = Effect.flatMap(Worker, ({ start }) => start)
 
-/** Listens first and migrates then. Until the migrations ran, routes that need the database answer 503. */
+/** Listens first, then migrates. Until all migrations have run, routes that need the database answer 503. */
 export const server = Layer.effectDiscard(
   Effect.all(
     [

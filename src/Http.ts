@@ -20,7 +20,6 @@ import { ConsentHttp } from "./signin/oauth/consent/Http.ts"
 import { OAuthHttp } from "./signin/oauth/Http.ts"
 import { Api } from "./wire/Api.ts"
 
-/** Every route. */
 export const routes = Layer.mergeAll(
   HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
     Layer.provide([EnrollmentHttp, RotationHttp, RetiredHttp, MobileHttp]),

@@ -5,7 +5,7 @@ import { server } from "./App.ts"
 import { exitCode, explain } from "./platform/process/Exit.ts"
 import { logging } from "./platform/process/Logging.ts"
 
-// The service goes on when the log cannot be written: the disk is full, or the reader has gone.
+// The service keeps running if the log cannot be written, because the disk is full or the reader has gone.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})
 
 Layer.launch(server).pipe(

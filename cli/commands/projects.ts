@@ -55,7 +55,7 @@ const exportProject = command("export-project", {
 })
 
 const importProject = command("import-project", {
-  description: "Add to a project what it lacks from a file of export-project, all or nothing; safe to repeat",
+  description: "Add the rows of an export-project file that the project lacks, all or nothing; safe to repeat",
   flags: { project: Flags.project, in: Flags.path("in", "File written by export-project") },
   run: ({ in: path, project }) =>
     using(({ transfer }) =>

@@ -34,7 +34,7 @@ export const status = command("status", {
   print: (status) => [...lines(status), next(advice(status))]
 })
 
-/** Stops when the reader closes the pipe (`| head`): the write fails, and without this the loop would go on for ever. */
+/** Stops when the reader closes the pipe (`| head`): the write fails, and without this the loop would never end. */
 const stdoutClosed = Effect.callback<never>((resume) => {
   process.stdout.once("error", () => resume(Effect.interrupt))
 })

@@ -15,7 +15,7 @@ export const flag = <A>(name: string, schema: Schema.Codec<A, string>, expected:
   )
 }
 
-/** One line of text. What looks like one of our tokens is rejected: it would end up in the database and in lists. */
+/** One line of text. Text with one of our tokens is rejected: the secret would end up in the database and in lists. */
 const line = (limit: number) =>
   text(limit).check(Schema.makeFilter((given: string) => findToken(given) === undefined, { expected: "no secret" }))
 
@@ -64,12 +64,12 @@ export const oauthClient = flag(
 export const path = (name: string, description: string) =>
   flag(name, Schema.NonEmptyString.check(Schema.isPattern(/^[^\0]+$/)), "expected a path", description)
 
-export const count = (name: string, most: number, description: string) =>
+export const count = (name: string, max: number, description: string) =>
   Flag.String(name).pipe(
     Flag.filterMap(
       (digits) =>
-        /^[1-9]\d{0,8}$/.test(digits) && Number(digits) <= most ? Option.some(Number(digits)) : Option.none(),
-      () => `expected a whole number from 1 to ${most}`
+        /^[1-9]\d{0,8}$/.test(digits) && Number(digits) <= max ? Option.some(Number(digits)) : Option.none(),
+      () => `expected a whole number from 1 to ${max}`
     ),
     Flag.withMetavar("N"),
     Flag.withDescription(description)

@@ -1,5 +1,5 @@
 /**
- * What all commands share: parse flags, run one effect, print its result for people or, with --json, for programs.
+ * The frame of every command: parse flags, run one effect, print its result for people or, with --json, for programs.
  *
  * stdout carries only the result. A list prints as `{"items":[…]}`. run.ts turns failures into messages and exit codes.
  */

@@ -8,7 +8,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Cause, Console, Effect, Layer, Option, References } from "effect"
 import { CliConfig, CliError, CliOutput, Command, GlobalFlag } from "effect/cli"
 import { exitCode } from "../../src/platform/process/Exit.ts"
-import { loggingAside } from "../../src/platform/process/Logging.ts"
+import { loggingToStderr } from "../../src/platform/process/Logging.ts"
 import { version } from "../../src/platform/settings/Package.ts"
 
 export const run = <Name extends string, Input, ContextInput, E>(
@@ -18,7 +18,7 @@ export const run = <Name extends string, Input, ContextInput, E>(
 ) =>
   Command.runWith(root, { version })(process.argv.slice(2)).pipe(
     Effect.tapCause(report),
-    Effect.provide([NodeServices.layer, presenter, builtIns, quiet, loggingAside]),
+    Effect.provide([NodeServices.layer, presenter, builtIns, quiet, loggingToStderr]),
     NodeRuntime.runMain({
       disableErrorReporting: true,
       teardown: (exit, onExit) => {

@@ -21,7 +21,7 @@ export const person = (
     scopes: ["context:read", "memory:write", "tasks:write"],
     leeway: Duration.seconds(30),
     browser: (authorize) => consents(authorize, project_token, via),
-    keep: {
+    storage: {
       load: Effect.sync(() => stored),
       save: (tokens) => Effect.sync(() => void (stored = tokens))
     }

@@ -1,4 +1,4 @@
-/** What the scenes of the demo use: a server, the operator's commands, Bridges, and a transcript without secrets. */
+/** The tools of the demo's scenes: a server, the operator's commands, Bridges, and a transcript without secrets. */
 import { Console, Context, Data, Effect, Layer, Redacted, Schedule } from "effect"
 import { FetchHttpClient, HttpClient } from "effect/http"
 import { type ChildProcess, execFile, spawn } from "node:child_process"

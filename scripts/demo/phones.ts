@@ -1,4 +1,4 @@
-/** Scenes with a phone: the companion app is notified of what its owner wants to know (spec 2.9, 4.12, 4.13). */
+/** Scenes with a phone: the companion app receives the notifications that its owner wants (spec 2.9, 4.12, 4.13). */
 import { Clock, Effect, Redacted } from "effect"
 import { FetchHttpClient } from "effect/http"
 import { randomBytes } from "node:crypto"

@@ -1,4 +1,4 @@
-/** What the rest of the service takes from this wing. */
+/** The parts of this wing that the rest of the service uses. */
 import { Layer } from "effect"
 import { sweeps as continuitySweeps } from "./continuity/Sweeps.ts"
 import { Documents } from "./documents/Documents.ts"

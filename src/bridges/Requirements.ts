@@ -1,4 +1,4 @@
-/** How Bridge endpoints refuse a request without a bearer credential (spec 5, 7.2). */
+/** Refuses requests to Bridge endpoints without a bearer credential (spec 5, 7.2). */
 import { Layer } from "effect"
 import { present } from "../platform/edge/Requirements.ts"
 import { refuse as refuseBridge } from "../wire/bridges/BridgeErrors.ts"

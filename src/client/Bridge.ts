@@ -26,7 +26,7 @@ const make = Effect.gen(function* () {
   /** The current token for normal work. Read it again for each request: `run` replaces it. */
   const token = Effect.map(enrolled, (state) => state.token.access_token)
 
-  /** What the service says about this Bridge. Uses the current token and does not finish a rotation under way. */
+  /** The service's description of this Bridge. Uses the current token and does not finish a rotation under way. */
   const status = Effect.gen(function* () {
     const state = yield* enrolled
     const answered = yield* client.self(state.base_url, state.token.access_token)
@@ -38,7 +38,7 @@ const make = Effect.gen(function* () {
     }
   }).pipe(Effect.withSpan("Bridge.status"))
 
-  /** Ends the token for good, and its pending successor with it. Succeeds as well if the token has already ended. */
+  /** Ends the token for good, and its pending successor with it. Also succeeds if the token has already ended. */
   const revoke = Effect.gen(function* () {
     const before = yield* enrolled
     // The service may have confirmed the rotation already: then the successor is the token to revoke.

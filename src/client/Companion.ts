@@ -19,7 +19,7 @@ import { Refusal } from "../wire/Refusal.ts"
 import { ServiceUnreachable } from "./Errors.ts"
 import * as OAuthClient from "./OAuthClient.ts"
 
-/** What the secure store holds; always written as a whole. */
+/** The contents of the secure store, always written as a whole. */
 export interface Stored {
   readonly tokens: OAuthClient.Tokens | undefined
   readonly device: { readonly device_id: string; readonly version: number } | undefined
@@ -68,7 +68,7 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
     redirect_uri: options.redirect_uri,
     scopes: ["mobile:devices"],
     browser: options.browser,
-    keep: {
+    storage: {
       load: Effect.map(store.load, ({ tokens }) => Option.fromUndefinedOr(tokens)),
       // A device needs a sign-in: without tokens, the device id goes in the same write.
       save: Option.match({
@@ -89,10 +89,10 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
   type Mobile = Effect.Success<ReturnType<typeof devices>>
 
   /** Calls with the access token. If it is refused before its expiry, refreshes it and tries once more. */
-  const call = <A, F, R>(ask: (mobile: Mobile) => Effect.Effect<A, F, R>) => {
+  const call = <A, F, R>(request: (mobile: Mobile) => Effect.Effect<A, F, R>) => {
     const once = Effect.gen(function* () {
       const mobile = yield* devices(yield* oauth.accessToken)
-      return yield* ask(mobile).pipe(
+      return yield* request(mobile).pipe(
         Effect.timeout("10 seconds"),
         Effect.mapError((error) => (error instanceof Refusal ? (error as Extract<F, Refusal>) : unanswered)),
         // Following a redirect could send the token to another host.
@@ -142,7 +142,7 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
     )
   })
 
-  /** For the service a new push token is a new device: copy the preferences of the old device to it and revoke the old one. */
+  /** The service treats a new push token as a new device: copy the old device's preferences to it and revoke the old one. */
   const replace = Effect.fnUntraced(function* (before: string, device: Device) {
     const { body } = yield* call((mobile) => mobile.get({ params: { id: before } }))
     const headers = { "if-match": `"${device.preferences_version}"` }

@@ -82,7 +82,7 @@ const create = async (folder: string) => {
   if (first !== undefined) await syncFolder(dirname(resolve(first)))
 }
 
-/** Refuse a folder that other accounts can open instead of fixing its mode: the secret may have been read. */
+/** Refuses a folder that other accounts can open, instead of fixing its mode: the secret may have been read already. */
 const requirePrivate = Effect.fnUntraced(function* (folder: string) {
   const found = yield* attempt(folder, () => fs.stat(folder).catch(undefinedIfAbsent))
   if (found === undefined) {

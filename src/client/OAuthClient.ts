@@ -1,8 +1,8 @@
 /**
  * A public OAuth client without a screen of its own (spec 4.13; RFC 8252), for a phone app, a companion or a command.
  *
- * 1. It discovers the authorization server from the resource (RFC 9728, RFC 8414) and checks that each names itself by
- *    the address that it was read from.
+ * 1. It discovers the authorization server from the resource (RFC 9728, RFC 8414) and checks that each
+ *    document's identifier is the URL that it was read from.
  * 2. `signIn` sends a person to the authorization page with a fresh verifier and state. `browser` opens that address and
  *    returns the callback address.
  * 3. State and issuer of the callback are checked before the code is exchanged (RFC 9207).
@@ -13,7 +13,7 @@ import { HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/h
 import { randomBytes } from "node:crypto"
 import { sha256 } from "./Crypto.ts"
 
-/** What must survive a restart, in a store for secrets. */
+/** The state that must survive a restart. It belongs in a store for secrets. */
 export interface Tokens {
   readonly access_token: Redacted.Redacted<string>
   readonly refresh_token: Redacted.Redacted<string> | undefined
@@ -45,7 +45,7 @@ export interface Options<E> {
   /** Empty: the server's default. */
   readonly scopes: ReadonlyArray<string>
   readonly browser: (authorize: URL) => Effect.Effect<URL, E>
-  readonly keep: {
+  readonly storage: {
     readonly load: Effect.Effect<Option.Option<Tokens>, E>
     readonly save: (tokens: Option.Option<Tokens>) => Effect.Effect<void, E>
   }
@@ -95,10 +95,11 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
   const discover = Effect.gen(function* () {
     const { origin, pathname } = new URL(options.resource)
     const described = yield* read(`${origin}/.well-known/oauth-protected-resource${pathname}`, ResourceMetadata)
-    if (described.resource !== options.resource) return yield* mismatch("The resource names itself by another address.")
+    if (described.resource !== options.resource) return yield* mismatch("The metadata describes a different resource.")
     const [issuer] = described.authorization_servers
     const server = yield* read(`${issuer}/.well-known/oauth-authorization-server`, ServerMetadata)
-    if (server.issuer !== issuer) return yield* mismatch("The authorization server names itself by another address.")
+    if (server.issuer !== issuer)
+      return yield* mismatch("The authorization server has another issuer than its metadata's URL.")
     if (!server.code_challenge_methods_supported.includes("S256")) {
       return yield* mismatch("The authorization server does not support PKCE with S256.")
     }
@@ -144,7 +145,7 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
       scope: answer.scope ?? options.scopes.join(" "),
       expires_at: sent + answer.expires_in * 1000
     }
-    yield* options.keep.save(Option.some(tokens))
+    yield* options.storage.save(Option.some(tokens))
     return tokens
   })
 
@@ -196,12 +197,12 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
     const { code, message } = answer.failure
     // Any other error is about the request, not the token: keep the token.
     if (code !== "invalid_grant" && code !== "invalid_client") return yield* answer.failure
-    yield* options.keep.save(Option.none())
+    yield* options.storage.save(Option.none())
     return yield* new SignInRequired({ message })
   })
 
   const accessToken = Effect.gen(function* () {
-    const kept = yield* options.keep.load
+    const kept = yield* options.storage.load
     if (Option.isNone(kept)) return yield* new SignInRequired({ message: "Nobody has signed in." })
     const { access_token, expires_at, refresh_token } = kept.value
     const now = yield* Clock.currentTimeMillis
@@ -212,7 +213,7 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
 
   /** Revokes the grant at the server, then deletes the tokens here, even if the server cannot be reached. */
   const signOut = Effect.gen(function* () {
-    const kept = yield* options.keep.load
+    const kept = yield* options.storage.load
     if (Option.isNone(kept)) return
     const token = kept.value.refresh_token ?? kept.value.access_token
     yield* Effect.ignore(
@@ -222,7 +223,7 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
           : Effect.asVoid(post(revocation_endpoint, { token: Redacted.value(token) }))
       )
     )
-    yield* options.keep.save(Option.none())
+    yield* options.storage.save(Option.none())
   }).pipe(lock.withPermit, Effect.withSpan("OAuthClient.signOut"))
 
   return { signIn, accessToken, signOut }

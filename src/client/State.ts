@@ -1,5 +1,5 @@
 /**
- * What a Bridge stores: one document that is replaced as a whole, so that no crash leaves half a step.
+ * The state that a Bridge stores: one document that is replaced as a whole, so that no crash leaves a step half done.
  *
  * It holds no nonce and no signature (spec 1.5): a retried challenge returns the same nonce, and Ed25519 signs it the same
  * way again. It does not hold the bootstrap credential either, which stays in the operator's file.
@@ -37,7 +37,7 @@ const Enrollment = Schema.Struct({
   credential_hash: Schema.String,
   challenge_key: IdempotencyKey,
   proof_key: IdempotencyKey,
-  /** This enrollment has brought a token. */
+  /** This enrollment has produced a token. */
   done: Schema.Boolean
 })
 export type Enrollment = typeof Enrollment.Type

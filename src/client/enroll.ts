@@ -103,7 +103,7 @@ export const make = (client: typeof Client.Service, journal: typeof Journal.Serv
     return enrolling
   })
 
-  /** Forgets the Idempotency-Keys, which can no longer bring a token. */
+  /** Discards the Idempotency-Keys, which can no longer lead to a token. */
   const giveUp = (enrolling: Enrolling) => journal.write({ ...enrolling, enrollment: null })
 
   return { enroll }

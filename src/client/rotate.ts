@@ -17,7 +17,7 @@
  * | abort done or answered     | `stored`     | abort, same key          | the same answer                            |
  * | `confirmed` written        | `confirmed`  | none                     |                                            |
  *
- * So at every point the folder holds a good token, or what it takes to get one without an operator.
+ * So at every point the folder holds a valid token, or everything needed to get one without an operator.
  */
 import { Data, Effect, type Redacted } from "effect"
 import { uuid } from "./Crypto.ts"
@@ -113,7 +113,7 @@ export const make = (client: typeof Client.Service, journal: typeof Journal.Serv
     yield* journal.write({ ...state, rotation: { state: "prepared", prepare_key: `bridge-rotate-${yield* uuid}` } })
   })
 
-  /** One rotation, resumed from wherever it stands. If its window has passed, a new one starts. */
+  /** Runs one rotation, or resumes the one under way. If its window has passed, starts a new one. */
   const rotate = Effect.andThen(begin, resume).pipe(
     Effect.retry({ while: (failure) => failure._tag === "Dropped", times: 2 }),
     Effect.catchTag("Dropped", ({ because }) => Effect.fail(because)),
@@ -148,7 +148,7 @@ export const make = (client: typeof Client.Service, journal: typeof Journal.Serv
 
 const isUnderWay = ({ rotation }: Enrolled) => rotation?.state === "prepared" || rotation?.state === "stored"
 
-/** The successor has ended. Whether the predecessor is still good shows at the next prepare. */
+/** The successor has ended. The next prepare shows whether the predecessor is still valid. */
 const successorGone = [
   "bridge_rotation_expired",
   "bridge_rotation_not_found",

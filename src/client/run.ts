@@ -3,7 +3,7 @@
  *
  * A token is replaced after a random 60 to 80 % of its life, so that Bridges enrolled together do not rotate together.
  * The time left is the service's expiry minus the service's clock (the Date header), counted down by the monotonic clock,
- * so a wrong local clock does no harm. A jump of the wall clock means that the machine slept: then the loop asks the
+ * so a wrong local clock does no harm. A jump of the wall clock means that the machine slept: then the loop queries the
  * service again.
  */
 import { Clock, Duration, Effect, Random } from "effect"
@@ -14,7 +14,7 @@ import { ServiceUnreachable } from "./Errors.ts"
 import type * as Rotate from "./rotate.ts"
 import { type Enrolled, lifetimeOf } from "./State.ts"
 
-/** Never returns. Fails only with what needs a person. */
+/** Never returns. Fails only if a person has to act. */
 export const make = (client: typeof Client.Service, { recover, rotate }: ReturnType<typeof Rotate.make>) => {
   const turn = Effect.gen(function* () {
     const { base_url, token } = yield* recover
@@ -22,7 +22,7 @@ export const make = (client: typeof Client.Service, { recover, rotate }: ReturnT
     const share = yield* Random.nextBetween(0.6, 0.8)
     const wait = left - (1 - share) * token.lifetime_seconds
     if (wait > 0) {
-      yield* Effect.logInfo("The token is good").pipe(
+      yield* Effect.logInfo("The token is valid").pipe(
         Effect.annotateLogs({ seconds_left: left, rotating_in_seconds: Math.round(wait) })
       )
       if (yield* sleepUnlessClockJumps(wait * 1000)) return

@@ -1,4 +1,4 @@
-/** What the rest of the service takes from this wing. */
+/** The parts of this wing that the rest of the service uses. */
 import { Projects } from "./projects/Projects.ts"
 
 export const layer = Projects.layer

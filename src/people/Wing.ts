@@ -1,4 +1,4 @@
-/** What the rest of the service takes from this wing. */
+/** The parts of this wing that the rest of the service uses. */
 import { Layer } from "effect"
 import { Devices } from "./mobile/Devices.ts"
 import { sweeps as mobileSweeps } from "./mobile/Sweeps.ts"
@@ -9,7 +9,7 @@ import { prometheus } from "./operator/Prometheus.ts"
 
 export const layer = Layer.merge(Devices.layer, Overview.layer)
 
-/** Metrics for scraping and for export, as far as the settings ask for them. */
+/** Metrics for scraping and for export, each if the settings enable it. */
 export const metrics = Layer.merge(prometheus, pushedGauges).pipe(Layer.provide(Gauges.layer))
 
 export const sweeps = mobileSweeps

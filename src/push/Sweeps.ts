@@ -5,7 +5,7 @@ import { rows } from "../platform/sql/Rows.ts"
 
 const Swept = Schema.Struct({ delivery_id: Schema.String })
 
-/** Not a delivery in flight: it is settled under its lease. */
+/** Skips deliveries in flight: their worker settles them under its lease. */
 const expireDeliveries: Sweep["run"] = (sql, now, limit) =>
   rows(Swept)(sql`
     with late as materialized (

@@ -1,4 +1,4 @@
-/** What the rest of the service takes from this wing. */
+/** The parts of this wing that the rest of the service uses. */
 import { Effect, Layer } from "effect"
 import { Settings } from "../platform/settings/Settings.ts"
 import { apnsProvider } from "./channels/apns/Apns.ts"

@@ -1,4 +1,4 @@
-/** What the rest of the service takes from this wing. */
+/** The parts of this wing that the rest of the service uses. */
 import { Layer } from "effect"
 import { Access } from "./access/Access.ts"
 import { ProjectTokens } from "./access/ProjectTokens.ts"

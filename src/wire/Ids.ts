@@ -1,7 +1,7 @@
 /** The identifiers and encoded bytes that cross the wire (spec 2.3, 2.5). */
 import { Effect, Schema, SchemaGetter, SchemaIssue, SchemaTransformation } from "effect"
 
-/** A UUID of any version; compared, stored and answered in lower case. */
+/** A UUID of any version; compared, stored and returned in lower case. */
 export const Uuid = Schema.String.check(Schema.isUUID()).pipe(
   Schema.decode(SchemaTransformation.toLowerCase()),
   Schema.annotate({ identifier: "Uuid" })

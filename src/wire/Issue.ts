@@ -1,4 +1,4 @@
-/** The first error that a schema found, for a message: the field and what is expected there, never the value that was sent. */
+/** Describes the first error of a schema for a message: the field and what is expected, never the value that was sent. */
 import { SchemaIssue } from "effect"
 
 const issuesOf = SchemaIssue.makeFormatterStandardSchemaV1()

@@ -20,15 +20,15 @@ export class Refusal<out Code extends string = string> extends Data.Error<{
   readonly details?: Readonly<Record<string, unknown>> | undefined
 }> {}
 
-/** What a Bridge does about a refusal. */
+/** A Bridge's reaction to a refusal. */
 export type Reaction =
   /** Send the same request with the same Idempotency-Key again, after a pause. */
   | "retry"
   /** Another rotation is pending: send the same request again, but not before Retry-After. */
   | "wait"
-  /** Ask for a new challenge, with new Idempotency-Keys and the same credential. */
+  /** Request a new challenge, with new Idempotency-Keys and the same credential. */
   | "challenge"
-  /** The successor is gone and the predecessor is still good: prepare again, with a new key. */
+  /** The successor has ended and the predecessor is still valid: prepare again, with a new key. */
   | "prepare"
   /** The change has already happened. */
   | "done"

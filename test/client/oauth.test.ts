@@ -31,7 +31,7 @@ const make = Effect.fnUntraced(function* (alter: (back: URL) => void = () => und
         alter(back)
         return back
       }),
-    keep: {
+    storage: {
       load: Effect.sync(() => stored.tokens),
       save: (tokens) =>
         Effect.sync(() => {
@@ -130,7 +130,7 @@ layer(Reachable)("the OAuth client", (it) => {
         scopes: [],
         leeway: Duration.seconds(30),
         browser: () => Effect.die("no browser is opened"),
-        keep: { load: Effect.succeedNone, save: () => Effect.void }
+        storage: { load: Effect.succeedNone, save: () => Effect.void }
       })
       assert.strictEqual((yield* Effect.flip(client.signIn))._tag, "OAuthMismatch")
     })

@@ -44,32 +44,28 @@ const layers: ReadonlyArray<readonly [file: string, code: string, says?: string]
   // The wings, one above the other.
   ["src/platform/crypto/Tokens.ts", imports("node:crypto")],
   ["src/platform/crypto/Tokens.ts", imports("../../wire/Ids.ts")],
-  ["src/platform/audit/Audit.ts", imports("../../bridges/identity/Bridges.ts"), "platform/ stands below bridges/"],
+  ["src/platform/audit/Audit.ts", imports("../../bridges/identity/Bridges.ts"), "platform/ is below bridges/"],
   ["src/push/outbox/Outbox.ts", imports("../../platform/database/Clock.ts")],
-  ["src/push/outbox/Outbox.ts", imports("../../operator/projects/Projects.ts"), "push/ stands below operator/"],
+  ["src/push/outbox/Outbox.ts", imports("../../operator/projects/Projects.ts"), "push/ is below operator/"],
   ["src/operator/projects/Projects.ts", imports("../../push/outbox/Outbox.ts")],
-  [
-    "src/operator/projects/Projects.ts",
-    imports("../../bridges/identity/Bridges.ts"),
-    "operator/ stands below bridges/"
-  ],
+  ["src/operator/projects/Projects.ts", imports("../../bridges/identity/Bridges.ts"), "operator/ is below bridges/"],
   ["src/bridges/identity/Bridges.ts", imports("../../operator/projects/Projects.ts")],
-  ["src/bridges/identity/Bridges.ts", imports("../../signin/access/Access.ts"), "bridges/ stands below signin/"],
+  ["src/bridges/identity/Bridges.ts", imports("../../signin/access/Access.ts"), "bridges/ is below signin/"],
   ["src/signin/access/Access.ts", imports("../../bridges/identity/Bridges.ts")],
-  ["src/signin/access/Access.ts", imports("../../agents/mcp/Tools.ts"), "signin/ stands below agents/"],
+  ["src/signin/access/Access.ts", imports("../../agents/mcp/Tools.ts"), "signin/ is below agents/"],
   ["src/agents/mcp/Tools.ts", imports("../../signin/access/Access.ts")],
-  ["src/agents/mcp/Tools.ts", imports("../../people/site/Docs.ts"), "agents/ stands below people/"],
+  ["src/agents/mcp/Tools.ts", imports("../../people/site/Docs.ts"), "agents/ is below people/"],
   ["src/people/site/Docs.ts", imports("../../agents/mcp/Tools.ts")],
 
   // The folders of a wing.
   ["src/platform/database/Database.ts", imports("../sql/Rows.ts")],
-  ["src/platform/sql/Rows.ts", imports("../database/Clock.ts"), "platform/sql does not stand above platform/database"],
-  ["src/platform/edge/Boundary.ts", imports("../html/Page.ts"), "platform/edge does not stand above platform/html"],
+  ["src/platform/sql/Rows.ts", imports("../database/Clock.ts"), "platform/sql is not above platform/database"],
+  ["src/platform/edge/Boundary.ts", imports("../html/Page.ts"), "platform/edge is not above platform/html"],
   ["src/bridges/rotation/Rotation.ts", imports("../identity/Guard.ts")],
-  ["src/bridges/rotation/Rotation.ts", imports("../enrollment/Enrollment.ts"), "bridges/rotation does not stand above"],
-  ["src/bridges/identity/Guard.ts", imports("../rotation/Rotation.ts"), "bridges/identity does not stand above"],
+  ["src/bridges/rotation/Rotation.ts", imports("../enrollment/Enrollment.ts"), "bridges/rotation is not above"],
+  ["src/bridges/identity/Guard.ts", imports("../rotation/Rotation.ts"), "bridges/identity is not above"],
   ["src/signin/access/Access.ts", imports("../oauth/grants/Grants.ts")],
-  ["src/signin/oauth/grants/Grants.ts", imports("../../access/Access.ts"), "signin/oauth does not stand above"],
+  ["src/signin/oauth/grants/Grants.ts", imports("../../access/Access.ts"), "signin/oauth is not above"],
   ["src/bridges/Requirements.ts", imports("./identity/Guard.ts")],
 
   // Statements and HTTP.
@@ -96,19 +92,11 @@ const layers: ReadonlyArray<readonly [file: string, code: string, says?: string]
   ["src/platform/database/Database.ts", imports("../../../scripts/build.mjs"), outside],
 
   // Every form of an import counts.
-  ["src/agents/documents/Pages.ts", `export * from "../../people/site/Docs.ts"`, "agents/ stands below"],
-  ["src/agents/documents/Pages.ts", `export { docs } from "../../people/site/Docs.ts"`, "agents/ stands below"],
+  ["src/agents/documents/Pages.ts", `export * from "../../people/site/Docs.ts"`, "agents/ is below"],
+  ["src/agents/documents/Pages.ts", `export { docs } from "../../people/site/Docs.ts"`, "agents/ is below"],
   ["src/agents/documents/Pages.ts", `import type { D } from "../../people/site/Docs.ts"; export type E = D`, "agents/"],
-  [
-    "src/agents/documents/Pages.ts",
-    `export type L = typeof import("../../people/site/Docs.ts")`,
-    "agents/ stands below"
-  ],
-  [
-    "src/agents/documents/Pages.ts",
-    `export const m = () => import("../../people/site/Docs.ts")`,
-    "agents/ stands below"
-  ],
+  ["src/agents/documents/Pages.ts", `export type L = typeof import("../../people/site/Docs.ts")`, "agents/ is below"],
+  ["src/agents/documents/Pages.ts", `export const m = () => import("../../people/site/Docs.ts")`, "agents/ is below"],
 
   ["src/weather/Sky.ts", "export const blue = 1", "has no row"],
   ["src/bridges/weather/Sky.ts", "export const blue = 1", "has no row"],

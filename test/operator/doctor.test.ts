@@ -176,7 +176,7 @@ it("an account without privileges in the database is reported, and ends a comman
   )
   result(await service.on("foreign_owned").run("migrate", "--json"))
   expect(messages(await guest("doctor"))["database"]).toBe(
-    "fail The account in DATABASE_URL may not create tables there, or not use them: let it own the database."
+    "fail The account in DATABASE_URL lacks privileges on the tables or the schema: let it own the database."
   )
   expect(refusal(await guest("list-projects"))).toEqual([78, "database_forbids"])
 })

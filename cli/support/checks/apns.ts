@@ -1,4 +1,4 @@
-/** Whether Apple's push service accepts a connection for each environment in which phones may register. */
+/** Checks that Apple's push service accepts a connection for each environment in which phones may register. */
 import { Effect } from "effect"
 import * as http2 from "node:http2"
 import type { Settings } from "../../../src/platform/settings/Settings.ts"

@@ -1,4 +1,4 @@
-/** Whether the address that clients use leads to this service, and how long its certificate remains valid. */
+/** Checks that the address that clients use leads to this service, and how long its certificate remains valid. */
 import { Clock, Effect, Option } from "effect"
 import * as https from "node:https"
 import type { TLSSocket } from "node:tls"

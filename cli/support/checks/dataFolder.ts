@@ -1,4 +1,4 @@
-/** The data folder of the embedded database: its permissions and the free disk space. */
+/** Checks the data folder of the embedded database: its permissions and the free disk space. */
 import * as fs from "node:fs"
 import { dirname, join } from "node:path"
 import { check } from "./Check.ts"
@@ -15,7 +15,7 @@ export const notStarted = (dataDir: string) =>
         `${dataDir} cannot be created or written: fix its permissions or set another SERVICE_DATA_DIR.`
       )
 
-/** Of a folder that does not exist, the nearest existing parent counts. */
+/** For a folder that does not exist, checks the nearest existing parent. */
 const isWritable = (folder: string): boolean => {
   if (!fs.existsSync(folder)) return isWritable(dirname(folder))
   try {

@@ -1,4 +1,4 @@
-/** What the database reports about itself, its durability, its schema and its clock, and what the audit log shows of callers. */
+/** Checks the database: version, durability, schema and clock, and whether audited callers have addresses of their own. */
 import { Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../../../src/platform/audit/Audit.ts"

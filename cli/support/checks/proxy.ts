@@ -1,10 +1,10 @@
-/** Whether the reverse proxy is trusted to name its callers, and nobody else is. */
+/** Checks that the reverse proxy, and nobody else, is trusted to report the addresses of callers. */
 import { Effect } from "effect"
 import { networks, trusts } from "../../../src/platform/edge/Addresses.ts"
 import type { Settings } from "../../../src/platform/settings/Settings.ts"
 import { check } from "./Check.ts"
 
-/** The service itself speaks no TLS, so an https base URL means that a proxy stands in front of it. */
+/** The service itself speaks no TLS, so an https base URL means that a proxy is in front of it. */
 export const proxy = Effect.fnUntraced(
   function* ({ baseUrl, http }: Pick<Settings["Service"], "baseUrl" | "http">) {
     const trusted = yield* networks(http.trustedProxies)

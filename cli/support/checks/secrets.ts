@@ -1,7 +1,7 @@
 /**
- * Whether a secret can be guessed, and whether one secret gives away another. No message contains a secret's value.
+ * Checks that no secret can be guessed, and that no secret reveals another. No message contains a secret's value.
  *
- * The secrets are found by walking the settings, so that a new one cannot be forgotten here.
+ * The secrets are found by walking the settings, so that a new secret cannot be forgotten here.
  */
 import { Redacted } from "effect"
 import { deflateRawSync } from "node:zlib"

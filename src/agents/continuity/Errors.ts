@@ -1,4 +1,4 @@
-/** What the memory and task tools refuse (spec 4.11, 7.4), and the operator's export and import. */
+/** Error codes of the memory and task tools (spec 4.11, 7.4), and of the operator's export and import. */
 import { projectTable } from "../../operator/projects/Errors.ts"
 import { sharedTable } from "../../wire/Errors.ts"
 import { fromTable, type Refusal, type RefusalOf } from "../../wire/Refusal.ts"
@@ -21,7 +21,7 @@ const table = {
     stale_version: "The task has changed since you read it; read it again and decide anew.",
     receipt_exists:
       "This session has written its receipt for the task; nothing was changed. Send the update without one.",
-    /** A cursor of another query, or not one of this service. */
+    /** A cursor of another query, or a text that is not a cursor. */
     cursor_invalid: "The cursor does not belong to this query; start again without it.",
     /** `details`: `line` and `reason`. */
     import_invalid: "The file is no export of a project; nothing was imported."

@@ -10,7 +10,7 @@ export interface Key {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Waits while another transaction holds the key. Returns no row if that transaction has committed it. */
+  /** Waits while another transaction holds the key. Returns no row if that transaction has committed the key. */
   const reserve = ({ idempotency_key, project_id, tool }: Key, request_hash: Uint8Array, now: Date) =>
     rows(Schema.Struct({ tool: Schema.String }))(sql`
       insert into idempotency_record (project_id, tool, idempotency_key, request_hash, created_at)

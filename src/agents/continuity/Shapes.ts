@@ -4,9 +4,9 @@ import { line } from "../../wire/Text.ts"
 
 export const between = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 
-/** A list of at most `most` items. */
-export const atMost = <S extends Schema.Constraint>(item: S, most: number) =>
-  Schema.Array(item).check(Schema.isMaxLength(most))
+/** A list of at most `max` items. */
+export const atMost = <S extends Schema.Constraint>(item: S, max: number) =>
+  Schema.Array(item).check(Schema.isMaxLength(max))
 
 /** The largest value of PostgreSQL's `integer`. */
 export const largestInt = 2_147_483_647

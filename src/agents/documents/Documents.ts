@@ -32,7 +32,7 @@ export interface Pin {
   readonly bootstrap: boolean
 }
 
-/** Why git cannot give the file that is to be pinned. */
+/** The errors of reading the file from git. */
 type Unreadable = Effect.Error<ReturnType<typeof readFile>>
 
 export class Documents extends Context.Service<

@@ -1,4 +1,4 @@
-/** What the document tools refuse (spec 4.11), and what the operator's commands about pinned documents refuse. */
+/** Error codes of the document tools (spec 4.11), and of the operator's commands for pinned documents. */
 import { projectTable } from "../../operator/projects/Errors.ts"
 import { sharedTable } from "../../wire/Errors.ts"
 import { fromTable, type RefusalOf } from "../../wire/Refusal.ts"
@@ -8,12 +8,12 @@ const table = {
   ...sharedTable,
   project_not_found: projectTable.project_not_found,
   ...withoutStatus({
-    /** One answer for an unknown document, an unpinned one and one of another project. */
+    /** One code for documents that are unknown, unpinned or in another project. */
     document_not_pinned: "The project has no such pinned document; see runtime_bootstrap_get.",
     /** `details`: `blob_oid`, `total_bytes` and, if a character is split, the `boundary` before it. */
     document_fragment_invalid: "The document has no such fragment; see the details.",
     document_not_text: "The file is not UTF-8 text without NUL.",
-    /** The stored bytes are not the ones that were pinned. */
+    /** The stored bytes differ from the pinned ones. */
     document_unavailable: "The document cannot be read; ask the operator to pin it again.",
     document_not_found: "There is no such pinned document; see list-documents.",
     document_path_invalid: "Name the file by its relative path in the repository, such as docs/guide.md.",

@@ -61,7 +61,7 @@ interface Entry {
   readonly oid: string
 }
 
-/** Runs git. Answers undefined if git fails, and refuses if git is not installed. */
+/** Runs git. Returns undefined if git fails, and refuses if git is not installed. */
 const run = (gitDirectory: string) => (args: ReadonlyArray<string>) =>
   Effect.callback<Buffer | undefined, ReturnType<typeof refuse<"git_missing">>>((resume) => {
     const child = execFile(

@@ -1,4 +1,4 @@
-/** What the document tools take and return (spec 4.11): references, and bounded fragments of text. */
+/** Inputs and outputs of the document tools (spec 4.11): references, and bounded fragments of text. */
 import { Schema } from "effect"
 import { Id } from "../../wire/Ids.ts"
 import { between, largestInt } from "../continuity/Shapes.ts"

@@ -19,9 +19,9 @@ import * as SearchStore from "../memory/SearchStore.ts"
 import * as TaskStore from "../tasks/TaskStore.ts"
 
 /** How many items of each kind a snapshot holds. */
-const most = { tasks: 20, memory: 15, decisions: 8, receipts: 10 }
+const maxItems = { tasks: 20, memory: 15, decisions: 8, receipts: 10 }
 const excerptBytes = 600
-/** A task in progress is stale when it was not updated for this long. */
+/** A task in progress is stale when it has not been updated for this long. */
 const staleAfter = Duration.hours(24)
 
 export class Snapshot extends Context.Service<
@@ -43,14 +43,14 @@ export class Snapshot extends Context.Service<
       const take = Effect.fn("Snapshot.take")(function* (actor: Actor, max_bytes = 24_576) {
         const now = yield* clock.now
         const { project_id } = actor
-        const unfinished = yield* tasks.unfinished(project_id, most.tasks)
-        const decisions = yield* memory.recent(project_id, { kind: "decision" }, undefined, most.decisions)
-        const entries = yield* memory.recent(project_id, {}, undefined, most.memory + most.decisions)
-        const latest = yield* receipts.recent(project_id, most.receipts)
+        const unfinished = yield* tasks.unfinished(project_id, maxItems.tasks)
+        const decisions = yield* memory.recent(project_id, { kind: "decision" }, undefined, maxItems.decisions)
+        const entries = yield* memory.recent(project_id, {}, undefined, maxItems.memory + maxItems.decisions)
+        const latest = yield* receipts.recent(project_id, maxItems.receipts)
 
-        const first = decisions.slice(0, most.decisions)
+        const first = decisions.slice(0, maxItems.decisions)
         const known = new Set(first.map(({ id }) => id))
-        const others = entries.filter(({ id }) => !known.has(id)).slice(0, most.memory - first.length)
+        const others = entries.filter(({ id }) => !known.has(id)).slice(0, maxItems.memory - first.length)
         const offered = {
           open_tasks: unfinished.map((task) => taskOf(task, now)),
           recent_memory: [...first, ...others].map(memoryOf),
@@ -72,8 +72,8 @@ export class Snapshot extends Context.Service<
 type Offered = Pick<StartupSnapshot, "open_tasks" | "recent_memory" | "recent_receipts">
 
 /**
- * Selects what fits. Sizes are exact, because they are measured on the JSON that is sent; space for the counts is
- * reserved at their largest values.
+ * Selects the items that fit. Sizes are exact, because they are measured on the JSON that is sent; space for the counts
+ * is reserved at their largest values.
  */
 const select = (
   project: StartupSnapshot["project"],
@@ -100,7 +100,7 @@ const select = (
   const tasks = collect(offered.open_tasks)
   const memory = collect(offered.recent_memory)
   const receipts = collect(offered.recent_receipts)
-  for (let index = 0; index < Math.max(most.tasks, most.memory, most.receipts); index += 1) {
+  for (let index = 0; index < Math.max(maxItems.tasks, maxItems.memory, maxItems.receipts); index += 1) {
     tasks.offer(index)
     memory.offer(index)
     receipts.offer(index)

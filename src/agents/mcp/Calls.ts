@@ -68,8 +68,8 @@ export class Calls extends Context.Service<
         }).pipe(
           counted(toolCalls, name),
           timed(toolSeconds(name)),
-          Effect.catch((refusal) => Effect.succeed(failure(worded(refusal)))),
-          Effect.catchCause(broken),
+          Effect.catch((refusal) => Effect.succeed(failure(withToolSentence(refusal)))),
+          Effect.catchCause(defectResult),
           spanned("Calls.call", { attributes: { tool: name } })
         )
 
@@ -115,11 +115,11 @@ const success = (structuredContent: unknown): CallToolResult => ({
 })
 
 /** Replaces the sentence for HTTP clients, which mentions a header, by one about idempotency_key. */
-const worded = (refusal: Refusal) =>
+const withToolSentence = (refusal: Refusal) =>
   refusal._tag === "bridge_persistence_error" ? refuse("bridge_persistence_error") : refusal
 
-/** A defect: logged without values, and answered as internal_error. */
-const broken = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
+/** Logs a defect without values and returns internal_error. */
+const defectResult = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   if (Cause.hasInterruptsOnly(cause)) return yield* Effect.interrupt
   yield* Effect.logError("A tool failed").pipe(Effect.annotateLogs(withoutValues(cause)))
   return failure(refuse("internal_error"))

@@ -1,4 +1,4 @@
-/** What the MCP endpoint itself refuses, over HTTP and as the result of a tool (spec 7.4). */
+/** Error codes of the MCP endpoint itself, over HTTP and in tool results (spec 7.4). */
 import { sharedTable } from "../../wire/Errors.ts"
 import { fromTable, type Refusal } from "../../wire/Refusal.ts"
 import { withoutStatus } from "../continuity/ToolErrors.ts"
@@ -22,7 +22,7 @@ const table = {
 
 export const { codes, refuse } = fromTable(table)
 
-/** An `isError` result. Without structuredContent: older clients validate that against the tool's output schema. */
+/** An `isError` result, without structuredContent, because older clients validate it against the output schema. */
 export const failure = ({ _tag, details, message }: Refusal) => ({
   isError: true,
   content: [{ type: "text" as const, text: JSON.stringify({ error: { code: _tag, message, details } }) }]

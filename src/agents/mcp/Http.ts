@@ -42,15 +42,15 @@ const rate = { perSecond: 50, burst: 500 }
 const instructions =
   "Memory, tasks and documents of one project: the one that your credential belongs to. Start with continuity_context. Before the first write call server_identity and send its write_context with every write. When a task is not found, stop."
 
-/** What the SDK's handlers get from the request: the actor, and how to run a tool within its lifetime. */
+/** What the SDK's handlers receive: the actor, and a function that runs a tool within the request's lifetime. */
 interface Session {
   readonly actor: Actor
   readonly call: (name: ToolName, given: Readonly<Record<string, unknown>>) => Promise<CallToolResult>
 }
 
 /**
- * No list has a second page, so no cursor is valid. The SDK's own schema reports a cursor of the wrong type as its
- * failure.
+ * No list has a second page, so no cursor is valid. With its own schema, the SDK would report a cursor of the wrong type
+ * as its own failure.
  */
 const onePage = Schema.toStandardSchemaV1(Schema.Struct({ cursor: Schema.optional(Schema.Undefined) }))
 
@@ -154,8 +154,9 @@ const exchangeWithSdk = Effect.fnUntraced(function* (
       // The SDK requires a token and only passes it back to us. The real one stays in Access.
       authInfo: { token: "", clientId: actor.client_id ?? "", scopes: [...actor.scopes], extra: { actor, call } }
     })
-    // Reading the whole answer here keeps a slow client from holding a protocol instance open. Every answer ends, also that
-    // of a subscription: `protocol` declares nothing that changes. A lasting stream would have to end with its credential.
+    // Reading the whole answer here keeps a slow client from holding a protocol instance open. Even the answer to a
+    // subscription ends, because `protocol` declares nothing that changes. A lasting stream would have to end with its
+    // credential.
     return { answered, text: await answered.text() }
   })
   const type = answered.headers.get("content-type")

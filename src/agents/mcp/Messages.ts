@@ -1,4 +1,4 @@
-/** Reads a body before the protocol does, as far as limits, the rate and the scopes of its calls require. */
+/** Reads a body before the SDK does, as far as the limits, the rate and the scope check need it. */
 import { Option, Result } from "effect"
 
 /** More levels than any message of the protocol has. A decoder could overflow its stack on deeper nesting. */

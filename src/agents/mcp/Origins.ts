@@ -1,5 +1,5 @@
 /**
- * Which web pages may call /mcp: the check of Origin that Streamable HTTP requires, and the CORS headers (Fetch 3.2).
+ * Decides which web pages may call /mcp: the Origin check that Streamable HTTP requires, and CORS headers (Fetch 3.2).
  *
  * A request without Origin does not come from a page. A foreign Origin is refused before the credential is checked.
  */

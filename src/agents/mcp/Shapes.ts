@@ -1,4 +1,4 @@
-/** What `server_identity` returns, and the `write_context` that every mutation carries (spec 2.8, 4.11). */
+/** The output of `server_identity`, and the `write_context` that every mutation carries (spec 2.8, 4.11). */
 import { Schema } from "effect"
 import { Role, Scope } from "../../wire/Scopes.ts"
 

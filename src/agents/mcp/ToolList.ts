@@ -9,8 +9,8 @@ const jsonSchema = (schema: Schema.Constraint, onExcessProperty: "error" | "igno
   Schema.toJsonSchemaDocument(schema, { onExcessProperty, referencePolicy: () => undefined }).schema
 
 /**
- * The fields and types of an output, without what only a validator reads. The complete output schemas would take 16 KiB
- * of every agent's context, and the descriptions already say what a tool returns.
+ * The fields and types of an output, without the rules that only a validator reads. The complete output schemas would
+ * take 16 KiB of every agent's context, and the descriptions already say what a tool returns.
  */
 const outline = (schema: JsonSchema): JsonSchema => {
   const { anyOf, items, properties, type } = schema

@@ -1,6 +1,6 @@
 /**
- * The tools (spec 4.11), one row each: what an agent reads about a tool, what it needs, takes and returns, and what it
- * runs.
+ * The tools (spec 4.11), one row each: title and description for the agent, the scopes that the tool needs, its input
+ * and output, and the function that runs it.
  *
  * A tool that writes takes `write_context` besides its input; Calls.ts checks it first. A tool whose scopes a role
  * cannot have is neither listed nor callable for that role.
@@ -31,7 +31,8 @@ import { writeContextOf } from "./checkWriteContext.ts"
 import { NoParameters, ServerIdentity } from "./Shapes.ts"
 
 /**
- * The services that tools call. Only their types are imported, so that the site and scripts can read this table alone.
+ * The services that tools call. Only their types are imported, so that the site and scripts can load this table without
+ * the services.
  */
 export interface Services {
   readonly documents: Documents["Service"]

@@ -1,7 +1,7 @@
 /**
  * Checks that the credential holds every scope of every tool that a request calls (spec 5.2).
  *
- * It runs before the protocol reads the body, because a missing scope is an HTTP 403 that names the scopes to ask for.
+ * It runs before the SDK reads the body, because a missing scope is an HTTP 403 that names the scopes to request.
  */
 import { Effect } from "effect"
 import type { Access } from "../../signin/access/Access.ts"
@@ -15,7 +15,7 @@ export const checkScopes = Effect.fnUntraced(function* (
   messages: ReadonlyArray<unknown>
 ) {
   for (const name of messages.map(calledTool)) {
-    // The protocol answers an unknown tool.
+    // The SDK answers a call of an unknown tool.
     const tool = name === undefined ? undefined : toolFor(actor.role, name)
     if (tool !== undefined) yield* access.require(actor, ...tool.needs)
   }

@@ -102,7 +102,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       })})
       select id from added`)
 
-  /** Indexes active entries that were inserted without `insert`: the import adds rows of all tables alike. */
+  /** Indexes active entries of an import, which inserts rows without `insert`. */
   const index = (project_id: string, entries: ReadonlyArray<Searchable & { readonly id: string }>) => sql`
     with text as materialized (
       select id, words, parts, grams, counts
@@ -126,7 +126,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /**
    * Removes an inactive entry from the index. Its lexemes are computed again from its text: an index of postings by
-   * entry would save that here but slow down every insert.
+   * entry would make that unnecessary but slow down every insert.
    */
   const unindex = (project_id: string, id: string, text: Searchable) => sql`
     with lexeme as materialized (

@@ -15,7 +15,7 @@ const unspaced =
 /** A word with separators inside or in camel case. */
 const identifier = /[\p{L}\p{N}]+(?:[_./:@#\\-]+[\p{L}\p{N}]+)+|\p{L}*\p{Ll}\p{Lu}[\p{L}\p{N}]*/gu
 
-/** An entry's text. */
+/** Prepares the text of an entry. */
 export const searchText = (text: string): Searchable => {
   const counted = new Map<string, number>()
   const words = spaced(text.normalize("NFC"), (run) => {
@@ -30,7 +30,7 @@ export const searchText = (text: string): Searchable => {
   }
 }
 
-/** A query. Single characters count only if they stand alone; those of longer runs would match too much. */
+/** Prepares a query. A single character counts only if it stands alone; the characters of a run would match too much. */
 export const searchQuery = (query: string): Searchable => {
   const grams = new Set<string>()
   const words = spaced(query.normalize("NFC"), (run) => {
@@ -39,10 +39,10 @@ export const searchQuery = (query: string): Searchable => {
   return { words: words.toLowerCase(), parts: partsOf(words), grams: [...grams], counts: [...grams].map(() => 1) }
 }
 
-/** Calls `see` with every run of an unspaced script, and replaces it by a space. */
-const spaced = (text: string, see: (run: string) => void) =>
+/** Calls `visit` with every run of an unspaced script, and replaces the run by a space. */
+const spaced = (text: string, visit: (run: string) => void) =>
   text.replaceAll(unspaced, (run) => {
-    see(run)
+    visit(run)
     return " "
   })
 

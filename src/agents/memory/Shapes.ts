@@ -1,4 +1,4 @@
-/** What the memory tools take and return (spec 2.8, 4.11). */
+/** Inputs and outputs of the memory tools (spec 2.8, 4.11). */
 import { Schema } from "effect"
 import { Id, IdempotencyKey } from "../../wire/Ids.ts"
 import { Instant } from "../../wire/Instant.ts"

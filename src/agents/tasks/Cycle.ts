@@ -2,8 +2,8 @@
 import { Graph, Option } from "effect"
 
 /**
- * A task of a cycle and the one it waits for there, or undefined. `waits` has an entry for every task that counts; what
- * it names beyond these is ignored. Takes time linear in tasks and dependencies.
+ * Returns a task of a cycle and the task that it waits for there, or undefined. `waits` has an entry for every task to
+ * consider; other ids in its lists are ignored. Takes time linear in tasks and dependencies.
  */
 export const edgeOfCycle = (
   waits: ReadonlyMap<string, ReadonlyArray<string>>

@@ -1,4 +1,4 @@
-/** What the task tools take and return, receipts included (spec 2.8, 3.5, 4.11). */
+/** Inputs and outputs of the task tools, receipts included (spec 2.8, 3.5, 4.11). */
 import { Schema, Struct } from "effect"
 import { Id, IdempotencyKey } from "../../wire/Ids.ts"
 import { Instant } from "../../wire/Instant.ts"
@@ -56,7 +56,7 @@ export const TaskSummary = Task.mapFields(
 export const TaskLink = Task.mapFields(Struct.pick(["id", "title", "status"]))
 
 const Repository = line(256).check(
-  // Credentials hide in these parts of an address.
+  // These parts of a URL can contain credentials.
   Schema.makeFilter((name: string) => !/[@?#]/.test(name), { expected: "a name without userinfo, query or fragment" })
 )
 const CommitId = Schema.String.check(
@@ -156,7 +156,7 @@ export const TaskUpdate = Schema.Struct({
 })
 export type TaskUpdate = typeof TaskUpdate.Type
 
-/** What an update changed: the task, and the receipt if the update carried one. */
+/** The result of an update: the task, and the receipt if the update carried one. */
 export const TaskChanged = Schema.Struct({ task: Task, receipt: Schema.optionalKey(Receipt) })
 export type TaskChanged = typeof TaskChanged.Type
 export const TaskUpdated = Schema.Struct({ ...TaskChanged.fields, replayed: Schema.Boolean })

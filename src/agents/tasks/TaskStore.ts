@@ -176,7 +176,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     return sql`(t.priority, t.created_at, t.id) > (${priority}::smallint, ${created_at}::timestamptz, ${id}::uuid)`
   }
 
-  /** Tasks in progress first, then ready ones, then blocked ones, then those with open dependencies. */
+  /** In this order: tasks in progress, ready, blocked, and with open dependencies. */
   const unfinished = (project_id: string, limit: number) =>
     rows(UnfinishedTask)(sql`
       select ${summaryColumns}, t.body, t.claimed_at, t.blocked_reason

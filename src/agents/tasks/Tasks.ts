@@ -1,9 +1,9 @@
 /**
  * Tasks of a project, and the receipts of the sessions that worked on them (spec 2.8, 3.5, 4.11).
  *
- * 1. An update names the version it has read. If several callers send the same version, one wins; this is how tasks are
- *    claimed.
- * 2. The row is locked, checked and written with the receipt in one transaction. A refusal rolls all of it back.
+ * 1. An update names the version that its caller has read. If several callers send the same version, one wins; this is
+ *    how tasks are claimed.
+ * 2. The row is locked, checked and written with the receipt in one transaction. A refusal rolls the transaction back.
  * 3. Refusals are checked in this order: not found, stale version, transition, dependencies, receipt exists.
  */
 import { Context, Effect, Layer, Option, Schema } from "effect"

@@ -18,7 +18,7 @@ export class Transfer extends Context.Service<
   Transfer,
   {
     /**
-     * Passes the file to `write` piece by piece, all of one database snapshot. Calls `progress` after each page of
+     * Passes the file to `write` piece by piece, all from one database snapshot. Calls `progress` after each page of
      * rows.
      */
     readonly save: <E>(
@@ -40,7 +40,7 @@ export class Transfer extends Context.Service<
       const { dedicated } = yield* Database
       const clock = yield* DatabaseClock
 
-      /** On a connection of its own, because a large project takes longer than other operations may. */
+      /** Uses a separate connection, because a large project takes longer than the limit of other operations. */
       const inTransaction = <A, E>(work: Effect.Effect<A, E, SqlClient.SqlClient>) =>
         dedicated(SqlClient.SqlClient.use((sql) => sql.withTransaction(work))).pipe(longPersistence)
 

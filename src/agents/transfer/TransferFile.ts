@@ -47,7 +47,7 @@ export const reader = () => {
   let section = 0
   let ended = false
   const counts = noRows()
-  /** The line of every key that must be unique in the file. Nothing else grows with the file. */
+  /** The line of every key that must be unique in the file. No other memory grows with the file. */
   const places = new Map<string, number>()
 
   const invalid = (line: number, reason: string) =>

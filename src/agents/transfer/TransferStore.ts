@@ -65,8 +65,8 @@ export const make = (sql: SqlClient.SqlClient) => {
        where t.id is null`)
 
   /**
-   * Finds an imported entry that refers to a row which the project does not have. Constraints prevent it for all
-   * others.
+   * Finds an imported entry that refers to a row which the project does not have. Constraints prevent this for all other
+   * rows.
    */
   const dangling = (project_id: string) =>
     rows(Schema.Struct({ id: Schema.String }))(sql`

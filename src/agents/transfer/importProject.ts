@@ -1,9 +1,9 @@
 /**
- * Reads a file into a project. Runs in a transaction of the caller, which every refusal rolls back.
+ * Imports a file into a project. Runs in a transaction of the caller, which every refusal rolls back.
  *
  * 1. Rows of one kind are inserted in batches. A row whose id the project already has is skipped.
  * 2. Dependencies and receipts must name tasks that the project has by then.
- * 3. At the end: references between entries, which point in both directions, and cycles between tasks.
+ * 3. References between entries, which point in both directions, and cycles between tasks are checked at the end.
  */
 import { Effect, Option, Stream } from "effect"
 import { SqlClient } from "effect/sql"

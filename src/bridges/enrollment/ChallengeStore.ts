@@ -2,7 +2,7 @@
  * The statements of creating a challenge.
  *
  * All of enrollment takes locks in one order: credential, identity, challenge, token. A statement decides only on rows
- * that it has locked. If it must not act it returns no row, and the caller reads why.
+ * that it has locked. If a condition fails, it returns no row, and the caller reads why.
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
@@ -57,7 +57,10 @@ interface NewChallenge {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Claims the credential, reserves the identity and stores the challenge. Returns no row, and changes nothing, if it may not. */
+  /**
+   * Claims the credential, reserves the identity and stores the challenge. Returns no row, and changes nothing, unless
+   * all conditions hold.
+   */
   const openChallenge = (claim: Claim, challenge: NewChallenge, now: Date, trace: Trace) =>
     firstRow(Schema.Struct({ challenge_id: Schema.String }))(sql`
       with credential as materialized (

@@ -1,4 +1,4 @@
-/** The statements of the operator's commands about bootstrap credentials. */
+/** The statements of the operator's commands for bootstrap credentials. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
@@ -31,8 +31,8 @@ export const make = (sql: SqlClient.SqlClient) => {
        where project_id = ${project_id}::uuid`)
 
   /**
-   * The approved ones among `references`, locked: a concurrent withdrawal waits until the credential exists, and then
-   * revokes it.
+   * Selects and locks the approved references among `references`: a concurrent withdrawal waits until the credential
+   * exists, and then revokes it.
    */
   const lockApproved = (project_id: string, references: ReadonlyArray<string>) =>
     rows(Schema.Struct({ reference: Schema.String }))(sql`
@@ -57,7 +57,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         from bridge_enrollment_credential
        where credential_hash = ${credential_hash}`)
 
-  /** Waits for a concurrent insert of the same credential; returns no row if that one committed. */
+  /** Waits for a concurrent insert of the same credential; returns no row if the other insert committed. */
   const insert = (credential: NewCredential, now: Date) =>
     rows(Schema.Struct({ credential_id: Schema.String }))(sql`
       insert into bridge_enrollment_credential (

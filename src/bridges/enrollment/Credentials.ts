@@ -41,8 +41,8 @@ export class Credentials extends Context.Service<
   Credentials,
   {
     /**
-     * Issues one credential per secret, all or none. The caller has written the secrets to files before: a file without
-     * a row is harmless, a row without a file could never be used. Can be repeated with the same secrets after a lost
+     * Issues one credential per secret, all or none. The caller writes the secrets to files first: a file without a row
+     * is harmless, but a row without a file could never be used. Can be repeated with the same secrets after a lost
      * answer.
      */
     readonly issue: (
@@ -93,7 +93,7 @@ export class Credentials extends Context.Service<
         persistence
       )
 
-      /** What an earlier attempt with these secrets committed. All rows share one transaction, so the first one tells. */
+      /** Finds the rows of an earlier attempt with these secrets. They share one transaction, so the first row is enough. */
       const findIssued = ([first]: ReadonlyArray<Secret>) => store.findIssued(Tokens.hash(first!.credential))
 
       /** None if an earlier attempt with the same secrets commits in the meantime. */

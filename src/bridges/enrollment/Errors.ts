@@ -1,4 +1,4 @@
-/** Codes of the operator's commands about bootstrap credentials. */
+/** Codes of the operator's commands for bootstrap credentials. */
 import { fromTable, type RefusalOf } from "../../wire/Refusal.ts"
 import { operatorTable as bridgeOperatorTable } from "../identity/Errors.ts"
 

@@ -63,7 +63,10 @@ export const make = (sql: SqlClient.SqlClient) => {
         left join bridge_token t on t.token_id = h.token_id
        where h.challenge_id = ${challenge_id}::uuid`)
 
-  /** Consumes the challenge, activates the identity and stores its token. Returns no row, and changes nothing, if it may not. */
+  /**
+   * Consumes the challenge, activates the identity and stores its token. Returns no row, and changes nothing, unless all
+   * conditions hold.
+   */
   const enroll = (
     proof: { readonly challenge_id: string; readonly key_hash: Uint8Array; readonly request_hash: Uint8Array },
     token: NewToken,

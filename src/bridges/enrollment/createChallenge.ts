@@ -101,7 +101,7 @@ export const make = Effect.gen(function* () {
   }, persistence)
 })
 
-/** Why the credential cannot open a challenge; undefined when it can by now. */
+/** The refusal for a credential that cannot open a challenge; undefined if it can by now. */
 const refusalFor = (credential: Store.CredentialState, request: CreateChallenge, now: Date) => {
   const expired = hasPassed(credential.expires_at, now)
   if (credential.claimed_bridge_id !== null) {

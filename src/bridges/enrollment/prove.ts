@@ -1,7 +1,7 @@
 /**
  * Proves possession of the key (spec 4.2), activates the identity and mints the first token.
  *
- * The proof is authenticated first: only the holder of the key learns what state challenge and identity are in.
+ * The proof is authenticated first, so that only the holder of the key learns the state of the challenge and identity.
  */
 import { Effect, Option, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"

@@ -1,4 +1,4 @@
-/** The statements of the operator's commands about Bridges. */
+/** The statements of the operator's commands for Bridges. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
@@ -72,7 +72,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /**
    * Ends tokens, the pending rotation and open challenges. This is a second statement so that its snapshot is newer than
-   * the lock, and it sees what was committed while the first one waited.
+   * the lock: it sees what was committed while the first statement waited.
    */
   const endCredentials = (identity_id: string, now: Date) => sql`
     with rotations as (

@@ -1,4 +1,4 @@
-/** What the operator can do with Bridges: list them, show one (spec 2.4), and revoke one in an emergency (spec 3.1). */
+/** The operator's commands for Bridges: list them, show one (spec 2.4), and revoke one in an emergency (spec 3.1). */
 import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../../platform/audit/Audit.ts"

@@ -1,9 +1,10 @@
 /**
  * Challenge nonces and Bridge tokens are derived from server secrets and never stored (platform/crypto/Derivation.ts), so
- * that an exact retry gets the same one again (spec 3.4).
+ * that an exact retry receives the same secret again (spec 3.4).
  *
  * A retry derives the secret a second time and compares it with the stored hash of the first. If they differ, the server
- * secret of that time is no longer configured and the retry fails: minting a new secret would answer one request twice.
+ * secret of the first answer is no longer configured and the retry fails: a new secret would be a second, different
+ * answer to one request.
  */
 import { Effect, Option, type Redacted } from "effect"
 import { type Field, KeyRing } from "../../platform/crypto/Derivation.ts"
@@ -28,7 +29,7 @@ export const tokenRing = ({ tokenSecret, tokenSecretPrevious }: BridgeSettings) 
     previous: Option.fromUndefinedOr(tokenSecretPrevious)
   })
 
-/** What is stored about a derived secret: its hash, and the id of the server secret that it was derived from. */
+/** The stored record of a derived secret: its hash, and the id of the server secret that it was derived from. */
 interface Stored {
   readonly hash: Uint8Array
   readonly key_id: string

@@ -1,4 +1,4 @@
-/** Codes of the operator's commands about Bridges. */
+/** Codes of the operator's commands for Bridges. */
 import { projectTable } from "../../operator/projects/Errors.ts"
 import { bridgeTable } from "../../wire/bridges/BridgeErrors.ts"
 import { fromTable, type RefusalOf } from "../../wire/Refusal.ts"

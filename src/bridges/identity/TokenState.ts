@@ -23,7 +23,7 @@ export const TokenState = Schema.Struct({
 })
 export type TokenState = typeof TokenState.Type
 
-/** Why the token may not do normal work; undefined when it may. */
+/** The refusal for a token that may not do normal work; undefined for any other. */
 export const refusalUnlessActive = (token: TokenState, now: Date) => {
   if (token.revoked) return refuse("bridge_revoked")
   const ended = refusalIfEnded(token, now)
@@ -31,7 +31,7 @@ export const refusalUnlessActive = (token: TokenState, now: Date) => {
   return token.state === "pending" ? refuse("bridge_token_pending") : undefined
 }
 
-/** Why the token is no longer good for anything; undefined when it is active, or pending within its window. */
+/** The refusal for a token that has ended; undefined when it is active, or pending within its window. */
 export const refusalIfEnded = (token: TokenState, now: Date) => {
   const lapsed = token.state === "pending" && hasPassed(token.confirmation_expires_at!, now)
   if (token.state === "revoked" || lapsed) return refuse("bridge_token_revoked")
@@ -41,6 +41,6 @@ export const refusalIfEnded = (token: TokenState, now: Date) => {
   return undefined
 }
 
-/** A predecessor that comes back more than a minute after the rotation, too late for a retry: it may have been copied. */
+/** Whether a predecessor is used more than a minute after its rotation: too late for a retry, so it may be a copy. */
 export const isReusedAfterRotation = (token: TokenState, now: Date) =>
   token.end_reason === "rotated" && now.getTime() - token.ended_at!.getTime() > 60_000

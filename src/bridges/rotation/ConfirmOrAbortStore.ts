@@ -30,7 +30,7 @@ interface EndRequest {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** The rows of a pending rotation within its window, for the request that holds its successor. */
+  /** Locks the rows of a pending rotation within its window, if the request presents its successor. */
   const locked = (request: EndRequest, outcome: Outcome, now: Date) => sql`
     select i.identity_id, i.project_id, i.bridge_id, r.rotation_id, r.predecessor_id, r.successor_id
       from bridge_identity i

@@ -4,10 +4,10 @@
  * 1. Prepare mints a successor beside the active token, its predecessor, and opens the confirmation window (prepare.ts).
  * 2. The Bridge stores both tokens and confirms with the successor as bearer. One statement revokes the predecessor and
  *    promotes the successor to the active token (confirmOrAbort.ts).
- * 3. Or the Bridge aborts, or the window passes: then only the successor ends.
+ * 3. If the Bridge aborts instead, or the window passes, only the successor ends.
  *
  * The successor is derived from the predecessor that prepare presents, so every replica answers an exact retry with the
- * same one. Whichever response is lost, the Bridge holds a good token and can repeat its request.
+ * same successor. Whichever response is lost, the Bridge holds a valid token and can repeat its request.
  */
 import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"

@@ -1,10 +1,11 @@
 /**
- * What the statements of rotation share: the order of locks, and the clauses that several of them use.
+ * Shared by the statements of rotation: the order of locks, and the clauses that several of them use.
  *
  * Every writer locks the identity first, then rotation, predecessor, successor. A statement's snapshot is older than a
  * lock that it had to wait for, and only locked rows are read again after the wait. So every decision rests on a column
- * of a locked row, above all `pending_rotation_id`. When that names a rotation that the snapshot cannot see, the
- * statement does nothing and runs again. Without this guard a prepare that races a revoke leaves a live successor behind.
+ * of a locked row, above all `pending_rotation_id`. When that column names a rotation that the snapshot cannot
+ * see, the statement does nothing and runs again. Without this guard a prepare that races a revoke leaves a live
+ * successor behind.
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"

@@ -1,4 +1,4 @@
-/** The sweeps of rotation: they write down what has expired, and delete ended rotations after thirty days. */
+/** The sweeps of rotation: they mark expired rotations and tokens, and delete ended rotations after thirty days. */
 import { Schema } from "effect"
 import { purgeBefore, type Sweep } from "../../platform/database/Sweeper.ts"
 import { rows } from "../../platform/sql/Rows.ts"

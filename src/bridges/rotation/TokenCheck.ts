@@ -1,4 +1,4 @@
-/** What every operation does first with the token that it is called with: hash it, check its state, watch for theft. */
+/** The first steps of every operation with the presented token: hash it, check its state, watch for theft. */
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { Audit } from "../../platform/audit/Audit.ts"
 import * as Tokens from "../../platform/crypto/Tokens.ts"
@@ -24,7 +24,10 @@ const make = Effect.gen(function* () {
   const requireKnown = <A>(found: Option.Option<A>) =>
     Option.isSome(found) ? Effect.succeed(found.value) : Effect.fail(refuse("bridge_token_invalid"))
 
-  /** Records a sign of theft for the operator. It ends no token, because a lost answer looks the same (decisions.md, Signs of theft). */
+  /**
+   * Records a sign of theft for the operator. It revokes no token, because a lost answer looks the same
+   * (decisions.md, Signs of theft).
+   */
   const reportSuspicion = (action: (typeof suspicious)[number], code: string, token: TokenState, now: Date) =>
     Effect.andThen(
       count(suspicions(action)),

@@ -16,7 +16,7 @@ const SelfState = Schema.Struct({
 })
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** The token with what `tokens/self` tells about its Bridge. */
+  /** The token with the fields of its Bridge that `tokens/self` returns. */
   const findSelf = (token_hash: Uint8Array) =>
     firstRow(SelfState)(sql`
       select ${tokenState(sql)}, i.device_id, i.display_name, r.rotation_id as pending_rotation_id,
@@ -52,7 +52,7 @@ export const make = (sql: SqlClient.SqlClient) => {
            and p.disabled_at is null
            for no key update of i, t
       ), cleared as materialized (
-        -- Without this condition a pending rotation that the snapshot cannot see would survive.
+        -- Without this condition a pending rotation that the snapshot cannot see would stay pending.
         select * from locked
          where pending_rotation_id is null
             or exists (select 1 from bridge_rotation v where v.rotation_id = locked.pending_rotation_id)

@@ -1,8 +1,8 @@
 /**
  * Confirm and abort (spec 4.4, 4.5): the holder of a pending successor ends its rotation one way or the other.
  *
- * Both are the same flow with a different statement. The statement acts only if all its conditions hold; if it does not
- * act, a read finds out why, or finds that the same request was answered before.
+ * Confirm and abort share one flow and differ in the statement. The statement acts only if all its conditions hold; if
+ * it does not act, a read finds the reason, or finds that the same request was answered before.
  */
 import { Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
@@ -78,7 +78,7 @@ export const make = Effect.gen(function* () {
       const { bridge_id, project_id, replayed } = yield* end("aborted", bearer, rotation_id, key)
       return { answer: { rotation_id, status: "aborted" as const, project_id, bridge_id }, replayed }
     },
-    // `refusalFor` answers this code to confirm only.
+    // `refusalFor` returns this code for confirm only.
     Effect.catchTag("bridge_rotation_predecessor_expired", Effect.die),
     persistence
   )
@@ -86,7 +86,7 @@ export const make = Effect.gen(function* () {
   return { confirm, abort }
 })
 
-/** Why the token cannot end the rotation with this outcome; undefined when it can, or when it already did. */
+/** The refusal if the token cannot end the rotation with this outcome; undefined if it can, or already did. */
 const refusalFor = (found: Store.NamedRotation, outcome: Store.Outcome, now: Date) => {
   if (found.revoked) return refuse("bridge_revoked")
   if (found.rotation_id === null || found.successor_id !== found.token_id) {

@@ -1,7 +1,7 @@
 /**
  * Prepare (spec 4.3): mints a successor beside the active token.
  *
- * The successor is derived from the token that asks for it, so an exact retry gets the same one (spec 3.4).
+ * The successor is derived from the presented token, so an exact retry gets the same successor (spec 3.4).
  */
 import { Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
@@ -69,7 +69,7 @@ export const make = Effect.gen(function* () {
       return yield* refuse("bridge_rotation_in_progress", secondsUntil(found.pending_until, now))
     })
 
-    /** A key that was used before gets the answer about its own rotation, whatever else is pending. */
+    /** A used Idempotency-Key is answered for its own rotation, even while another rotation is pending. */
     const replay = Effect.fnUntraced(function* (found: Store.PrepareState) {
       if (found.key_predecessor_id !== found.token_id) return yield* refuse("idempotency_conflict")
       if (found.key_state === "aborted") return yield* refuse("bridge_rotation_aborted")

@@ -10,14 +10,16 @@ import * as Store from "./ProjectStore.ts"
 
 type Project = typeof Store.Project.Type
 type AccountReference = typeof Store.AccountReference.Type
-type Lost = ProjectRefusal<"bridge_persistence_error">
+type Unavailable = ProjectRefusal<"bridge_persistence_error">
 type NoProject = ProjectRefusal<"project_not_found" | "bridge_persistence_error">
 
 export class Projects extends Context.Service<
   Projects,
   {
-    readonly create: (name: string) => Effect.Effect<{ readonly project_id: string; readonly name: string }, Lost>
-    readonly list: Effect.Effect<ReadonlyArray<Project>, Lost>
+    readonly create: (
+      name: string
+    ) => Effect.Effect<{ readonly project_id: string; readonly name: string }, Unavailable>
+    readonly list: Effect.Effect<ReadonlyArray<Project>, Unavailable>
     readonly find: (project_id: string) => Effect.Effect<Project, NoProject>
     /** A disabled project refuses every request at once; nothing is deleted. `enable` undoes it. Both may be repeated. */
     readonly disable: (project_id: string) => Effect.Effect<Project, NoProject>

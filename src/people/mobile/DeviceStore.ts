@@ -1,4 +1,4 @@
-/** The statements of a registered device. The statement that ends a device also deletes its push token. */
+/** The statements for registered devices. The statement that ends a device also deletes its push token. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { asJson, environments, Preferences } from "../../wire/mobile/Notifications.ts"
@@ -79,7 +79,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          and (${versions}::int[] is null or d.preferences_version = any (${versions}::int[]))
       returning ${columns}`)
 
-  /** Makes due what waits for quiet hours or a pause, so that it is checked against the new preferences. */
+  /** Makes deliveries due that wait for quiet hours or a pause, so that the worker checks the new preferences. */
   const releaseHeld = (device_id: string, now: Date) => sql`
     update push_outbox
        set not_before = ${now}
@@ -88,7 +88,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        and last_reason in ('quiet_hours', 'paused')
        and not_before > ${now}`
 
-  /** Ends the device and suppresses what waits for it. An inactive device becomes revoked; a revoked one stays. */
+  /** Ends the device and suppresses its waiting deliveries. An inactive device becomes revoked; a revoked one stays. */
   const revoke = (device_id: string, reason: string, now: Date) =>
     rows(Schema.Struct({ device_id: Schema.String }))(sql`
       with revoked as (

@@ -3,9 +3,9 @@
  *
  * 1. A phone registers its push token, which is stored sealed and found by a keyed hash. Registering the same
  *    installation again renews its device (register.ts).
- * 2. An installation that another owner had registered has changed hands: the earlier device ends first, or the new
- *    owner would see the earlier owner's notifications.
- * 3. Sign-out revokes the device (revoke.ts): one transaction suppresses what waits for it and forgets the push token.
+ * 2. An installation that another owner had registered has changed hands: the earlier device ends first.
+ *    Otherwise the new owner would see the earlier owner's notifications.
+ * 3. Sign-out revokes the device (revoke.ts): one transaction suppresses its waiting deliveries and deletes the push token.
  */
 import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"

@@ -1,4 +1,4 @@
-/** Codes of the operator's commands about devices; those of the mobile API are in wire/mobile/MobileApi.ts. */
+/** Codes of the operator's commands for devices. The codes of the mobile API are in wire/mobile/MobileApi.ts. */
 import { projectTable } from "../../operator/projects/Errors.ts"
 import { fromTable, type RefusalOf } from "../../wire/Refusal.ts"
 

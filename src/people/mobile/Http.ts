@@ -30,7 +30,7 @@ export const MobileHttp = HttpApiBuilder.group(
 const versioned = <Body>(body: Body, version: number) =>
   HttpApiSchema.withHeaders({ body, headers: { etag: etag(version) } })
 
-/** If-Match: undefined and `*` accept any version; a tag that is not a version of ours matches none. */
+/** If-Match: undefined and `*` accept any version; a tag that is not one of our versions matches none. */
 const versions = (ifMatch: string | undefined): ReadonlyArray<number> | undefined =>
   ifMatch === undefined || ifMatch.trim() === "*"
     ? undefined

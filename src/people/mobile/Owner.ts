@@ -30,7 +30,7 @@ export const make = Effect.gen(function* () {
 export const owns = ({ project_id, subject }: Owner, device: Owner) =>
   device.project_id === project_id && device.subject === subject
 
-/** The device as the API answers it. */
+/** The device as the API returns it. */
 export const answerOf = (device: Row): Device => ({
   device_id: device.device_id,
   state: device.state,

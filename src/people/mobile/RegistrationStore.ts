@@ -53,7 +53,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     values (${project_id}::uuid, ${subject}::uuid, ${registration.key_hash}, ${registration.request_hash},
             ${registration.device_id}::uuid, ${registration.created}, ${now})`
 
-  /** The active device with this installation, whoever owns it. */
+  /** Locks the active device with this installation, of any owner. */
   const lockInstallation = (lookups: ReadonlyArray<Uint8Array>) =>
     firstRow(Schema.Struct({ device_id: Schema.String, project_id: Schema.String, subject: Schema.String }))(sql`
       select d.device_id, d.project_id, d.subject

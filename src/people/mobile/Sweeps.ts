@@ -6,8 +6,8 @@ import { rows } from "../../platform/sql/Rows.ts"
 const Swept = Schema.Struct({ device_id: Schema.String })
 
 /**
- * Nothing is sent to these devices any more; here they forget their push tokens. The condition leaves out what
- * StandingGrant.ts says about the project: a disabled project may be enabled again, and its devices with it.
+ * The worker already sends nothing to these devices; this deletes their push tokens. Unlike StandingGrant.ts, the
+ * condition ignores the project: a disabled project may be enabled again, and its devices with it.
  */
 const endDevices: Sweep["run"] = (sql, now, limit) =>
   rows(Swept)(sql`

@@ -1,7 +1,7 @@
 /**
  * Registers an installation of the app (spec 4.12).
  *
- * 1. The request is checked, and its push token is turned into the hashes by which the installation is found.
+ * 1. The request is checked, and its push token is turned into the hashes that find the installation.
  * 2. Under a lock on the project: a repeated Idempotency-Key gets the earlier answer.
  * 3. An installation that this owner had registered is the same device, renewed. Otherwise a new device is inserted, and
  *    a device of another owner with the same installation ends.
@@ -25,7 +25,7 @@ import * as RegistrationStore from "./RegistrationStore.ts"
 import * as SetPreferences from "./setPreferences.ts"
 import * as Store from "./DeviceStore.ts"
 
-/** Active devices. */
+/** Limits on active devices. */
 const maxPerSubject = 20
 const maxPerProject = 50
 /** The default topic when notifications go to the log. */
@@ -63,10 +63,10 @@ export const make = Effect.gen(function* () {
 
     const attempt = Effect.gen(function* () {
       yield* registrations.lockProject(owner.project_id)
-      if (retry === undefined) return yield* enter(checked, now)
+      if (retry === undefined) return yield* renewOrInsert(checked, now)
       const earlier = yield* registrations.findRegistration(owner, retry.key_hash)
       if (Option.isSome(earlier)) return yield* replay(owner, earlier.value, retry.request_hash)
-      const registration = yield* enter(checked, now)
+      const registration = yield* renewOrInsert(checked, now)
       const { created, device } = registration
       yield* registrations.insertRegistration(owner, { ...retry, device_id: device.device_id, created }, now)
       return registration
@@ -79,7 +79,7 @@ export const make = Effect.gen(function* () {
     return yield* untilSettled(attempt)
   }, persistence)
 
-  /** With APNs the key must be valid for the app; the log takes any app. */
+  /** The APNs key must be valid for the topic, the app's bundle id. Without APNs, any topic is accepted. */
   const topicOf = Effect.fnUntraced(function* (topic: string | undefined) {
     const chosen = topic ?? push.topics[0] ?? logTopic
     const isAllowed = push.apns === undefined || push.topics.includes(chosen)
@@ -87,7 +87,7 @@ export const make = Effect.gen(function* () {
   })
 
   /** Renews the device of this owner's installation, or inserts a new one. */
-  const enter = Effect.fnUntraced(function* (checked: Checked, now: Date) {
+  const renewOrInsert = Effect.fnUntraced(function* (checked: Checked, now: Date) {
     const { environment, lookups, owner, request, topic } = checked
     const known = yield* registrations.lockInstallation(lookups)
     const mine = Option.filter(known, (device) => Owner.owns(owner, device))
@@ -132,10 +132,10 @@ export const make = Effect.gen(function* () {
 
   const answer = Effect.fnUntraced(function* (
     owner: Granted,
-    how: { readonly device_id: string; readonly created: boolean; readonly replayed: boolean }
+    result: { readonly device_id: string; readonly created: boolean; readonly replayed: boolean }
   ) {
-    const device = Option.getOrThrow(yield* store.find(owner, how.device_id))
-    return new Registration(Owner.answerOf(device), how.created, how.replayed)
+    const device = Option.getOrThrow(yield* store.find(owner, result.device_id))
+    return new Registration(Owner.answerOf(device), result.created, result.replayed)
   })
 
   return register
@@ -150,7 +150,7 @@ interface Checked {
   readonly topic: string
 }
 
-/** Uses the last lookup, whose key changes last, so that a retry after a change of keys is still the same request. */
+/** Uses the last lookup hash, whose key is the last to change, so that a retry after a key change has the same hash. */
 const requestHash = ({ environment, lookups, request, topic }: Checked) => {
   const { app_version = null, locale = null, os_version = null, preferences = null } = request
   const installation = Buffer.from(lookups.at(-1)!).toString("base64url")

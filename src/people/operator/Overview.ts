@@ -12,7 +12,7 @@ import * as Store from "./OverviewStore.ts"
 export interface Status {
   readonly at: Date
   readonly numbers: typeof Store.Numbers.Type
-  /** Push environments with failures, and until when delivery to them is paused. */
+  /** Push environments with failures, and when their pause ends. */
   readonly pauses: ReadonlyArray<Pause>
   /** Refusals of the last 24 hours, most recent first. */
   readonly refused: ReadonlyArray<typeof Store.Refused.Type>

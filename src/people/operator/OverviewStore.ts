@@ -21,9 +21,9 @@ export const Numbers = Schema.Struct({
   active_devices: Schema.Int,
   /** Neither delivered, nor dead, nor expired. */
   notifications_waiting: Schema.Int,
-  /** Since when the oldest waiting notification could be sent; null if none is due. */
+  /** When the oldest waiting notification became due; null if none is due. */
   notification_due_since: Schema.NullOr(Schema.Date),
-  /** Given up; `retry-push-dead-letters` retries those that have not expired. */
+  /** Notifications that were given up; `retry-push-dead-letters` retries the unexpired ones. */
   dead_letters: Schema.Int,
   database_bytes: Schema.Number
 })

@@ -1,4 +1,4 @@
-/** What the pages show of this deployment: public facts only. What server_identity reveals needs a credential. */
+/** The public facts about this deployment that the pages show. Everything else needs a credential (server_identity). */
 import { Duration } from "effect"
 import type { Settings } from "../../platform/settings/Settings.ts"
 

@@ -1,5 +1,5 @@
 /**
- * /docs (spec 4.9): setup guides, and a reference generated from the tables in the code. Rendered once, at the start.
+ * /docs (spec 4.9): setup guides, and a reference generated from the tables in the code. Rendered once, at startup.
  */
 import { endpointsOf, type OpenApiDocument } from "./Endpoints.ts"
 import type { Deployment } from "./Deployment.ts"

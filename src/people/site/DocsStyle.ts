@@ -103,7 +103,7 @@ svg text.refusal { fill: var(--bad-ink); }
 }
 `
 
-/** On paper the light colours, whatever the screen prefers. */
+/** Printing uses the light colours, whatever the screen prefers. */
 function print() {
   return colours.slice(colours.indexOf("--ground"), colours.indexOf("}")) + " --ground: #ffffff;"
 }

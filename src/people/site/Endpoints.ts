@@ -1,7 +1,7 @@
-/** Extracts from the OpenAPI document what the reference shows of each endpoint. */
+/** Extracts the facts about each endpoint that the reference shows from the OpenAPI document. */
 import { type Field, fieldsOf, type JsonSchema, type Definitions } from "./JsonSchema.ts"
 
-/** The part of an OpenAPI 3.1 document that is used here. */
+/** The parts of an OpenAPI 3.1 document that this file reads. */
 export interface OpenApiDocument {
   readonly paths: Readonly<Record<string, Readonly<Partial<Record<string, Operation>>>>>
   readonly components: { readonly schemas: Definitions }

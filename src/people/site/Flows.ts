@@ -1,4 +1,4 @@
-/** The three flows: enrollment (spec 4.1, 4.2), rotation with its failure paths (spec 3.2, 4.3, 4.4, 4.5), sign-in (spec 4.10). */
+/** Diagrams of enrollment (spec 4.1, 4.2), rotation and its failures (spec 3.2, 4.3, 4.4, 4.5), and sign-in (spec 4.10). */
 import { diagram } from "./Diagrams.ts"
 
 const [operator, bridge, service] = [0, 1, 2]
@@ -71,7 +71,7 @@ export const signIn = diagram({
     { from: agent, to: agent, says: "compares the state" },
     { from: agent, to: service, says: "/token: code, verifier" },
     { from: service, to: agent, says: "200 tokens for /mcp", kind: "answer" },
-    { part: "The person denies", so: "the agent is told so, and nothing else" },
+    { part: "The person denies", so: "the agent only learns that access was denied" },
     { from: service, to: agent, says: "error=access_denied", kind: "refusal" }
   ]
 })

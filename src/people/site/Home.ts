@@ -1,4 +1,4 @@
-/** / (spec 4.9): says what the service is and links to the documentation. */
+/** The home page (spec 4.9): says what the service is and links to the documentation. */
 import type { Deployment } from "./Deployment.ts"
 import { html } from "../../platform/html/Html.ts"
 import { page } from "../../platform/html/Page.ts"

@@ -86,7 +86,7 @@ const endpoint = ({ bearer, body, codes, headers, id, method, path, response, su
     </p>
   </article>`
 
-/** Routes outside the OpenAPI document: other standards define them, or they are too small (spec 4.8, 4.9, 4.10). */
+/** Routes outside the OpenAPI document, because other standards define them or they return pages (spec 4.8, 4.9, 4.10). */
 export const plainRoutes = ({ registration, revocation }: Deployment): ReadonlyArray<readonly [Html, string]> =>
   [
     ["POST", "/mcp", "MCP requests. There are no sessions, so GET and DELETE answer 405."],

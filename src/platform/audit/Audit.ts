@@ -21,9 +21,9 @@ export const traceAt = Effect.fnUntraced(function* (at: Date) {
 export class Audit extends Context.Service<
   Audit,
   {
-    /** To be called in the mutation's transaction. */
+    /** Call this in the mutation's transaction. */
     readonly done: (at: Date, event: Store.Event) => Effect.Effect<void, SqlError.SqlError>
-    /** To be called after the refusal. A failed write is logged and does not change the answer. */
+    /** Call this after the refusal. A failed write is logged and does not change the answer. */
     readonly refused: (at: Date, event: Store.Event & { readonly code: string }) => Effect.Effect<void>
     /** Newest first; of one project, or of all. */
     readonly list: (

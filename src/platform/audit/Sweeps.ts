@@ -1,4 +1,4 @@
-/** The audit log keeps its rows for SERVICE_AUDIT_RETENTION_DAYS. */
+/** Deletes audit rows that are older than SERVICE_AUDIT_RETENTION_DAYS. */
 import { Duration, Effect, Schema } from "effect"
 import type { Sweep } from "../database/Sweeper.ts"
 import { Settings } from "../settings/Settings.ts"

@@ -12,7 +12,7 @@
 import { Array, Option, Redacted } from "effect"
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from "node:crypto"
 
-/** One for each use of a server secret, so that no two uses share a subkey. */
+/** One purpose for each use of a server secret, so that no two uses share a subkey. */
 export type Purpose =
   | "bridge/v1/challenge-nonce"
   | "bridge/v1/access-token"

@@ -5,8 +5,8 @@
  *     value    = 43 base62 digits               256 bits, most significant digit first, padded with "0"
  *     checksum = 6 base62 digits                CRC-32 (as in zlib) of everything before it
  *
- * The checksum is no protection. With it a mistyped or foreign token is rejected without a database read, and a leaked
- * token is told from ordinary text (decisions.md, What tokens look like).
+ * The checksum protects nothing. It lets the service reject a mistyped or foreign token without a database read, and
+ * tell a leaked token from ordinary text (decisions.md, What tokens look like).
  */
 import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"

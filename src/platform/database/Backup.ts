@@ -1,5 +1,5 @@
 /**
- * The whole database as one file, and back (decisions.md, Backup).
+ * Saves the whole database to one file and restores it (decisions.md, Backup).
  *
  *     header    {"backup":"bridge-service","created_at":…,"migrations":[…],"tables":[{"name":…,"columns":[…]}]}
  *     rows      ["project","0198…",null,…]      one per line: the table, then each value as PostgreSQL casts it to text
@@ -33,16 +33,16 @@ interface Summary {
   readonly tables: number
   readonly rows: number
 }
-type Lost = SharedRefusal<"bridge_persistence_error">
+type Unavailable = SharedRefusal<"bridge_persistence_error">
 type Refused = BackupDamaged | BackupOfAnotherVersion | DatabaseNotEmpty
 
 export class Backup extends Context.Service<
   Backup,
   {
     /** Passes the file to `write` piece by piece, read from one snapshot. */
-    readonly save: <E>(write: (text: string) => Effect.Effect<void, E>) => Effect.Effect<Summary, E | Lost>
+    readonly save: <E>(write: (text: string) => Effect.Effect<void, E>) => Effect.Effect<Summary, E | Unavailable>
     /** Reads the file twice: verifies it, then writes its rows. All or nothing. */
-    readonly restore: <E>(file: Stream.Stream<Uint8Array, E>) => Effect.Effect<Summary, E | Lost | Refused>
+    readonly restore: <E>(file: Stream.Stream<Uint8Array, E>) => Effect.Effect<Summary, E | Unavailable | Refused>
   }
 >()("service/database/Backup") {
   static readonly layer = Layer.effect(

@@ -27,7 +27,7 @@ export const migrations = (sql: SqlClient.SqlClient) =>
       from schema_migration
      order by migration_id`)
 
-/** Without generated columns; the database computes them again. */
+/** Leaves out generated columns, because the database computes them again. */
 export const tables = (sql: SqlClient.SqlClient) =>
   rows(Table)(sql`
     select c.relname::text as name,
@@ -48,7 +48,7 @@ export const tables = (sql: SqlClient.SqlClient) =>
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 
-/** One line per row: array_to_json adds no line feed between elements, and escapes those inside strings. */
+/** One line per row: array_to_json adds no line feed between elements, and escapes line feeds inside strings. */
 export const lines = (sql: SqlClient.SqlClient, { columns, name }: Table) => {
   const values = [literal(name), ...columns.map(quoted)].map((value) => `${value}::text`)
   return sql.unsafe<{ readonly line: string }>(
@@ -69,7 +69,7 @@ export const insert = (sql: SqlClient.SqlClient, { columns, name, types }: Table
 }
 
 /**
- * Locks all tables against other sessions and answers whether they are empty. The instance id, which the first migration
+ * Locks all tables against other sessions and returns whether they are empty. The instance id, which the first migration
  * inserts, does not count: it is deleted, and the backup brings its own.
  */
 export const lockIfEmpty = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, tables: ReadonlyArray<Table>) {

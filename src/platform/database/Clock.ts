@@ -24,7 +24,7 @@ export class DatabaseClock extends Context.Service<
   DatabaseClock,
   {
     readonly now: Effect.Effect<Date, SharedRefusal<"bridge_persistence_error">>
-    /** `now` if the offset is known; never asks the database. */
+    /** `now` if the offset is known; never queries the database. */
     readonly nowIfKnown: Effect.Effect<Option.Option<Date>>
     /** How many milliseconds the database's clock is ahead of this process's. */
     readonly offset: Effect.Effect<number, SharedRefusal<"bridge_persistence_error">>

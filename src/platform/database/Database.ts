@@ -34,15 +34,15 @@ export class Database extends Context.Service<
   )
 }
 
-/** A second line behind the deadline of each operation (Persistence.ts): PostgreSQL ends statements nobody waits for. */
+/** Backs up the deadline of each operation (Persistence.ts): PostgreSQL cancels statements that nobody waits for. */
 const timeouts = { statement_timeout: "5s", lock_timeout: "2s", idle_in_transaction_session_timeout: "10s" }
 
 type Pooled = Pick<Settings["Service"]["database"], "pooler" | "poolSize">
 type Address = Pick<PgClient.PgClientConfig, "url" | "host" | "port" | "username" | "database">
 
 /**
- * The pool of a database, and its dedicated connections. A pooler in transaction mode shares sessions, so behind one
- * there are no prepared statements and no timeouts set per session.
+ * The pool of a database, and its dedicated connections. A pooler in transaction mode shares sessions between clients, so
+ * with a pooler statements are not prepared and timeouts are not set on the session.
  */
 export const connected = (address: Address, { pooler, poolSize }: Pooled, embedded?: string) => {
   const each = { ...address, connectTimeout: "5 seconds", prepare: !pooler } as const
@@ -111,7 +111,7 @@ export const explainForbidden = <A, E, R>(self: Effect.Effect<A, E, R>) =>
     (error) => SqlError.isSqlError(error) && error.reason._tag === "AuthorizationError",
     () =>
       new DatabaseForbids({
-        message: "The account in DATABASE_URL may not create tables there, or not use them: let it own the database."
+        message: "The account in DATABASE_URL lacks privileges on the tables or the schema: let it own the database."
       })
   )
 

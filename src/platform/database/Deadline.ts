@@ -1,8 +1,9 @@
 /**
- * How long an operation may take, waiting for a connection included.
+ * Limits how long an operation may take, including the wait for a connection.
  *
- * A timer of its own for each operation costs a tenth of a lookup. So one interval checks them all four times a second,
- * and an operation may run that much longer than its limit. The interval runs only while operations are pending.
+ * A separate timer for each operation would cost a tenth of a lookup's time. So one interval checks all operations four
+ * times a second, and an operation may exceed the limit by up to 250 ms. The interval runs only while operations are
+ * pending.
  */
 import { Clock, Context, Effect, Fiber } from "effect"
 
@@ -10,7 +11,7 @@ import { Clock, Context, Effect, Fiber } from "effect"
 const limit = 5_000_000_000n
 /** Milliseconds. */
 const interval = 250
-/** How long an answer waits for its interrupted operation to end; on a silent connection it may never end. */
+/** How long to wait for an interrupted operation to end; on a silent connection it may never end. */
 const grace = "1 second"
 
 /** Data only: V8 promotes closures that objects hold to old space, where collecting them is expensive. */
@@ -31,7 +32,7 @@ const add = (operation: Operation) => {
 }
 
 const check = () => {
-  // Stopped here and not by the last operation: between two requests the interval is kept instead of made again.
+  // The check stops the interval, not the last operation, so that the interval survives the gap between two requests.
   if (pending.size === 0) {
     clearInterval(timer)
     timer = undefined
@@ -42,7 +43,7 @@ const check = () => {
   }
 }
 
-/** Interrupts an operation that exceeds the limit and answers `late` instead. */
+/** Interrupts an operation that exceeds the limit and runs `late` instead. */
 export const inTime =
   <E2>(late: Effect.Effect<never, E2>) =>
   <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | E2, R> =>

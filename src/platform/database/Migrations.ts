@@ -49,7 +49,7 @@ export const migrate = Effect.fn("Migrations.migrate")(function* (files: Readonl
   return ran
 })
 
-/** The names of the files that are pending, and of those that were edited after they ran. Changes nothing. */
+/** Returns the names of pending files and of files that were edited after they ran. Changes nothing. */
 export const review = Effect.fn("Migrations.review")(function* (files: ReadonlyArray<Migration> = shipped) {
   const sql = yield* SqlClient.SqlClient
   const [{ present } = { present: false }] = yield* rows(Schema.Struct({ present: Schema.Boolean }))(
@@ -89,7 +89,7 @@ const applied = (sql: SqlClient.SqlClient) =>
     sql`select migration_id, checksum from schema_migration`
   ).pipe(Effect.map((found) => new Map(found.map((row) => [row.migration_id, row.checksum]))))
 
-/** Splits at top-level semicolons, not at those in quotes, dollar quotes or comments. */
+/** Splits at top-level semicolons; semicolons in quotes, dollar quotes and comments do not count. */
 export function statementsOf(text: string): ReadonlyArray<string> {
   const token = /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|(\$\w*\$)[\s\S]*?\1|;/g
   const ends = [...text.matchAll(token)].filter((match) => match[0] === ";").map((match) => match.index)

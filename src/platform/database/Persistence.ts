@@ -41,11 +41,11 @@ export const longPersistence = <A, E, R>(
 const late = Effect.andThen(Effect.logWarning("The database took too long"), unavailable)
 
 /**
- * Runs an attempt that acts only when its conditions hold, and answers what it returned. Where it answers none,
- * `otherwise` runs: usually a read that explains why the attempt did not act, and fails with the matching refusal.
+ * Runs an attempt that acts only when its conditions hold, and returns its result. If it returns none, `otherwise` runs:
+ * usually a read that explains why the attempt did not act, and fails with the matching refusal.
  *
- * If both answer none, another transaction changed the rows between the two. Both run again, five times at most; then
- * the caller gets `bridge_persistence_error`.
+ * If both return none, another transaction changed the rows between the two. Both run again, five times in all; then the
+ * caller gets `bridge_persistence_error`.
  */
 export const untilSettled = <A, E, R, A2 = never, E2 = never, R2 = never>(
   attempt: Effect.Effect<Option.Option<A>, E, R>,

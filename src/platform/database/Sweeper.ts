@@ -25,7 +25,7 @@ export interface Sweep<R = never> {
 
 const limit = 1000
 
-/** Every sweep, in order, each batch in a transaction of its own. */
+/** Runs every sweep once, in order, each batch in its own transaction. */
 export const sweepOnce = Effect.fn("Sweeper.sweepOnce")(function* <R>(sweeps: ReadonlyArray<Sweep<R>>) {
   const sql = yield* SqlClient.SqlClient
   const now = yield* (yield* DatabaseClock).now

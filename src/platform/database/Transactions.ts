@@ -11,7 +11,7 @@
 import { type Duration, Effect } from "effect"
 import { SqlClient, type SqlConnection, SqlError } from "effect/sql"
 
-/** A copy of the client with such transactions. */
+/** Returns a copy of the client with such transactions. */
 export const limitTransactions = (client: SqlClient.SqlClient, limit: Duration.Input): SqlClient.SqlClient => {
   const control = (connection: SqlConnection.Connection, statement: string) =>
     Effect.interruptible(connection.executeRaw(statement, [])).pipe(
@@ -40,7 +40,7 @@ const silent = Effect.fail(
   })
 )
 
-/** A cancel request meant for the statement before can arrive late and hit the ROLLBACK. */
+/** A cancel request meant for the previous statement can arrive late and hit the ROLLBACK. */
 const wasCanceled = ({ reason }: SqlError.SqlError) => reason._tag === "StatementTimeoutError"
 
 /** PostgreSQL answers COMMIT with ROLLBACK when a statement failed and the failure was swallowed. */

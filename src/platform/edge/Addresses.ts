@@ -1,6 +1,6 @@
 /**
- * The client's address. X-Forwarded-For counts only as far as proxies named in SERVICE_TRUSTED_PROXIES wrote it; any
- * other sender could write anything there.
+ * The client's address. An entry of X-Forwarded-For counts only if a proxy in SERVICE_TRUSTED_PROXIES wrote it; any other
+ * sender could forge it.
  */
 import { Context, Effect, Layer, Option } from "effect"
 import type { HttpServerRequest } from "effect/http"

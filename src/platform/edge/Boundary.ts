@@ -1,8 +1,8 @@
 /**
- * Wraps every request: adds a request id and the database's time as `Date`, and answers whatever no handler answered.
+ * Wraps every request: adds a request id and the database's time as `Date`, and answers failures that no handler answers.
  *
- * Every such failure (no route, a body too large, a lost database, a defect) becomes the error object of spec 2.7. A
- * defect is logged with the request id, and the client sees only `internal_error`.
+ * Each of them (no route, a body too large, a lost database, a defect) becomes the error object of spec 2.7. A defect is
+ * logged with the request id, and the client sees only `internal_error`.
  */
 import { type Cause, Clock, Context, Effect, LogLevel, Option, References, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -127,5 +127,5 @@ const record = Effect.fnUntraced(function* (
   yield* Effect.annotateCurrentSpan(facts)
 })
 
-/** Clients put secrets into paths and user agents by mistake. Words longer than a UUID are never ours, so they go. */
+/** Clients put secrets into paths and user agents by mistake. No word of ours is longer than a UUID. */
 const withoutSecrets = (text: string) => text.replaceAll(/[^/\s]{37,}/g, "<redacted>")

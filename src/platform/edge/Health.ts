@@ -9,7 +9,7 @@ import { onlyMethods } from "./Methods.ts"
 
 const ok = HttpServerResponse.jsonUnsafe({ status: "ok" }, { headers: { "cache-control": "no-store" } })
 
-/** The process answers; the database is not asked (spec 4.9). */
+/** The process answers, without a query to the database (spec 4.9). */
 const healthz = HttpRouter.add("GET", "/healthz", Effect.succeed(ok))
 
 /** The process can serve: the database answers and has every migration (decisions.md, Liveness and readiness). */

@@ -4,7 +4,7 @@ import { Effect, Layer } from "effect"
 import { createServer } from "node:http"
 import { Settings } from "../settings/Settings.ts"
 
-/** A request has to arrive within 8 s, its headers within 5 s; checked every second, so slow clients go after 10 s. */
+/** A request must arrive within 8 s, its headers within 5 s. The check runs every second: slow clients last 10 s at most. */
 const server = (connections: number) => () => {
   const server = createServer({
     headersTimeout: 5_000,

@@ -8,7 +8,7 @@ import { Clock, Context, Effect, Layer } from "effect"
 import { Settings } from "../settings/Settings.ts"
 
 /** Full buckets are deleted when the table reaches this size. */
-const most = 50_000
+const maxBuckets = 50_000
 
 export interface Rate {
   readonly perSecond: number
@@ -18,9 +18,9 @@ export interface Rate {
 export class RateLimit extends Context.Service<
   RateLimit,
   {
-    /** Takes `cost` tokens and answers 0; or takes none and answers the whole seconds until there are enough. */
+    /** Takes `cost` tokens and returns 0, or takes none and returns the whole seconds until there are enough. */
     readonly take: (key: string, rate: Rate, cost?: number) => Effect.Effect<number>
-    /** What `take` would answer for one token, without taking it. */
+    /** Returns what `take` would return for one token, without taking it. */
     readonly wait: (key: string, rate: Rate) => Effect.Effect<number>
   }
 >()("service/edge/RateLimit") {
@@ -36,9 +36,9 @@ export class RateLimit extends Context.Service<
       }
       const take = (key: string, rate: Rate, cost = 1) =>
         Effect.map(Clock.currentTimeMillis, (now) => {
-          if (fullAt.size >= most) for (const [other, at] of fullAt) if (at <= now) fullAt.delete(other)
+          if (fullAt.size >= maxBuckets) for (const [other, at] of fullAt) if (at <= now) fullAt.delete(other)
           const { full, wait } = after(key, rate, now, cost)
-          if (wait === 0 && (fullAt.size < most || fullAt.has(key))) fullAt.set(key, full)
+          if (wait === 0 && (fullAt.size < maxBuckets || fullAt.has(key))) fullAt.set(key, full)
           return wait
         })
       const wait = (key: string, rate: Rate) => Effect.map(Clock.currentTimeMillis, (now) => after(key, rate, now).wait)

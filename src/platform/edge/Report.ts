@@ -1,4 +1,4 @@
-/** Reports requests that failed in a way their handler does not answer. */
+/** Tells failures that a retry can fix from defects, and logs the defects. */
 import { Cause, Effect, Option } from "effect"
 import { withoutValues } from "../database/Persistence.ts"
 import { Refusal } from "../../wire/Refusal.ts"

@@ -5,7 +5,7 @@ import { HttpServerError, type HttpServerRequest } from "effect/http"
 const decoder = new TextDecoder("utf-8", { fatal: true })
 
 /**
- * Makes the request's `text` fail as malformed where the body is not UTF-8, and answers the same request.
+ * Makes the request's `text` fail as malformed if the body is not UTF-8, and returns the same request.
  *
  * The property is replaced in place: `HttpServerRequest.modify` cannot replace it, and reading from an object that
  * inherits from the request was measured to be several times slower. A request belongs to one fiber.

@@ -38,12 +38,12 @@ export const enrollments = counters("service_bridge_enrollments_total", "Steps o
 export const rotations = counters("service_bridge_rotations_total", "Steps of a Bridge token's life", ...operation)
 export const suspicions = counters("service_bridge_suspicions_total", "Signs of a copied token", "action")
 
-export const toolCalls = counters("service_mcp_tool_calls_total", "Calls of tools", "tool", "code")
-export const toolSeconds = histograms("service_mcp_tool_duration_seconds", "Time of a call of a tool", "tool")
+export const toolCalls = counters("service_mcp_tool_calls_total", "Tool calls", "tool", "code")
+export const toolSeconds = histograms("service_mcp_tool_duration_seconds", "Duration of a tool call", "tool")
 
-/** What became of a notification that was claimed. */
+/** Outcomes of a claimed notification. */
 export const pushOutcomes = ["delivered", "retried", "held", "paused", "suppressed", "gone", "dead"] as const
-const deliveries = counters("service_push_deliveries_total", "What became of claims", "environment", "outcome")
+const deliveries = counters("service_push_deliveries_total", "Outcomes of claims", "environment", "outcome")
 export const pushed = (environment: string, outcome: (typeof pushOutcomes)[number]) => deliveries(environment, outcome)
 export const pushPauses = counters("service_push_pauses_total", "Pauses of delivery", "environment", "cause")
 

@@ -10,7 +10,7 @@ export const logLevel = Layer.unwrap(
 export const logging = Logger.layer([process.stdout.isTTY ? Logger.consolePretty() : Logger.consoleJson])
 
 /** For commands: to stderr, because stdout is their result. */
-export const loggingAside = Layer.merge(
+export const loggingToStderr = Layer.merge(
   Logger.layer([process.stderr.isTTY ? Logger.consolePretty() : Logger.withConsoleError(Logger.formatJson)]),
   Layer.succeed(Logger.LogToStderr, true)
 )

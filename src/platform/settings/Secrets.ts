@@ -40,7 +40,7 @@ export const generatedSecrets = Effect.fnUntraced(function* (dataDir: string) {
   return ConfigProvider.fromDotEnvContents(contents.text)
 })
 
-/** Written to a draft and linked into place: two first starts agree on one file, and no reader sees half of it. */
+/** Writes a draft and links it into place: two first starts agree on one file, and no reader sees a partial file. */
 const createOnce = (file: string): boolean => {
   if (existsSync(file)) return false
   const draft = `${file}.${process.pid}`

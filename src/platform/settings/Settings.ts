@@ -179,7 +179,7 @@ const oauth = Config.all({
   )
 })
 
-/** What server_identity shows, and which web origins may call /mcp. */
+/** The identity that server_identity shows, and the web origins that may call /mcp. */
 const mcp = Config.all({
   // In addition to the service's own origin. Default: every loopback origin if the base URL is loopback, else none.
   allowedOrigins: Config.option(commaSeparated("SERVICE_ALLOWED_ORIGINS")).pipe(
@@ -315,7 +315,7 @@ const resolved = Effect.fnUntraced(function* ({ bridge, database, http, mcp, oau
   }
   const baseUrl = yield* origin("SERVICE_BASE_URL", http.baseUrl ?? own)
   const authUrl = oauth.authUrl === undefined ? baseUrl : yield* origin("SERVICE_AUTH_URL", oauth.authUrl)
-  // Anyone who reaches the service may then register a client, so the default is on only where nobody else reaches it.
+  // Registration lets anyone who can reach the service add a client, so it is on by default only for a local service.
   const local = database.url === undefined && isLoopback(baseUrl)
   const dynamicRegistration = Option.match(oauth.dynamicRegistration, {
     onNone: () => local,

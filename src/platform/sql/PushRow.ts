@@ -11,7 +11,7 @@ export interface Notice {
   readonly event: Statement.Fragment
   /** The uuid of the project. */
   readonly project: Statement.Fragment
-  /** The uuid of the subject: an opaque id with which the app may ask the service for more. */
+  /** The uuid of the subject: an opaque id that the app can look up at the service. */
   readonly about: Statement.Fragment
   /** A condition on the device `d`; absent: every device of the project. */
   readonly only?: Statement.Fragment
@@ -36,7 +36,7 @@ export const notified = (sql: SqlClient.SqlClient, now: Date, { about, event, fr
        where d.state = 'active'
          and ${only ?? sql`true`} ${optional ? wanted : sql``}
     ), outdated as (
-      -- A locked row is being delivered or superseded already, so that it is skipped.
+      -- A locked row is being delivered or superseded already, so it is skipped.
       update push_outbox
          set state = 'superseded', settled_at = ${now}::timestamptz
        where delivery_id in (

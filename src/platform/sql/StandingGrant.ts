@@ -4,7 +4,7 @@
  */
 import type { SqlClient } from "effect/sql"
 
-/** What a grant is bound to (decisions.md, What a grant is bound to). */
+/** The resource and instance of a grant (decisions.md, What a grant is bound to). */
 export interface Audience {
   readonly resource: string
   /** Undefined: the id that the first migration stored. */
@@ -18,7 +18,7 @@ export const joined = (sql: SqlClient.SqlClient) => sql`
   join project p on p.project_id = g.project_id`
 
 /** The grant, its client, its project token and its project are all neither ended nor disabled. */
-export const stands = (sql: SqlClient.SqlClient, now: Date) => sql`
+export const inForce = (sql: SqlClient.SqlClient, now: Date) => sql`
   (g.revoked_at is null
    and g.expires_at > ${now}
    and c.disabled_at is null

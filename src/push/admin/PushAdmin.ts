@@ -12,12 +12,12 @@ import * as Store from "./PushAdminStore.ts"
 
 export type DeadLetter = typeof Store.DeadLetter.Type
 export type Pause = Store.Pause
-type Lost = SharedRefusal<"bridge_persistence_error">
+type Unavailable = SharedRefusal<"bridge_persistence_error">
 
 export interface PushStatus {
   /** How many deliveries are in each state. */
   readonly deliveries: Readonly<Record<string, number>>
-  /** Since when the oldest waiting delivery could have been sent; null when none could. */
+  /** When the oldest waiting delivery became due; null when none is due. */
   readonly due_since: Date | null
   readonly pauses: ReadonlyArray<Pause>
   /** Active devices by the key that seals their push token. */
@@ -28,14 +28,14 @@ export interface PushStatus {
 export class PushAdmin extends Context.Service<
   PushAdmin,
   {
-    readonly status: Effect.Effect<PushStatus, Lost>
-    /** The environments that fail. */
-    readonly pauses: Effect.Effect<ReadonlyArray<Pause>, Lost>
+    readonly status: Effect.Effect<PushStatus, Unavailable>
+    /** Environments that have failed since their last success. */
+    readonly pauses: Effect.Effect<ReadonlyArray<Pause>, Unavailable>
     /** Newest first. */
-    readonly listDead: (limit: number) => Effect.Effect<ReadonlyArray<DeadLetter>, Lost>
+    readonly listDead: (limit: number) => Effect.Effect<ReadonlyArray<DeadLetter>, Unavailable>
     /** Queues unexpired dead letters again, with their attempts reset; returns how many. */
-    readonly retryDead: Effect.Effect<number, Lost>
-    readonly rekey: Effect.Effect<Rekey.Rekeyed, Lost>
+    readonly retryDead: Effect.Effect<number, Unavailable>
+    readonly rekey: Effect.Effect<Rekey.Rekeyed, Unavailable>
   }
 >()("service/push/PushAdmin") {
   static readonly layer = Layer.effect(

@@ -1,4 +1,4 @@
-/** The operator's statements about deliveries. */
+/** The statements of the operator's commands for push delivery. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
@@ -52,7 +52,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by settled_at desc, delivery_id
        limit ${limit}`)
 
-  /** Only unexpired ones, of active devices, without a newer notification under the same collapse key. */
+  /** Retries only unexpired dead letters of active devices without a newer notification under the same collapse key. */
   const retryDead = (now: Date) =>
     rows(Schema.Struct({ delivery_id: Schema.String }))(sql`
       update push_outbox o

@@ -1,4 +1,4 @@
-/** Without a configured provider a notification becomes a log line, without its recipient. */
+/** Used where no provider is configured: logs each notification, without its recipient. */
 import { Effect, Layer } from "effect"
 import { PushProvider } from "./Provider.ts"
 

@@ -1,4 +1,4 @@
-/** What a provider's answer means for the delivery, its device and its push environment, whatever the provider. */
+/** The effect of a provider's answer on the delivery, its device and its push environment, the same for any provider. */
 import { Duration } from "effect"
 
 export type Outcome =
@@ -6,7 +6,7 @@ export type Outcome =
   | { readonly _tag: "Delivered" }
   /** The app was removed from the phone, unless the token was registered after `since`. */
   | { readonly _tag: "Gone"; readonly since: Date | undefined }
-  /** The provider does not know the token. Many at once mean a wrong environment, not removed apps. */
+  /** The provider does not know the token. Many unknown tokens at once mean a wrong environment, not removed apps. */
   | { readonly _tag: "BadToken" }
   /** Retry this delivery later; with `device`, send nothing else to the device before that. */
   | { readonly _tag: "Retry"; readonly backoff: Backoff; readonly device: boolean }
@@ -15,19 +15,19 @@ export type Outcome =
   /** Our own mistake: sending it again would not help. */
   | { readonly _tag: "Dead" }
 
-/** Doubles from `base` up to `most`; never shorter than `atLeast`, which the provider asked for. */
+/** Doubles from `base` up to `max`; never shorter than `atLeast`, which the provider asked for. */
 export interface Backoff {
   readonly base: Duration.Duration
-  readonly most: Duration.Duration
+  readonly max: Duration.Duration
   readonly atLeast: Duration.Duration
 }
 
 export const doubling = (
   base: Duration.Input,
-  { most = "1 hour", atLeast = Duration.zero }: { most?: Duration.Input; atLeast?: Duration.Duration | undefined } = {}
-): Backoff => ({ base: Duration.fromInputUnsafe(base), most: Duration.fromInputUnsafe(most), atLeast })
+  { max = "1 hour", atLeast = Duration.zero }: { max?: Duration.Input; atLeast?: Duration.Duration | undefined } = {}
+): Backoff => ({ base: Duration.fromInputUnsafe(base), max: Duration.fromInputUnsafe(max), atLeast })
 
-/** For a connection or an answer that was lost. */
+/** For a lost connection or answer. */
 export const quickly = doubling("5 seconds")
 
 /** For a wrong configuration: the operator has to fix it, and a restart retries at once. */

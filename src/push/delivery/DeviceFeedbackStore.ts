@@ -1,6 +1,6 @@
 /**
- * The statements of a provider's feedback about a device: send nothing for a while, or the app was removed. They lock the
- * device before its deliveries, as registrations and sign-outs do; another order could deadlock with those.
+ * The statements for a provider's feedback about a device: send nothing for a while, or the app was removed. They lock
+ * the device before its deliveries, as registrations and sign-outs do; any other order could deadlock with them.
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
@@ -25,8 +25,8 @@ export const make = (sql: SqlClient.SqlClient) => {
      where device_id = ${device_id}::uuid`
 
   /**
-   * The app was removed: ends the device and suppresses what waits for it. Changes and returns nothing if the lease has
-   * been lost, if the device has another push token by now, or if its token was registered after `since`.
+   * The app was removed: deactivates the device and suppresses its waiting deliveries. Changes and returns nothing if
+   * the lease has been lost, if the device has another push token by now, or if its token was registered after `since`.
    */
   const deactivate = (
     { delivery_id, lease_token, reason, status, token_updated_at }: Answered,
@@ -72,7 +72,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       })})
       select device_id from gone`)
 
-  /** Of the last 50 devices of the environment that got an answer, how many the provider did not know. */
+  /** Counts the last 50 devices of the environment that got an answer, and how many of them the provider did not know. */
   const countBadTokens = (environment: Environment) =>
     firstRow(Schema.Struct({ devices: Schema.Int, bad: Schema.Int }))(sql`
       with recent as (

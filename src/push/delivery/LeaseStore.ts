@@ -8,7 +8,7 @@ import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { type Environment, notificationKindNames, Preferences } from "../../wire/mobile/Notifications.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
-import { joined, stands } from "../../platform/sql/StandingGrant.ts"
+import { joined, inForce } from "../../platform/sql/StandingGrant.ts"
 
 const At = Schema.Date
 
@@ -42,7 +42,7 @@ export interface Lease {
   readonly until: Date
 }
 
-/** What the row keeps of the last attempt: the provider's status and reason, or our reason if nothing was sent. */
+/** The result of the last attempt, kept in the row: the provider's status and reason, or our reason if nothing was sent. */
 export interface Result {
   readonly status: number | null
   readonly reason: string | null
@@ -104,7 +104,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          and lease_token = ${lease.token}::uuid
       returning state`)
 
-  /** Back to the queue, unless it expires before `until` or a newer notification with its collapse key exists. */
+  /** Returns the delivery to the queue, unless it expires before `until` or a newer notification with its collapse key exists. */
   const postpone = (
     delivery_id: string,
     until: Date,
@@ -154,4 +154,4 @@ const authorized = (sql: SqlClient.SqlClient, now: Date) => sql`
       from oauth_grant g
       ${joined(sql)}
      where g.grant_id = d.grant_id
-       and ${stands(sql, now)})`
+       and ${inForce(sql, now)})`

@@ -1,4 +1,4 @@
-/** The statements of a pause, which all replicas share. */
+/** The statements of pauses, which all replicas share. */
 import { Duration, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Environment } from "../../wire/mobile/Notifications.ts"
@@ -35,7 +35,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   /** Starts or doubles the pause. A failure that another replica reports meanwhile does not double it again. */
   const pause = (
     environment: Environment,
-    { atLeast, base, most }: Record<"base" | "most" | "atLeast", Duration.Duration>,
+    { atLeast, base, max }: Record<"base" | "max" | "atLeast", Duration.Duration>,
     reason: string,
     now: Date,
     probing: Date
@@ -46,7 +46,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       values ('apns', ${environment}, ${now}::timestamptz + greatest(${span(base)}, ${span(atLeast)}), ${reason}, 1)
           on conflict (provider, environment) do update
          set paused_until = ${now}::timestamptz
-               + greatest(${span(atLeast)}, least(${span(most)}, ${span(base)} * power(2, least(s.failures, 20)))),
+               + greatest(${span(atLeast)}, least(${span(max)}, ${span(base)} * power(2, least(s.failures, 20)))),
              reason = excluded.reason,
              failures = s.failures + 1
        where s.paused_until is null
@@ -63,7 +63,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          and failures > 0
       returning environment`)
 
-  /** Ends every pause, up to its probe. Deliveries that wait because they may have caused one wait until `behind`. */
+  /** Makes every pause due for its probe. Deliveries held back as the possible cause of a pause wait until `behind`. */
   const endPauses = (now: Date, behind: Date) => sql`
     with ended as (
       update push_provider_state

@@ -1,6 +1,6 @@
 /**
- * Pauses of a push environment: a provider that fails is left alone for a while, by every replica, and then tried again
- * with one delivery, the probe. settle.ts starts pauses; this file enforces and ends them.
+ * Pauses of a push environment: when the provider fails, all replicas stop sending for a while and then try a single
+ * delivery, the probe. settle.ts starts pauses; this file enforces and ends them.
  */
 import { Duration, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
@@ -10,9 +10,9 @@ import { after, hasPassed } from "../../wire/Instant.ts"
 import type { Environment } from "../../wire/mobile/Notifications.ts"
 import * as PauseStore from "./PauseStore.ts"
 
-/** Deliveries of one claim. */
+/** Deliveries per claim. */
 const batchSize = 100
-/** How long after a pause the delivery that may have caused it waits. */
+/** How much longer than the pause the delivery that may have caused it waits. */
 export const afterPause = Duration.seconds(30)
 
 export const make = Effect.gen(function* () {
@@ -35,7 +35,7 @@ export const make = Effect.gen(function* () {
     }
   }, persistence)
 
-  /** At a start: the restart may have fixed the configuration. */
+  /** Runs at startup, because the restart may have fixed the configuration. */
   const endAll = Effect.flatMap(clock.now, (now) => store.endPauses(now, after(now, afterPause))).pipe(persistence)
 
   return { admission, resume, endAll }

@@ -1,6 +1,6 @@
 /**
- * The APNs payload: the key of a sentence that the app contains, and opaque ids. It has no text of a project, a task or
- * a Bridge, because Apple, the locked screen and a mirroring watch (spec 4.13) see it.
+ * The APNs payload: the key of a sentence that the app contains, and opaque ids. It contains no text from a project, a
+ * task or a Bridge, because Apple, the lock screen and a mirroring watch (spec 4.13) see it.
  */
 import { type NotificationKind, notificationKinds } from "../../wire/mobile/Notifications.ts"
 

@@ -27,13 +27,13 @@ import * as Settle from "./settle.ts"
 const concurrency = 50
 const leaseDuration = Duration.seconds(30)
 
-type Lost = SharedRefusal<"bridge_persistence_error">
+type Unavailable = SharedRefusal<"bridge_persistence_error">
 
 export class Worker extends Context.Service<
   Worker,
   {
     /** Claims and carries out one batch per environment; returns how many deliveries were claimed. */
-    readonly round: Effect.Effect<number, Lost>
+    readonly round: Effect.Effect<number, Unavailable>
     /**
      * Runs rounds in the background of the scope: back to back while there is work, otherwise when woken and every
      * second. When the scope closes, deliveries in flight get five seconds; the rest is released.

@@ -1,4 +1,4 @@
-/** Sends one claimed delivery and returns what came of it. It writes nothing: settle.ts does. */
+/** Sends one claimed delivery and returns the result, which settle.ts writes. */
 import { Effect, Option } from "effect"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { type Environment, notificationKinds, rank } from "../../wire/mobile/Notifications.ts"

@@ -1,6 +1,6 @@
 /**
- * Writes down, under the lease of its batch, what came of each delivery. All that the worker writes about deliveries,
- * devices and pauses, between claim and release, is written here.
+ * Records the result of each delivery under the lease of its batch. Between claim and release, only this file writes to
+ * deliveries, devices and pauses.
  *
  * A result is settled as soon as it is known, so that the first delivery that pauses the environment stops the rest of
  * the batch. Two results wait for the end of the batch: accepted deliveries, which are marked by one statement, and
@@ -33,7 +33,7 @@ export interface Batch {
 export const makeBatch = (environment: Environment, lease: Lease): Effect.Effect<Batch> =>
   Effect.map(Ref.make(false), (paused) => ({ environment, lease, paused }))
 
-/** What is left to do for a delivery at the end of its batch. */
+/** The work left for a delivery at the end of its batch. */
 export type Remainder =
   | { readonly _tag: "Nothing" }
   | { readonly _tag: "MarkDelivered"; readonly delivery_id: string }
@@ -43,7 +43,7 @@ const nothing: Remainder = { _tag: "Nothing" }
 const maxAttempts = 8
 const slowly = doubling("1 minute")
 /** The log line of failures that only the operator can fix. */
-const alarm = "Push delivery needs its operator"
+const alarm = "Push delivery needs the operator"
 
 export const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -115,7 +115,7 @@ export const make = Effect.gen(function* () {
         yield* pause(delivery, outcome, result, batch)
         break
       case "Dead":
-        yield* Effect.logError("The provider refuses a notification as malformed").pipe(
+        yield* Effect.logError("The provider rejected a notification as malformed").pipe(
           Effect.annotateLogs({ ...result })
         )
         yield* giveUp(delivery, result, batch, yield* clock.now)
@@ -124,7 +124,7 @@ export const make = Effect.gen(function* () {
     return nothing
   })
 
-  /** Back to the queue without an attempt counted. */
+  /** Returns the delivery to the queue without counting the attempt. */
   const putBack = Effect.fnUntraced(function* (
     { delivery_id }: ClaimedDelivery,
     until: Date,
@@ -137,12 +137,12 @@ export const make = Effect.gen(function* () {
   /** Full jitter, so that deliveries that failed together are not retried together. */
   const retry = Effect.fnUntraced(function* (
     delivery: ClaimedDelivery,
-    { atLeast, base, most }: Backoff,
+    { atLeast, base, max }: Backoff,
     result: Result,
     batch: Batch
   ) {
     const now = yield* clock.now
-    const ceiling = Math.min(Duration.toMillis(most), Duration.toMillis(base) * 2 ** (delivery.attempts - 1))
+    const ceiling = Math.min(Duration.toMillis(max), Duration.toMillis(base) * 2 ** (delivery.attempts - 1))
     const until = after(now, Duration.sum(atLeast, Duration.millis(Math.ceil((yield* Random.next) * ceiling))))
     if (delivery.attempts >= maxAttempts) yield* giveUp(delivery, result, batch, now)
     else {
@@ -162,7 +162,7 @@ export const make = Effect.gen(function* () {
     yield* count(pushed(environment, "dead"))
   })
 
-  /** False when the device has got another token meanwhile, or one younger than `since`. */
+  /** False when the device has a new token by now, or a token registered after `since`. */
   const deactivate = Effect.fnUntraced(function* (
     { delivery_id, token_updated_at }: ClaimedDelivery,
     since: Date | null,
@@ -176,7 +176,7 @@ export const make = Effect.gen(function* () {
     return gone
   })
 
-  /** What failed is the environment, not the delivery: no attempt is counted. */
+  /** The environment failed, not the delivery: no attempt is counted. */
   const pause = Effect.fnUntraced(function* (
     { delivery_id }: ClaimedDelivery,
     { backoff, fault }: { readonly backoff: Backoff; readonly fault: boolean },
@@ -212,7 +212,7 @@ export const make = Effect.gen(function* () {
     }
   }, persistence)
 
-  /** One unknown token is a phone without the app. Many at once are the wrong environment: then no device ends. */
+  /** One unknown token means a phone without the app. Many at once mean a wrong environment: no device is deactivated. */
   const tooManyUnknown = Effect.fnUntraced(function* (now: number, { environment }: Batch) {
     const before = Option.getOrElse(yield* devices.countBadTokens(environment), () => ({ bad: 0, devices: 0 }))
     const bad = before.bad + now

@@ -2,7 +2,7 @@
  * Writes the notifications of a change in the transaction of that change (spec 6.3), and wakes the worker.
  *
  * A proof and the end of a rotation are single statements and contain the clauses of platform/sql/PushRow.ts instead.
- * They wake nobody: the worker's next poll finds their rows.
+ * They do not wake the worker: its next poll finds their rows.
  *
  * Whether a device wants the kind is checked here and again before sending; quiet hours and pauses only before sending.
  */

@@ -1,4 +1,4 @@
-/** The statement of a notification that no other statement writes. */
+/** The statement that enqueues a notification by itself, not as a clause of another statement. */
 import type { SqlClient, Statement } from "effect/sql"
 import { notified } from "../../platform/sql/PushRow.ts"
 import type { NotificationKind } from "../../wire/mobile/Notifications.ts"

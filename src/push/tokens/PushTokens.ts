@@ -32,7 +32,7 @@ export class PushTokens extends Context.Service<
     readonly seal: (token: Redacted.Redacted<string>, device_id: string) => Effect.Effect<SealedToken>
     /** None if the key is not configured, or the token was sealed for another device. */
     readonly open: (sealed: SealedToken, device_id: string) => Option.Option<Redacted.Redacted<string>>
-    /** Hashes by which the installation is found, 32 bytes each: the one to store, then those of earlier keys. */
+    /** Hashes that find the installation, 32 bytes each: the hash to store, then the hashes under earlier keys. */
     readonly lookups: (installation: Installation) => readonly [Uint8Array, ...Array<Uint8Array>]
     /** A pseudonym of the text: 32 URL-safe characters, meaningless without the key. */
     readonly alias: (text: string) => string

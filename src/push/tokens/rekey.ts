@@ -51,7 +51,7 @@ export const make = Effect.gen(function* () {
     return (yield* reseal(isFirst, now, device, { ...sealed, token_lookup })) ? "resealed" : "current"
   }, persistence)
 
-  /** Each token in a transaction of its own. The audit row comes with the first, so that an interrupted run has one. */
+  /** Each token has its own transaction. The first one writes the audit row, so an interrupted run is audited too. */
   const rekey: Effect.Effect<Rekeyed, Effect.Error<ReturnType<typeof rekeyOne>>> = Effect.gen(function* () {
     const now = yield* clock.now
     const counts = { resealed: 0, unreadable: 0, current: 0 }

@@ -2,7 +2,7 @@
  * Authenticates callers of /mcp and the mobile API (spec 4.12, 5): one query, one generic refusal.
  *
  * 1. Prefix and checksum tell the kind of the token. Anything but an OAuth access token or a project token (a Bridge
- *    token, a token of a repository host, a typing error) is rejected without a query.
+ *    token, a token of a repository host, a typo) is rejected without a query.
  * 2. One statement looks up the hash and checks everything behind it: token, grant, client, project token and project are
  *    in force, and the grant is for this resource and this instance. Revoking any of them takes effect with the next
  *    request.

@@ -3,7 +3,7 @@ import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { Role, Scope } from "../../wire/Scopes.ts"
-import { type Audience, hasAudience, instanceId, joined, stands } from "../../platform/sql/StandingGrant.ts"
+import { type Audience, hasAudience, instanceId, joined, inForce } from "../../platform/sql/StandingGrant.ts"
 
 const Identified = Schema.Struct({
   project_id: Schema.String,
@@ -41,7 +41,7 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
        where a.token_hash = ${token_hash}
          and a.revoked_at is null
          and a.expires_at > ${now}
-         and ${stands(sql, now)}
+         and ${inForce(sql, now)}
          and ${hasAudience(sql, audience)}`)
 
   /** Skips a locked row: another transaction is already writing it, and `last_used_at` may be late. */

@@ -80,7 +80,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        where t.token_id = found.token_id
       returning t.project_id, t.revoked_at, found.revoked_at is null as first`)
 
-  /** The token's grants stopped working with it; this records why. Also returns the grants of earlier calls. */
+  /** Grants stop with their project token; this records the reason. Also returns the grants that earlier calls ended. */
   const endGrants = (token_id: string, now: Date) =>
     rows(Schema.Struct({ grant_id: Schema.String }))(sql`
       with ended as (

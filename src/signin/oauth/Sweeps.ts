@@ -52,7 +52,7 @@ const purgeRefreshTokens: Sweep["run"] = (sql, now, limit) => sql`
       limit ${limit})
   returning token_hash`
 
-/** Clients without a grant. One made by an operator stays; so does the row that keeps a document's client disabled. */
+/** Clients without a grant, except clients created by an operator and the disabled rows of documents' clients. */
 const purgeClients: Sweep["run"] = (sql, now, limit) => sql`
   delete from oauth_client
    where client_id in (

@@ -27,8 +27,8 @@ export const bridgeTable = {
 
 export const { refuse, refusals } = fromTable(bridgeTable)
 
-/** What the edge refuses before an operation that takes an Idempotency-Key runs. */
+/** The codes with which the edge refuses a request before an operation with an Idempotency-Key runs. */
 export const keyedRequestCodes = ["idempotency_key_required", "invalid_request", "rate_limited"] as const
 
-/** The same for an operation that takes a body as well. */
+/** The same for an operation that also takes a body. */
 export const keyedBodyCodes = [...keyedRequestCodes, "payload_too_large", "unsupported_media_type"] as const

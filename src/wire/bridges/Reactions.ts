@@ -1,4 +1,4 @@
-/** What a Bridge does about the codes of spec 7.2, read from the tables that declare them. */
+/** How a Bridge reacts to the codes of spec 7.2, read from the tables that declare them. */
 import type { Reaction, RefusalTable } from "../Refusal.ts"
 import { enrollmentTable } from "./EnrollmentApi.ts"
 import { rotationTable } from "./RotationApi.ts"

@@ -1,7 +1,7 @@
 /**
  * The contract of the token endpoints (spec 4.3 to 4.7), and of the additional `tokens/self`: codes, shapes, endpoints.
  *
- * The states that codes name are those of spec 3.3.
+ * The codes name the states of spec 3.3; `cancelled`, which no code names, is ours (decisions.md, Ways out of confirmed, aborted, expired).
  */
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
@@ -19,7 +19,7 @@ export const rotationTable = {
   bridge_rotation_in_progress: [409, "Another rotation is pending; confirm or abort it, or wait.", "wait"],
   /** The identity has no rotation with this id. */
   bridge_rotation_not_found: [404, "There is no such rotation.", "prepare"],
-  /** The confirmation window passed; the predecessor is still good. */
+  /** The confirmation window passed; the predecessor is still valid. */
   bridge_rotation_expired: [410, "The confirmation window has passed; prepare again with a new key.", "prepare"],
   bridge_rotation_aborted: [409, "The rotation was aborted; prepare again with a new key.", "prepare"],
   bridge_rotation_confirmed: [409, "The rotation was confirmed already.", "done"],
@@ -112,7 +112,7 @@ export type Aborted = typeof Aborted.Type
 export const Revoked = Schema.Struct({ status: Schema.Literal("revoked"), revoked_at: Instant })
 export type Revoked = typeof Revoked.Type
 
-/** Whose token the bearer is. `account_references` omits references that the operator has withdrawn. */
+/** Describes the bearer token and its Bridge. `account_references` omits references that the operator has withdrawn. */
 export const Self = Schema.Struct({
   project_id: Uuid,
   bridge_id: BridgeId,

@@ -17,7 +17,7 @@ import { fromTable, type RefusalOf } from "../Refusal.ts"
 
 const table = {
   ...sharedTable,
-  /** Unknown, in another project, or of another owner: the same answer. */
+  /** One code for devices that are unknown, in another project or of another owner. */
   device_not_found: [404, "There is no such device."],
   /** Revoked, or the app was removed. */
   device_revoked: [409, "The device is no longer registered; register it again."],

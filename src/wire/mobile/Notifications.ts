@@ -82,7 +82,7 @@ const TimeZone = Schema.String.check(
   Schema.annotate({ description: "IANA time zone, e.g. Europe/Madrid" })
 )
 
-/** `days` are those on which the window starts; with `start` after `end` it spans midnight. */
+/** `days`: the days on which the window starts; with `start` after `end` it spans midnight. */
 export const QuietHours = Schema.Struct({
   enabled: Schema.Boolean,
   start: TimeOfDay,

@@ -29,7 +29,7 @@ const signedIn = Effect.fnUntraced(function* (...scopes: ReadonlyArray<string>) 
         new Browser(service.url).consent(search.slice(1), token),
         ({ headers }) => new URL(headers.get("location")!)
       ),
-    keep: { load: Effect.sync(() => kept), save: (tokens) => Effect.sync(() => void (kept = tokens)) }
+    storage: { load: Effect.sync(() => kept), save: (tokens) => Effect.sync(() => void (kept = tokens)) }
   })
   const { access_token } = yield* client.signIn
   const given = { url: service.url, token: Redacted.value(access_token), project_id }

@@ -1,5 +1,5 @@
 /**
- * The PostgreSQL that ships with the service and runs without DATABASE_URL (decisions.md, The database that comes along).
+ * The PostgreSQL that ships with the service, used without DATABASE_URL (decisions.md, The database that comes along).
  *
  * 1. Files: PostgresFiles.ts finds or creates the database folder.
  * 2. Join: a process connects to the server of that folder, and launches the server if none answers.
@@ -78,7 +78,7 @@ const lock = Effect.fnUntraced(function* (directory: string) {
   return { postmaster, session }
 })
 
-/** Releases its share first, so that of two processes that leave at the same time one finds itself last. */
+/** Releases its share first, so that of two processes that leave at the same time one gets the exclusive lock. */
 const leave = Effect.fnUntraced(
   function* (session: PgConnection.PgConnection, directory: string) {
     const { rows } = yield* session.query(

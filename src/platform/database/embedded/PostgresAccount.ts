@@ -1,4 +1,4 @@
-/** Which account runs the embedded PostgreSQL. PostgreSQL refuses to run as root, so root picks another account. */
+/** Chooses the account that runs the embedded PostgreSQL, which refuses to run as root. */
 import { Effect } from "effect"
 import * as fs from "node:fs"
 import { dirname } from "node:path"
@@ -29,7 +29,7 @@ export const accountOf = Effect.fnUntraced(function* (directory: string) {
   })
 })
 
-/** Whether the account can traverse to the path. Reads mode bits only: missing an ACL costs a copy of the binaries. */
+/** Whether the account can traverse to the path. Reads mode bits only: missing an ACL only costs a copy of binaries. */
 export const reaches = (account: Account, path: string): boolean => {
   if (account === undefined) return true
   const { uid, gid, mode } = fs.statSync(path)

@@ -1,4 +1,4 @@
-/** What the first start creates: the database, and a copy of the binaries where PostgreSQL's account cannot reach them. */
+/** Creates the database at the first start, and a copy of the binaries where PostgreSQL's account cannot reach them. */
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { randomUUID } from "node:crypto"
@@ -95,7 +95,7 @@ const once = Effect.fnUntraced(function* (
   )
 })
 
-/** Without it a power cut could undo the rename, and lose a database that has acknowledged commits. */
+/** Without this sync, a power cut could undo the rename and lose a database that has acknowledged commits. */
 const syncFolder = (folder: string) => {
   const descriptor = fs.openSync(folder, "r")
   fs.fsyncSync(descriptor)

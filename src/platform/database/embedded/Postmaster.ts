@@ -22,7 +22,7 @@ export interface Postmaster {
   readonly directory: string
 }
 
-/** No server answers for the folder, or not yet. */
+/** No server runs on the folder, or it does not accept connections yet. */
 class Absent extends Data.TaggedError("Absent") {}
 
 const settings = (files: PostgresFiles): Record<string, string> => ({

@@ -1,8 +1,8 @@
 /**
  * Apple's push service: the headers of a notification and the provider token that authenticates them.
  *
- * A stream that APNs did not process and a provider token that it finds too old are retried here, within the ten
- * seconds of the delivery. Every other answer goes back to the worker.
+ * Two answers are handled here, within the ten seconds of the delivery: a stream that APNs did not process is sent
+ * again, and a provider token that APNs finds too old is renewed. Every other answer goes back to the worker.
  */
 import { Duration, Effect, Layer, Redacted } from "effect"
 import { X509Certificate } from "node:crypto"

@@ -1,4 +1,4 @@
-/** What an answer of APNs means (Apple, "Handling notification responses from APNs"). */
+/** Maps an answer of APNs to an outcome (Apple, "Handling notification responses from APNs"). */
 import { Duration } from "effect"
 import { type Backoff, doubling, misconfigured, type Outcome, quickly } from "../Outcome.ts"
 
@@ -27,7 +27,7 @@ export const outcomeOf = ({ goneSince, reason = "", retryAfter, status }: ApnsRe
   const pause = (backoff: Backoff): Outcome => ({ _tag: "Pause", backoff, fault: false })
   if (status === undefined) {
     if (reason === "refused_stream") return { _tag: "Unprocessed" }
-    if (reason === "unreachable") return pause(doubling("5 seconds", { most: "1 minute" }))
+    if (reason === "unreachable") return pause(doubling("5 seconds", { max: "1 minute" }))
     return { _tag: "Retry", backoff: quickly, device: false }
   }
   if (status === 200) return { _tag: "Delivered" }
@@ -36,7 +36,7 @@ export const outcomeOf = ({ goneSince, reason = "", retryAfter, status }: ApnsRe
   if (reason === "ExpiredProviderToken") return { _tag: "RenewProviderToken" }
   if (reason === "IdleTimeout") return { _tag: "Unprocessed" }
   if (configuration.test(reason) || status === 401 || status === 403) return misconfigured
-  if (reason === "TooManyProviderTokenUpdates") return pause(doubling("20 minutes", { most: "20 minutes" }))
+  if (reason === "TooManyProviderTokenUpdates") return pause(doubling("20 minutes", { max: "20 minutes" }))
   if (status === 429) {
     return {
       _tag: "Retry",
@@ -48,10 +48,10 @@ export const outcomeOf = ({ goneSince, reason = "", retryAfter, status }: ApnsRe
   return { _tag: "Dead" }
 }
 
-/** What remains for the worker once Apns.ts has sent the notification again as often as it may. */
+/** The outcome for the worker, after Apns.ts has used up its own retries. */
 export const finalOutcome = (response: ApnsResponse): Outcome => {
   const outcome = outcomeOf(response)
   if (outcome._tag === "Unprocessed") return { _tag: "Retry", backoff: quickly, device: false }
-  // A token that was just made is too old as well: a clock is wrong.
+  // APNs finds even a fresh provider token too old: one of the clocks is wrong.
   return outcome._tag === "RenewProviderToken" ? misconfigured : outcome
 }

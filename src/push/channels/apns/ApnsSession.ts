@@ -74,8 +74,8 @@ export const makeSession = Effect.fnUntraced(function* (options: SessionOptions)
     session.lastUsed = elapsed()
     if (response.status !== undefined && !session.warm) {
       session.warm = true
-      const most = session.http2.remoteSettings?.maxConcurrentStreams ?? options.concurrency
-      yield* session.streams.resize(Math.max(1, Math.min(most, options.concurrency)))
+      const allowed = session.http2.remoteSettings?.maxConcurrentStreams ?? options.concurrency
+      yield* session.streams.resize(Math.max(1, Math.min(allowed, options.concurrency)))
     }
     return response
   })

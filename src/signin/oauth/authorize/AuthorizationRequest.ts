@@ -48,8 +48,8 @@ export const readAuthorizationRequest = (
 }
 
 /**
- * The requested scopes that the client is allowed. The default is the read scopes, or all scopes of a client that is
- * allowed none of these. Unknown words are ignored.
+ * The requested scopes that the client is allowed. The default is the read scopes, or all allowed scopes if no read
+ * scope is allowed. Unknown words are ignored.
  */
 const grantable = (requested: string | undefined, allowed: ReadonlyArray<Scope>) => {
   const words = wordsOf(requested ?? "")

@@ -82,7 +82,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   const lock = (request_id: string, now: Date) =>
     firstRow(Request)(sql`${found(request_id, now)} for no key update of r`)
 
-  /** A valid project token. */
+  /** Finds only valid project tokens. */
   const findToken = (token_hash: Uint8Array, now: Date) =>
     firstRow(Schema.Struct({ token_id: Schema.String }))(sql`
       select t.token_id

@@ -60,7 +60,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        where c.client_id = found.client_id
       returning c.disabled_at, found.disabled_at is null as first`)
 
-  /** A document's client has no row until someone allows it. This inserts one, which keeps the client disabled. */
+  /** A document's client has no row until a person allows it. This inserts a disabled row, so that it stays disabled. */
   const disableDocument = (client_id: string, name: string, now: Date) =>
     firstRow(Disabled)(sql`
       insert into oauth_client as c (
@@ -70,7 +70,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          set disabled_at = coalesce(c.disabled_at, excluded.disabled_at)
       returning disabled_at, disabled_at = ${now} as first`)
 
-  /** The client's grants stopped working with it; this records why. Also returns the grants of earlier calls. */
+  /** Grants stop with their client; this records the reason. Also returns the grants that earlier calls ended. */
   const endGrants = (client_id: string, now: Date) =>
     rows(Schema.Struct({ grant_id: Schema.String }))(sql`
       with ended as (

@@ -51,7 +51,7 @@ export class Clients extends Context.Service<
       Unavailable | OAuthOperatorRefusal<"redirect_uri_not_allowed">
     >
     readonly list: Effect.Effect<ReadonlyArray<Store.ListedClient>, Unavailable>
-    /** Also ends the client's grants and returns their ids. Works for a document's client never seen before. Idempotent. */
+    /** Also ends the client's grants and returns their ids. A document's client need not have a row yet. Idempotent. */
     readonly disable: (
       client_id: string
     ) => Effect.Effect<

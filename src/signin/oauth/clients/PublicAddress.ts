@@ -1,5 +1,5 @@
 /**
- * Which addresses may be fetched at a stranger's request: those of the public internet and no others (RFC 6890).
+ * Limits fetches that a stranger can cause to addresses of the public internet (RFC 6890).
  *
  * For IPv6 this is an allow list, 2000::/3 without the special blocks inside it, so that mapped, translated and tunnelled
  * IPv4 addresses (::ffff:0:0/96, 64:ff9b::/96, 2002::/16, 2001::/32) cannot lead into a private network.

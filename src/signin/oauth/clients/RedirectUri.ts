@@ -1,6 +1,6 @@
 /**
- * Which redirect URIs a client may register, and which request matches a registered one (spec 5.5; RFC 8252 7, OAuth 2.1
- * "Client Redirection Endpoint"). URIs are compared as text, character by character.
+ * Decides which redirect URIs a client may register, and whether a requested URI matches a registered one (spec 5.5;
+ * RFC 8252 7, OAuth 2.1 "Client Redirection Endpoint"). URIs are compared as text, character by character.
  *
  * The one exception is for apps on the user's own machine: a registered http loopback URI without a port matches every
  * port of the same host literal, path and query. 127.0.0.1, [::1] and localhost never match each other.

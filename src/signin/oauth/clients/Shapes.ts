@@ -1,4 +1,4 @@
-/** What is stored of a client, in `oauth_client` and in the authorization request that shows it. */
+/** The stored fields of a client, in `oauth_client` and in the authorization request that shows it. */
 import { Schema } from "effect"
 import { Scope } from "../../../wire/Scopes.ts"
 
@@ -10,7 +10,7 @@ export const GrantType = Schema.Literals(["authorization_code", "refresh_token"]
 /** Created by an operator, registered by itself (RFC 7591), or known by its metadata document. */
 export const ClientKind = Schema.Literals(["operator", "dynamic", "document"])
 
-/** What a client declares about itself (RFC 7591 2). */
+/** The metadata that a client declares about itself (RFC 7591 2). */
 export const ClientMetadata = Schema.Struct({
   name: Schema.String,
   redirect_uris: Schema.Array(Schema.String),

@@ -2,7 +2,7 @@
  * Fetches a client's metadata document without exposing the server's own network to request forgery
  * (draft-ietf-oauth-client-id-metadata-document, "Server Side Request Forgery").
  *
- * The host name is resolved once, every address of it must be public, and the connection goes to the address that was
+ * The host name is resolved once, all its addresses must be public, and the connection goes to an address that was
  * checked, so a later DNS answer cannot redirect it. Redirects are not followed; the limits are 5 KB and 3 s.
  */
 import { Context, Data, Effect, Option } from "effect"

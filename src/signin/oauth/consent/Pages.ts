@@ -1,4 +1,4 @@
-/** The consent pages (spec 4.10): which app asks, for which project, and what it will be able to do. */
+/** The consent pages (spec 4.10). They show which app asks for which project, and what it will be able to do. */
 import { Duration } from "effect"
 import type { Role, Scope } from "../../../wire/Scopes.ts"
 import { html, type Html } from "../../../platform/html/Html.ts"
@@ -178,7 +178,7 @@ const span = (duration: Duration.Duration) => {
   return hours >= 1 ? `${Math.floor(hours)} hours` : `${Math.ceil(Duration.toMinutes(duration))} minutes`
 }
 
-/** Why the sign-in ends on a page. */
+/** Reasons for a sign-in to end on a page of this service. */
 export type EndReason = NoRedirect["reason"] | ConsentEnded["reason"] | "busy" | "failed"
 
 const reasons: Readonly<Record<EndReason, readonly [status: number, title: string, sentence: string]>> = {

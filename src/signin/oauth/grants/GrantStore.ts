@@ -25,7 +25,7 @@ export const Grant = Schema.Struct({
 })
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Ends the grant, and so every token of it. `first`: this statement ended it; false if it had ended before. */
+  /** Ends the grant and with it all its tokens. `first`: this statement ended it; false if it had ended before. */
   const end = (grant_id: string, end_reason: string, now: Date) =>
     firstRow(Schema.Struct({ project_id: Schema.String, revoked_at: At, first: Schema.Boolean }))(sql`
       with found as materialized (

@@ -3,7 +3,7 @@ import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Trace } from "../../../platform/sql/AuditRow.ts"
 import { firstRow } from "../../../platform/sql/Rows.ts"
-import { type Audience, hasAudience, joined, stands } from "../../../platform/sql/StandingGrant.ts"
+import { type Audience, hasAudience, joined, inForce } from "../../../platform/sql/StandingGrant.ts"
 import { audited } from "../grants/GrantStore.ts"
 import { GrantState, insertAccess, Issued, type NewAccessToken, type NewRefreshToken } from "./TokenClauses.ts"
 
@@ -37,7 +37,7 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
            and g.client_id = ${code.client_id}
            and g.redirect_uri = coalesce(${code.redirect_uri ?? null}::text, g.redirect_uri)
            and 'authorization_code' = any (c.grant_types)
-           and ${stands(sql, now)}
+           and ${inForce(sql, now)}
            and ${hasAudience(sql, audience)}
            for no key update of g, k
       ), spent as (
@@ -64,7 +64,7 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
   const find = (code_hash: Uint8Array, now: Date) =>
     firstRow(CodeState)(sql`
       select g.grant_id, g.project_id, g.client_id, c.grant_types, g.scopes,
-             ${stands(sql, now)} and ${hasAudience(sql, audience)} as alive, k.expires_at, k.used_at, k.code_challenge,
+             ${inForce(sql, now)} and ${hasAudience(sql, audience)} as alive, k.expires_at, k.used_at, k.code_challenge,
              g.redirect_uri
         from oauth_code k
         join oauth_grant g on g.grant_id = k.grant_id

@@ -4,7 +4,7 @@ import type { SqlClient } from "effect/sql"
 import type { Trace } from "../../../platform/sql/AuditRow.ts"
 import { firstRow } from "../../../platform/sql/Rows.ts"
 import type { Scope } from "../../../wire/Scopes.ts"
-import { type Audience, hasAudience, joined, stands } from "../../../platform/sql/StandingGrant.ts"
+import { type Audience, hasAudience, joined, inForce } from "../../../platform/sql/StandingGrant.ts"
 import { audited } from "../grants/GrantStore.ts"
 import { GrantState, insertAccess, Issued, type NewAccessToken, type NewRefreshToken } from "./TokenClauses.ts"
 
@@ -40,7 +40,7 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
            and g.client_id = ${presented.client_id}
            and coalesce(${presented.scopes}::text[], g.scopes) <@ g.scopes
            and 'refresh_token' = any (c.grant_types)
-           and ${stands(sql, now)}
+           and ${inForce(sql, now)}
            and ${hasAudience(sql, audience)}
            for no key update of g, r
       ), used as (
@@ -68,13 +68,13 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
   const find = (token_hash: Uint8Array, now: Date) =>
     firstRow(RefreshState)(sql`
       select g.grant_id, g.project_id, g.client_id, c.grant_types, g.scopes,
-             ${stands(sql, now)} and ${hasAudience(sql, audience)} as alive, r.expires_at, r.used_at, r.successor_salt
+             ${inForce(sql, now)} and ${hasAudience(sql, audience)} as alive, r.expires_at, r.used_at, r.successor_salt
         from oauth_refresh_token r
         join oauth_grant g on g.grant_id = r.grant_id
         ${joined(sql)}
        where r.token_hash = ${token_hash}`)
 
-  /** Another access token, if the refresh token was used after `since` and its successor is still unused. */
+  /** Issues another access token, if the refresh token was used after `since` and its successor is still unused. */
   const replay = (
     { scopes, since, token_hash }: Omit<PresentedRefresh, "client_id"> & { readonly since: Date },
     access: NewAccessToken,
@@ -91,7 +91,7 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
          where r.token_hash = ${token_hash}
            and r.successor_salt is not null
            and r.used_at > ${since}
-           and ${stands(sql, now)}
+           and ${inForce(sql, now)}
            and ${hasAudience(sql, audience)}
            for no key update of g, r
       ), counted as (

@@ -10,7 +10,7 @@ import type { SqlClient, Statement } from "effect/sql"
 import { Scope } from "../../../wire/Scopes.ts"
 import { GrantType } from "../clients/Shapes.ts"
 
-/** What a statement issued. `refreshable`: the client may use refresh tokens. */
+/** The result of a statement that issued tokens. `refreshable`: the client may use refresh tokens. */
 export const Issued = Schema.Struct({
   scopes: Schema.Array(Scope),
   expires_at: Schema.Date,
@@ -18,7 +18,7 @@ export const Issued = Schema.Struct({
 })
 export type Issued = typeof Issued.Type
 
-/** What is read to explain why a statement issued nothing. `expires_at` and `used_at` are the code's or refresh token's. */
+/** Explains why a statement issued nothing. `expires_at` and `used_at` belong to the code or refresh token. */
 export const GrantState = Schema.Struct({
   grant_id: Schema.String,
   project_id: Schema.String,
