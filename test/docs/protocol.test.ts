@@ -227,8 +227,8 @@ describe("the mobile part of docs/protocol.md", () => {
   })
 
   it("shows the payload that is sent", () => {
-    const told = { delivery_id: notification.n, kind: notification.k, project_id: "", reference: notification.r }
-    assert.deepStrictEqual(JSON.parse(payload(told, notification.aps["thread-id"])), notification)
+    const notice = { delivery_id: notification.n, kind: notification.k, project_id: "", reference: notification.r }
+    assert.deepStrictEqual(JSON.parse(payload(notice, notification.aps["thread-id"])), notification)
   })
 })
 
@@ -243,7 +243,8 @@ layer(Service.layer)("the examples of docs/protocol.md", (it) => {
         [/sbe_\w+/.exec(text)![0], credential],
         [/"project_id": "(.*)"/.exec(text)![1]!, project_id]
       ])
-      const inThisRun = (said: string) => [...real].reduce((so, [name, value]) => so.replaceAll(name, value), said)
+      const inThisRun = (example: string) =>
+        [...real].reduce((so, [name, value]) => so.replaceAll(name, value), example)
 
       for (let next = 0; next < examples.length; next += 2) {
         const [request, expected] = [examples[next]!, examples[next + 1]!]
