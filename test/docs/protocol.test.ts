@@ -200,7 +200,7 @@ describe("the mobile part of docs/protocol.md", () => {
   it("lists exactly the kinds, with their defaults", () => {
     assert.deepStrictEqual(
       new Map(
-        rows(part.get("Kinds")!).map((row) => [row["Kind"], [row["Default"], row["Priority"], row["Comes within"]]])
+        rows(part.get("Kinds")!).map((row) => [row["Kind"], [row["Default"], row["Priority"], row["Expires after"]]])
       ),
       new Map(
         ["task.needs_decision", "task.blocked", ...notificationKindNames].map((name) => {
@@ -266,10 +266,10 @@ layer(Service.layer)("the examples of docs/protocol.md", (it) => {
     })
   )
 
-  it.effect('include addresses under "Around it" that answer 200', () =>
+  it.effect('include addresses under "Other addresses" that answer 200', () =>
     Effect.gen(function* () {
       const service = yield* Service
-      for (const { Address } of rows(sections(text, 2).get("Around it")!)) {
+      for (const { Address } of rows(sections(text, 2).get("Other addresses")!)) {
         const answer = yield* send(service.url + Address!.replace("GET ", ""), { method: "GET" })
         assert.strictEqual(answer.status, 200, Address)
       }

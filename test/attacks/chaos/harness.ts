@@ -95,7 +95,7 @@ export const environment = (folder: string, port: number, settings: NodeJS.Proce
   }
 }
 
-/** The last output of servers that exited by themselves. The first such exit ends the script: nothing would answer it. */
+/** The last output of servers that exited by themselves. The first such exit ends the script. */
 const unexpectedExits: Array<string> = []
 const unexpectedExit = Effect.repeat(Effect.sleep("50 millis"), { until: () => unexpectedExits.length > 0 })
 

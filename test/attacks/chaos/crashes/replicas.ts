@@ -2,8 +2,8 @@
  * Kills one of two replicas ten times while 50 Bridges rotate 2,000 times.
  *
  * At the end each Bridge has exactly one active token and it works, nothing is pending, and no Bridge needed a new
- * credential. The invariants held whenever they were checked in between. The answers to each Bridge and to its observer are
- * linearizable: one sequential service could have given them.
+ * credential. The invariants held whenever they were checked in between. The answers to each Bridge and to its observer
+ * are linearizable: one sequential service could have given them.
  */
 import { Effect } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"

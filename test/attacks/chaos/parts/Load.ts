@@ -46,7 +46,7 @@ export const makeLoad = Effect.fnUntraced(function* (
   )
   const agents = yield* Effect.forEach(Array.from({ length: size.agents }), () => Agent.make(on, { project_id }))
 
-  /** Repeats one request until it is answered. Records any failure but 503 as a violation, and then returns undefined. */
+  /** Repeats one request while it gets 503 or no answer. Any other failure is a violation, and returns undefined. */
   const untilAnswered = <A>(what: string, request: Effect.Effect<A>, outcomeOf: (of: A) => string) =>
     awaiting(`an answer to ${what}`, attempts(what, request, outcomeOf))
   const attempts = Effect.fnUntraced(function* <A>(

@@ -1,9 +1,9 @@
 /**
- * Runs every flow with marked secrets, at the finest log level and with every kind of failure, then searches every place
- * for every secret in every form.
+ * Runs every flow with marked secrets, at the finest log level and with every kind of failure, then searches every
+ * place for every secret in every form.
  *
- * A secret may be in `secrets.env` in the data folder (the server's secrets), the files that a command writes on request,
- * the answer that hands a secret to its owner, a browser's cookie and form, and the path of a request to Apple (the push
+ * A secret may be in `secrets.env` in the data folder (the server's secrets), the files that a command writes on
+ * request, the answer that hands a secret to its owner, a browser's cookie and form, and the path of a request to Apple (the push
  * token). The memory of a running process is not searched: it must hold them.
  */
 import { Context, Effect, Option, Redacted } from "effect"
