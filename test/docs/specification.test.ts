@@ -1,6 +1,6 @@
 /**
- * docs/specification.md and all citations: each names an existing clause, or an existing entry of docs/decisions.md; and
- * each clause links the files that implement it and the tests that check it.
+ * docs/specification.md and all citations: each names an existing clause, or an existing entry of docs/decisions.md;
+ * and each clause links the files that implement it and the tests that check it.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { existsSync, readdirSync } from "node:fs"

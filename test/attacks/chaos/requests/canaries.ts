@@ -3,8 +3,8 @@
  * place for every secret in every form.
  *
  * A secret may be in `secrets.env` in the data folder (the server's secrets), the files that a command writes on
- * request, the answer that hands a secret to its owner, a browser's cookie and form, and the path of a request to Apple (the push
- * token). The memory of a running process is not searched: it must hold them.
+ * request, the answer that hands a secret to its owner, a browser's cookie and form, and the path of a request to Apple (the
+ * push token). The memory of a running process is not searched: it must hold them.
  */
 import { Context, Effect, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
