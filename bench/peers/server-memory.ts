@@ -1,7 +1,7 @@
 /**
  * @modelcontextprotocol/server-memory over stdio, one call at a time, as it is used. It reads its whole file on each call
- * and writes it on each change. A search answers every hit in full, twice: with 100,000 entries and a frequent word that
- * exceeds the 10 MiB after which its client closes the connection by default, so the limit is raised here.
+ * and writes it on each change. A search returns every hit in full, twice: with 100,000 entries and a frequent word
+ * that exceeds the 10 MiB after which its client closes the connection by default, so the limit is raised here.
  */
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"

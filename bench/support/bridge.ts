@@ -1,4 +1,4 @@
-/** Enrolls a Bridge in this process, without HTTP, and answers it with the statements that its enrollment ran. */
+/** Enrolls a Bridge in this process, without HTTP, and returns it with the statements that its enrollment ran. */
 import { Context, Effect } from "effect"
 import { randomUUID } from "node:crypto"
 import { fingerprint } from "../../src/platform/crypto/Fingerprint.ts"

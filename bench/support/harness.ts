@@ -79,7 +79,7 @@ export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<stri
   const [postmaster, , , databasePort, host = ""] = readFileSync(pidFile, "utf8").split("\n")
 
   let credentials = 0
-  /** Inserts `count` unused credentials and answers the number of the first. */
+  /** Inserts `count` unused credentials; returns the number of the first. */
   const issue = Effect.fnUntraced(function* (count: number) {
     const first = credentials
     credentials += count

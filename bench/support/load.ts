@@ -43,7 +43,7 @@ let used = 0
 let serial = 0
 
 const json = { "content-type": "application/json" }
-/** An idempotency key that no other run uses. */
+/** An idempotency key unique to this run. */
 const key = () => `bench-${load.first}-${serial++}`
 
 const expect = (status: number, { body, status: answered }: Received) => {
@@ -104,7 +104,7 @@ const prepare = async (connection: Connection, token: string): Promise<Prepared>
   return expect(201, await connection.request("POST", `${rotation}/prepare`, headers))
 }
 
-/** Answers the successor, which is now the active token. */
+/** Returns the successor, which is now the active token. */
 const confirm = async (connection: Connection, { rotation_id, successor_token }: Prepared) => {
   const headers = { ...json, "idempotency-key": key(), authorization: `Bearer ${successor_token}` }
   expect(200, await connection.request("POST", `${rotation}/confirm`, headers, JSON.stringify({ rotation_id })))
@@ -141,7 +141,7 @@ const account = async (connection: Connection, { privateKey, publicKey }: KeyPai
 const proofs: Array<string> = []
 const keys: Array<KeyPairKeyObjectResult> = []
 
-/** Each is called once per connection before the measurement, and answers the operation to repeat. */
+/** Each is called once per connection before the measurement, and returns the operation to repeat. */
 const operations = {
   enroll:
     async (connection: Connection): Promise<Operation> =>

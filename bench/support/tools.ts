@@ -40,7 +40,7 @@ export const call = async (
 
 let serial = 0
 
-/** Like `operations` in load.ts: each is called once per connection and answers the operation to repeat. */
+/** Like `operations` in load.ts: each is called once per connection and returns the operation to repeat. */
 export const tools = (agent: AgentLoad) => ({
   memory_get: async (connection: Connection) => () =>
     call(connection, agent, "memory_get", { id: agent.ids[serial++ % agent.ids.length] }),

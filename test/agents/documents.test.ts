@@ -104,7 +104,7 @@ layer(Service.layer)("documents", (it) => {
   )
 
   scenario(
-    "an invalid fragment is refused with the facts to correct the request",
+    "an invalid fragment is refused with the details needed to correct the request",
     Effect.gen(function* () {
       const { agent, commit, pin } = yield* setUp
       const { blob_oid, document_id } = yield* pin(commit({ "a.md": "é\n" }), "a.md")
@@ -148,7 +148,7 @@ layer(Service.layer)("documents", (it) => {
   )
 
   scenario(
-    "bytes that are not what was pinned are never served",
+    "bytes that differ from the pinned file are never served",
     Effect.gen(function* () {
       const { agent, commit, pin } = yield* setUp
       const { blob_oid, document_id } = yield* pin(commit({ "a.md": `x ${randomUUID()}` }), "a.md")

@@ -9,7 +9,7 @@ import { instance, Service } from "../support/service/Service.ts"
 
 layer(Service.layer)("isolation", (it) => {
   it.effect(
-    "whatever is done with ids of other projects is answered like random ids, and the others' rows do not change",
+    "operations with ids of other projects get the same answers as random ids, and change no rows there",
     () =>
       Effect.gen(function* () {
         const on = yield* instance({ SERVICE_APNS_TOPICS: "com.example.app" })

@@ -1,4 +1,4 @@
-/** Every kind of token at every endpoint: each is accepted only where it belongs (spec 5). */
+/** Every kind of token at every endpoint: each endpoint accepts only the kinds listed here (spec 5). */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import {
@@ -57,7 +57,7 @@ const mcpAt = (path: string) =>
   }))
 
 /** Whether the endpoint accepts the token. */
-const doors: Readonly<Record<string, (token: string, ring: Keyring) => Effect.Effect<boolean>>> = {
+const endpoints: Readonly<Record<string, (token: string, ring: Keyring) => Effect.Effect<boolean>>> = {
   "/bridge/v1/enrollment/challenges": bearerAt("/bridge/v1/enrollment/challenges", ({ newcomer }) => ({
     key: "bridge-enroll-1",
     body: newcomer.challengeBody
@@ -70,7 +70,7 @@ const doors: Readonly<Record<string, (token: string, ring: Keyring) => Effect.Ef
   "/bridge/v1/tokens/revoke": bearerAt("/bridge/v1/tokens/revoke"),
   "/mcp": mcpAt("/mcp"),
   "/mcp/": mcpAt("/mcp/"),
-  /** An accepted caller is told that the device does not exist. */
+  /** An accepted caller gets `device_not_found`. */
   "/bridge/v1/mobile": (bearer, { url }) =>
     Effect.map(
       send(`${url}/bridge/v1/mobile/devices/00000000-0000-4000-8000-000000000000`, { method: "GET", bearer }),
@@ -94,7 +94,7 @@ const doors: Readonly<Record<string, (token: string, ring: Keyring) => Effect.Ef
   })
 }
 
-const opens: Readonly<Record<string, ReadonlyArray<string>>> = {
+const accepted: Readonly<Record<string, ReadonlyArray<string>>> = {
   "/bridge/v1/enrollment/challenges": ["bootstrap credential"],
   "/bridge/v1/tokens/self": ["Bridge token"],
   "/bridge/v1/tokens/rotate": [],
@@ -112,16 +112,16 @@ const opens: Readonly<Record<string, ReadonlyArray<string>>> = {
 }
 
 layer(Service.layer)("every kind of token", (it) => {
-  for (const [door, knock] of Object.entries(doors)) {
-    it.effect(`at ${door}: ${opens[door]!.join(" and ") || "none"} opens it`, () =>
+  for (const [endpoint, accepts] of Object.entries(endpoints)) {
+    it.effect(`is accepted at ${endpoint} only if it is: ${accepted[endpoint]!.join(" or ") || "none"}`, () =>
       Effect.gen(function* () {
         // Accepting a token may use up another token of the ring, so each kind gets a ring of its own.
-        const opened: Array<string> = []
+        const kinds: Array<string> = []
         for (const kind of Object.keys((yield* keyring).tokens)) {
           const ring = yield* keyring
-          if (yield* knock(ring.tokens[kind]!, ring)) opened.push(kind)
+          if (yield* accepts(ring.tokens[kind]!, ring)) kinds.push(kind)
         }
-        assert.deepStrictEqual(opened, opens[door])
+        assert.deepStrictEqual(kinds, accepted[endpoint])
       })
     )
   }

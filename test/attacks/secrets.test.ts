@@ -18,7 +18,7 @@ import { environment, instance } from "../support/service/Service.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
-  it.effect("are found nowhere after the whole story of enrollment", () =>
+  it.effect("are found nowhere after every step of enrollment", () =>
     Effect.gen(function* () {
       const start = yield* lsn
       const { lines, record, spansAsText } = recording()

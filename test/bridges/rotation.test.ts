@@ -41,7 +41,7 @@ const withOtherSecret = (previous?: string) =>
   )
 
 layer(Service.layer)("prepare", (it) => {
-  it.effect("mints a successor and says until when it can be confirmed", () =>
+  it.effect("mints a successor and returns the end of its confirmation window", () =>
     Effect.gen(function* () {
       const { prepared, token } = yield* rotating()
       const { confirmation_expires_at, successor_token, ...rest } = prepared.body
@@ -241,7 +241,7 @@ layer(Service.layer)("confirm", (it) => {
     })
   )
 
-  it.effect("accepts a rotation_id in upper case and answers it in lower case", () =>
+  it.effect("accepts a rotation_id in upper case and returns it in lower case", () =>
     Effect.gen(function* () {
       const { confirm, rotation_id, successor } = yield* rotating()
       const confirmed = yield* confirm(successor, rotation_id.toUpperCase())
@@ -308,7 +308,7 @@ layer(Service.layer)("abort", (it) => {
 })
 
 layer(Service.layer)("revoke", (it) => {
-  it.effect("revokes the token for good and answers the time", () =>
+  it.effect("revokes the token for good and returns the time", () =>
     Effect.gen(function* () {
       const { revoke, self, token } = yield* holder()
       const revoked = yield* revoke(token)
@@ -367,7 +367,7 @@ layer(Service.layer)("emergency revocation", (it) => {
     })
   )
 
-  it.effect("can be repeated and keeps the time of the first", () =>
+  it.effect("can be repeated and keeps the first time", () =>
     Effect.gen(function* () {
       const { bridge } = yield* rotating()
       const first = yield* revokeIdentity(bridge)

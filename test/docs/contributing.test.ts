@@ -38,7 +38,7 @@ describe("the table of what to touch", () => {
     }
   })
 
-  /** Pages about the design: a change explains itself there where it has something to explain. */
+  /** Pages about the design, which a change edits only if there is something to explain. */
   const explaining =
     /^docs\/(?:architecture|benchmarks|decisions|emergencies|proof|scaling|security|specification)\.md$/
   const places = [...filesBelow("src", /\.ts$/), ...filesBelow("cli", /\.(?:ts|mjs)$/), ...filesBelow("docs", /\.md$/)]
@@ -89,7 +89,7 @@ describe("CONTRIBUTING.md", () => {
 describe("CHANGELOG.md", () => {
   const entries = [...sections(read("CHANGELOG.md"), 2).keys()]
 
-  it("begins with what is not released, and dates every release", () => {
+  it("begins with the unreleased changes, and dates every release", () => {
     assert.strictEqual(entries[0], "[Unreleased]")
     for (const entry of entries.slice(1)) assert.match(entry, /^\[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}$/)
   })
@@ -109,13 +109,13 @@ describe("the license", () => {
 describe("the workflow", () => {
   const workflow = read(".github/workflows/ci.yml")
 
-  it("runs the check that any machine runs, and may only read", () => {
+  it("runs the same check as .ci/run, with read permission only", () => {
     assert.match(workflow, /\bCI=true bash \.ci\/run$/m)
     assert.match(workflow, /^permissions:\n {2}contents: read\n/m)
     assert.notMatch(workflow, /: write\b/)
   })
 
-  it("pins each action by commit, and says which release that is", () => {
+  it("pins each action by commit, and names its release", () => {
     const used = [...workflow.matchAll(/uses: (.+)$/gm)].map(([, action]) => action!)
     assert.isNotEmpty(used)
     for (const action of used) assert.match(action, /^[\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/)

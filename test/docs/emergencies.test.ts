@@ -1,4 +1,4 @@
-/** docs/emergencies.md has a row for every alert, and explains the reasons of a pause by the words the service uses. */
+/** docs/emergencies.md has a row for every alert, and explains every reason that the service gives for a pause. */
 import { assert, describe, it } from "@effect/vitest"
 import { outcomeOf } from "../../src/push/channels/apns/ApnsOutcome.ts"
 import { read, rows, sections } from "../support/run/Markdown.ts"

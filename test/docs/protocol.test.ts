@@ -204,7 +204,7 @@ describe("the mobile part of docs/protocol.md", () => {
   it("lists exactly the kinds, with their defaults", () => {
     assert.deepStrictEqual(
       new Map(
-        rows(part.get("Kinds")!).map((row) => [row["Kind"], [row["Default"], row["Priority"], row["Comes within"]]])
+        rows(part.get("Kinds")!).map((row) => [row["Kind"], [row["Default"], row["Priority"], row["Expires after"]]])
       ),
       new Map(
         ["task.needs_decision", "task.blocked", ...notificationKindNames].map((name) => {
@@ -231,8 +231,8 @@ describe("the mobile part of docs/protocol.md", () => {
   })
 
   it("shows the payload that is sent", () => {
-    const told = { delivery_id: notification.n, kind: notification.k, project_id: "", reference: notification.r }
-    assert.deepStrictEqual(JSON.parse(payload(told, notification.aps["thread-id"])), notification)
+    const notice = { delivery_id: notification.n, kind: notification.k, project_id: "", reference: notification.r }
+    assert.deepStrictEqual(JSON.parse(payload(notice, notification.aps["thread-id"])), notification)
   })
 })
 
@@ -247,7 +247,8 @@ layer(Service.layer)("the examples of docs/protocol.md", (it) => {
         [/sbe_\w+/.exec(text)![0], credential],
         [/"project_id": "(.*)"/.exec(text)![1]!, project_id]
       ])
-      const inThisRun = (said: string) => [...real].reduce((so, [name, value]) => so.replaceAll(name, value), said)
+      const inThisRun = (example: string) =>
+        [...real].reduce((so, [name, value]) => so.replaceAll(name, value), example)
 
       for (let next = 0; next < examples.length; next += 2) {
         const [request, expected] = [examples[next]!, examples[next + 1]!]
@@ -269,10 +270,10 @@ layer(Service.layer)("the examples of docs/protocol.md", (it) => {
     })
   )
 
-  it.effect('include addresses under "Around it" that answer 200', () =>
+  it.effect('include addresses under "Other addresses" that answer 200', () =>
     Effect.gen(function* () {
       const service = yield* Service
-      for (const { Address } of rows(sections(text, 2).get("Around it")!)) {
+      for (const { Address } of rows(sections(text, 2).get("Other addresses")!)) {
         const answer = yield* send(service.url + Address!.replace("GET ", ""), { method: "GET" })
         assert.strictEqual(answer.status, 200, Address)
       }

@@ -127,7 +127,7 @@ describe("README.md", () => {
   })
 
   it("names the versions that are installed", () => {
-    const named = rows(text).flatMap(({ "Is, in this release": used = "" }) => {
+    const named = rows(text).flatMap(({ Used: used = "" }) => {
       const [, name, version] = /^`(.*)` ([\d.]+)$/.exec(used) ?? []
       return name === undefined ? [] : [[name, version]]
     })

@@ -1,6 +1,6 @@
 /**
- * docs/specification.md and the citations of it: each one leads to a clause, each citation of docs/decisions.md leads to
- * an entry, and each clause links the files that keep it and the tests that prove it.
+ * docs/specification.md and all citations: each names an existing clause, or an existing entry of docs/decisions.md;
+ * and each clause links the files that implement it and the tests that check it.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { existsSync, readdirSync } from "node:fs"
@@ -8,7 +8,7 @@ import { join } from "node:path"
 import { packageRoot } from "../../src/platform/settings/Package.ts"
 import { read } from "../support/run/Markdown.ts"
 
-/** Clauses about what does not exist, or what another document defines: no file keeps them and no test proves them. */
+/** Clauses about features that do not exist or that another document defines: they need no files and no tests. */
 const nothingToKeep = ["1.6", "6.1", "6.4", "9.4", "9.6"]
 
 interface Clause {
@@ -32,7 +32,7 @@ const headings = [...read("docs/decisions.md").matchAll(/^### (.+)$/gm)].map(([,
 const decisions = headings
   .map((heading) => heading.replace(/ \(\d[\d., ]*\)$/, ""))
   .toSorted((a, b) => b.length - a.length)
-/** As GitHub makes the anchor of a heading. */
+/** The anchor that GitHub generates for a heading. */
 const anchor = (heading: string) =>
   heading
     .toLowerCase()
@@ -57,7 +57,7 @@ describe("docs/specification.md", () => {
     assert.deepStrictEqual(numbers, sections)
   })
 
-  it.each(promises)("clause $number names what keeps it and what proves it", (clause) => {
+  it.each(promises)("clause $number links the files that keep it and the tests that prove it", (clause) => {
     const kept = linked(clause, "Kept by")
     const proved = linked(clause, "Proved by")
     for (const { label, path } of [...kept, ...proved]) {
@@ -86,13 +86,13 @@ describe("docs/specification.md", () => {
 
 interface Page {
   readonly file: string
-  /** The file as one line: the marks of comments and the breaks of lines are single blanks. */
+  /** The file as one line: comment markers and line breaks become single spaces. */
   readonly text: string
   /** Where in the text each line of the file begins. */
   readonly begins: ReadonlyArray<number>
 }
 
-const pageOf = (file: string): Page => {
+const parsePage = (file: string): Page => {
   const begins: Array<number> = []
   let text = ""
   for (const line of read(file).split("\n")) {
@@ -110,13 +110,13 @@ const pages = [
   ...readdirSync(packageRoot)
 ]
   .filter((file) => /\.(?:ts|mjs|sql|md|ya?ml|cfg|conf|service)$|^Dockerfile$|^\.ci\/run$/.test(file))
-  .map(pageOf)
+  .map(parsePage)
 
-/** `file:line: text`, as a terminal takes it. */
+/** `file:line: text`, which terminals make clickable. */
 const place = ({ begins, file, text }: Page, index: number) =>
   `${file}:${begins.findLastIndex((begin) => begin <= index)! + 1}: ${text.slice(index, index + 70).trim()}`
 
-/** The places that are wrong, one a line. */
+/** The wrong places, one per line. */
 const places = (pattern: RegExp, isWrong: (found: RegExpExecArray, page: Page) => boolean, of = pages) =>
   of
     .flatMap((page) =>
@@ -124,7 +124,7 @@ const places = (pattern: RegExp, isWrong: (found: RegExpExecArray, page: Page) =
     )
     .join("\n")
 
-/** `3.2 to 3.4` -> 3.2, 3.3, 3.4; undefined where the two are not of one section and in order. */
+/** `3.2 to 3.4` -> 3.2, 3.3, 3.4; undefined unless both are in one section and in order. */
 const range = (from: string, to: string) => {
   const [first, last] = [numbers.indexOf(from), numbers.indexOf(to)]
   const together = from.split(".")[0] === to.split(".")[0] || !`${from}${to}`.includes(".")
@@ -132,7 +132,7 @@ const range = (from: string, to: string) => {
 }
 
 describe("every citation", () => {
-  it("of the specification leads to a clause", () => {
+  it("of the specification names an existing clause", () => {
     const list = /\bspec (\d+(?:\.\d+)*(?:(?:, and | and | to |[,;] )\d+(?:\.\d+)*(?![\w/]))*)/gi
     const wrong = places(list, ([, cited]) =>
       cited!.split(/, and | and |[,;] /).some((entry) => {
@@ -143,7 +143,7 @@ describe("every citation", () => {
     assert.strictEqual(wrong, "")
   })
 
-  it("of a decision leads to its entry", () => {
+  it("of a decision names an existing entry", () => {
     const wrong = places(/\bdecisions\.md, /g, ({ 0: { length }, index }, { text }) => {
       const rest = text.slice(index + length)
       return !decisions.some((name) => rest.startsWith(name) && !/^[\w-]/.test(rest.slice(name.length)))

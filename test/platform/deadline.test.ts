@@ -1,4 +1,4 @@
-/** The deadline of a request (decisions.md, A database that is away). */
+/** The deadline of a request (decisions.md, Database outages). */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
@@ -8,7 +8,7 @@ import { send } from "../support/network/Http.ts"
 import { Service } from "../support/service/Service.ts"
 
 layer(Service.layer)("a request that waits for the database longer than five seconds", (it) => {
-  it.effect("is told to retry, and changes nothing", () =>
+  it.effect("gets 503 with Retry-After, and changes nothing", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const sql = yield* SqlClient.SqlClient

@@ -92,7 +92,7 @@ layer(Service.layer)("a route", (it) => {
 })
 
 layer(Service.layer)("a body", (it) => {
-  /** What the proof endpoint says to these bytes. */
+  /** The proof endpoint's answer to these bytes. */
   const posted = (body: string | Uint8Array, headers: Readonly<Record<string, string>> = {}) =>
     Effect.flatMap(Service, ({ url }) =>
       request(url, "POST", proofs, { "idempotency-key": "k", ...json, ...headers }, body)
@@ -332,7 +332,7 @@ describe("the networks of trusted proxies", () => {
 })
 
 layer(Service.layer)("a client that sends too many requests", (it) => {
-  it.effect("is told when to retry; other clients are served", () =>
+  it.effect("gets 429 with Retry-After; other clients are served", () =>
     Effect.gen(function* () {
       const { url } = yield* instance({ SERVICE_RATE_LIMITS: "on", SERVICE_TRUSTED_PROXIES: "127.0.0.1" })
       const from = (address: string) => send(url + proofs, { key: "k", headers: { "x-forwarded-for": address } })
@@ -352,7 +352,7 @@ layer(Service.layer)("a client that sends too many requests", (it) => {
 })
 
 layer(Service.layer)("every answer", (it) => {
-  it.effect("has a Date of the clock that decides what has expired", () =>
+  it.effect("has a Date from the clock that decides what has expired", () =>
     Effect.gen(function* () {
       const { url } = yield* Service
       yield* TestClock.adjust("1 hour")
@@ -403,7 +403,7 @@ layer(Service.layer)("every answer", (it) => {
     })
   )
 
-  it.effect("to a defect says nothing about it; the log says where it is", () =>
+  it.effect("to a defect does not describe it; the log names its place", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { lines, record } = recording()

@@ -1,4 +1,7 @@
-/** The embedded PostgreSQL, while the processes that use it start, are killed and stop (decisions.md, Whose process it is). */
+/**
+ * The embedded PostgreSQL while the processes that use it start, stop and are killed
+ * (decisions.md, Lifetime of the embedded PostgreSQL).
+ */
 import { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it, vi } from "@effect/vitest"
 import { Effect, Exit, Schedule, Scope } from "effect"
@@ -223,7 +226,7 @@ describe("the files", () => {
   )
 
   it.live.skipIf(!isRoot() || isClosed)(
-    "belong to whoever starts it otherwise (needs root, and an open checkout)",
+    "belong to the starting account otherwise (needs root, and an open checkout)",
     () =>
       Effect.gen(function* () {
         const within = yield* temporaryFolder

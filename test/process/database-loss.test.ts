@@ -1,4 +1,4 @@
-/** The service keeps answering while the database is away, and recovers by itself (decisions.md, A database that is away). */
+/** The service keeps answering while the database is away, and recovers by itself (decisions.md, Database outages). */
 import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"

@@ -1,5 +1,5 @@
 /**
- * Export of a project's memory, tasks and receipts to one file, and import from it (decisions.md, Leaving).
+ * Export of a project's memory, tasks and receipts to one file, and import from it (decisions.md, Export and import).
  *
  * Ids are kept, so an import can be repeated, and a file can be imported into another project or service. Rows that the
  * project already has stay unchanged. An import is one transaction: any error in the file leaves the project as it was.

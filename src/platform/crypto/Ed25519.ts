@@ -1,6 +1,6 @@
 /**
- * Strict Ed25519 verification: proves that a Bridge holds the key it declared (spec 4.2, 5; decisions.md, Which signatures
- * hold).
+ * Strict Ed25519 verification: proves that a Bridge holds the key it declared (spec 4.2, 5; decisions.md, Signature
+ * verification).
  *
  * A signature R || S of a message M is valid under a public key A if
  *   1. A and R are canonical encodings (y < p) of points that are not of small order,

@@ -1,7 +1,7 @@
 /**
  * The contract of the token endpoints (spec 4.3 to 4.7), and of the additional `tokens/self`: codes, shapes, endpoints.
  *
- * The codes name the states of spec 3.3; `cancelled`, which no code names, is ours (decisions.md, Ways out of confirmed, aborted, expired).
+ * The codes name the states of spec 3.3; `cancelled`, which no code names, is ours (decisions.md, Final states of a rotation).
  */
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"

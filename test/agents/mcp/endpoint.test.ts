@@ -13,7 +13,7 @@ layer(Service.layer)("the MCP endpoint", (it) => {
   const agent = Effect.flatMap(Service, (service) => Agent.make(service))
 
   for (const method of ["GET", "POST", "DELETE", "HEAD", "PUT"]) {
-    it.effect(`${method} without a credential is the generic 401, which says where to get one`, () =>
+    it.effect(`${method} without a credential gets the generic 401, which names the resource metadata`, () =>
       Effect.gen(function* () {
         const service = yield* Service
         const answer = yield* send(`${service.url}/mcp`, { method, ...(method === "POST" ? { body: ping } : {}) })
@@ -26,7 +26,7 @@ layer(Service.layer)("the MCP endpoint", (it) => {
   }
 
   for (const method of ["GET", "DELETE", "HEAD", "PUT"]) {
-    it.effect(`${method} with a credential is 405 with Allow: POST`, () =>
+    it.effect(`${method} with a credential gets 405 with Allow: POST`, () =>
       Effect.gen(function* () {
         const { token: bearer, url } = yield* agent
         const answer = yield* send(`${url}/mcp`, { method, bearer })
@@ -44,7 +44,7 @@ layer(Service.layer)("the MCP endpoint", (it) => {
     })
   )
 
-  it.effect("a foreign Origin is 403 before the credential is looked at", () =>
+  it.effect("a foreign Origin gets 403 before the credential is checked", () =>
     Effect.gen(function* () {
       const { token, url } = yield* agent
       for (const bearer of [token, undefined]) {
@@ -90,7 +90,7 @@ layer(Service.layer)("the MCP endpoint", (it) => {
     })
   )
 
-  it.effect("a body that is not application/json is 415", () =>
+  it.effect("a body that is not application/json gets 415", () =>
     Effect.gen(function* () {
       const { token: bearer, url } = yield* agent
       const headers = { ...accept, "content-type": "text/plain" }
@@ -256,7 +256,7 @@ layer(Service.layer)("the MCP endpoint", (it) => {
     })
   )
 
-  it.effect("a credential may make 500 calls at once, then it is told when to go on; another is not held up", () =>
+  it.effect("a credential gets 429 with Retry-After after 500 calls at once; other credentials are served", () =>
     Effect.gen(function* () {
       const limited = yield* instance({ SERVICE_RATE_LIMITS: "on" })
       const a = (yield* agent).at(limited)

@@ -49,7 +49,7 @@ layer(Reachable)("an agent that a person has signed in", (it) => {
     })
   )
 
-  it.effect("is told which scopes are missing when the person has not granted those of a tool", () =>
+  it.effect("gets 403 with the missing scope when it calls a tool that the person's grant does not cover", () =>
     Effect.gen(function* () {
       const { agent } = yield* signedIn("tasks:read")
       const { answer, code } = yield* agent.write("task_create", { title: "T" })

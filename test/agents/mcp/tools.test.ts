@@ -36,7 +36,7 @@ layer(Service.layer)("the tools", (it) => {
       select code, subject, count from audit_event where project_id = ${a.project_id}::uuid and action = 'mcp.write'`
     )
 
-  it.effect("a contributor finds every tool, with those of the specification", () =>
+  it.effect("a contributor can list every tool, including those of the specification", () =>
     Effect.gen(function* () {
       const found = (yield* listed(yield* agent())).map(({ name }) => name)
       assert.deepStrictEqual(found, names)
@@ -45,7 +45,7 @@ layer(Service.layer)("the tools", (it) => {
     })
   )
 
-  it.effect("a reader neither finds nor calls what writes", () =>
+  it.effect("a reader can neither list nor call the tools that write", () =>
     Effect.gen(function* () {
       const reader = yield* agent({ role: "reader" })
       assert.deepStrictEqual(
@@ -142,7 +142,7 @@ layer(Service.layer)("the tools", (it) => {
     )
   }
 
-  it.effect("a write_context that is not exactly right changes nothing and is audited without what was sent", () =>
+  it.effect("a write_context that differs in any way changes nothing and is audited without the values sent", () =>
     Effect.gen(function* () {
       const a = yield* agent()
       const right = a.write_context

@@ -53,8 +53,8 @@ export interface Server {
   readonly url: string
   readonly port: number
   readonly pid: () => number
-  /** Its output on both streams. */
-  readonly said: ReadonlyArray<string>
+  /** The lines of stdout and stderr. */
+  readonly output: ReadonlyArray<string>
   /** kill -9 and restart; returns the milliseconds from start to ready. */
   readonly killAndRestart: Effect.Effect<number, ChaosError>
   /** SIGTERM; returns the milliseconds until the process ended, and its exit code. */
@@ -95,25 +95,25 @@ export const environment = (folder: string, port: number, settings: NodeJS.Proce
   }
 }
 
-/** The last output of servers that ended unasked. A script stops at the first: nothing would answer it any more. */
-const endedByThemselves: Array<string> = []
-const endOfAServer = Effect.repeat(Effect.sleep("50 millis"), { until: () => endedByThemselves.length > 0 })
+/** The last output of servers that exited by themselves. The first such exit ends the script. */
+const unexpectedExits: Array<string> = []
+const unexpectedExit = Effect.repeat(Effect.sleep("50 millis"), { until: () => unexpectedExits.length > 0 })
 
-/** What the script is waiting for, or was when its time was up. */
+/** What the script is waiting for, or was waiting for when it timed out. */
 const waitingFor = new Set<string>()
 export const awaiting = <A, E, R>(what: string, wait: Effect.Effect<A, E, R>) =>
   Effect.suspend(() => {
     waitingFor.add(what)
     return Effect.tap(wait, () => Effect.sync(() => waitingFor.delete(what)))
   })
-export const until = (what: string, isSo: () => boolean) =>
-  awaiting(what, Effect.repeat(Effect.sleep("10 millis"), { until: isSo }))
+export const until = (what: string, condition: () => boolean) =>
+  awaiting(what, Effect.repeat(Effect.sleep("10 millis"), { until: condition }))
 
 /** One process of the service; replicas share the folder. */
 export const server = Effect.fnUntraced(function* (folder: string, settings: NodeJS.ProcessEnv = {}) {
   const port = yield* Effect.promise(freePort)
   const url = `http://127.0.0.1:${port}`
-  const said: Array<string> = []
+  const output: Array<string> = []
   let child: ChildProcess | undefined
   const start = Effect.gen(function* () {
     const from = performance.now()
@@ -124,9 +124,10 @@ export const server = Effect.fnUntraced(function* (folder: string, settings: Nod
     child = started
     started.once("exit", (code, signal) => {
       if (!started.killed)
-        endedByThemselves.push([`A server ended by itself: ${code ?? signal}`, ...said.slice(-9)].join("\n"))
+        unexpectedExits.push([`A server ended by itself: ${code ?? signal}`, ...output.slice(-9)].join("\n"))
     })
-    for (const stream of [started.stdout, started.stderr]) createInterface(stream).on("line", (line) => said.push(line))
+    for (const stream of [started.stdout, started.stderr])
+      createInterface(stream).on("line", (line) => output.push(line))
     yield* ready(url, started)
     return Math.round(performance.now() - from)
   })
@@ -149,7 +150,7 @@ export const server = Effect.fnUntraced(function* (folder: string, settings: Nod
     killAndRestart,
     stop,
     start,
-    said
+    output
   } satisfies Server
 })
 
@@ -195,7 +196,7 @@ export const freePort = async () => {
   return port
 }
 
-/** One address for several servers: connections in turn, skipping those that refuse. Cut when their server dies. */
+/** One address for several servers: round-robin, skipping a server that refuses. A connection ends with its server. */
 export const balancer = (ports: ReadonlyArray<number>, at = 0) =>
   Effect.map(
     Effect.acquireRelease(
@@ -233,10 +234,10 @@ export const balancer = (ports: ReadonlyArray<number>, at = 0) =>
   )
 
 /**
- * The one address of several servers, known before they start: nginx with deploy/nginx.conf unchanged but for addresses
- * and certificate where nginx is installed; otherwise the balancer, without TLS.
+ * The one address of several servers, known before they start: nginx with deploy/nginx.conf, in which only addresses
+ * and certificate are replaced, if nginx is installed; otherwise the balancer, without TLS.
  */
-export const frontDoor = Effect.fnUntraced(function* (folder: string) {
+export const makeFrontend = Effect.fnUntraced(function* (folder: string) {
   const port = yield* Effect.promise(freePort)
   if (spawnSync("nginx", ["-v"]).error !== undefined) {
     const open = (ports: ReadonlyArray<number>) => balancer(ports, port)
@@ -387,7 +388,7 @@ export const percentile = (values: ReadonlyArray<number>, share: number) =>
 
 /**
  * Runs a script and prints its figures as one JSON line. Exits with 1 if there are violations or the script did not finish;
- * the line then says how far it came and what it waited for.
+ * the line then says how far it got and what it was waiting for.
  */
 export const chaos = (
   name: string,
@@ -404,11 +405,11 @@ export const chaos = (
   Effect.runFork(
     run.pipe(
       Effect.scoped,
-      Effect.raceFirst(Effect.map(endOfAServer, () => unfinished())),
+      Effect.raceFirst(Effect.map(unexpectedExit, () => unfinished())),
       Effect.timeout(sliced ? "170 seconds" : "58 seconds"),
       Effect.catchCause((cause) => Effect.succeed(unfinished(Cause.pretty(cause)))),
       Effect.map(({ figures, violations: seen }) => {
-        const violations = [...seen, ...endedByThemselves]
+        const violations = [...seen, ...unexpectedExits]
         const seconds = Math.round(performance.now() - from) / 1000
         // Of the last minute: other load on the machine affects every figure.
         const load = loadavg()[0]!

@@ -71,7 +71,7 @@ const tool = (run: (agent: Agent, world: World) => Effect.Effect<Called>): Opera
 const http = request<World>()
 const operator = command<World>()
 const phoneAt = (on: On, { person, phone }: World) => makePhone(on, person, phone.token)
-/** A retry that learns the truth leaves further tokens, or an ended grant: only their existence is compared. */
+/** A retry may leave further tokens or an ended grant, so only the number of grants is compared. */
 const grants = (shape: Shape) => shape.filter((row) => row.startsWith("oauth_grant")).length
 
 /** Setting the same preferences again increments their version. */

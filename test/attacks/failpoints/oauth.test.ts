@@ -38,7 +38,7 @@ const shapeOf = ({ client_id, name, project_id }: World) =>
     [client_id, name, project_id]
   )
 
-/** Pages only say that the service cannot answer; they do not know what became of the request. */
+/** Pages only say that the service cannot answer, not whether the change was made. */
 const browsing = (
   again: string,
   run: (browser: Browser, world: World) => Effect.Effect<Answer>,
@@ -54,7 +54,7 @@ const browsing = (
   )
 
 /** When the answer was lost, the retry creates a second one. */
-const madeAgain = { settled: (shape: Shape) => new Set(shape) }
+const mayDuplicate = { settled: (shape: Shape) => new Set(shape) }
 
 const shown = { after: (_: On, { browser, page, token }: World) => browser.submit(page, { project_token: token }) }
 const withPhone = {
@@ -71,7 +71,11 @@ layer(Service.layer)("when a statement fails", (it) =>
     world,
     shapeOf,
     {
-      "begin an authorization": browsing("303", (browser, { query }) => browser.get(`/authorize?${query}`), madeAgain),
+      "begin an authorization": browsing(
+        "303",
+        (browser, { query }) => browser.get(`/authorize?${query}`),
+        mayDuplicate
+      ),
       "show a wrong project token": browsing(
         "422",
         (browser, { page }) => browser.submit(page, { project_token: "spt_wrong" }),
@@ -87,13 +91,13 @@ layer(Service.layer)("when a statement fails", (it) =>
         "201",
         ({ url }, { name }) =>
           send(`${url}/register`, { body: { client_name: name, redirect_uris: ["https://app.example/callback"] } }),
-        madeAgain
+        mayDuplicate
       ),
       "create a client": {
         ...command<World>()((on, { name }) =>
           Context.get(on, Clients).create({ name, redirect_uris: [callback], application_type: undefined, scopes: [] })
         ),
-        ...madeAgain
+        ...mayDuplicate
       }
     },
     { SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on" }

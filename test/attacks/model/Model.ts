@@ -2,8 +2,8 @@
  * Section 3 of the specification as a pure function: one Bridge, its credentials, challenges, tokens and rotations, and the
  * answer to each request. Here everything expires at its instant; nothing is lazy, concurrent or lost.
  *
- * Names come from what made the thing: a challenge is `credential/key`, a token has the name of its challenge or of its
- * rotation's key, a rotation that of its key. An outcome is a status, a status and "replayed", or a code.
+ * Each thing is named after its origin: a challenge is `credential/key`, a token has the name of its challenge or of
+ * its rotation's key, a rotation that of its key. An outcome is a status, a status and "replayed", or a code.
  */
 
 export const lifetimes = { credential: 3600, challenge: 600, token: 2000, rotation: 300, proofReplay: 700 }

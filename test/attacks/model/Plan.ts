@@ -4,7 +4,7 @@ import { type Fault, faults } from "../../support/service/Faults.ts"
 import type { Op, State } from "./Model.ts"
 import type { Real } from "./Real.ts"
 
-/** What goes wrong: a statement fails, or the answer is lost. The caller then asks again. */
+/** What goes wrong: a statement fails, or the answer is lost. The caller then retries. */
 interface Trouble {
   readonly fault: Fault | "answer dropped"
   readonly nth: number

@@ -65,7 +65,7 @@ layer(Service.layer)("random histories", (it) => {
           return (yield* real.named([outcome], keys))[0]!
         })
 
-        /** Asks once, and again if the first answer was lost; returns the model's state then. */
+        /** Runs the operation, and retries it if the answer was lost; returns the model's state afterwards. */
         const take = Effect.fnUntraced(function* (state: State, real: Real, op: Op, { on, trouble }: Plan) {
           const [after, expected] = apply(state, op)
           const [again, repeated] = apply(after, op)

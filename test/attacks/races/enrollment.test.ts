@@ -18,7 +18,7 @@ import { withNewCredential, ask, challenged, enrolled, fresh, withNewKey } from 
 
 const replicas = Effect.all([Service, instance()])
 
-/** One secret for all successes, which only one caller may have received. */
+/** All successes have the same body, and so the same secret. */
 const oneSecret = (answers: ReadonlyArray<Answer>) => {
   const bodies = new Set(answers.filter(({ status }) => status < 300).map(({ text }) => text))
   assert.isAtMost(bodies.size, 1)

@@ -169,27 +169,27 @@ layer(Service.layer)("without its guard", (it) => {
   const guard = /pending_rotation_id is null\s+or exists \(select 1 from bridge_rotation v[^)]*\)/
 
   /** Prepare overtakes a revocation of its predecessor; returns the broken invariants. */
-  const trap = (edited: (statement: string) => string) =>
+  const overtake = (edited: (statement: string) => string) =>
     Effect.gen(function* () {
-      let bitten = 0
+      let edits = 0
       const { layer } = faultyDatabase((statement) => {
         const other = edited(statement)
-        if (other !== statement) bitten++
+        if (other !== statement) edits++
         return waitsAtGate(other)
       })
       const slow = tokens(yield* instance({}, layer))
       const { prepare, token } = yield* holder()
       const revoked = yield* overtaken(slow.revoke(token), prepare(token))
       assert.strictEqual(revoked.status, 200, revoked.text)
-      return { bitten, held: yield* Effect.exit(invariants) }
+      return { edits, held: yield* Effect.exit(invariants) }
     })
 
   it.effect("a revocation overtaken by a prepare leaves a live successor behind; with its guard it leaves none", () =>
     Effect.gen(function* () {
-      const guarded = yield* trap((statement) => statement)
+      const guarded = yield* overtake((statement) => statement)
       assert.isTrue(Exit.isSuccess(guarded.held))
-      const unguarded = yield* trap((statement) => statement.replace(guard, "true"))
-      assert.strictEqual(unguarded.bitten, 1)
+      const unguarded = yield* overtake((statement) => statement.replace(guard, "true"))
+      assert.strictEqual(unguarded.edits, 1)
       assert.isTrue(Exit.isFailure(unguarded.held))
     })
   )

@@ -51,7 +51,7 @@ const oneSecret = (answers: ReadonlyArray<Answer>) =>
 const emergency = (held: Effect.Success<ReturnType<typeof holder>>) => Effect.as(revokeIdentity(held.bridge), "revoked")
 
 /** How the service answers a token now. */
-const worth = (on: Tokens, token: string) => Effect.map(on.self(token), outcomeOf)
+const stateOf = (on: Tokens, token: string) => Effect.map(on.self(token), outcomeOf)
 
 /** A sweep, as another replica would run it. */
 const sweep = Effect.gen(function* () {
@@ -146,7 +146,7 @@ layer(Service.layer)("concurrent confirms", (it) => {
           sometime(a.confirm(successor, rotation_id)),
           sometime(b.abort(successor, rotation_id))
         ])
-        const live = [yield* worth(a, token), yield* worth(b, successor)]
+        const live = [yield* stateOf(a, token), yield* stateOf(b, successor)]
         isOneOf(
           [...outcomes, ...live],
           ["200", "bridge_rotation_confirmed", "bridge_token_revoked", "200"],
@@ -167,7 +167,7 @@ layer(Service.layer)("concurrent confirms", (it) => {
           sometime(sweep)
         ])
         isOneOf(
-          [confirmed, yield* worth(a, token), yield* worth(b, successor)],
+          [confirmed, yield* stateOf(a, token), yield* stateOf(b, successor)],
           ["200", "bridge_token_revoked", "200"],
           ["bridge_rotation_expired", "200", "bridge_token_revoked"]
         )
@@ -188,7 +188,7 @@ layer(Service.layer)("concurrent confirms", (it) => {
           sometime(sweep)
         ])
         isOneOf(
-          [confirmed, yield* worth(a, token), yield* worth(b, successor)],
+          [confirmed, yield* stateOf(a, token), yield* stateOf(b, successor)],
           ["200", "bridge_token_revoked", "200"],
           ["bridge_rotation_predecessor_expired", "bridge_token_expired", "bridge_token_pending"]
         )
@@ -202,7 +202,7 @@ layer(Service.layer)("concurrent confirms", (it) => {
         const { rotation_id, successor, token } = yield* rotating()
         const outcomes = yield* atOnce([sometime(a.confirm(successor, rotation_id)), sometime(b.revoke(token))])
         isOneOf(
-          [...outcomes, yield* worth(a, successor)],
+          [...outcomes, yield* stateOf(a, successor)],
           ["200", "bridge_token_revoked", "200"],
           ["bridge_rotation_predecessor_revoked", "200", "bridge_token_revoked"]
         )
@@ -219,7 +219,7 @@ layer(Service.layer)("concurrent confirms", (it) => {
           sometime(emergency(held))
         ])
         isOneOf(confirmed, "200", "bridge_revoked")
-        assert.strictEqual(yield* worth(b, held.successor), "bridge_revoked")
+        assert.strictEqual(yield* stateOf(b, held.successor), "bridge_revoked")
       })
     )
   )
@@ -235,8 +235,8 @@ layer(Service.layer)("concurrent confirms", (it) => {
           { concurrency: "unbounded" }
         )
         isOneOf(outcomeOf(confirmed), "200", "bridge_rotation_predecessor_revoked")
-        assert.strictEqual(yield* worth(a, proved.body.access_token), "200")
-        assert.strictEqual(yield* worth(b, held.successor), "bridge_token_revoked")
+        assert.strictEqual(yield* stateOf(a, proved.body.access_token), "200")
+        assert.strictEqual(yield* stateOf(b, held.successor), "bridge_token_revoked")
       }),
       reenrolling
     )
@@ -255,7 +255,10 @@ layer(Service.layer)("concurrent confirms", (it) => {
         assert.strictEqual(confirmed, "200")
         for (const outcome of seen.slice(0, 4)) isOneOf(outcome, "bridge_token_pending", "200")
         for (const outcome of seen.slice(4)) isOneOf(outcome, "200", "bridge_token_revoked")
-        assert.deepStrictEqual([yield* worth(b, successor), yield* worth(b, token)], ["200", "bridge_token_revoked"])
+        assert.deepStrictEqual(
+          [yield* stateOf(b, successor), yield* stateOf(b, token)],
+          ["200", "bridge_token_revoked"]
+        )
       })
     )
   )
@@ -301,7 +304,7 @@ layer(Service.layer)("a prepare", (it) => {
         )
         isOneOf(outcomeOf(prepared), "201", "bridge_token_revoked")
         assert.strictEqual(proved.status, 200, proved.text)
-        assert.strictEqual(yield* worth(a, held.token), "bridge_token_revoked")
+        assert.strictEqual(yield* stateOf(a, held.token), "bridge_token_revoked")
         assert.strictEqual(outcomeOf(yield* b.prepare(proved.body.access_token, "after")), "201")
       }),
       reenrolling
@@ -326,29 +329,31 @@ layer(Service.layer)("a prepare", (it) => {
 })
 
 layer(Service.layer)("a replica", (it) => {
-  it.effect("that dies between the commit and its answer: the other one answers with the same successor", () =>
-    Effect.gen(function* () {
-      const { fail, heal, layer } = faultyDatabase()
-      const dying = tokens(yield* instance({}, layer))
-      const alive = tokens(yield* instance())
-      yield* race(
-        Effect.gen(function* () {
-          const { token } = yield* holder()
-          yield* fail("disconnected after", 1)
-          const [lost, answer] = yield* Effect.all([dying.prepare(token), sometime(alive.prepare(token))], {
-            concurrency: "unbounded"
-          })
-          yield* heal
-          isOneOf(outcomeOf(lost), "bridge_persistence_error", "201", "201 replayed")
-          isOneOf(outcomeOf(answer), "201", "201 replayed")
-          assert.strictEqual((yield* dying.prepare(token)).text, answer.text)
-        }),
-        invariants
-      )
-    })
+  it.effect(
+    "that dies between the commit and its answer is replaced by another, which returns the same successor",
+    () =>
+      Effect.gen(function* () {
+        const { fail, heal, layer } = faultyDatabase()
+        const dying = tokens(yield* instance({}, layer))
+        const alive = tokens(yield* instance())
+        yield* race(
+          Effect.gen(function* () {
+            const { token } = yield* holder()
+            yield* fail("disconnected after", 1)
+            const [lost, answer] = yield* Effect.all([dying.prepare(token), sometime(alive.prepare(token))], {
+              concurrency: "unbounded"
+            })
+            yield* heal
+            isOneOf(outcomeOf(lost), "bridge_persistence_error", "201", "201 replayed")
+            isOneOf(outcomeOf(answer), "201", "201 replayed")
+            assert.strictEqual((yield* dying.prepare(token)).text, answer.text)
+          }),
+          invariants
+        )
+      })
   )
 
-  it.effect("whose connections are all cut under fifty callers: they are told to retry, and the retry converges", () =>
+  it.effect("whose connections are all cut under fifty callers answers 503, and the retries converge", () =>
     Effect.gen(function* () {
       const on = (yield* replicas).on
       const sql = yield* SqlClient.SqlClient

@@ -1,4 +1,4 @@
-/** Ownership (decisions.md, Whose a device is): three projects with two people each, who all ask for every device. */
+/** Ownership (decisions.md, Owner of a device): three projects with two people each, who all ask for every device. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { randomUUID } from "node:crypto"

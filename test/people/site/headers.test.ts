@@ -23,7 +23,7 @@ const registered = Effect.gen(function* () {
   return [...paths]
 })
 
-/** Turns on what is off by default. */
+/** Turns on the features that are off by default. */
 const everything = { SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on" }
 const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"]
 const types = [undefined, "application/json", "application/x-www-form-urlencoded", "text/plain", "text/html", "x"]

@@ -165,7 +165,7 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
       assert.include(back.seen[1]!, "state=state-2")
     }))
 
-  test("a page that was left open too long says so", () =>
+  test("a page that expired in an open tab says so", () =>
     Effect.gen(function* () {
       const { service, token, url } = yield* prepare()
       const { page } = yield* openPage()

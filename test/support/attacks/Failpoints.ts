@@ -22,7 +22,7 @@ export interface Operation<World> {
   /** Preparation, on an instance without faults. */
   readonly after?: (on: On, world: World) => Effect.Effect<unknown, unknown>
   readonly run: (on: On, world: World) => Effect.Effect<string>
-  /** The retry's answer when the first attempt did happen. */
+  /** The retry's answer if the first attempt was committed. */
   readonly again: string
   /** The part of the rows that repetition must not change; by default all of it. */
   readonly settled?: (shape: Shape) => unknown
@@ -30,7 +30,7 @@ export interface Operation<World> {
   readonly asks?: string
 }
 
-/** Operator commands name a failure as the edge does. */
+/** An operator command fails with the codes that the edge would answer. */
 export const command =
   <World>() =>
   (run: (on: On["services"], world: World) => Effect.Effect<unknown, { readonly _tag: string }>): Operation<World> => ({

@@ -90,7 +90,7 @@ const writing = (kind: Kind, name: string, given: (id: string) => object): Use =
 ]
 const receipt = { session_ref: "s", worker: "w", outcome: "handoff", summary: "x" }
 
-/** In this order each operation can be called with an own id and then has an effect. */
+/** In this order, each operation succeeds with an id of its own project. */
 const uses: Readonly<Record<string, Use>> = {
   "reading an entry": tool("entry", "memory_get", (id) => ({ id })),
   "reading a task": tool("task", "task_get", (id) => ({ id })),
@@ -209,12 +209,12 @@ export const isolation = Effect.fnUntraced(function* (
   for (const [name, [kind, use]] of Object.entries(uses)) {
     const own = yield* use(tenants[0]!, tenants[0]!.ids[kind])
     const random = yield* use(tenants[0]!, yield* unknown(kind))
-    if (shown(own) === shown(random)) violations.add(`${name} does not reach its id: ${shown(own)}`)
+    if (shown(own) === shown(random)) violations.add(`${name} ignores its id: ${shown(own)}`)
   }
   for (const [name, [kind, use]] of Object.entries(silent)) {
     const earlier = yield* state
     yield* use(tenants[1]!, tenants[1]!.ids[kind])
-    if (changes(earlier, yield* state) === "") violations.add(`${name} does not reach its id`)
+    if (changes(earlier, yield* state) === "") violations.add(`${name} ignores its id`)
   }
   return { violations: [...violations], operations: Object.keys(all).length }
 })

@@ -324,27 +324,28 @@ export const attempts = (target: Target): fc.Arbitrary<Attempt> => {
   const { form, json, name, query } = target
   const bodies =
     json !== undefined ? bodyOf(json) : form !== undefined ? formOf(form) : fc.constant<Uint8Array>(good.body)
-  const said = (which: string, of: fc.Arbitrary<Parts>) => of.map((asked) => wellFramed(`${name}: ${which}`, asked))
+  const labelled = (which: string, of: fc.Arbitrary<Parts>) =>
+    of.map((request) => wellFramed(`${name}: ${which}`, request))
   const paths =
     query === undefined ? fc.constant(good.path) : formOf(query).map((bytes) => `${target.path}?${encodedQuery(bytes)}`)
   const careless = fc.oneof(
     {
       weight: 6,
-      arbitrary: said(
+      arbitrary: labelled(
         "body",
         fc.tuple(bodies, paths).map(([body, path]) => ({ ...good, body, path }))
       )
     },
     {
       weight: 3,
-      arbitrary: said(
+      arbitrary: labelled(
         "headers",
         headersOf(good.headers).map((headers) => ({ ...good, headers }))
       )
     },
     {
       weight: 2,
-      arbitrary: said(
+      arbitrary: labelled(
         "all",
         fc
           .tuple(headersOf(good.headers), bodies, paths)
@@ -353,14 +354,14 @@ export const attempts = (target: Target): fc.Arbitrary<Attempt> => {
     },
     {
       weight: 2,
-      arbitrary: said(
+      arbitrary: labelled(
         "path",
         fc.constantFrom(...tricks(good.path)).map((path) => ({ ...good, path }))
       )
     },
     {
       weight: 1,
-      arbitrary: said(
+      arbitrary: labelled(
         "method",
         fc.constantFrom(...methods).map((method) => ({ ...good, method }))
       )

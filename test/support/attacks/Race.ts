@@ -29,7 +29,7 @@ export const together = <E, R>(calls: ReadonlyArray<Effect.Effect<Answer, E, R>>
     })
   )
 
-/** A moment later, each time a different one, so that over the rounds it comes before, between and after the calls. */
+/** Starts the call after a random delay: over the rounds it runs before, between and after the other calls. */
 export const sometime = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   SqlClient.SqlClient.use((sql) => sql`select pg_sleep(random() * 0.006)`).pipe(Effect.andThen(self))
 

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { connect } from "node:net"
 
-/** Sends the bytes and answers everything the server sent until it closed the connection. */
+/** Sends the bytes; returns everything that the server sends until it closes the connection. */
 export const exchange = (url: string, bytes: string | Uint8Array) =>
   Effect.callback<string>((resume) => {
     const { hostname, port } = new URL(url)

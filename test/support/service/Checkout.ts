@@ -23,7 +23,7 @@ export const checkout = Effect.fnUntraced(function* ({ copied = false } = {}) {
 })
 
 /**
- * Runs command lines of a page with bash in the folder, and answers their stdout.
+ * Runs command lines of a page with bash in the folder, and returns their stdout.
  *
  * `npx service-admin` runs without npx, which is as slow as the command itself; test/docs/readme.test.ts covers npx.
  */

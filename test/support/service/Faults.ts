@@ -97,7 +97,7 @@ export const faultyDatabase = (rewrite: (statement: string) => string = (stateme
         fault = how
         remaining = nth
       }),
-    /** Cancels a pending fault. Answers whether the last fault had already been injected. */
+    /** Cancels a pending fault. Returns whether the last fault had already been injected. */
     heal: Effect.sync(() => {
       const happened = fault === undefined
       fault = undefined

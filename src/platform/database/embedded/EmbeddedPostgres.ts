@@ -1,5 +1,5 @@
 /**
- * The PostgreSQL that ships with the service, used without DATABASE_URL (decisions.md, The database that comes along).
+ * The PostgreSQL that ships with the service and runs without DATABASE_URL (decisions.md, The embedded database).
  *
  * 1. Files: PostgresFiles.ts finds or creates the database folder.
  * 2. Join: a process connects to the server of that folder, and launches the server if none answers.

@@ -1,7 +1,7 @@
 /**
  * Binds an authorization request to the browser that made it (RFC 9700 4.7). The URL of the consent page is not enough:
  * the browser's cookie must match, and a form must carry the CSRF value, which is derived from the cookie and proves that
- * this browser was shown the page (decisions.md, What stands in for CSRF secrets).
+ * this browser was shown the page (decisions.md, CSRF protection).
  */
 import { Data, Effect, Option, Redacted } from "effect"
 import type { SqlError } from "effect/sql"

@@ -3,7 +3,7 @@
  *
  * A code is exchanged once, with its PKCE verifier. A second exchange that is otherwise valid means that two parties have
  * code and verifier, so the grant ends. A wrong verifier changes nothing; otherwise anyone who saw a code could end the
- * grant (decisions.md, A code that comes back).
+ * grant (decisions.md, Reuse of an authorization code).
  */
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"

@@ -4,7 +4,7 @@
  * 1. A refresh token is used once and has one successor, derived from the token itself and a stored salt. During the
  *    grace period a client that lost the response, or sent two requests at once, gets the same successor again.
  * 2. A used refresh token that is presented after the grace period, or after its successor was used, has been copied: the
- *    grant ends with every token issued from it (decisions.md, A refresh token that comes back).
+ *    grant ends, and every token issued from it (decisions.md, Reuse of a refresh token).
  */
 import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"

@@ -2,8 +2,8 @@
  * Kills one of two replicas ten times while 50 Bridges rotate 2,000 times.
  *
  * At the end each Bridge has exactly one active token and it works, nothing is pending, and no Bridge needed a new
- * credential. The invariants held at every look in between. The answers to each Bridge and to its observer are
- * linearizable: one sequential service could have given them.
+ * credential. The invariants held whenever they were checked in between. The answers to each Bridge and to its observer
+ * are linearizable: one sequential service could have given them.
  */
 import { Effect } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
@@ -61,9 +61,9 @@ chaos(
       { concurrency: 8 }
     )
 
-    const asked = new Map<string, number>()
+    const stranded = new Map<string, number>()
     const from = performance.now()
-    const life = (one: (typeof fleet)[number], name: string) =>
+    const rotating = (one: (typeof fleet)[number], name: string) =>
       Effect.gen(function* () {
         while (millis.length < rotations) {
           const start = performance.now()
@@ -73,14 +73,14 @@ chaos(
       }).pipe(
         Effect.catch(({ _tag }) =>
           Effect.sync(() => {
-            asked.set(_tag, (asked.get(_tag) ?? 0) + 1)
+            stranded.set(_tag, (stranded.get(_tag) ?? 0) + 1)
             violations.push(`${name} is stranded: ${_tag}`)
           })
         )
       )
 
     /** Now and then an observer presents one of the Bridge's tokens. */
-    const onlooking = Effect.forEach(
+    const observing = Effect.forEach(
       histories,
       ({ secret, watch }) =>
         Effect.gen(function* () {
@@ -92,11 +92,11 @@ chaos(
         }).pipe(Effect.forever),
       { concurrency: "unbounded" }
     )
-    const brokenOnTheWay = new Set<string>()
-    let looks = 0
+    const brokenInvariants = new Set<string>()
+    let samples = 0
     const sampling = Effect.gen(function* () {
-      for (const { broken } of yield* violatedInvariants(sql)) brokenOnTheWay.add(`not so: ${broken}`)
-      looks++
+      for (const { broken } of yield* violatedInvariants(sql)) brokenInvariants.add(`invariant broken: ${broken}`)
+      samples++
       yield* Effect.sleep("100 millis")
     }).pipe(Effect.forever)
 
@@ -109,10 +109,13 @@ chaos(
       }
     })
     yield* Effect.raceFirst(
-      Effect.all([Effect.forEach(fleet, (one, index) => life(one, names[index]!), { concurrency: bridges }), killing], {
-        concurrency: 2
-      }),
-      Effect.all([onlooking, sampling], { concurrency: 2 })
+      Effect.all(
+        [Effect.forEach(fleet, (one, index) => rotating(one, names[index]!), { concurrency: bridges }), killing],
+        {
+          concurrency: 2
+        }
+      ),
+      Effect.all([observing, sampling], { concurrency: 2 })
     )
     const seconds = (performance.now() - from) / 1000
 
@@ -128,7 +131,7 @@ chaos(
     const { items } = yield* admin(folder, "list-bridge-enrollment-credentials", "--project", project_id)
     if (items.length !== bridges) violations.push(`${items.length} credentials for ${bridges} Bridges`)
 
-    const judged = performance.now()
+    const judgingSince = performance.now()
     for (const [index, history] of histories.entries()) {
       violations.push(...history.violations)
       if (!history.isLinearizable()) violations.push(`the history of ${names[index]} is not linearizable`)
@@ -146,13 +149,13 @@ chaos(
         p99_ms: Math.round(percentile(millis, 0.99)),
         slowest_restart_ms: Math.max(...starts),
         active_tokens: active,
-        stranded: asked.size,
+        stranded: stranded.size,
         calls_judged: calls.length,
         of_them_unanswered: calls.filter(({ outcome }) => outcome === undefined).length,
-        judged_ms: Math.round(performance.now() - judged),
-        looks_at_the_rows: looks
+        judged_ms: Math.round(performance.now() - judgingSince),
+        invariant_checks: samples
       },
-      violations: [...brokenOnTheWay, ...violations]
+      violations: [...brokenInvariants, ...violations]
     }
   })
 )

@@ -13,7 +13,7 @@ import { Bridge } from "../../../support/bridges/Bridge.ts"
 import type { Answer } from "../../../support/network/Http.ts"
 import { Agent } from "../../../support/agents/McpAgent.ts"
 import { tokens } from "../../../support/bridges/Tokens.ts"
-import { admin, chaos, frontDoor, operator, percentile, scratch, server, size } from "../harness.ts"
+import { admin, chaos, makeFrontend, operator, percentile, scratch, server, size } from "../harness.ts"
 
 const restarts = size(200, 2)
 /** Both replicas restart at least once; no restart begins later than this after the start of the run. */
@@ -29,16 +29,16 @@ chaos(
   () => ({ restarts: starts.length, calls }),
   Effect.gen(function* () {
     const folder = yield* scratch
-    const door = yield* frontDoor(folder)
-    const settings = { SERVICE_BASE_URL: door.url, SERVICE_TRUSTED_PROXIES: "127.0.0.1" }
+    const frontend = yield* makeFrontend(folder)
+    const settings = { SERVICE_BASE_URL: frontend.url, SERVICE_TRUSTED_PROXIES: "127.0.0.1" }
     const replicas = yield* Effect.all([server(folder, settings), server(folder, settings)], { concurrency: 2 })
-    yield* door.open(replicas.map(({ port }) => port))
+    yield* frontend.open(replicas.map(({ port }) => port))
     const { credentials, project_id } = yield* operator(folder, size(400, 20))
     const out = join(folder, "token")
     yield* admin(folder, "create-project-token", "--project", project_id, "--role", "contributor", "--out", out)
     const violations: Array<string> = []
 
-    /** One call as its client sees it: an answer of the service, at the latest on the second attempt. */
+    /** One call as its client sees it: the service answers on the first or the second attempt. */
     const call = Effect.fnUntraced(function* (what: string, status: number, attempt: Effect.Effect<Answer>) {
       let exit = yield* Effect.exit(attempt)
       if (!isAnswer(exit)) {
@@ -62,13 +62,13 @@ chaos(
       const keys = yield* generateKeyPair
       const identity = { project_id, bridge_id: `bridge-${randomUUID()}`, keys }
       const bridge = new Bridge({ ...identity, credential: Redacted.value(credential), credential_id: "" })
-      const challenge = yield* call("challenge", 201, bridge.askChallenge(door))
-      const proof = yield* call("proof", 200, bridge.prove(door, challenge))
+      const challenge = yield* call("challenge", 201, bridge.askChallenge(frontend))
+      const proof = yield* call("proof", 200, bridge.prove(frontend, challenge))
       return proof.body.access_token as string
     })
 
     const agent = new Agent({
-      url: door.url,
+      url: frontend.url,
       token: readFileSync(out, "utf8").trim(),
       project_id,
       write_context: undefined as never
@@ -82,7 +82,7 @@ chaos(
       let token = ""
       for (let round = 0; !rolled(); round++) {
         if (round % 10 === 0 && (round === 0 || credentials.length > clients)) token = yield* enroll(credentials.pop()!)
-        const { confirm, prepare, self } = tokens(door)
+        const { confirm, prepare, self } = tokens(frontend)
         yield* call("self", 200, self(token))
         const prepared = yield* call("prepare", 201, prepare(token, randomUUID()))
         const { rotation_id, successor_token } = prepared.body
@@ -105,15 +105,15 @@ chaos(
         starts.push(yield* replica.start)
       }
     })
-    const everybody = [rolling, ...Array.from({ length: clients }, () => client)]
-    yield* Effect.all(everybody, { concurrency: "unbounded" })
-    for (const line of replicas.flatMap(({ said }) => said)) {
+    const work = [rolling, ...Array.from({ length: clients }, () => client)]
+    yield* Effect.all(work, { concurrency: "unbounded" })
+    for (const line of replicas.flatMap(({ output }) => output)) {
       if (/"level":"(ERROR|FATAL)"/.test(line)) violations.push(`logged: ${line.slice(0, 300)}`)
     }
 
     return {
       figures: {
-        by: door.by,
+        by: frontend.by,
         restarts: starts.length,
         calls: calls.answered,
         repeated_once: calls.repeated,
@@ -126,7 +126,7 @@ chaos(
   })
 )
 
-/** A proxy that found no replica, and a replica that is not ready, may be retried. */
+/** A call may be retried if the proxy found no replica, or the replica was not ready. */
 const isAnswer = (exit: Exit.Exit<Answer>) => Exit.isSuccess(exit) && ![502, 503, 504].includes(exit.value.status)
 
 const tool = (agent: Agent, name: string, given: Readonly<Record<string, unknown>> = {}) =>

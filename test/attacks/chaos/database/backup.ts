@@ -19,7 +19,7 @@ import { makeLoad } from "../parts/Load.ts"
 
 const backups = size(4, 1)
 let rows = 0
-let knocks = 0
+let presentations = 0
 
 chaos(
   "backup",
@@ -33,14 +33,14 @@ chaos(
     const violations: Array<string> = []
     const { project_id } = load
 
-    /** A bearer token and the endpoint that it is presented to. */
-    type Knock = (at: { readonly url: string }) => Effect.Effect<Answer>
+    /** Presents a bearer token to the endpoint that accepts its kind. */
+    type Presentation = (at: { readonly url: string }) => Effect.Effect<Answer>
     const asBridge =
-      (token: string): Knock =>
+      (token: string): Presentation =>
       (at) =>
         tokens(at).self(token)
     const asAgent =
-      (token: string): Knock =>
+      (token: string): Presentation =>
       (at) =>
         new Agent({ url: at.url, token, project_id, write_context: undefined as never }).post("tools/list")
     const enrolled = Effect.gen(function* () {
@@ -59,7 +59,7 @@ chaos(
       asBridge((yield* Effect.orDie(enrolled)).token),
       asAgent((yield* makeToken(on, { project_id })).token)
     ]
-    const revoked: Array<Knock> = []
+    const revoked: Array<Presentation> = []
 
     const taken = yield* load.during(
       Effect.forEach(
@@ -92,13 +92,13 @@ chaos(
           const bridges = yield* sql`select identity_id from bridge_token where state = 'active'`.pipe(Effect.orDie)
           // The fleet, and the one Bridge that only observes.
           if (bridges.length !== load.fleet.length + 1) violations.push(`${bridges.length} Bridges hold a token`)
-          for (const knock of revoked) {
-            knocks++
-            const { status, text } = yield* knock(restored)
+          for (const present of revoked) {
+            presentations++
+            const { status, text } = yield* present(restored)
             if (status !== 401 && status !== 403) violations.push(`a revoked token is answered ${status}: ${text}`)
           }
-          for (const knock of working) {
-            const { status, text } = yield* knock(restored)
+          for (const present of working) {
+            const { status, text } = yield* present(restored)
             if (status !== 200) violations.push(`a working token is answered ${status}: ${text}`)
           }
         }).pipe(Effect.scoped),
@@ -112,7 +112,7 @@ chaos(
         backups: taken.length,
         acknowledged_before_each: taken.map(({ acks }) => acks.length),
         restored_rows: rows,
-        revoked_shown_again: knocks
+        revoked_shown_again: presentations
       },
       violations: [...violations, ...load.violations]
     }

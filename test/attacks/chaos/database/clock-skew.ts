@@ -40,7 +40,7 @@ interface Kind {
   readonly seconds: number
   /** The refusal after the expiry. */
   readonly refusal: string
-  /** Makes one at a replica, and returns how another replica is asked to accept it. */
+  /** Makes one at a replica; returns the request that uses it at another replica. */
   readonly make: (at: At) => Effect.Effect<(at: At) => Effect.Effect<Answer>, unknown>
 }
 
@@ -71,7 +71,7 @@ chaos(
     ).pipe(Effect.orDie)
 
     const enrolled = (at: At) => Effect.flatMap(Bridge.make(on), (bridge) => bridge.enroll(at))
-    const knocking = (token: string) => (at: At) =>
+    const listTools = (token: string) => (at: At) =>
       new Agent({ url: at.url, token, project_id: "", write_context: undefined as never }).post("tools/list")
     const kinds: Readonly<Record<string, Kind>> = {
       challenge: {
@@ -107,7 +107,7 @@ chaos(
       "access token": {
         seconds: 3,
         refusal: "401",
-        make: (at) => Effect.map(signIn({ ...on, ...at }), ({ access_token }) => knocking(access_token))
+        make: (at) => Effect.map(signIn({ ...on, ...at }), ({ access_token }) => listTools(access_token))
       },
       "refresh token": {
         seconds: 3,
@@ -123,7 +123,8 @@ chaos(
       "project token": {
         seconds: 3,
         refusal: "401",
-        make: () => Effect.map(makeToken(on, { ttl: Option.some(Duration.seconds(3)) }), ({ token }) => knocking(token))
+        make: () =>
+          Effect.map(makeToken(on, { ttl: Option.some(Duration.seconds(3)) }), ({ token }) => listTools(token))
       }
     }
 
@@ -146,27 +147,27 @@ chaos(
       const { body, code, headers, status } = yield* use(there)
       const after = yield* databaseTime
       used++
-      const said = status < 300 ? "good" : (code ?? (typeof body?.error === "string" ? body.error : `${status}`))
+      const outcome = status < 300 ? "good" : (code ?? (typeof body?.error === "string" ? body.error : `${status}`))
       const which = `a ${name}, made ${here.name}, used ${there.name}`
-      if (after < earliest - tolerance && said !== "good") violations.push(`${which}: ${said}, before its expiry`)
+      if (after < earliest - tolerance && outcome !== "good") violations.push(`${which}: ${outcome}, before its expiry`)
       if (before > latest + tolerance) {
         ended++
-        if (said !== refusal && `${status}` !== refusal) violations.push(`${which}: ${said}, after its expiry`)
+        if (outcome !== refusal && `${status}` !== refusal) violations.push(`${which}: ${outcome}, after its expiry`)
       }
-      const told = Date.parse(headers.get("date") ?? "")
-      if (!(told >= before - 1000 - tolerance && told <= after + tolerance))
-        violations.push(`${there.name}: Date is ${told - after} ms off`)
+      const date = Date.parse(headers.get("date") ?? "")
+      if (!(date >= before - 1000 - tolerance && date <= after + tolerance))
+        violations.push(`${there.name}: Date is ${date - after} ms off`)
     })
     const all = Object.entries(kinds).flatMap(([name, kind]) =>
       replicas.flatMap((_, made) => Array.from({ length: 2 * each }, (_, turn) => one(name, kind, made, turn)))
     )
     yield* Effect.all(all, { concurrency: 24, discard: true }).pipe(Effect.orDie)
 
-    for (const { by, name, said } of replicas) {
-      const stamps = said
+    for (const { by, name, output } of replicas) {
+      const timestamps = output
         .flatMap((line) => /"timestamp":"([^"]+)"/.exec(line)?.slice(1) ?? [])
         .map((at) => Date.parse(at))
-      const off = stamps.at(-1)! - Date.now()
+      const off = timestamps.at(-1)! - Date.now()
       if (!(Math.abs(off - by) < 300_000))
         violations.push(`the clock of replica ${name} is off by ${off} ms, not by ${by}`)
     }

@@ -2,8 +2,8 @@
  * The connection to PostgreSQL is slow, breaks just after a COMMIT was sent or executed, and goes silent, while Bridges
  * rotate and agents write.
  *
- * Nothing acknowledged is lost and the only error is 503 `bridge_persistence_error`. Where the outcome was unknown, the
- * retry tells it: each mutation has happened once.
+ * Nothing acknowledged is lost and the only error is 503 `bridge_persistence_error`. The retry resolves
+ * every unknown outcome: each mutation happened once.
  */
 import { Effect } from "effect"
 import { relay } from "../../../support/network/Relay.ts"
@@ -13,7 +13,7 @@ import { makeLoad } from "../parts/Load.ts"
 import { ownPostgres } from "../parts/Postgres.ts"
 import { commits } from "../parts/Statements.ts"
 
-/** A request is given up after five seconds, and its connection after five more. */
+/** A request times out after five seconds, its connection after five more. */
 const deadline = sliced ? Infinity : 11_000
 
 chaos(
@@ -69,7 +69,7 @@ chaos(
           ...(yield* phase("slow", line.delay(100), Effect.sleep(size(4000, 500)))),
           ...(yield* phase("cut after sending", line.endAfter("sent"), felt("cut after sending"))),
           ...(yield* phase("cut after the answer", line.endAfter("answered"), felt("cut after the answer"))),
-          // A missing answer is given up after ten seconds: too long for a slice.
+          // A request without an answer times out after ten seconds: too long for a slice.
           ...(sliced ? {} : yield* phase("swallowed", line.blackhole, Effect.sleep("7 seconds")))
         }
       })

@@ -14,7 +14,7 @@ import { ownPostgres } from "../parts/Postgres.ts"
 
 const connections = 8
 const clients = size(40, 16)
-/** The deadline is five seconds; waiting for a locked table is given up after two. */
+/** The deadline is five seconds; a statement waits for a lock at most two. */
 const holds = size(3, 1)
 const held = 6500
 const deadline = sliced ? Infinity : 6000

@@ -25,8 +25,8 @@ export const makeHistory = () => {
   const violations: Array<string> = []
 
   const learn = (secret: string, name: string) => {
-    if ((names.get(secret) ?? name) !== name) violations.push("one token was given to two calls")
-    if ((secrets.get(name) ?? secret) !== secret) violations.push("a retry was given another token")
+    if ((names.get(secret) ?? name) !== name) violations.push("one token was returned to two calls")
+    if ((secrets.get(name) ?? secret) !== secret) violations.push("a retry returned another token")
     names.set(secret, name)
     secrets.set(name, secret)
   }
@@ -65,7 +65,7 @@ export const makeHistory = () => {
         const started = performance.now()
         let outcome: string | undefined
         return exchange.pipe(
-          Effect.tap((response) => Effect.map(answered(op, response), (said) => (outcome = said))),
+          Effect.tap((response) => Effect.map(answered(op, response), (result) => (outcome = result))),
           Effect.onExit(() =>
             Effect.sync(() => {
               const ended = outcome === undefined ? Infinity : performance.now()

@@ -23,7 +23,7 @@ interface Exchange {
   readonly outcome: string
 }
 
-const passing = new Set(["503 bridge_persistence_error", "no answer"])
+const temporary = new Set(["503 bridge_persistence_error", "no answer"])
 
 /** Outcomes in `other` are violations: anything but success, 503 and no answer. */
 export const makeLoad = Effect.fnUntraced(function* (
@@ -46,10 +46,10 @@ export const makeLoad = Effect.fnUntraced(function* (
   )
   const agents = yield* Effect.forEach(Array.from({ length: size.agents }), () => Agent.make(on, { project_id }))
 
-  /** Repeats one request until it is answered; undefined if the answer is no success, which is recorded as a violation. */
-  const insist = <A>(what: string, request: Effect.Effect<A>, outcomeOf: (of: A) => string) =>
-    awaiting(`an answer to ${what}`, asking(what, request, outcomeOf))
-  const asking = Effect.fnUntraced(function* <A>(
+  /** Repeats one request while it gets 503 or no answer. Any other failure is a violation, and returns undefined. */
+  const untilAnswered = <A>(what: string, request: Effect.Effect<A>, outcomeOf: (of: A) => string) =>
+    awaiting(`an answer to ${what}`, attempts(what, request, outcomeOf))
+  const attempts = Effect.fnUntraced(function* <A>(
     what: string,
     request: Effect.Effect<A>,
     outcomeOf: (of: A) => string
@@ -62,7 +62,7 @@ export const makeLoad = Effect.fnUntraced(function* (
       )
       const outcome = answer === undefined ? "no answer" : outcomeOf(answer)
       exchanges.push({ at: began, millis: performance.now() - began, outcome })
-      if (passing.has(outcome)) {
+      if (temporary.has(outcome)) {
         yield* Effect.sleep(50 + draw() * 50)
         continue
       }
@@ -80,7 +80,7 @@ export const makeLoad = Effect.fnUntraced(function* (
     named: (of: A) => string
   ) {
     yield* note("intent", what)
-    const answer = yield* insist(what, request, outcomeOf)
+    const answer = yield* untilAnswered(what, request, outcomeOf)
     if (answer === undefined) return
     yield* note("ack", `${what} ${named(answer)}`)
     acknowledgements++
@@ -113,7 +113,7 @@ export const makeLoad = Effect.fnUntraced(function* (
           () => rotation_id
         )
         if (end === "confirm") one.token = successor_token
-        yield* insist(`self ${index} ${n}`, at("self", { method: "GET", bearer: one.token }), httpOutcome)
+        yield* untilAnswered(`self ${index} ${n}`, at("self", { method: "GET", bearer: one.token }), httpOutcome)
       })
     )
   }
@@ -174,8 +174,8 @@ export const makeLoad = Effect.fnUntraced(function* (
     const known = acknowledged(acks)
     const ids = (kind: string) => known.get(kind) ?? []
     const missing = Effect.fnUntraced(function* (sentence: string, wanted: ReadonlyArray<string>, rows: Ids) {
-      const there = new Set((yield* rows).map(({ id }) => id))
-      const lost = wanted.filter((id) => !there.has(id))
+      const stored = new Set((yield* rows).map(({ id }) => id))
+      const lost = wanted.filter((id) => !stored.has(id))
       if (lost.length > 0) violations.push(`${lost.length} of ${wanted.length} ${sentence}: ${lost[0]}`)
     })
     const rotations = (state: string): Ids => sql`
@@ -197,16 +197,17 @@ export const makeLoad = Effect.fnUntraced(function* (
       ids("update"),
       sql`select id::text from task t where version = 2 and exists (select from receipt r where r.task_id = t.id)`
     )
-    const twice = yield* sql<{ readonly what: string }>`
+    const duplicates = yield* sql<{ readonly what: string }>`
       select body as what from memory_entry group by body having count(*) > 1
       union all select title from task group by title having count(*) > 1
       union all select summary from receipt group by summary having count(*) > 1`
-    for (const { what } of twice) violations.push(`${what} is stored twice`)
+    for (const { what } of duplicates) violations.push(`${what} is stored twice`)
     const unknown = yield* sql<{
       readonly what: string
     }>`select body as what from memory_entry union all select title from task`
-    for (const { what } of unknown) if (!intended.has(what)) violations.push(`nobody meant ${what}`)
-    for (const { broken, found } of yield* violatedInvariants(sql)) violations.push(`not so: ${broken}: ${found}`)
+    for (const { what } of unknown) if (!intended.has(what)) violations.push(`${what} is stored but was never sent`)
+    for (const { broken, found } of yield* violatedInvariants(sql))
+      violations.push(`invariant broken: ${broken}: ${found}`)
   })
 
   /** At the end: everything acknowledged is present, and each Bridge holds its active token. */
@@ -230,7 +231,7 @@ export const makeLoad = Effect.fnUntraced(function* (
     exchanges,
     violations,
     acknowledgements: () => acknowledgements,
-    /** How many mutations of each kind were acknowledged. */
+    /** The number of acknowledged mutations of each kind. */
     counts: () => Object.fromEntries([...acknowledged()].map(([kind, { length }]) => [`${kind}s`, length])),
     present: (...args: Parameters<typeof present>) => Effect.orDie(present(...args)),
     settled: (sql: SqlClient.SqlClient) => Effect.orDie(settled(sql)),
@@ -244,7 +245,7 @@ export const makeLoad = Effect.fnUntraced(function* (
         yield* Fiber.join(running)
         return result
       }),
-    /** How often each outcome has come since then. */
+    /** The number of each outcome since the given time. */
     outcomes: (since = 0) => {
       const counts: Record<string, number> = {}
       for (const { at, outcome } of exchanges) if (at >= since) counts[outcome] = (counts[outcome] ?? 0) + 1

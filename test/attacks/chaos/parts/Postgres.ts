@@ -1,6 +1,6 @@
 /**
- * A PostgreSQL of the script's own, as an operator runs one beside the service. It syncs every commit and is not restarted
- * by anybody. Servers reach it through a relay (test/support/network/Relay.ts).
+ * A PostgreSQL of the script's own, as an operator runs one beside the service. It syncs every commit, and nothing
+ * restarts it. Servers reach it through a relay (test/support/network/Relay.ts).
  */
 import { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer, Schedule } from "effect"

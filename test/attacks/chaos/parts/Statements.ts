@@ -27,8 +27,8 @@ export const commits = () => {
     )
   }
 
-  return (said: Buffer) => {
-    pending = Buffer.concat([pending, said])
+  return (chunk: Buffer) => {
+    pending = Buffer.concat([pending, chunk])
     let fatal = false
     for (let message = next(); message !== undefined; message = next()) {
       const [type, content] = message

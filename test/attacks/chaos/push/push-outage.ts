@@ -12,11 +12,11 @@ import { makePerson } from "../../../support/agents/SignIn.ts"
 import { awaiting, beside, chaos, percentile, scratch, server, size, sliced } from "../harness.ts"
 
 const phones = 4
-/** How often each kind of failure comes, and for how long. */
-const [rounds, spell] = [size(3, 1), size(2500, 600)]
+/** How often each kind of failure occurs, and the milliseconds that it lasts. */
+const [rounds, duration] = [size(3, 1), size(2500, 600)]
 
-const weathers = (["fair", "503", "goaway", "hang"] as const).slice(0, size(4, 3))
-const millis: Record<(typeof weathers)[number], Array<number>> = { fair: [], 503: [], goaway: [], hang: [] }
+const conditions = (["fair", "503", "goaway", "hang"] as const).slice(0, size(4, 3))
+const millis: Record<(typeof conditions)[number], Array<number>> = { fair: [], 503: [], goaway: [], hang: [] }
 
 chaos(
   "push-outage",
@@ -35,7 +35,7 @@ chaos(
       Effect.map(makeRegisteredPhone(on, person), ({ token }) => token)
     )
 
-    const weather = (which: (typeof weathers)[number]) =>
+    const setCondition = (which: (typeof conditions)[number]) =>
       Effect.sync(() => {
         simulator.faults.clear()
         simulator.goawayAfter = which === "goaway" ? 1 : undefined
@@ -45,7 +45,7 @@ chaos(
       })
 
     // A pause lasts up to an hour and a delivery waits for its next attempt: both are made due at once.
-    const later = Effect.all(
+    const makeDue = Effect.all(
       [
         on.sql`
           update push_provider_state set paused_until = clock_timestamp() where paused_until > clock_timestamp()`,
@@ -58,7 +58,7 @@ chaos(
 
     let changes = 0
     /** A task that notifies a person, and two reads. */
-    const life = (times: Array<number>) =>
+    const work = (times: Array<number>) =>
       Effect.gen(function* () {
         const timed = <A>(call: Effect.Effect<A>) =>
           Effect.suspend(() => {
@@ -74,14 +74,14 @@ chaos(
         yield* Effect.sleep("20 millis")
       })
     for (let round = 0; round < rounds; round++) {
-      for (const which of weathers) {
-        yield* weather(which)
-        yield* later
-        const until = performance.now() + spell
-        yield* Effect.repeat(life(millis[which]), { while: () => performance.now() < until })
+      for (const which of conditions) {
+        yield* setCondition(which)
+        yield* makeDue
+        const until = performance.now() + duration
+        yield* Effect.repeat(work(millis[which]), { while: () => performance.now() < until })
       }
     }
-    yield* weather("fair")
+    yield* setCondition("fair")
 
     const waiting = Effect.map(
       on.sql<{ readonly n: number }>`
@@ -89,12 +89,12 @@ chaos(
       ([row]) => row!.n
     ).pipe(Effect.orDie)
     const left = yield* waiting
-    const healed = performance.now()
+    const outageEnd = performance.now()
     yield* awaiting(
       "an empty outbox",
-      Effect.repeat(Effect.andThen(later, Effect.delay(waiting, "200 millis")), { until: (n) => n === 0 })
+      Effect.repeat(Effect.andThen(makeDue, Effect.delay(waiting, "200 millis")), { until: (n) => n === 0 })
     )
-    const drained_ms = Math.round(performance.now() - healed)
+    const drained_ms = Math.round(performance.now() - outageEnd)
 
     const states = yield* Effect.orDie(on.sql<{ readonly state: string; readonly count: number }>`
       select state, count(*)::int as count from push_outbox where kind = 'task.needs_decision' group by state`)
@@ -104,13 +104,13 @@ chaos(
     if (shown < delivered) violations.push(`only ${shown} notifications reached a phone`)
 
     const p = (share: number) =>
-      Object.fromEntries(weathers.map((which) => [which, Math.round(percentile(millis[which], share) * 10) / 10]))
+      Object.fromEntries(conditions.map((which) => [which, Math.round(percentile(millis[which], share) * 10) / 10]))
     const [p50, p99] = [p(0.5), p(0.99)]
     // A tenth, and the time that the simulator's TLS handshakes take from this process, which measures.
-    for (const which of weathers) {
+    for (const which of conditions) {
       if (!sliced && p99[which]! > p99["fair"]! * 1.1 + 50) violations.push(`p99 was ${p99[which]} ms in ${which}`)
     }
-    for (const line of first.said.filter((line) => /"level":"(ERROR|FATAL)"/.test(line)).slice(0, 3))
+    for (const line of first.output.filter((line) => /"level":"(ERROR|FATAL)"/.test(line)).slice(0, 3))
       violations.push(line)
 
     return {

@@ -1,10 +1,10 @@
 /**
- * Runs the whole story with marked secrets, at the finest log level and with every kind of failure, then searches every
+ * Runs every flow with marked secrets, at the finest log level and with every kind of failure, then searches every
  * place for every secret in every form.
  *
- * A secret may be in `secrets.env` in the data folder (the server's secrets), the files that a command was told to write,
- * the answer that hands a secret to its owner, a browser's cookie and form, and the path of a request to Apple (the push
- * token). The memory of a running process is not searched: it must hold them.
+ * A secret may be in `secrets.env` in the data folder (the server's secrets), the files that a command writes on
+ * request, the answer that hands a secret to its owner, a browser's cookie and form, and the path of a request to Apple (the
+ * push token). The memory of a running process is not searched: it must hold them.
  */
 import { Context, Effect, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -76,7 +76,7 @@ chaos(
       "lookup key": utf8(lookupKey),
       "key for Apple": utf8(simulator.key.split("\n").slice(1, -2).join("\n"))
     }
-    const told: Record<string, Array<string>> = {
+    const answered: Record<string, Array<string>> = {
       "error answers": [],
       "results of tools": [],
       "answers of devices": [],
@@ -90,24 +90,24 @@ chaos(
 
     const beyond = yield* Effect.scoped(
       Effect.gen(function* () {
-        const { said, url } = yield* server(folder, settings)
+        const { output, url } = yield* server(folder, settings)
         const on = yield* beside(folder, { url }, settings)
         const { sql } = on
         const keep = (place: string, answer: Effect.Effect<Answer>) =>
           Effect.tap(answer, ({ headers, status, text }) =>
             Effect.sync(() => {
-              if (status >= 400) told["error answers"]!.push(JSON.stringify([...headers]), text)
-              if (place !== "") told[place]!.push(text)
+              if (status >= 400) answered["error answers"]!.push(JSON.stringify([...headers]), text)
+              if (place !== "") answered[place]!.push(text)
             })
           )
-        /** A step that the story depends on. */
+        /** A step that later steps depend on. */
         const good = (answer: Effect.Effect<Answer>) =>
           Effect.tap(answer, ({ status, text }) => (status < 300 ? Effect.void : Effect.die(`${status} ${text}`)))
         const ask = (path: string, asked: Ask) => keep("", send(`${url}${path}`, asked))
         const operate = (...args: ReadonlyArray<string>) =>
           admin(folder, ...args).pipe(
-            Effect.tap((result) => Effect.sync(() => told["commands"]!.push(JSON.stringify(result)))),
-            Effect.tapError(({ message }) => Effect.sync(() => told["commands"]!.push(message)))
+            Effect.tap((result) => Effect.sync(() => answered["commands"]!.push(JSON.stringify(result)))),
+            Effect.tapError(({ message }) => Effect.sync(() => answered["commands"]!.push(message)))
           )
         const { project_id } = yield* Context.get(on.services, Projects).create(mark)
         yield* Context.get(on.services, Projects).approveReference(project_id, "github:octo", Option.none())
@@ -149,7 +149,7 @@ chaos(
         const page = yield* browser.authorize(authorizeQuery({ client_id, code_challenge }))
         const wrong = yield* browser.submit(page, { project_token: credential })
         const shown = yield* browser.submit(page, { project_token: projectToken })
-        told["pages"]!.push(page.text, wrong.text, shown.text)
+        answered["pages"]!.push(page.text, wrong.text, shown.text)
         const { code = "" } = answerOf(yield* browser.submit(shown, { decision: "allow" }))
         const { body: first } = yield* good(exchange(on, { client_id, code, code_verifier: verifier }))
         const { body: second } = yield* good(refresh(on, { client_id, refresh_token: first.refresh_token }))
@@ -168,13 +168,18 @@ chaos(
         )
 
         // Secrets that an agent must never send, in every parameter.
-        const { output } = yield* new Agent({
+        const serverIdentity = yield* new Agent({
           url,
           token: projectToken,
           project_id,
           write_context: undefined as never
         }).call("server_identity")
-        const agent = new Agent({ url, token: projectToken, project_id, write_context: output.write_context })
+        const agent = new Agent({
+          url,
+          token: projectToken,
+          project_id,
+          write_context: serverIdentity.output.write_context
+        })
         const call = (name: string, given: object) =>
           keep(
             "results of tools",
@@ -190,7 +195,7 @@ chaos(
           yield* call("memory_add", {
             kind: "note",
             body: "x",
-            write_context: { ...output.write_context, resource: leak }
+            write_context: { ...serverIdentity.output.write_context, resource: leak }
           })
           yield* keep("", agent.post("tools/list", {}, { "mcp-protocol-version": leak, origin: `https://${leak}` }))
           yield* keep("", send(`${url}/mcp`, { bearer: `${leak}x`, body: {} }))
@@ -264,7 +269,7 @@ chaos(
         yield* keep("", other.prove(on, otherChallenge))
 
         const statements = yield* sql`select string_agg(query, ' ') as text from pg_stat_activity`
-        told["commands"]!.push(JSON.stringify(statements))
+        answered["commands"]!.push(JSON.stringify(statements))
         const [credentialFile, tokenFile] = [join(folder, "credential"), join(folder, "token")]
         const order = ["--project", project_id, "--account-reference", "github:octo", "--out", credentialFile]
         yield* operate("create-bridge-enrollment-credential", ...order)
@@ -319,7 +324,7 @@ chaos(
           secrets[name!] = utf8(value!.replaceAll('"', ""))
         }
         return {
-          said,
+          output,
           metrics: yield* text(`http://127.0.0.1:${metrics}/metrics`),
           contract: yield* text(`${url}/openapi.json`)
         }
@@ -345,16 +350,16 @@ chaos(
       "files of the cluster": contents([...filesIn("global"), ...filesIn("pg_xact")]),
       WAL: contents(filesIn("pg_wal")),
       "log of PostgreSQL": fs.readFileSync(join(folder, "data", "postgres.log")),
-      "log lines": utf8(beyond.said.join("\n")),
+      "log lines": utf8(beyond.output.join("\n")),
       OTLP: Buffer.concat(otlp.bodies),
       // The path of a request names the receiving phone.
       notifications: utf8(JSON.stringify(simulator.received.map((one) => ({ ...one, token: "" })))),
       backup: fs.readFileSync(join(folder, "backup")),
       metrics: beyond.metrics,
       contract: beyond.contract,
-      ...Object.fromEntries(Object.entries(told).map(([place, texts]) => [place, utf8(texts.join("\n"))]))
+      ...Object.fromEntries(Object.entries(answered).map(([place, texts]) => [place, utf8(texts.join("\n"))]))
     }
-    const signs: Record<string, string> = {
+    const expectedMarks: Record<string, string> = {
       "log lines": short,
       OTLP: short,
       "files of the cluster": "postgres",
@@ -367,7 +372,7 @@ chaos(
       pages: "Lighthouse"
     }
     for (const [place, bytes] of Object.entries(places)) {
-      if (!Buffer.from(bytes).includes(signs[place] ?? mark)) found.push(`${place} was not looked at`)
+      if (!Buffer.from(bytes).includes(expectedMarks[place] ?? mark)) found.push(`${place} was not searched`)
     }
     // The form shown to the browser is the one place for the CSRF value.
     found.push(...search(places, secrets).filter((hit) => !/^csrf, .*, pages$/.test(hit)))
@@ -380,7 +385,7 @@ chaos(
         secrets: Object.keys(secrets).length,
         places: Object.keys(places).length,
         megabytes: Math.round(Object.values(places).reduce((sum, { length }) => sum + length, 0) / 1e6),
-        log_lines: beyond.said.length,
+        log_lines: beyond.output.length,
         exports: otlp.bodies.length
       },
       violations: found

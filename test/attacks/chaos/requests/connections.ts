@@ -46,7 +46,7 @@ chaos(
     const { pid, url } = yield* server(folder)
     const token: string = yield* (yield* Bridge.make(yield* beside(folder, { url })).pipe(Effect.orDie)).enroll({ url })
     const violations: Array<string> = []
-    // As many as both processes may open, with room for the files that they have open anyway.
+    // As many as both processes may open, minus room for their other files.
     const limit = Math.min(fileLimit(process.pid), fileLimit(pid()))
     const many = Math.min(size(10_000, 300), limit - 500)
 
@@ -59,7 +59,7 @@ chaos(
         const from = performance.now()
         const got = await line.send(asked, [false])
         millis.push(performance.now() - from)
-        if (got?.[0]?.status !== 200) violations.push(`an honest client was answered ${got?.[0]?.status ?? "nothing"}`)
+        if (got?.[0]?.status !== 200) violations.push(`an honest client got ${got?.[0]?.status ?? "nothing"}`)
       })
     const kept = rawLine(url)
     /** Alternates between a kept-alive and a new connection until it is interrupted. */

@@ -37,7 +37,7 @@ chaos(
       SERVICE_APNS_TOPICS: "com.example.app",
       SERVICE_METRICS_PORT: String(metrics)
     }
-    const { pid, said, url } = yield* server(folder, settings)
+    const { output, pid, url } = yield* server(folder, settings)
     const on = yield* beside(folder, { url }, settings)
     const repository = join(folder, "repository")
     mkdirSync(repository)
@@ -45,7 +45,7 @@ chaos(
     const watched = { name: "GET /metrics", method: "GET", path: "/metrics", headers: {} }
 
     // From here on the server has nothing more to send.
-    const quiet = said.length
+    const linesBefore = output.length
 
     const violations: Array<string> = []
     const statuses: Record<string, number> = {}
@@ -117,7 +117,7 @@ chaos(
     // Node allocates what it needs at first, and no more later.
     const warm = rss[Math.floor(rss.length / 2)] ?? after
     if (after - warm > growth) violate(`memory grew from ${warm} to ${after} MiB`)
-    for (const line of said.slice(quiet, quiet + 5)) violate(`logged: ${line}`)
+    for (const line of output.slice(linesBefore, linesBefore + 5)) violate(`logged: ${line}`)
     const health = yield* Effect.promise(() => Promise.all(["/readyz", "/docs"].map((path) => fetch(`${url}${path}`))))
     if (health.some(({ ok }) => !ok)) violate("not healthy afterwards")
     const page = yield* Effect.promise(async () => (await fetch(`http://127.0.0.1:${metrics}/metrics`)).text())

@@ -44,14 +44,14 @@ chaos(
     const folder = yield* scratch
     const inspector = yield* Effect.promise(freePort)
     const settings = { SERVICE_LOG_LEVEL: "Warn", NODE_OPTIONS: `--inspect=127.0.0.1:${inspector}` }
-    const { pid, said, url } = yield* server(folder, settings)
+    const { output, pid, url } = yield* server(folder, settings)
     const on = yield* beside(folder, { url })
     const { sql } = on
     const heap = yield* heapOf(inspector)
     const violations: Array<string> = []
     // The debugger prints one line at the start.
     yield* heap
-    const quiet = said.length
+    const linesBefore = output.length
 
     const timed = <A extends { readonly status: number; readonly text: string }>(call: Effect.Effect<A>) =>
       Effect.suspend(() => {
@@ -135,7 +135,7 @@ chaos(
     // frees unused code, some MiB a minute: a request that is kept shows up, 1 KB of each does not.
     if (!sliced && live >= 1) violations.push(`live memory grows by ${live} MiB a minute`)
     if (files > 10) violations.push(`${files} more files are open`)
-    for (const line of said.slice(quiet, quiet + 3)) violations.push(`logged: ${line}`)
+    for (const line of output.slice(linesBefore, linesBefore + 3)) violations.push(`logged: ${line}`)
 
     const columns = yield* Effect.orDie(sql<{ readonly name: string; readonly earlier: string }>`
       select table_name as name,

@@ -110,7 +110,7 @@ chaos(
     const { client_id, ...refreshTokens } = refresh
     const { body: challengeBody, ...credentials } = bootstrap
     /** By endpoint: the request for each state, and whether all states get one answer. */
-    const doors: Record<string, readonly [Readonly<Record<string, Buffer>>, boolean]> = {
+    const endpoints: Record<string, readonly [Readonly<Record<string, Buffer>>, boolean]> = {
       "access token": [states(mcp, (token) => bytes("POST", "/mcp", { ...json, ...bearer(token) }, list)), true],
       "project token": [states(project, (token) => bytes("POST", "/mcp", { ...json, ...bearer(token) }, list)), true],
       "refresh token": [
@@ -145,40 +145,40 @@ chaos(
     const violations: Array<string> = []
     const figures: Record<string, string> = {}
     const line = rawLine(url)
-    for (const [door, [requests, same]] of Object.entries(doors)) {
+    for (const [endpoint, [requests, same]] of Object.entries(endpoints)) {
       const names = Object.keys(requests)
       const micros: Record<string, Array<number>> = Object.fromEntries(names.map((name) => [name, []]))
       const answers = new Set<string>()
       const until = performance.now() + seconds * 1000
       for (let round = 0; round < most && performance.now() < until; round++) {
         // Wrong tokens are counted, and a request ends after too many.
-        if (door.endsWith("page")) yield* Effect.orDie(sql`update oauth_request set wrong_tokens = 0`)
+        if (endpoint.endsWith("page")) yield* Effect.orDie(sql`update oauth_request set wrong_tokens = 0`)
         for (const name of names.toSorted(() => draw() - 0.5)) {
           const from = performance.now()
           const [got] = (yield* Effect.promise(() => line.send(requests[name]!, [false]))) ?? []
           micros[name]!.push((performance.now() - from) * 1000)
           measured++
           if (!(got !== undefined && got.status >= 400 && got.status < 500)) {
-            violations.push(`${door}, ${name}: ${got?.status} ${got?.text.slice(0, 200)}`)
+            violations.push(`${endpoint}, ${name}: ${got?.status} ${got?.text.slice(0, 200)}`)
             break
           }
           answers.add(`${got.status} ${got.text}`)
         }
         if (violations.length > 3) break
       }
-      if (same && answers.size !== 1) violations.push(`${door}: ${answers.size} answers`)
+      if (same && answers.size !== 1) violations.push(`${endpoint}: ${answers.size} answers`)
       for (const name of names.slice(1)) {
         const compared = compare(micros["unknown"]!, micros[name]!)
-        figures[`${door}, ${name}`] =
+        figures[`${endpoint}, ${name}`] =
           `${Math.round(compared.delta)} us, ${(compared.share * 100).toFixed(1)} %, t ${compared.t.toFixed(1)}`
-        if (!sliced && same && differ(compared)) violations.push(`${door}: the time tells ${name}`)
+        if (!sliced && same && differ(compared)) violations.push(`${endpoint}: the time tells ${name}`)
       }
       // A leak of a fifth must be detected; otherwise the measurement was too coarse to prove anything.
       const planted = compare(
         micros["unknown"]!,
         micros["unknown"]!.map((value) => value * 1.2)
       )
-      if (!sliced && same && !differ(planted)) violations.push(`${door}: a planted leak was not detected`)
+      if (!sliced && same && !differ(planted)) violations.push(`${endpoint}: a planted leak was not detected`)
     }
     line.close()
     return { figures: { measured, ...figures }, violations }
