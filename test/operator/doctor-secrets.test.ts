@@ -48,7 +48,8 @@ describe("secrets", () => {
     ["one repeated letter", "x".repeat(40)],
     ["a repeated word", "change-me-change-me-change-me-change-me"],
     ["made of four letters", "abcdabdcacbdbacdadbcabcdabdcacbd"],
-    ["the ten digits repeated", "0123456789012345678901234567890123456789"]
+    ["the ten digits repeated", "0123456789012345678901234567890123456789"],
+    ["an address of one repeated letter", `aa://${"a".repeat(40)}`]
   ])("can be guessed if one is %s", (_, token) => {
     const message = examine({ token })
     assert.strictEqual(
@@ -58,10 +59,15 @@ describe("secrets", () => {
     assert.notInclude(message, token)
   })
 
+  it("include a database password with a stray percent sign", () => {
+    assert.match(examine({ url: "postgres://u:100%25%zz@localhost/x" }), /^ok /)
+  })
+
   it.each([
     ["base64", good("a")],
     ["hexadecimal", createHash("sha256").update("a").digest("hex")],
-    ["16 bytes in hexadecimal", createHash("md5").update("a").digest("hex")]
+    ["16 bytes in hexadecimal", createHash("md5").update("a").digest("hex")],
+    ["text that begins like an address", `k://[${good("a")}`]
   ])("cannot be guessed if they are random, in %s", (_, token) => {
     assert.match(examine({ token }), /^ok /)
   })

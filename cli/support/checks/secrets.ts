@@ -3,7 +3,7 @@
  *
  * The secrets are found by walking the settings, so that a new secret cannot be forgotten here.
  */
-import { Redacted } from "effect"
+import { Option, Redacted } from "effect"
 import { deflateRawSync } from "node:zlib"
 import type { Settings } from "../../../src/platform/settings/Settings.ts"
 import { check } from "./Check.ts"
@@ -75,10 +75,15 @@ const settingAt = (path: ReadonlyArray<string>) => {
 const secretOf = (value: unknown, name: string): ReadonlyArray<Secret> => {
   if (value instanceof Uint8Array) return [{ name, value: Buffer.from(value).toString("base64"), isPassword: false }]
   const text = String(value)
-  if (!/^\w+:\/\//.test(text)) return [{ name, value: text, isPassword: false }]
-  const password = decodeURIComponent(new URL(text).password)
-  return password === "" ? [] : [{ name: `the password in ${name}`, value: password, isPassword: true }]
+  // Decided by the setting and not by the text: a secret may look like an address.
+  if (name !== "DATABASE_URL") return [{ name, value: text, isPassword: false }]
+  const { password } = new URL(text)
+  return password === "" ? [] : [{ name: `the password in ${name}`, value: decoded(password), isPassword: true }]
 }
+
+/** A password with a stray `%` is compared as it stands. */
+const decoded = (password: string) =>
+  Option.getOrElse(Option.liftThrowable(decodeURIComponent)(password), () => password)
 
 /** 32 random bytes have at least ten different characters in every usual encoding, and do not compress well. */
 const isGuessable = (secret: string) => new Set(secret).size < 10 || deflateRawSync(secret).length < 24
