@@ -16,7 +16,7 @@ const wings = {
     ["channels", "tokens", "outbox"],
     ["delivery", "admin"]
   ],
-  operator: ["projects"],
+  operator: ["projects", "limits"],
   bridges: ["identity", ["enrollment", "rotation"]],
   signin: ["oauth", "access"],
   agents: ["continuity", ["documents", "memory", "tasks"], ["handover", "transfer"], "mcp"],

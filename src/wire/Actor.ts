@@ -17,6 +17,8 @@ export interface Actor {
   readonly grant_id: string | null
   /** The logical instance of this service: SERVICE_INSTANCE_ID, or the UUID made by the first migration. */
   readonly instance_id: string
+  /** The project's limits that differ from the defaults, by name. */
+  readonly limits: Readonly<Record<string, number>>
 }
 
 /** The actor of the request; provided by the `ProjectCredential` middleware. */

@@ -23,6 +23,13 @@ const table = {
       "This session has written its receipt for the task; nothing was changed. Send the update without one.",
     /** A cursor of another query, or a text that is not a cursor. */
     cursor_invalid: "The cursor does not belong to this query; start again without it.",
+    /**
+     * `details`: `limit`, its `value` (what is stored, running or was used in a minute) and its `maximum`; `retry_after` in
+     * seconds if time mends it.
+     */
+    limit_exceeded: "The project has reached one of its limits; ask its operator to raise it.",
+    /** The words asked for stand in too many entries to be ranked in a second. */
+    search_too_broad: "The search took too long. Ask with fewer or rarer words, or narrow it by kind and tags.",
     /** `details`: `line` and `reason`. */
     import_invalid: "The file is no export of a project; nothing was imported."
   }),

@@ -8,6 +8,9 @@ import { Effect, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
 import { untilSettled } from "../../platform/database/Persistence.ts"
+import { storedMaxima } from "../../operator/limits/LimitNames.ts"
+import type { Actor } from "../../wire/Actor.ts"
+import { bytesOf, refuseFull } from "./Budget.ts"
 import { refuse } from "./Errors.ts"
 import * as Store from "./IdempotencyStore.ts"
 
@@ -20,21 +23,23 @@ export const make = (sql: SqlClient.SqlClient) => {
    */
   const once = <A, E, R>(
     result: Schema.Codec<A, unknown>,
-    { project_id, tool }: { readonly project_id: string; readonly tool: string },
+    { actor, tool }: { readonly actor: Actor; readonly tool: string },
     request: { readonly idempotency_key?: string },
     now: Date,
     work: Effect.Effect<A, E, R>
   ) => {
     const { idempotency_key, ...content } = request
     if (idempotency_key === undefined) return Effect.map(work, (answer) => ({ answer, replayed: false }))
-    const key = { project_id, tool, idempotency_key }
+    const key = { project_id: actor.project_id, tool, idempotency_key }
     const request_hash = sha256(canonical(content))
     const json = Schema.fromJsonString(Schema.toCodecJson(result))
 
     const attempt = Effect.gen(function* () {
       if ((yield* store.reserve(key, request_hash, now)).length === 0) return Option.none()
       const answer = yield* work
-      yield* store.complete(key, yield* Effect.orDie(Schema.encodeEffect(json)(answer)))
+      const encoded = yield* Effect.orDie(Schema.encodeEffect(json)(answer))
+      const completed = yield* store.complete(key, encoded, bytesOf(encoded), storedMaxima(actor.limits))
+      if (completed.length === 0) return yield* refuseFull(sql, actor)
       return Option.some({ answer, replayed: false })
     }).pipe(sql.withTransaction)
 

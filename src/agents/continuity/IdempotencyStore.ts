@@ -1,6 +1,7 @@
 /** Statements for idempotency keys; Sweeps.ts deletes them. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { charge, type Usage } from "../../platform/sql/ProjectUsage.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 
 export interface Key {
@@ -26,12 +27,18 @@ export const make = (sql: SqlClient.SqlClient) => {
          and tool = ${tool}
          and idempotency_key = ${idempotency_key}`)
 
-  const complete = ({ idempotency_key, project_id, tool }: Key, result: string) => sql`
-    update idempotency_record
-       set result = ${result}
-     where project_id = ${project_id}::uuid
-       and tool = ${tool}
-       and idempotency_key = ${idempotency_key}`
+  /** Writes and returns nothing if the project has no space for the result. */
+  const complete = ({ idempotency_key, project_id, tool }: Key, result: string, stored_bytes: number, maxima: Usage) =>
+    rows(Schema.Struct({ tool: Schema.String }))(sql`
+      with completed as (select 1),
+      charged as (${charge(sql, project_id, "completed", { stored_bytes }, maxima)})
+      update idempotency_record r
+         set result = ${result}
+        from charged
+       where r.project_id = charged.project_id
+         and r.tool = ${tool}
+         and r.idempotency_key = ${idempotency_key}
+      returning r.tool`)
 
   return { reserve, find, complete }
 }

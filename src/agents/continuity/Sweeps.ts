@@ -9,13 +9,21 @@ const kept = Duration.days(7)
 
 const purgeIdempotencyKeys: Sweep["run"] = (sql, now, limit) =>
   rows(Schema.Struct({ tool: Schema.String }))(sql`
-    delete from idempotency_record
-     where ctid in (
-       select ctid
-         from idempotency_record
-        where created_at < ${after(now, Duration.negate(kept))}
-        limit ${limit}
-          for update skip locked)
-    returning tool`)
+    with purged as (
+      delete from idempotency_record
+       where ctid in (
+         select ctid
+           from idempotency_record
+          where created_at < ${after(now, Duration.negate(kept))}
+          limit ${limit}
+            for update skip locked)
+      returning project_id, tool, octet_length(result) as bytes
+    ), freed as (
+      update project_usage u
+         set stored_bytes = greatest(0, u.stored_bytes - p.bytes)
+        from (select project_id, sum(bytes) as bytes from purged group by project_id) p
+       where u.project_id = p.project_id
+    )
+    select tool from purged`)
 
 export const sweeps: ReadonlyArray<Sweep> = [{ name: "purge idempotency keys", run: purgeIdempotencyKeys }]

@@ -4,7 +4,7 @@
  *
  * 1. If the tool writes, write_context is checked before the other arguments are read.
  * 2. The arguments are decoded, and refused if a text contains a whole token of this service (spec 1.5).
- * 3. The tool runs.
+ * 3. The tool runs in its turn, within the limits of the project.
  * 4. The result is encoded as structured content, and as text for clients that read only that.
  */
 import type { CallToolResult } from "@modelcontextprotocol/server"
@@ -13,7 +13,7 @@ import { Audit } from "../../platform/audit/Audit.ts"
 import { findTokenIn, kinds } from "../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { withoutValues } from "../../platform/database/Persistence.ts"
-import { counted, timed, toolCalls, toolSeconds } from "../../platform/metrics/Metrics.ts"
+import { count, counted, limitRefusals, timed, toolCalls, toolSeconds } from "../../platform/metrics/Metrics.ts"
 import { spanned } from "../../platform/metrics/Span.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import type { Actor } from "../../wire/Actor.ts"
@@ -23,6 +23,7 @@ import { Documents } from "../documents/Documents.ts"
 import { Snapshot } from "../handover/Snapshot.ts"
 import { Memory } from "../memory/Memory.ts"
 import { Tasks } from "../tasks/Tasks.ts"
+import { CallBudget } from "./CallBudget.ts"
 import { checkWriteContext } from "./checkWriteContext.ts"
 import { failure, refuse } from "./Errors.ts"
 import { type Services, type Tool, type ToolName, tools } from "./Tools.ts"
@@ -52,6 +53,7 @@ export class Calls extends Context.Service<
         tasks: yield* Tasks
       }
       const audit = yield* Audit
+      const budget = yield* CallBudget
       const clock = yield* DatabaseClock
       const { resource } = services.settings
 
@@ -63,9 +65,10 @@ export class Calls extends Context.Service<
             yield* checkWriteContext(audit, yield* clock.now, { actor, resource, tool: name }, write_context)
           }
           const input = yield* decoded(name, writes ? rest : given)
-          const output = yield* (run as Run)(services, actor, input)
+          const output = yield* budget.admit(actor, tools[name])((run as Run)(services, actor, input))
           return success(yield* Effect.orDie(codecs[name].encode(output)))
         }).pipe(
+          Effect.tapErrorTag("limit_exceeded", ({ details }) => count(limitRefusals(String(details?.["limit"])))),
           counted(toolCalls, name),
           timed(toolSeconds(name)),
           Effect.catch((refusal) => Effect.succeed(failure(withToolSentence(refusal)))),
@@ -75,7 +78,7 @@ export class Calls extends Context.Service<
 
       return { call }
     })
-  )
+  ).pipe(Layer.provide(CallBudget.layer))
 }
 
 const codecOf = (tool: Tool) => ({

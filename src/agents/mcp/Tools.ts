@@ -47,6 +47,8 @@ interface Row<Input extends Schema.Top, Output extends Schema.Top> {
   readonly description: string
   readonly needs: ReadonlyArray<Scope>
   readonly writes: boolean
+  /** It may read a large part of the project's search index. */
+  readonly searches: boolean
   readonly input: Input
   readonly output: Output
   readonly run: (services: Services, actor: Actor, input: Input["Type"]) => Effect.Effect<Output["Type"], Refusal>
@@ -67,6 +69,7 @@ export const tools = {
     ].join(" "),
     needs: [],
     writes: false,
+    searches: false,
     input: NoParameters,
     output: ServerIdentity,
     run: ({ settings }, actor) => Effect.succeed(identityOf(settings, actor))
@@ -82,6 +85,7 @@ export const tools = {
     ].join(" "),
     needs: ["context:read"],
     writes: false,
+    searches: false,
     input: SnapshotRequest,
     output: StartupSnapshot,
     run: ({ snapshot }, actor, { max_bytes }) => snapshot.take(actor, max_bytes)
@@ -98,6 +102,7 @@ export const tools = {
     ].join(" "),
     needs: ["memory:write"],
     writes: true,
+    searches: false,
     input: MemoryAdd,
     output: MemoryAdded,
     run: ({ memory }, actor, input) =>
@@ -111,6 +116,7 @@ export const tools = {
     ].join(" "),
     needs: ["memory:read"],
     writes: false,
+    searches: false,
     input: MemoryGet,
     output: MemoryFound,
     run: ({ memory }, actor, { id }) => Effect.map(memory.get(actor, id), (entry) => ({ entry }))
@@ -128,6 +134,7 @@ export const tools = {
     ].join(" "),
     needs: ["memory:read"],
     writes: false,
+    searches: true,
     input: MemorySearch,
     output: MemoryHits,
     run: ({ memory }, actor, input) => memory.search(actor, input)
@@ -144,6 +151,7 @@ export const tools = {
     ].join(" "),
     needs: ["tasks:write"],
     writes: true,
+    searches: false,
     input: TaskCreate,
     output: TaskCreated,
     run: ({ tasks }, actor, input) =>
@@ -159,6 +167,7 @@ export const tools = {
     ].join(" "),
     needs: ["tasks:read"],
     writes: false,
+    searches: false,
     input: TaskGet,
     output: TaskFound,
     run: ({ tasks }, actor, { id }) => tasks.get(actor, id)
@@ -174,6 +183,7 @@ export const tools = {
     ].join(" "),
     needs: ["tasks:read"],
     writes: false,
+    searches: false,
     input: TaskList,
     output: TaskPage,
     run: ({ tasks }, actor, input) => tasks.list(actor, input)
@@ -195,6 +205,7 @@ export const tools = {
     ].join(" "),
     needs: ["tasks:write"],
     writes: true,
+    searches: false,
     input: TaskUpdate,
     output: TaskUpdated,
     run: ({ tasks }, actor, input) =>
@@ -211,6 +222,7 @@ export const tools = {
     ].join(" "),
     needs: ["documents:read"],
     writes: false,
+    searches: false,
     input: NoParameters,
     output: Bootstrap,
     run: ({ documents }, actor) => Effect.map(documents.references(actor), (found) => ({ documents: found }))
@@ -227,6 +239,7 @@ export const tools = {
     ].join(" "),
     needs: ["documents:read"],
     writes: false,
+    searches: false,
     input: DocumentGet,
     output: DocumentFragment,
     run: ({ documents }, actor, input) => documents.fragment(actor, input)

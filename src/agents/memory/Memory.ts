@@ -10,6 +10,8 @@ import type { Replayable } from "../../wire/Headers.ts"
 import { withDetails } from "../../wire/Refusal.ts"
 import { excerpt } from "../../wire/Text.ts"
 import { type MemoryAdd, MemoryEntry, type MemoryHits, type MemorySearch } from "./Shapes.ts"
+import { storedMaxima } from "../../operator/limits/LimitNames.ts"
+import { bytesOf, refuseFull } from "../continuity/Budget.ts"
 import * as Cursor from "../continuity/Cursor.ts"
 import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
 import * as Idempotency from "../continuity/Idempotency.ts"
@@ -26,7 +28,13 @@ export class Memory extends Context.Service<
     ) => Effect.Effect<
       Replayable<MemoryEntry>,
       | Unavailable
-      | ContinuityRefusal<"memory_not_found" | "memory_already_superseded" | "task_not_found" | "idempotency_conflict">
+      | ContinuityRefusal<
+          | "memory_not_found"
+          | "memory_already_superseded"
+          | "task_not_found"
+          | "idempotency_conflict"
+          | "limit_exceeded"
+        >
     >
     /** Also returns entries that are no longer active. */
     readonly get: (
@@ -36,7 +44,7 @@ export class Memory extends Context.Service<
     readonly search: (
       actor: Actor,
       input: MemorySearch
-    ) => Effect.Effect<MemoryHits, Unavailable | ContinuityRefusal<"cursor_invalid">>
+    ) => Effect.Effect<MemoryHits, Unavailable | ContinuityRefusal<"cursor_invalid" | "search_too_broad">>
     /** Deactivates an entry without a successor, for the operator. May be repeated. */
     readonly archive: (
       project_id: string,
@@ -76,7 +84,9 @@ export class Memory extends Context.Service<
         }
 
         const attempt = Effect.gen(function* () {
-          const added = yield* store.insert(project_id, entry, textOf(entry), now, yield* traceAt(now))
+          const trace = yield* traceAt(now)
+          const maxima = storedMaxima(actor.limits)
+          const added = yield* store.insert(project_id, entry, textOf(entry), now, trace, storedBytes(entry), maxima)
           if (Option.isNone(added)) return Option.none()
           if (entry.supersedes !== null) yield* unindex(project_id, entry.supersedes)
           return Option.some(entryOf(entry))
@@ -86,14 +96,17 @@ export class Memory extends Context.Service<
           if (entry.task_id !== null && (yield* store.findTask(project_id, entry.task_id)).length === 0) {
             return yield* withDetails(refuse("task_not_found"), { field: "task_id" })
           }
-          const old = entry.supersedes === null ? Option.none() : yield* store.find(project_id, entry.supersedes)
-          if (Option.isNone(old)) return yield* refuse("memory_not_found")
-          return old.value.active ? Option.none() : yield* refuse("memory_already_superseded")
+          if (entry.supersedes !== null) {
+            const old = yield* store.find(project_id, entry.supersedes)
+            if (Option.isNone(old)) return yield* refuse("memory_not_found")
+            if (!old.value.active) return yield* refuse("memory_already_superseded")
+          }
+          return yield* refuseFull(sql, actor)
         })
 
         const settled = untilSettled(attempt, explain)
         const work = entry.supersedes === null ? settled : sql.withTransaction(settled)
-        return yield* once(MemoryEntry, { project_id, tool: "memory_add" }, input, now, work)
+        return yield* once(MemoryEntry, { actor, tool: "memory_add" }, input, now, work)
       }, persistence)
 
       /** Removes an entry that is no longer active from the search index. */
@@ -107,32 +120,40 @@ export class Memory extends Context.Service<
         return Option.isSome(found) ? entryOf(found.value) : yield* refuse("memory_not_found")
       }, persistence)
 
-      const search = Effect.fn("Memory.search")(function* ({ project_id }: Actor, options: MemorySearch) {
-        const { cursor, kind, limit = 10, query = "", tags } = options
-        const filter = { kind, tags }
-        const lexemes = query.trim() === "" ? [] : yield* store.queryLexemes(searchQuery(query))
-        if (lexemes.length > 0) {
-          if (cursor !== undefined) return yield* refuse("cursor_invalid")
-          const terms = lexemes.map(({ lexeme }) => lexeme)
-          const hits = yield* searches.ranked(project_id, terms, filter, limit)
-          return {
-            entries: hits.map((hit) => ({ ...hitOf(hit), score: rounded(hit.score) })),
-            matched: "ranked" as const
+      const rarest = (project_id: string, terms: ReadonlyArray<string>) =>
+        Effect.map(searches.rarest(project_id, terms, mostAsked), (found) => found.map(({ lexeme }) => lexeme))
+
+      const search = Effect.fn("Memory.search")(
+        function* ({ project_id }: Actor, options: MemorySearch) {
+          const { cursor, kind, limit = 10, query = "", tags } = options
+          const filter = { kind, tags }
+          const lexemes = query.trim() === "" ? [] : yield* store.queryLexemes(searchQuery(query))
+          if (lexemes.length > 0) {
+            if (cursor !== undefined) return yield* refuse("cursor_invalid")
+            const terms = lexemes.map(({ lexeme }) => lexeme)
+            const asked = terms.length <= mostAsked ? terms : yield* rarest(project_id, terms)
+            const hits = yield* searches.ranked(project_id, asked, filter, limit)
+            return {
+              entries: hits.map((hit) => ({ ...hitOf(hit), score: rounded(hit.score) })),
+              matched: "ranked" as const
+            }
           }
-        }
-        const filters = ["memory_search", kind ?? null, tags ?? []]
-        const after = yield* Cursor.read(cursor, After, filters)
-        const newest = yield* searches.recent(project_id, filter, after, limit)
-        const page = newest.slice(0, limit)
-        const last = page.at(-1)
-        return {
-          entries: page.map(hitOf),
-          ...(newest.length > limit && last !== undefined
-            ? { next_cursor: Cursor.write([last.created_at.toISOString(), last.id], filters) }
-            : undefined),
-          matched: "recent" as const
-        }
-      }, persistence)
+          const filters = ["memory_search", kind ?? null, tags ?? []]
+          const after = yield* Cursor.read(cursor, After, filters)
+          const newest = yield* searches.recent(project_id, filter, after, limit)
+          const page = newest.slice(0, limit)
+          const last = page.at(-1)
+          return {
+            entries: page.map(hitOf),
+            ...(newest.length > limit && last !== undefined
+              ? { next_cursor: Cursor.write([last.created_at.toISOString(), last.id], filters) }
+              : undefined),
+            matched: "recent" as const
+          }
+        },
+        withinLimit,
+        persistence
+      )
 
       const archive = Effect.fn("Memory.archive")(
         function* (project_id: string, id: string) {
@@ -156,11 +177,24 @@ export class Memory extends Context.Service<
   )
 }
 
+/** How many lexemes of a query are searched, the rarest. */
+const mostAsked = 32
+
+/** Interrupting the search cancels its statement. */
+const withinLimit = Effect.timeoutOrElse({
+  duration: "1 second",
+  orElse: () => refuse("search_too_broad")
+})
+
 const After = Schema.Tuple([Cursor.Time, Cursor.Id])
 
 /** The text to index. A title that was taken from the body is left out, because the body has it. */
 export const textOf = ({ body, tags, title }: Pick<Store.EntryRow, "body" | "tags" | "title">) =>
   searchText([...(title === firstLine(body) ? [] : [title]), body, ...tags].join("\n"))
+
+/** What an entry adds to the project's `stored_bytes`. */
+export const storedBytes = ({ body, tags, title }: Pick<Store.EntryRow, "body" | "tags" | "title">) =>
+  bytesOf(title, body, ...tags)
 
 /** The title of an entry without one: its first line that is not blank, cut to 200 bytes. */
 const firstLine = (body: string) => {

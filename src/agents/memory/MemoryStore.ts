@@ -2,6 +2,7 @@
 import { Schema } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
+import { charge, type Usage } from "../../platform/sql/ProjectUsage.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { FlatEntry } from "./Shapes.ts"
 
@@ -49,10 +50,24 @@ export const make = (sql: SqlClient.SqlClient) => {
         on conflict (project_id, part) do update
        set active = c.active + excluded.active`
 
+  /** What a posting counts for in `project_usage`: its lexeme, the entry's id and two integers. */
+  const bytesOf = (postings: string) => sql`
+    select coalesce(sum(octet_length(lexeme) + 24), 0)
+      from ${sql.literal(postings)}`
+
   /**
-   * Inserts the entry. Inserts and returns nothing if the superseded entry is not active or the task does not exist.
+   * Inserts the entry. Inserts and returns nothing if the superseded entry is not active, the task does not exist or the
+   * project would pass one of `maxima`.
    */
-  const insert = (project_id: string, entry: EntryRow, text: Searchable, now: Date, trace: Trace) =>
+  const insert = (
+    project_id: string,
+    entry: EntryRow,
+    text: Searchable,
+    now: Date,
+    trace: Trace,
+    stored_bytes: number,
+    maxima: Usage
+  ) =>
     firstRow(Schema.Struct({ id: Schema.String }))(sql`
       with known as materialized (
         select 1
@@ -65,13 +80,17 @@ export const make = (sql: SqlClient.SqlClient) => {
                   where project_id = ${project_id}::uuid
                     and id = ${entry.task_id}::uuid)`
          }
+      ), lexeme as materialized (
+        ${lexemes(text)}
+      ), charged as (
+        ${charge(sql, project_id, "known", { stored_bytes, entries: 1 }, maxima, bytesOf("lexeme"))}
       ), superseded as (
         update memory_entry
            set active = false,
                superseded_by = ${entry.id}::uuid,
                superseded_at = ${now}
-          from known
-         where project_id = ${project_id}::uuid
+          from charged
+         where memory_entry.project_id = ${project_id}::uuid
            and id = ${entry.supersedes}::uuid
            and active
         returning id
@@ -81,12 +100,10 @@ export const make = (sql: SqlClient.SqlClient) => {
         select ${project_id}::uuid, ${entry.id}::uuid, ${entry.kind}, ${entry.title}, ${entry.body},
                ${entry.tags}::text[], ${entry.supersedes}::uuid, ${entry.actor}, ${entry.role}, ${entry.session_ref},
                ${entry.task_id}::uuid, ${now}::timestamptz
-          from known
+          from charged
          where ${entry.supersedes}::uuid is null
             or exists (select 1 from superseded)
         returning project_id, id
-      ), lexeme as materialized (
-        ${lexemes(text)}
       ), posted as (
         insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
         select added.project_id, lexeme.lexeme, added.id, lexeme.tf, (select sum(tf) from lexeme)
@@ -102,8 +119,9 @@ export const make = (sql: SqlClient.SqlClient) => {
       })})
       select id from added`)
 
-  /** Indexes active entries of an import, which inserts rows without `insert`. */
-  const index = (project_id: string, entries: ReadonlyArray<Searchable & { readonly id: string }>) => sql`
+  /** Indexes active entries of an import, which inserts rows without `insert`, and returns the bytes of their postings. */
+  const index = (project_id: string, entries: ReadonlyArray<Searchable & { readonly id: string }>) =>
+    firstRow(Schema.Struct({ bytes: Schema.Number }))(sql`
     with text as materialized (
       select id, words, parts, grams, counts
         from jsonb_to_recordset(${JSON.stringify(entries)}::jsonb)
@@ -121,8 +139,10 @@ export const make = (sql: SqlClient.SqlClient) => {
       insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
       select ${project_id}::uuid, lexeme, id, tf, dl
         from lexeme
+    ), counted as (
+      ${countEntries(project_id, 1, "text")}
     )
-    ${countEntries(project_id, 1, "text")}`
+    select (${bytesOf("lexeme")})::float8 as bytes`)
 
   /**
    * Removes an inactive entry from the index. Its lexemes are computed again from its text: an index of postings by
@@ -137,6 +157,11 @@ export const make = (sql: SqlClient.SqlClient) => {
        where p.project_id = ${project_id}::uuid
          and p.lexeme = lexeme.lexeme
          and p.entry_id = ${id}::uuid
+      returning p.lexeme
+    ), freed as (
+      update project_usage
+         set index_bytes = greatest(0, index_bytes - (${bytesOf("gone")}))
+       where project_id = ${project_id}::uuid
     ), one as (select ${id}::uuid as id)
     ${countEntries(project_id, -1, "one")}`
 

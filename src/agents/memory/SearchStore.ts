@@ -1,4 +1,9 @@
-/** Statements that search memory: by relevance, or the newest entries. */
+/**
+ * Statements that search memory: by relevance, or the newest entries.
+ *
+ * What a search reads is bounded (decisions.md, Search): its rarest lexemes, and of these as many as stand in `mostRead`
+ * entries together. A common lexeme hardly changes the ranking, but reading its postings takes longest.
+ */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
@@ -15,7 +20,32 @@ export interface Filter {
   readonly tags?: ReadonlyArray<string> | undefined
 }
 
+/** Postings that are counted to find the rarest lexemes. A lexeme with more is common. */
+const countedFirst = 2_000
+/** Postings that are counted to weigh a lexeme; one that has more counts as being in half of the entries at least. */
+const counted = 20_000
+/** Postings that one search reads. */
+const mostRead = 200_000
+
 export const make = (sql: SqlClient.SqlClient) => {
+  /** Counts the entries that hold a lexeme, but no more than `most`. */
+  const frequency = (project_id: string, lexeme: string, most: number) => sql`
+    select count(*)::float8 as df
+      from (select
+              from memory_posting p
+             where p.project_id = ${project_id}::uuid
+               and p.lexeme = ${sql.literal(lexeme)}
+             limit ${most}) found`
+
+  /** The `most` lexemes that the fewest entries hold. */
+  const rarest = (project_id: string, lexemes: ReadonlyArray<string>, most: number) =>
+    rows(Schema.Struct({ lexeme: Schema.String }))(sql`
+      select a.lexeme
+        from unnest(${lexemes}::text[]) with ordinality as a (lexeme, position)
+       cross join lateral (${frequency(project_id, "a.lexeme", countedFirst)}) f
+       order by f.df, a.position
+       limit ${most}`)
+
   const matching = ({ kind, tags }: Filter) => sql`
     ${kind === undefined ? sql`true` : sql`e.kind = ${kind}`}
     and ${tags === undefined || tags.length === 0 ? sql`true` : sql`e.tags @> ${tags}::text[]`}`
@@ -34,15 +64,17 @@ export const make = (sql: SqlClient.SqlClient) => {
         select coalesce(sum(active), 0)::float8 as n
           from memory_count
          where project_id = ${project_id}::uuid
-      ), asked as materialized (
-        select a.lexeme, 2.2 * ln(1 + greatest(size.n - f.df + 0.5, 0.5) / (f.df + 0.5)) as weight
+      ), weighed as materialized (
+        select a.lexeme, size.n, case when f.df < ${counted} then f.df else greatest(f.df, size.n / 2) end as df
           from size
          cross join unnest(${lexemes}::text[]) as a (lexeme)
-         cross join lateral (
-           select count(*)::float8 as df
-             from memory_posting p
-            where p.project_id = ${project_id}::uuid
-              and p.lexeme = a.lexeme) f
+         cross join lateral (${frequency(project_id, "a.lexeme", counted)}) f
+      ), asked as materialized (
+        select lexeme, 2.2 * ln(1 + greatest(n - df + 0.5, 0.5) / (df + 0.5)) as weight
+          from (select lexeme, n, df, sum(df) over by_rarity as read, row_number() over by_rarity as rank
+                  from weighed
+                window by_rarity as (order by df, lexeme)) w
+         where read <= ${mostRead} or rank = 1
       ), scored as (
         select p.entry_id, sum(asked.weight * p.tf / (p.tf + 0.84::float8 + 0.018::float8 * p.dl)) as score
           from asked
@@ -88,5 +120,5 @@ export const make = (sql: SqlClient.SqlClient) => {
         from memory_count
        where project_id = ${project_id}::uuid`)
 
-  return { ranked, recent, countActive }
+  return { rarest, ranked, recent, countActive }
 }

@@ -2,6 +2,7 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
+import { charge, type Usage } from "../../platform/sql/ProjectUsage.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { type Receipt, Task, TaskSummary } from "./Shapes.ts"
 
@@ -51,20 +52,28 @@ export const make = (sql: SqlClient.SqlClient) => {
            order by d.depends_on) as depends_on,
     t.claimed_at, t.blocked_reason, t.created_by, t.created_at, t.closed_at`
 
-  /** Inserts the task with its dependencies. Inserts and returns nothing if a dependency does not exist. */
-  const insert = (project_id: string, task: Task, now: Date, trace: Trace) =>
+  /**
+   * Inserts the task with its dependencies. Inserts and returns nothing if a dependency does not exist or the project
+   * would pass one of `maxima`.
+   */
+  const insert = (project_id: string, task: Task, now: Date, trace: Trace, stored_bytes: number, maxima: Usage) =>
     firstRow(Schema.Struct({ ready: Schema.Boolean }))(sql`
       with dependency as materialized (
         select id, closed_at
           from task
          where project_id = ${project_id}::uuid
            and id = any (${task.depends_on}::uuid[])
+      ), known as (
+        select 1
+         where (select count(*) from dependency) = cardinality(${task.depends_on}::uuid[])
+      ), charged as (
+        ${charge(sql, project_id, "known", { stored_bytes, tasks: 1 }, maxima)}
       ), added as (
         insert into task (
           project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
         select ${project_id}::uuid, ${task.id}::uuid, ${task.title}, ${task.body}, 'open', ${task.priority},
                ${task.tags}::text[], 1, ${task.created_by}, ${now}::timestamptz, ${now}::timestamptz
-         where (select count(*) from dependency) = cardinality(${task.depends_on}::uuid[])
+          from charged
         returning project_id, id
       ), linked as (
         insert into task_dependency (project_id, task_id, depends_on)
@@ -111,6 +120,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /**
    * Writes the next version and the receipt. `receipt_id` is null if the session already has a receipt for the task.
+   * Writes and returns nothing if the project would pass one of `maxima`.
    */
   const update = (
     project_id: string,
@@ -118,10 +128,16 @@ export const make = (sql: SqlClient.SqlClient) => {
     receipt: Receipt | undefined,
     actor: string,
     now: Date,
-    trace: Trace
+    trace: Trace,
+    stored_bytes: number,
+    maxima: Usage
   ) =>
     firstRow(Schema.Struct({ receipt_id: Schema.NullOr(Schema.String) }))(sql`
-      with updated as (
+      with locked as (
+        select 1
+      ), charged as (
+        ${charge(sql, project_id, "locked", { stored_bytes }, maxima)}
+      ), updated as (
         update task
            set title = ${task.title},
                body = ${task.body},
@@ -135,10 +151,11 @@ export const make = (sql: SqlClient.SqlClient) => {
                blocked_kind = ${task.blocked_kind},
                updated_at = ${now},
                closed_at = ${task.closed_at}::timestamptz
-         where project_id = ${project_id}::uuid
+          from charged
+         where task.project_id = charged.project_id
            and id = ${task.id}::uuid
            and version = ${task.version} - 1
-        returning project_id, id
+        returning task.project_id, id
       ), receipt as (
         ${receipt === undefined ? sql`select null::uuid as id where false` : insertReceipt(receipt)}
       ), audited as (${auditRow(sql, trace, {

@@ -26,6 +26,8 @@ import {
   type TaskPage,
   type TaskUpdate
 } from "./Shapes.ts"
+import { storedMaxima } from "../../operator/limits/LimitNames.ts"
+import { bytesOf, refuseFull } from "../continuity/Budget.ts"
 import * as Cursor from "../continuity/Cursor.ts"
 import * as DependencyStore from "./DependencyStore.ts"
 import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
@@ -40,7 +42,10 @@ export class Tasks extends Context.Service<
     readonly create: (
       actor: Actor,
       input: TaskCreate
-    ) => Effect.Effect<Replayable<Task>, Unavailable | ContinuityRefusal<"task_not_found" | "idempotency_conflict">>
+    ) => Effect.Effect<
+      Replayable<Task>,
+      Unavailable | ContinuityRefusal<"task_not_found" | "idempotency_conflict" | "limit_exceeded">
+    >
     readonly update: (
       actor: Actor,
       input: TaskUpdate
@@ -56,6 +61,7 @@ export class Tasks extends Context.Service<
           | "receipt_exists"
           | "idempotency_conflict"
           | "invalid_request"
+          | "limit_exceeded"
         >
     >
     /** With its last 5 receipts, its dependencies, and up to 10 tasks that depend on it. */
@@ -82,6 +88,7 @@ export class Tasks extends Context.Service<
 
       const create = Effect.fn("Tasks.create")(function* (actor: Actor, input: TaskCreate) {
         const now = yield* clock.now
+        const { project_id } = actor
         const task: Task = {
           id: yield* uuidAt(now),
           title: input.title,
@@ -102,10 +109,14 @@ export class Tasks extends Context.Service<
           closed_at: null
         }
         const work = Effect.gen(function* () {
-          const added = yield* store.insert(actor.project_id, task, now, yield* traceAt(now))
-          return Option.isSome(added) ? { ...task, ready: added.value.ready } : yield* unknownDependency
+          const trace = yield* traceAt(now)
+          const maxima = storedMaxima(actor.limits)
+          const added = yield* store.insert(project_id, task, now, trace, storedBytes(task), maxima)
+          if (Option.isSome(added)) return { ...task, ready: added.value.ready }
+          yield* checkDependencies(project_id, task.depends_on)
+          return yield* refuseFull(sql, actor)
         })
-        return yield* once(Task, { project_id: actor.project_id, tool: "task_create" }, input, now, work)
+        return yield* once(Task, { actor, tool: "task_create" }, input, now, work)
       }, persistence)
 
       const update = Effect.fn("Tasks.update")(function* (actor: Actor, input: TaskUpdate) {
@@ -129,8 +140,13 @@ export class Tasks extends Context.Service<
             return yield* withDetails(refuse("task_dependencies_open"), { open: unfinished })
           }
           const receipt = input.receipt === undefined ? undefined : yield* receiptOf(input.receipt, after, actor, now)
-          const written = yield* store.update(project_id, after, receipt, actorName(actor), now, yield* traceAt(now))
-          if (Option.isNone(written)) return yield* Effect.die("A locked task was changed by another transaction.")
+          const bytes =
+            storedBytes(after) - storedBytes(before) + (receipt === undefined ? 0 : storedBytesOfReceipt(receipt))
+          const trace = yield* traceAt(now)
+          const maxima = storedMaxima(actor.limits)
+          const written = yield* store.update(project_id, after, receipt, actorName(actor), now, trace, bytes, maxima)
+          // The row is locked and its version checked, so only a limit can have stopped the statement.
+          if (Option.isNone(written)) return yield* refuseFull(sql, actor)
           if (receipt !== undefined && written.value.receipt_id === null) return yield* refuse("receipt_exists")
           const kind = notificationOf(before, after)
           if (kind !== undefined) {
@@ -140,8 +156,14 @@ export class Tasks extends Context.Service<
           return receipt === undefined ? { task } : { task, receipt }
         }).pipe(sql.withTransaction)
 
-        return yield* once(TaskChanged, { project_id, tool: "task_update" }, input, now, work)
+        return yield* once(TaskChanged, { actor, tool: "task_update" }, input, now, work)
       }, persistence)
+
+      const checkDependencies = Effect.fnUntraced(function* (project_id: string, depends_on: ReadonlyArray<string>) {
+        const found = yield* dependencies.findAll(project_id, depends_on)
+        if (found.length !== depends_on.length)
+          return yield* withDetails(refuse("task_not_found"), { field: "depends_on" })
+      })
 
       /** Checks that the tasks exist and close no cycle, then replaces the dependencies. */
       const setDependencies = Effect.fnUntraced(function* (
@@ -150,9 +172,7 @@ export class Tasks extends Context.Service<
         depends_on: ReadonlyArray<string>
       ) {
         if (depends_on.includes(id)) return yield* refuse("task_dependency_cycle")
-        if ((yield* dependencies.findAll(project_id, depends_on)).length !== depends_on.length) {
-          return yield* unknownDependency
-        }
+        yield* checkDependencies(project_id, depends_on)
         if ((yield* dependencies.reaches(project_id, depends_on, id)).length > 0)
           return yield* refuse("task_dependency_cycle")
         yield* dependencies.replaceDependencies(project_id, id, depends_on)
@@ -214,7 +234,22 @@ const ByPriority = Schema.Tuple([
 ])
 const ByUpdate = Schema.Tuple([Cursor.Time, Cursor.Id])
 
-const unknownDependency = Effect.suspend(() => withDetails(refuse("task_not_found"), { field: "depends_on" }))
+/** What a task adds to the project's `stored_bytes`. */
+export const storedBytes = ({
+  blocked_reason,
+  body,
+  tags,
+  title
+}: Pick<Task, "blocked_reason" | "body" | "tags" | "title">) => bytesOf(title, body, blocked_reason, ...tags)
+
+/** The same for a receipt. */
+export const storedBytesOfReceipt = ({
+  git_checkpoint,
+  next_steps,
+  pitfalls,
+  summary
+}: Pick<Receipt, "git_checkpoint" | "next_steps" | "pitfalls" | "summary">) =>
+  bytesOf(summary, git_checkpoint === null ? null : JSON.stringify(git_checkpoint), ...next_steps, ...pitfalls)
 
 const distinct = (texts: ReadonlyArray<string> = []): ReadonlyArray<string> => [...new Set(texts)]
 

@@ -31,7 +31,10 @@ export class Transfer extends Context.Service<
       project_id: string,
       file: Stream.Stream<Uint8Array, E>,
       progress: (counts: Counts) => Effect.Effect<void>
-    ) => Effect.Effect<Counts, E | Unavailable | ContinuityRefusal<"project_not_found" | "import_invalid">>
+    ) => Effect.Effect<
+      Counts,
+      E | Unavailable | ContinuityRefusal<"project_not_found" | "import_invalid" | "limit_exceeded">
+    >
   }
 >()("service/transfer/Transfer") {
   static readonly layer = Layer.effect(

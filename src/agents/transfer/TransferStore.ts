@@ -2,6 +2,7 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
+import { charge, type Usage } from "../../platform/sql/ProjectUsage.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import type { Counts, Kind } from "./Shapes.ts"
 
@@ -24,6 +25,23 @@ export const make = (sql: SqlClient.SqlClient) => {
       select project_id as id, name
         from project
        where project_id = ${project_id}::uuid`)
+
+  /** The limits of an existing project that differ from the defaults. */
+  const findLimits = (project_id: string) =>
+    firstRow(Schema.Struct({ limits: Schema.Record(Schema.String, Schema.Number) }))(sql`
+      select limits
+        from project
+       where project_id = ${project_id}::uuid`)
+
+  /** Adds the rows of an import to the project's usage; returns nothing if it would pass one of `maxima`. */
+  const chargeImport = (project_id: string, { index_bytes, ...added }: Usage, maxima: Usage) =>
+    rows(Schema.Struct({ project_id: Schema.String }))(sql`
+      with imported as (
+        select 1
+      ), charged as (
+        ${charge(sql, project_id, "imported", added, maxima, sql`${index_bytes}::bigint`)}
+      )
+      select project_id from charged`)
 
   /** A page of rows after the key `after`, one line of the file each. */
   const page = (project_id: string, kind: Kind, after: string, limit: number) => {
@@ -92,5 +110,16 @@ export const make = (sql: SqlClient.SqlClient) => {
       subject: sql`${JSON.stringify(counts)}::jsonb`
     })}`
 
-  return { snapshot, findProject, page, deferReferences, add, unknownTasks, dangling, audited }
+  return {
+    snapshot,
+    findProject,
+    findLimits,
+    chargeImport,
+    page,
+    deferReferences,
+    add,
+    unknownTasks,
+    dangling,
+    audited
+  }
 }

@@ -8,11 +8,13 @@
 import { Effect, Option, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { traceAt } from "../../platform/audit/Audit.ts"
-import { projectExists } from "../../platform/sql/ProjectExists.ts"
 import { refuse } from "../continuity/Errors.ts"
-import { textOf } from "../memory/Memory.ts"
+import { storedMaxima } from "../../operator/limits/LimitNames.ts"
+import { refuseFull } from "../continuity/Budget.ts"
+import * as Memory from "../memory/Memory.ts"
 import * as MemoryStore from "../memory/MemoryStore.ts"
 import { edgeOfCycle } from "../tasks/Cycle.ts"
+import * as Tasks from "../tasks/Tasks.ts"
 import { type Batch, type Counts, noRows, pageSize, type Row } from "./Shapes.ts"
 import * as File from "./TransferFile.ts"
 import * as Store from "./TransferStore.ts"
@@ -26,10 +28,12 @@ export const importProject = Effect.fnUntraced(function* <E>(
   const sql = yield* SqlClient.SqlClient
   const store = Store.make(sql)
   const memory = MemoryStore.make(sql)
-  if (!(yield* projectExists(sql, project_id))) return yield* refuse("project_not_found")
+  const project = yield* store.findLimits(project_id)
+  if (Option.isNone(project)) return yield* refuse("project_not_found")
   yield* store.deferReferences
   const reader = File.reader()
   const counts = noRows()
+  const added = { stored_bytes: 0, index_bytes: 0 }
   /** The dependencies of each new task. */
   const waits = new Map<string, Array<string>>()
 
@@ -37,18 +41,20 @@ export const importProject = Effect.fnUntraced(function* <E>(
     yield* checkTasks(batch)
     // A task that the project already had keeps its dependencies.
     const rows = batch.kind === "dependency" ? batch.rows.filter((row) => waits.has(row.task_id)) : batch.rows
-    const added = new Set((yield* store.add(project_id, batch.kind, JSON.stringify(rows))).map(({ key }) => key))
-    counts[batch.kind] += added.size
-    if (batch.kind === "task") for (const key of added) waits.set(key, [])
+    const keys = new Set((yield* store.add(project_id, batch.kind, JSON.stringify(rows))).map(({ key }) => key))
+    counts[batch.kind] += keys.size
+    added.stored_bytes += storedBytesOf(batch, keys)
+    if (batch.kind === "task") for (const key of keys) waits.set(key, [])
     if (batch.kind === "dependency") {
       for (const { depends_on, task_id } of batch.rows) waits.get(task_id)?.push(depends_on)
     }
     if (batch.kind === "memory") {
-      const active = batch.rows.filter((row) => row.active && added.has(row.id))
-      yield* memory.index(
+      const active = batch.rows.filter((row) => row.active && keys.has(row.id))
+      const indexed = yield* memory.index(
         project_id,
-        active.map((row) => ({ id: row.id, ...textOf(row) }))
+        active.map((row) => ({ id: row.id, ...Memory.textOf(row) }))
       )
+      added.index_bytes += Option.getOrThrow(indexed).bytes
     }
     yield* progress(counts)
   })
@@ -91,7 +97,28 @@ export const importProject = Effect.fnUntraced(function* <E>(
     const [task_id, depends_on] = edge
     return yield* reader.refuseRow("dependency", { task_id, depends_on }, "The task would wait for itself")
   }
-  const added = Object.values(counts).some((rows) => rows > 0)
-  if (added) yield* store.audited(project_id, counts, yield* traceAt(now))
+  // Last, because the row of the project's usage stays locked until the commit.
+  const { limits } = project.value
+  const usage = { ...added, entries: counts.memory, tasks: counts.task }
+  const charged = yield* store.chargeImport(project_id, usage, storedMaxima(limits))
+  if (charged.length === 0) return yield* refuseFull(sql, { project_id, limits }, usage)
+  if (Object.values(counts).some((rows) => rows > 0)) {
+    yield* store.audited(project_id, counts, yield* traceAt(now))
+  }
   return counts
 })
+
+const storedBytesOf = (batch: Batch, added: ReadonlySet<string>): number => {
+  switch (batch.kind) {
+    case "memory":
+      return sum(batch.rows.filter(({ id }) => added.has(id)).map(Memory.storedBytes))
+    case "task":
+      return sum(batch.rows.filter(({ id }) => added.has(id)).map(Tasks.storedBytes))
+    case "receipt":
+      return sum(batch.rows.filter(({ id }) => added.has(id)).map(Tasks.storedBytesOfReceipt))
+    case "dependency":
+      return 0
+  }
+}
+
+const sum = (numbers: ReadonlyArray<number>) => numbers.reduce((a, b) => a + b, 0)

@@ -41,6 +41,8 @@ export const suspicions = counters("service_bridge_suspicions_total", "Signs of 
 export const toolCalls = counters("service_mcp_tool_calls_total", "Tool calls", "tool", "code")
 export const toolSeconds = histograms("service_mcp_tool_duration_seconds", "Duration of a tool call", "tool")
 
+export const limitRefusals = counters("service_project_limit_refusals_total", "Calls refused by a limit", "limit")
+
 /** Outcomes of a claimed notification. */
 export const pushOutcomes = ["delivered", "retried", "held", "paused", "suppressed", "gone", "dead"] as const
 const deliveries = counters("service_push_deliveries_total", "Outcomes of claims", "environment", "outcome")

@@ -15,6 +15,7 @@ const Identified = Schema.Struct({
   client_id: Schema.NullOr(Schema.String),
   grant_id: Schema.NullOr(Schema.String),
   instance_id: Schema.String,
+  limits: Schema.Record(Schema.String, Schema.Number),
   last_used_at: Schema.NullOr(Schema.Date)
 })
 
@@ -23,7 +24,7 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
     firstRow(Identified)(sql`
       select p.project_id, p.name as project_name, t.role, t.scopes, t.token_id as credential_id,
              t.token_id as subject, null as client_id, null as grant_id, ${instanceId(sql, audience)} as instance_id,
-             t.last_used_at
+             p.limits, t.last_used_at
         from project_token t
         join project p on p.project_id = t.project_id
        where t.token_hash = ${token_hash}
@@ -34,7 +35,7 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
   const findAccessToken = (token_hash: Uint8Array, now: Date) =>
     firstRow(Identified)(sql`
       select p.project_id, p.name as project_name, t.role, a.scopes, a.token_id as credential_id,
-             t.token_id as subject, g.client_id, g.grant_id, g.instance_id, g.last_used_at
+             t.token_id as subject, g.client_id, g.grant_id, g.instance_id, p.limits, g.last_used_at
         from oauth_access_token a
         join oauth_grant g on g.grant_id = a.grant_id
         ${joined(sql)}

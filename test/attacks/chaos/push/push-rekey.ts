@@ -46,7 +46,8 @@ chaos(
       subject,
       client_id: null,
       grant_id: null,
-      instance_id: ""
+      instance_id: "",
+      limits: {}
     }
 
     const ids = yield* on.sql<{ readonly id: string }>`

@@ -1,0 +1,78 @@
+/**
+ * Admits tool calls within the limits of their project (decisions.md, Budgets of a project): how many in a minute, and how
+ * many at once. A call waits up to a second for its turn. Only tool calls are counted, never Bridges or phones.
+ */
+import { Clock, Context, Effect, Layer, PartitionedSemaphore } from "effect"
+import { maximumOf } from "../../operator/limits/LimitNames.ts"
+import { RateLimit } from "../../platform/edge/RateLimit.ts"
+import { Settings } from "../../platform/settings/Settings.ts"
+import type { Actor } from "../../wire/Actor.ts"
+import { limitExceeded } from "../continuity/Budget.ts"
+import type { ContinuityRefusal } from "../continuity/Errors.ts"
+import * as Turns from "./Turns.ts"
+
+/** Milliseconds. */
+const longestWait = 1_000
+
+/** What a call costs besides its turn. */
+export interface Kind {
+  readonly searches: boolean
+  readonly writes: boolean
+}
+
+type Exceeded = ContinuityRefusal<"limit_exceeded">
+
+export class CallBudget extends Context.Service<
+  CallBudget,
+  {
+    /** Runs the call in its turn, or refuses it without running it. */
+    readonly admit: (
+      actor: Actor,
+      kind: Kind
+    ) => <A, E, R>(call: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Exceeded, R>
+  }
+>()("service/mcp/CallBudget") {
+  static readonly layer = Layer.effect(
+    CallBudget,
+    Effect.gen(function* () {
+      const limits = yield* RateLimit
+      const { database, http } = yield* Settings
+      const turns = Turns.make(!http.rateLimits)
+      // The searches of all projects use at most half of the connections, and projects that wait take turns.
+      const connections = yield* PartitionedSemaphore.make<string>({ permits: Math.max(1, database.poolSize >> 1) })
+
+      const inMinute = Effect.fnUntraced(function* (actor: Actor, limit: "searches_per_minute" | "writes_per_minute") {
+        const maximum = maximumOf(actor.limits, limit)
+        const rate = { perSecond: maximum / 60, burst: maximum }
+        const seconds = yield* limits.take(`${limit} ${actor.project_id}`, rate)
+        if (seconds > 0) return yield* limitExceeded(limit, maximum, maximum, seconds)
+      })
+
+      const admit =
+        (actor: Actor, { searches, writes }: Kind) =>
+        <A, E, R>(call: Effect.Effect<A, E, R>) =>
+          Effect.gen(function* () {
+            if (writes) yield* inMinute(actor, "writes_per_minute")
+            if (searches) yield* inMinute(actor, "searches_per_minute")
+            const until = (yield* Clock.currentTimeMillis) + longestWait
+            const { limits: own, project_id } = actor
+            const maxima = {
+              calls: maximumOf(own, "concurrent_calls"),
+              searches: maximumOf(own, "concurrent_searches")
+            }
+            const noTurn = limitExceeded("concurrent_calls", maxima.calls, maxima.calls, 1)
+            const noSearch = limitExceeded("concurrent_searches", maxima.searches, maxima.searches, 1)
+            return yield* turns.visit(project_id, maxima, (project) => {
+              const oneOf = Turns.inTurn(project.calls.take(1), project.calls.release(1), until, noTurn)
+              const timed = turns.timed(project, maxima, call)
+              if (!searches) return oneOf(timed)
+              const searchOf = Turns.inTurn(project.searches.take(1), project.searches.release(1), until, noSearch)
+              const connected = Turns.inTurn(connections.take(project_id, 1), connections.release(1), until, noSearch)
+              return searchOf(oneOf(connected(timed)))
+            })
+          })
+
+      return { admit }
+    })
+  )
+}

@@ -1,0 +1,38 @@
+/** The statements of a project's limits. */
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { firstRow } from "../../platform/sql/Rows.ts"
+
+const Found = Schema.Struct({
+  limits: Schema.Record(Schema.String, Schema.Number),
+  stored_bytes: Schema.Number,
+  entries: Schema.Number,
+  tasks: Schema.Number
+})
+
+export const make = (sql: SqlClient.SqlClient) => {
+  const find = (project_id: string) =>
+    firstRow(Found)(sql`
+      select p.limits, coalesce(u.stored_bytes, 0)::float8 as stored_bytes, coalesce(u.entries, 0)::float8 as entries,
+             coalesce(u.tasks, 0)::float8 as tasks
+        from project p
+        left join project_usage u on u.project_id = p.project_id
+       where p.project_id = ${project_id}::uuid`)
+
+  /** Merges the JSON object `changes` into the limits; a null removes its limit. */
+  const set = (project_id: string, changes: string) =>
+    firstRow(Schema.Struct({ changed: Schema.Boolean }))(sql`
+      with found as materialized (
+        select project_id, limits, jsonb_strip_nulls(limits || ${changes}::jsonb) as wanted
+          from project
+         where project_id = ${project_id}::uuid
+           for no key update
+      )
+      update project p
+         set limits = found.wanted
+        from found
+       where p.project_id = found.project_id
+      returning found.limits <> found.wanted as changed`)
+
+  return { find, set }
+}

@@ -1,0 +1,76 @@
+/**
+ * What a project may cost (decisions.md, Budgets of a project). Only the operator changes its limits.
+ *
+ * Agents reach a limit in `agents/budget` and in the statements that write; both take the maxima from the actor.
+ */
+import { Context, Effect, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { Audit } from "../../platform/audit/Audit.ts"
+import { DatabaseClock } from "../../platform/database/Clock.ts"
+import { persistence } from "../../platform/database/Persistence.ts"
+import { type ProjectRefusal, refuse } from "../projects/Errors.ts"
+import { defaults, type LimitName, limitNames, maximumOf } from "./LimitNames.ts"
+import * as Store from "./LimitStore.ts"
+
+export interface Limit {
+  readonly limit: LimitName
+  /** What the project has stored; null for limits on calls, which each process counts by itself. */
+  readonly value: number | null
+  readonly maximum: number
+  readonly default: number
+}
+
+type NoProject = ProjectRefusal<"project_not_found" | "bridge_persistence_error">
+
+export class Limits extends Context.Service<
+  Limits,
+  {
+    readonly list: (project_id: string) => Effect.Effect<ReadonlyArray<Limit>, NoProject>
+    /** Sets the named limits, null restores a default; returns all. A limit below the present use stops further writes. */
+    readonly set: (
+      project_id: string,
+      changes: Readonly<Partial<Record<LimitName, number | null>>>
+    ) => Effect.Effect<ReadonlyArray<Limit>, NoProject>
+  }
+>()("service/limits/Limits") {
+  static readonly layer = Layer.effect(
+    Limits,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* DatabaseClock
+      const audit = yield* Audit
+      const store = Store.make(sql)
+
+      const read = Effect.fnUntraced(function* (project_id: string) {
+        const found = yield* store.find(project_id)
+        if (Option.isNone(found)) return yield* refuse("project_not_found")
+        const { limits, ...usage } = found.value
+        return limitNames.map((limit) => ({
+          limit,
+          value: limit in usage ? usage[limit as keyof typeof usage] : null,
+          maximum: maximumOf(limits, limit),
+          default: defaults[limit]
+        }))
+      })
+
+      const set = Effect.fn("Limits.set")(
+        function* (project_id: string, changes: Readonly<Partial<Record<LimitName, number | null>>>) {
+          const changed = yield* store.set(project_id, JSON.stringify(changes))
+          if (Option.isNone(changed)) return yield* refuse("project_not_found")
+          if (changed.value.changed) {
+            const subject = Object.fromEntries(
+              Object.entries(changes).map(([name, maximum]) => [name, String(maximum ?? "default")])
+            )
+            const now = yield* clock.now
+            yield* audit.done(now, { action: "project.limits_set", project_id, actor: "operator", subject })
+          }
+          return yield* read(project_id)
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      return { list: Effect.fn("Limits.list")(read, persistence), set }
+    })
+  )
+}

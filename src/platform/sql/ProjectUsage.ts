@@ -1,0 +1,63 @@
+/** Counts what a project stores, as a clause of the statement that writes (decisions.md, Budgets of a project). */
+import { Schema } from "effect"
+import type { SqlClient, Statement } from "effect/sql"
+import { firstRow } from "./Rows.ts"
+
+/** By column of `project_usage`. */
+export interface Usage {
+  readonly stored_bytes: number
+  readonly index_bytes: number
+  readonly entries: number
+  readonly tasks: number
+}
+
+const columns = ["stored_bytes", "index_bytes", "entries", "tasks"] as const
+
+/** What a write adds; the statement itself computes the bytes of its postings. */
+export type Added = Partial<Omit<Usage, "index_bytes">>
+
+/**
+ * Adds to the project's usage if the clause `from` has a row, and returns a row only if every sum that grows stays within
+ * its maximum. The clause that writes has to select from this one. The row stays locked until the transaction ends, so
+ * concurrent writers cannot pass a maximum together.
+ */
+export const charge = (
+  sql: SqlClient.SqlClient,
+  project_id: string,
+  from: string,
+  { entries = 0, stored_bytes = 0, tasks = 0 }: Added,
+  maxima: Usage,
+  index_bytes: Statement.Fragment = sql`0`
+) => {
+  const within = (sum: (column: string) => string) =>
+    sql.and(columns.map((column) => sql`${sql.literal(sum(column))} <= ${maxima[column]}::bigint`))
+  return sql`
+    insert into project_usage as u (project_id, stored_bytes, index_bytes, entries, tasks)
+    select ${project_id}::uuid, stored_bytes, index_bytes, entries, tasks
+      from (values (${stored_bytes}::bigint, (${index_bytes})::bigint, ${entries}::bigint, ${tasks}::bigint))
+             as added (stored_bytes, index_bytes, entries, tasks)
+     where exists (select 1 from ${sql.literal(from)})
+       and ${within((column) => `added.${column}`)}
+        on conflict (project_id) do update
+       set stored_bytes = greatest(0, u.stored_bytes + excluded.stored_bytes),
+           index_bytes = greatest(0, u.index_bytes + excluded.index_bytes),
+           entries = u.entries + excluded.entries,
+           tasks = u.tasks + excluded.tasks
+     -- What does not grow is not checked: a limit below the present use must not stop a change that frees space.
+     where ${within((column) => `case when excluded.${column} > 0 then u.${column} + excluded.${column} else 0 end`)}
+    returning project_id`
+}
+
+/** What the project has stored; nothing if it has never written. */
+export const usageOf = (sql: SqlClient.SqlClient, project_id: string) =>
+  firstRow(
+    Schema.Struct({
+      stored_bytes: Schema.Number,
+      index_bytes: Schema.Number,
+      entries: Schema.Number,
+      tasks: Schema.Number
+    })
+  )(sql`
+    select stored_bytes::float8, index_bytes::float8, entries::float8, tasks::float8
+      from project_usage
+     where project_id = ${project_id}::uuid`)
