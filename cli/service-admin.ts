@@ -8,6 +8,7 @@ import { database } from "./commands/database.ts"
 import { devices } from "./commands/devices.ts"
 import { doctor } from "./commands/doctor.ts"
 import { documents } from "./commands/documents.ts"
+import { limits } from "./commands/limits.ts"
 import { memory } from "./commands/memory.ts"
 import { oauth } from "./commands/oauth.ts"
 import { projects } from "./commands/projects.ts"
@@ -26,6 +27,7 @@ Command.make("service-admin").pipe(
     status,
     ...database,
     ...projects,
+    ...limits,
     ...accountReferences,
     ...credentials,
     ...bridges,

@@ -39,19 +39,23 @@ const stdoutClosed = Effect.callback<never>((resume) => {
   process.stdout.once("error", () => resume(Effect.interrupt))
 })
 
-const lines = ({ at, numbers, pauses, refused }: Status): ReadonlyArray<string> => {
+const lines = ({ at, limits, numbers, pauses, refused }: Status): ReadonlyArray<string> => {
   const { database_bytes, ...counts } = numbers
   return [
     ...facts({ at, ...counts, database: `${(database_bytes / 1_048_576).toFixed(1)} MiB` }),
     "",
     ...table(pauses, ["environment", "paused_until", "reason", "failures"], "No push environment is paused."),
     "",
+    ...table(limits, ["project_id", "limit", "value", "maximum"], "No project has used half of a limit."),
+    "",
     ...table(refused, ["last_at", "action", "code", "times"], "No known caller was refused in the last 24 hours.")
   ]
 }
 
-const advice = ({ numbers, pauses, refused }: Status) => {
+const advice = ({ limits, numbers, pauses, refused }: Status) => {
+  const [fullest] = limits
   if (pauses.length > 0) return "push-status"
+  if (fullest !== undefined) return `list-project-limits --project ${fullest.project_id}`
   if (numbers.dead_letters > 0) return "list-push-dead-letters"
   if (refused.length > 0) return "list-audit-events"
   return numbers.projects === 0 ? "create-project --name NAME" : "list-bridges --project ID"

@@ -75,6 +75,23 @@ export const count = (name: string, max: number, description: string) =>
     Flag.withDescription(description)
   )
 
+/** A limit of a project; `default` removes the project's own. */
+export const maximum = (name: string, description: string) =>
+  Flag.String(name).pipe(
+    Flag.filterMap(
+      (given) =>
+        given === "default"
+          ? Option.some(null)
+          : /^[1-9]\d{0,14}$/.test(given)
+            ? Option.some(Number(given))
+            : Option.none(),
+      () => "expected a whole number from 1 to 999999999999999, or default"
+    ),
+    Flag.withMetavar("N|default"),
+    Flag.withDescription(description),
+    Flag.optional
+  )
+
 /** A whole number and a unit: `45s`, `30m`, `1h`, `7d`; from one second to ten years. */
 export const lifetime = (description: string) =>
   Flag.String("ttl").pipe(

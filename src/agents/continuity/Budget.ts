@@ -2,7 +2,7 @@
 import { Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
 import { type LimitName, storedMaxima } from "../../operator/limits/LimitNames.ts"
-import { type Usage, usageOf } from "../../platform/sql/ProjectUsage.ts"
+import { nothing, type Usage, usageOf } from "../../platform/sql/ProjectUsage.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { withDetails } from "../../wire/Refusal.ts"
 import { refuse } from "./Errors.ts"
@@ -18,24 +18,19 @@ export const limitExceeded = (limit: LimitName | keyof Usage, value: number, max
   )
 
 /**
- * Names the limit that stopped a write of about `added`. The caller has excluded every other reason, so it is the limit
- * that is nearest to its maximum.
+ * Names the limit that stopped a write for which the caller has excluded every other reason: the first of `added` that
+ * does not fit, else the last one. Only the statement knows the bytes of its postings, so `index_bytes` comes last.
  */
 export const refuseFull = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   { limits, project_id }: Pick<Actor, "limits" | "project_id">,
-  added: Partial<Usage> = {}
+  added: Partial<Usage>
 ) {
   const maxima = storedMaxima(limits)
-  const usage = Option.getOrElse(yield* usageOf(sql, project_id), () => ({
-    stored_bytes: 0,
-    index_bytes: 0,
-    entries: 0,
-    tasks: 0
-  }))
-  const share = (name: keyof Usage) => (usage[name] + (added[name] ?? 0)) / maxima[name]
-  const fullest = (Object.keys(maxima) as ReadonlyArray<keyof Usage>).reduce((a, b) => (share(a) >= share(b) ? a : b))
-  return yield* limitExceeded(fullest, usage[fullest], maxima[fullest])
+  const usage = Option.getOrElse(yield* usageOf(sql, project_id), () => nothing)
+  const names = Object.keys(added) as ReadonlyArray<keyof Usage>
+  const full = names.find((name) => usage[name] + added[name]! > maxima[name]) ?? names.at(-1)!
+  return yield* limitExceeded(full, usage[full], maxima[full])
 })
 
 /** Bytes of UTF-8. */

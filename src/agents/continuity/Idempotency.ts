@@ -38,8 +38,9 @@ export const make = (sql: SqlClient.SqlClient) => {
       if ((yield* store.reserve(key, request_hash, now)).length === 0) return Option.none()
       const answer = yield* work
       const encoded = yield* Effect.orDie(Schema.encodeEffect(json)(answer))
-      const completed = yield* store.complete(key, encoded, bytesOf(encoded), storedMaxima(actor.limits))
-      if (completed.length === 0) return yield* refuseFull(sql, actor)
+      const stored_bytes = bytesOf(encoded)
+      const completed = yield* store.complete(key, encoded, stored_bytes, storedMaxima(actor.limits))
+      if (completed.length === 0) return yield* refuseFull(sql, actor, { stored_bytes })
       return Option.some({ answer, replayed: false })
     }).pipe(sql.withTransaction)
 

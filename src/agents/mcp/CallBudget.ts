@@ -3,8 +3,9 @@
  * many at once. A call waits up to a second for its turn. Only tool calls are counted, never Bridges or phones.
  */
 import { Clock, Context, Effect, Layer, PartitionedSemaphore } from "effect"
-import { maximumOf } from "../../operator/limits/LimitNames.ts"
+import { limitNames, maximumOf } from "../../operator/limits/LimitNames.ts"
 import { RateLimit } from "../../platform/edge/RateLimit.ts"
+import { count, limitRefusals } from "../../platform/metrics/Metrics.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { limitExceeded } from "../continuity/Budget.ts"
@@ -38,6 +39,7 @@ export class CallBudget extends Context.Service<
       const limits = yield* RateLimit
       const { database, http } = yield* Settings
       const turns = Turns.make(!http.rateLimits)
+      yield* Effect.forEach([...limitNames, "index_bytes"], (name) => count(limitRefusals(name), 0))
       // The searches of all projects use at most half of the connections, and projects that wait take turns.
       const connections = yield* PartitionedSemaphore.make<string>({ permits: Math.max(1, database.poolSize >> 1) })
 

@@ -101,7 +101,7 @@ export class Memory extends Context.Service<
             if (Option.isNone(old)) return yield* refuse("memory_not_found")
             if (!old.value.active) return yield* refuse("memory_already_superseded")
           }
-          return yield* refuseFull(sql, actor)
+          return yield* refuseFull(sql, actor, { entries: 1, stored_bytes: storedBytes(entry), index_bytes: 0 })
         })
 
         const settled = untilSettled(attempt, explain)

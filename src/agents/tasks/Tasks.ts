@@ -114,7 +114,7 @@ export class Tasks extends Context.Service<
           const added = yield* store.insert(project_id, task, now, trace, storedBytes(task), maxima)
           if (Option.isSome(added)) return { ...task, ready: added.value.ready }
           yield* checkDependencies(project_id, task.depends_on)
-          return yield* refuseFull(sql, actor)
+          return yield* refuseFull(sql, actor, { tasks: 1, stored_bytes: storedBytes(task) })
         })
         return yield* once(Task, { actor, tool: "task_create" }, input, now, work)
       }, persistence)
@@ -146,7 +146,7 @@ export class Tasks extends Context.Service<
           const maxima = storedMaxima(actor.limits)
           const written = yield* store.update(project_id, after, receipt, actorName(actor), now, trace, bytes, maxima)
           // The row is locked and its version checked, so only a limit can have stopped the statement.
-          if (Option.isNone(written)) return yield* refuseFull(sql, actor)
+          if (Option.isNone(written)) return yield* refuseFull(sql, actor, { stored_bytes: bytes })
           if (receipt !== undefined && written.value.receipt_id === null) return yield* refuse("receipt_exists")
           const kind = notificationOf(before, after)
           if (kind !== undefined) {

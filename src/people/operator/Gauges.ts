@@ -21,6 +21,9 @@ const connections = (state: string) =>
 const paused = (environment: string) =>
   gauge("service_push_paused", "Whether delivery to an environment is paused", { environment })
 
+const used = (limit: string) =>
+  gauge("service_project_limit_used_ratio", "Share of a limit that the project nearest to it has used", { limit })
+
 /** By column of the statement in GaugesStore.ts. */
 const gauges = {
   tokens_near_expiry: gauge("service_bridge_tokens_near_expiry", "Tokens in the last tenth of their lifetime"),
@@ -41,7 +44,11 @@ const gauges = {
   connections_active: connections("active"),
   connections_idle: connections("idle"),
   connections_in_transaction: connections("idle_in_transaction"),
-  connections_waiting: connections("waiting_for_lock")
+  connections_waiting: connections("waiting_for_lock"),
+  used_stored_bytes: used("stored_bytes"),
+  used_index_bytes: used("index_bytes"),
+  used_entries: used("entries"),
+  used_tasks: used("tasks")
 }
 type Column = keyof typeof gauges
 

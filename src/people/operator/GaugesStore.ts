@@ -1,6 +1,8 @@
 /** The one statement behind the gauges that only the database knows, and the shape of its row. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { storedMaxima } from "../../operator/limits/LimitNames.ts"
+import { usageByLimit } from "../../platform/sql/ProjectUsage.ts"
 import { firstRow } from "../../platform/sql/Rows.ts"
 
 export const Measured = Schema.Struct({
@@ -16,7 +18,11 @@ export const Measured = Schema.Struct({
   connections_active: Schema.Number,
   connections_idle: Schema.Number,
   connections_in_transaction: Schema.Number,
-  connections_waiting: Schema.Number
+  connections_waiting: Schema.Number,
+  used_stored_bytes: Schema.Number,
+  used_index_bytes: Schema.Number,
+  used_entries: Schema.Number,
+  used_tasks: Schema.Number
 })
 
 export const make = (sql: SqlClient.SqlClient) => ({
@@ -65,6 +71,10 @@ export const make = (sql: SqlClient.SqlClient) => ({
         from pg_stat_activity
        where datname = current_database()
          and application_name like 'bridge-service%'
+    ), used as (
+      select "limit", max(value / maximum) as share
+        from (${usageByLimit(sql, storedMaxima({}))}) l
+       group by "limit"
     )
     select (select count(*) from near)::float8 as tokens_near_expiry,
            (select count(*) from pending)::float8 as rotations_pending,
@@ -84,5 +94,9 @@ export const make = (sql: SqlClient.SqlClient) => ({
            (select count(*) from session
              where state like 'idle in transaction%')::float8 as connections_in_transaction,
            (select count(*) from session
-             where state = 'active' and wait_event_type = 'Lock')::float8 as connections_waiting`)
+             where state = 'active' and wait_event_type = 'Lock')::float8 as connections_waiting,
+           coalesce((select share from used where "limit" = 'stored_bytes'), 0) as used_stored_bytes,
+           coalesce((select share from used where "limit" = 'index_bytes'), 0) as used_index_bytes,
+           coalesce((select share from used where "limit" = 'entries'), 0) as used_entries,
+           coalesce((select share from used where "limit" = 'tasks'), 0) as used_tasks`)
 })

@@ -1,4 +1,4 @@
-/** The overview that `service-admin status` shows: counts, what expires soon, what waits to be sent, recent refusals. */
+/** The overview that `service-admin status` shows: counts, what expires soon, what waits to be sent, limits, refusals. */
 import { Context, Duration, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { Settings } from "../../platform/settings/Settings.ts"
@@ -14,6 +14,8 @@ export interface Status {
   readonly numbers: typeof Store.Numbers.Type
   /** Push environments with failures, and when their pause ends. */
   readonly pauses: ReadonlyArray<Pause>
+  /** Limits of projects that are used by half or more, the fullest first. */
+  readonly limits: ReadonlyArray<typeof Store.Fullest.Type>
   /** Refusals of the last 24 hours, most recent first. */
   readonly refused: ReadonlyArray<typeof Store.Refused.Type>
 }
@@ -35,8 +37,9 @@ export class Overview extends Context.Service<
         const at = yield* clock.now
         const numbers = yield* store.numbers(at, after(at, tenth))
         const pauses = yield* push.pauses
+        const limits = yield* store.fullest
         const refused = yield* store.refused(after(at, Duration.days(-1)))
-        return { at, numbers: Option.getOrThrow(numbers), pauses, refused }
+        return { at, numbers: Option.getOrThrow(numbers), pauses, limits, refused }
       }).pipe(Effect.withSpan("Overview.take"), persistence)
       return { take }
     })

@@ -1,6 +1,8 @@
 /** The statements of `service-admin status`, and the shape of their rows. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { storedMaxima } from "../../operator/limits/LimitNames.ts"
+import { usageByLimit } from "../../platform/sql/ProjectUsage.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 
 export const Numbers = Schema.Struct({
@@ -33,6 +35,13 @@ export const Refused = Schema.Struct({
   code: Schema.String,
   times: Schema.Int,
   last_at: Schema.Date
+})
+
+export const Fullest = Schema.Struct({
+  project_id: Schema.String,
+  limit: Schema.String,
+  value: Schema.Number,
+  maximum: Schema.Number
 })
 
 export const make = (sql: SqlClient.SqlClient) => ({
@@ -84,5 +93,13 @@ export const make = (sql: SqlClient.SqlClient) => ({
          and outcome = 'refused'
        group by action, code
        order by max(at) desc
-       limit 10`)
+       limit 10`),
+
+  /** The ten limits by size that are nearest to their maximum, of those that are used by half. */
+  fullest: rows(Fullest)(sql`
+    select project_id, "limit", value, maximum
+      from (${usageByLimit(sql, storedMaxima({}))}) used
+     where 2 * value >= maximum
+     order by value / maximum desc, project_id, "limit"
+     limit 10`)
 })

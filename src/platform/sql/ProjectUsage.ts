@@ -11,6 +11,8 @@ export interface Usage {
   readonly tasks: number
 }
 
+export const nothing: Usage = { stored_bytes: 0, index_bytes: 0, entries: 0, tasks: 0 }
+
 const columns = ["stored_bytes", "index_bytes", "entries", "tasks"] as const
 
 /** What a write adds; the statement itself computes the bytes of its postings. */
@@ -61,3 +63,16 @@ export const usageOf = (sql: SqlClient.SqlClient, project_id: string) =>
     select stored_bytes::float8, index_bytes::float8, entries::float8, tasks::float8
       from project_usage
      where project_id = ${project_id}::uuid`)
+
+/** A row for each project and limit by size, over the projects' own limits and the defaults. */
+export const usageByLimit = (sql: SqlClient.SqlClient, defaults: Usage) => sql`
+  select u.project_id, l.name as "limit", l.value::float8 as value, l.maximum::float8 as maximum
+    from project_usage u
+    join project p on p.project_id = u.project_id
+   cross join lateral (values
+     ('stored_bytes', u.stored_bytes, coalesce((p.limits->>'stored_bytes')::bigint, ${defaults.stored_bytes}::bigint)),
+     ('index_bytes', u.index_bytes,
+      coalesce((p.limits->>'stored_bytes')::bigint * ${defaults.index_bytes / defaults.stored_bytes}::bigint,
+               ${defaults.index_bytes}::bigint)),
+     ('entries', u.entries, coalesce((p.limits->>'entries')::bigint, ${defaults.entries}::bigint)),
+     ('tasks', u.tasks, coalesce((p.limits->>'tasks')::bigint, ${defaults.tasks}::bigint))) as l (name, value, maximum)`

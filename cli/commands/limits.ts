@@ -1,0 +1,40 @@
+/** The limits of a project: list and set them. */
+import { Option, Record } from "effect"
+import { type LimitName, limitNames } from "../../src/operator/limits/LimitNames.ts"
+import type { Limit } from "../../src/operator/limits/Limits.ts"
+import { command, using } from "../support/command.ts"
+import * as Flags from "../support/Flags.ts"
+import { next, table } from "../support/Print.ts"
+
+const flagOf = (limit: LimitName) => limit.replaceAll("_", "-")
+
+const listProjectLimits = command("list-project-limits", {
+  description: "List what a project has used and may use",
+  flags: { project: Flags.project },
+  run: ({ project }) => using(({ limits }) => limits.list(project)),
+  print: (limits) => [...lines(limits), next("set-project-limits --project ID --entries N")]
+})
+
+const setProjectLimits = command("set-project-limits", {
+  description: "Change limits of a project, at once for every process; deletes nothing",
+  flags: {
+    project: Flags.project,
+    stored_bytes: Flags.maximum("stored-bytes", "Bytes of memory, tasks, receipts and remembered answers"),
+    entries: Flags.maximum("entries", "Memory entries"),
+    tasks: Flags.maximum("tasks", "Tasks"),
+    concurrent_calls: Flags.maximum("concurrent-calls", "Tool calls at the same time"),
+    concurrent_searches: Flags.maximum("concurrent-searches", "Searches among them"),
+    searches_per_minute: Flags.maximum("searches-per-minute", "Searches in a minute"),
+    writes_per_minute: Flags.maximum("writes-per-minute", "Calls of tools that write in a minute")
+  },
+  refuse: ({ project: _project, ...maxima }) =>
+    Object.values(maxima).every(Option.isNone)
+      ? `Name at least one of ${limitNames.map((limit) => `--${flagOf(limit)}`).join(", ")}.`
+      : undefined,
+  run: ({ project, ...maxima }) => using(({ limits }) => limits.set(project, Record.getSomes(maxima))),
+  print: (limits) => [...lines(limits), next("list-project-limits --project ID")]
+})
+
+const lines = (limits: ReadonlyArray<Limit>) => table(limits, ["limit", "value", "maximum", "default"], "")
+
+export const limits = [listProjectLimits, setProjectLimits]

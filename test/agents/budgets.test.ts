@@ -1,0 +1,353 @@
+/** The budgets of a project (decisions.md, Budgets of a project): no caller passes a limit, and no other project notices. */
+import { assert, layer } from "@effect/vitest"
+import { Context, Deferred, Effect, Fiber, Stream } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import { sweeps } from "../../src/agents/Wing.ts"
+import { Transfer } from "../../src/agents/transfer/Transfer.ts"
+import { Limits } from "../../src/operator/limits/Limits.ts"
+import type { LimitName } from "../../src/operator/limits/LimitNames.ts"
+import { DatabaseClock } from "../../src/platform/database/Clock.ts"
+import { Database } from "../../src/platform/database/Database.ts"
+import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
+import { Agent, type Called } from "../support/agents/McpAgent.ts"
+import { instance, Service } from "../support/service/Service.ts"
+
+type Maxima = Readonly<Partial<Record<LimitName, number | null>>>
+
+const setLimits = (agent: Agent, maxima: Maxima) =>
+  Effect.flatMap(Service, ({ services }) => Context.get(services, Limits).set(agent.project_id, maxima))
+
+const limitOf = (agent: Agent, name: LimitName) =>
+  Effect.flatMap(Service, ({ services }) =>
+    Effect.map(Context.get(services, Limits).list(agent.project_id), (limits) =>
+      limits.find(({ limit }) => limit === name)!
+    )
+  )
+
+const agentWith = (maxima: Maxima) =>
+  Effect.gen(function* () {
+    const agent = yield* Agent.make(yield* Service)
+    yield* setLimits(agent, maxima)
+    return agent
+  })
+
+const codesOf = (calls: ReadonlyArray<Called>) => Object.groupBy(calls, ({ code = "ok" }) => code)
+
+const indexes = (count: number) => Array.from({ length: count }, (_, index) => index)
+
+/** The exact bytes, entries and tasks of a project, counted from its rows. */
+const counted = ({ project_id }: Agent) =>
+  SqlClient.SqlClient.use(
+    (sql) => sql<{ stored_bytes: number; index_bytes: number; entries: number; tasks: number }>`
+      select ((select coalesce(sum(octet_length(title) + octet_length(body) + octet_length(array_to_string(tags, ''))), 0)
+                 from memory_entry where project_id = ${project_id}::uuid)
+              + (select coalesce(sum(octet_length(title) + octet_length(body) + octet_length(coalesce(blocked_reason, ''))
+                                     + octet_length(array_to_string(tags, ''))), 0)
+                   from task where project_id = ${project_id}::uuid)
+              + (select coalesce(sum(octet_length(summary) + octet_length(array_to_string(next_steps, ''))
+                                     + octet_length(array_to_string(pitfalls, ''))), 0)
+                   from receipt where project_id = ${project_id}::uuid)
+              + (select coalesce(sum(octet_length(result)), 0)
+                   from idempotency_record where project_id = ${project_id}::uuid))::float8 as stored_bytes,
+             (select coalesce(sum(octet_length(lexeme) + 24), 0)
+                from memory_posting where project_id = ${project_id}::uuid)::float8 as index_bytes,
+             (select count(*) from memory_entry where project_id = ${project_id}::uuid)::float8 as entries,
+             (select count(*) from task where project_id = ${project_id}::uuid)::float8 as tasks`
+  )
+
+const usage = ({ project_id }: Agent) =>
+  SqlClient.SqlClient.use(
+    (sql) => sql`
+      select stored_bytes::float8, index_bytes::float8, entries::float8, tasks::float8
+        from project_usage
+       where project_id = ${project_id}::uuid`
+  )
+
+const exported = (agent: Agent) =>
+  Effect.gen(function* () {
+    const { services } = yield* Service
+    const pieces: Array<string> = []
+    const write = (text: string) => Effect.sync(() => void pieces.push(text))
+    yield* Context.get(services, Transfer).save(agent.project_id, write, () => Effect.void)
+    return Buffer.from(pieces.join(""))
+  })
+
+layer(Service.layer)("a limit by size", (it) => {
+  it.effect("lets exactly as many of 50 concurrent callers at two instances through as there is space for", () =>
+    Effect.gen(function* () {
+      const agent = yield* agentWith({ entries: 3, tasks: 2, concurrent_calls: 50 })
+      const replica = agent.at(yield* instance())
+      const write = (index: number) => {
+        const at = index % 2 === 0 ? agent : replica
+        return index < 25
+          ? at.write("memory_add", { kind: "note", body: "x" })
+          : at.write("task_create", { title: "x" })
+      }
+      const { limit_exceeded, ok, ...others } = codesOf(
+        yield* Effect.forEach(indexes(50), write, { concurrency: "unbounded" })
+      )
+      assert.deepStrictEqual(others, {})
+      assert.lengthOf(ok!, 5)
+      assert.sameDeepMembers(
+        [...new Set(limit_exceeded!.map(({ details }) => JSON.stringify(details)))],
+        [
+          { limit: "entries", value: 3, maximum: 3 },
+          { limit: "tasks", value: 2, maximum: 2 }
+        ].map((details) => JSON.stringify(details))
+      )
+      assert.deepStrictEqual(yield* usage(agent), yield* counted(agent))
+    })
+  )
+
+  it.effect("counts every byte that a write stores, and none of a refused or repeated one", () =>
+    Effect.gen(function* () {
+      const agent = yield* agentWith({})
+      const old = yield* agent.note("Größe: 部署流水线的超时", { tags: ["a", "b"], idempotency_key: "k" })
+      yield* agent.note("Größe: 部署流水线的超时", { tags: ["a", "b"], idempotency_key: "k" })
+      yield* agent.note("a new text about deploys", { supersedes: old.id })
+      yield* agent.write("memory_add", { kind: "note", body: "again", supersedes: old.id })
+      const task = yield* agent.task("Task", { body: "a body", tags: ["x"] })
+      yield* agent.write("task_create", { title: "x", depends_on: ["00000000-0000-7000-8000-000000000000"] })
+      const receipt = { session_ref: "s", worker: "w", outcome: "progress", summary: "äöü", next_steps: ["one", "two"] }
+      const { output } = yield* agent.update(task, {
+        body: "a longer body",
+        status: "blocked",
+        blocked_reason: "why",
+        receipt
+      })
+      yield* agent.update(output.task, { status: "open", body: "", receipt })
+      yield* agent.update(output.task, { status: "open", body: "" })
+      yield* agent.update(task, { body: "stale" })
+      assert.deepStrictEqual(yield* usage(agent), yield* counted(agent))
+    })
+  )
+
+  it.effect("gives the bytes of a remembered answer back when it is forgotten", () =>
+    Effect.gen(function* () {
+      const agent = yield* agentWith({})
+      yield* agent.note("remembered", { idempotency_key: "k" })
+      const before = (yield* limitOf(agent, "stored_bytes")).value!
+      yield* TestClock.adjust("8 days")
+      yield* sweepOnce(sweeps).pipe(Effect.provide(DatabaseClock.layerLocal))
+      assert.isBelow((yield* limitOf(agent, "stored_bytes")).value!, before)
+      assert.deepStrictEqual(yield* usage(agent), yield* counted(agent))
+    })
+  )
+
+  it.effect("stops what adds to a project that is full, and nothing else", () =>
+    Effect.gen(function* () {
+      const agent = yield* agentWith({})
+      const entry = yield* agent.note("x".repeat(2000))
+      const task = yield* agent.task("Task", { body: "y".repeat(2000) })
+      yield* setLimits(agent, { stored_bytes: 3000 })
+      const before = yield* usage(agent)
+      for (const refused of [
+        yield* agent.write("memory_add", { kind: "note", body: "more" }),
+        yield* agent.write("memory_add", { kind: "note", body: "more", supersedes: entry.id, idempotency_key: "k" }),
+        yield* agent.write("task_create", { title: "more" }),
+        yield* agent.update(task, { body: "y".repeat(2001) })
+      ]) {
+        assert.strictEqual(refused.code, "limit_exceeded")
+        assert.deepInclude(refused.details, { limit: "stored_bytes", maximum: 3000 })
+      }
+      assert.deepStrictEqual(yield* usage(agent), before)
+      assert.isTrue((yield* agent.call("memory_get", { id: entry.id })).output.entry.active)
+      const { output } = yield* agent.update(task, { body: "shorter", status: "in_progress" })
+      assert.strictEqual(output.task.version, 2)
+      yield* setLimits(agent, { stored_bytes: null })
+      yield* agent.note("fits again", { supersedes: entry.id, idempotency_key: "k" })
+    })
+  )
+
+  it.effect("holds for the index of the search, which may have four times the bytes of text", () =>
+    Effect.gen(function* () {
+      const agent = yield* agentWith({ stored_bytes: 400 })
+      // Three bytes of text for each posting of 26 bytes.
+      const body = [..."abcdefghijklmnopqrstuvwxyz0123456789"].flatMap((a) => [`${a}7`, `${a}8`, `${a}9`]).join(" ")
+      const { code, details } = yield* agent.write("memory_add", { kind: "note", title: "t", body })
+      assert.strictEqual(code, "limit_exceeded")
+      assert.include(details, { limit: "index_bytes", maximum: 1600 })
+    })
+  )
+
+  it.effect("holds for an import, which is rolled back as a whole", () =>
+    Effect.gen(function* () {
+      const { services } = yield* Service
+      const source = yield* agentWith({})
+      yield* source.note("one entry of the file")
+      const task = yield* source.task("a task of the file")
+      yield* source.update(task, {
+        receipt: { session_ref: "s", worker: "w", outcome: "progress", summary: "done so far" }
+      })
+      const file = yield* exported(source)
+      const target = yield* agentWith({ stored_bytes: 10 })
+      const load = Context.get(services, Transfer).load(target.project_id, Stream.make(file), () => Effect.void)
+      const refusal = yield* Effect.flip(load)
+      assert.include(refusal, { _tag: "limit_exceeded" })
+      assert.deepStrictEqual(yield* usage(target), [])
+      yield* setLimits(target, { stored_bytes: null })
+      yield* load
+      assert.deepStrictEqual(yield* usage(target), yield* counted(target))
+      assert.deepStrictEqual(yield* usage(target), yield* usage(source))
+      yield* load
+      assert.deepStrictEqual(yield* usage(target), yield* counted(target))
+    }).pipe(Effect.scoped)
+  )
+})
+
+layer(Service.layer)("a limit on calls at once", (it) => {
+  /** Holds the entry's row, so that an update of it waits for the database. */
+  const whileLocked = <A, E, R>(id: string, work: Effect.Effect<A, E, R>) =>
+    Effect.gen(function* () {
+      const { services } = yield* Service
+      const locked = yield* Deferred.make<void>()
+      const done = yield* Deferred.make<void>()
+      const holder = yield* Context.get(services, Database)
+        .dedicated(
+          SqlClient.SqlClient.use((sql) =>
+            sql.withTransaction(
+              Effect.gen(function* () {
+                yield* sql`select 1 from task where id = ${id}::uuid for update`
+                yield* Deferred.succeed(locked, undefined)
+                yield* Deferred.await(done)
+              })
+            )
+          )
+        )
+        .pipe(Effect.forkChild)
+      yield* Deferred.await(locked)
+      return yield* work.pipe(
+        Effect.ensuring(Effect.andThen(Deferred.succeed(done, undefined), Effect.ignore(Fiber.join(holder))))
+      )
+    })
+
+  /** Moves the test clock on until the fiber ends: its call waits for a turn by that clock. */
+  const inTestTime = <A, E>(fiber: Fiber.Fiber<A, E>) =>
+    Effect.gen(function* () {
+      while (fiber.pollUnsafe() === undefined) {
+        yield* TestClock.adjust("100 millis")
+        yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 5)))
+      }
+      return yield* Fiber.join(fiber)
+    })
+
+  it.effect("refuses the next call after a second, and no call of another project", () =>
+    Effect.gen(function* () {
+      const agent = yield* agentWith({ concurrent_calls: 1 })
+      const neighbour = yield* agentWith({ concurrent_calls: 1 })
+      const task = yield* agent.task("Task")
+      yield* whileLocked(
+        task.id,
+        Effect.gen(function* () {
+          const first = yield* Effect.forkChild(agent.update(task, { title: "changed" }))
+          yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 200)))
+          const second = yield* Effect.forkChild(agent.call("task_get", { id: task.id }))
+          assert.isDefined((yield* neighbour.call("task_list")).output)
+          const { code, details } = yield* inTestTime(second)
+          assert.strictEqual(code, "limit_exceeded")
+          assert.deepStrictEqual(details, { limit: "concurrent_calls", value: 1, maximum: 1, retry_after: 1 })
+          yield* Effect.forkChild(Fiber.join(first))
+        })
+      )
+    })
+  )
+
+  it.effect("lets a batch wait in line", () =>
+    Effect.gen(function* () {
+      const agent = yield* agentWith({ concurrent_calls: 2 })
+      yield* agent.note("walrus")
+      const calls = yield* Effect.forEach(indexes(40), () => agent.call("memory_search", { query: "walrus" }), {
+        concurrency: "unbounded"
+      })
+      assert.deepStrictEqual(Object.keys(codesOf(calls)), ["ok"])
+    })
+  )
+})
+
+layer(Service.layer)("a limit on calls in a minute", (it) => {
+  const limited = Effect.flatMap(instance({ SERVICE_RATE_LIMITS: "on" }), (service) => Agent.make(service))
+
+  it.effect("refuses the next one, says when to retry, and is mended by time", () =>
+    Effect.gen(function* () {
+      const agent = yield* limited
+      yield* setLimits(agent, { writes_per_minute: 3, searches_per_minute: 2 })
+      const add = agent.write("memory_add", { kind: "note", body: "x" })
+      const search = agent.call("memory_search", { query: "x" })
+      const adds = yield* Effect.forEach(indexes(4), () => add)
+      const searches = yield* Effect.forEach(indexes(3), () => search)
+      assert.deepStrictEqual(
+        adds.map(({ code }) => code),
+        [undefined, undefined, undefined, "limit_exceeded"]
+      )
+      assert.deepStrictEqual(adds[3]!.details, { limit: "writes_per_minute", value: 3, maximum: 3, retry_after: 20 })
+      assert.deepStrictEqual(
+        searches.map(({ code }) => code),
+        [undefined, undefined, "limit_exceeded"]
+      )
+      assert.deepStrictEqual(searches[2]!.details, {
+        limit: "searches_per_minute",
+        value: 2,
+        maximum: 2,
+        retry_after: 30
+      })
+      assert.isDefined((yield* agent.call("task_list")).output)
+      yield* TestClock.adjust("20 seconds")
+      assert.isUndefined((yield* add).code)
+      assert.strictEqual((yield* add).code, "limit_exceeded")
+    })
+  )
+})
+
+layer(Service.layer)("a search", (it) => {
+  it.effect("asks for the rarest words of a long query", () =>
+    Effect.gen(function* () {
+      const agent = yield* agentWith({})
+      const common = indexes(60).map((index) => `word${String.fromCharCode(97 + (index % 26))}${index}`)
+      for (const _ of indexes(3)) yield* agent.note(common.join(" "))
+      const wanted = yield* agent.note("ostrich")
+      const { output } = yield* agent.call("memory_search", { query: `${common.join(" ")} ostrich` })
+      assert.include(
+        output.entries.map(({ id }: { id: string }) => id),
+        wanted.id
+      )
+    })
+  )
+
+  it.effect("that takes longer than a second is cancelled with a code", () =>
+    Effect.gen(function* () {
+      const agent = yield* agentWith({})
+      yield* agent.note("walrus")
+      const { services } = yield* Service
+      const locked = yield* Deferred.make<void>()
+      const done = yield* Deferred.make<void>()
+      const holder = yield* Context.get(services, Database)
+        .dedicated(
+          SqlClient.SqlClient.use((sql) =>
+            sql.withTransaction(
+              Effect.gen(function* () {
+                yield* sql`lock table memory_posting in access exclusive mode`
+                yield* Deferred.succeed(locked, undefined)
+                yield* Deferred.await(done)
+              })
+            )
+          )
+        )
+        .pipe(Effect.forkChild)
+      yield* Deferred.await(locked)
+      const fiber = yield* Effect.forkChild(agent.call("memory_search", { query: "walrus" }))
+      yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 300)))
+      yield* TestClock.adjust("1 second")
+      const { code } = yield* Fiber.join(fiber)
+      assert.strictEqual(code, "search_too_broad")
+      const [waiting] = yield* SqlClient.SqlClient.use(
+        (sql) => sql<{ n: number }>`
+          select count(*)::int as n from pg_stat_activity
+           where datname = current_database() and wait_event_type = 'Lock' and query like '%memory_posting%'`
+      )
+      assert.strictEqual(waiting!.n, 0)
+      yield* Deferred.succeed(done, undefined)
+      yield* Fiber.join(holder)
+    })
+  )
+})
