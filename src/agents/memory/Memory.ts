@@ -16,7 +16,7 @@ import * as Cursor from "../continuity/Cursor.ts"
 import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
 import * as Idempotency from "../continuity/Idempotency.ts"
 import * as Store from "./MemoryStore.ts"
-import { searchQuery, searchText } from "./Search.ts"
+import { everIndexed, searchQuery, searchText } from "./Search.ts"
 import * as SearchStore from "./SearchStore.ts"
 
 export class Memory extends Context.Service<
@@ -85,8 +85,9 @@ export class Memory extends Context.Service<
 
         const attempt = Effect.gen(function* () {
           const trace = yield* traceAt(now)
+          const text = searchText(textOf(entry))
           const maxima = storedMaxima(actor.limits)
-          const added = yield* store.insert(project_id, entry, textOf(entry), now, trace, storedBytes(entry), maxima)
+          const added = yield* store.insert(project_id, entry, text, now, trace, storedBytes(entry), maxima)
           if (Option.isNone(added)) return Option.none()
           if (entry.supersedes !== null) yield* unindex(project_id, entry.supersedes)
           return Option.some(entryOf(entry))
@@ -112,7 +113,7 @@ export class Memory extends Context.Service<
       /** Removes an entry that is no longer active from the search index. */
       const unindex = Effect.fnUntraced(function* (project_id: string, id: string) {
         const old = yield* store.find(project_id, id)
-        if (Option.isSome(old)) yield* store.unindex(project_id, id, textOf(old.value))
+        if (Option.isSome(old)) yield* store.unindex(project_id, id, everIndexed(textOf(old.value)))
       })
 
       const get = Effect.fn("Memory.get")(function* ({ project_id }: Actor, id: string) {
@@ -160,7 +161,7 @@ export class Memory extends Context.Service<
           const now = yield* clock.now
           const archived = yield* store.archive(project_id, id)
           if (Option.isSome(archived)) {
-            yield* store.unindex(project_id, id, textOf(archived.value))
+            yield* store.unindex(project_id, id, everIndexed(textOf(archived.value)))
             const subject = { entry_id: id }
             yield* audit.done(now, { action: "memory.archived", project_id, actor: "operator", subject })
             return entryOf(archived.value)
@@ -188,9 +189,12 @@ const withinLimit = Effect.timeoutOrElse({
 
 const After = Schema.Tuple([Cursor.Time, Cursor.Id])
 
-/** The text to index. A title that was taken from the body is left out, because the body has it. */
+/**
+ * The text to index. Tags and title come first: of an entry with too many lexemes, the last ones are not found. A title
+ * that was taken from the body is left out, because the body has it.
+ */
 export const textOf = ({ body, tags, title }: Pick<Store.EntryRow, "body" | "tags" | "title">) =>
-  searchText([...(title === firstLine(body) ? [] : [title]), body, ...tags].join("\n"))
+  [...tags, ...(title === firstLine(body) ? [] : [title]), body].join("\n")
 
 /** What an entry adds to the project's `stored_bytes`. */
 export const storedBytes = ({ body, tags, title }: Pick<Store.EntryRow, "body" | "tags" | "title">) =>

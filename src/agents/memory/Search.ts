@@ -4,7 +4,10 @@
  *
  *     words   the text in lower case and NFC, converted here so that the database's locale does not matter
  *     parts   the parts of identifiers and paths, in addition: src/fooBar.ts -> src foo bar ts
- *     grams   1 to 3 consecutive characters of scripts without spaces, where to_tsvector takes a whole sentence for one word
+ *     grams   pairs of characters of scripts without spaces, where to_tsvector takes a whole sentence for one word;
+ *             then the single characters, so that they are the first to go when an entry has too many lexemes
+ *
+ * Every expression here takes time linear in the text.
  */
 
 import type { Searchable } from "./MemoryStore.ts"
@@ -12,44 +15,69 @@ import type { Searchable } from "./MemoryStore.ts"
 const unspaced =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}ー々]+/gu
 
-/** A word with separators inside or in camel case. */
-const identifier = /[\p{L}\p{N}]+(?:[_./:@#\\-]+[\p{L}\p{N}]+)+|\p{L}*\p{Ll}\p{Lu}[\p{L}\p{N}]*/gu
+/**
+ * A word with separators inside or in camel case. The lookbehinds let a match begin only where a word or its letters
+ * begin: without them, a long word that does not match is read again from each of its characters.
+ */
+const identifier =
+  /(?<![\p{L}\p{N}])[\p{L}\p{N}]+(?:[_./:@#\\-]+[\p{L}\p{N}]+)+|(?<!\p{L})\p{L}*\p{Ll}\p{Lu}[\p{L}\p{N}]*/gu
+
+/**
+ * The longest word that PostgreSQL's parser gets. At each `@`, `_` and `/` it may look ahead to the end of the word, for
+ * an address or a path: 16 KiB of `1a@` as one word take it ten seconds.
+ */
+const longestWord = /\S{128}/gu
 
 /** Prepares the text of an entry. */
-export const searchText = (text: string): Searchable => {
+export const searchText = (text: string): Searchable =>
+  prepared(text, (runs) => [...runs.flatMap(pairsOf), ...runs.filter((run) => run.length > 1).flat()])
+
+/** Prepares a query. A single character counts only if it stands alone; the characters of a run would match too much. */
+export const searchQuery = (query: string): Searchable => prepared(query, (runs) => runs.flatMap(pairsOf))
+
+/**
+ * Prepares a text to remove its postings: everything that any version indexed. Earlier ones also kept runs of three
+ * characters, and did not cut words: words of up to 256 characters are whole here, and in longer ones all parts of up to
+ * 64 characters. What is left of others is a row that no search returns, because the entry is not active.
+ */
+export const everIndexed = (text: string): Searchable => {
+  const current = prepared(text, (runs) => [1, 2, 3].flatMap((length) => runs.flatMap((run) => gramsOf(run, length))))
+  const words = withoutRuns(text, () => {}).toLowerCase()
+  const long = words.match(/\S{129,}/gu) ?? []
+  const cuts = long.flatMap((word) => [cut(word, /\S{256}/gu), cut(word.slice(64), longestWord)])
+  return { ...current, words: [current.words, ...cuts].join(" ") }
+}
+
+/** Consecutive characters of unspaced scripts. */
+type Run = ReadonlyArray<string>
+
+const prepared = (text: string, grams: (runs: ReadonlyArray<Run>) => ReadonlyArray<string>): Searchable => {
+  const runs: Array<Run> = []
+  const words = withoutRuns(text, (run) => runs.push(run))
   const counted = new Map<string, number>()
-  const words = spaced(text.normalize("NFC"), (run) => {
-    for (const length of [1, 2, 3])
-      for (const gram of gramsOf(run, length)) counted.set(gram, (counted.get(gram) ?? 0) + 1)
-  })
+  for (const gram of grams(runs)) counted.set(gram, (counted.get(gram) ?? 0) + 1)
   return {
-    words: words.toLowerCase(),
+    words: cut(words.toLowerCase(), longestWord),
     parts: partsOf(words),
     grams: [...counted.keys()],
     counts: [...counted.values()]
   }
 }
 
-/** Prepares a query. A single character counts only if it stands alone; the characters of a run would match too much. */
-export const searchQuery = (query: string): Searchable => {
-  const grams = new Set<string>()
-  const words = spaced(query.normalize("NFC"), (run) => {
-    for (const length of [...run].length === 1 ? [1] : [2, 3]) for (const gram of gramsOf(run, length)) grams.add(gram)
-  })
-  return { words: words.toLowerCase(), parts: partsOf(words), grams: [...grams], counts: [...grams].map(() => 1) }
-}
-
-/** Calls `visit` with every run of an unspaced script, and replaces the run by a space. */
-const spaced = (text: string, visit: (run: string) => void) =>
-  text.replaceAll(unspaced, (run) => {
-    visit(run)
+/** Calls `visit` with every run, and puts a space in its place. */
+const withoutRuns = (text: string, visit: (run: Run) => void) =>
+  text.normalize("NFC").replaceAll(unspaced, (run) => {
+    visit([...run])
     return " "
   })
 
-const gramsOf = (run: string, length: number) => {
-  const characters = [...run]
-  return characters.slice(length - 1).map((_, start) => characters.slice(start, start + length).join(""))
-}
+/** `<!--` would make the parser look for the end of the comment, each time to the end of the text. */
+const cut = (words: string, longest: RegExp) => words.replaceAll("<!--", " ").replaceAll(longest, "$& ")
+
+const pairsOf = (run: Run) => gramsOf(run, run.length === 1 ? 1 : 2)
+
+const gramsOf = (run: Run, length: number) =>
+  run.slice(length - 1).map((_, start) => run.slice(start, start + length).join(""))
 
 const partsOf = (words: string) =>
   [...words.matchAll(identifier)]

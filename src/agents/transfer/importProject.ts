@@ -13,6 +13,7 @@ import { storedMaxima } from "../../operator/limits/LimitNames.ts"
 import { refuseFull } from "../continuity/Budget.ts"
 import * as Memory from "../memory/Memory.ts"
 import * as MemoryStore from "../memory/MemoryStore.ts"
+import { searchText } from "../memory/Search.ts"
 import { edgeOfCycle } from "../tasks/Cycle.ts"
 import * as Tasks from "../tasks/Tasks.ts"
 import { type Batch, type Counts, noRows, pageSize, type Row } from "./Shapes.ts"
@@ -52,7 +53,7 @@ export const importProject = Effect.fnUntraced(function* <E>(
       const active = batch.rows.filter((row) => row.active && keys.has(row.id))
       const indexed = yield* memory.index(
         project_id,
-        active.map((row) => ({ id: row.id, ...Memory.textOf(row) }))
+        active.map((row) => ({ id: row.id, ...searchText(Memory.textOf(row)) }))
       )
       added.index_bytes += Option.getOrThrow(indexed).bytes
     }
