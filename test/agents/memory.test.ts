@@ -140,6 +140,27 @@ layer(Service.layer)("memory", (it) => {
     })
   )
 
+  for (const time of [
+    "0000-01-01T00:00:00.000Z",
+    "2026-02-30T00:00:00.000Z",
+    "2026-01-01T24:00:00.000Z",
+    "1969-12-31T23:59:59.999Z",
+    "+010000-01-01T00:00:00.000Z",
+    "2026-01-01"
+  ]) {
+    it.effect(`a cursor with the time ${time} is refused`, () =>
+      Effect.gen(function* () {
+        const a = yield* agent
+        const { id } = yield* a.note("one")
+        yield* a.note("two")
+        const { output } = yield* a.call("memory_search", { limit: 1 })
+        const position = JSON.parse(Buffer.from(output.next_cursor, "base64url").toString())
+        const cursor = Buffer.from(JSON.stringify({ ...position, k: [time, id] })).toString("base64url")
+        assert.strictEqual((yield* a.call("memory_search", { limit: 1, cursor })).code, "cursor_invalid")
+      })
+    )
+  }
+
   for (const cursor of ["", "!!!", "e30", Buffer.from('{"v":1,"k":["x"],"f":"y"}').toString("base64url")]) {
     it.effect(`the invalid cursor ${JSON.stringify(cursor)} is refused`, () =>
       Effect.gen(function* () {

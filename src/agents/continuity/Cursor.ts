@@ -12,10 +12,12 @@ const Position = Schema.Struct({
   f: Schema.String
 })
 
-/** A sort key as text that PostgreSQL can cast to timestamptz. */
+/** A sort key as `write` gets it: a `Date` of the years 1970 to 9999. PostgreSQL has no year 0 and no 30 February. */
 export const Time = Schema.String.check(
-  Schema.isPattern(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
-  Schema.makeFilter((time: string) => !Number.isNaN(Date.parse(time)))
+  Schema.makeFilter((time: string) => {
+    const date = new Date(time)
+    return date.getTime() >= 0 && date.toISOString() === time && time.length === 24
+  })
 )
 /** A sort key that PostgreSQL can cast to uuid. */
 export const Id = Schema.String.check(Schema.isUUID())
