@@ -4,6 +4,7 @@ import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
+import { furthest } from "../../src/agents/tasks/DependencyStore.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { Service } from "../support/service/Service.ts"
 
@@ -208,6 +209,34 @@ layer(Service.layer)("tasks", (it) => {
         assert.strictEqual((yield* a.update(first, { depends_on: [id] })).code, "task_dependency_cycle")
       }
       assert.deepStrictEqual((yield* a.call("task_get", { id: first.id })).output.task, first)
+    })
+  )
+
+  it.effect("a check for a cycle visits at most 2,000 tasks on either side", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const sql = yield* SqlClient.SqlClient
+      const ids = Array.from({ length: 2 * furthest + 10 }, () => randomUUID())
+      const [before, after] = [ids.slice(0, -1), ids.slice(1)]
+      yield* sql`
+        insert into task (project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
+        select ${a.project_id}::uuid, id, 'T', '', 'open', 2, '{}', 1, 'x', now(), now()
+          from unnest(${ids}::uuid[]) as t (id)`
+      yield* sql`
+        insert into task_dependency (project_id, task_id, depends_on)
+        select ${a.project_id}::uuid, task_id, depends_on
+          from unnest(${before}::uuid[], ${after}::uuid[]) as d (task_id, depends_on)`
+      const other = yield* a.task("another")
+      const update = (at: number, depends_on: ReadonlyArray<string>) =>
+        Effect.map(a.update({ id: ids.at(at)!, version: 1 }, { depends_on }), ({ code }) => code)
+      assert.strictEqual(yield* update(furthest + 5, [ids[furthest + 7]!]), "task_graph_too_large")
+      assert.strictEqual(yield* update(-1, [ids[0]!]), "task_graph_too_large")
+      assert.strictEqual(yield* update(-1, [ids.at(-furthest)!]), "task_dependency_cycle")
+      assert.strictEqual(yield* update(furthest, [ids[1]!]), "task_dependency_cycle")
+      // One side ends, or nothing is added.
+      assert.isUndefined(yield* update(0, [ids[3]!]))
+      assert.isUndefined(yield* update(furthest + 5, [other.id]))
+      assert.isUndefined(yield* update(-2, []))
     })
   )
 

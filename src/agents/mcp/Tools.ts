@@ -200,7 +200,8 @@ export const tools = {
       "next_steps, pitfalls and git_checkpoint hand the work over.",
       "Returns task and receipt.",
       "Fails with task_not_found (stop), stale_version (read again), task_transition_invalid,",
-      "task_dependencies_open, task_dependency_cycle, receipt_exists, write_context_required or _mismatch,",
+      "task_dependencies_open, task_dependency_cycle, task_graph_too_large, receipt_exists,",
+      "write_context_required or _mismatch,",
       "idempotency_conflict, invalid_request; then neither task nor receipt was written."
     ].join(" "),
     needs: ["tasks:write"],

@@ -5,10 +5,14 @@
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { rows } from "../../platform/sql/Rows.ts"
+import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { TaskLink } from "./Shapes.ts"
 
-const Id = Schema.Struct({ id: Schema.String })
+/** How many tasks a check for a cycle visits in each direction. */
+export const furthest = 2000
+
+/** `whole`: the walk ended before the limit. */
+const Walk = Schema.Struct({ found: Schema.Boolean, whole: Schema.Boolean })
 
 export const make = (sql: SqlClient.SqlClient) => {
   /**
@@ -26,19 +30,34 @@ export const make = (sql: SqlClient.SqlClient) => {
          and id = any (${ids}::uuid[])
        order by id`)
 
-  /** Returns a row if any of `ids` depends on the task, directly or through others. */
-  const reaches = (project_id: string, ids: ReadonlyArray<string>, id: string) =>
-    rows(Id)(sql`
-      with recursive waits (id) as (
+  /** Whether the task, or one that waits for it directly or through others, is among `ids`. */
+  const waitedForBy = (project_id: string, id: string, ids: ReadonlyArray<string>) =>
+    firstRow(Walk)(sql`
+      with recursive waiting (id) as (
+        select ${id}::uuid
+         union
+        select d.task_id
+          from waiting
+          join task_dependency d on d.project_id = ${project_id}::uuid and d.depends_on = waiting.id
+      )
+      ${walked("waiting", ids)}`)
+
+  /** Whether the task is among `ids`, or any of them waits for it, directly or through others. */
+  const waitFor = (project_id: string, ids: ReadonlyArray<string>, id: string) =>
+    firstRow(Walk)(sql`
+      with recursive needed (id) as (
         select unnest(${ids}::uuid[])
          union
         select d.depends_on
-          from waits
-          join task_dependency d on d.project_id = ${project_id}::uuid and d.task_id = waits.id
+          from needed
+          join task_dependency d on d.project_id = ${project_id}::uuid and d.task_id = needed.id
       )
-      select id
-        from waits
-       where id = ${id}::uuid`)
+      ${walked("needed", [id])}`)
+
+  /** The limit stops the recursion: it reads at most 32 dependencies of each of these tasks. */
+  const walked = (tasks: string, ids: ReadonlyArray<string>) => sql`
+    select coalesce(bool_or(id = any (${ids}::uuid[])), false) as found, count(*) <= ${furthest} as whole
+      from (select id from ${sql.literal(tasks)} limit ${furthest + 1}) t`
 
   const replaceDependencies = (project_id: string, id: string, depends_on: ReadonlyArray<string>) => sql`
     with gone as (
@@ -70,5 +89,5 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by o.closed_at is not null, o.priority, o.id
        limit ${limit}`)
 
-  return { lockGraph, findAll, reaches, replaceDependencies, dependenciesOf, blockedBy }
+  return { lockGraph, findAll, waitedForBy, waitFor, replaceDependencies, dependenciesOf, blockedBy }
 }

@@ -58,6 +58,7 @@ export class Tasks extends Context.Service<
           | "task_transition_invalid"
           | "task_dependencies_open"
           | "task_dependency_cycle"
+          | "task_graph_too_large"
           | "receipt_exists"
           | "idempotency_conflict"
           | "invalid_request"
@@ -134,7 +135,7 @@ export class Tasks extends Context.Service<
           }
           const after = { ...changed(before, input, now), ...(depends_on === undefined ? undefined : { depends_on }) }
           yield* checkChange(before, after, input)
-          if (depends_on !== undefined) yield* setDependencies(project_id, input.id, depends_on)
+          if (depends_on !== undefined) yield* setDependencies(project_id, before, depends_on)
           const unfinished = yield* unfinishedOf(project_id, after, before, depends_on)
           if (after.status === "in_progress" && before.status !== "in_progress" && unfinished.length > 0) {
             return yield* withDetails(refuse("task_dependencies_open"), { open: unfinished })
@@ -168,14 +169,27 @@ export class Tasks extends Context.Service<
       /** Checks that the tasks exist and close no cycle, then replaces the dependencies. */
       const setDependencies = Effect.fnUntraced(function* (
         project_id: string,
-        id: string,
+        { id, depends_on: old }: Task,
         depends_on: ReadonlyArray<string>
       ) {
         if (depends_on.includes(id)) return yield* refuse("task_dependency_cycle")
         yield* checkDependencies(project_id, depends_on)
-        if ((yield* dependencies.reaches(project_id, depends_on, id)).length > 0)
-          return yield* refuse("task_dependency_cycle")
+        const added = depends_on.filter((other) => !old.includes(other))
+        if (added.length > 0) yield* checkAcyclic(project_id, id, added)
         yield* dependencies.replaceDependencies(project_id, id, depends_on)
+      })
+
+      /** Looks from both sides, because one of them is usually small: a walk that ends finds every cycle. */
+      const checkAcyclic = Effect.fnUntraced(function* (project_id: string, id: string, added: ReadonlyArray<string>) {
+        for (const walk of [
+          dependencies.waitedForBy(project_id, id, added),
+          dependencies.waitFor(project_id, added, id)
+        ]) {
+          const { found, whole } = Option.getOrThrow(yield* walk)
+          if (found) return yield* refuse("task_dependency_cycle")
+          if (whole) return
+        }
+        return yield* refuse("task_graph_too_large")
       })
 
       /**
