@@ -38,10 +38,15 @@ export class CallBudget extends Context.Service<
     Effect.gen(function* () {
       const limits = yield* RateLimit
       const { database, http } = yield* Settings
-      const turns = Turns.make(!http.rateLimits)
+      const turns = Turns.make({ measured: http.rateLimits })
       yield* Effect.forEach([...limitNames, "index_bytes"], (name) => count(limitRefusals(name), 0))
       // The searches of all projects use at most half of the connections, and projects that wait take turns.
       const connections = yield* PartitionedSemaphore.make<string>({ permits: Math.max(1, database.poolSize >> 1) })
+
+      const connectionsFor = (project_id: string) => ({
+        take: () => connections.take(project_id, 1),
+        release: connections.release
+      })
 
       const inMinute = Effect.fnUntraced(function* (actor: Actor, limit: "searches_per_minute" | "writes_per_minute") {
         const maximum = maximumOf(actor.limits, limit)
@@ -65,12 +70,11 @@ export class CallBudget extends Context.Service<
             const noTurn = limitExceeded("concurrent_calls", maxima.calls, maxima.calls, 1)
             const noSearch = limitExceeded("concurrent_searches", maxima.searches, maxima.searches, 1)
             return yield* turns.visit(project_id, maxima, (project) => {
-              const oneOf = Turns.inTurn(project.calls.take(1), project.calls.release(1), until, noTurn)
-              const timed = turns.timed(project, maxima, call)
-              if (!searches) return oneOf(timed)
-              const searchOf = Turns.inTurn(project.searches.take(1), project.searches.release(1), until, noSearch)
-              const connected = Turns.inTurn(connections.take(project_id, 1), connections.release(1), until, noSearch)
-              return searchOf(oneOf(connected(timed)))
+              const oneOf = turns.take(project, maxima, until, noTurn)
+              if (!searches) return oneOf(call)
+              const searchOf = Turns.inTurn(project.searches, until, noSearch)
+              const connected = Turns.inTurn(connectionsFor(project_id), until, noSearch)
+              return searchOf(oneOf(connected(call)))
             })
           })
 

@@ -1,15 +1,22 @@
 /**
  * The turns of each project: how many of its tool calls run at once in this process.
  *
- * A project whose calls have taken much time lately gets one turn at a time until it has rested. Its turns are what stands
- * between it and the database's processors: eight expensive calls at once would slow down every other project.
+ * Of the projects whose calls have taken much time lately, the one with the most is slowed down: it gets one turn at a
+ * time, and each turn ends only after a rest. Otherwise its calls could occupy the process and the database's processors,
+ * and every other project would notice.
  */
 import { Clock, Effect, Option, Semaphore } from "effect"
 
-/** Milliseconds of calls that a project may take before it gets one turn at a time. */
+/** Milliseconds of calls that a project may take before it can be slowed down. */
 const freeTime = 4_000
-/** How much of that comes back in each millisecond. */
+/** Milliseconds that are remembered at most. */
+const mostTime = 30_000
+/** How much of them is forgotten in each millisecond. */
 const recovery = 0.25
+/** How long a project that is slowed down rests, compared with the call before. */
+const rest = 2
+/** Milliseconds. */
+const longestRest = 1_000
 
 /** Projects without calls are forgotten when this many are known. */
 const maxProjects = 10_000
@@ -22,16 +29,17 @@ export interface Maxima {
 export interface Project {
   readonly calls: Semaphore.Semaphore
   readonly searches: Semaphore.Semaphore
-  /** Calls that run or wait. */
+  /** Calls that run, wait or rest. */
   present: number
-  /** Milliseconds that calls have taken, less what had come back at `at`. */
+  /** Milliseconds that calls had taken, less what was forgotten, at the time `at`. */
   spent: number
   at: number
 }
 
-/** With `unlimited` time, the maxima always hold. */
-export const make = (unlimited: boolean) => {
+/** Without `measured`, time does not count and no project is slowed down. */
+export const make = ({ measured }: { readonly measured: boolean }) => {
   const projects = new Map<string, Project>()
+  let heaviest: Project | undefined
 
   const find = (project_id: string, now: number): Project => {
     const known = projects.get(project_id)
@@ -45,49 +53,76 @@ export const make = (unlimited: boolean) => {
     return made
   }
 
-  /** Adds milliseconds to what the project has spent, and sets how many turns it has now. */
-  const spend = (project: Project, { calls, searches }: Maxima, milliseconds: number, now: number) => {
-    project.spent = Math.max(0, project.spent - (now - project.at) * recovery) + milliseconds
+  const spentBy = ({ at, spent }: Project, now: number) => Math.max(0, spent - (now - at) * recovery)
+
+  /** Adds milliseconds, and returns whether the project is slowed down. */
+  const spend = (project: Project, milliseconds: number, now: number): boolean => {
+    project.spent = Math.min(mostTime, spentBy(project, now) + milliseconds)
     project.at = now
-    const most = unlimited || project.spent <= freeTime ? Infinity : 1
-    return Effect.andThen(
-      project.calls.resize(Math.min(calls, most)),
-      project.searches.resize(Math.min(searches, most))
-    )
+    if (heaviest === undefined || project.spent >= spentBy(heaviest, now)) heaviest = project
+    return measured && project === heaviest && project.spent > freeTime
   }
 
-  /** Runs `call` while the project is known to have a call. */
-  const visit = <A, E, R>(project_id: string, maxima: Maxima, call: (project: Project) => Effect.Effect<A, E, R>) =>
+  const setTurns = ({ calls, searches }: Project, maxima: Maxima, slowed: boolean) =>
+    Effect.andThen(calls.resize(slowed ? 1 : maxima.calls), searches.resize(slowed ? 1 : maxima.searches))
+
+  /** Runs `work`, which takes turns of the project. */
+  const visit = <A, E, R>(project_id: string, maxima: Maxima, work: (project: Project) => Effect.Effect<A, E, R>) =>
     Effect.acquireUseRelease(
       Effect.map(Clock.currentTimeMillis, (now) => {
         const project = find(project_id, now)
         project.present += 1
-        return project
+        return { project, slowed: spend(project, 0, now) }
       }),
-      (project) =>
-        Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.andThen(spend(project, maxima, 0, now), call(project))),
-      (project) => Effect.sync(() => (project.present -= 1))
+      ({ project, slowed }) => Effect.andThen(setTurns(project, maxima, slowed), work(project)),
+      ({ project }) => Effect.sync(() => (project.present -= 1))
     )
 
-  /** Runs `call` and adds its time to what the project has spent. */
-  const timed = <A, E, R>(project: Project, maxima: Maxima, call: Effect.Effect<A, E, R>) =>
-    Effect.acquireUseRelease(
-      Clock.currentTimeMillis,
-      () => call,
-      (since) => Effect.flatMap(Clock.currentTimeMillis, (now) => spend(project, maxima, now - since, now))
-    )
+  /** Runs a call in its turn. */
+  const take = <E2>(project: Project, maxima: Maxima, until: number, refusal: E2) =>
+    inTurn(project.calls, until, refusal, (took, now) => {
+      const slowed = spend(project, took, now)
+      return Effect.as(setTurns(project, maxima, slowed), slowed ? Math.min(rest * took, longestRest) : 0)
+    })
 
-  return { visit, timed }
+  return { visit, take }
 }
 
-/** Runs `call` between `take` and `release`, or fails if it is not its turn by the time `until` (milliseconds). */
+/** One permit at a time. */
+interface Permits {
+  readonly take: (permits: number) => Effect.Effect<unknown>
+  readonly release: (permits: number) => Effect.Effect<unknown>
+}
+
+const noRest = () => Effect.succeed(0)
+
+/**
+ * Runs a call in a turn of `turns`, or fails if there is none by the time `until`. `ended` gets the milliseconds that the
+ * call took, and returns for how many more its turn rests.
+ */
 export const inTurn =
-  <E2>(take: Effect.Effect<unknown>, release: Effect.Effect<unknown>, until: number, refusal: E2) =>
+  <E2>(
+    turns: Permits,
+    until: number,
+    refusal: E2,
+    ended: (took: number, now: number) => Effect.Effect<number> = noRest
+  ) =>
   <A, E, R>(call: Effect.Effect<A, E, R>) =>
     Effect.acquireUseRelease(
-      Effect.interruptible(
-        Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.timeoutOption(take, Math.max(0, until - now)))
-      ),
-      (taken): Effect.Effect<A, E | E2, R> => (Option.isSome(taken) ? call : Effect.fail(refusal)),
-      (taken) => (Option.isSome(taken) ? release : Effect.void)
+      Effect.gen(function* () {
+        const waited = Math.max(0, until - (yield* Clock.currentTimeMillis))
+        const taken = yield* Effect.interruptible(Effect.timeoutOption(turns.take(1), waited))
+        return Option.isNone(taken) ? undefined : yield* Clock.currentTimeMillis
+      }),
+      (since): Effect.Effect<A, E | E2, R> => (since === undefined ? Effect.fail(refusal) : call),
+      (since) => {
+        if (since === undefined) return Effect.void
+        return Effect.gen(function* () {
+          const now = yield* Clock.currentTimeMillis
+          const milliseconds = yield* ended(now - since, now)
+          const release = turns.release(1)
+          if (milliseconds > 0) yield* Effect.forkDetach(Effect.delay(release, milliseconds))
+          else yield* release
+        })
+      }
     )
