@@ -98,7 +98,7 @@ export const tools = {
       "idempotency_key (send it again on a retry: the original result returns, replayed true).",
       "Writes only to the credential's project. Returns entry.",
       "Fails with write_context_required or _mismatch, memory_not_found, memory_already_superseded, task_not_found,",
-      "idempotency_conflict, invalid_request; then nothing was written."
+      "idempotency_conflict, limit_exceeded, invalid_request; then nothing was written."
     ].join(" "),
     needs: ["memory:write"],
     writes: true,
@@ -130,7 +130,7 @@ export const tools = {
       "query only).",
       "Only this project is read.",
       "Returns entries as excerpts with matched ranked or recent; memory_get has the body.",
-      "No hit: an empty list. Fails with cursor_invalid, invalid_request."
+      "No hit: an empty list. Fails with cursor_invalid, search_too_broad, limit_exceeded, invalid_request."
     ].join(" "),
     needs: ["memory:read"],
     writes: false,
@@ -147,7 +147,7 @@ export const tools = {
       "idempotency_key (send it again on a retry: the original result returns, replayed true).",
       "Writes only to the credential's project. Returns task with version 1.",
       "Fails with task_not_found for an unknown depends_on, write_context_required or _mismatch,",
-      "idempotency_conflict, invalid_request; then nothing was written."
+      "idempotency_conflict, limit_exceeded, invalid_request; then nothing was written."
     ].join(" "),
     needs: ["tasks:write"],
     writes: true,
@@ -202,7 +202,7 @@ export const tools = {
       "Fails with task_not_found (stop), stale_version (read again), task_transition_invalid,",
       "task_dependencies_open, task_dependency_cycle, task_graph_too_large, receipt_exists,",
       "write_context_required or _mismatch,",
-      "idempotency_conflict, invalid_request; then neither task nor receipt was written."
+      "idempotency_conflict, limit_exceeded, invalid_request; then neither task nor receipt was written."
     ].join(" "),
     needs: ["tasks:write"],
     writes: true,

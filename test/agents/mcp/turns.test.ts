@@ -1,0 +1,103 @@
+/** Turns of tool calls (decisions.md, Budgets of a project): who is slowed down, and who is not. */
+import { assert, it } from "@effect/vitest"
+import { Effect, Fiber } from "effect"
+import { TestClock } from "effect/testing"
+import * as Turns from "../../../src/agents/mcp/Turns.ts"
+
+const maxima = { calls: 4, searches: 2 }
+const never = Number.POSITIVE_INFINITY
+
+const players = (turns: ReturnType<typeof Turns.make>) => {
+  let running = 0
+  let most = 0
+  /** Runs as many calls as given at once, each of so many milliseconds, and returns how many ran at the same time. */
+  const play = (project: string, calls: number, milliseconds: number) =>
+    Effect.gen(function* () {
+      most = 0
+      const call = Effect.acquireUseRelease(
+        Effect.sync(() => (most = Math.max(most, (running += 1)))),
+        () => Effect.sleep(milliseconds),
+        () => Effect.sync(() => (running -= 1))
+      )
+      const one = turns.visit(project, maxima, (found) => turns.take(found, maxima, never, "refused")(call))
+      const fiber = yield* Effect.forkChild(
+        Effect.forEach(Array.from({ length: calls }), () => one, { concurrency: calls })
+      )
+      let took = 0
+      for (; fiber.pollUnsafe() === undefined; took += 10) yield* TestClock.adjust(10)
+      yield* Fiber.join(fiber)
+      return { most, took }
+    })
+  return play
+}
+
+it.effect("a project takes its turns at once until its calls have taken four seconds, then one by one with rests", () =>
+  Effect.gen(function* () {
+    const play = players(Turns.make({ measured: true }))
+    assert.deepStrictEqual(yield* play("heavy", 8, 500), { most: 4, took: 1000 })
+    assert.strictEqual((yield* play("heavy", 4, 500)).most, 4)
+    const slowed = yield* play("heavy", 4, 500)
+    assert.strictEqual(slowed.most, 1)
+    // Four calls of half a second, and three rests of a second.
+    assert.isAtLeast(slowed.took, 5000)
+  })
+)
+
+it.effect("only the project with the most time is slowed down", () =>
+  Effect.gen(function* () {
+    const play = players(Turns.make({ measured: true }))
+    for (let round = 0; round < 4; round += 1) yield* play("heavy", 8, 1000)
+    for (let round = 0; round < 2; round += 1) yield* play("light", 8, 500)
+    assert.strictEqual((yield* play("light", 8, 100)).most, 4)
+    assert.strictEqual((yield* play("heavy", 4, 100)).most, 1)
+  })
+)
+
+it.effect("a project that has rested takes its turns at once again", () =>
+  Effect.gen(function* () {
+    const play = players(Turns.make({ measured: true }))
+    for (let round = 0; round < 3; round += 1) yield* play("heavy", 8, 1000)
+    assert.strictEqual((yield* play("heavy", 4, 100)).most, 1)
+    yield* TestClock.adjust("2 minutes")
+    assert.strictEqual((yield* play("heavy", 4, 100)).most, 4)
+  })
+)
+
+it.effect("calls that take no time never slow a project down", () =>
+  Effect.gen(function* () {
+    const play = players(Turns.make({ measured: true }))
+    // One call after another, busy for a quarter of the time.
+    for (let round = 0; round < 200; round += 1) {
+      yield* play("steady", 1, 50)
+      yield* TestClock.adjust(150)
+    }
+    assert.strictEqual((yield* play("steady", 8, 10)).most, 4)
+  })
+)
+
+it.effect("without measured time nobody is slowed down", () =>
+  Effect.gen(function* () {
+    const play = players(Turns.make({ measured: false }))
+    for (let round = 0; round < 3; round += 1) yield* play("heavy", 8, 1000)
+    assert.strictEqual((yield* play("heavy", 8, 100)).most, 4)
+  })
+)
+
+it.effect("a call without a turn in time is refused, and takes none", () =>
+  Effect.gen(function* () {
+    const turns = Turns.make({ measured: true })
+    const one = { calls: 1, searches: 1 }
+    const call = (until: number, milliseconds: number) =>
+      turns.visit("p", one, (found) => turns.take(found, one, until, "refused")(Effect.sleep(milliseconds)))
+    const first = yield* Effect.forkChild(call(never, 2000))
+    yield* TestClock.adjust(1)
+    const second = yield* Effect.forkChild(Effect.flip(call(1000, 1)))
+    yield* TestClock.adjust(1000)
+    assert.strictEqual(yield* Fiber.join(second), "refused")
+    yield* TestClock.adjust(1000)
+    yield* Fiber.join(first)
+    const third = yield* Effect.forkChild(call(never, 1))
+    yield* TestClock.adjust(1)
+    yield* Fiber.join(third)
+  })
+)
