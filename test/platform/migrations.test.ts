@@ -150,3 +150,46 @@ describe("migrations", () => {
     }).pipe(inEmpty)
   )
 })
+
+describe("the migration of budgets", () => {
+  it.effect("counts what projects have stored, and gives one that outgrew a default twice its use", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const before = shipped.filter(({ id }) => id < 12)
+      const [large, small] = ["00000000-0000-7000-8000-000000000001", "00000000-0000-7000-8000-000000000002"]
+      yield* migrate(before)
+      yield* sql`
+        insert into project (project_id, name, created_at)
+        values (${large}::uuid, 'large', now()), (${small}::uuid, 'small', now())`
+      yield* sql`
+        insert into task (project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
+        select ${large}::uuid, gen_random_uuid(), 'title', 'äö', 'open', 2, '{tag,x}', 1, 'a', now(), now()
+          from generate_series(1, 30000)`
+      yield* sql`
+        insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
+        values (${small}::uuid, gen_random_uuid(), 'note', 'four', 'body', '{}', 'a', 'contributor', now())`
+      yield* sql`
+        insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
+        values (${small}::uuid, 'lexeme', gen_random_uuid(), 1, 1)`
+      yield* migrate()
+      assert.deepStrictEqual(
+        yield* sql`
+          select p.name, p.limits, u.stored_bytes::int, u.index_bytes::int, u.entries::int, u.tasks::int
+            from project p
+            join project_usage u on u.project_id = p.project_id
+           order by p.name`,
+        [
+          {
+            name: "large",
+            limits: { tasks: 60_000 },
+            stored_bytes: 390_000,
+            index_bytes: 0,
+            entries: 0,
+            tasks: 30_000
+          },
+          { name: "small", limits: {}, stored_bytes: 8, index_bytes: 30, entries: 1, tasks: 0 }
+        ]
+      )
+    }).pipe(inEmpty)
+  )
+})
