@@ -13,7 +13,7 @@ import { spanned } from "../metrics/Span.ts"
 import { refuse } from "../../wire/Errors.ts"
 import { Caller } from "../../wire/Headers.ts"
 import { answer } from "../../wire/Refusal.ts"
-import { Addresses } from "./Addresses.ts"
+import { Addresses, networkOf } from "./Addresses.ts"
 import { report } from "./Report.ts"
 import { strictUtf8 } from "./Utf8.ts"
 
@@ -39,8 +39,10 @@ export const boundary = HttpRouter.middleware(
       const request = strictUtf8(yield* HttpServerRequest.HttpServerRequest)
       const requestId = yield* uuid
       const since = yield* Clock.monotonicTimeNanos
+      const address = addresses.of(request)
       const caller = {
-        address: addresses.of(request),
+        address,
+        network: networkOf(address),
         userAgent: withoutSecrets(request.headers["user-agent"] ?? "").slice(0, 200)
       }
       // The router would treat "*" as "/".
