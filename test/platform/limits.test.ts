@@ -264,3 +264,22 @@ layer(Service.layer)("of requests to /revoke", (it) => {
     })
   )
 })
+
+layer(Service.layer)("the readiness check", (it) => {
+  it.effect("runs once a second, however often it is asked for", () =>
+    Effect.gen(function* () {
+      const on = yield* limited
+      const ask = send(`${on.url}/readyz`, { method: "GET" })
+      const flood = Effect.replicateEffect(ask, 200, { concurrency: 16 })
+      const before = on.statements()
+      yield* ask
+      const once = on.statements() - before
+      assert.isAbove(once, 0)
+      assert.deepStrictEqual(tally(yield* flood), { 200: 200 })
+      assert.strictEqual(on.statements() - before, once)
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(tally(yield* flood), { 200: 200 })
+      assert.strictEqual(on.statements() - before, 2 * once)
+    })
+  )
+})
