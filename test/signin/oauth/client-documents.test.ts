@@ -215,7 +215,7 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
       const page = yield* browser.authorize(authorizeQuery({ client_id: used, redirect_uri }))
       const waiting = yield* browser.submit(page, { project_token: token })
       assert.lengthOf((yield* disable(used)).grant_ids, 1)
-      assert.strictEqual((yield* browser.submit(waiting, { decision: "allow" })).status, 404)
+      assert.strictEqual((yield* browser.submit(waiting, { decision: "allow" })).status, 400)
       assert.strictEqual((yield* authorize(used)).status, 400)
       assert.isFalse(yield* isAuthorized(service, access_token))
       assert.strictEqual((yield* refresh(service, { client_id: used, refresh_token })).body.error, "invalid_client")

@@ -13,7 +13,7 @@ import { readForm } from "../../../platform/edge/Form.ts"
 import { onlyMethods } from "../../../platform/edge/Methods.ts"
 import { RateLimit } from "../../../platform/edge/RateLimit.ts"
 import { isTransient, report } from "../../../platform/edge/Report.ts"
-import { pageHeaders } from "../../../platform/html/Page.ts"
+import { pageHeaders as headers } from "../../../platform/html/Page.ts"
 import { Caller } from "../../../wire/Headers.ts"
 import { Authorize } from "../authorize/Authorize.ts"
 import { parametersOf } from "../Parameters.ts"
@@ -38,7 +38,6 @@ const routes = HttpRouter.use((router) =>
     const wrongTokens = limits.buckets(wrongTokenRate)
 
     const secure = authUrl.protocol === "https:"
-    const headers = pageHeaders(secure)
     const cookie = secure ? "__Host-oauth_browser" : "oauth_browser"
 
     const show = (status: number, body: string, retryAfter?: number) =>
