@@ -1,6 +1,7 @@
 /** Clients that are known by their metadata document (Client ID Metadata Documents), and which hosts it is fetched from. */
 import { assert, describe, it as test, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
+import { TestClock } from "effect/testing"
 import { createServer } from "node:https"
 import { Access } from "../../../src/signin/access/Access.ts"
 import { credentialOf } from "../../../src/platform/edge/BearerCredential.ts"
@@ -193,6 +194,30 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
         assert.strictEqual((yield* authorize(client_id)).status, 400, client_id)
       }
       assert.lengthOf(documents.requests, 0)
+    })
+  )
+
+  it.effect("is read again when the person decides, once its document is no longer cached", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const documents = yield* Documents
+      const { token } = yield* makeToken(service)
+      for (const status of [503, 400]) {
+        const client_id = fresh()
+        const sound = { body: document({ client_id }), headers: { "cache-control": "max-age=60" } }
+        documents.answer = () => sound
+        const browser = new Browser(service.url)
+        const asked = yield* browser.authorize(authorizeQuery({ client_id, redirect_uri }))
+        const page = yield* browser.submit(asked, { project_token: token })
+        yield* TestClock.adjust("1 minute")
+        const elsewhere = { body: document({ client_id, redirect_uris: ["http://localhost/other"] }) }
+        documents.answer = () => (status === 503 ? { status, body: "" } : elsewhere)
+        assert.strictEqual((yield* browser.submit(page, { decision: "allow" })).status, status)
+        documents.answer = () => sound
+        if (status === 503) {
+          assert.strictEqual((yield* browser.submit(page, { decision: "allow" })).status, 303)
+        }
+      }
     })
   )
 
