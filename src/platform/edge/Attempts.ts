@@ -17,7 +17,7 @@ import { recent } from "./Recent.ts"
 const rate = { perSecond: 20, burst: 200 }
 /** Milliseconds. */
 const remembered = 600_000
-export const maxRemembered = 100_000
+const maxRemembered = 100_000
 
 /** `rejected`: the answer says that the credential is not valid. `undecided`: the request failed before or after that. */
 export type Outcome = "accepted" | "rejected" | "undecided"

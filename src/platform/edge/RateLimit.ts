@@ -10,7 +10,7 @@ import { Settings } from "../settings/Settings.ts"
 import { recent } from "./Recent.ts"
 
 /** Buckets per limit. */
-export const maxBuckets = 50_000
+const maxBuckets = 50_000
 
 export interface Rate {
   readonly perSecond: number
