@@ -1,9 +1,64 @@
-/** Refuses requests to Bridge endpoints without a bearer credential (spec 5, 7.2). */
-import { Layer } from "effect"
-import { present } from "../platform/edge/Requirements.ts"
+/** Limits requests to Bridge endpoints, and refuses those without a bearer credential (spec 5, 7.2). */
+import { Context, Effect, Exit, Layer, Option, type Redacted } from "effect"
+import { HttpServerRequest, HttpServerResponse } from "effect/http"
+import { Attempts, type Outcome } from "../platform/edge/Attempts.ts"
+import { credentialOf } from "../platform/edge/BearerCredential.ts"
+import { RateLimit } from "../platform/edge/RateLimit.ts"
 import { refuse as refuseBridge } from "../wire/bridges/BridgeErrors.ts"
 import { refuse as refuseEnrollment } from "../wire/bridges/EnrollmentApi.ts"
-import { BootstrapCredential, BridgeToken } from "../wire/Headers.ts"
+import { refuse } from "../wire/Errors.ts"
+import { Bearer, BootstrapCredential, BridgeToken, LimitedByCredential } from "../wire/Headers.ts"
+import { answer, Refusal } from "../wire/Refusal.ts"
+
+type Response = HttpServerResponse.HttpServerResponse
+
+const rate = { perSecond: 20, burst: 200 }
+
+/** The credential of the request, read once. The library reads the header as well, but leniently; that is not used. */
+const Presented = Context.Reference<Option.Option<Redacted.Redacted<string>>>("service/bridges/Presented", {
+  defaultValue: Option.none
+})
+
+const limitedByCredential = Layer.effect(
+  LimitedByCredential,
+  Effect.gen(function* () {
+    const attempts = yield* Attempts
+    const perCredential = (yield* RateLimit).buckets(rate)
+    const limited = (seconds: number) => Effect.succeed(answer(refuse("rate_limited", seconds)))
+    return <E, R>(handled: Effect.Effect<Response, E, R>) =>
+      Effect.gen(function* () {
+        const { headers } = yield* HttpServerRequest.HttpServerRequest
+        const presented = credentialOf(headers["authorization"])
+        if (Option.isNone(presented)) return yield* handled
+        return yield* attempts.attempt(
+          { credential: presented.value, perCredential, outcomeOf, limited },
+          Effect.provideService(handled, Presented, presented)
+        )
+      })
+  })
+)
+
+/** What an answer says about the credential. Only authenticated callers get codes about state. */
+const outcomeOf = (exit: Exit.Exit<Response, unknown>): Outcome => {
+  const answered = Exit.isSuccess(exit) ? exit.value : Option.getOrUndefined(Exit.findErrorOption(exit))
+  const status =
+    answered instanceof Refusal || HttpServerResponse.isHttpServerResponse(answered) ? answered.status : 500
+  if (status === 401) return "rejected"
+  return status < 400 || aboutState.has(status) ? "accepted" : "undecided"
+}
+const aboutState = new Set([403, 404, 409, 410, 422])
+
+/** Runs the endpoint with the credential, which is not checked yet; answers `missing` if there is none. */
+const present =
+  (missing: Refusal) =>
+  <E, R>(handled: Effect.Effect<Response, E, R>) =>
+    Effect.flatMap(
+      Presented,
+      Option.match({
+        onNone: () => Effect.succeed(answer(missing)),
+        onSome: (credential) => Effect.provideService(handled, Bearer, credential)
+      })
+    )
 
 const bootstrapCredential = Layer.succeed(
   BootstrapCredential,
@@ -15,4 +70,4 @@ const bridgeToken = Layer.succeed(
   BridgeToken.of({ bridge_token: present(refuseBridge("bridge_token_invalid")) })
 )
 
-export const bridgeRequirements = Layer.merge(bootstrapCredential, bridgeToken)
+export const bridgeRequirements = Layer.mergeAll(limitedByCredential, bootstrapCredential, bridgeToken)

@@ -21,8 +21,14 @@ export interface Actor {
   readonly limits: Readonly<Record<string, number>>
 }
 
-/** The actor of the request; provided by the `ProjectCredential` middleware. */
-export class CurrentActor extends Context.Service<CurrentActor, Actor>()("service/wire/CurrentActor") {}
+/** An actor that signed in through OAuth. */
+export interface Granted extends Actor {
+  readonly client_id: string
+  readonly grant_id: string
+}
+
+/** The actor of a request of a phone; provided by the `PhoneCredential` middleware. */
+export class CurrentGrant extends Context.Service<CurrentGrant, Granted>()("service/wire/CurrentGrant") {}
 
 /**
  * The caller's name in audit rows and provenance, `kind:id`. An OAuth caller is named by the grant, because access

@@ -2,11 +2,11 @@
  * What an endpoint requires of a request before its handler runs. The contract declares the middlewares; the server
  * implements them.
  *
- * Order, outermost first: rate limit, credential present, Idempotency-Key present, media type, size, body.
+ * Order, outermost first: rate limits, credential, Idempotency-Key present, media type, size, body.
  */
 import { Context, Effect, type Redacted, Schema } from "effect"
 import { HttpApiMiddleware, HttpApiSchema, HttpApiSecurity } from "effect/http-api"
-import type { CurrentActor } from "./Actor.ts"
+import type { CurrentGrant } from "./Actor.ts"
 import { IdempotencyKey } from "./Ids.ts"
 
 /** The raw bearer credential of the request: present, not checked yet. */
@@ -24,9 +24,13 @@ export class BridgeToken extends HttpApiMiddleware.Service<BridgeToken, { provid
   { security: { bridge_token: HttpApiSecurity.bearer } }
 ) {}
 
-/** Refuses a request without a valid OAuth access token or project token: always `unauthorized` (spec 4.12, 5). */
-export class ProjectCredential extends HttpApiMiddleware.Service<ProjectCredential, { provides: CurrentActor }>()(
-  "service/wire/ProjectCredential",
+/**
+ * Refuses a request without a valid OAuth access token (`unauthorized`), or whose token lacks `mobile:devices`
+ * (`insufficient_scope`), before anything else of the request is read (spec 4.12, 5). Has the limits of
+ * `LimitedByCredential`.
+ */
+export class PhoneCredential extends HttpApiMiddleware.Service<PhoneCredential, { provides: CurrentGrant }>()(
+  "service/wire/PhoneCredential",
   { security: { access_token: HttpApiSecurity.bearer } }
 ) {}
 
@@ -36,7 +40,7 @@ export class WellFormed extends HttpApiMiddleware.Service<WellFormed>()("service
 /** `rate_limited` per client address. */
 export class LimitedByAddress extends HttpApiMiddleware.Service<LimitedByAddress>()("service/wire/LimitedByAddress") {}
 
-/** `rate_limited` per presented credential. */
+/** `rate_limited` per credential, and per client address for credentials that are refused. */
 export class LimitedByCredential extends HttpApiMiddleware.Service<LimitedByCredential>()(
   "service/wire/LimitedByCredential"
 ) {}
@@ -52,11 +56,13 @@ export interface Replayable<A> {
   readonly replayed: boolean
 }
 
-/** The client as the edge sees it, for audit rows and rate limits. */
-export class Caller extends Context.Reference<{ readonly address: string; readonly userAgent: string }>(
-  "service/wire/Caller",
-  { defaultValue: () => ({ address: "", userAgent: "" }) }
-) {}
+/** The client as the edge sees it. */
+export class Caller extends Context.Reference<{
+  readonly address: string
+  /** What limits count as one client: the address, or the /64 of an IPv6 address. */
+  readonly network: string
+  readonly userAgent: string
+}>("service/wire/Caller", { defaultValue: () => ({ address: "", network: "", userAgent: "" }) }) {}
 
 export const replayable = <A, E, R>(self: Effect.Effect<Replayable<A>, E, R>) =>
   Effect.map(self, ({ answer, replayed }) =>

@@ -25,11 +25,11 @@ type Request = (on: Endpoints, bearer: string) => Effect.Effect<Answer>
 /** A well-formed token that was never minted. */
 const unknown = Effect.map(Tokens.mint("sbt"), Redacted.value)
 
-/** An instance whose rate limit for callers without a credential is used up. */
+/** An instance whose limit of failed authentications is used up. */
 const exhausted = Effect.gen(function* () {
   const on = tokens(yield* instance({ SERVICE_RATE_LIMITS: "on" }))
   yield* Effect.all(
-    Array.from({ length: 200 }, () => on.self("")),
+    Array.from({ length: 200 }, () => on.self("x")),
     { concurrency: 50 }
   )
   return on
@@ -192,10 +192,10 @@ const activeTokenRows = (row: ReturnType<typeof rowsFor>, request: Request) => [
     Effect.flatMap(projectDisabled, (on) => unchanged(request(on, on.token)))
   ),
   row(
-    "rate limit exceeded and no credential",
+    "rate limit exceeded and a malformed credential",
     429,
     "rate_limited",
-    Effect.flatMap(exhausted, (on) => request(on, ""))
+    Effect.flatMap(exhausted, (on) => request(on, "x"))
   ),
   row(
     "a lost database connection",
@@ -603,10 +603,10 @@ const endRows = (row: ReturnType<typeof rowsFor>, end: "confirm" | "abort", othe
       })
     ),
     row(
-      "rate limit exceeded and no credential",
+      "rate limit exceeded and a malformed credential",
       429,
       "rate_limited",
-      Effect.flatMap(exhausted, (on) => on[end]("", randomUUID()))
+      Effect.flatMap(exhausted, (on) => on[end]("x", randomUUID()))
     ),
     row(
       "a lost database connection",

@@ -8,6 +8,7 @@ import type { AddressInfo } from "node:net"
 import { randomUUID } from "node:crypto"
 import { read, rows, sections } from "../support/run/Markdown.ts"
 import { send } from "../support/network/Http.ts"
+import { request } from "../support/network/Raw.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { makeRegisteredPhone } from "../support/phones/Phone.ts"
 import { freePort, serviceProcess } from "../support/service/Process.ts"
@@ -229,6 +230,18 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
       const page = yield* scrape
       assert.deepEqual(values(page, "service_database_up"), { "": 0 })
       assert.notInclude(page, "service_database_size_bytes")
+    })
+  )
+
+  it.effect("serves /metrics only under a loopback name", () =>
+    Effect.gen(function* () {
+      const { page } = yield* withMetrics
+      const { origin, port } = new URL(page)
+      const status = (host: string) => Effect.map(request(origin, "GET", "/metrics", { host }), ({ status }) => status)
+      for (const name of ["127.0.0.1", "localhost", "[::1]"]) assert.strictEqual(yield* status(`${name}:${port}`), 200)
+      for (const name of ["evil.example", "localhost.evil.example", ""]) {
+        assert.strictEqual(yield* status(`${name}:${port}`), 421)
+      }
     })
   )
 

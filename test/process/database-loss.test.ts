@@ -2,6 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
 import { connected, migrateUntilDone } from "../../src/platform/database/Database.ts"
 import { longPersistence } from "../../src/platform/database/Persistence.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
@@ -39,8 +40,10 @@ layer(Service.layer)("without its database the service", (it) => {
       yield* line.cut
       const alive = yield* get(on, "/healthz")
       assert.deepStrictEqual([alive.status, alive.text], [200, '{"status":"ok"}'])
+      yield* TestClock.adjust("1 second")
       isUnavailable(yield* get(on, "/readyz"))
       yield* line.heal
+      yield* TestClock.adjust("1 second")
       assert.strictEqual((yield* get(on, "/readyz")).status, 200)
     })
   )

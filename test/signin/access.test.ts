@@ -10,7 +10,7 @@ import { randomUUID } from "node:crypto"
 import { customFetch, protectedResourceRequest, type WWWAuthenticateChallengeError } from "oauth4webapi"
 import { Access } from "../../src/signin/access/Access.ts"
 import { challenges } from "../../src/signin/access/WwwAuthenticate.ts"
-import { credentialOf } from "../../src/signin/access/BearerCredential.ts"
+import { credentialOf } from "../../src/platform/edge/BearerCredential.ts"
 import { ProjectTokens } from "../../src/signin/access/ProjectTokens.ts"
 import * as Tokens from "../../src/platform/crypto/Tokens.ts"
 import { Clients } from "../../src/signin/oauth/clients/Clients.ts"
@@ -19,6 +19,7 @@ import { Projects } from "../../src/operator/projects/Projects.ts"
 import { expanded, scopes } from "../../src/wire/Scopes.ts"
 import { makeClient, makeToken, obtainCode, refresh, signIn } from "../support/agents/Agent.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
+import { request } from "../support/network/Raw.ts"
 import { instance, Service } from "../support/service/Service.ts"
 
 type Instance = Pick<Service["Service"], "services">
@@ -81,7 +82,7 @@ layer(Service.layer)("a project token", (it) => {
     Effect.gen(function* () {
       const service = yield* Service
       const { token } = yield* makeToken(service, { scopes: ["memory:write"] })
-      const actor = yield* authorize(service, `bearer  ${token}`)
+      const actor = yield* authorize(service, `bearer ${token}`)
       assert.deepEqual([...actor.scopes], ["memory:read", "memory:write"])
     })
   )
@@ -466,13 +467,55 @@ test("three independent parsers read the same from every challenge", async () =>
   )
 })
 
-test("a credential is the text after Bearer, which is case-insensitive", () => {
+test("a credential is the text after Bearer and one space; nothing but a whole token is accepted", () => {
   FastCheck.assert(
     FastCheck.property(FastCheck.string(), (text) => {
       const found = Option.map(credentialOf(`bEaReR ${text}`), Redacted.value)
-      const trimmed = text.trim()
-      const one = trimmed === "" || /[\n\r\u2028\u2029]/.test(trimmed) ? undefined : trimmed
-      assert.strictEqual(Option.getOrUndefined(found), one)
+      assert.strictEqual(Option.getOrUndefined(found), text.trim() === "" ? undefined : text)
+    })
+  )
+})
+
+layer(Service.layer)("every route", (it) => {
+  it.effect("reads Authorization alike", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Service
+      const project = (yield* makeToken(yield* Service)).token
+      const headers = [
+        undefined,
+        "",
+        "Bearer",
+        "Bearer    ",
+        `Basic ${project}`,
+        project,
+        `Bearer\t${project}`,
+        `Bearers ${project}`,
+        `Bearer  ${project}`,
+        `Bearer ${project} x`,
+        `Bearer ${project}=`,
+        `Bearer ${project}, Bearer ${project}`,
+        "Bearer x"
+      ]
+      const absent = 8
+      const codesAt = (method: string, path: string) =>
+        Effect.forEach(headers, (authorization) =>
+          Effect.map(
+            request(url, method, path, { ...(authorization !== undefined && { authorization }) }),
+            ({ code, headers: answered, status }) => [status, code, answered.get("www-authenticate")].join(" ")
+          )
+        )
+      for (const [method, path] of [
+        ["POST", "/mcp"],
+        ["GET", "/bridge/v1/mobile/devices/7b8f1c1e-0f4e-4d0c-9a5e-111111111111"]
+      ] as const) {
+        const answers = yield* codesAt(method, path)
+        assert.strictEqual(new Set(answers.slice(0, absent)).size, 1)
+        assert.strictEqual(new Set(answers.slice(absent)).size, 1)
+        assert.notInclude(answers[0], "invalid_token")
+        assert.include(answers[absent], "invalid_token")
+      }
+      const [self] = [...new Set(yield* codesAt("GET", "/bridge/v1/tokens/self"))]
+      assert.strictEqual(self, "401 bridge_token_invalid Bearer")
     })
   )
 })

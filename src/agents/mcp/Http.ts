@@ -2,9 +2,9 @@
  * The MCP endpoint (spec 4.8): Streamable HTTP in the revisions 2025-03-26 to 2026-07-28, without sessions.
  *
  * 1. Check the Origin, and answer a preflight.
- * 2. Check the credential: one generic 401 (spec 5.3).
+ * 2. Limit the rate of this credential, and failed authentications, then check it: one generic 401 (spec 5.3).
  * 3. Check the method (POST only), then media type, size and nesting of the body.
- * 4. Limit the rate of this credential.
+ * 4. Count the other messages of a batch.
  * 5. Check the scopes of the tools that the body calls: 403.
  * 6. Pass the body to the SDK, whose answer is returned unchanged. A disconnect cancels running calls.
  */
@@ -20,7 +20,7 @@ import {
 import { ByteSize, Effect, Exit, Layer, Option, Schema } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Access } from "../../signin/access/Access.ts"
-import { credentialOf } from "../../signin/access/BearerCredential.ts"
+import { authenticates } from "../../signin/access/Http.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { isTooLarge } from "../../platform/edge/Form.ts"
 import { RateLimit } from "../../platform/edge/RateLimit.ts"
@@ -81,20 +81,21 @@ const routes = Effect.gen(function* () {
   const router = yield* HttpRouter.HttpRouter
   const access = yield* Access
   const calls = yield* Calls
-  const limits = yield* RateLimit
+  const perCredential = (yield* RateLimit).buckets(rate)
   const { baseUrl, mcp } = yield* Settings
   const sdk = yield* handler
+  const authenticate = yield* authenticates(perCredential)
   const isAllowed = allows(baseUrl, mcp.allowedOrigins)
 
   const exchange = Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
-    const actor = yield* access.authorize(credentialOf(request.headers["authorization"]))
+    const { actor, key } = yield* authenticate
     if (request.method !== "POST") return answer(refuse("method_not_allowed"), { allow: "POST" })
     const body = yield* bodyOf(request)
     if (Option.isNone(body)) return notJson
     const messages = messagesOf(body.value)
     if (messages.length > largestBatch) return yield* refuse("invalid_request")
-    const seconds = yield* limits.take(`mcp ${actor.credential_id}`, rate, Math.max(1, messages.length))
+    const seconds = yield* perCredential.take(key, Math.max(0, messages.length - 1))
     if (seconds > 0) return yield* refuse("rate_limited", seconds)
     yield* checkScopes(access, actor, messages)
     return yield* exchangeWithSdk(sdk, request, body.value, actor, calls)

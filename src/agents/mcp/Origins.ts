@@ -8,8 +8,11 @@ import { isLoopback } from "../../platform/settings/Settings.ts"
 export const allows = (baseUrl: URL, listed: ReadonlyArray<string> | undefined) => (origin: string) =>
   origin === baseUrl.origin ||
   (listed === undefined
-    ? isLoopback(baseUrl) && URL.canParse(origin) && isLoopback(new URL(origin))
+    ? isLoopback(baseUrl) && isSerialized(origin) && isLoopback(new URL(origin))
     : listed.includes(origin))
+
+/** Exactly as browsers send an origin (RFC 6454 6.2): no user, path or query, the host in lower case, not `null`. */
+const isSerialized = (origin: string) => URL.canParse(origin) && new URL(origin).origin === origin
 
 export const corsHeaders = (origin: string | undefined): Record<string, string> =>
   origin === undefined

@@ -2,8 +2,10 @@
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../wire/Api.ts"
+import type { EnrolledToken } from "../../wire/bridges/EnrollmentApi.ts"
+import { Attempts } from "../../platform/edge/Attempts.ts"
 import { counted, enrollments } from "../../platform/metrics/Metrics.ts"
-import { Bearer, replayable } from "../../wire/Headers.ts"
+import { Bearer, type Replayable, replayable } from "../../wire/Headers.ts"
 import { Enrollment } from "./Enrollment.ts"
 
 export const EnrollmentHttp = HttpApiBuilder.group(
@@ -11,6 +13,8 @@ export const EnrollmentHttp = HttpApiBuilder.group(
   "enrollment",
   Effect.fn(function* (handlers) {
     const enrollment = yield* Enrollment
+    const attempts = yield* Attempts
+    const rememberToken = ({ answer }: Replayable<EnrolledToken>) => attempts.remember(answer.access_token)
     return handlers.handleAll({
       createChallenge: ({ headers, payload }) =>
         Effect.flatMap(Bearer, (credential) =>
@@ -19,7 +23,9 @@ export const EnrollmentHttp = HttpApiBuilder.group(
           )
         ),
       prove: ({ headers, payload }) =>
-        replayable(enrollment.prove(payload, headers["idempotency-key"])).pipe(counted(enrollments, "proof"))
+        replayable(Effect.tap(enrollment.prove(payload, headers["idempotency-key"]), rememberToken)).pipe(
+          counted(enrollments, "proof")
+        )
     })
   })
 )

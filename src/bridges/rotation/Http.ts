@@ -2,10 +2,11 @@
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../wire/Api.ts"
+import { Attempts } from "../../platform/edge/Attempts.ts"
 import { counted, rotations } from "../../platform/metrics/Metrics.ts"
-import { Bearer, replayable } from "../../wire/Headers.ts"
+import { Bearer, type Replayable, replayable } from "../../wire/Headers.ts"
 import { answer } from "../../wire/Refusal.ts"
-import { refuse } from "../../wire/bridges/RotationApi.ts"
+import { type Prepared, refuse } from "../../wire/bridges/RotationApi.ts"
 import { Rotation } from "./Rotation.ts"
 
 export const RotationHttp = HttpApiBuilder.group(
@@ -13,10 +14,14 @@ export const RotationHttp = HttpApiBuilder.group(
   "rotation",
   Effect.fn(function* (handlers) {
     const rotation = yield* Rotation
+    const attempts = yield* Attempts
+    const rememberSuccessor = ({ answer }: Replayable<Prepared>) => attempts.remember(answer.successor_token)
     return handlers.handleAll({
       prepare: ({ headers }) =>
         Effect.flatMap(Bearer, (bearer) =>
-          replayable(rotation.prepare(bearer, headers["idempotency-key"])).pipe(counted(rotations, "prepare"))
+          replayable(Effect.tap(rotation.prepare(bearer, headers["idempotency-key"]), rememberSuccessor)).pipe(
+            counted(rotations, "prepare")
+          )
         ),
       confirm: ({ headers, payload }) =>
         Effect.flatMap(Bearer, (bearer) =>

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { HttpApiBuilder, HttpApiSchema } from "effect/http-api"
 import { Api } from "../../wire/Api.ts"
-import { CurrentActor } from "../../wire/Actor.ts"
+import { CurrentGrant } from "../../wire/Actor.ts"
 import { etag } from "../../wire/mobile/MobileApi.ts"
 import { Devices } from "./Devices.ts"
 
@@ -13,16 +13,16 @@ export const MobileHttp = HttpApiBuilder.group(
     const devices = yield* Devices
     return handlers.handleAll({
       register: ({ headers, payload }) =>
-        Effect.flatMap(CurrentActor, (actor) => devices.register(actor, payload, headers["idempotency-key"])),
+        Effect.flatMap(CurrentGrant, (owner) => devices.register(owner, payload, headers["idempotency-key"])),
       get: ({ params }) =>
-        Effect.flatMap(CurrentActor, (actor) => devices.get(actor, params.id)).pipe(
+        Effect.flatMap(CurrentGrant, (owner) => devices.get(owner, params.id)).pipe(
           Effect.map((device) => versioned(device, device.preferences_version))
         ),
       setPreferences: ({ headers, params, payload }) =>
-        Effect.flatMap(CurrentActor, (actor) =>
-          devices.setPreferences(actor, params.id, payload, versions(headers["if-match"]))
+        Effect.flatMap(CurrentGrant, (owner) =>
+          devices.setPreferences(owner, params.id, payload, versions(headers["if-match"]))
         ).pipe(Effect.map((set) => versioned(set, set.version))),
-      revoke: ({ params }) => Effect.flatMap(CurrentActor, (actor) => devices.revoke(actor, params.id))
+      revoke: ({ params }) => Effect.flatMap(CurrentGrant, (owner) => devices.revoke(owner, params.id))
     })
   })
 )

@@ -1,21 +1,11 @@
 /** The owner of a device (spec 2.9): the subject of the sign-in that registered it, in the project of that sign-in. */
 import { Effect } from "effect"
-import { Access } from "../../signin/access/Access.ts"
 import { Audit } from "../../platform/audit/Audit.ts"
-import type { Actor } from "../../wire/Actor.ts"
 import type { Device } from "../../wire/mobile/MobileApi.ts"
 import type { Owner, Row } from "./DeviceStore.ts"
 
 export const make = Effect.gen(function* () {
-  const access = yield* Access
   const audit = yield* Audit
-
-  /** Only an OAuth sign-in with the scope `mobile:devices` owns devices. */
-  const requireOwner = Effect.fnUntraced(function* (actor: Actor) {
-    const granted = yield* access.requireGrant(actor)
-    yield* access.require(granted, "mobile:devices")
-    return granted
-  })
 
   const auditDevice = (
     now: Date,
@@ -24,7 +14,7 @@ export const make = Effect.gen(function* () {
     device_id: string
   ) => audit.done(now, { action, project_id, actor, subject: { device_id } })
 
-  return { requireOwner, auditDevice }
+  return { auditDevice }
 })
 
 export const owns = ({ project_id, subject }: Owner, device: Owner) =>

@@ -8,7 +8,6 @@
  */
 import { Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
-import type { Granted } from "../../signin/access/Access.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { uuidAt } from "../../platform/crypto/Random.ts"
 import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
@@ -17,7 +16,7 @@ import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
 import { Outbox } from "../../push/outbox/Outbox.ts"
 import { PushTokens } from "../../push/tokens/PushTokens.ts"
-import { type Actor, actorName } from "../../wire/Actor.ts"
+import { actorName, type Granted } from "../../wire/Actor.ts"
 import { initialPreferences } from "../../wire/mobile/Notifications.ts"
 import { type RegisterDevice, Registration, refuse } from "../../wire/mobile/MobileApi.ts"
 import * as Owner from "./Owner.ts"
@@ -37,17 +36,16 @@ export const make = Effect.gen(function* () {
   const tokens = yield* PushTokens
   const outbox = yield* Outbox
   const { push } = yield* Settings
-  const { auditDevice, requireOwner } = yield* Owner.make
+  const { auditDevice } = yield* Owner.make
   const { checkPause, releaseHeld } = yield* SetPreferences.make
   const registrations = RegistrationStore.make(sql)
   const store = Store.make(sql)
 
   const register = Effect.fn("Devices.register")(function* (
-    actor: Actor,
+    owner: Granted,
     request: RegisterDevice,
     key: string | undefined
   ) {
-    const owner = yield* requireOwner(actor)
     // Versions are stored and shown to the operator, so they must not contain a token that was put there by mistake.
     if ([request.app_version, request.os_version].some((text = "") => findToken(text) !== undefined)) {
       return yield* refuse("invalid_request")

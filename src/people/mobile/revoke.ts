@@ -3,7 +3,7 @@ import { Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
-import { type Actor, actorName } from "../../wire/Actor.ts"
+import { actorName, type Granted } from "../../wire/Actor.ts"
 import { refuse } from "../../wire/mobile/MobileApi.ts"
 import { refuseOperator } from "./Errors.ts"
 import * as Owner from "./Owner.ts"
@@ -12,7 +12,7 @@ import * as Store from "./DeviceStore.ts"
 export const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const clock = yield* DatabaseClock
-  const { auditDevice, requireOwner } = yield* Owner.make
+  const { auditDevice } = yield* Owner.make
   const store = Store.make(sql)
 
   /** Returns when the device ended: now, unless it had ended before. */
@@ -25,8 +25,7 @@ export const make = Effect.gen(function* () {
   })
 
   const revoke = Effect.fn("Devices.revoke")(
-    function* (actor: Actor, id: string) {
-      const owner = yield* requireOwner(actor)
+    function* (owner: Granted, id: string) {
       const now = yield* clock.now
       const found = Option.filter(yield* store.lock(id), (device) => Owner.owns(owner, device))
       if (Option.isNone(found)) return yield* refuse("device_not_found")

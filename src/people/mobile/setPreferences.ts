@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
 import { Outbox } from "../../push/outbox/Outbox.ts"
-import { type Actor, actorName } from "../../wire/Actor.ts"
+import { actorName, type Granted } from "../../wire/Actor.ts"
 import { after } from "../../wire/Instant.ts"
 import type { Preferences } from "../../wire/mobile/Notifications.ts"
 import { refuse } from "../../wire/mobile/MobileApi.ts"
@@ -17,7 +17,7 @@ export const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const clock = yield* DatabaseClock
   const outbox = yield* Outbox
-  const { auditDevice, requireOwner } = yield* Owner.make
+  const { auditDevice } = yield* Owner.make
   const store = Store.make(sql)
 
   const checkPause = Effect.fnUntraced(function* (preferences: Preferences | undefined, now: Date) {
@@ -29,12 +29,11 @@ export const make = Effect.gen(function* () {
   const releaseHeld = (device_id: string, now: Date) => Effect.andThen(store.releaseHeld(device_id, now), outbox.wake)
 
   const setPreferences = Effect.fn("Devices.setPreferences")(function* (
-    actor: Actor,
+    owner: Granted,
     id: string,
     preferences: Preferences,
     versions: ReadonlyArray<number> | undefined
   ) {
-    const owner = yield* requireOwner(actor)
     const now = yield* clock.now
     yield* checkPause(preferences, now)
 

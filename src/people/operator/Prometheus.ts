@@ -4,7 +4,7 @@ import { Effect, Layer } from "effect"
 import { HttpMiddleware, HttpRouter, HttpServerResponse } from "effect/http"
 import { PrometheusMetrics } from "effect/observability"
 import { createServer } from "node:http"
-import { Settings } from "../../platform/settings/Settings.ts"
+import { isLoopback, Settings } from "../../platform/settings/Settings.ts"
 import { Gauges } from "./Gauges.ts"
 
 const page = HttpRouter.use((router) =>
@@ -12,13 +12,18 @@ const page = HttpRouter.use((router) =>
     const { refresh } = yield* Gauges
     const metrics = Effect.andThen(refresh, PrometheusMetrics.format())
     const contentType = "text/plain; version=0.0.4; charset=utf-8"
-    yield* router.add(
-      "GET",
-      "/metrics",
-      Effect.map(metrics, (text) => HttpServerResponse.text(text, { contentType }))
+    yield* router.add("GET", "/metrics", ({ headers }) =>
+      isLoopbackHost(headers["host"])
+        ? Effect.map(metrics, (text) => HttpServerResponse.text(text, { contentType }))
+        : Effect.succeed(misdirected)
     )
   })
 )
+
+/** A web page could make a name of its own resolve to 127.0.0.1 and read the answer (RFC 9110 7.4). */
+const misdirected = HttpServerResponse.text("Use http://127.0.0.1 or http://localhost here.\n", { status: 421 })
+
+const isLoopbackHost = (host = "") => URL.canParse(`http://${host}`) && isLoopback(new URL(`http://${host}`))
 
 export const prometheus = Layer.unwrap(
   Effect.map(Settings, ({ telemetry: { metricsPort: port } }) => {

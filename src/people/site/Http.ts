@@ -16,7 +16,6 @@ const routes = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const settings = yield* Settings
     const deployment = deploymentOf(settings)
-    const secure = settings.baseUrl.protocol === "https:"
 
     const serve = (path: HttpRouter.PathInput, text: string, policy: Readonly<Record<string, string>>) => {
       const etag = `"${Buffer.from(sha256(text)).toString("base64url").slice(0, 22)}"`
@@ -32,8 +31,8 @@ const routes = HttpRouter.use((router) =>
       )
     }
 
-    yield* serve("/", homePage(deployment), pageHeaders(secure))
-    yield* serve("/docs", docsPage(deployment, OpenApi.fromApi(Api) as unknown as OpenApiDocument), docsHeaders(secure))
+    yield* serve("/", homePage(deployment), pageHeaders)
+    yield* serve("/docs", docsPage(deployment, OpenApi.fromApi(Api) as unknown as OpenApiDocument), docsHeaders)
   })
 )
 

@@ -35,8 +35,18 @@ export const format = (kind: TokenKind, bytes: Uint8Array): Redacted.Redacted<st
 export const mint = (kind: TokenKind): Effect.Effect<Redacted.Redacted<string>> =>
   Effect.sync(() => format(kind, randomBytes(32)))
 
-/** The value that is stored and looked up. A token has 256 bits of entropy, so it needs no salt, key or stretching. */
-export const hash = (token: Redacted.Redacted<string>): Uint8Array => sha256(Redacted.value(token))
+/**
+ * The value that is stored and looked up. A token has 256 bits of entropy, so it needs no salt, key or stretching.
+ * It is computed once per token of a request, for limits and for the look-up.
+ */
+export const hash = (token: Redacted.Redacted<string>): Uint8Array => {
+  const known = hashes.get(token)
+  if (known !== undefined) return known
+  const computed = sha256(Redacted.value(token))
+  hashes.set(token, computed)
+  return computed
+}
+const hashes = new WeakMap<Redacted.Redacted<string>, Uint8Array>()
 
 /** Whether the text is a well-formed token of this kind. */
 export const isToken = (kind: TokenKind, text: string): boolean => kindOf(text) === kind

@@ -34,6 +34,39 @@ export class Addresses extends Context.Service<
 /** Node reports IPv4 peers of a dual-stack socket as IPv4-mapped IPv6 addresses. */
 const plain = (address: string) => (address.startsWith("::ffff:") ? address.slice(7) : address)
 
+/**
+ * What limits count as one client: an IPv4 address, or the /64 of an IPv6 address, because one customer usually gets at
+ * least that many addresses (RFC 6177 2). An IPv4-mapped address counts as its IPv4 address.
+ */
+export const networkOf = (address: string): string => {
+  if (isIP(address) !== 6) return address
+  const groups = groupsOf(address)
+  const isMapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff
+  if (isMapped) return [groups[6]! >> 8, groups[6]! & 255, groups[7]! >> 8, groups[7]! & 255].join(".")
+  return `${groups
+    .slice(0, 4)
+    .map((group) => group.toString(16))
+    .join(":")}::/64`
+}
+
+/** The eight numbers of an IPv6 address, without its zone. */
+const groupsOf = (address: string) => {
+  const [head = "", tail] = address.split("%")[0]!.split("::")
+  const before = numbersOf(head)
+  const after = numbersOf(tail ?? "")
+  return [...before, ...Array.from({ length: 8 - before.length - after.length }, () => 0), ...after]
+}
+
+const numbersOf = (text: string) =>
+  text === ""
+    ? []
+    : text.split(":").flatMap((group) => {
+        const bytes = group.split(".").map(Number)
+        return bytes.length === 4
+          ? [(bytes[0]! << 8) | bytes[1]!, (bytes[2]! << 8) | bytes[3]!]
+          : [Number.parseInt(group, 16)]
+      })
+
 export const trusts = (trusted: BlockList, address: string) => {
   const version = isIP(address)
   return version !== 0 && trusted.check(address, version === 4 ? "ipv4" : "ipv6")

@@ -10,10 +10,11 @@ import { uuid } from "../crypto/Random.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { count, elapsed, requests, requestSeconds } from "../metrics/Metrics.ts"
 import { spanned } from "../metrics/Span.ts"
+import { Settings } from "../settings/Settings.ts"
 import { refuse } from "../../wire/Errors.ts"
 import { Caller } from "../../wire/Headers.ts"
 import { answer } from "../../wire/Refusal.ts"
-import { Addresses } from "./Addresses.ts"
+import { Addresses, networkOf } from "./Addresses.ts"
 import { report } from "./Report.ts"
 import { strictUtf8 } from "./Utf8.ts"
 
@@ -28,6 +29,13 @@ export const boundary = HttpRouter.middleware(
   Effect.gen(function* () {
     const addresses = yield* Addresses
     const clock = yield* DatabaseClock
+    const { authUrl, baseUrl } = yield* Settings
+    // Whatever a browser asks for first, it then refuses http for a year (RFC 6797).
+    const secure = [authUrl, baseUrl].every(({ protocol }) => protocol === "https:")
+    const fixedHeaders = {
+      "x-content-type-options": "nosniff",
+      ...(secure && { "strict-transport-security": "max-age=31536000" })
+    }
     // Clients compare `Date` with `expires_at`, so both have to come from one clock (RFC 9110 6.6.1).
     const date = Effect.map(
       clock.nowIfKnown,
@@ -39,8 +47,10 @@ export const boundary = HttpRouter.middleware(
       const request = strictUtf8(yield* HttpServerRequest.HttpServerRequest)
       const requestId = yield* uuid
       const since = yield* Clock.monotonicTimeNanos
+      const address = addresses.of(request)
       const caller = {
-        address: addresses.of(request),
+        address,
+        network: networkOf(address),
         userAgent: withoutSecrets(request.headers["user-agent"] ?? "").slice(0, 200)
       }
       // The router would treat "*" as "/".
@@ -50,7 +60,8 @@ export const boundary = HttpRouter.middleware(
         Effect.flatMap((response) =>
           Effect.map(date, (dateHeader) =>
             HttpServerResponse.setHeaders(inErrorShape(response), {
-              ...fixedHeaders(request),
+              ...fixedHeaders,
+              ...(request.url.startsWith("/bridge/") && uncached),
               ...dateHeader,
               "x-request-id": requestId
             })
@@ -67,10 +78,7 @@ export const boundary = HttpRouter.middleware(
   { global: true }
 )
 
-const fixedHeaders = (request: HttpServerRequest.HttpServerRequest) =>
-  request.url.startsWith("/bridge/")
-    ? { "x-content-type-options": "nosniff", "cache-control": "no-store" }
-    : { "x-content-type-options": "nosniff" }
+const uncached = { "cache-control": "no-store" }
 
 const answerTo = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   const [response] = yield* HttpServerError.causeResponse(cause)

@@ -1,13 +1,15 @@
 /**
  * Token buckets of this process, one per client address or credential (decisions.md, Rate limits).
  *
- * As in the generic cell rate algorithm, a bucket is one number: the time at which it will be full again. Full buckets
- * are deleted, so the table holds only the callers of the last seconds.
+ * As in the generic cell rate algorithm, a bucket is one number: the time at which it will be full again. Each limit has
+ * a table of its own, of bounded size. If more keys come than it holds, those that were not seen for longest are
+ * forgotten, so a caller who keeps sending stays limited.
  */
 import { Clock, Context, Effect, Layer } from "effect"
 import { Settings } from "../settings/Settings.ts"
+import { recent } from "./Recent.ts"
 
-/** Full buckets are deleted when the table reaches this size. */
+/** Buckets per limit. */
 const maxBuckets = 50_000
 
 export interface Rate {
@@ -15,35 +17,59 @@ export interface Rate {
   readonly burst: number
 }
 
+export interface Buckets {
+  /** Takes `cost` tokens and returns 0, or takes none and returns the whole seconds until there are enough. */
+  readonly take: (key: string, cost?: number) => Effect.Effect<number>
+  /** Returns what `take` would return for one token, without taking it. */
+  readonly wait: (key: string) => Effect.Effect<number>
+  /** Gives back a token that was taken. */
+  readonly giveBack: (key: string) => Effect.Effect<void>
+  /** How many buckets are in memory. */
+  readonly size: () => number
+}
+
+export const bucketsOf = ({ burst, perSecond }: Rate, capacity = maxBuckets): Buckets => {
+  const interval = 1000 / perSecond
+  // A bucket that nobody takes from is full again within this period, and no longer needed.
+  const fullAt = recent<number>(capacity, burst * interval)
+  const full = (key: string, now: number) => Math.max(fullAt.get(key) ?? now, now)
+  const secondsUntil = (then: number, now: number) => Math.max(0, Math.ceil((then - now - burst * interval) / 1000))
+  return {
+    take: (key, cost = 1) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        const before = full(key, now)
+        const after = before + interval * cost
+        const seconds = secondsUntil(after, now)
+        // A refused caller's bucket is set, too: it must not be forgotten while the caller keeps sending.
+        fullAt.set(key, seconds === 0 ? after : before, now)
+        return seconds
+      }),
+    wait: (key) => Effect.map(Clock.currentTimeMillis, (now) => secondsUntil(full(key, now) + interval, now)),
+    giveBack: (key) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        const at = fullAt.get(key)
+        if (at !== undefined) fullAt.set(key, at - interval, now)
+      }),
+    size: fullAt.size
+  }
+}
+
+const unlimited: Buckets = {
+  take: () => Effect.succeed(0),
+  wait: () => Effect.succeed(0),
+  giveBack: () => Effect.void,
+  size: () => 0
+}
+
 export class RateLimit extends Context.Service<
   RateLimit,
   {
-    /** Takes `cost` tokens and returns 0, or takes none and returns the whole seconds until there are enough. */
-    readonly take: (key: string, rate: Rate, cost?: number) => Effect.Effect<number>
-    /** Returns what `take` would return for one token, without taking it. */
-    readonly wait: (key: string, rate: Rate) => Effect.Effect<number>
+    /** The buckets of one limit; made where a layer is built. They admit everything with SERVICE_RATE_LIMITS=off. */
+    readonly buckets: (rate: Rate) => Buckets
   }
 >()("service/edge/RateLimit") {
   static readonly layer = Layer.effect(
     RateLimit,
-    Effect.gen(function* () {
-      const { http } = yield* Settings
-      const fullAt = new Map<string, number>()
-      const after = (key: string, { burst, perSecond }: Rate, now: number, cost = 1) => {
-        const interval = 1000 / perSecond
-        const full = Math.max(fullAt.get(key) ?? now, now) + interval * cost
-        return { full, wait: Math.max(0, Math.ceil((full - now - burst * interval) / 1000)) }
-      }
-      const take = (key: string, rate: Rate, cost = 1) =>
-        Effect.map(Clock.currentTimeMillis, (now) => {
-          if (fullAt.size >= maxBuckets) for (const [other, at] of fullAt) if (at <= now) fullAt.delete(other)
-          const { full, wait } = after(key, rate, now, cost)
-          if (wait === 0 && (fullAt.size < maxBuckets || fullAt.has(key))) fullAt.set(key, full)
-          return wait
-        })
-      const wait = (key: string, rate: Rate) => Effect.map(Clock.currentTimeMillis, (now) => after(key, rate, now).wait)
-      const unlimited = () => Effect.succeed(0)
-      return http.rateLimits ? { take, wait } : { take: unlimited, wait: unlimited }
-    })
+    Effect.map(Settings, ({ http }) => ({ buckets: (rate) => (http.rateLimits ? bucketsOf(rate) : unlimited) }))
   )
 }

@@ -1,23 +1,11 @@
-/** Implements the middlewares of wire/Headers.ts that need only the request: they check no secret and read no row. */
-import { Effect, Layer, Redacted } from "effect"
+/** Implements what wire/Headers.ts requires of a request before a secret is checked or a row is read. */
+import { Effect, Layer } from "effect"
 import { HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { HttpApiMiddleware } from "effect/http-api"
-import { sha256 } from "../crypto/Sha256.ts"
 import { refuse } from "../../wire/Errors.ts"
-import { Bearer, Caller, LimitedByAddress, LimitedByCredential, WellFormed } from "../../wire/Headers.ts"
-import { answer, type Refusal } from "../../wire/Refusal.ts"
-import { type Rate, RateLimit } from "./RateLimit.ts"
-
-/** Provides the request's bearer credential without checking it; answers `refusal` if the request has none. */
-export const present =
-  (refusal: Refusal) =>
-  <E, R>(
-    handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>,
-    { credential }: { readonly credential: Redacted.Redacted<string> }
-  ) =>
-    Redacted.value(credential).trim() === ""
-      ? Effect.succeed(answer(refusal))
-      : Effect.provideService(handled, Bearer, credential)
+import { Caller, LimitedByAddress, WellFormed } from "../../wire/Headers.ts"
+import { answer } from "../../wire/Refusal.ts"
+import { RateLimit } from "./RateLimit.ts"
 
 const wellFormed = HttpApiMiddleware.layerSchemaErrorTransform(WellFormed, (error) => {
   if (error.kind === "Body" || error.kind === "ResponseHeaders") return Effect.die(error)
@@ -27,33 +15,17 @@ const wellFormed = HttpApiMiddleware.layerSchemaErrorTransform(WellFormed, (erro
   })
 })
 
-const limited = (rate: Rate, keyOf: Effect.Effect<string, never, HttpServerRequest.HttpServerRequest>) =>
+const limitedByAddress = Layer.effect(
+  LimitedByAddress,
   Effect.gen(function* () {
-    const limits = yield* RateLimit
+    const buckets = (yield* RateLimit).buckets({ perSecond: 100, burst: 1000 })
     return <E, R>(handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
       Effect.gen(function* () {
-        const seconds = yield* limits.take(yield* keyOf, rate)
+        const { network } = yield* Caller
+        const seconds = yield* buckets.take(network)
         return seconds === 0 ? yield* handled : answer(refuse("rate_limited", seconds))
       })
   })
-
-const limitedByAddress = Layer.effect(
-  LimitedByAddress,
-  limited(
-    { perSecond: 100, burst: 1000 },
-    Effect.map(Caller, ({ address }) => address)
-  )
 )
 
-// The bucket's key is a hash, so that no credential stays in memory after its request.
-const limitedByCredential = Layer.effect(
-  LimitedByCredential,
-  limited(
-    { perSecond: 20, burst: 200 },
-    Effect.map(HttpServerRequest.HttpServerRequest, ({ headers }) =>
-      Buffer.from(sha256(headers["authorization"] ?? "")).toString("base64")
-    )
-  )
-)
-
-export const requirements = Layer.mergeAll(wellFormed, limitedByAddress, limitedByCredential)
+export const requirements = Layer.merge(wellFormed, limitedByAddress)

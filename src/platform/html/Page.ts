@@ -33,8 +33,7 @@ export const pagesWith = (style: string) => {
           </body>
         </html>`.text,
 
-    /** `secure`: the service is reached over https; the browser then refuses http for a year. */
-    headers: (secure: boolean): Readonly<Record<string, string>> => ({
+    headers: {
       "content-security-policy": policy,
       "x-frame-options": "DENY",
       "x-content-type-options": "nosniff",
@@ -44,9 +43,8 @@ export const pagesWith = (style: string) => {
       "cross-origin-opener-policy": "same-origin",
       "cross-origin-resource-policy": "same-origin",
       "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
-      "x-robots-tag": "noindex",
-      ...(secure && { "strict-transport-security": "max-age=31536000" })
-    })
+      "x-robots-tag": "noindex"
+    } satisfies Readonly<Record<string, string>>
   }
 }
 

@@ -13,7 +13,7 @@ import { Settings } from "../../platform/settings/Settings.ts"
 import * as Tokens from "../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
-import type { Actor } from "../../wire/Actor.ts"
+import type { Actor, Granted } from "../../wire/Actor.ts"
 import { Refusal } from "../../wire/Refusal.ts"
 import type { Scope } from "../../wire/Scopes.ts"
 import { challenges } from "./WwwAuthenticate.ts"
@@ -22,12 +22,6 @@ import * as Store from "./AccessStore.ts"
 
 /** Milliseconds. `last_used_at` is written at most once in this time. */
 const lastUsedPrecision = 60_000
-
-/** An actor that signed in through OAuth. */
-export interface Granted extends Actor {
-  readonly client_id: string
-  readonly grant_id: string
-}
 
 export class Access extends Context.Service<
   Access,

@@ -1,25 +1,57 @@
-/** Implements the `ProjectCredential` middleware of wire/Headers.ts, which provides `CurrentActor` to its endpoints. */
-import { Effect, Layer } from "effect"
+/** Authenticates requests to /mcp and to the mobile API, and limits them before anything is looked up. */
+import { Effect, Exit, Layer, Option } from "effect"
 import { HttpServerRequest, type HttpServerResponse } from "effect/http"
-import { CurrentActor } from "../../wire/Actor.ts"
-import { ProjectCredential } from "../../wire/Headers.ts"
+import { Attempts, keyOf, type Outcome } from "../../platform/edge/Attempts.ts"
+import { credentialOf } from "../../platform/edge/BearerCredential.ts"
+import { type Buckets, RateLimit } from "../../platform/edge/RateLimit.ts"
+import { type Actor, CurrentGrant } from "../../wire/Actor.ts"
+import { refuse, type SharedRefusal } from "../../wire/Errors.ts"
+import { PhoneCredential } from "../../wire/Headers.ts"
 import { answer } from "../../wire/Refusal.ts"
 import { Access } from "./Access.ts"
-import { credentialOf } from "./BearerCredential.ts"
+import type { AccessRefusal } from "./Errors.ts"
 
+/** The actor of the request and the key of its credential in `perCredential`, the limit of the route. */
+export const authenticates = Effect.fnUntraced(function* (perCredential: Buckets) {
+  const access = yield* Access
+  const attempts = yield* Attempts
+  const limited = (seconds: number) => Effect.fail(refuse("rate_limited", seconds))
+  return Effect.gen(function* () {
+    const { headers } = yield* HttpServerRequest.HttpServerRequest
+    const bearer = credentialOf(headers["authorization"])
+    if (Option.isNone(bearer)) return { actor: yield* access.authorize(bearer), key: "" }
+    const credential = bearer.value
+    const authorized: Effect.Effect<Actor, Refused> = access.authorize(bearer)
+    const actor = yield* attempts.attempt({ credential, perCredential, outcomeOf, limited }, authorized)
+    return { actor, key: keyOf(credential) }
+  })
+})
+
+type Refused = AccessRefusal<"unauthorized" | "bridge_persistence_error"> | SharedRefusal<"rate_limited">
+
+const outcomeOf = (exit: Exit.Exit<Actor, Refused>): Outcome => {
+  if (Exit.isSuccess(exit)) return "accepted"
+  return Option.exists(Exit.findErrorOption(exit), ({ _tag }) => _tag === "unauthorized") ? "rejected" : "undecided"
+}
+
+/** Only an OAuth sign-in with the scope `mobile:devices` owns devices. */
 export const AccessHttp = Layer.effect(
-  ProjectCredential,
+  PhoneCredential,
   Effect.gen(function* () {
     const access = yield* Access
+    const authenticate = yield* authenticates((yield* RateLimit).buckets({ perSecond: 20, burst: 200 }))
+    const phone = Effect.gen(function* () {
+      const granted = yield* access.requireGrant((yield* authenticate).actor)
+      yield* access.require(granted, "mobile:devices")
+      return granted
+    })
     return {
       access_token: <E, R>(handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
-        Effect.gen(function* () {
-          const { headers } = yield* HttpServerRequest.HttpServerRequest
-          const actor = yield* Effect.result(access.authorize(credentialOf(headers["authorization"])))
-          return actor._tag === "Failure"
-            ? answer(actor.failure)
-            : yield* Effect.provideService(handled, CurrentActor, actor.success)
-        })
+        Effect.flatMap(Effect.result(phone), (granted) =>
+          granted._tag === "Failure"
+            ? Effect.succeed(answer(granted.failure))
+            : Effect.provideService(handled, CurrentGrant, granted.success)
+        )
     }
   })
 )

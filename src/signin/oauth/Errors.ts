@@ -41,6 +41,12 @@ export const refuse = <Code extends OAuthCode>(code: Code, sentence?: string): O
     : (new Refusal({ _tag: code, status: refusal.status, message: sentence }) as OAuthRefusal<Code>)
 }
 
+/** A rate limit; `seconds` is Retry-After. */
+export const tooMany = (seconds: number) => {
+  const { _tag, message } = byTable("temporarily_unavailable")
+  return new Refusal({ _tag, message, status: 429, retryAfter: seconds }) as OAuthRefusal<"temporarily_unavailable">
+}
+
 const operatorTable = {
   ...sharedTable,
   project_not_found: projectTable.project_not_found,

@@ -1,11 +1,13 @@
 /** Serves the metadata documents, /token and, if enabled, /register and /revoke (spec 4.10). */
-import { Effect, Redacted } from "effect"
+import { Effect, Exit, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
+import { Attempts, type Outcome } from "../../platform/edge/Attempts.ts"
+import { RateLimit } from "../../platform/edge/RateLimit.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { Refusal } from "../../wire/Refusal.ts"
 import { parsed, wordsOf } from "../../wire/Scopes.ts"
 import { Clients } from "./clients/Clients.ts"
-import { refuse } from "./Errors.ts"
+import { refuse, tooMany } from "./Errors.ts"
 import { Grants } from "./grants/Grants.ts"
 import {
   jsonEndpoints,
@@ -33,7 +35,9 @@ export const OAuthHttp = HttpRouter.use((router) =>
     const codes = yield* Codes
     const grants = yield* Grants
     const refreshTokens = yield* RefreshTokens
-    const { document, endpoint } = yield* jsonEndpoints(router)
+    const limits = yield* RateLimit
+    const attempts = yield* Attempts
+    const { document, endpoint } = jsonEndpoints(router)
     const metadata = {
       base_url: baseUrl.origin,
       issuer: authUrl.origin,
@@ -48,7 +52,11 @@ export const OAuthHttp = HttpRouter.use((router) =>
       const verifier = yield* required(form, "code_verifier")
       if (!isVerifier(verifier)) return yield* refuse("invalid_request", "code_verifier is malformed.")
       const redirect_uri = form.get("redirect_uri")
-      return yield* codes.exchange({ client_id, code: Redacted.make(code), verifier, redirect_uri })
+      const credential = Redacted.make(code)
+      return yield* attempts.attempt(
+        { credential, outcomeOf, limited },
+        codes.exchange({ client_id, code: credential, verifier, redirect_uri })
+      )
     })
 
     const refresh = Effect.fnUntraced(function* (client_id: string, form: Parameters) {
@@ -57,8 +65,13 @@ export const OAuthHttp = HttpRouter.use((router) =>
       const scopes = parsed(words)
       // An unknown scope cannot have been granted before (RFC 6749 6).
       if (scopes.length < words.size) return yield* refuse("invalid_scope")
-      return yield* refreshTokens.refresh({ client_id, refresh_token, scopes: words.size === 0 ? undefined : scopes })
+      return yield* attempts.attempt(
+        { credential: refresh_token, outcomeOf, limited },
+        refreshTokens.refresh({ client_id, refresh_token, scopes: words.size === 0 ? undefined : scopes })
+      )
     })
+
+    const issued = (tokens: IssuedTokens) => Effect.as(attempts.remember(tokens.access_token), tokenResponse(tokens))
 
     const token = Effect.fnUntraced(function* (request: Request) {
       const form = yield* readParameters(request)
@@ -67,9 +80,9 @@ export const OAuthHttp = HttpRouter.use((router) =>
       if (!isResource(form.get("resource"), resource)) return yield* refuse("invalid_target")
       switch (grant_type) {
         case "authorization_code":
-          return tokenResponse(yield* exchange(client_id, form))
+          return yield* issued(yield* exchange(client_id, form))
         case "refresh_token":
-          return tokenResponse(yield* refresh(client_id, form))
+          return yield* issued(yield* refresh(client_id, form))
         default:
           return yield* refuse("unsupported_grant_type")
       }
@@ -78,7 +91,11 @@ export const OAuthHttp = HttpRouter.use((router) =>
     const revoke = Effect.fnUntraced(function* (request: Request) {
       const form = yield* readParameters(request)
       const client_id = yield* publicClient(request, form)
-      yield* grants.revokeToken(client_id, Redacted.make(yield* required(form, "token")))
+      const credential = Redacted.make(yield* required(form, "token"))
+      yield* attempts.attempt(
+        { credential, outcomeOf: outcomeOfRevocation, limited },
+        grants.revokeToken(client_id, credential)
+      )
       return HttpServerResponse.empty({ status: 200, headers: jsonHeaders })
     })
 
@@ -111,11 +128,23 @@ export const OAuthHttp = HttpRouter.use((router) =>
       "/.well-known/oauth-authorization-server/mcp",
       "/.well-known/openid-configuration"
     )
-    yield* endpoint("/token", requestRate, token)
-    if (oauth.revocation) yield* endpoint("/revoke", requestRate, revoke)
-    if (dynamicRegistration) yield* endpoint("/register", registrationRate, register)
+    yield* endpoint("/token", limits.buckets(requestRate), token)
+    if (oauth.revocation) yield* endpoint("/revoke", limits.buckets(requestRate), revoke)
+    if (dynamicRegistration) yield* endpoint("/register", limits.buckets(registrationRate), register)
   })
 )
+
+const limited = (seconds: number) => Effect.fail(tooMany(seconds))
+
+/** Codes and refresh tokens work once, so none is worth remembering. */
+const outcomeOf = (exit: Exit.Exit<unknown, { readonly _tag: string }>): Outcome => {
+  const code = Option.getOrUndefined(Exit.findErrorOption(exit))?._tag
+  return code === "invalid_grant" || code === "invalid_client" ? "rejected" : "undecided"
+}
+
+/** A revocation does not tell whether it knew the token (RFC 7009 2.2), so each of them counts. */
+const outcomeOfRevocation = (exit: Exit.Exit<unknown, { readonly _tag: string }>): Outcome =>
+  Exit.isSuccess(exit) ? "rejected" : outcomeOf(exit)
 
 const tokenResponse = ({ access_token, expires_in, refresh_token, scopes }: IssuedTokens) =>
   HttpServerResponse.jsonUnsafe(

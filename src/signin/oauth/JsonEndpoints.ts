@@ -8,11 +8,11 @@ import { Cause, Effect, Option } from "effect"
 import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { type FormError, isTooLarge, readForm } from "../../platform/edge/Form.ts"
 import { methods } from "../../platform/edge/Methods.ts"
-import { type Rate, RateLimit } from "../../platform/edge/RateLimit.ts"
+import type { Buckets } from "../../platform/edge/RateLimit.ts"
 import { isTransient, report } from "../../platform/edge/Report.ts"
 import { Caller } from "../../wire/Headers.ts"
 import { Refusal } from "../../wire/Refusal.ts"
-import { type OAuthRefusal, refuse } from "./Errors.ts"
+import { type OAuthRefusal, refuse, tooMany } from "./Errors.ts"
 import { type ParameterName, type Parameters, parametersOf } from "./Parameters.ts"
 
 export type Request = HttpServerRequest.HttpServerRequest
@@ -24,9 +24,7 @@ const anyOrigin = {
 }
 export const jsonHeaders = { ...anyOrigin, "cache-control": "no-store", pragma: "no-cache" }
 
-export const jsonEndpoints = Effect.fnUntraced(function* (router: HttpRouter.HttpRouter) {
-  const limits = yield* RateLimit
-
+export const jsonEndpoints = (router: HttpRouter.HttpRouter) => {
   /** Serves one method and its CORS preflight; other methods get 405. */
   const serve = Effect.fnUntraced(function* (
     path: HttpRouter.PathInput,
@@ -51,21 +49,19 @@ export const jsonEndpoints = Effect.fnUntraced(function* (router: HttpRouter.Htt
 
   const endpoint = (
     path: HttpRouter.PathInput,
-    rate: Rate,
+    buckets: Buckets,
     handle: (request: Request) => Effect.Effect<Response, unknown, Request>
   ) =>
     serve(path, "POST", (request) =>
       Effect.gen(function* () {
-        const { address } = yield* Caller
-        const wait = yield* limits.take(`${path} ${address}`, rate)
-        return wait === 0
-          ? yield* handle(request)
-          : errorResponse(refuse("temporarily_unavailable"), { status: 429, headers: { "retry-after": String(wait) } })
+        const { network } = yield* Caller
+        const wait = yield* buckets.take(network)
+        return wait === 0 ? yield* handle(request) : yield* tooMany(wait)
       }).pipe(Effect.catchCause(failureResponse))
     )
 
   return { document, endpoint }
-})
+}
 
 const preflight = (allow: string) =>
   HttpServerResponse.empty({
@@ -79,7 +75,7 @@ const preflight = (allow: string) =>
   })
 
 const errorResponse = (
-  { _tag, challenge, message, status }: OAuthRefusal,
+  { _tag, challenge, message, retryAfter, status }: OAuthRefusal,
   overrides: { readonly status?: number; readonly headers?: Readonly<Record<string, string>> } = {}
 ) =>
   HttpServerResponse.jsonUnsafe(
@@ -89,6 +85,7 @@ const errorResponse = (
       headers: {
         ...jsonHeaders,
         ...(challenge !== undefined && { "www-authenticate": challenge }),
+        ...(retryAfter !== undefined && { "retry-after": String(retryAfter) }),
         ...overrides.headers
       }
     }

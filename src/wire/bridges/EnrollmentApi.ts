@@ -1,7 +1,14 @@
 /** The contract of enrollment: codes (spec 7.2), shapes, and the two endpoints (spec 4.1, 4.2). */
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { BootstrapCredential, IdempotencyHeaders, LimitedByAddress, ReplayHeaders, WellFormed } from "../Headers.ts"
+import {
+  BootstrapCredential,
+  IdempotencyHeaders,
+  LimitedByAddress,
+  LimitedByCredential,
+  ReplayHeaders,
+  WellFormed
+} from "../Headers.ts"
 import { Base64Bytes, BridgeId, Fingerprint, Uuid } from "../Ids.ts"
 import { Instant } from "../Instant.ts"
 import { text } from "../Text.ts"
@@ -129,6 +136,7 @@ const createChallenge = HttpApiEndpoint.post("createChallenge", "/enrollment/cha
 })
   .middleware(WellFormed)
   .middleware(BootstrapCredential)
+  .middleware(LimitedByCredential)
   .annotate(OpenApi.Summary, "Claims the bootstrap credential for a key, and returns a nonce to sign.")
 
 const prove = HttpApiEndpoint.post("prove", "/enrollment/proofs", {

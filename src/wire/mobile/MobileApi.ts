@@ -7,7 +7,7 @@
  */
 import { Schema, SchemaGetter } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { LimitedByCredential, ProjectCredential, WellFormed } from "../Headers.ts"
+import { PhoneCredential, WellFormed } from "../Headers.ts"
 import { Id, IdempotencyKey, Uuid } from "../Ids.ts"
 import { Instant } from "../Instant.ts"
 import { environments, isTopic, Preferences } from "./Notifications.ts"
@@ -175,7 +175,6 @@ const revoke = HttpApiEndpoint.post("revoke", "/devices/:id/revoke", {
 export class MobileApi extends HttpApiGroup.make("mobile")
   .add(register, get, setPreferences, revoke)
   .middleware(WellFormed)
-  .middleware(ProjectCredential)
-  .middleware(LimitedByCredential)
+  .middleware(PhoneCredential)
   .prefix("/bridge/v1/mobile")
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" }) {}

@@ -47,8 +47,22 @@ layer(Service.layer)("the MCP endpoint", (it) => {
   it.effect("a foreign Origin gets 403 before the credential is checked", () =>
     Effect.gen(function* () {
       const { token, url } = yield* agent
+      const foreign = [
+        "https://evil.example",
+        "null",
+        "http://127.0.0.1.evil.example",
+        "http://user@localhost:3000",
+        "http://user:password@127.0.0.1",
+        "http://localhost:3000/",
+        "http://localhost:3000/path",
+        "http://localhost:80",
+        "HTTP://localhost:3000",
+        "http://LOCALHOST:3000",
+        "http://localhost:3000 http://localhost:3000",
+        "foo://localhost"
+      ]
       for (const bearer of [token, undefined]) {
-        for (const origin of ["https://evil.example", "null", "http://127.0.0.1.evil.example"]) {
+        for (const origin of foreign) {
           const answer = yield* send(`${url}/mcp`, { bearer, headers: { ...accept, origin }, body: ping })
           assert.deepStrictEqual([answer.status, answer.code], [403, "origin_not_allowed"])
           assert.isNull(answer.headers.get("access-control-allow-origin"))

@@ -11,7 +11,8 @@ import { Grants } from "../../../src/signin/oauth/grants/Grants.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { notificationKindNames, notificationKinds } from "../../../src/wire/mobile/Notifications.ts"
 import { deliveriesOf, Delivery, drain, notify } from "../../support/service/Delivery.ts"
-import type { Answer } from "../../support/network/Http.ts"
+import { makeToken, signIn as signInAgent } from "../../support/agents/Agent.ts"
+import { type Answer, type Ask, send } from "../../support/network/Http.ts"
 import { everything, makePhone, makeRegisteredPhone } from "../../support/phones/Phone.ts"
 import { instance } from "../../support/service/Service.ts"
 import { makeApp, makePerson, makeSubject, signIn } from "../../support/agents/SignIn.ts"
@@ -398,3 +399,36 @@ interface Ids {
   readonly client_id: string
   readonly project_id: string
 }
+
+layer(Delivery.layer)("a phone's request is checked in order:", (it) => {
+  it.effect("credential and scope come before key, media type, size and body", () =>
+    Effect.gen(function* () {
+      const on = yield* Delivery
+      const { token: project } = yield* makeToken(on)
+      const { access_token: agent } = yield* signInAgent(on)
+      const { bearer: person } = yield* makePerson(on)
+      const device = "/bridge/v1/mobile/devices"
+      const faults: Readonly<Record<string, Ask>> = {
+        "a body of another shape": { body: {} },
+        "no JSON": { body: "{", headers: { "content-type": "application/json" } },
+        "no UTF-8": { body: "\ufffd{", headers: { "content-type": "application/json" } },
+        "another media type": { body: "x", headers: { "content-type": "text/plain" } },
+        "a body over 16 KiB": { body: { x: "x".repeat(17_000) } },
+        "a malformed key": { body: {}, key: "k".repeat(300) }
+      }
+      const targets = [
+        ["POST", device],
+        ["PUT", `${device}/7b8f1c1e-0f4e-4d0c-9a5e-111111111111/preferences`]
+      ] as const
+      for (const [name, fault] of Object.entries(faults)) {
+        for (const [method, path] of targets) {
+          const answered = (bearer: string | undefined) =>
+            Effect.map(send(on.url + path, { method, bearer, ...fault }), ({ status }) => status)
+          const statuses = yield* Effect.forEach([undefined, "x", project, agent, person], answered)
+          assert.deepStrictEqual(statuses.slice(0, 4), [401, 401, 401, 403], name)
+          assert.include([400, 413, 415], statuses[4], name)
+        }
+      }
+    })
+  )
+})

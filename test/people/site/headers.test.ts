@@ -113,10 +113,10 @@ layer(Service.layer)("for every method and content type,", (it) => {
     60_000
   )
 
-  it.effect("a page served over https sets Strict-Transport-Security", () =>
+  it.effect("every answer of a service at an https address sets Strict-Transport-Security", () =>
     Effect.gen(function* () {
       const { url } = yield* instance({ SERVICE_BASE_URL: "https://bridge.example.com" })
-      for (const path of ["/", "/docs"]) {
+      for (const path of ["/", "/docs", "/mcp", "/healthz", "/bridge/v1/tokens/self", "/authorize", "/nowhere"]) {
         const { headers } = yield* send(url + path, { method: "GET" })
         assert.strictEqual(headers.get("strict-transport-security"), "max-age=31536000")
       }

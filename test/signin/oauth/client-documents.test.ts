@@ -1,9 +1,10 @@
 /** Clients that are known by their metadata document (Client ID Metadata Documents), and which hosts it is fetched from. */
 import { assert, describe, it as test, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
+import { TestClock } from "effect/testing"
 import { createServer } from "node:https"
 import { Access } from "../../../src/signin/access/Access.ts"
-import { credentialOf } from "../../../src/signin/access/BearerCredential.ts"
+import { credentialOf } from "../../../src/platform/edge/BearerCredential.ts"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
 import { DocumentNetwork, isDocumentUrl } from "../../../src/signin/oauth/clients/fetchDocument.ts"
 import { isPublic } from "../../../src/signin/oauth/clients/PublicAddress.ts"
@@ -196,6 +197,30 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
     })
   )
 
+  it.effect("is read again when the person decides, once its document is no longer cached", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const documents = yield* Documents
+      const { token } = yield* makeToken(service)
+      for (const status of [503, 400]) {
+        const client_id = fresh()
+        const sound = { body: document({ client_id }), headers: { "cache-control": "max-age=60" } }
+        documents.answer = () => sound
+        const browser = new Browser(service.url)
+        const asked = yield* browser.authorize(authorizeQuery({ client_id, redirect_uri }))
+        const page = yield* browser.submit(asked, { project_token: token })
+        yield* TestClock.adjust("1 minute")
+        const elsewhere = { body: document({ client_id, redirect_uris: ["http://localhost/other"] }) }
+        documents.answer = () => (status === 503 ? { status, body: "" } : elsewhere)
+        assert.strictEqual((yield* browser.submit(page, { decision: "allow" })).status, status)
+        documents.answer = () => sound
+        if (status === 503) {
+          assert.strictEqual((yield* browser.submit(page, { decision: "allow" })).status, 303)
+        }
+      }
+    })
+  )
+
   it.effect("stays disabled, whether or not it was used before", () =>
     Effect.gen(function* () {
       const service = yield* Service
@@ -215,7 +240,7 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
       const page = yield* browser.authorize(authorizeQuery({ client_id: used, redirect_uri }))
       const waiting = yield* browser.submit(page, { project_token: token })
       assert.lengthOf((yield* disable(used)).grant_ids, 1)
-      assert.strictEqual((yield* browser.submit(waiting, { decision: "allow" })).status, 404)
+      assert.strictEqual((yield* browser.submit(waiting, { decision: "allow" })).status, 400)
       assert.strictEqual((yield* authorize(used)).status, 400)
       assert.isFalse(yield* isAuthorized(service, access_token))
       assert.strictEqual((yield* refresh(service, { client_id: used, refresh_token })).body.error, "invalid_client")

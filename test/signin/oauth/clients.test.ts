@@ -2,7 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Redacted } from "effect"
 import { Access } from "../../../src/signin/access/Access.ts"
-import { credentialOf } from "../../../src/signin/access/BearerCredential.ts"
+import { credentialOf } from "../../../src/platform/edge/BearerCredential.ts"
 import * as Tokens from "../../../src/platform/crypto/Tokens.ts"
 import { exchange, makeClient, makeToken, obtainCode, post, refresh, signIn } from "../../support/agents/Agent.ts"
 import { send } from "../../support/network/Http.ts"

@@ -4,7 +4,7 @@ import { Context, Duration, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Access } from "../../../src/signin/access/Access.ts"
-import { credentialOf } from "../../../src/signin/access/BearerCredential.ts"
+import { credentialOf } from "../../../src/platform/edge/BearerCredential.ts"
 import {
   authorizeQuery,
   exchange,

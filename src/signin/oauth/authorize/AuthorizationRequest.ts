@@ -15,6 +15,17 @@ export interface AuthorizationRequest {
   readonly scopes: ReadonlyArray<Scope>
 }
 
+/** Bytes. A client uses `state` to recognise its own request; it is stored until the person decides. */
+const maxState = 1024
+
+/** The value of `state` that an answer returns: none if it was repeated or is too long, because it is not kept then. */
+export const returnable = ({ get, repeated }: Parameters): string | undefined => {
+  const state = get("state")
+  return repeated.has("state") || isTooLong(state) ? undefined : state
+}
+
+const isTooLong = (state = "") => Buffer.byteLength(state) > maxState
+
 const invalid = (sentence: string) => Result.fail(refuse("invalid_request", sentence))
 
 export const readAuthorizationRequest = (
@@ -24,6 +35,7 @@ export const readAuthorizationRequest = (
 ): Result.Result<AuthorizationRequest, OAuthRefusal> => {
   if (repeated.has("resource")) return Result.fail(refuse("invalid_target", "Tokens are for one resource at a time."))
   if (repeated.size > 0) return invalid("A parameter was sent more than once.")
+  if (isTooLong(get("state"))) return invalid("state is longer than 1 KiB.")
   if (get("request") !== undefined) return Result.fail(refuse("request_not_supported"))
   if (get("request_uri") !== undefined) return Result.fail(refuse("request_uri_not_supported"))
 

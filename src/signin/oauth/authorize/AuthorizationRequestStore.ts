@@ -8,20 +8,18 @@ import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
 import { type Audience, instanceId } from "../../../platform/sql/StandingGrant.ts"
 import { Role, Scope } from "../../../wire/Scopes.ts"
-import { ClientKind, ClientMetadata } from "../clients/Shapes.ts"
+import type { Client } from "../clients/Shapes.ts"
+
+/** Requests of one network in which nobody has entered a project token yet. */
+const maxOpen = 50
 
 const Scopes = Schema.Array(Scope)
 const At = Schema.Date
-
-/** The client as it was when the request arrived. */
-const ClientSnapshot = Schema.Struct({ kind: ClientKind, ...ClientMetadata.fields, scopes: Scopes })
-type ClientSnapshot = typeof ClientSnapshot.Type
 
 export const Request = Schema.Struct({
   request_id: Schema.String,
   browser_hash: Schema.Uint8Array,
   client_id: Schema.String,
-  client: ClientSnapshot,
   redirect_uri: Schema.String,
   state: Schema.NullOr(Schema.String),
   scopes: Scopes,
@@ -44,7 +42,8 @@ interface NewRequest {
   readonly request_id: string
   readonly browser_hash: Uint8Array
   readonly client_id: string
-  readonly client: ClientSnapshot
+  /** What limits count as one client address. */
+  readonly network: string
   readonly redirect_uri: string
   readonly state: string | undefined
   readonly scopes: ReadonlyArray<Scope>
@@ -59,15 +58,35 @@ interface NewGrant extends Audience {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
+  /** Also deletes the oldest requests of this network in which no project token was entered, so that `maxOpen` remain. */
   const insert = (request: NewRequest, now: Date) => sql`
+    with crowded as materialized (
+      select request_id
+        from oauth_request
+       where request_id in (
+         select request_id
+           from oauth_request
+          where network = ${request.network}
+            and project_token_id is null
+            and decided_at is null
+          order by created_at desc
+         offset ${maxOpen - 1})
+         and project_token_id is null
+         and decided_at is null
+         for update skip locked
+    ), dropped as (
+      delete from oauth_request r
+       using crowded
+       where r.request_id = crowded.request_id
+    )
     insert into oauth_request (
-      request_id, browser_hash, client_id, client, redirect_uri, state, scopes, code_challenge, created_at, expires_at)
-    values (${request.request_id}::uuid, ${request.browser_hash}, ${request.client_id},
-            ${JSON.stringify(request.client)}::jsonb, ${request.redirect_uri}, ${request.state ?? null},
-            ${request.scopes}::text[], ${request.code_challenge}, ${now}, ${request.expires_at})`
+      request_id, browser_hash, client_id, network, redirect_uri, state, scopes, code_challenge, created_at, expires_at)
+    values (${request.request_id}::uuid, ${request.browser_hash}, ${request.client_id}, ${request.network},
+            ${request.redirect_uri}, ${request.state ?? null}, ${request.scopes}::text[], ${request.code_challenge},
+            ${now}, ${request.expires_at})`
 
   const found = (request_id: string, now: Date) => sql`
-    select r.request_id, r.browser_hash, r.client_id, r.client, r.redirect_uri, r.state, r.scopes, r.code_challenge,
+    select r.request_id, r.browser_hash, r.client_id, r.redirect_uri, r.state, r.scopes, r.code_challenge,
            r.expires_at, r.wrong_tokens, r.decided_at, r.grant_id, t.token_id as project_token_id, p.project_id,
            p.name as project_name, t.role, t.scopes as token_scopes, t.expires_at as token_expires_at
       from oauth_request r
@@ -105,7 +124,7 @@ export const make = (sql: SqlClient.SqlClient) => {
      where request_id = ${request_id}::uuid`
 
   /** Inserts or updates the row of a document's client. Returns nothing if the client was disabled or deleted meanwhile. */
-  const keepClient = (client_id: string, client: ClientSnapshot, now: Date) =>
+  const keepClient = ({ client_id, ...client }: Client, now: Date) =>
     client.kind === "document"
       ? rows(Schema.Struct({ client_id: Schema.String }))(sql`
           insert into oauth_client as c (

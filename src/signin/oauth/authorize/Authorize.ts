@@ -4,7 +4,8 @@
  * 1. The client and the redirect URI are checked first. Until both are valid, errors stay on a page of this service.
  * 2. Any other error is returned to the redirect URI. For clients that no operator created, only after the person has
  *    pressed a button, because anyone can register such a client and choose where it redirects (RFC 9700 4.11).
- * 3. A valid request is stored for ten minutes, bound to the browser's cookie, and decided at the consent page.
+ * 3. A valid request is stored for ten minutes, bound to the browser's cookie, and decided at the consent page. An address
+ *    has at most 50 of them before a project token is entered (decisions.md, Open authorization requests).
  */
 import { Context, Data, Duration, Effect, Layer, Option, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
@@ -14,12 +15,13 @@ import { sha256 } from "../../../platform/crypto/Sha256.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
 import { persistence } from "../../../platform/database/Persistence.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
+import { Caller } from "../../../wire/Headers.ts"
 import { after } from "../../../wire/Instant.ts"
 import { Clients } from "../clients/Clients.ts"
 import { matches, withResponse } from "../clients/RedirectUri.ts"
 import type { OAuthRefusal } from "../Errors.ts"
 import { parametersOf } from "../Parameters.ts"
-import { readAuthorizationRequest } from "./AuthorizationRequest.ts"
+import { readAuthorizationRequest, returnable } from "./AuthorizationRequest.ts"
 import * as Store from "./AuthorizationRequestStore.ts"
 
 /** The error is shown on a page of this service, because no redirect URI can be trusted. */
@@ -73,7 +75,7 @@ export class Authorize extends Context.Service<
           .find(client_id)
           .pipe(Effect.catchTag("DocumentUnavailable", () => new NoRedirect({ reason: "client_unavailable" })))
         if (Option.isNone(client)) return yield* new NoRedirect({ reason: "unknown_client" })
-        const { kind, name, redirect_uris, application_type, grant_types, scopes } = client.value
+        const { kind, redirect_uris, scopes } = client.value
 
         const onlyUri = redirect_uris.length === 1 ? redirect_uris[0] : undefined
         const redirect_uri = params.get("redirect_uri") ?? onlyUri
@@ -81,7 +83,7 @@ export class Authorize extends Context.Service<
           return yield* new NoRedirect({ reason: "wrong_redirect_uri" })
         }
 
-        const state = params.repeated.has("state") ? undefined : params.get("state")
+        const state = returnable(params)
         const request = readAuthorizationRequest(params, scopes, resource)
         if (Result.isFailure(request)) {
           const { _tag, message } = request.failure
@@ -106,7 +108,7 @@ export class Authorize extends Context.Service<
             request_id,
             browser_hash: sha256(Redacted.value(browser)),
             client_id,
-            client: { kind, name, redirect_uris, application_type, grant_types, scopes },
+            network: (yield* Caller).network,
             redirect_uri,
             state,
             expires_at: after(now, requestTtl)

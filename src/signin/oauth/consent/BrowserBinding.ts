@@ -15,7 +15,15 @@ export const consentPath = (request_id: string): string => `/oauth/consent?reque
 
 /** The request cannot be decided here any more; the person has to start again from the app. */
 export class ConsentEnded extends Data.TaggedError("ConsentEnded")<{
-  readonly reason: "unknown" | "expired" | "other_browser" | "answered" | "too_many_tries"
+  readonly reason:
+    | "unknown"
+    | "expired"
+    | "other_browser"
+    | "answered"
+    | "too_many_tries"
+    /** The client was disabled or has withdrawn the redirect URI; its metadata document cannot be fetched. */
+    | "unknown_client"
+    | "client_unavailable"
 }> {}
 
 /** A view of the consent page. `browser`: the value of the cookie. */

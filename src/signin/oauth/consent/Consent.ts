@@ -4,7 +4,8 @@
  * 1. The token only selects the project and the role. The request stores the token's id, never the token.
  * 2. The scopes are limited to those of the token, and the grant holds exactly the scopes on the page. If another token
  *    was entered in another tab meanwhile, Allow shows the page again instead.
- * 3. Allow creates the grant and its code in one transaction. Until the client exchanges the code, another click replaces
+ * 3. The client is found again at each step: one that was disabled meanwhile is refused.
+ * 4. Allow creates the grant and its code in one transaction. Until the client exchanges the code, another click replaces
  *    it with a new code of the same grant, because the browser follows only its last click
  *    (decisions.md, Pressing Allow twice).
  */
@@ -21,7 +22,8 @@ import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { after } from "../../../wire/Instant.ts"
 import { type Role, type Scope } from "../../../wire/Scopes.ts"
 import * as Store from "../authorize/AuthorizationRequestStore.ts"
-import { withResponse } from "../clients/RedirectUri.ts"
+import { Clients } from "../clients/Clients.ts"
+import { matches, withResponse } from "../clients/RedirectUri.ts"
 import type { Client } from "../clients/Shapes.ts"
 import { refuse } from "../Errors.ts"
 import { checkCsrf, ConsentEnded, consentPath, openRequest, type Submission, type Visit } from "./BrowserBinding.ts"
@@ -71,16 +73,31 @@ export class Consent extends Context.Service<
       const clock = yield* DatabaseClock
       const audit = yield* Audit
       const outbox = yield* Outbox
+      const clients = yield* Clients
       const { access, authUrl, oauth, resource } = yield* Settings
       const store = Store.make(sql)
 
       const find = openRequest(store.find)
       const lock = openRequest(store.lock)
 
-      const pageOf = (request: Store.Request, csrf: string, now: Date): ConsentPage => ({
+      /** The client of a request as it is now: enabled, and with the redirect URI to which the answer will go. */
+      const clientOf = Effect.fnUntraced(function* ({ client_id, redirect_uri }: Store.Request) {
+        const found = yield* clients
+          .find(client_id)
+          .pipe(Effect.catchTag("DocumentUnavailable", () => new ConsentEnded({ reason: "client_unavailable" })))
+        const client = Option.filter(found, ({ redirect_uris }) => matches(redirect_uri, redirect_uris))
+        return Option.isSome(client) ? client.value : yield* new ConsentEnded({ reason: "unknown_client" })
+      })
+
+      const pageOf = (
+        { client_id, kind, name }: Client,
+        request: Store.Request,
+        csrf: string,
+        now: Date
+      ): ConsentPage => ({
         request_id: request.request_id,
         csrf,
-        client: { client_id: request.client_id, name: request.client.name, kind: request.client.kind },
+        client: { client_id, name, kind },
         redirect_uri: request.redirect_uri,
         resource,
         idle: oauth.refreshIdleTtl,
@@ -106,7 +123,7 @@ export class Consent extends Context.Service<
         const now = yield* clock.now
         const { csrf, request } = yield* find(visit, now)
         if (request.decided_at !== null) return yield* new ConsentEnded({ reason: "answered" })
-        return pageOf(request, csrf, now)
+        return pageOf(yield* clientOf(request), request, csrf, now)
       }, persistence)
 
       const enterToken = Effect.fn("Consent.enterToken")(function* (
@@ -116,58 +133,63 @@ export class Consent extends Context.Service<
         const { csrf, request } = yield* find(visit, now)
         yield* checkCsrf(visit, csrf)
         if (request.decided_at !== null) return yield* new ConsentEnded({ reason: "answered" })
+        const client = yield* clientOf(request)
         const found = Tokens.isToken("spt", Redacted.value(visit.token))
           ? yield* store.findToken(Tokens.hash(visit.token), now)
           : Option.none()
         if (Option.isNone(found)) {
           yield* store.countWrongToken(request.request_id)
-          return yield* new WrongToken({ page: pageOf({ ...request, project_id: null }, csrf, now) })
+          return yield* new WrongToken({ page: pageOf(client, { ...request, project_id: null }, csrf, now) })
         }
         yield* store.bindToken(request.request_id, found.value.token_id)
       }, persistence)
 
-      const decide = Effect.fn("Consent.decide")(
-        function* (visit: Decision) {
-          const now = yield* clock.now
-          const { csrf, request } = yield* lock(visit, now)
-          yield* checkCsrf(visit, csrf)
-          const respond = (response: Readonly<Record<string, string>>) =>
-            withResponse(request.redirect_uri, { ...response, state: request.state ?? undefined, iss: authUrl.origin })
-          const { _tag: error, message: error_description } = refuse("access_denied")
-          const denied = respond({ error, error_description })
+      /** Finds the client before the transaction, because its metadata document may have to be fetched. */
+      const decide = Effect.fn("Consent.decide")(function* (visit: Decision) {
+        if (visit.decision === "deny") return yield* decideFor(visit, Option.none())
+        const { request } = yield* find(visit, yield* clock.now)
+        return yield* decideFor(visit, Option.some(yield* clientOf(request)))
+      }, persistence)
 
-          if (request.decided_at !== null && (request.grant_id === null) !== (visit.decision === "deny")) {
-            return yield* new ConsentEnded({ reason: "answered" })
-          }
-          if (visit.decision === "deny") {
-            if (request.decided_at === null) yield* recordDenial(request, now)
-            return denied
-          }
-          if (request.project_id === null) return yield* new ConsentEnded({ reason: "expired" })
-          if ((visit.token_id ?? request.project_token_id) !== request.project_token_id)
-            return consentPath(request.request_id)
-          if (grantable(request).length === 0) {
-            yield* recordDenial(request, now)
-            return denied
-          }
+      /** `client` is not needed to deny. */
+      const decideFor = Effect.fnUntraced(function* (visit: Decision, client: Option.Option<Client>) {
+        const now = yield* clock.now
+        const { csrf, request } = yield* lock(visit, now)
+        yield* checkCsrf(visit, csrf)
+        const respond = (response: Readonly<Record<string, string>>) =>
+          withResponse(request.redirect_uri, { ...response, state: request.state ?? undefined, iss: authUrl.origin })
+        const { _tag: error, message: error_description } = refuse("access_denied")
+        const denied = respond({ error, error_description })
 
-          const grant_id = request.grant_id ?? (yield* makeGrant(request, now))
-          const code = yield* Tokens.mint("sac")
-          const placed = yield* store.replaceCode(
-            grant_id,
-            {
-              code_hash: Tokens.hash(code),
-              code_challenge: request.code_challenge,
-              expires_at: after(now, oauth.codeTtl)
-            },
-            now
-          )
-          if (Option.isNone(placed)) return yield* new ConsentEnded({ reason: "answered" })
-          return respond({ code: Redacted.value(code) })
-        },
-        sql.withTransaction,
-        persistence
-      )
+        if (request.decided_at !== null && (request.grant_id === null) !== (visit.decision === "deny")) {
+          return yield* new ConsentEnded({ reason: "answered" })
+        }
+        if (Option.isNone(client)) {
+          if (request.decided_at === null) yield* recordDenial(request, now)
+          return denied
+        }
+        if (request.project_id === null) return yield* new ConsentEnded({ reason: "expired" })
+        if ((visit.token_id ?? request.project_token_id) !== request.project_token_id)
+          return consentPath(request.request_id)
+        if (grantable(request).length === 0) {
+          yield* recordDenial(request, now)
+          return denied
+        }
+
+        const grant_id = request.grant_id ?? (yield* makeGrant(request, client.value, now))
+        const code = yield* Tokens.mint("sac")
+        const placed = yield* store.replaceCode(
+          grant_id,
+          {
+            code_hash: Tokens.hash(code),
+            code_challenge: request.code_challenge,
+            expires_at: after(now, oauth.codeTtl)
+          },
+          now
+        )
+        if (Option.isNone(placed)) return yield* new ConsentEnded({ reason: "answered" })
+        return respond({ code: Redacted.value(code) })
+      }, sql.withTransaction)
 
       const recordDenial = Effect.fnUntraced(function* (request: Store.Request, now: Date) {
         yield* store.decide(request.request_id, null, now)
@@ -180,9 +202,9 @@ export class Consent extends Context.Service<
         })
       })
 
-      const makeGrant = Effect.fnUntraced(function* (request: Store.Request, now: Date) {
-        const kept = yield* store.keepClient(request.client_id, request.client, now)
-        if (kept.length === 0) return yield* new ConsentEnded({ reason: "unknown" })
+      const makeGrant = Effect.fnUntraced(function* (request: Store.Request, client: Client, now: Date) {
+        const kept = yield* store.keepClient(client, now)
+        if (kept.length === 0) return yield* new ConsentEnded({ reason: "unknown_client" })
         const grant_id = yield* uuidAt(now)
         const grant = {
           grant_id,

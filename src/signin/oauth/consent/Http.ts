@@ -13,7 +13,7 @@ import { readForm } from "../../../platform/edge/Form.ts"
 import { onlyMethods } from "../../../platform/edge/Methods.ts"
 import { RateLimit } from "../../../platform/edge/RateLimit.ts"
 import { isTransient, report } from "../../../platform/edge/Report.ts"
-import { pageHeaders } from "../../../platform/html/Page.ts"
+import { pageHeaders as headers } from "../../../platform/html/Page.ts"
 import { Caller } from "../../../wire/Headers.ts"
 import { Authorize } from "../authorize/Authorize.ts"
 import { parametersOf } from "../Parameters.ts"
@@ -34,9 +34,10 @@ const routes = HttpRouter.use((router) =>
     const authorize = yield* Authorize
     const consent = yield* Consent
     const limits = yield* RateLimit
+    const requests = limits.buckets(requestRate)
+    const wrongTokens = limits.buckets(wrongTokenRate)
 
     const secure = authUrl.protocol === "https:"
-    const headers = pageHeaders(secure)
     const cookie = secure ? "__Host-oauth_browser" : "oauth_browser"
 
     const show = (status: number, body: string, retryAfter?: number) =>
@@ -59,8 +60,8 @@ const routes = HttpRouter.use((router) =>
     ) =>
       router.add(method, path, (request) =>
         Effect.gen(function* () {
-          const { address } = yield* Caller
-          const wait = yield* limits.take(`${path} ${address}`, requestRate)
+          const { network } = yield* Caller
+          const wait = yield* requests.take(network)
           return wait === 0 ? yield* handle(request) : end("busy", wait)
         }).pipe(
           Effect.catchCause((cause) => Effect.as(isTransient(cause) ? Effect.void : report(cause), end("failed")))
@@ -116,13 +117,13 @@ const routes = HttpRouter.use((router) =>
         if (decision === "allow" || decision === "deny") {
           return redirect(yield* consent.decide({ ...visit, decision, token_id: form.get("token_id") }))
         }
-        const key = `wrong project token ${(yield* Caller).address}`
-        const wait = yield* limits.wait(key, wrongTokenRate)
+        const { network } = yield* Caller
+        const wait = yield* wrongTokens.wait(network)
         if (wait > 0) return end("busy", wait)
         const token = Redacted.make((form.get("project_token") ?? "").trim())
         yield* consent
           .enterToken({ ...visit, token })
-          .pipe(Effect.tapErrorTag("WrongToken", () => limits.take(key, wrongTokenRate)))
+          .pipe(Effect.tapErrorTag("WrongToken", () => wrongTokens.take(network)))
         return redirect(consentPath(visit.request_id))
       }).pipe(
         Effect.catchTags({

@@ -1,0 +1,285 @@
+/** Limits before authentication, over the real listener (spec 8; decisions.md, Rate limits). */
+import { assert, layer } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { TestClock } from "effect/testing"
+import { randomBytes } from "node:crypto"
+import { format, type TokenKind } from "../../src/platform/crypto/Tokens.ts"
+import { exchange, makeClient, makeToken, obtainCode, post } from "../support/agents/Agent.ts"
+import { Bridge } from "../support/bridges/Bridge.ts"
+import { type Answer, type Ask, send } from "../support/network/Http.ts"
+import { faultyDatabase } from "../support/service/Faults.ts"
+import { instance, Service } from "../support/service/Service.ts"
+
+/** An instance with limits that believes the test's X-Forwarded-For, and counts its statements. */
+const limited = Effect.gen(function* () {
+  let statements = 0
+  const { layer } = faultyDatabase((statement) => {
+    statements += 1
+    return statement
+  })
+  const on = yield* instance({ SERVICE_RATE_LIMITS: "on", SERVICE_TRUSTED_PROXIES: "127.0.0.1" }, layer)
+  return { ...on, statements: () => statements }
+})
+
+const random = (kind: TokenKind) => Redacted.value(format(kind, randomBytes(32)))
+const from = (address: string) => ({ "x-forwarded-for": address })
+
+const mcp = { jsonrpc: "2.0", id: 1, method: "ping" }
+const accept = { accept: "application/json, text/event-stream" }
+const toMcp = (url: string, bearer: string, address: string) =>
+  send(`${url}/mcp`, { bearer, headers: { ...accept, ...from(address) }, body: mcp })
+const toSelf = (url: string, bearer: string, address: string) =>
+  send(`${url}/bridge/v1/tokens/self`, { method: "GET", bearer, headers: from(address) })
+
+/** Every endpoint that takes a bearer, and one that takes a credential in its body. */
+const endpoints: Readonly<Record<string, { kind: TokenKind; path: string; ask: (token: string) => Ask }>> = {
+  "/mcp": { kind: "sat", path: "/mcp", ask: (bearer) => ({ bearer, headers: accept, body: mcp }) },
+  "/bridge/v1/tokens/self": {
+    kind: "sbt",
+    path: "/bridge/v1/tokens/self",
+    ask: (bearer) => ({ method: "GET", bearer })
+  },
+  "/bridge/v1/tokens/revoke": { kind: "sbt", path: "/bridge/v1/tokens/revoke", ask: (bearer) => ({ bearer }) },
+  "/bridge/v1/tokens/rotate/prepare": {
+    kind: "sbt",
+    path: "/bridge/v1/tokens/rotate/prepare",
+    ask: (bearer) => ({ bearer, key: "k" })
+  },
+  "/bridge/v1/tokens/rotate/confirm": {
+    kind: "sbt",
+    path: "/bridge/v1/tokens/rotate/confirm",
+    ask: (bearer) => ({ bearer, key: "k", body: { rotation_id: "7b8f1c1e-0f4e-4d0c-9a5e-111111111111" } })
+  },
+  "/bridge/v1/enrollment/challenges": {
+    kind: "sbe",
+    path: "/bridge/v1/enrollment/challenges",
+    ask: (bearer) => ({
+      bearer,
+      key: "k",
+      body: {
+        project_id: "7b8f1c1e-0f4e-4d0c-9a5e-111111111111",
+        bridge_id: "b",
+        device_id: "d",
+        display_name: "n",
+        public_key_fingerprint: `sha256:${"0".repeat(64)}`
+      }
+    })
+  },
+  "/bridge/v1/mobile/devices": {
+    kind: "sat",
+    path: "/bridge/v1/mobile/devices/7b8f1c1e-0f4e-4d0c-9a5e-111111111111",
+    ask: (bearer) => ({ method: "GET", bearer })
+  },
+  "/token": {
+    kind: "srt",
+    path: "/token",
+    ask: (refresh_token) => ({
+      headers: { "content-type": "application/x-www-form-urlencoded" },
+      body: new URLSearchParams({ grant_type: "refresh_token", client_id: random("sci"), refresh_token }).toString()
+    })
+  }
+}
+
+const tally = (answers: ReadonlyArray<Answer>) => {
+  const counts: Record<number, number> = {}
+  for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1
+  return counts
+}
+
+layer(Service.layer, { timeout: "2 minutes" })("of failed authentications", (it) => {
+  for (const [name, { ask, kind, path }] of Object.entries(endpoints)) {
+    const tries = ["/mcp", "/bridge/v1/tokens/self", "/bridge/v1/mobile/devices"].includes(name) ? 1000 : 300
+    it.effect(`at ${name}, an address gets 200, then 429 without a query`, () =>
+      Effect.gen(function* () {
+        const on = yield* limited
+        const attempt = (address = "203.0.113.7") =>
+          Effect.suspend(() => {
+            const asked = ask(random(kind))
+            return send(on.url + path, { ...asked, headers: { ...asked.headers, ...from(address) } })
+          })
+        const first = yield* Effect.replicateEffect(attempt(), 200, { concurrency: 8 })
+        const rejected = first[0]!.status
+        assert.include([400, 401], rejected)
+        assert.deepStrictEqual(tally(first), { [rejected]: 200 })
+        const before = on.statements()
+        const rest = yield* Effect.replicateEffect(attempt(), tries - 200, { concurrency: 8 })
+        assert.deepStrictEqual(tally(rest), { 429: tries - 200 })
+        assert.strictEqual(
+          rest[0]!.code ?? rest[0]!.body.error,
+          path === "/token" ? "temporarily_unavailable" : "rate_limited"
+        )
+        assert.isTrue(rest.every(({ headers }) => headers.get("retry-after") === "1"))
+        assert.strictEqual(on.statements(), before)
+        assert.strictEqual((yield* attempt("203.0.113.8")).status, rejected)
+        yield* TestClock.adjust("1 second")
+        const later = yield* Effect.replicateEffect(attempt(), 30, { concurrency: 8 })
+        assert.deepStrictEqual(tally(later), { [rejected]: 20, 429: 10 })
+      })
+    )
+  }
+
+  it.effect("counts malformed credentials and wrong checksums, over all endpoints together", () =>
+    Effect.gen(function* () {
+      const { url } = yield* limited
+      const bad = ["x", "sbt_short", `${random("sbt").slice(0, -1)}!`, `${random("sat")}, Bearer x`]
+      for (let n = 0; n < 50; n++) {
+        for (const token of bad) yield* (n % 2 === 0 ? toMcp : toSelf)(url, token, "203.0.113.7")
+      }
+      assert.strictEqual((yield* toMcp(url, random("sat"), "203.0.113.7")).status, 429)
+      assert.strictEqual((yield* toSelf(url, random("sbt"), "203.0.113.7")).status, 429)
+    })
+  )
+
+  it.effect("does not count a request without a credential", () =>
+    Effect.gen(function* () {
+      const { url } = yield* limited
+      const ask = send(`${url}/mcp`, { headers: { ...accept, ...from("203.0.113.7") }, body: mcp })
+      assert.deepStrictEqual(tally(yield* Effect.replicateEffect(ask, 300, { concurrency: 8 })), { 401: 300 })
+      assert.strictEqual((yield* toMcp(url, random("sat"), "203.0.113.7")).status, 401)
+    })
+  )
+
+  it.effect("does not count a credential that is accepted", () =>
+    Effect.gen(function* () {
+      const on = yield* limited
+      const tokens = yield* Effect.replicateEffect(makeToken(on), 250)
+      const answers = yield* Effect.forEach(tokens, ({ token }) => toMcp(on.url, token, "203.0.113.7"))
+      assert.deepStrictEqual(tally(answers), { 200: 250 })
+      assert.strictEqual((yield* toMcp(on.url, random("sat"), "203.0.113.7")).status, 401)
+    })
+  )
+
+  it.effect("does not lock out a token that was accepted here in the last ten minutes", () =>
+    Effect.gen(function* () {
+      const on = yield* limited
+      const { project_id, token: project } = yield* makeToken(on)
+      const client_id = yield* makeClient(on)
+      const { code, verifier } = yield* obtainCode(on, { client_id, token: project })
+      const { access_token } = (yield* exchange(on, { client_id, code, code_verifier: verifier })).body
+      const bridge = yield* Bridge.make(on)
+      const proof = yield* bridge.prove(on, yield* bridge.askChallenge(on))
+      const { token: stranger } = yield* makeToken(on, { project_id })
+      const shared = "203.0.113.7"
+      const neighbours = [
+        toMcp(on.url, project, shared),
+        toMcp(on.url, access_token, shared),
+        toSelf(on.url, proof.body.access_token, shared)
+      ]
+      const flood = Effect.replicateEffect(
+        Effect.suspend(() => toMcp(on.url, random("sat"), shared)),
+        250,
+        { concurrency: 8 }
+      )
+      for (const ask of neighbours) assert.strictEqual((yield* ask).status, 200)
+      yield* flood
+      for (const ask of neighbours) assert.strictEqual((yield* ask).status, 200)
+      // The credential is looked up as always, and its bucket is the address's again once it has been idle.
+      assert.strictEqual((yield* toMcp(on.url, stranger, shared)).status, 429)
+      yield* TestClock.adjust("10 minutes")
+      yield* flood
+      for (const ask of neighbours) assert.strictEqual((yield* ask).status, 429)
+    })
+  )
+
+  it.effect("counts a token that was accepted before and has ended since", () =>
+    Effect.gen(function* () {
+      const on = yield* limited
+      const bridge = yield* Bridge.make(on)
+      const { access_token } = (yield* bridge.prove(on, yield* bridge.askChallenge(on))).body
+      const self = toSelf(on.url, access_token, "203.0.113.7")
+      assert.strictEqual((yield* self).status, 200)
+      yield* send(`${on.url}/bridge/v1/tokens/revoke`, { bearer: access_token })
+      assert.deepStrictEqual(tally(yield* Effect.replicateEffect(self, 100)), { 401: 100 })
+      const stranger = Effect.suspend(() => toSelf(on.url, random("sbt"), "203.0.113.7"))
+      assert.deepStrictEqual(tally(yield* Effect.replicateEffect(stranger, 110)), { 401: 100, 429: 10 })
+    })
+  )
+
+  it.effect("counts 1,000 addresses of one IPv6 network as one", () =>
+    Effect.gen(function* () {
+      const { url } = yield* limited
+      const answers = yield* Effect.forEach(
+        Array.from({ length: 1000 }, (_, n) => `2001:db8:1:2:${(n + 1).toString(16)}::${n}`),
+        (address) => toSelf(url, random("sbt"), address),
+        { concurrency: 8 }
+      )
+      assert.deepStrictEqual(tally(answers), { 401: 200, 429: 800 })
+      assert.strictEqual((yield* toSelf(url, random("sbt"), "2001:db8:1:3::1")).status, 401)
+    })
+  )
+})
+
+layer(Service.layer, { timeout: "2 minutes" })("of one credential", (it) => {
+  it.effect("is the same whatever the spelling of Bearer", () =>
+    Effect.gen(function* () {
+      const on = yield* limited
+      const bridge = yield* Bridge.make(on)
+      const { access_token } = (yield* bridge.prove(on, yield* bridge.askChallenge(on))).body
+      const spellings = Array.from({ length: 64 }, (_, bits) =>
+        [..."bearer"].map((letter, at) => ((bits >> at) & 1 ? letter.toUpperCase() : letter)).join("")
+      )
+      assert.strictEqual(new Set(spellings).size, 64)
+      const answers = yield* Effect.forEach(
+        Array.from({ length: 640 }, (_, n) => spellings[n % 64]!),
+        (scheme) =>
+          send(`${on.url}/bridge/v1/tokens/self`, {
+            method: "GET",
+            headers: { authorization: `${scheme} ${access_token}` }
+          }),
+        { concurrency: 8 }
+      )
+      assert.deepStrictEqual(tally(answers), { 200: 200, 429: 440 })
+    })
+  )
+
+  it.effect("holds at /mcp before anything is looked up", () =>
+    Effect.gen(function* () {
+      const on = yield* limited
+      const { token } = yield* makeToken(on)
+      const get = send(`${on.url}/mcp`, { method: "GET", bearer: token })
+      assert.deepStrictEqual(tally(yield* Effect.replicateEffect(get, 500, { concurrency: 8 })), { 405: 500 })
+      const before = on.statements()
+      assert.strictEqual((yield* get).status, 429)
+      assert.strictEqual(on.statements(), before)
+    })
+  )
+})
+
+layer(Service.layer)("of requests to /revoke", (it) => {
+  it.effect("counts each token, known or not, and no token that was just accepted", () =>
+    Effect.gen(function* () {
+      const on = yield* limited
+      const client_id = yield* makeClient(on)
+      const revoke = (token: string) => post(`${on.url}/revoke`, { client_id, token }, from("203.0.113.7"))
+      const flood = yield* Effect.replicateEffect(
+        Effect.suspend(() => revoke(random("srt"))),
+        210
+      )
+      assert.deepStrictEqual(tally(flood), { 200: 200, 429: 10 })
+      const { code, verifier } = yield* obtainCode(on, { client_id })
+      const { access_token } = (yield* exchange(on, { client_id, code, code_verifier: verifier })).body
+      yield* toMcp(on.url, access_token, "203.0.113.9")
+      assert.strictEqual((yield* revoke(access_token)).status, 200)
+      assert.strictEqual((yield* toMcp(on.url, access_token, "203.0.113.9")).status, 401)
+    })
+  )
+})
+
+layer(Service.layer)("the readiness check", (it) => {
+  it.effect("runs once a second, however often it is asked for", () =>
+    Effect.gen(function* () {
+      const on = yield* limited
+      const ask = send(`${on.url}/readyz`, { method: "GET" })
+      const flood = Effect.replicateEffect(ask, 200, { concurrency: 16 })
+      const before = on.statements()
+      yield* ask
+      const once = on.statements() - before
+      assert.isAbove(once, 0)
+      assert.deepStrictEqual(tally(yield* flood), { 200: 200 })
+      assert.strictEqual(on.statements() - before, once)
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(tally(yield* flood), { 200: 200 })
+      assert.strictEqual(on.statements() - before, 2 * once)
+    })
+  )
+})

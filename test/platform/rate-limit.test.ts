@@ -1,0 +1,133 @@
+/** Token buckets, the map beneath them, and what counts as one client (decisions.md, Rate limits). */
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Effect } from "effect"
+import { TestClock } from "effect/testing"
+import * as fc from "fast-check"
+import { networkOf } from "../../src/platform/edge/Addresses.ts"
+import { bucketsOf } from "../../src/platform/edge/RateLimit.ts"
+import { recent } from "../../src/platform/edge/Recent.ts"
+import { forAll } from "../support/run/Property.ts"
+
+const rate = { perSecond: 2, burst: 5 }
+
+describe("the buckets of a limit", () => {
+  const steps = fc.array(
+    fc.record({
+      key: fc.constantFrom("a", "b", "c"),
+      cost: fc.integer({ min: 1, max: 6 }),
+      how: fc.constantFrom("take", "take", "take", "give back"),
+      pause: fc.integer({ min: 0, max: 1500 })
+    }),
+    { maxLength: 80 }
+  )
+
+  it.effect("admit no more than the burst and the rate since then, whatever is asked and given back", () =>
+    forAll(steps, (all) =>
+      Effect.gen(function* () {
+        const buckets = bucketsOf(rate, 50)
+        const admitted: Array<{ readonly key: string; readonly at: number; readonly cost: number }> = []
+        for (const { cost, how, key, pause } of all) {
+          yield* TestClock.adjust(pause)
+          const at = yield* Clock.currentTimeMillis
+          if (how === "take" && (yield* buckets.take(key, cost)) === 0) admitted.push({ key, at, cost })
+          const last = admitted.findLastIndex((one) => one.key === key && one.cost === 1)
+          if (how === "give back" && last >= 0) {
+            admitted.splice(last, 1)
+            yield* buckets.giveBack(key)
+          }
+        }
+        for (const [from, first] of admitted.entries()) {
+          const same = admitted.slice(from).filter(({ key }) => key === first.key)
+          const sum = same.reduce((total, { cost }) => total + cost, 0)
+          const seconds = (same.at(-1)!.at - first.at) / 1000
+          assert.isAtMost(sum, rate.burst + rate.perSecond * seconds + 1e-6)
+        }
+      })
+    )
+  )
+
+  it.effect("say after how many seconds a refused caller is admitted", () =>
+    forAll(fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 3, maxLength: 20 }), (costs) =>
+      Effect.gen(function* () {
+        const buckets = bucketsOf(rate)
+        for (const cost of costs) {
+          const seconds = yield* buckets.take("a", cost)
+          if (seconds === 0) continue
+          yield* TestClock.adjust((seconds - 1) * 1000 - 1)
+          if (seconds > 1) assert.isAbove(yield* buckets.take("a", cost), 0)
+          yield* TestClock.adjust(1001)
+          assert.strictEqual(yield* buckets.take("a", cost), 0)
+        }
+      })
+    )
+  )
+
+  it.effect("never exceed their number, and keep limiting a caller who continues during a flood of others", () =>
+    Effect.gen(function* () {
+      const buckets = bucketsOf(rate, 1000)
+      let admitted = 0
+      for (let n = 0; n < 20_000; n++) {
+        assert.strictEqual(yield* buckets.take(`other ${n}`), 0)
+        if (n % 100 === 0 && (yield* buckets.take("a")) === 0) admitted += 1
+        assert.isAtMost(buckets.size(), 1000)
+      }
+      assert.strictEqual(admitted, rate.burst)
+    })
+  )
+
+  it.effect("are forgotten once they have been full", () =>
+    Effect.gen(function* () {
+      const buckets = bucketsOf(rate, 1000)
+      for (let n = 0; n < 400; n++) yield* buckets.take(`key ${n}`)
+      yield* TestClock.adjust("3 seconds")
+      yield* buckets.take("a")
+      yield* TestClock.adjust("3 seconds")
+      yield* buckets.take("a")
+      assert.isAtMost(buckets.size(), 2)
+    })
+  )
+})
+
+describe("a map of recent entries", () => {
+  it("keeps an entry for its period, and forgets it within two", () => {
+    const map = recent<number>(1000, 100)
+    map.set("a", 1, 0)
+    map.set("b", 2, 100)
+    assert.deepStrictEqual([map.get("a"), map.get("b")], [1, 2])
+    map.set("b", 3, 199)
+    map.set("b", 4, 200)
+    assert.deepStrictEqual([map.get("a"), map.get("b")], [undefined, 4])
+    map.delete("b")
+    assert.deepStrictEqual([map.get("b"), map.size()], [undefined, 0])
+  })
+
+  it("keeps at least half of its capacity, the newest entries", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 60 }), (count) => {
+        const map = recent<number>(20, 1000)
+        for (let n = 0; n < count; n++) map.set(String(n), n, n)
+        assert.isAtMost(map.size(), 20)
+        for (let n = Math.max(0, count - 10); n < count; n++) assert.strictEqual(map.get(String(n)), n)
+      })
+    )
+  })
+})
+
+describe("a client counts", () => {
+  const cases = [
+    ["203.0.113.7", "203.0.113.7"],
+    ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
+    ["2001:DB8:1:2::", "2001:db8:1:2::/64"],
+    ["2001:db8::1", "2001:db8:0:0::/64"],
+    ["2001:0db8:0000:0000:ffff::", "2001:db8:0:0::/64"],
+    ["fe80::1%eth0", "fe80:0:0:0::/64"],
+    ["::1", "0:0:0:0::/64"],
+    ["64:ff9b::192.0.2.1", "64:ff9b:0:0::/64"],
+    ["::ffff:192.0.2.1", "192.0.2.1"],
+    ["::FFFF:c000:201", "192.0.2.1"],
+    ["0:0:0:0:0:ffff:192.0.2.1", "192.0.2.1"]
+  ] as const
+  it.each(cases)("at %s as %s", (address, network) => {
+    assert.strictEqual(networkOf(address), network)
+  })
+})
