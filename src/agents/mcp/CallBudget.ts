@@ -15,6 +15,9 @@ import * as Turns from "./Turns.ts"
 /** Milliseconds. */
 const longestWait = 1_000
 
+/** Less than 1, so that rounded shares never add up to more than the minute. */
+const share = 1 - 1e-9
+
 /** What a call costs besides its turn. */
 export interface Kind {
   readonly searches: boolean
@@ -36,12 +39,14 @@ export class CallBudget extends Context.Service<
   static readonly layer = Layer.effect(
     CallBudget,
     Effect.gen(function* () {
-      const limits = yield* RateLimit
       const { database, http } = yield* Settings
       const turns = Turns.make({ measured: http.rateLimits })
       yield* Effect.forEach([...limitNames, "index_bytes"], (name) => count(limitRefusals(name), 0))
       // The searches of all projects use at most half of the connections, and projects that wait take turns.
       const connections = yield* PartitionedSemaphore.make<string>({ permits: Math.max(1, database.poolSize >> 1) })
+
+      // A bucket holds one minute, of which a call takes the share that its project's limit gives it.
+      const minutes = (yield* RateLimit).buckets({ perSecond: 1 / 60, burst: 1 })
 
       const connectionsFor = (project_id: string) => ({
         take: () => connections.take(project_id, 1),
@@ -50,8 +55,7 @@ export class CallBudget extends Context.Service<
 
       const inMinute = Effect.fnUntraced(function* (actor: Actor, limit: "searches_per_minute" | "writes_per_minute") {
         const maximum = maximumOf(actor.limits, limit)
-        const rate = { perSecond: maximum / 60, burst: maximum }
-        const seconds = yield* limits.take(`${limit} ${actor.project_id}`, rate)
+        const seconds = yield* minutes.take(`${limit} ${actor.project_id}`, share / maximum)
         if (seconds > 0) return yield* limitExceeded(limit, maximum, maximum, seconds)
       })
 

@@ -38,6 +38,8 @@ import { toolFor, type ToolName } from "./Tools.ts"
 const largestBody = ByteSize.fromInputUnsafe(1024 * 1024)
 const largestBatch = 50
 const rate = { perSecond: 50, burst: 500 }
+/** Signing in again makes another credential, so the messages of a project are limited, too. */
+const projectRate = { perSecond: 200, burst: 2000 }
 
 const instructions =
   "Memory, tasks and documents of one project: the one that your credential belongs to. Start with continuity_context. Before the first write call server_identity and send its write_context with every write. When a task is not found, stop. Any tool can fail with limit_exceeded: details.retry_after says when to try again."
@@ -81,7 +83,9 @@ const routes = Effect.gen(function* () {
   const router = yield* HttpRouter.HttpRouter
   const access = yield* Access
   const calls = yield* Calls
-  const perCredential = (yield* RateLimit).buckets(rate)
+  const limits = yield* RateLimit
+  const perCredential = limits.buckets(rate)
+  const perProject = limits.buckets(projectRate)
   const { baseUrl, mcp } = yield* Settings
   const sdk = yield* handler
   const authenticate = yield* authenticates(perCredential)
@@ -95,7 +99,10 @@ const routes = Effect.gen(function* () {
     if (Option.isNone(body)) return notJson
     const messages = messagesOf(body.value)
     if (messages.length > largestBatch) return yield* refuse("invalid_request")
-    const seconds = yield* perCredential.take(key, Math.max(0, messages.length - 1))
+    const seconds = Math.max(
+      yield* perCredential.take(key, Math.max(0, messages.length - 1)),
+      yield* perProject.take(actor.project_id, messages.length)
+    )
     if (seconds > 0) return yield* refuse("rate_limited", seconds)
     yield* checkScopes(access, actor, messages)
     return yield* exchangeWithSdk(sdk, request, body.value, actor, calls)
