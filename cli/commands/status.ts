@@ -2,8 +2,8 @@
 import { Console, Effect } from "effect"
 import { Flag } from "effect/cli"
 import type { Status } from "../../src/people/operator/Overview.ts"
-import { command, json, using } from "../support/command.ts"
-import { facts, next, table } from "../support/Print.ts"
+import { command, using } from "../support/command.ts"
+import { facts, json, next, printed, table } from "../support/Print.ts"
 
 const clearScreen = "\u001B[H\u001B[2J"
 
@@ -20,7 +20,7 @@ export const status = command("status", {
       if (!watch || !(asJson || process.stdout.isTTY)) return overview.take
       const tick = asJson
         ? Effect.flatMap(overview.take, (status) => Console.log(json(status)))
-        : Effect.flatMap(overview.take, (status) => Console.log(`${clearScreen}${lines(status).join("\n")}`))
+        : Effect.flatMap(overview.take, (status) => Console.log(`${clearScreen}${printed(lines(status))}`))
       // Keep watching while the database is away: its return is one of the things to watch for.
       const failed = ({ _tag: code, message }: { readonly _tag: string; readonly message: string }) =>
         asJson ? Console.error(json({ error: { code, message } })) : Console.log(`${clearScreen}${message}`)

@@ -1,5 +1,21 @@
 /** Output for people. Times are absolute (ISO 8601, UTC), and the next command is spelled out. */
 
+/**
+ * Text as a terminal may show it. Characters that control it, reverse it or leave no mark become `\\u` and four hex
+ * digits per UTF-16 unit: names and user agents come from strangers. In JSON that is another spelling of the same value.
+ */
+export const visible = (text: string) =>
+  text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}]/gu, (hidden) =>
+    hidden
+      .split("")
+      .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+      .join("")
+  )
+
+export const printed = (lines: ReadonlyArray<string>) => lines.map(visible).join("\n")
+
+export const json = (result: object) => visible(JSON.stringify(Array.isArray(result) ? { items: result } : result))
+
 export const next = (command: string, why = "") => `Next: service-admin ${command}${why && `   # ${why}`}`
 
 /** One line per field: its name, padded, and its value. */

@@ -5,6 +5,7 @@
  */
 import { Console, Data, Effect } from "effect"
 import { CliError, Command, Flag, GlobalFlag } from "effect/cli"
+import { json, printed } from "./Print.ts"
 import type { Services } from "./Services.ts"
 
 export const Json = GlobalFlag.Setting("json")({
@@ -37,7 +38,7 @@ export const command = <const Name extends string, const Flags extends Command.C
     Effect.fnUntraced(function* (flags: Command.Command.Config.Infer<Flags>) {
       const asJson = yield* Json
       const result = yield* parts.run(flags, asJson)
-      yield* Console.log(asJson ? json(result) : parts.print(result).join("\n"))
+      yield* Console.log(asJson ? json(result) : printed(parts.print(result)))
       if (parts.ok?.(result) === false) return yield* new NotOk()
     })
   ).pipe(
@@ -54,5 +55,3 @@ export const using = <A, E>(work: (services: Services) => Effect.Effect<A, E>) =
     Effect.promise(() => import("./Services.ts")),
     ({ withServices }) => withServices(work)
   )
-
-export const json = (result: object) => JSON.stringify(Array.isArray(result) ? { items: result } : result)

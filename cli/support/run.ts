@@ -10,6 +10,7 @@ import { CliConfig, CliError, CliOutput, Command, GlobalFlag } from "effect/cli"
 import { exitCode } from "../../src/platform/process/Exit.ts"
 import { loggingToStderr } from "../../src/platform/process/Logging.ts"
 import { version } from "../../src/platform/settings/Package.ts"
+import { json, printed } from "./Print.ts"
 
 export const run = <Name extends string, Input, ContextInput, E>(
   root: Command.Command<Name, Input, ContextInput, E, Command.Environment>,
@@ -50,7 +51,7 @@ const asJson = process.argv.slice(2).some((argument) => /^--json(=true)?$/.test(
 const quiet = Layer.succeed(References.MinimumLogLevel, asJson ? "None" : "Warn")
 
 const printError = (code: string, message: string) =>
-  Console.error(asJson ? JSON.stringify({ error: { code, message } }) : message)
+  Console.error(asJson ? json({ error: { code, message } }) : printed(message.split("\n")))
 
 /** Help that was requested goes to stdout; help shown because of a mistake goes to stderr. */
 const presenter = CliOutput.layerPresenter({

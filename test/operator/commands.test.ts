@@ -216,11 +216,44 @@ describe("Bridges and the audit log", () => {
   })
 })
 
+describe("text of strangers", () => {
+  const hidden = ["\u001b", "\u009b", "\u061c", "\u200b", "\u200e", "\u202e", "\u2028", "\u2066", "\ufeff", "\u{e0041}"]
+  const name = `Ana${hidden.join("x")} 中é`
+  const shown = `Ana${hidden.map((text) => text.split("").map(escape).join("")).join("x")} 中é`
+  const bare =
+    /[\0-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\u{e0000}-\u{e007f}]/u
+
+  beforeAll(async () => {
+    await service.query("postgres", "update bridge_identity set display_name = $1", [name])
+    await service.query("postgres", "update audit_event set user_agent = $1", [name])
+  })
+
+  it("is printed without a character that a terminal obeys or hides", async () => {
+    const of = ["--project", project_id]
+    const [list, show] = await Promise.all([run("list-bridges", ...of), run("show-bridge", ...of, "--bridge", "b1")])
+    for (const { stdout } of [list!, show!]) {
+      expect(stdout).toContain(shown)
+      expect(stdout).not.toMatch(bare)
+    }
+  })
+  it("is escaped in JSON, with the same value", async () => {
+    const [bridges, events] = await Promise.all([
+      json("list-bridges", "--project", project_id),
+      json("list-audit-events", "--limit", "1")
+    ])
+    for (const ended of [bridges!, events!]) expect(ended.stdout).not.toMatch(bare)
+    expect(result(bridges!).items).toMatchObject([{ display_name: name }])
+    expect(result(events!).items).toMatchObject([{ user_agent: name }])
+  })
+})
+
 describe("a database that cannot be reached", () => {
   it("is given up after ten seconds, with exit code 75", async () => {
     expect(refusal(await unreachable)).toEqual([75, "database_unreachable"])
   })
 })
+
+const escape = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`
 
 const chunks = <A>(all: ReadonlyArray<A>, size: number) =>
   Array.from({ length: Math.ceil(all.length / size) }, (_, index) => all.slice(index * size, (index + 1) * size))
