@@ -48,7 +48,7 @@ export const Base64Bytes = Schema.String.check(
   Schema.decodeTo(Schema.Uint8Array, {
     decode: SchemaGetter.transformEffect((text: string) => {
       const bytes = new Uint8Array(Buffer.from(text, "base64"))
-      const digits = text.replace(/=*={0,2}$/, "")
+      const digits = text.replace(/={1,2}$/, "")
       const padded = text.length === digits.length || text.length % 4 === 0
       return padded && base64url(bytes) === digits.replaceAll("+", "-").replaceAll("/", "_")
         ? Effect.succeed(bytes)

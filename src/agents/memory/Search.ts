@@ -10,6 +10,7 @@
  * Every expression here takes time linear in the text.
  */
 
+import { nfc } from "../../wire/Text.ts"
 import type { Searchable } from "./MemoryStore.ts"
 
 const unspaced =
@@ -66,7 +67,7 @@ const prepared = (text: string, grams: (runs: ReadonlyArray<Run>) => ReadonlyArr
 
 /** Calls `visit` with every run, and puts a space in its place. */
 const withoutRuns = (text: string, visit: (run: Run) => void) =>
-  text.normalize("NFC").replaceAll(unspaced, (run) => {
+  nfc(text).replaceAll(unspaced, (run) => {
     visit([...run])
     return " "
   })

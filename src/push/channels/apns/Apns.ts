@@ -92,7 +92,7 @@ export const apnsProvider = Layer.effect(
 export const readCertificates = (file: string) =>
   Effect.try({
     try: () => {
-      const found = readFileSync(file, "utf8").match(/-----BEGIN CERTIFICATE-----[^]*?-----END CERTIFICATE-----/g)
+      const found = readFileSync(file, "utf8").match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g)
       // TLS would accept any text as an empty list.
       if (found === null) throw new Error("no certificate")
       return found.map((pem) => new X509Certificate(pem).toString()).join("")

@@ -7,6 +7,7 @@
 import { Result, Schema } from "effect"
 import { findToken } from "../../../platform/crypto/Tokens.ts"
 import { scopes, type Scope } from "../../../wire/Scopes.ts"
+import { nfc } from "../../../wire/Text.ts"
 import { type OAuthRefusal, refuse } from "../Errors.ts"
 import { isAcceptable, isDangerous } from "./RedirectUri.ts"
 import { ApplicationType, type ClientMetadata } from "./Shapes.ts"
@@ -83,9 +84,7 @@ const hasRedirectUris = (document: unknown) =>
 
 /** Makes a name safe to show: one line, no control or bidirectional characters, at most 64 characters. */
 export const displayName = (name: string): string => {
-  const clean = name
-    .toWellFormed()
-    .normalize("NFC")
+  const clean = nfc(name.toWellFormed())
     .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, " ")
     .trim()
   const characters = [...clean]

@@ -7,7 +7,7 @@
 export const isResource = (requested: string | undefined, resource: string): boolean => {
   if (requested === undefined) return true
   const expected = new URL(resource)
-  const [, origin = "", path = ""] = /^([a-z]+:\/\/[^/?#]*)(.*)$/i.exec(requested) ?? []
+  const [, origin = "", path = ""] = /^([a-z]+:\/\/[^/?#]*)([^]*)$/i.exec(requested) ?? []
   return (
     origin.toLowerCase() === expected.origin && ["", "/", expected.pathname, `${expected.pathname}/`].includes(path)
   )

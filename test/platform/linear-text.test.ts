@@ -1,0 +1,391 @@
+/**
+ * Every regular expression and every loop over text that somebody else wrote takes time linear in that text.
+ *
+ * An expression without `*`, `+` or `{n,}` reads at most a constant number of characters from each position. Every other
+ * one is in a table below, with the largest text that it can meet and its worst cases, or with the reason why it meets no
+ * foreign text. The worst cases are measured at an eighth of that size and at the whole.
+ */
+import { ConfigProvider, Effect, Layer, Option, Schema, Stream } from "effect"
+import { Headers, HttpServerRequest } from "effect/http"
+import { parseSync } from "oxc-parser"
+import { readdirSync } from "node:fs"
+import { join } from "node:path"
+import { assert, describe, it } from "vitest"
+import { printed } from "../../cli/support/Print.ts"
+import { canonical } from "../../src/agents/continuity/Idempotency.ts"
+import { boundaryBefore, endOf, lineAt, lineCount, offsetOfLine } from "../../src/agents/documents/Fragment.ts"
+import { allows } from "../../src/agents/mcp/Origins.ts"
+import { parse } from "../../src/agents/mcp/Messages.ts"
+import { textOf } from "../../src/agents/memory/Memory.ts"
+import { everIndexed, searchQuery, searchText } from "../../src/agents/memory/Search.ts"
+import { edgeOfCycle } from "../../src/agents/tasks/Cycle.ts"
+import { lines } from "../../src/agents/transfer/TransferFile.ts"
+import { BaseUrl } from "../../src/client/State.ts"
+import { findTokenIn } from "../../src/platform/crypto/Tokens.ts"
+import { Addresses } from "../../src/platform/edge/Addresses.ts"
+import { html } from "../../src/platform/html/Html.ts"
+import { packageRoot } from "../../src/platform/settings/Package.ts"
+import { Settings } from "../../src/platform/settings/Settings.ts"
+import { credentialOf } from "../../src/signin/access/BearerCredential.ts"
+import { displayName } from "../../src/signin/oauth/clients/ClientMetadata.ts"
+import { isDocumentUrl } from "../../src/signin/oauth/clients/fetchDocument.ts"
+import { isAcceptable, isDangerous, matches } from "../../src/signin/oauth/clients/RedirectUri.ts"
+import { isResource } from "../../src/signin/oauth/metadata/Resource.ts"
+import { parametersOf } from "../../src/signin/oauth/Parameters.ts"
+import { Base64Bytes } from "../../src/wire/Ids.ts"
+import { Instant } from "../../src/wire/Instant.ts"
+import { expanded, parsed, wordsOf } from "../../src/wire/Scopes.ts"
+import { excerpt, line, optionalProse, prose, text } from "../../src/wire/Text.ts"
+import { read } from "../support/run/Markdown.ts"
+import { environment } from "../support/service/Service.ts"
+
+const kib = 1024
+/** The largest texts: all headers of a request, its body, the body of a tool call, and an entry of memory. */
+const headers = 16 * kib
+const body = 16 * kib
+const call = 1024 * kib
+const entry = 16 * kib
+/** What an operator passes: arguments, settings, files, answers of other programs. */
+const operator = 128 * kib
+
+/** A text of a size: what it begins with, what fills it, and what it ends with. */
+type Worst = readonly [head: string, filling: string, tail: string]
+const all = (...fillings: ReadonlyArray<string>): ReadonlyArray<Worst> => fillings.map((filling) => ["", filling, ""])
+
+const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, ...ReadonlyArray<Worst>]> = [
+  ["cli/commands/accountReferences.ts", /^[\w.:@/-]+$/, operator, ["", "a", " "]],
+  ["cli/support/Flags.ts", /^[^\0]+$/, operator, ["", "a", "\0"]],
+  ["src/agents/memory/Memory.ts", /\p{Cc}+/gu, entry, ["", "\u0001", "x"], ["", "\u0001x", ""]],
+  [
+    "src/agents/memory/Search.ts",
+    /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}ー々]+/gu,
+    entry,
+    ["", "中", "a"],
+    ["", "中a", ""]
+  ],
+  [
+    "src/agents/memory/Search.ts",
+    /(?<![\p{L}\p{N}])[\p{L}\p{N}]+(?:[_./:@#\\-]+[\p{L}\p{N}]+)+|(?<!\p{L})\p{L}*\p{Ll}\p{Lu}[\p{L}\p{N}]*/gu,
+    entry,
+    ["", "a", "ф"],
+    ["a", "_", "!"],
+    ...all("a.", "a..", "9a", "aB", "A", "1")
+  ],
+  ["src/agents/memory/Search.ts", /\S{129,}/gu, entry, ["", "a", " "], ["", `${"a".repeat(128)} `, ""]],
+  ["src/agents/memory/Search.ts", /[^\p{L}\p{N}]+/gu, entry, ["", ".", "a"], ["", ".a", ""]],
+  ["src/client/State.ts", /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/, headers, ["127.", "1", "!"], ["127", ".1", "!"]],
+  ["src/platform/edge/Addresses.ts", /^([^/]+)(?:\/(\d{1,3}))?$/, operator, ["", "1", "/x"], ["", "1", "/1111"]],
+  ["src/platform/edge/Boundary.ts", /[^/\s]{37,}/g, headers, ["", `${"a".repeat(36)}/`, ""], ["", "a", ""]],
+  [
+    "src/platform/edge/Form.ts",
+    /^application\/x-www-form-urlencoded\s*(;|$)/i,
+    headers,
+    wide("application/x-www-form-urlencoded")
+  ],
+  [
+    "src/platform/settings/Settings.ts",
+    /^[a-z0-9-]+(\.[a-z0-9-]+)+$/,
+    operator,
+    ["", "a", "!"],
+    ["", "a.", ""],
+    ["a", ".a", "!"]
+  ],
+  ["src/platform/settings/Settings.ts", /\s+/g, operator, ["", " ", "x"], ["", " x", ""]],
+  ["src/platform/settings/Settings.ts", /^127\.\d+\.\d+\.\d+$/, headers, ["127.", "1", "!"], ["127", ".1", "!"]],
+  [
+    "src/push/channels/apns/Apns.ts",
+    /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g,
+    operator,
+    ...all("-----BEGIN CERTIFICATE-----", "-----BEGIN CERTIFICATE-----A", "-")
+  ],
+  [
+    "src/push/channels/apns/ApnsOutcome.ts",
+    /^(DeviceTokenNotForTopic|TopicDisallowed|MissingTopic|BadTopic|BadEnvironmentKey\w*|Invalid\w*Token|MissingProviderToken|Forbidden|BadCertificate\w*)$/,
+    headers,
+    ["Invalid", "Token", "!"],
+    ["BadCertificate", "a", "!"]
+  ],
+  ["src/signin/access/BearerCredential.ts", /^bearer +(.*)$/i, headers, ["bearer", " ", "x"], ["bearer ", "x", ""]],
+  ["src/signin/oauth/JsonEndpoints.ts", /^application\/json\s*(;|$)/i, headers, wide("application/json")],
+  [
+    "src/signin/oauth/clients/ClientMetadata.ts",
+    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu,
+    body,
+    ["", " ", "x"],
+    ["", "\u200bx", ""]
+  ],
+  [
+    "src/signin/oauth/clients/RedirectUri.ts",
+    /^http:\/\/(127\.0\.0\.1|\[::1\]|localhost)(?::(\d{1,5}))?([/?].*)?$/,
+    body,
+    ["http://localhost/", "/", "\n"],
+    ["http://localhost:1", "?", "\n"]
+  ],
+  ["src/signin/oauth/clients/RedirectUri.ts", /^[\x21-\x7e]+$/, body, ["", "a", " "]],
+  [
+    "src/signin/oauth/clients/RedirectUri.ts",
+    /^[\s\0]*(javascript|data|file|vbscript|blob|about|view-source)\s*:/i,
+    body,
+    ["", " ", "x"],
+    [" data", " ", "x"]
+  ],
+  [
+    "src/signin/oauth/clients/RedirectUri.ts",
+    /^[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+:$/,
+    body,
+    ["a", "a", "!"],
+    ["a", ".a", "!"]
+  ],
+  [
+    "src/signin/oauth/clients/fetchDocument.ts",
+    /^application\/(json|[a-z0-9.-]+\+json)(;|$)/i,
+    headers,
+    ["application/", "a", "!"],
+    ["application/", "a+json", ""]
+  ],
+  [
+    "src/signin/oauth/clients/fetchDocument.ts",
+    /^https:\/\/[a-z0-9.-]+\/[\x21-\x7e]+$/,
+    body,
+    ["https://", "a", ""],
+    ["https://a", "/", " "]
+  ],
+  ["src/signin/oauth/clients/fetchDocument.ts", /\.[a-z][a-z0-9-]*$/, body, ["", ".a", "!"], [".", "a", "!"]],
+  [
+    "src/signin/oauth/metadata/Resource.ts",
+    /^([a-z]+:\/\/[^/?#]*)([^]*)$/i,
+    body,
+    ["a://", "x", "/\n"],
+    ["a://", "/", "\n"],
+    ["", "a", ""]
+  ],
+  ["src/wire/Ids.ts", /^[A-Za-z0-9+/_-]+={0,2}$/u, call, ["", "A", "==="], ["A", "=", ""]],
+  ["src/wire/Text.ts", /((?<!\p{M})\p{M}{31,})/u, call, ["", "\u0301", "x"], ["", `${"\u0301".repeat(30)}a`, ""]],
+  ["src/wire/Text.ts", /\p{Cc}+/gu, call, ["", "\u0001", "x"], ["", "\u0001x", ""]]
+]
+
+const never: ReadonlyArray<readonly [file: string, RegExp, reason: string]> = [
+  ["src/platform/database/Migrations.ts", /^\d{4}_\w+\.sql$/, "the names of our migrations"],
+  [
+    "src/platform/database/Migrations.ts",
+    /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|(\$\w*\$)[\s\S]*?\1|;/g,
+    "our migrations"
+  ],
+  ["src/platform/database/Migrations.ts", /--[^\n]*|\/\*[\s\S]*?\*\//g, "our migrations"],
+  ["src/platform/database/Persistence.ts", /^\s+at /, "lines of a stack that Node wrote"]
+]
+
+/** Expressions that are built from text, and whose parts are all bounded. */
+const built = [
+  ["src/platform/crypto/Tokens.ts", "new RegExp(`^${pattern}$`)"],
+  ["src/platform/crypto/Tokens.ts", 'new RegExp(`(?=(${pattern}))`, "g")']
+]
+
+function wide(type: string): Worst {
+  return [type, " ", "x"]
+}
+
+const trusting = ConfigProvider.layer(
+  ConfigProvider.fromUnknown({ ...environment, SERVICE_TRUSTED_PROXIES: "127.0.0.0/8" })
+)
+const addresses = await Effect.runPromise(
+  Addresses.pipe(Effect.provide(Addresses.layer.pipe(Layer.provide(Settings.layer), Layer.provide(trusting))))
+)
+const behindProxy = HttpServerRequest.fromWeb(new Request("http://a")).modify({
+  remoteAddress: Option.some("127.0.0.1")
+})
+
+const document = (text: string) => Buffer.from(text)
+const decode = (schema: Schema.ConstraintDecoder<unknown>) => Schema.decodeUnknownOption(schema)
+const marks = "\u0301\u0316"
+
+/** What reads text by more than one expression. */
+const readers: Readonly<
+  Record<string, readonly [run: (text: string) => unknown, size: number, ...ReadonlyArray<Worst>]>
+> = {
+  "an entry that is indexed": [
+    searchText,
+    entry,
+    ["", "a", "ф"],
+    ...all("a.", "9a", "aB", "1a@", "中", "中a", "<!--", " ", marks)
+  ],
+  "an entry that is removed": [everIndexed, entry, ["", "a", "ф"], ...all("a.", "aB", "1a@", "中", "中a", "<!--", " ")],
+  "a query": [searchQuery, entry, ["", "a", "ф"], ...all("a.", "中", marks)],
+  "the text of an entry": [
+    (body) => textOf({ body, title: "", tags: [] }),
+    entry,
+    ...all("\n", "\r", "\r\n", "\u0001", " ", "\u0001\n", "é")
+  ],
+  prose: [decode(prose(entry)), call, ...all("a", " ", "\u0001", "é", marks, `a${marks}`)],
+  "a query's text": [decode(optionalProse(1000)), call, ...all(" ", marks)],
+  "a line": [decode(line(200)), call, ...all("a", " ", marks)],
+  "a short text": [decode(text(128)), call, ...all("a", " ", "𐐀", marks)],
+  base64: [decode(Base64Bytes), call, ...all("A", "="), ["A", "=", "A"]],
+  "an instant": [decode(Instant), call, ["2026-01-01T00:00:00.", "1", "Z"]],
+  "an excerpt": [(text) => excerpt(text, 400), entry, ...all("a", "é", "中")],
+  "the body of a tool call": [parse, call, ...all("[", '"', '\\"', "[]", " "), ["[", "{},", "{}]"], ['"', "\\\\", '"']],
+  "the search for tokens": [
+    (body) => findTokenIn({ body }),
+    call,
+    ...all("sbe_", "spt_a", `sbt_${"z".repeat(49)}`, `sbt_${"0".repeat(49)}`)
+  ],
+  "the search for tokens in many fields": [(text) => findTokenIn(text.split(" ")), operator, ...all("sbe_ ", " ")],
+  "a request for its hash": [(text) => canonical(Object.fromEntries(text.split("").entries())), 64 * kib, ...all("a")],
+  "a document": [
+    (text) => {
+      const bytes = document(text)
+      return [
+        lineCount(bytes),
+        lineAt(bytes, bytes.length),
+        offsetOfLine(bytes, 2 ** 31),
+        endOf(bytes, 0, bytes.length - 1),
+        boundaryBefore(bytes, bytes.length - 1)
+      ]
+    },
+    call,
+    ...all("\n", "a", "é", "a\n")
+  ],
+  "lines of an import": [
+    (text) => {
+      const bytes = document(text)
+      const chunks = Array.from({ length: Math.ceil(bytes.length / (64 * kib)) }, (_, index) =>
+        bytes.subarray(index * 64 * kib, (index + 1) * 64 * kib)
+      )
+      return Effect.runSync(Stream.runDrain(lines(Stream.fromIterable(chunks))))
+    },
+    512 * kib,
+    ...all("a", "{}\n", `${"a".repeat(60 * kib)}\n`)
+  ],
+  "the parameters of a form": [
+    (text) => parametersOf(new URLSearchParams(text)),
+    body,
+    ...all("&", "code=&", "a=%00&", "%", "+")
+  ],
+  scopes: [(text) => [...expanded(wordsOf(text)), ...parsed(wordsOf(text))], body, ...all(" ", "a ", "tasks:read ")],
+  "a bearer credential": [credentialOf, headers, ["bearer", " ", "x"], ["", " ", ""], ["bearer ", "x", ""]],
+  "a resource": [(text) => isResource(text, "https://a.example/mcp"), body, ["https://", "a", "/\n"], ["", "a", "://"]],
+  "a redirect URI": [
+    (uri) => [isAcceptable(uri, "native"), isDangerous(uri), matches(uri, ["http://localhost/"])],
+    body,
+    ["", " ", "x"],
+    ["http://localhost:1/", "a", "\n"],
+    ["com.example", ".a", ":/"],
+    ["https://a/?", "a&", ""]
+  ],
+  "a client's URL": [isDocumentUrl, body, ["https://", "a.", "/x"], ["https://a.b/", "a/", ""]],
+  "a client's name": [displayName, body, ...all(" ", "\u200b", "é", marks)],
+  "an origin": [
+    allows(new URL("http://127.0.0.1"), undefined),
+    headers,
+    ["http://", "%CC%81%CC%96", ""],
+    ["http://", "a.", ""]
+  ],
+  "a server's address": [decode(BaseUrl), headers, ["http://127.", "1", ""], ["http://", "a.", ""]],
+  "a page": [(text) => html`<p>${text}</p>`, body, ...all("&", "<", "a")],
+  "a command's output": [(text) => printed(text.split("\n")), operator, ...all("\u202e", "\u{e0041}", "\n", "a")],
+  "addresses of a chain of proxies": [
+    (forwarded) => addresses.of(behindProxy.modify({ headers: Headers.fromInput({ "x-forwarded-for": forwarded }) })),
+    headers,
+    ...all(",", " ,", "127.0.0.1,", "10.0.0.1,")
+  ]
+}
+
+const textFor = ([head, filling, tail]: Worst, size: number) => {
+  const room = size - Buffer.byteLength(head) - Buffer.byteLength(tail)
+  return head + filling.repeat(Math.max(1, Math.floor(room / Buffer.byteLength(filling)))) + tail
+}
+
+/** CPU time, which other processes do not lengthen; the shortest of several runs, because a garbage collection may. */
+const millisecondsOf = (run: () => unknown, times: number) =>
+  Math.min(
+    ...Array.from({ length: times }, () => {
+      const since = process.cpuUsage()
+      run()
+      const { system, user } = process.cpuUsage(since)
+      return (system + user) / 1000
+    })
+  )
+
+/**
+ * Compares the time for a text with that for an eighth of it: 8 times as long if linear, 64 times if quadratic. Below 4 ms
+ * the time says nothing, and hurts nobody. The small text goes first, so that the code is compiled.
+ */
+const isLinear = (run: (text: string) => unknown, size: number, worst: Worst) => {
+  const [eighth, whole] = [textFor(worst, size / 8), textFor(worst, size)]
+  return [1, 2, 3].some((attempt) => {
+    const small = millisecondsOf(() => run(eighth), 3 + attempt)
+    const large = millisecondsOf(() => run(whole), attempt)
+    return large < 4 || large < 28 * small
+  })
+}
+
+const apply = (expression: RegExp) => (text: string) =>
+  expression.global ? text.replaceAll(expression, "") : expression.test(text)
+
+/** Whether a quantifier remains without the character classes and escaped characters. */
+function isUnbounded(pattern: string) {
+  return /[*+]|\{\d+,\}/.test(pattern.replaceAll(/\[(?:\\.|[^\]\\])*\]|\\./g, ""))
+}
+
+/** The expressions of src/ and cli/ as their files have them: literals with an unbounded quantifier, and built ones. */
+const found = ["src", "cli"].flatMap((folder) =>
+  readdirSync(join(packageRoot, folder), { recursive: true, encoding: "utf8" })
+    .filter((file) => /\.(ts|mjs)$/.test(file))
+    .flatMap((file) => {
+      const path = `${folder}/${file}`
+      const source = read(path)
+      return expressionsIn(parseSync(path, source).program, source).map((expression) => [path, expression])
+    })
+)
+
+function expressionsIn(node: unknown, source: string): ReadonlyArray<string> {
+  if (typeof node !== "object" || node === null) return []
+  if ("regex" in node && node.regex !== null) {
+    const { flags, pattern } = node.regex as { readonly flags: string; readonly pattern: string }
+    return isUnbounded(pattern) ? [`/${pattern}/${flags}`] : []
+  }
+  const isBuilt = "callee" in node && (node.callee as { readonly name?: string }).name === "RegExp"
+  const { end, start } = node as { readonly end: number; readonly start: number }
+  return [
+    ...(isBuilt ? [source.slice(start, end)] : []),
+    ...Object.values(node).flatMap((child) => expressionsIn(child, source))
+  ]
+}
+
+describe("text of others is read in linear time", () => {
+  it("every expression that repeats without bound is in a table, and nothing else", () => {
+    const listed = [...[...expressions, ...never].map(([file, expression]) => [file, String(expression)]), ...built]
+    assert.deepStrictEqual(
+      found.map(String).toSorted((a, b) => (a < b ? -1 : 1)),
+      listed.map(String).toSorted((a, b) => (a < b ? -1 : 1)),
+      "see the head of this file"
+    )
+  })
+
+  for (const [file, expression, size, ...worst] of expressions) {
+    it(`${file}: ${expression}`, () => {
+      for (const one of worst) assert.isTrue(isLinear(apply(expression), size, one), JSON.stringify(one))
+    })
+  }
+
+  for (const [name, [run, size, ...worst]] of Object.entries(readers)) {
+    it(name, () => {
+      for (const one of worst) assert.isTrue(isLinear(run, size, one), JSON.stringify(one))
+    })
+  }
+
+  it("a cycle of tasks", () => {
+    const waits = (tasks: number) =>
+      new Map(
+        Array.from({ length: tasks }, (_, task) => [
+          String(task),
+          Array.from({ length: 32 }, (_, step) => String(task + step + 1))
+        ])
+      )
+    assert.isTrue(isLinear((text) => edgeOfCycle(waits(text.length)), 4000, ["", "x", ""]))
+  })
+
+  it("a quadratic expression would be noticed", () => {
+    assert.isFalse(isLinear((text) => /a+b/.test(text), entry, ["", "a", ""]))
+  })
+})
