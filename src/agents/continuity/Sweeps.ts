@@ -10,12 +10,13 @@ const kept = Duration.days(7)
 const purgeIdempotencyKeys: Sweep["run"] = (sql, now, limit) =>
   rows(Schema.Struct({ tool: Schema.String }))(sql`
     delete from idempotency_record
-     where ctid in (
+     where ctid = any (array(
        select ctid
          from idempotency_record
         where created_at < ${after(now, Duration.negate(kept))}
+        order by created_at
         limit ${limit}
-          for update skip locked)
+          for update skip locked))
     returning tool`)
 
 export const sweeps: ReadonlyArray<Sweep> = [{ name: "purge idempotency keys", run: purgeIdempotencyKeys }]
