@@ -160,5 +160,6 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
       (statement) => sql.unsafe(statement).unprepared
     )
   )
-  yield* sql`analyze`.unprepared
+  // Also for the visibility map, which autovacuum would write later.
+  yield* sql`vacuum analyze`.unprepared
 })
