@@ -5,7 +5,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { cpus, loadavg, totalmem } from "node:os"
 
 const file = "docs/benchmarks.md"
-const names = ["enrollment", "rotation", "oauth", "mcp", "push", "replicas", "startup"]
+const names = ["enrollment", "rotation", "oauth", "mcp", "push", "replicas", "startup", "scale"]
 
 const args = process.argv.slice(2)
 const options = args.slice([...args, "--"].findIndex((argument) => argument.startsWith("--")))
@@ -59,7 +59,7 @@ The aims that were missed or only just met, and why:
 - **Rotation, half of pgbench.** pgbench runs only the two statements. Our two requests also parse, derive and answer,
   which leaves 0.4 on two cores shared with PostgreSQL and the load.
 - **Enrollment, three times pebble.** pebble keeps everything in memory and does three times what pgbench does here with the
-  statements alone and fsync on: no server that persists what it acknowledges can meet this aim.
+  statements alone and fsync on: no server that persists acknowledged writes can meet this aim.
 - **Refresh grants, as cheap as oidc-provider in memory.** oidc-provider uses no database. One of our lookups costs as much
   as its whole refresh; our refresh is a statement that ends one token, and writes two tokens and an audit row.
 - **tools/call, 1.7 of an SDK server that does nothing.** Without its SQL, memory_get is at 1.9: it checks access, limits,
@@ -69,7 +69,7 @@ The aims that were missed or only just met, and why:
 - **\`service-admin --help\`, under 100 ms.** 116, of which Node needs 25 to start at all, and loading Effect most of the
   rest. A compile cache would meet the aim, but in a shared folder it would let others plant code for a command that root
   runs.
-- **Two replicas, 1.7 of one.** Four processes on two cores: docs/scaling.md explains how it is measured all the same.`
+- **Two replicas, 1.7 of one.** Four processes on two cores: docs/scaling.md explains how it is measured nevertheless.`
 
 writeFileSync(file, `${[introduction, ...names.flatMap((name) => sections.get(name) ?? [])].join("\n\n")}\n`)
 process.exitCode = failed ? 1 : 0

@@ -30,6 +30,7 @@ const { values } = parseArgs({
     seconds: { type: "string", default: "60" },
     requests: { type: "string", default: "20000" },
     large: { type: "boolean", default: false },
+    identities: { type: "string", default: "1000000" },
     profile: { type: "string" }
   }
 })
@@ -37,6 +38,9 @@ const { values } = parseArgs({
 export const seconds = Number(values.seconds)
 /** Number of requests of the memory measurement. */
 export const requests = Number(values.requests)
+
+/** Size of the larger database of bench/scale.ts; a multiple of 500. */
+export const identities = Number(values.identities)
 
 /** Also run the measurements that take minutes. */
 export const large = values.large

@@ -3,7 +3,8 @@ import { Effect } from "effect"
 import { Flag } from "effect/cli"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { facts, next, table } from "../support/Print.ts"
+import { list, shellWord } from "../support/list.ts"
+import { facts, next } from "../support/Print.ts"
 
 const approveAccountReference = command("approve-account-reference", {
   description: "Allow the Bridges of a project to name a provider account (a name only, never its credential)",
@@ -28,20 +29,15 @@ const approveAccountReference = command("approve-account-reference", {
   ]
 })
 
-const shellWord = (text: string) => (/^[\w.:@/-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`)
-
-const listAccountReferences = command("list-account-references", {
+const listAccountReferences = list("list-account-references", {
   description: "List the account references of a project",
   flags: { project: Flags.project },
-  run: ({ project }) => using(({ projects }) => projects.listReferences(project)),
-  print: (references) => [
-    ...table(
-      references,
-      ["reference", "label", "approved_at", "withdrawn_at"],
-      "The project has no account references."
-    ),
-    next("approve-account-reference --project ID --reference REFERENCE")
-  ]
+  after: Flags.reference("after"),
+  key: "reference",
+  page: ({ projects }, { project }, page) => projects.listReferences(project, page),
+  columns: ["reference", "label", "approved_at", "withdrawn_at"],
+  none: "The project has no account references.",
+  next: () => "approve-account-reference --project ID --reference REFERENCE"
 })
 
 const withdrawAccountReference = command("withdraw-account-reference", {

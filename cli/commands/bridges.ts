@@ -2,22 +2,20 @@
 import { Effect } from "effect"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
+import { list } from "../support/list.ts"
 import { facts, next, table } from "../support/Print.ts"
 
 const one = { project: Flags.project, bridge: Flags.bridgeId("bridge", "The Bridge; see list-bridges") }
 
-const listBridges = command("list-bridges", {
+const listBridges = list("list-bridges", {
   description: "List the Bridges of a project",
   flags: { project: Flags.project },
-  run: ({ project }) => using(({ bridges }) => bridges.list(project)),
-  print: (bridges) => [
-    ...table(
-      bridges,
-      ["bridge_id", "status", "enrolled_at", "token_expires_at", "revoked_at", "device_id", "display_name"],
-      "The project has no Bridges."
-    ),
-    next("show-bridge --project ID --bridge BRIDGE_ID")
-  ]
+  after: Flags.bridgeId("after", ""),
+  key: "bridge_id",
+  page: ({ bridges }, { project }, page) => bridges.list(project, page),
+  columns: ["bridge_id", "status", "enrolled_at", "token_expires_at", "revoked_at", "device_id", "display_name"],
+  none: "The project has no Bridges.",
+  next: () => "show-bridge --project ID --bridge BRIDGE_ID"
 })
 
 const showBridge = command("show-bridge", {

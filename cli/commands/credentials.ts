@@ -5,6 +5,7 @@ import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
+import { list } from "../support/list.ts"
 import { facts, next, table } from "../support/Print.ts"
 import { fileWork, withSecretFiles } from "../support/SecretFiles.ts"
 
@@ -67,18 +68,15 @@ const createBridgeEnrollmentCredential = command("create-bridge-enrollment-crede
   }
 })
 
-const listBridgeEnrollmentCredentials = command("list-bridge-enrollment-credentials", {
+const listBridgeEnrollmentCredentials = list("list-bridge-enrollment-credentials", {
   description: "List the bootstrap credentials of a project; the secrets exist only in their files",
   flags: { project: Flags.project },
-  run: ({ project }) => using(({ credentials }) => credentials.list(project)),
-  print: (credentials) => [
-    ...table(
-      credentials,
-      ["credential_id", "status", "expires_at", "claimed_bridge_id", "reenroll_bridge_id", "account_references"],
-      "The project has no bootstrap credentials."
-    ),
-    next("revoke-bridge-enrollment-credential --credential ID")
-  ]
+  after: Flags.uuid("after", ""),
+  key: "credential_id",
+  page: ({ credentials }, { project }, page) => credentials.list(project, page),
+  columns: ["credential_id", "status", "expires_at", "claimed_bridge_id", "reenroll_bridge_id", "account_references"],
+  none: "The project has no bootstrap credentials.",
+  next: () => "revoke-bridge-enrollment-credential --credential ID"
 })
 
 const revokeBridgeEnrollmentCredential = command("revoke-bridge-enrollment-credential", {

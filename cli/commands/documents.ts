@@ -4,7 +4,8 @@ import { Flag } from "effect/cli"
 import { resolve } from "node:path"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { facts, next, table } from "../support/Print.ts"
+import { list } from "../support/list.ts"
+import { facts, next } from "../support/Print.ts"
 
 const pinFlags = {
   project: Flags.project,
@@ -40,18 +41,15 @@ const pinDocument = command("pin-document", {
   print: (pinned) => [...facts(pinned), next(`list-documents --project ${pinned.project_id}`)]
 })
 
-const listDocuments = command("list-documents", {
-  description: "List the pinned documents of a project, bootstrap documents first",
+const listDocuments = list("list-documents", {
+  description: "List the pinned documents of a project",
   flags: { project: Flags.project },
-  run: ({ project }) => using(({ documents }) => documents.list(project)),
-  print: (documents) => [
-    ...table(
-      documents,
-      ["document_id", "repository", "commit", "path", "title", "size_bytes", "bootstrap", "pinned_at"],
-      "The project has no pinned documents."
-    ),
-    next("unpin-document --document ID")
-  ]
+  after: Flags.uuid("after", ""),
+  key: "document_id",
+  page: ({ documents }, { project }, page) => documents.list(project, page),
+  columns: ["document_id", "repository", "commit", "path", "title", "size_bytes", "bootstrap", "pinned_at"],
+  none: "The project has no pinned documents.",
+  next: () => "unpin-document --document ID"
 })
 
 const unpinDocument = command("unpin-document", {

@@ -3,7 +3,8 @@ import { Effect, Option } from "effect"
 import { Flag } from "effect/cli"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { facts, next, table } from "../support/Print.ts"
+import { list } from "../support/list.ts"
+import { facts, next } from "../support/Print.ts"
 
 const createFlags = {
   name: Flags.label("name", 64, "Name shown on the consent page"),
@@ -32,23 +33,25 @@ const createOauthClient = command("create-oauth-client", {
   print: (created) => [...facts(created), next("list-oauth-clients")]
 })
 
-const listOauthClients = command("list-oauth-clients", {
+const listOauthClients = list("list-oauth-clients", {
   description: "List OAuth clients: registered by you, self-registered, or known by their metadata document",
   flags: {},
-  run: () => using(({ oauthClients }) => oauthClients.list),
-  print: (clients) => [
-    ...table(
-      clients,
-      ["client_id", "kind", "name", "redirect_uris", "live_grants", "disabled_at"],
-      "There are no OAuth clients."
-    ),
-    next("disable-oauth-client --client ID")
-  ]
+  after: Flags.oauthClient("after", ""),
+  key: "client_id",
+  page: ({ oauthClients }, _, page) => oauthClients.list(page),
+  columns: ["client_id", "kind", "name", "redirect_uris", "live_grants", "disabled_at"],
+  none: "There are no OAuth clients.",
+  next: () => "disable-oauth-client --client ID"
 })
 
 const disableOauthClient = command("disable-oauth-client", {
   description: "Disable an OAuth client permanently and end all its grants",
-  flags: { client: Flags.oauthClient },
+  flags: {
+    client: Flags.oauthClient(
+      "client",
+      "Id of the client (see list-oauth-clients), or the address of a metadata document to block in advance"
+    )
+  },
   run: ({ client }) =>
     using(({ oauthClients }) =>
       Effect.map(oauthClients.disable(client), (disabled) => ({ client_id: client, ...disabled }))
@@ -56,18 +59,24 @@ const disableOauthClient = command("disable-oauth-client", {
   print: (disabled) => [...facts(disabled), next("list-oauth-clients")]
 })
 
-const listOauthGrants = command("list-oauth-grants", {
+const listOauthGrants = list("list-oauth-grants", {
   description: "List the grants that people gave OAuth clients in a project",
   flags: { project: Flags.project },
-  run: ({ project }) => using(({ oauthGrants }) => oauthGrants.list(project)),
-  print: (grants) => [
-    ...table(
-      grants,
-      ["grant_id", "status", "client_name", "scopes", "project_token_id", "expires_at", "last_used_at", "end_reason"],
-      "The project has no OAuth grants."
-    ),
-    next("revoke-oauth-grant --grant ID")
-  ]
+  after: Flags.uuid("after", ""),
+  key: "grant_id",
+  page: ({ oauthGrants }, { project }, page) => oauthGrants.list(project, page),
+  columns: [
+    "grant_id",
+    "status",
+    "client_name",
+    "scopes",
+    "project_token_id",
+    "expires_at",
+    "last_used_at",
+    "end_reason"
+  ],
+  none: "The project has no OAuth grants.",
+  next: () => "revoke-oauth-grant --grant ID"
 })
 
 const revokeOauthGrant = command("revoke-oauth-grant", {

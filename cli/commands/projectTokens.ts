@@ -3,7 +3,8 @@ import { Effect } from "effect"
 import { Flag } from "effect/cli"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { facts, next, table } from "../support/Print.ts"
+import { list } from "../support/list.ts"
+import { facts, next } from "../support/Print.ts"
 import { withSecretFiles } from "../support/SecretFiles.ts"
 
 const createFlags = {
@@ -31,18 +32,15 @@ const createProjectToken = command("create-project-token", {
   print: (issued) => [...facts(issued), next(`list-project-tokens --project ${issued.project_id}`)]
 })
 
-const listProjectTokens = command("list-project-tokens", {
+const listProjectTokens = list("list-project-tokens", {
   description: "List the tokens of a project; the secrets exist only in their files",
   flags: { project: Flags.project },
-  run: ({ project }) => using(({ projectTokens }) => projectTokens.list(project)),
-  print: (tokens) => [
-    ...table(
-      tokens,
-      ["token_id", "status", "role", "scopes", "expires_at", "last_used_at", "live_grants"],
-      "The project has no project tokens."
-    ),
-    next("revoke-project-token --token ID")
-  ]
+  after: Flags.uuid("after", ""),
+  key: "token_id",
+  page: ({ projectTokens }, { project }, page) => projectTokens.list(project, page),
+  columns: ["token_id", "status", "role", "scopes", "expires_at", "last_used_at", "live_grants"],
+  none: "The project has no project tokens.",
+  next: () => "revoke-project-token --token ID"
 })
 
 const revokeProjectToken = command("revoke-project-token", {

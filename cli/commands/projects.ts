@@ -3,7 +3,8 @@ import { Effect } from "effect"
 import { writeFileSync } from "node:fs"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { facts, next, table } from "../support/Print.ts"
+import { list } from "../support/list.ts"
+import { facts, next } from "../support/Print.ts"
 import { progress } from "../support/progress.ts"
 import { fileWork } from "../support/SecretFiles.ts"
 import { contents, writeWhole } from "../support/WholeFiles.ts"
@@ -18,14 +19,15 @@ const createProject = command("create-project", {
   ]
 })
 
-const listProjects = command("list-projects", {
+const listProjects = list("list-projects", {
   description: "List projects",
   flags: {},
-  run: () => using(({ projects }) => projects.list),
-  print: (projects) => [
-    ...table(projects, ["project_id", "created_at", "disabled_at", "name"], "There are no projects."),
-    projects.length === 0 ? next("create-project --name NAME") : next("list-bridges --project ID")
-  ]
+  after: Flags.uuid("after", ""),
+  key: "project_id",
+  page: ({ projects }, _, page) => projects.list(page),
+  columns: ["project_id", "created_at", "disabled_at", "name"],
+  none: "There are no projects.",
+  next: ({ length }) => (length === 0 ? "create-project --name NAME" : "list-bridges --project ID")
 })
 
 const disableProject = command("disable-project", {

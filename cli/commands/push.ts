@@ -1,9 +1,9 @@
 /** Delivery of notifications: the queue, dead letters, and the keys that seal push tokens. */
 import { Effect } from "effect"
-import { Flag } from "effect/cli"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { facts, next, table } from "../support/Print.ts"
+import { list } from "../support/list.ts"
+import { facts, next } from "../support/Print.ts"
 
 const pushStatus = command("push-status", {
   description: "Show the notifications in the queue by state, paused push environments, and push token keys in use",
@@ -30,20 +30,15 @@ const pushStatus = command("push-status", {
 const perKey = (counts: Readonly<Record<string, number>>) =>
   Object.entries(counts).map(([key, devices]) => `${key}: ${devices}`)
 
-const listPushDeadLetters = command("list-push-dead-letters", {
+const listPushDeadLetters = list("list-push-dead-letters", {
   description: "List notifications that were given up (dead letters), newest first",
-  flags: {
-    limit: Flags.count("limit", 1000, "Maximum number of notifications (default: 100)").pipe(Flag.withDefault(100))
-  },
-  run: ({ limit }) => using(({ pushAdmin }) => pushAdmin.listDead(limit)),
-  print: (letters) => [
-    ...table(
-      letters,
-      ["delivery_id", "device_id", "kind", "attempts", "last_status", "last_reason", "settled_at", "expires_at"],
-      "There are no dead letters."
-    ),
-    next("retry-push-dead-letters")
-  ]
+  flags: {},
+  after: Flags.uuid("after", ""),
+  key: "delivery_id",
+  page: ({ pushAdmin }, _, page) => pushAdmin.listDead(page),
+  columns: ["delivery_id", "device_id", "kind", "attempts", "last_status", "last_reason", "settled_at", "expires_at"],
+  none: "There are no dead letters.",
+  next: () => "retry-push-dead-letters"
 })
 
 const retryPushDeadLetters = command("retry-push-dead-letters", {

@@ -2,7 +2,7 @@
 import { Console, Effect } from "effect"
 import { Flag } from "effect/cli"
 import type { Status } from "../../src/people/operator/Overview.ts"
-import { command, using } from "../support/command.ts"
+import { command, stdoutClosed, using } from "../support/command.ts"
 import { facts, json, next, printed, table } from "../support/Print.ts"
 
 const clearScreen = "\u001B[H\u001B[2J"
@@ -32,11 +32,6 @@ export const status = command("status", {
       )
     }),
   print: (status) => [...lines(status), next(advice(status))]
-})
-
-/** Stops when the reader closes the pipe (`| head`): the write fails, and without this the loop would never end. */
-const stdoutClosed = Effect.callback<never>((resume) => {
-  process.stdout.once("error", () => resume(Effect.interrupt))
 })
 
 const lines = ({ at, limits, numbers, pauses, refused }: Status): ReadonlyArray<string> => {

@@ -54,12 +54,13 @@ export const applicationType = flag(
 ).pipe(Flag.withMetavar("native|web"))
 
 /** A client id has the form of a token but is not secret, so it must not go through `label`. */
-export const oauthClient = flag(
-  "client",
-  Schema.String.check(Schema.isPattern(/^(sci_[0-9A-Za-z]{49}|https:\/\/[\x21-\x7e]{1,492})$/)),
-  "expected a client id: sci_... or the https address of a metadata document",
-  "Id of the client (see list-oauth-clients), or the address of a metadata document to block in advance"
-)
+export const oauthClient = (name: string, description: string) =>
+  flag(
+    name,
+    Schema.String.check(Schema.isPattern(/^(sci_[0-9A-Za-z]{49}|https:\/\/[\x21-\x7e]{1,492})$/)),
+    "expected a client id: sci_... or the https address of a metadata document",
+    description
+  )
 
 export const path = (name: string, description: string) =>
   flag(name, Schema.NonEmptyString.check(Schema.isPattern(/^[^\0]+$/)), "expected a path", description)

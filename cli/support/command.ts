@@ -1,7 +1,8 @@
 /**
  * The frame of every command: parse flags, run one effect, print its result for people or, with --json, for programs.
  *
- * stdout carries only the result. A list prints as `{"items":[…]}`. run.ts turns failures into messages and exit codes.
+ * stdout carries only the result. Lists have a frame of their own (list.ts). run.ts turns failures into messages and exit
+ * codes.
  */
 import { Console, Data, Effect } from "effect"
 import { CliError, Command, Flag, GlobalFlag } from "effect/cli"
@@ -55,3 +56,8 @@ export const using = <A, E>(work: (services: Services) => Effect.Effect<A, E>) =
     Effect.promise(() => import("./Services.ts")),
     ({ withServices }) => withServices(work)
   )
+
+/** Stops when the reader closes the pipe (`| head`): the write fails, and without this a loop would never end. */
+export const stdoutClosed = Effect.callback<never>((resume) => {
+  process.stdout.once("error", () => resume(Effect.interrupt))
+})

@@ -1,7 +1,8 @@
 /**
  * The edge of a command line: arguments in, exit code out.
  *
- * Usage errors, failures and log lines go to stderr, so that stdout is either the result or empty.
+ * Usage errors, failures and log lines go to stderr, so that stdout is either the result or empty. (A long list
+ * with --json is printed while it is read, so a late failure cuts it.)
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"

@@ -14,6 +14,7 @@ const expireDeliveries: Sweep["run"] = (sql, now, limit) =>
        where state in ('pending', 'leased')
          and expires_at <= ${now}
          and (lease_until is null or lease_until <= ${now})
+       order by expires_at
        limit ${limit}
          for no key update skip locked
     )
@@ -26,11 +27,12 @@ const expireDeliveries: Sweep["run"] = (sql, now, limit) =>
 const purgeDeliveries: Sweep["run"] = (sql, now, limit) =>
   rows(Swept)(sql`
     delete from push_outbox
-     where delivery_id in (
+     where delivery_id = any (array(
        select delivery_id
          from push_outbox
         where settled_at < ${purgeBefore(now)}
-        limit ${limit})
+        order by settled_at
+        limit ${limit}))
     returning delivery_id`)
 
 export const sweeps: ReadonlyArray<Sweep> = [

@@ -14,6 +14,7 @@ import { unchanged } from "../support/run/Rows.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import { withNewCredential, disableProject, revokeIdentity } from "../support/bridges/Steps.ts"
 import { holder, rotate, rotating, successorOf, tokens } from "../support/bridges/Tokens.ts"
+import { firstPage } from "../support/run/Page.ts"
 
 const rotationTtl = Duration.seconds(300)
 const tokenTtl = Duration.hours(24)
@@ -26,7 +27,7 @@ const secondsFromNow = (instant: string) =>
 
 /** The audit rows of a Bridge, newest first. */
 const auditRowsOf = Effect.fnUntraced(function* ({ bridge_id, project_id }: Bridge) {
-  const events = yield* Context.get((yield* Service).services, Audit).list(project_id, 100)
+  const events = yield* Context.get((yield* Service).services, Audit).list(project_id, firstPage)
   return events.filter(({ subject }) => subject["bridge_id"] === bridge_id)
 })
 

@@ -21,6 +21,7 @@ import {
 import { send } from "../support/network/Http.ts"
 import { Service } from "../support/service/Service.ts"
 import { admin, refusal, result } from "../support/service/ServiceAdmin.ts"
+import { firstPage } from "../support/run/Page.ts"
 
 const nobody = "00000000-0000-4000-8000-000000000000"
 const at = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/
@@ -43,7 +44,7 @@ const makeProject = Effect.flatMap(Service, ({ services }) =>
 )
 
 const grantsOf = (project_id: string) =>
-  Effect.flatMap(Service, ({ services }) => Context.get(services, Grants).list(project_id))
+  Effect.flatMap(Service, ({ services }) => Context.get(services, Grants).list(project_id, firstPage))
 
 /** The HTTP status of a request to /mcp. */
 const statusWith = Effect.fnUntraced(function* (bearer: string) {

@@ -2,6 +2,7 @@
 import { Effect, Redacted } from "effect"
 import { randomBytes, randomUUID } from "node:crypto"
 import { afterAll, beforeAll, expect, it } from "vitest"
+import { uuidAt } from "../../src/platform/crypto/Random.ts"
 import { SealingRing } from "../../src/platform/crypto/Sealed.ts"
 import { refusal, result, startService, type TestService } from "../support/service/ServiceAdmin.ts"
 
@@ -25,7 +26,7 @@ const query = (text: string, ...values: ReadonlyArray<unknown>) => service.query
 
 /** Inserts a phone whose push token is sealed with k1. */
 const insertDevice = async (minutes: number, ended = false) => {
-  const device_id = randomUUID()
+  const device_id = await Effect.runPromise(uuidAt(new Date(Date.now() + minutes * 60_000)))
   const push_token = randomBytes(32).toString("hex")
   const ring = SealingRing.make({ purpose: "push-token", keys: [k1] })
   const sealed = await Effect.runPromise(ring.seal(Redacted.make(push_token), device_id))
@@ -81,7 +82,7 @@ beforeAll(async () => {
 })
 afterAll(() => service.stop())
 
-it("devices are listed up to the limit, active ones first, without their push tokens", async () => {
+it("devices are listed up to the limit, newest first, without their push tokens", async () => {
   const [all, two, people] = await Promise.all([
     json("list-devices", "--project", project_id),
     json("list-devices", "--project", project_id, "--limit", "2"),

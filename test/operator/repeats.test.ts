@@ -16,6 +16,7 @@ import { Agent } from "../support/agents/McpAgent.ts"
 import { makeRegisteredPhone } from "../support/phones/Phone.ts"
 import { Service } from "../support/service/Service.ts"
 import { makePerson } from "../support/agents/SignIn.ts"
+import { firstPage } from "../support/run/Page.ts"
 
 /** A project with a Bridge, a credential, a memory entry, and a person with a phone. */
 const world = Effect.gen(function* () {
@@ -26,7 +27,7 @@ const world = Effect.gen(function* () {
   const phone = yield* makeRegisteredPhone(on, person)
   const agent = yield* Agent.make(on, bridge)
   const { id: entry } = yield* agent.note("Two doors.")
-  const [grant] = yield* Context.get(on.services, Grants).list(bridge.project_id)
+  const [grant] = yield* Context.get(on.services, Grants).list(bridge.project_id, firstPage)
   const minted = {
     credential: yield* Context.get(on.services, Credentials).mint,
     token: yield* Context.get(on.services, ProjectTokens).mint

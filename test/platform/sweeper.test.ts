@@ -23,6 +23,18 @@ const sweep = (sweeps: ReadonlyArray<Sweep> = all) =>
     Effect.provideService(sweepOnce(sweeps), DatabaseClock, Context.get(services, DatabaseClock))
   )
 
+const forever = (sweeps: ReadonlyArray<Sweep>) =>
+  Effect.flatMap(Service, ({ services }) =>
+    sweepForever(sweeps).pipe(
+      Effect.provideService(Database, Context.get(services, Database)),
+      Effect.provideService(DatabaseClock, Context.get(services, DatabaseClock)),
+      Effect.forkScoped
+    )
+  )
+
+/** Lets statements finish, whatever TestClock says. */
+const realPause = Effect.promise(() => new Promise((resolve) => setTimeout(resolve, 10)))
+
 /** The number of rows of each kind in a Bridge's project; an active identity counts as `identity active`. */
 const rowsLeft = ({ project_id }: Bridge) =>
   Effect.map(shapeOf(project_id), (rows) => {
@@ -161,8 +173,43 @@ layer(Service.layer)("a sweep", (it) => {
       const batches = [1000, 1000, 3, 1000]
       const run: Sweep["run"] = (_, _now, limit) =>
         Effect.sync(() => Array.from({ length: Math.min(limit, batches.shift()!) }))
-      yield* sweep([{ name: "in batches", run }])
+      assert.isFalse(yield* sweep([{ name: "in batches", run }]))
       assert.deepStrictEqual(batches, [1000])
+    })
+  )
+
+  it.effect("that never finishes leaves the others their turn, and goes on a second later", () =>
+    Effect.gen(function* () {
+      const turns: Array<string> = []
+      const sweeps = ["endless", "next"].map((name): Sweep => ({
+        name,
+        run: (_, _now, limit) =>
+          Effect.sync(() => {
+            if (turns.at(-1) !== name) turns.push(name)
+            return Array.from({ length: name === "endless" ? limit : 0 })
+          })
+      }))
+      assert.isTrue(yield* sweep(sweeps))
+      assert.deepStrictEqual(turns, ["endless", "next"])
+      yield* forever(sweeps)
+      yield* TestClock.adjust("1 minute")
+      yield* Effect.repeat(TestClock.adjust("1 second").pipe(Effect.andThen(realPause)), {
+        until: () => turns.length >= 6
+      })
+      assert.deepStrictEqual(turns.slice(0, 6), ["endless", "next", "endless", "next", "endless", "next"])
+    })
+  )
+
+  it.effect("has twenty seconds for a batch", () =>
+    Effect.gen(function* () {
+      let limits: ReadonlyArray<unknown> = []
+      const run: Sweep["run"] = (sql) =>
+        Effect.map(sql`select current_setting('statement_timeout') as time`, ([row]) => {
+          limits = [row!["time"]]
+          return []
+        })
+      yield* sweep([{ name: "with a limit", run }])
+      assert.deepStrictEqual(limits, ["20s"])
     })
   )
 
@@ -198,7 +245,6 @@ layer(Service.layer)("a sweep", (it) => {
 
   it.effect("runs every minute, even if other sweeps fail", () =>
     Effect.gen(function* () {
-      const { services } = yield* Service
       const { bridge } = yield* rotating()
       const sql = yield* SqlClient.SqlClient
       let failures = 0
@@ -206,15 +252,11 @@ layer(Service.layer)("a sweep", (it) => {
         name: `failing ${String(run)}`,
         run: (...given) => Effect.suspend(() => (failures++, run(...given)))
       })
-      yield* sweepForever([
+      yield* forever([
         failing((sql) => sql`select 1 / 0`),
         failing(() => Effect.die(new Error("A planted defect"))),
         ...bridgeSweeps
-      ]).pipe(
-        Effect.provideService(Database, Context.get(services, Database)),
-        Effect.provideService(DatabaseClock, Context.get(services, DatabaseClock)),
-        Effect.forkScoped
-      )
+      ])
       yield* TestClock.adjust("300 seconds")
       const pending = sql`
         select 1

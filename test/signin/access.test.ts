@@ -21,6 +21,7 @@ import { makeClient, makeToken, obtainCode, refresh, signIn } from "../support/a
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { request } from "../support/network/Raw.ts"
 import { instance, Service } from "../support/service/Service.ts"
+import { firstPage } from "../support/run/Page.ts"
 
 type Instance = Pick<Service["Service"], "services">
 
@@ -93,7 +94,7 @@ layer(Service.layer)("a project token", (it) => {
       const tokens = Context.get(service.services, ProjectTokens)
       yield* TestClock.adjust(Duration.hours(1))
       const { project_id, token } = yield* makeToken(service)
-      const lastUse = Effect.map(tokens.list(project_id), ([only]) => only!.last_used_at?.getTime())
+      const lastUse = Effect.map(tokens.list(project_id, firstPage), ([only]) => only!.last_used_at?.getTime())
       yield* authorize(service, `Bearer ${token}`)
       const first = yield* lastUse
       yield* TestClock.adjust(Duration.seconds(59))
@@ -110,7 +111,7 @@ layer(Service.layer)("a project token", (it) => {
       const service = yield* Service
       const { project_id, token } = yield* makeToken(service)
       yield* signIn(service, { token })
-      const [only] = yield* Context.get(service.services, ProjectTokens).list(project_id)
+      const [only] = yield* Context.get(service.services, ProjectTokens).list(project_id, firstPage)
       assert.isNotNull(only!.last_used_at)
       assert.strictEqual(only!.live_grants, 1)
     })
@@ -121,14 +122,14 @@ layer(Service.layer)("a project token", (it) => {
       const service = yield* Service
       const { project_id, token } = yield* makeToken(service)
       const grants = Context.get(service.services, Grants)
-      const list = Context.get(service.services, ProjectTokens).list(project_id)
+      const list = Context.get(service.services, ProjectTokens).list(project_id, firstPage)
       const liveGrants = Effect.map(list, ([only]) => only!.live_grants)
       yield* obtainCode(service, { token })
       assert.strictEqual(yield* liveGrants, 0)
       yield* signIn(service, { token })
       yield* signIn(service, { token })
       assert.strictEqual(yield* liveGrants, 2)
-      const [ended, left] = (yield* grants.list(project_id)).filter(({ status }) => status === "active")
+      const [ended, left] = (yield* grants.list(project_id, firstPage)).filter(({ status }) => status === "active")
       yield* grants.revoke(ended!.grant_id)
       assert.strictEqual(yield* liveGrants, 1)
       yield* TestClock.setTime(left!.expires_at.getTime())
@@ -154,11 +155,13 @@ layer(Service.layer)("a project token", (it) => {
       assert.deepEqual(yield* audited, once)
       yield* TestClock.adjust(Duration.hours(1))
       assert.deepEqual((yield* tokens.revoke(revoked)).revoked_at, revoked_at)
-      const listed = new Map((yield* tokens.list(project_id)).map(({ status, token_id }) => [token_id, status]))
+      const listed = new Map(
+        (yield* tokens.list(project_id, firstPage)).map(({ status, token_id }) => [token_id, status])
+      )
       assert.deepEqual([listed.get(active), listed.get(expired), listed.get(revoked)], ["active", "expired", "revoked"])
       assert.deepEqual(yield* audited, once)
       const nobody = randomUUID()
-      assert.strictEqual((yield* Effect.flip(tokens.list(nobody)))._tag, "project_not_found")
+      assert.strictEqual((yield* Effect.flip(tokens.list(nobody, firstPage)))._tag, "project_not_found")
       assert.strictEqual((yield* Effect.flip(tokens.revoke(nobody)))._tag, "project_token_not_found")
     })
   )
@@ -171,7 +174,7 @@ layer(Service.layer)("a project token", (it) => {
       const { project_id, token, token_id } = yield* makeToken(service)
       const other = yield* makeToken(service, { project_id })
       yield* signIn(service, { token })
-      const [earlier] = yield* grants.list(project_id)
+      const [earlier] = yield* grants.list(project_id, firstPage)
       const { revoked_at } = yield* grants.revoke(earlier!.grant_id)
       yield* signIn(service, { token })
       yield* signIn(service, { token: other.token })
@@ -180,7 +183,7 @@ layer(Service.layer)("a project token", (it) => {
       assert.deepEqual((yield* tokens.revoke(token_id)).grant_ids, grant_ids)
       yield* tokens.revoke(other.token_id)
       assert.deepEqual((yield* tokens.revoke(token_id)).grant_ids, grant_ids)
-      const after = yield* grants.list(project_id)
+      const after = yield* grants.list(project_id, firstPage)
       const endedByIt = after.filter((grant) => grant_ids.includes(grant.grant_id))
       assert.deepEqual(
         endedByIt.map(({ end_reason, project_token_id }) => [project_token_id, end_reason]),
@@ -232,7 +235,7 @@ layer(Service.layer)("an OAuth access token", (it) => {
       yield* TestClock.adjust(Duration.minutes(10))
       const now = yield* Clock.currentTimeMillis
       const { grant_id } = yield* authorize(service, `Bearer ${access_token}`)
-      const usedNow = (yield* Context.get(service.services, Grants).list(project_id))
+      const usedNow = (yield* Context.get(service.services, Grants).list(project_id, firstPage))
         .filter(({ last_used_at }) => last_used_at?.getTime() === now)
         .map((grant) => grant.grant_id)
       assert.deepEqual(usedNow, [grant_id])
@@ -338,7 +341,7 @@ layer(Service.layer)("an OAuth access token", (it) => {
       yield* signIn(service, { token })
       assert.strictEqual(yield* foreign, before + 2)
       const grants = Context.get(service.services, Grants)
-      const [ended, left] = yield* grants.list(project_id)
+      const [ended, left] = yield* grants.list(project_id, firstPage)
       yield* grants.revoke(ended!.grant_id)
       assert.strictEqual(yield* foreign, before + 1)
       yield* TestClock.setTime(left!.expires_at.getTime() - 1)

@@ -91,7 +91,7 @@ const forwarded = Effect.gen(function* () {
   if (baseUrl.protocol !== "https:" || http.trustedProxies.length === 0) return []
   const trusted = yield* networks(http.trustedProxies)
   const audit = yield* Audit
-  const addresses = (yield* audit.list(undefined, 200))
+  const addresses = (yield* audit.list(undefined, { after: undefined, limit: 200 }))
     .map(({ address }) => address)
     .filter((address) => address !== "")
   if (addresses.length === 0) return []

@@ -3,6 +3,7 @@ import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { PinnedDocument } from "./Shapes.ts"
+import type { Page } from "../../platform/sql/Page.ts"
 
 const Stored = Schema.Struct({
   commit: Schema.String,
@@ -67,15 +68,26 @@ export const make = (sql: SqlClient.SqlClient) => {
          and commit = ${commit}
          and path = ${path}`)
 
-  /** Bootstrap documents first, then in the order of pinning. */
-  const list = (project_id: string, limit: number) =>
-    rows(PinnedDocument)(sql`
+  const documents = sql`
       select d.document_id, d.title, d.repository, d.commit, d.path, d.blob_oid, encode(b.sha256, 'hex') as sha256,
              b.size_bytes, b.line_count, d.bootstrap, d.pinned_at
         from pinned_document d
-        join document_blob b using (blob_oid)
+        join document_blob b using (blob_oid)`
+
+  /** The first ones for an agent: bootstrap documents, then in the order of pinning. */
+  const first = (project_id: string, limit: number) =>
+    rows(PinnedDocument)(sql`
+      ${documents}
        where d.project_id = ${project_id}::uuid
        order by d.bootstrap desc, d.pinned_at, d.document_id
+       limit ${limit}`)
+
+  const list = (project_id: string, { after, limit }: Page) =>
+    rows(PinnedDocument)(sql`
+      ${documents}
+       where d.project_id = ${project_id}::uuid
+         and ${after === undefined ? sql`true` : sql`d.document_id > ${after}::uuid`}
+       order by d.document_id
        limit ${limit}`)
 
   const find = (project_id: string, document_id: string) =>
@@ -100,5 +112,5 @@ export const make = (sql: SqlClient.SqlClient) => {
            from pinned_document d
           where d.blob_oid = b.blob_oid)`
 
-  return { keepBlob, pin, findPin, list, find, unpin, dropUnused }
+  return { keepBlob, pin, findPin, first, list, find, unpin, dropUnused }
 }

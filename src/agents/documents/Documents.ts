@@ -19,6 +19,7 @@ import { type DocumentRefusal, refuse } from "./Errors.ts"
 import { boundaryBefore, endOf, lineAt, lineCount, offsetOfLine } from "./Fragment.ts"
 import { isBlob, readFile } from "./Git.ts"
 import * as Store from "./DocumentStore.ts"
+import type { Page } from "../../platform/sql/Page.ts"
 
 export interface Pin {
   readonly project_id: string
@@ -45,8 +46,10 @@ export class Documents extends Context.Service<
       { readonly document_id: string; readonly blob_oid: string; readonly size_bytes: number },
       Unavailable | Unreadable | DocumentRefusal<"project_not_found" | "document_unavailable">
     >
+    /** In the order of creation. */
     readonly list: (
-      project_id: string
+      project_id: string,
+      page: Page
     ) => Effect.Effect<ReadonlyArray<PinnedDocument>, Unavailable | DocumentRefusal<"project_not_found">>
     readonly unpin: (document_id: string) => Effect.Effect<void, Unavailable | DocumentRefusal<"document_not_found">>
     /** At most 50 references, bootstrap documents first. */
@@ -105,9 +108,9 @@ export class Documents extends Context.Service<
         persistence
       )
 
-      const list = Effect.fn("Documents.list")(function* (project_id: string) {
+      const list = Effect.fn("Documents.list")(function* (project_id: string, page: Page) {
         yield* checkProject(project_id)
-        return yield* store.list(project_id, 10_000)
+        return yield* store.list(project_id, page)
       }, persistence)
 
       const unpin = Effect.fn("Documents.unpin")(
@@ -128,7 +131,7 @@ export class Documents extends Context.Service<
       )
 
       const references = Effect.fn("Documents.references")(
-        ({ project_id }: Actor) => store.list(project_id, 50),
+        ({ project_id }: Actor) => store.first(project_id, 50),
         persistence
       )
 

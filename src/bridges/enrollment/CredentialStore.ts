@@ -2,6 +2,7 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import type { Page } from "../../platform/sql/Page.ts"
 
 export const Credential = Schema.Struct({
   credential_id: Schema.String,
@@ -68,7 +69,7 @@ export const make = (sql: SqlClient.SqlClient) => {
           on conflict do nothing
       returning credential_id`)
 
-  const list = (project_id: string, now: Date) =>
+  const list = (project_id: string, { after, limit }: Page, now: Date) =>
     rows(Credential)(sql`
       select c.credential_id, c.account_references, c.reenroll_bridge_id,
              case when exists (select 1
@@ -82,7 +83,9 @@ export const make = (sql: SqlClient.SqlClient) => {
              c.claimed_bridge_id, c.claimed_at, c.created_at, c.expires_at
         from bridge_enrollment_credential c
        where c.project_id = ${project_id}::uuid
-       order by c.created_at, c.credential_id`)
+         and ${after === undefined ? sql`true` : sql`c.credential_id > ${after}::uuid`}
+       order by c.credential_id
+       limit ${limit}`)
 
   const revoke = (credential_id: string, now: Date) =>
     firstRow(Schema.Struct({ project_id: Schema.String, revoked_at: Schema.Date, first: Schema.Boolean }))(sql`

@@ -13,6 +13,7 @@ import { persistence, untilSettled } from "../../platform/database/Persistence.t
 import { after } from "../../wire/Instant.ts"
 import * as Store from "./CredentialStore.ts"
 import { type CredentialRefusal, refuseCredential as refuse } from "./Errors.ts"
+import type { Page } from "../../platform/sql/Page.ts"
 
 export interface IssueRequest {
   readonly project_id: string
@@ -60,8 +61,10 @@ export class Credentials extends Context.Service<
           | "bridge_not_active"
         >
     >
+    /** In the order of creation. */
     readonly list: (
-      project_id: string
+      project_id: string,
+      page: Page
     ) => Effect.Effect<ReadonlyArray<Credential>, Unavailable | CredentialRefusal<"project_not_found">>
     /** Also expires its open challenge. Can be repeated. A token that was minted from it stays valid. */
     readonly revoke: (
@@ -138,9 +141,9 @@ export class Credentials extends Context.Service<
         if (identity.value.status === "pending") return yield* refuse("bridge_not_active")
       })
 
-      const list = Effect.fn("Credentials.list")(function* (project_id: string) {
+      const list = Effect.fn("Credentials.list")(function* (project_id: string, page: Page) {
         if (Option.isNone(yield* store.findProject(project_id))) return yield* refuse("project_not_found")
-        return yield* store.list(project_id, yield* clock.now)
+        return yield* store.list(project_id, page, yield* clock.now)
       }, persistence)
 
       const revoke = Effect.fn("Credentials.revoke")(

@@ -2,8 +2,11 @@
  * The sweeps of enrollment: they delete rows thirty days after their end.
  *
  * The order matters: a row can go once nothing refers to it, so challenges go before tokens, credentials and identities.
+ * Rows that something still refers to would be read again and again, so a batch looks at the oldest ten thousand at most;
+ * what refers to them goes in the same order. `offset 0` makes the planner look up each row in an index.
  */
 import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
 import { purgeBefore, type Sweep } from "../../platform/database/Sweeper.ts"
 import { rows } from "../../platform/sql/Rows.ts"
 
@@ -11,14 +14,30 @@ import { rows } from "../../platform/sql/Rows.ts"
 const purgeChallenges: Sweep["run"] = (sql, now, limit) => {
   const before = purgeBefore(now)
   return rows(Schema.Struct({ challenge_id: Schema.String }))(sql`
+    with unused as (
+      select challenge_id
+        from enrollment_challenge
+       where token_id is null
+         and expires_at < ${before}
+       order by expires_at
+       limit ${limit}
+    ), used as (
+      select h.challenge_id
+        from (${oldestTokens(sql, before, limit)}) t
+       cross join lateral (
+         select challenge_id
+           from enrollment_challenge
+          where token_id = t.token_id
+            and expires_at < ${before}
+         offset 0) h
+       limit ${limit}
+    )
     delete from enrollment_challenge
-     where challenge_id in (
-       select h.challenge_id
-         from enrollment_challenge h
-         left join bridge_token t on t.token_id = h.token_id
-        where h.expires_at < ${before}
-          and (h.token_id is null or t.ended_at < ${before})
-        limit ${limit})
+     where challenge_id = any (array(
+       select challenge_id from unused
+        union all
+       select challenge_id from used
+        limit ${limit}))
     returning challenge_id`)
 }
 
@@ -26,39 +45,60 @@ const purgeChallenges: Sweep["run"] = (sql, now, limit) => {
 const purgeTokens: Sweep["run"] = (sql, now, limit) =>
   rows(Schema.Struct({ token_id: Schema.String }))(sql`
     delete from bridge_token
-     where token_id in (
+     where token_id = any (array(
        select t.token_id
-         from bridge_token t
-        where t.ended_at < ${purgeBefore(now)}
-          and not exists (select 1 from enrollment_challenge h where h.token_id = t.token_id)
-          and not exists (select 1 from bridge_rotation r where t.token_id in (r.predecessor_id, r.successor_id))
-        limit ${limit})
+         from (${oldestTokens(sql, purgeBefore(now), limit)}) t
+        where not exists (select 1 from enrollment_challenge h where h.token_id = t.token_id offset 0)
+          and not exists (select 1 from bridge_rotation r where r.predecessor_id = t.token_id offset 0)
+          and not exists (select 1 from bridge_rotation r where r.successor_id = t.token_id offset 0)
+        limit ${limit}))
     returning token_id`)
+
+const oldestTokens = (sql: SqlClient.SqlClient, before: Date, limit: number) => sql`
+  select token_id
+    from bridge_token
+   where ended_at < ${before}
+   order by ended_at
+   limit ${limit * 10}`
 
 const purgeCredentials: Sweep["run"] = (sql, now, limit) =>
   rows(Schema.Struct({ credential_id: Schema.String }))(sql`
     delete from bridge_enrollment_credential
-     where credential_id in (
+     where credential_id = any (array(
        select c.credential_id
-         from bridge_enrollment_credential c
-        where c.expires_at < ${purgeBefore(now)}
-          and not exists (select 1 from enrollment_challenge h where h.credential_id = c.credential_id)
-        limit ${limit})
+         from (select credential_id
+                 from bridge_enrollment_credential
+                where expires_at < ${purgeBefore(now)}
+                order by expires_at
+                limit ${limit * 10}) c
+        where not exists (select 1 from enrollment_challenge h where h.credential_id = c.credential_id offset 0)
+        limit ${limit}))
     returning credential_id`)
 
 /** Identities that never got past a challenge: this frees their `bridge_id`. */
-const purgeReservations: Sweep["run"] = (sql, now, limit) =>
-  rows(Schema.Struct({ identity_id: Schema.String }))(sql`
+const purgeReservations: Sweep["run"] = (sql, now, limit) => {
+  const before = purgeBefore(now)
+  return rows(Schema.Struct({ identity_id: Schema.String }))(sql`
     delete from bridge_identity
-     where identity_id in (
-       select i.identity_id
-         from bridge_identity i
-        where i.status = 'pending'
-          and i.challenge_expires_at < ${purgeBefore(now)}
-          and not exists (select 1 from enrollment_challenge h where h.identity_id = i.identity_id)
-        limit ${limit}
-          for update skip locked)
+     where identity_id = any (array(
+       select identity_id
+         from bridge_identity
+        where identity_id = any (array(
+                select i.identity_id
+                  from (select identity_id
+                          from bridge_identity
+                         where status = 'pending'
+                           and challenge_expires_at < ${before}
+                         order by challenge_expires_at
+                         limit ${limit * 10}) i
+                 where not exists (
+                         select 1 from enrollment_challenge h where h.identity_id = i.identity_id offset 0)
+                 limit ${limit}))
+          and status = 'pending'
+          and challenge_expires_at < ${before}
+          for update skip locked))
     returning identity_id`)
+}
 
 export const sweeps: ReadonlyArray<Sweep> = [
   { name: "purge challenges", run: purgeChallenges },

@@ -1,7 +1,8 @@
 /** The statements of the operator's commands for Bridges. */
 import { Schema } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import type { Page } from "../../platform/sql/Page.ts"
 
 const Status = Schema.Literals(["pending", "active", "revoked"])
 
@@ -29,17 +30,22 @@ export const Token = Schema.Struct({
 })
 
 export const make = (sql: SqlClient.SqlClient) => {
-  const bridges = (project_id: string, bridge_id?: string) => sql`
+  const bridges = (project_id: string, which: Statement.Fragment) => sql`
     select i.bridge_id, i.status, i.device_id, i.display_name, i.public_key_fingerprint, i.account_references,
            i.created_at, i.enrolled_at, i.revoked_at, t.expires_at as token_expires_at, i.pending_rotation_id
       from bridge_identity i
       left join bridge_token t on t.identity_id = i.identity_id and t.state = 'active'
      where i.project_id = ${project_id}::uuid
-       and ${bridge_id === undefined ? sql`true` : sql`i.bridge_id = ${bridge_id}`}
-     order by i.bridge_id`
+       and ${which}`
 
-  const list = (project_id: string) => rows(Bridge)(bridges(project_id))
-  const find = (project_id: string, bridge_id: string) => firstRow(Bridge)(bridges(project_id, bridge_id))
+  const list = (project_id: string, { after, limit }: Page) =>
+    rows(Bridge)(sql`
+      ${bridges(project_id, after === undefined ? sql`true` : sql`i.bridge_id > ${after}`)}
+       order by i.bridge_id
+       limit ${limit}`)
+
+  const find = (project_id: string, bridge_id: string) =>
+    firstRow(Bridge)(bridges(project_id, sql`i.bridge_id = ${bridge_id}`))
 
   const listTokens = (project_id: string, bridge_id: string) =>
     rows(Token)(sql`

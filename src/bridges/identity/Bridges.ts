@@ -9,6 +9,7 @@ import { projectExists } from "../../platform/sql/ProjectExists.ts"
 import { Outbox } from "../../push/outbox/Outbox.ts"
 import * as Store from "./BridgeStore.ts"
 import { type OperatorRefusal, refuseOperator as refuse } from "./Errors.ts"
+import type { Page } from "../../platform/sql/Page.ts"
 
 export type Bridge = typeof Store.Bridge.Type
 export type Token = typeof Store.Token.Type
@@ -17,8 +18,10 @@ type Unavailable = OperatorRefusal<"bridge_persistence_error">
 export class Bridges extends Context.Service<
   Bridges,
   {
+    /** By name. */
     readonly list: (
-      project_id: string
+      project_id: string,
+      page: Page
     ) => Effect.Effect<ReadonlyArray<Bridge>, Unavailable | OperatorRefusal<"project_not_found">>
     /** One Bridge with its last 20 tokens, newest first. */
     readonly show: (
@@ -44,9 +47,9 @@ export class Bridges extends Context.Service<
       const outbox = yield* Outbox
       const store = Store.make(sql)
 
-      const list = Effect.fn("Bridges.list")(function* (project_id: string) {
+      const list = Effect.fn("Bridges.list")(function* (project_id: string, page: Page) {
         if (!(yield* projectExists(sql, project_id))) return yield* refuse("project_not_found")
-        return yield* store.list(project_id)
+        return yield* store.list(project_id, page)
       }, persistence)
 
       const show = Effect.fn("Bridges.show")(function* (project_id: string, bridge_id: string) {

@@ -10,9 +10,10 @@ const settleRotations: Sweep["run"] = (sql, now, limit) =>
     with due as materialized (
       select i.identity_id, i.project_id, r.rotation_id, r.successor_id
         from bridge_identity i
-        join bridge_rotation r on r.rotation_id = i.pending_rotation_id
+        join bridge_rotation r on r.identity_id = i.identity_id and r.rotation_id = i.pending_rotation_id
        where r.state = 'pending'
          and r.confirmation_expires_at <= ${now}
+       order by r.confirmation_expires_at
        limit ${limit}
          for no key update of i, r skip locked
     ), ended as (
@@ -43,6 +44,7 @@ const settleTokens: Sweep["run"] = (sql, now, limit) =>
         join bridge_token t on t.identity_id = i.identity_id
        where t.state = 'active'
          and t.expires_at <= ${now}
+       order by t.expires_at
        limit ${limit}
          for no key update of i, t skip locked
     )
@@ -55,11 +57,12 @@ const settleTokens: Sweep["run"] = (sql, now, limit) =>
 const purgeRotations: Sweep["run"] = (sql, now, limit) =>
   rows(Schema.Struct({ rotation_id: Schema.String }))(sql`
     delete from bridge_rotation
-     where rotation_id in (
+     where rotation_id = any (array(
        select rotation_id
          from bridge_rotation
         where ended_at < ${purgeBefore(now)}
-        limit ${limit})
+        order by ended_at
+        limit ${limit}))
     returning rotation_id`)
 
 export const sweeps: ReadonlyArray<Sweep> = [

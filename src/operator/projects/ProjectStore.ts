@@ -2,6 +2,7 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import type { Page } from "../../platform/sql/Page.ts"
 
 export const Project = Schema.Struct({
   project_id: Schema.String,
@@ -22,10 +23,13 @@ export const make = (sql: SqlClient.SqlClient) => {
     insert into project (project_id, name, created_at)
     values (${project_id}::uuid, ${name}, ${now})`
 
-  const list = rows(Project)(sql`
-    select project_id, name, created_at, disabled_at
-      from project
-     order by created_at, project_id`)
+  const list = ({ after, limit }: Page) =>
+    rows(Project)(sql`
+      select project_id, name, created_at, disabled_at
+        from project
+       where ${after === undefined ? sql`true` : sql`project_id > ${after}::uuid`}
+       order by project_id
+       limit ${limit}`)
 
   const find = (project_id: string) =>
     firstRow(Project)(sql`
@@ -68,12 +72,14 @@ export const make = (sql: SqlClient.SqlClient) => {
        where project_id = ${project_id}::uuid
          and reference = ${reference}`)
 
-  const listReferences = (project_id: string) =>
+  const listReferences = (project_id: string, { after, limit }: Page) =>
     rows(AccountReference)(sql`
       select reference, label, approved_at, withdrawn_at
         from approved_account_reference
        where project_id = ${project_id}::uuid
-       order by reference`)
+         and ${after === undefined ? sql`true` : sql`reference > ${after}`}
+       order by reference
+       limit ${limit}`)
 
   const withdraw = (project_id: string, reference: string, now: Date) =>
     firstRow(Schema.Struct({ first: Schema.Boolean }))(sql`

@@ -7,6 +7,7 @@ import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { type ProjectRefusal, refuse } from "./Errors.ts"
 import * as Store from "./ProjectStore.ts"
+import type { Page } from "../../platform/sql/Page.ts"
 
 type Project = typeof Store.Project.Type
 type AccountReference = typeof Store.AccountReference.Type
@@ -19,7 +20,8 @@ export class Projects extends Context.Service<
     readonly create: (
       name: string
     ) => Effect.Effect<{ readonly project_id: string; readonly name: string }, Unavailable>
-    readonly list: Effect.Effect<ReadonlyArray<Project>, Unavailable>
+    /** In the order of creation. */
+    readonly list: (page: Page) => Effect.Effect<ReadonlyArray<Project>, Unavailable>
     readonly find: (project_id: string) => Effect.Effect<Project, NoProject>
     /** A disabled project refuses every request at once; nothing is deleted. `enable` undoes it. Both may be repeated. */
     readonly disable: (project_id: string) => Effect.Effect<Project, NoProject>
@@ -30,7 +32,11 @@ export class Projects extends Context.Service<
       reference: string,
       label: Option.Option<string>
     ) => Effect.Effect<AccountReference, NoProject>
-    readonly listReferences: (project_id: string) => Effect.Effect<ReadonlyArray<AccountReference>, NoProject>
+    /** By name. */
+    readonly listReferences: (
+      project_id: string,
+      page: Page
+    ) => Effect.Effect<ReadonlyArray<AccountReference>, NoProject>
     /** Also revokes the unclaimed credentials that carry the reference, and returns their ids. Identities stay. */
     readonly withdrawReference: (
       project_id: string,
@@ -93,9 +99,9 @@ export class Projects extends Context.Service<
         persistence
       )
 
-      const listReferences = Effect.fn("Projects.listReferences")(function* (project_id: string) {
+      const listReferences = Effect.fn("Projects.listReferences")(function* (project_id: string, page: Page) {
         yield* existing(project_id)
-        return yield* store.listReferences(project_id)
+        return yield* store.listReferences(project_id, page)
       }, persistence)
 
       const withdrawReference = Effect.fn("Projects.withdrawReference")(
@@ -114,7 +120,7 @@ export class Projects extends Context.Service<
 
       return {
         create,
-        list: store.list.pipe(persistence, Effect.withSpan("Projects.list")),
+        list: Effect.fn("Projects.list")(store.list, persistence),
         find: Effect.fn("Projects.find")(existing, persistence),
         disable: setDisabled(true),
         enable: setDisabled(false),

@@ -3,6 +3,7 @@ import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { asJson, environments, Preferences } from "../../wire/mobile/Notifications.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import type { Page } from "../../platform/sql/Page.ts"
 
 const At = Schema.Date
 const State = Schema.Literals(["active", "revoked", "inactive"])
@@ -114,14 +115,14 @@ export const make = (sql: SqlClient.SqlClient) => {
        where d.device_id = ${device_id}::uuid
          for no key update`)
 
-  /** Active devices first, then the newest. */
-  const list = (project_id: string, limit: number) =>
+  const list = (project_id: string, { after, limit }: Page) =>
     rows(Listed)(sql`
       select device_id, subject, client_id, state, state_reason, environment, topic, app_version, token_key_id,
              created_at, last_seen_at, ended_at
         from mobile_device
        where project_id = ${project_id}::uuid
-       order by (state = 'active') desc, created_at desc, device_id
+         and ${after === undefined ? sql`true` : sql`device_id < ${after}::uuid`}
+       order by device_id desc
        limit ${limit}`)
 
   return { find, setPreferences, releaseHeld, revoke, lock, list }

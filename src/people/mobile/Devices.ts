@@ -28,6 +28,7 @@ import * as Store from "./DeviceStore.ts"
 import * as Register from "./register.ts"
 import * as Revoke from "./revoke.ts"
 import * as SetPreferences from "./setPreferences.ts"
+import type { Page } from "../../platform/sql/Page.ts"
 
 export class Devices extends Context.Service<
   Devices,
@@ -49,10 +50,10 @@ export class Devices extends Context.Service<
     ) => Effect.Effect<PreferencesSet, MobileRefusal<"setPreferences">>
     /** May be repeated. */
     readonly revoke: (owner: Granted, id: string) => Effect.Effect<DeviceRevoked, MobileRefusal<"revoke">>
-    /** For the operator: active devices first, then the newest. */
+    /** For the operator: newest first. */
     readonly list: (
       project_id: string,
-      limit: number
+      page: Page
     ) => Effect.Effect<ReadonlyArray<Store.Listed>, DeviceOperatorRefusal<"list">>
     /** For the operator; may be repeated. */
     readonly end: (device_id: string) => Effect.Effect<{ readonly revoked_at: Date }, DeviceOperatorRefusal<"end">>
@@ -72,9 +73,9 @@ export class Devices extends Context.Service<
         return Option.isSome(found) ? Owner.answerOf(found.value) : yield* refuse("device_not_found")
       }, persistence)
 
-      const list = Effect.fn("Devices.list")(function* (project_id: string, limit: number) {
+      const list = Effect.fn("Devices.list")(function* (project_id: string, page: Page) {
         if (!(yield* projectExists(sql, project_id))) return yield* refuseOperator("project_not_found")
-        return yield* store.list(project_id, limit)
+        return yield* store.list(project_id, page)
       }, persistence)
 
       return { register, get, setPreferences, revoke, list, end }

@@ -1,32 +1,34 @@
 /** Ends devices whose sign-in has ended; deletes ended devices and old registrations after thirty days. */
-import { Schema } from "effect"
+import { Duration, Schema } from "effect"
 import { purgeBefore, type Sweep } from "../../platform/database/Sweeper.ts"
 import { rows } from "../../platform/sql/Rows.ts"
+import { after } from "../../wire/Instant.ts"
 
 const Swept = Schema.Struct({ device_id: Schema.String })
 
 /**
  * The worker already sends nothing to these devices; this deletes their push tokens. Unlike StandingGrant.ts, the
- * condition ignores the project: a disabled project may be enabled again, and its devices with it.
+ * condition ignores the project: a disabled project may be enabled again, and its devices with it. A client or a project
+ * token that ends has ended its grants.
+ *
+ * A grant is marked once its devices have ended, so that none is looked at twice: a minute after its own end, because a
+ * registration that began before may still be running, and only if no request has locked one of its devices.
  */
 const endDevices: Sweep["run"] = (sql, now, limit) =>
-  rows(Swept)(sql`
-    with ended as materialized (
-      select d.device_id
-        from mobile_device d
-       where d.state = 'active'
-         and not exists (
-           select 1
-             from oauth_grant g
-             join oauth_client c on c.client_id = g.client_id
-             join project_token t on t.token_id = g.project_token_id
-            where g.grant_id = d.grant_id
-              and g.revoked_at is null
-              and g.expires_at > ${now}
-              and c.disabled_at is null
-              and t.revoked_at is null
-              and (t.expires_at is null or t.expires_at > ${now}))
+  rows(Schema.Struct({ grant_id: Schema.String }))(sql`
+    with over as materialized (
+      select grant_id, least(expires_at, revoked_at) as over_at
+        from oauth_grant
+       where not devices_ended
+         and least(expires_at, revoked_at) <= ${now}
+       order by least(expires_at, revoked_at)
        limit ${limit}
+         for no key update skip locked
+    ), ended as materialized (
+      select d.device_id, d.grant_id
+        from over
+        join mobile_device d on d.grant_id = over.grant_id
+       where d.state = 'active'
          for no key update of d skip locked
     ), silenced as (
       update push_outbox o
@@ -34,32 +36,48 @@ const endDevices: Sweep["run"] = (sql, now, limit) =>
         from ended
        where o.device_id = ended.device_id
          and o.state = 'pending'
+    ), revoked as (
+      update mobile_device d
+         set state = 'revoked', state_reason = 'sign_in_ended', ended_at = ${now}, token_key_id = null,
+             token_sealed = null, token_lookup = null
+        from ended
+       where d.device_id = ended.device_id
     )
-    update mobile_device d
-       set state = 'revoked', state_reason = 'sign_in_ended', ended_at = ${now}, token_key_id = null,
-           token_sealed = null, token_lookup = null
-      from ended
-     where d.device_id = ended.device_id
-    returning d.device_id`)
+    update oauth_grant g
+       set devices_ended = true
+      from over
+     where g.grant_id = over.grant_id
+       and over.over_at <= ${after(now, Duration.minutes(-1))}
+       and not exists (
+         select 1
+           from mobile_device d
+          where d.grant_id = over.grant_id
+            and d.state = 'active'
+            and d.device_id not in (select device_id from ended)
+         offset 0)
+    returning g.grant_id`)
 
 const purgeDevices: Sweep["run"] = (sql, now, limit) =>
   rows(Swept)(sql`
     delete from mobile_device
-     where device_id in (
+     where device_id = any (array(
        select device_id
          from mobile_device
         where ended_at < ${purgeBefore(now)}
-        limit ${limit})
+        order by ended_at
+        limit ${limit}))
     returning device_id`)
 
 const purgeRegistrations: Sweep["run"] = (sql, now, limit) =>
   rows(Swept)(sql`
     delete from mobile_registration
-     where (project_id, subject, key_hash) in (
-       select project_id, subject, key_hash
+     where ctid = any (array(
+       select ctid
          from mobile_registration
         where created_at < ${purgeBefore(now)}
-        limit ${limit})
+        order by created_at
+        limit ${limit}
+          for update skip locked))
     returning device_id`)
 
 export const sweeps: ReadonlyArray<Sweep> = [

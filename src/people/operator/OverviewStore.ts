@@ -45,13 +45,20 @@ export const Fullest = Schema.Struct({
 })
 
 export const make = (sql: SqlClient.SqlClient) => ({
-  /** A token that expires by `nearly` is near its expiry. */
+  /** Counts by index, without the rows. A token that expires by `nearly` is near its expiry. */
   numbers: (now: Date, nearly: Date) =>
     firstRow(Numbers)(sql`
       with bridges as (
-        select i.status, t.expires_at
-          from bridge_identity i
-          left join bridge_token t on t.identity_id = i.identity_id and t.state = 'active'
+        select status, count(*)::int as count
+          from bridge_identity
+         group by status
+      ), valid as (
+        -- At most one for each Bridge, and only active ones have one.
+        select count(*)::int as count,
+               count(*) filter (where expires_at <= ${nearly})::int as nearly_over
+          from bridge_token
+         where state = 'active'
+           and expires_at > ${now}
       ), rotations as (
         select created_at, confirmation_expires_at
           from bridge_rotation
@@ -62,17 +69,17 @@ export const make = (sql: SqlClient.SqlClient) => ({
          where state in ('pending', 'leased')
            and expires_at > ${now}
       ), unswept as (
-        select least((select min(expires_at) from bridges), (select min(confirmation_expires_at) from rotations)) as since
+        select least((select min(expires_at) from bridge_token where state = 'active'),
+                     (select min(confirmation_expires_at) from bridge_rotation where state = 'pending')) as since
       )
       select (select count(*) from project where disabled_at is null)::int as projects,
              (select count(*) from project where disabled_at is not null)::int as disabled_projects,
-             (select count(*) from bridges where status = 'pending')::int as pending_bridges,
-             (select count(*) from bridges where status = 'active')::int as active_bridges,
-             (select count(*) from bridges where status = 'revoked')::int as revoked_bridges,
-             (select count(*) from bridges
-               where expires_at > ${now} and expires_at <= ${nearly})::int as tokens_near_expiry,
-             (select count(*) from bridges
-               where status = 'active' and (expires_at is null or expires_at <= ${now}))::int as bridges_without_token,
+             coalesce((select count from bridges where status = 'pending'), 0) as pending_bridges,
+             coalesce((select count from bridges where status = 'active'), 0) as active_bridges,
+             coalesce((select count from bridges where status = 'revoked'), 0) as revoked_bridges,
+             (select nearly_over from valid) as tokens_near_expiry,
+             coalesce((select count from bridges where status = 'active'), 0)
+               - (select count from valid) as bridges_without_token,
              (select count(*) from rotations where confirmation_expires_at > ${now})::int as pending_rotations,
              (select min(created_at) from rotations where confirmation_expires_at > ${now}) as oldest_rotation_at,
              (select since from unswept where since <= ${now}) as unswept_since,

@@ -12,6 +12,7 @@ import type { Trace } from "../sql/AuditRow.ts"
 import { Caller } from "../../wire/Headers.ts"
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import * as Store from "./AuditStore.ts"
+import type { Page } from "../sql/Page.ts"
 
 export const traceAt = Effect.fnUntraced(function* (at: Date) {
   const { address, userAgent } = yield* Caller
@@ -28,7 +29,7 @@ export class Audit extends Context.Service<
     /** Newest first; of one project, or of all. */
     readonly list: (
       project_id: string | undefined,
-      limit: number
+      page: Page
     ) => Effect.Effect<ReadonlyArray<Store.AuditEvent>, SharedRefusal<"bridge_persistence_error">>
   }
 >()("service/audit/Audit") {

@@ -3,8 +3,10 @@ import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Trace } from "../sql/AuditRow.ts"
 import { rows } from "../sql/Rows.ts"
+import type { Page } from "../sql/Page.ts"
 
 export const AuditEvent = Schema.Struct({
+  event_id: Schema.String,
   at: Schema.Date,
   action: Schema.String,
   outcome: Schema.Literals(["done", "refused"]),
@@ -42,11 +44,17 @@ export const make = (sql: SqlClient.SqlClient) => {
         on conflict (refusal_key) where refusal_key is not null do update
        set count = audit_event.count + 1`
 
-  const list = (project_id: string | undefined, limit: number) =>
+  /** Newest first. */
+  const list = (project_id: string | undefined, { after, limit }: Page) =>
     rows(AuditEvent)(sql`
-      select at, action, outcome, code, actor, project_id, subject, address, user_agent, count
+      select event_id, at, action, outcome, code, actor, project_id, subject, address, user_agent, count
         from audit_event
        where ${project_id === undefined ? sql`true` : sql`project_id = ${project_id}::uuid`}
+         and ${
+           after === undefined
+             ? sql`true`
+             : sql`(at, event_id) < ((select at from audit_event where event_id = ${after}::uuid), ${after}::uuid)`
+         }
        order by at desc, event_id desc
        limit ${limit}`)
 

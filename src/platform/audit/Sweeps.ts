@@ -8,11 +8,12 @@ const purgeAudit: Sweep<Settings>["run"] = (sql, now, limit) =>
   Effect.flatMap(Settings, ({ audit }) =>
     rows(Schema.Struct({ event_id: Schema.String }))(sql`
       delete from audit_event
-       where event_id in (
+       where event_id = any (array(
          select event_id
            from audit_event
           where at < ${new Date(now.getTime() - Duration.toMillis(audit.retention))}
-          limit ${limit})
+          order by at
+          limit ${limit}))
       returning event_id`)
   )
 

@@ -9,6 +9,7 @@ import { Outbox } from "../outbox/Outbox.ts"
 import { PushTokens } from "../tokens/PushTokens.ts"
 import * as Rekey from "../tokens/rekey.ts"
 import * as Store from "./PushAdminStore.ts"
+import type { Page } from "../../platform/sql/Page.ts"
 
 export type DeadLetter = typeof Store.DeadLetter.Type
 export type Pause = Store.Pause
@@ -32,7 +33,7 @@ export class PushAdmin extends Context.Service<
     /** Environments that have failed since their last success. */
     readonly pauses: Effect.Effect<ReadonlyArray<Pause>, Unavailable>
     /** Newest first. */
-    readonly listDead: (limit: number) => Effect.Effect<ReadonlyArray<DeadLetter>, Unavailable>
+    readonly listDead: (page: Page) => Effect.Effect<ReadonlyArray<DeadLetter>, Unavailable>
     /** Queues unexpired dead letters again, with their attempts reset; returns how many. */
     readonly retryDead: Effect.Effect<number, Unavailable>
     readonly rekey: Effect.Effect<Rekey.Rekeyed, Unavailable>

@@ -3,6 +3,7 @@ import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { environments } from "../../wire/mobile/Notifications.ts"
+import type { Page } from "../../platform/sql/Page.ts"
 
 const At = Schema.Date
 
@@ -43,13 +44,20 @@ export const make = (sql: SqlClient.SqlClient) => {
          and not_before <= ${now}
          and expires_at > ${now}`)
 
-  const listDead = (limit: number) =>
+  /** Newest first. */
+  const listDead = ({ after, limit }: Page) =>
     rows(DeadLetter)(sql`
       select delivery_id, device_id, project_id, kind, attempts, last_status, last_reason, created_at, settled_at,
              expires_at
         from push_outbox
        where state = 'dead'
-       order by settled_at desc, delivery_id
+         and ${
+           after === undefined
+             ? sql`true`
+             : sql`(settled_at, delivery_id) <
+                   ((select settled_at from push_outbox where delivery_id = ${after}::uuid), ${after}::uuid)`
+         }
+       order by settled_at desc, delivery_id desc
        limit ${limit}`)
 
   /** Retries only unexpired dead letters of active devices without a newer notification under the same collapse key. */

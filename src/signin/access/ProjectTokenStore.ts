@@ -3,6 +3,7 @@ import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { Role, Scope } from "../../wire/Scopes.ts"
+import type { Page } from "../../platform/sql/Page.ts"
 
 export const ProjectToken = Schema.Struct({
   token_id: Schema.String,
@@ -49,7 +50,7 @@ export const make = (sql: SqlClient.SqlClient) => {
           on conflict do nothing
       returning token_id, project_id, role, scopes, expires_at`)
 
-  const list = (project_id: string, now: Date) =>
+  const list = (project_id: string, { after, limit }: Page, now: Date) =>
     rows(ProjectToken)(sql`
       select token_id, role, scopes,
              case when revoked_at is not null then 'revoked'
@@ -64,7 +65,9 @@ export const make = (sql: SqlClient.SqlClient) => {
                  and g.expires_at > ${now}) as live_grants
         from project_token t
        where project_id = ${project_id}::uuid
-       order by created_at, token_id`)
+         and ${after === undefined ? sql`true` : sql`token_id > ${after}::uuid`}
+       order by token_id
+       limit ${limit}`)
 
   const revoke = (token_id: string, now: Date) =>
     firstRow(Schema.Struct({ project_id: Schema.String, revoked_at: Schema.Date, first: Schema.Boolean }))(sql`

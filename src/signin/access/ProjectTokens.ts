@@ -15,6 +15,7 @@ import { after } from "../../wire/Instant.ts"
 import { expanded, ofRole, type Role, type Scope } from "../../wire/Scopes.ts"
 import { type ProjectTokenRefusal, refuseOperator as refuse } from "./Errors.ts"
 import * as Store from "./ProjectTokenStore.ts"
+import type { Page } from "../../platform/sql/Page.ts"
 
 export interface NewProjectToken {
   readonly project_id: string
@@ -46,8 +47,10 @@ export class ProjectTokens extends Context.Service<
       Issued,
       Unavailable | ProjectTokenRefusal<"project_not_found" | "project_disabled" | "scope_not_allowed">
     >
+    /** In the order of creation. */
     readonly list: (
-      project_id: string
+      project_id: string,
+      page: Page
     ) => Effect.Effect<ReadonlyArray<ProjectToken>, Unavailable | ProjectTokenRefusal<"project_not_found">>
     /** Also ends the token's OAuth grants and returns their ids. Idempotent. */
     readonly revoke: (
@@ -113,9 +116,9 @@ export class ProjectTokens extends Context.Service<
         return issued
       })
 
-      const list = Effect.fn("ProjectTokens.list")(function* (project_id: string) {
+      const list = Effect.fn("ProjectTokens.list")(function* (project_id: string, page: Page) {
         if (Option.isNone(yield* store.findProject(project_id))) return yield* refuse("project_not_found")
-        return yield* store.list(project_id, yield* clock.now)
+        return yield* store.list(project_id, page, yield* clock.now)
       }, persistence)
 
       const revoke = Effect.fn("ProjectTokens.revoke")(

@@ -3,20 +3,22 @@ import { purgeBefore, type Sweep } from "../../platform/database/Sweeper.ts"
 
 const purgeRequests: Sweep["run"] = (sql, now, limit) => sql`
   delete from oauth_request
-   where request_id in (
+   where request_id = any (array(
      select request_id
        from oauth_request
       where expires_at < ${new Date(now.getTime() - 3_600_000)}
-      limit ${limit})
+      order by expires_at
+      limit ${limit}))
   returning request_id`
 
 const purgeAccessTokens: Sweep["run"] = (sql, now, limit) => sql`
   delete from oauth_access_token
-   where token_id in (
+   where token_id = any (array(
      select token_id
        from oauth_access_token
       where expires_at < ${purgeBefore(now)}
-      limit ${limit})
+      order by expires_at
+      limit ${limit}))
   returning token_id`
 
 const purgeGrants: Sweep["run"] = (sql, now, limit) => {
@@ -25,9 +27,17 @@ const purgeGrants: Sweep["run"] = (sql, now, limit) => {
     with ended as materialized (
       select grant_id
         from oauth_grant
-       where expires_at < ${before}
-          or revoked_at < ${before}
-          or (activated_at is null and created_at < ${before})
+       where grant_id = any (array(
+         (select grant_id from oauth_grant where expires_at < ${before} order by expires_at limit ${limit})
+          union
+         (select grant_id from oauth_grant where revoked_at < ${before} order by revoked_at limit ${limit})
+          union
+         (select grant_id
+            from oauth_grant
+           where activated_at is null
+             and created_at < ${before}
+           order by created_at
+           limit ${limit})))
        limit ${limit}
          for update skip locked
     ), requests as (
@@ -45,25 +55,44 @@ const purgeGrants: Sweep["run"] = (sql, now, limit) => {
 
 const purgeRefreshTokens: Sweep["run"] = (sql, now, limit) => sql`
   delete from oauth_refresh_token
-   where token_hash in (
+   where token_hash = any (array(
      select token_hash
        from oauth_refresh_token
       where used_at < ${purgeBefore(now)}
-      limit ${limit})
+      order by used_at
+      limit ${limit}))
   returning token_hash`
 
-/** Clients without a grant, except clients created by an operator and the disabled rows of documents' clients. */
+/**
+ * Clients without a grant, except clients created by an operator and the disabled rows of documents' clients. A client
+ * with a grant is looked at again 30 days later.
+ */
 const purgeClients: Sweep["run"] = (sql, now, limit) => sql`
-  delete from oauth_client
-   where client_id in (
-     select c.client_id
-       from oauth_client c
-      where (c.kind = 'dynamic' or (c.kind = 'document' and c.disabled_at is null))
-        and c.created_at < ${purgeBefore(now)}
-        and not exists (select 1 from oauth_grant g where g.client_id = c.client_id)
-      limit ${limit}
-        for update skip locked)
-  returning client_id`
+  with due as materialized (
+    select c.client_id
+      from oauth_client c
+     where (c.kind = 'dynamic' or (c.kind = 'document' and c.disabled_at is null))
+       and coalesce(c.in_use_at, c.created_at) < ${purgeBefore(now)}
+     order by coalesce(c.in_use_at, c.created_at)
+     limit ${limit}
+       for update skip locked
+  ), used as (
+    update oauth_client c
+       set in_use_at = ${now}
+      from due
+     where c.client_id = due.client_id
+       and exists (select 1 from oauth_grant g where g.client_id = due.client_id offset 0)
+    returning c.client_id
+  ), unused as (
+    delete from oauth_client c
+     using due
+     where c.client_id = due.client_id
+       and not exists (select 1 from oauth_grant g where g.client_id = due.client_id offset 0)
+    returning c.client_id
+  )
+  select client_id from used
+   union all
+  select client_id from unused`
 
 /** The order matters: rows are deleted before the rows that they reference. */
 export const sweeps: ReadonlyArray<Sweep> = [

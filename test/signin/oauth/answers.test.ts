@@ -25,6 +25,7 @@ import { type Answer, send } from "../../support/network/Http.ts"
 import { forAll } from "../../support/run/Property.ts"
 import { unchanged } from "../../support/run/Rows.ts"
 import { instance, Service } from "../../support/service/Service.ts"
+import { firstPage } from "../../support/run/Page.ts"
 
 /** The answer, without the headers that differ between any two answers. */
 const comparable = ({ headers, status, text }: Answer) => ({
@@ -54,7 +55,7 @@ const signIns = Effect.gen(function* () {
   const made = Effect.gen(function* () {
     const { project_id, token, token_id } = yield* makeToken(service)
     const signedIn = yield* signIn(service, { token })
-    const [grant] = yield* Context.get(services, Grants).list(project_id)
+    const [grant] = yield* Context.get(services, Grants).list(project_id, firstPage)
     return { ...signedIn, project_id, token_id, grant_id: grant!.grant_id }
   })
   const thenEnd = <A, E>(end: (one: Effect.Success<typeof made>) => Effect.Effect<A, E>) => Effect.tap(made, end)

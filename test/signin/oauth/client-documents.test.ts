@@ -11,6 +11,7 @@ import { isPublic } from "../../../src/signin/oauth/clients/PublicAddress.ts"
 import { authorizeQuery, Browser, makeToken, refresh, signIn } from "../../support/agents/Agent.ts"
 import { cert, host, key } from "../../support/phones/Certificate.ts"
 import { instance, Service } from "../../support/service/Service.ts"
+import { firstPage } from "../../support/run/Page.ts"
 
 const isAuthorized = ({ services }: Pick<Service["Service"], "services">, token: string) =>
   Effect.map(
@@ -244,7 +245,7 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
       assert.strictEqual((yield* authorize(used)).status, 400)
       assert.isFalse(yield* isAuthorized(service, access_token))
       assert.strictEqual((yield* refresh(service, { client_id: used, refresh_token })).body.error, "invalid_client")
-      const known = (yield* list).filter(({ client_id }) => client_id === used || client_id === unused)
+      const known = (yield* list(firstPage)).filter(({ client_id }) => client_id === used || client_id === unused)
       assert.deepEqual(
         known.map(({ disabled_at, kind, live_grants }) => [kind, live_grants, disabled_at === null]),
         Array.from({ length: 2 }, () => ["document", 0, false])

@@ -28,6 +28,7 @@ import { Browser, callback, freePort, makeClient, makeToken, reachable } from ".
 import { send } from "../../support/network/Http.ts"
 import { Service } from "../../support/service/Service.ts"
 import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { firstPage } from "../../support/run/Page.ts"
 
 const Interop = Layer.effect(Service, reachable({ SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on" })).pipe(
   Layer.provideMerge(TestDatabase.sql)
@@ -290,7 +291,7 @@ layer(Interop, { timeout: 60_000 })("a client by", (it) => {
         assert.include(yield* call, project_id)
 
         const grants = Context.get(service.services, Grants)
-        const [grant] = yield* grants.list(project_id)
+        const [grant] = yield* grants.list(project_id, firstPage)
         const { grant_id } = grant!
         const generations = sql`select 1 from oauth_refresh_token where grant_id = ${grant_id}::uuid`
         assert.lengthOf(yield* generations, 1)
@@ -306,7 +307,7 @@ layer(Interop, { timeout: 60_000 })("a client by", (it) => {
         yield* send((yield* person(again!, token)).href, { method: "GET" })
         assert.include(yield* Fiber.join(waiting), project_id)
         assert.deepEqual(
-          (yield* grants.list(project_id)).map(({ status }) => status),
+          (yield* grants.list(project_id, firstPage)).map(({ status }) => status),
           ["revoked", "active"]
         )
       }),

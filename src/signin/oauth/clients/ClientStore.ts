@@ -3,6 +3,7 @@ import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
 import { Client } from "./Shapes.ts"
+import type { Page } from "../../../platform/sql/Page.ts"
 
 const StoredClient = Schema.Struct({
   ...Client.fields,
@@ -34,7 +35,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     values (${client.client_id}, ${client.kind}, ${client.name}, ${client.redirect_uris}::text[],
             ${client.application_type}, ${client.grant_types}::text[], ${client.scopes}::text[], ${client.created_at})`
 
-  const list = (now: Date) =>
+  const list = ({ after, limit }: Page, now: Date) =>
     rows(ListedClient)(sql`
       select ${columns},
              (select count(*)::int
@@ -44,7 +45,9 @@ export const make = (sql: SqlClient.SqlClient) => {
                  and g.activated_at is not null
                  and g.expires_at > ${now}) as live_grants
         from oauth_client c
-       order by c.created_at, c.client_id`)
+       where ${after === undefined ? sql`true` : sql`c.client_id > ${after}`}
+       order by c.client_id
+       limit ${limit}`)
 
   const disable = (client_id: string, now: Date) =>
     firstRow(Disabled)(sql`

@@ -18,6 +18,7 @@ import { type DocumentUnavailable, isDocumentUrl } from "./fetchDocument.ts"
 import { type OAuthOperatorRefusal, type OAuthRefusal, refuse, refuseOperator } from "../Errors.ts"
 import { isAcceptable } from "./RedirectUri.ts"
 import type { ApplicationType, Client, ClientMetadata } from "./Shapes.ts"
+import type { Page } from "../../../platform/sql/Page.ts"
 
 /** A client as the operator's command creates it. */
 export interface NewClient {
@@ -50,7 +51,8 @@ export class Clients extends Context.Service<
       Pick<Client, "client_id" | "name" | "redirect_uris" | "application_type" | "scopes">,
       Unavailable | OAuthOperatorRefusal<"redirect_uri_not_allowed">
     >
-    readonly list: Effect.Effect<ReadonlyArray<Store.ListedClient>, Unavailable>
+    /** By id. */
+    readonly list: (page: Page) => Effect.Effect<ReadonlyArray<Store.ListedClient>, Unavailable>
     /** Also ends the client's grants and returns their ids. A document's client need not have a row yet. Idempotent. */
     readonly disable: (
       client_id: string
@@ -135,7 +137,9 @@ export class Clients extends Context.Service<
         persistence
       )
 
-      const list = Effect.flatMap(clock.now, store.list).pipe(persistence, Effect.withSpan("Clients.list"))
+      const list = Effect.fn("Clients.list")(function* (page: Page) {
+        return yield* store.list(page, yield* clock.now)
+      }, persistence)
 
       const disable = Effect.fn("Clients.disable")(
         function* (client_id: string) {

@@ -5,6 +5,7 @@ import { auditRow, type Trace } from "../../../platform/sql/AuditRow.ts"
 import { projectExists } from "../../../platform/sql/ProjectExists.ts"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
 import { Scope } from "../../../wire/Scopes.ts"
+import type { Page } from "../../../platform/sql/Page.ts"
 
 const At = Schema.Date
 
@@ -69,7 +70,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     )
     ${audited(sql, "oauth_grant.revoked", "revoked", trace)}`
 
-  const list = (project_id: string, now: Date) =>
+  const list = (project_id: string, { after, limit }: Page, now: Date) =>
     rows(Grant)(sql`
       select g.grant_id, g.project_id, g.client_id, c.name as client_name, g.project_token_id, g.scopes,
              case when g.revoked_at is not null then 'revoked'
@@ -82,7 +83,9 @@ export const make = (sql: SqlClient.SqlClient) => {
         from oauth_grant g
         join oauth_client c on c.client_id = g.client_id
        where g.project_id = ${project_id}::uuid
-       order by g.created_at, g.grant_id`)
+         and ${after === undefined ? sql`true` : sql`g.grant_id > ${after}::uuid`}
+       order by g.grant_id
+       limit ${limit}`)
 
   return {
     end,

@@ -12,6 +12,7 @@ import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { Clients } from "../clients/Clients.ts"
 import { type OAuthOperatorRefusal, type OAuthRefusal, refuse, refuseOperator } from "../Errors.ts"
 import * as Store from "./GrantStore.ts"
+import type { Page } from "../../../platform/sql/Page.ts"
 
 type Grant = typeof Store.Grant.Type
 type Unavailable = SharedRefusal<"bridge_persistence_error">
@@ -33,8 +34,10 @@ export class Grants extends Context.Service<
       client_id: string,
       token: Redacted.Redacted<string>
     ) => Effect.Effect<void, OAuthRefusal<"invalid_client" | "unsupported_token_type"> | Unavailable>
+    /** In the order of creation. */
     readonly list: (
-      project_id: string
+      project_id: string,
+      page: Page
     ) => Effect.Effect<ReadonlyArray<Grant>, OAuthOperatorRefusal<"project_not_found" | "bridge_persistence_error">>
     /** The operator's command. Idempotent. */
     readonly revoke: (
@@ -82,9 +85,9 @@ export class Grants extends Context.Service<
         yield* end(Tokens.hash(token), client_id, now, yield* traceAt(now))
       }, persistence)
 
-      const list = Effect.fn("Grants.list")(function* (project_id: string) {
+      const list = Effect.fn("Grants.list")(function* (project_id: string, page: Page) {
         if (!(yield* store.projectExists(project_id))) return yield* refuseOperator("project_not_found")
-        return yield* store.list(project_id, yield* clock.now)
+        return yield* store.list(project_id, page, yield* clock.now)
       }, persistence)
 
       const revoke = Effect.fn("Grants.revoke")(

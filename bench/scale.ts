@@ -1,0 +1,148 @@
+/**
+ * What grows with the number of Bridges: the hot paths, a page of every list, `status`, /metrics, and every sweep with
+ * nothing due and with a thousand rows due, in a database filled with 1,000 identities and then with `--identities`.
+ * Each row is measured at the larger size; its ratio compares it with the smaller one.
+ */
+import { NodeRuntime } from "@effect/platform-node"
+import { Context, Duration, Effect } from "effect"
+import { forCommands, sweeps } from "../src/App.ts"
+import { DatabaseClock } from "../src/platform/database/Clock.ts"
+import { Database } from "../src/platform/database/Database.ts"
+import { type Sweep, sweepOnce } from "../src/platform/database/Sweeper.ts"
+import { Settings } from "../src/platform/settings/Settings.ts"
+import { bigProject, fill } from "../test/support/run/Fill.ts"
+import * as harness from "./support/harness.ts"
+import { figure, ratio, report, type Round } from "./support/report.ts"
+
+const seconds = Math.max(2, Math.floor(harness.seconds / 12))
+const page = { after: undefined, limit: 101 }
+
+const round = (millis: ReadonlyArray<number>): Partial<Round> => {
+  const sorted = millis.toSorted((a, b) => a - b)
+  const quantile = (q: number) => sorted[Math.floor(sorted.length * q)]!
+  return { p50_ms: quantile(0.5), p99_ms: quantile(0.99) }
+}
+
+const timed = <A, E, R>(times: number, work: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    yield* work
+    const millis: Array<number> = []
+    while (millis.length < times) {
+      const startedAt = performance.now()
+      yield* work
+      millis.push(performance.now() - startedAt)
+    }
+    return round(millis)
+  })
+
+/** One page of each list, `status` and /metrics. */
+const reads = Effect.fnUntraced(function* (on: harness.Bench, metricsPort: string) {
+  const services = yield* Effect.provide(Effect.all(forCommands), on.context)
+  const [device] = yield* on.sql`select project_id from mobile_device limit 1`
+  const named: Readonly<Record<string, Effect.Effect<unknown, unknown>>> = {
+    "list-projects": services.projects.list(page),
+    "list-account-references": services.projects.listReferences(bigProject, page),
+    "list-bridge-enrollment-credentials": services.credentials.list(bigProject, page),
+    "list-bridges": services.bridges.list(bigProject, page),
+    "list-project-tokens": services.projectTokens.list(bigProject, page),
+    "list-oauth-clients": services.oauthClients.list(page),
+    "list-oauth-grants": services.oauthGrants.list(bigProject, page),
+    "list-documents": services.documents.list(bigProject, page),
+    "list-devices": services.devices.list(String(device!["project_id"]), page),
+    "list-push-dead-letters": services.pushAdmin.listDead(page),
+    "list-audit-events": services.audit.list(undefined, page),
+    "list-audit-events of a project": services.audit.list(bigProject, page),
+    "status, without starting the command": services.overview.take,
+    "/metrics": Effect.promise(async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text())
+  }
+  const measured: Record<string, Partial<Round>> = {}
+  for (const [name, read] of Object.entries(named)) measured[name] = yield* timed(20, read)
+  return measured
+})
+
+/** One batch of each sweep, in order, so that each finds what the ones before it have left. */
+const batches = Effect.fnUntraced(function* (on: harness.Bench, days: number, label: string, times: number) {
+  const measured: Record<string, Partial<Round>> = {}
+  const now = Effect.succeed(new Date(Date.now() + Duration.toMillis(Duration.days(days))))
+  const clock = DatabaseClock.of({ now, nowIfKnown: Effect.asSome(now), offset: Effect.succeed(0) })
+  for (const { name, run } of sweeps) {
+    const millis: Array<number> = []
+    let changed = 0
+    const once = Effect.suspend(() => {
+      let first = true
+      const batch: Sweep<Settings> = {
+        name: `bench ${name}`,
+        run: Effect.fnUntraced(function* (sql, at, limit) {
+          if (!first) return []
+          first = false
+          const startedAt = performance.now()
+          const done = yield* run(sql, at, limit)
+          millis.push(performance.now() - startedAt)
+          changed = done.length
+          return done
+        })
+      }
+      return sweepOnce([batch])
+    })
+    yield* Effect.replicateEffect(once, times).pipe(
+      Effect.provideService(DatabaseClock, clock),
+      Effect.provideService(Settings, Context.get(on.context, Settings))
+    )
+    const figures = days === 0 ? name : `${name}, ${changed} rows`
+    measured[`${label}: ${figures}`] = round(millis)
+  }
+  return measured
+})
+
+const paths = Effect.fnUntraced(function* (on: harness.Bench) {
+  const measured: Record<string, Partial<Round>> = {}
+  for (const operation of ["self", "rotate", "enroll"] as const) {
+    const count = 1_000_000
+    const first = yield* on.issue(operation === "enroll" ? seconds * 3000 : harness.connections * 4)
+    const limited = operation === "enroll" ? seconds * 2500 : count
+    const { project_id, url: service } = on
+    measured[{ self: "tokens/self", rotate: "rotation", enroll: "enrollment" }[operation]] = yield* harness.measure(
+      on,
+      on,
+      { operation, service, seconds, count: limited, project_id, first, connections: 4 }
+    )
+  }
+  return measured
+})
+
+const at = (identities: number) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const metricsPort = String(yield* harness.freePort)
+      const on = yield* harness.startWith({ SERVICE_METRICS_PORT: metricsPort })
+      const { dedicated } = Context.get(on.context, Database)
+      const startedAt = performance.now()
+      yield* dedicated(fill(identities))
+      process.stderr.write(
+        `${identities} identities: filled in ${Math.round((performance.now() - startedAt) / 1000)} s\n`
+      )
+      const hot = yield* paths(on)
+      const read = yield* reads(on, metricsPort)
+      const work = Effect.gen(function* () {
+        const nothing = yield* batches(on, 0, "sweep, nothing due", 10)
+        return { ...nothing, ...(yield* batches(on, 500, "sweep", 1)) }
+      })
+      return { ...hot, ...read, ...(yield* dedicated(work)) }
+    })
+  )
+
+const main = Effect.gen(function* () {
+  const small = yield* at(1000)
+  const large = yield* at(harness.identities)
+  // A small database may have fewer rows due.
+  const alike = (name: string) => name.replace(/, \d+ rows$/, "")
+  const smaller = new Map(Object.entries(small).map(([name, measured]) => [alike(name), measured]))
+  report(
+    "scale",
+    Object.entries(large).map(([name, measured]) =>
+      figure(name, [measured], { ratio: ratio("p50", [measured], [smaller.get(alike(name))!]) })
+    )
+  )
+})
+
+NodeRuntime.runMain(main)

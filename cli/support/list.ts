@@ -1,0 +1,118 @@
+/**
+ * The frame of a command that prints a list: for people one page, for programs all of it.
+ *
+ * Rows are read in pages of at most a thousand, each with one statement that an index answers, and with --json each page
+ * is printed before the next is read: memory and statements stay small, however long the list. If a later page cannot be
+ * read, stdout ends in the middle of the object and the exit code says so.
+ */
+import { Console, Effect, Option } from "effect"
+import { Command, Flag } from "effect/cli"
+import type { Page } from "../../src/platform/sql/Page.ts"
+import { Json, stdoutClosed, using } from "./command.ts"
+import * as Flags from "./Flags.ts"
+import { next, table } from "./Print.ts"
+import type { Services } from "./Services.ts"
+
+const pageSize = 1000
+const shown = 100
+
+export const list = <
+  const Name extends string,
+  const Own extends Readonly<Record<string, Flag.Flag<string> | Flag.Flag<Option.Option<string>>>>,
+  Item extends object,
+  E
+>(
+  name: Name,
+  parts: {
+    readonly description: string
+    readonly flags: Own
+    /** The flag --after, which takes the `key` of an item. */
+    readonly after: Flag.Flag<string>
+    readonly key: keyof Item & string
+    /** Largest --limit. */
+    readonly most?: number
+    readonly page: (
+      services: Services,
+      flags: Command.Command.Config.Infer<Own>,
+      page: Page
+    ) => Effect.Effect<ReadonlyArray<Item>, E>
+    readonly columns: ReadonlyArray<keyof Item & string>
+    /** The line for an empty list. */
+    readonly none: string
+    /** The command to type next, at the end of the list. */
+    readonly next: (items: ReadonlyArray<Item>) => string
+  }
+) => {
+  const { most = pageSize } = parts
+  const paging = {
+    limit: Flags.count("limit", most, `Maximum number of items (default: ${shown}, with --json all)`).pipe(
+      Flag.optional
+    ),
+    after: parts.after.pipe(Flag.withDescription("Continue after this item"), Flag.optional)
+  }
+
+  /** Gives `each` page after page, up to `limit` items. Returns the last key if the list goes on. */
+  const pages = Effect.fnUntraced(function* (
+    services: Services,
+    flags: Command.Command.Config.Infer<Own>,
+    from: { readonly after: string | undefined; readonly limit: number },
+    each: (items: ReadonlyArray<Item>) => void
+  ) {
+    let { after, limit: left } = from
+    let more = true
+    while (more && left > 0) {
+      const size = Math.min(left, pageSize)
+      const found = yield* parts.page(services, flags, { after, limit: size + 1 })
+      const items = found.slice(0, size)
+      each(items)
+      more = found.length > size
+      left -= size
+      const last = items.at(-1)
+      if (last !== undefined) after = String(last[parts.key])
+    }
+    return more ? after : undefined
+  })
+
+  const run = Effect.fnUntraced(function* (
+    given: Command.Command.Config.Infer<Own> & {
+      readonly limit: Option.Option<number>
+      readonly after: Option.Option<string>
+    }
+  ) {
+    const from = Option.getOrUndefined(given.after)
+    if (yield* Json) {
+      const limit = Option.getOrElse(given.limit, () => Infinity)
+      let before = `{"items":[`
+      const print = (items: ReadonlyArray<Item>) => {
+        process.stdout.write(before + items.map((item) => JSON.stringify(item)).join(","))
+        before = ","
+      }
+      const after = yield* using((services) =>
+        Effect.raceFirst(pages(services, given, { after: from, limit }, print), stdoutClosed)
+      )
+      return yield* Console.log(after === undefined ? "]}" : `],"after":${JSON.stringify(after)}}`)
+    }
+    const items: Array<Item> = []
+    const limit = Option.getOrElse(given.limit, () => shown)
+    const after = yield* using((services) =>
+      pages(services, given, { after: from, limit }, (page) => void items.push(...page))
+    )
+    const again = after === undefined ? parts.next(items) : `${name}${typed({ ...given, after })}`
+    const lines = table(items, parts.columns, parts.none)
+    yield* Console.log([...lines, next(again, after === undefined ? "" : "the list goes on")].join("\n"))
+  })
+
+  return Command.make(name, { ...parts.flags, ...paging }, (given) => run(given as Parameters<typeof run>[0])).pipe(
+    Command.withDescription(parts.description)
+  )
+}
+
+/** Flags as they are typed. */
+const typed = (flags: object) =>
+  Object.entries(flags)
+    .map(([name, value]) => [name, Option.isOption(value) ? Option.getOrUndefined(value) : value])
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => ` --${name} ${shellWord(String(value))}`)
+    .join("")
+
+export const shellWord = (text: string) => (/^[\w.:@/-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`)
