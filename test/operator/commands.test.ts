@@ -221,6 +221,7 @@ describe("text of strangers", () => {
   const name = `Ana${hidden.join("x")} 中é`
   const shown = `Ana${hidden.map((text) => text.split("").map(escape).join("")).join("x")} 中é`
   const bare =
+    // oxlint-disable-next-line no-control-regex
     /[\0-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\u{e0000}-\u{e007f}]/u
 
   beforeAll(async () => {

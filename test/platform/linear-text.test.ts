@@ -369,7 +369,7 @@ describe("text of others is read in linear time", () => {
   }
 
   for (const [name, [run, size, ...worst]] of Object.entries(readers)) {
-    it(name, () => {
+    it(`${name}`, () => {
       for (const one of worst) assert.isTrue(isLinear(run, size, one), JSON.stringify(one))
     })
   }

@@ -4,35 +4,25 @@ import type { SqlClient, Statement } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { charge, type Usage } from "../../platform/sql/ProjectUsage.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { maxPostings, type Searchable } from "./Search.ts"
 import { FlatEntry } from "./Shapes.ts"
 
 const EntryRow = Schema.toType(FlatEntry)
 export type EntryRow = typeof EntryRow.Type
-
-/**
- * A text as Search.ts prepares it: `words` and `parts` are input of to_tsvector, `grams` are lexemes with their
- * `counts`.
- */
-export interface Searchable {
-  readonly words: string
-  readonly parts: string
-  readonly grams: ReadonlyArray<string>
-  readonly counts: ReadonlyArray<number>
-}
-
-/**
- * Postings per entry, each about 80 bytes in the table, 90 in the index and 250 in the WAL. 16 KiB of English have 600
- * lexemes; 16 KiB of Chinese would have 7,000, and dense text 16,000: 2.7 MB on disk and 3.9 MB of WAL.
- */
-export const maxPostings = 2000
 
 export const make = (sql: SqlClient.SqlClient) => {
   /**
    * The lexemes of a prepared text with their frequency, where they first occur in their list, and how many the text
    * has. A lexeme in both tsvectors counts once, with the larger frequency.
    */
-  const lexemesOf = ({ counts, grams, parts, words }: Readonly<Record<keyof Searchable, Statement.Fragment>>) => sql`
-    select lexeme, max(tf)::int as tf, min(place) as place, sum(max(tf)) over () as dl
+  const lexemesOf = ({
+    counts,
+    grams,
+    more,
+    parts,
+    words
+  }: Readonly<Record<keyof Searchable, Statement.Fragment>>) => sql`
+    select lexeme, max(tf)::int as tf, min(place) as place, sum(max(tf)) over () + ${more} as dl
       from (select lexeme, cardinality(positions) as tf, positions[1] as place
               from unnest(to_tsvector('english', ${words}))
             union all
@@ -49,11 +39,12 @@ export const make = (sql: SqlClient.SqlClient) => {
      order by place, lexeme collate "C"
      limit ${sql.literal(String(maxPostings))}`
 
-  const parameters = ({ counts, grams, parts, words }: Searchable) => ({
+  const parameters = ({ counts, grams, more, parts, words }: Searchable) => ({
     words: sql`${words}::text`,
     parts: sql`${parts}::text`,
     grams: sql`${grams}::text[]`,
-    counts: sql`${counts}::int[]`
+    counts: sql`${counts}::int[]`,
+    more: sql`${more}::int`
   })
 
   const lexemes = (text: Searchable) => postedOf(parameters(text))
@@ -140,9 +131,9 @@ export const make = (sql: SqlClient.SqlClient) => {
   const index = (project_id: string, entries: ReadonlyArray<Searchable & { readonly id: string }>) =>
     firstRow(Schema.Struct({ bytes: Schema.Number }))(sql`
     with text as materialized (
-      select id, words, parts, grams, counts
+      select id, words, parts, grams, counts, more
         from jsonb_to_recordset(${JSON.stringify(entries)}::jsonb)
-          as t (id uuid, words text, parts text, grams text[], counts int[])
+          as t (id uuid, words text, parts text, grams text[], counts int[], more int)
     ), lexeme as materialized (
       select t.id, l.lexeme, l.tf, l.dl
         from text t
@@ -150,7 +141,8 @@ export const make = (sql: SqlClient.SqlClient) => {
          words: sql`t.words`,
          parts: sql`t.parts`,
          grams: sql`t.grams`,
-         counts: sql`t.counts`
+         counts: sql`t.counts`,
+         more: sql`t.more`
        })}) l
     ), posted as (
       insert into memory_posting (project_id, lexeme, entry_id, tf, dl)

@@ -1,6 +1,9 @@
 /** Finds a cycle between tasks that wait for each other. */
 import { Graph, Option } from "effect"
 
+/** How many tasks the check of an update visits in each direction (DependencyStore.ts). */
+export const furthest = 2000
+
 /**
  * Returns a task of a cycle and the task that it waits for there, or undefined. `waits` has an entry for every task to
  * consider; other ids in its lists are ignored. Takes time linear in tasks and dependencies.

@@ -6,10 +6,8 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { furthest } from "./Cycle.ts"
 import { TaskLink } from "./Shapes.ts"
-
-/** How many tasks a check for a cycle visits in each direction. */
-export const furthest = 2000
 
 /** `whole`: the walk ended before the limit. */
 const Walk = Schema.Struct({ found: Schema.Boolean, whole: Schema.Boolean })
