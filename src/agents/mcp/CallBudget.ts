@@ -4,7 +4,7 @@
  */
 import { Clock, Context, Effect, Layer, PartitionedSemaphore } from "effect"
 import { limitNames, maximumOf } from "../../operator/limits/LimitNames.ts"
-import { RateLimit } from "../../platform/edge/RateLimit.ts"
+import { type Rate, RateLimit } from "../../platform/edge/RateLimit.ts"
 import { count, limitRefusals } from "../../platform/metrics/Metrics.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import type { Actor } from "../../wire/Actor.ts"
@@ -14,6 +14,9 @@ import * as Turns from "./Turns.ts"
 
 /** Milliseconds. */
 const longestWait = 1_000
+
+/** A bucket of which one is full, and full again after a minute. */
+const aMinute: Rate = { burst: 1, perSecond: 1 / 60 }
 
 /** Less than 1, so that rounded shares never add up to more than the minute. */
 const share = 1 - 1e-9
@@ -46,7 +49,7 @@ export class CallBudget extends Context.Service<
       const connections = yield* PartitionedSemaphore.make<string>({ permits: Math.max(1, database.poolSize >> 1) })
 
       // A bucket holds one minute, of which a call takes the share that its project's limit gives it.
-      const minutes = (yield* RateLimit).buckets({ perSecond: 1 / 60, burst: 1 })
+      const minutes = (yield* RateLimit).buckets(aMinute)
 
       const connectionsFor = (project_id: string) => ({
         take: () => connections.take(project_id, 1),
