@@ -4,6 +4,7 @@
  * Each row is measured at the larger size; its ratio compares it with the smaller one.
  */
 import { NodeRuntime } from "@effect/platform-node"
+import { PgClient } from "@effect/sql-pg"
 import { Context, Duration, Effect } from "effect"
 import { forCommands, sweeps } from "../src/App.ts"
 import { DatabaseClock } from "../src/platform/database/Clock.ts"
@@ -15,6 +16,8 @@ import * as harness from "./support/harness.ts"
 import { figure, ratio, report, type Round } from "./support/report.ts"
 
 const seconds = Math.max(2, Math.floor(harness.seconds / 12))
+/** Of the embedded database. */
+const account = { username: "postgres", database: "postgres" }
 const page = { after: undefined, limit: 101 }
 
 const round = (millis: ReadonlyArray<number>): Partial<Round> => {
@@ -117,7 +120,8 @@ const at = (identities: number) =>
       const on = yield* harness.startWith({ SERVICE_METRICS_PORT: metricsPort })
       const { dedicated } = Context.get(on.context, Database)
       const startedAt = performance.now()
-      yield* dedicated(fill(identities))
+      // Not a dedicated connection: those have ten minutes.
+      yield* Effect.provide(fill(identities), PgClient.layer({ ...on.database, ...account, maxConnections: 1 }))
       process.stderr.write(
         `${identities} identities: filled in ${Math.round((performance.now() - startedAt) / 1000)} s\n`
       )

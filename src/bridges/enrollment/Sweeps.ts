@@ -34,9 +34,9 @@ const purgeChallenges: Sweep["run"] = (sql, now, limit) => {
     )
     delete from enrollment_challenge
      where challenge_id = any (array(
-       select challenge_id from unused
-        union all
        select challenge_id from used
+        union all
+       select challenge_id from unused
         limit ${limit}))
     returning challenge_id`)
 }
