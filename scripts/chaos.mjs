@@ -1,6 +1,8 @@
 // `npm run chaos [name ...]`: runs the scripts of test/attacks/chaos one after the other. Each stops after 60 s, except the
-// races if they are given more rounds. Each prints one JSON line of figures; exit code 1 if one found a violation.
-// SEED selects the faults, SLICE=1 the small size that `npm test` uses.
+// races if they are given more rounds, and tenants. Each prints one JSON line of figures; exit code 1 if one found a violation.
+// SEED selects the faults, SLICE=1 the small size that `npm test` uses. Options go to the scripts:
+//
+//     npm run chaos tenants -- --only dense-search
 import { spawnSync } from "node:child_process"
 import { readdirSync } from "node:fs"
 import { basename, join } from "node:path"
@@ -12,7 +14,9 @@ const files = new Map(
     .map((file) => [basename(file, ".ts"), join(folder, file)])
 )
 const all = [...files.keys()]
-const requested = process.argv.slice(2)
+const given = process.argv.slice(2)
+const firstOption = given.findIndex((argument) => argument.startsWith("--"))
+const [requested, options] = firstOption === -1 ? [given, []] : [given.slice(0, firstOption), given.slice(firstOption)]
 const unknown = requested.filter((name) => !all.includes(name))
 if (unknown.length > 0) {
   process.stderr.write(`Unknown script: ${unknown.join(", ")}. Choose from: ${all.join(", ")}.\n`)
@@ -20,8 +24,8 @@ if (unknown.length > 0) {
 }
 
 const failed = (requested.length > 0 ? requested : all).filter((name) => {
-  const options = { stdio: ["ignore", "inherit", "inherit"], timeout: 25 * 60_000 }
-  return spawnSync(process.execPath, [files.get(name)], options).status !== 0
+  const settings = { stdio: ["ignore", "inherit", "inherit"], timeout: 25 * 60_000 }
+  return spawnSync(process.execPath, [files.get(name), ...options], settings).status !== 0
 })
 if (failed.length > 0) process.stderr.write(`Failed: ${failed.join(", ")}\n`)
 process.exit(failed.length > 0 ? 1 : 0)
