@@ -10,6 +10,7 @@ import { MobileHttp } from "./people/mobile/Http.ts"
 import { SiteHttp } from "./people/site/Http.ts"
 import { Addresses } from "./platform/edge/Addresses.ts"
 import { Attempts } from "./platform/edge/Attempts.ts"
+import { MemoryBudget } from "./platform/edge/MemoryBudget.ts"
 import { boundary } from "./platform/edge/Boundary.ts"
 import { HealthHttp } from "./platform/edge/Health.ts"
 import { listener } from "./platform/edge/Listener.ts"
@@ -34,7 +35,7 @@ export const routes = Layer.mergeAll(
   SiteHttp,
   HealthHttp,
   boundary
-).pipe(Layer.provide(Attempts.layer.pipe(Layer.provideMerge(Layer.merge(Addresses.layer, RateLimit.layer)))))
+).pipe(Layer.provide(Attempts.layer), Layer.provide([Addresses.layer, MemoryBudget.layer, RateLimit.layer]))
 
 /** Case-sensitive and strict about slashes, so that a resource has one address (decisions.md, Paths). */
 const routerConfig = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false }

@@ -3,8 +3,9 @@
  *
  * 1. Check the Origin, and answer a preflight.
  * 2. Limit the rate of this credential, and failed authentications, then check it: one generic 401 (spec 5.3).
- * 3. Check the method (POST only), then media type, size and nesting of the body.
- * 4. Count the other messages of a batch.
+ * 3. Check the method (POST only) and the media type. A large body waits until it fits into memory, or is refused (429).
+ *    Then check size, nesting and number of values.
+ * 4. Count the other messages of a batch, and all messages of the project.
  * 5. Check the scopes of the tools that the body calls: 403.
  * 6. Pass the body to the SDK, whose answer is returned unchanged. A disconnect cancels running calls.
  */
@@ -22,6 +23,7 @@ import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Access } from "../../signin/access/Access.ts"
 import { authenticates } from "../../signin/access/Http.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
+import { MemoryBudget, largestBody } from "../../platform/edge/MemoryBudget.ts"
 import { isTooLarge } from "../../platform/edge/Form.ts"
 import { RateLimit } from "../../platform/edge/RateLimit.ts"
 import { version } from "../../platform/settings/Package.ts"
@@ -35,7 +37,6 @@ import { allows, corsHeaders, preflightHeaders } from "./Origins.ts"
 import { lists } from "./ToolList.ts"
 import { toolFor, type ToolName } from "./Tools.ts"
 
-const largestBody = ByteSize.fromInputUnsafe(1024 * 1024)
 const largestBatch = 50
 const rate = { perSecond: 50, burst: 500 }
 /** Signing in again makes another credential, so the messages of a project are limited, too. */
@@ -83,6 +84,7 @@ const routes = Effect.gen(function* () {
   const router = yield* HttpRouter.HttpRouter
   const access = yield* Access
   const calls = yield* Calls
+  const memory = yield* MemoryBudget
   const limits = yield* RateLimit
   const perCredential = limits.buckets(rate)
   const perProject = limits.buckets(projectRate)
@@ -95,6 +97,15 @@ const routes = Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
     const { actor, key } = yield* authenticate
     if (request.method !== "POST") return answer(refuse("method_not_allowed"), { allow: "POST" })
+    if (!isJsonContentType(request.headers["content-type"] ?? null)) return yield* refuse("unsupported_media_type")
+    return yield* memory.body(actor.project_id, request, answered(request, actor, key))
+  }).pipe(Effect.catch((refusal: Refusal) => Effect.succeed(answer(refusal))))
+
+  const answered = Effect.fnUntraced(function* (
+    request: HttpServerRequest.HttpServerRequest,
+    actor: Actor,
+    key: string
+  ) {
     const body = yield* bodyOf(request)
     if (Option.isNone(body)) return notJson
     const messages = messagesOf(body.value)
@@ -105,8 +116,12 @@ const routes = Effect.gen(function* () {
     )
     if (seconds > 0) return yield* refuse("rate_limited", seconds)
     yield* checkScopes(access, actor, messages)
-    return yield* exchangeWithSdk(sdk, request, body.value, actor, calls)
-  }).pipe(Effect.catch((refusal: Refusal) => Effect.succeed(answer(refusal))))
+    return yield* memory.answers(
+      actor.project_id,
+      messages.length,
+      exchangeWithSdk(sdk, request, body.value, actor, calls)
+    )
+  })
 
   const handled = Effect.gen(function* () {
     const { headers, method } = yield* HttpServerRequest.HttpServerRequest
@@ -128,15 +143,14 @@ const notJson = HttpServerResponse.jsonUnsafe(
   {
     jsonrpc: "2.0",
     id: null,
-    error: { code: -32_700, message: "Parse error: the body is not JSON, or nested too deeply" }
+    error: { code: -32_700, message: "Parse error: the body is not JSON, nested too deeply, or has too many values" }
   },
   { status: 400, headers: { "cache-control": "no-store" } }
 )
 
 const bodyOf = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
-  if (!isJsonContentType(request.headers["content-type"] ?? null)) return yield* refuse("unsupported_media_type")
   const text = yield* request.text.pipe(
-    Effect.provideService(HttpServerRequest.MaxBodySize, largestBody),
+    Effect.provideService(HttpServerRequest.MaxBodySize, ByteSize.fromInputUnsafe(largestBody)),
     Effect.asSome,
     Effect.catch((error) => (isTooLarge(error) ? refuse("payload_too_large") : Effect.succeedNone))
   )

@@ -4,12 +4,19 @@ import { Option, Result } from "effect"
 /** More levels than any message of the protocol has. A decoder could overflow its stack on deeper nesting. */
 const maxDepth = 64
 
-/** None if the text is not JSON or is nested too deeply. */
-export const parse = (text: string): Option.Option<unknown> =>
-  isDeep(text) ? Option.none() : Result.getSuccess(Result.try(() => JSON.parse(text) as unknown))
+/**
+ * More values than a batch of 50 calls with all their arguments has. V8 takes up to 104 bytes for a value of three
+ * characters, 24 MiB for a body of 1 MiB.
+ */
+const maxValues = 10_000
 
-const isDeep = (text: string) => {
+/** None if the text is not JSON, is nested too deeply or has too many values. */
+export const parse = (text: string): Option.Option<unknown> =>
+  isExcessive(text) ? Option.none() : Result.getSuccess(Result.try(() => JSON.parse(text) as unknown))
+
+const isExcessive = (text: string) => {
   let depth = 0
+  let values = 0
   let quoted = false
   for (let at = 0; at < text.length; at += 1) {
     const character = text.charCodeAt(at)
@@ -19,8 +26,13 @@ const isDeep = (text: string) => {
     } else if (character === 0x22) quoted = true
     else if (character === 0x7b || character === 0x5b) {
       depth += 1
-      if (depth > maxDepth) return true
+      values += 1
+      if (depth > maxDepth || values > maxValues) return true
     } else if (character === 0x7d || character === 0x5d) depth -= 1
+    else if (character === 0x2c) {
+      values += 1
+      if (values > maxValues) return true
+    }
   }
   return false
 }

@@ -196,7 +196,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   /** In this order: tasks in progress, ready, blocked, and with open dependencies. */
   const unfinished = (project_id: string, limit: number) =>
     rows(UnfinishedTask)(sql`
-      select ${summaryColumns}, t.body, t.claimed_at, t.blocked_reason
+      select ${summaryColumns}, left(t.body, 601) as body, t.claimed_at, t.blocked_reason
         from task t
        where t.project_id = ${project_id}::uuid
          and t.closed_at is null

@@ -138,6 +138,18 @@ layer(Service.layer)("the MCP endpoint", (it) => {
     })
   )
 
+  it.effect("a body of more than 10,000 values is a parse error; commas and brackets in strings do not count", () =>
+    Effect.gen(function* () {
+      const { token: bearer, url } = yield* agent
+      const withValues = (x: unknown) => ({ bearer, headers: accept, body: { ...ping, params: { _meta: { x } } } })
+      const many = yield* send(`${url}/mcp`, withValues(Array.from({ length: 10_001 }, () => 0)))
+      assert.deepStrictEqual([many.status, many.body.error.code], [400, -32_700])
+      const fewer = yield* send(`${url}/mcp`, withValues(Array.from({ length: 9_990 }, () => 0)))
+      const quoted = yield* send(`${url}/mcp`, withValues("[{,".repeat(10_001)))
+      assert.deepStrictEqual([fewer.status, quoted.status], [200, 200])
+    })
+  )
+
   it.effect("a body that is not UTF-8 is a parse error", () =>
     Effect.gen(function* () {
       const { token, url } = yield* agent

@@ -49,6 +49,7 @@ export const serviceProcess = Effect.fnUntraced(function* (
     url,
     lines,
     line,
+    pid: child.pid!,
     signal: (name: NodeJS.Signals) => child.kill(name),
     /** Closes the pipes that the process logs to. */
     closeOutput: Effect.sync(() => [child.stdout, child.stderr].forEach((stream) => stream.destroy())),

@@ -20,7 +20,7 @@ export interface Report {
 // Both sides of this attack share the machine. The attacker would have one of its own.
 setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
 
-const given = JSON.parse(process.env["HOSTILE"]!) as Given
+const given = JSON.parse(process.argv[2]!) as Given
 const outcomes: Record<string, Record<string, number>> = {}
 const unauthorized: Record<string, number> = {}
 const maxima: Record<string, number> = {}

@@ -1,0 +1,109 @@
+/** A process with a small heap refuses what it has no memory for, instead of being ended by V8 (decisions.md, Memory). */
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { request } from "node:http"
+import { Agent } from "../support/agents/McpAgent.ts"
+import { serviceProcess } from "../support/service/Process.ts"
+import { Service } from "../support/service/Service.ts"
+
+/** An argument of memory_add that fills the message up to 1 MiB with copies of `unit`. */
+const filled = ({ write_context }: Agent, open: string, unit: string, close: string) => {
+  const params = JSON.stringify({ name: "memory_add", arguments: { write_context, body: null } })
+  const [before, after] = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`.split("null")
+  const room = 2 ** 20 - Buffer.byteLength(before + open + close + after)
+  const units = Math.floor((room + 1) / (Buffer.byteLength(unit) + 1))
+  return `${before}${open}${Array.from({ length: units }, () => unit).join()}${close}${after}`
+}
+
+const batch = (name: string, given: object) =>
+  JSON.stringify(
+    Array.from({ length: 50 }, (_, id) => ({
+      jsonrpc: "2.0",
+      id,
+      method: "tools/call",
+      params: { name, arguments: given }
+    }))
+  )
+
+/** Posts to /mcp on a connection of its own. Returns status and first code; `closed` without an answer. */
+const post = ({ token, url }: Agent, body: string, chunked: boolean) =>
+  Effect.callback<string>((resume) => {
+    const headers = {
+      authorization: `Bearer ${token}`,
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+      ...(chunked ? {} : { "content-length": String(Buffer.byteLength(body)) })
+    }
+    const sent = request(`${url}/mcp`, { method: "POST", headers, agent: false }, (response) => {
+      let text = ""
+      response.on("data", (chunk) => (text += chunk))
+      response.on("close", () => {
+        const code = /"code\\*":\\*"?([\w-]+)/.exec(text)?.[1]
+        resume(Effect.succeed(code === undefined ? `${response.statusCode}` : `${response.statusCode} ${code}`))
+      })
+    })
+    sent.on("error", () => resume(Effect.succeed("closed")))
+    sent.flushHeaders()
+    sent.end(body)
+  })
+
+const smallHeap = Effect.flatMap(Service, ({ services }) =>
+  Effect.map(serviceProcess({ NODE_OPTIONS: "--max-old-space-size=64" }), (process) => ({
+    url: process.url,
+    services
+  }))
+)
+
+layer(Service.layer, { timeout: "120 seconds", excludeTestServices: true })("a process with a heap of 64 MiB", (it) => {
+  it.effect(
+    "refuses most of 200 large bodies at once with 429, and answers another project",
+    () =>
+      Effect.gen(function* () {
+        const on = yield* Effect.orDie(smallHeap)
+        const hostile = yield* Agent.make(on)
+        const honest = yield* Agent.make(on)
+        const bodies = [
+          filled(hostile, "[", "[{}]", "]"),
+          filled(hostile, "[", '{"99":0}', "]"),
+          filled(hostile, '"', "ж".repeat(100), '"')
+        ]
+        const flood = Effect.forEach(
+          Array.from({ length: 200 }),
+          (_, n) => post(hostile, bodies[n % bodies.length]!, n % 5 === 0),
+          { concurrency: "unbounded" }
+        )
+        const calls = Effect.forEach(Array.from({ length: 20 }), (_, n) =>
+          Effect.map(honest.write("memory_add", { kind: "note", body: `note ${n}` }), ({ code }) => code)
+        )
+        const [outcomes, codes] = yield* Effect.all([flood, calls], { concurrency: 2 })
+        const counts = Map.groupBy(outcomes, (outcome) => outcome)
+        assert.deepStrictEqual([...counts.keys()].toSorted(), ["200 invalid_request", "400 -32700", "429 rate_limited"])
+        assert.isAbove(counts.get("429 rate_limited")!.length, 100)
+        assert.deepStrictEqual([...new Set(codes)], [undefined])
+      }),
+    120_000
+  )
+
+  it.effect(
+    "refuses batches whose answers do not fit, and answers another project",
+    () =>
+      Effect.gen(function* () {
+        const on = yield* Effect.orDie(smallHeap)
+        const hostile = yield* Effect.forEach(Array.from({ length: 6 }), () => Agent.make(on))
+        const honest = yield* Agent.make(on)
+        const batches = yield* Effect.forEach(hostile, (agent) =>
+          Effect.map(agent.note("жук ".repeat(2300)), ({ id }) => batch("memory_get", { id }))
+        )
+        const flood = Effect.forEach(
+          Array.from({ length: 60 }),
+          (_, n) => post(hostile[n % 6]!, batches[n % 6]!, false),
+          { concurrency: "unbounded" }
+        )
+        const [outcomes, called] = yield* Effect.all([flood, honest.call("continuity_context")], { concurrency: 2 })
+        assert.notInclude(outcomes, "closed")
+        assert.include(outcomes, "429 rate_limited")
+        assert.strictEqual(called.code, undefined)
+      }),
+    120_000
+  )
+})
