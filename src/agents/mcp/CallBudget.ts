@@ -2,7 +2,7 @@
  * Admits tool calls within the limits of their project (decisions.md, Budgets of a project): how many in a minute, and how
  * many at once. A call waits up to a second for its turn. Only tool calls are counted, never Bridges or phones.
  */
-import { Clock, Context, Effect, Layer, PartitionedSemaphore } from "effect"
+import { Clock, Context, Effect, Layer } from "effect"
 import { limitNames, maximumOf } from "../../operator/limits/LimitNames.ts"
 import { type Rate, RateLimit } from "../../platform/edge/RateLimit.ts"
 import { count, limitRefusals } from "../../platform/metrics/Metrics.ts"
@@ -10,6 +10,7 @@ import { Settings } from "../../platform/settings/Settings.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { limitExceeded } from "../continuity/Budget.ts"
 import type { ContinuityRefusal } from "../continuity/Errors.ts"
+import { inTurn, turnsBetween } from "../../platform/edge/inTurn.ts"
 import * as Turns from "./Turns.ts"
 
 /** Milliseconds. */
@@ -46,15 +47,10 @@ export class CallBudget extends Context.Service<
       const turns = Turns.make({ measured: http.rateLimits })
       yield* Effect.forEach([...limitNames, "index_bytes"], (name) => count(limitRefusals(name), 0))
       // The searches of all projects use at most half of the connections, and projects that wait take turns.
-      const connections = yield* PartitionedSemaphore.make<string>({ permits: Math.max(1, database.poolSize >> 1) })
+      const connections = yield* turnsBetween(Math.max(1, database.poolSize >> 1))
 
       // A bucket holds one minute, of which a call takes the share that its project's limit gives it.
       const minutes = (yield* RateLimit).buckets(aMinute)
-
-      const connectionsFor = (project_id: string) => ({
-        take: () => connections.take(project_id, 1),
-        release: connections.release
-      })
 
       const inMinute = Effect.fnUntraced(function* (actor: Actor, limit: "searches_per_minute" | "writes_per_minute") {
         const maximum = maximumOf(actor.limits, limit)
@@ -77,11 +73,11 @@ export class CallBudget extends Context.Service<
             const noTurn = limitExceeded("concurrent_calls", maxima.calls, maxima.calls, 1)
             const noSearch = limitExceeded("concurrent_searches", maxima.searches, maxima.searches, 1)
             return yield* turns.visit(project_id, maxima, (project) => {
-              const oneOf = turns.take(project, maxima, until, noTurn)
-              if (!searches) return oneOf(call)
-              const searchOf = Turns.inTurn(project.searches, until, noSearch)
-              const connected = Turns.inTurn(connectionsFor(project_id), until, noSearch)
-              return searchOf(oneOf(connected(call)))
+              const oneOf = turns.callsOf(project, maxima, until)
+              if (!searches) return oneOf(call, noTurn)
+              const searchOf = inTurn(project.searches, until)
+              const connected = connections(project_id, longestWait)
+              return searchOf(oneOf(connected(call, noSearch), noTurn), noSearch)
             })
           })
 

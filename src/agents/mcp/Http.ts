@@ -3,7 +3,8 @@
  *
  * 1. Check the Origin, and answer a preflight.
  * 2. Limit the rate of this credential, and failed authentications, then check it: one generic 401 (spec 5.3).
- * 3. Check the method (POST only) and the media type. A large body waits until it fits into memory, or is refused (429).
+ * 3. Check the method (POST only) and the media type. A large body counts like several messages, and waits until it fits
+ *    into memory, or is refused (429).
  *    Then check size, nesting and number of values.
  * 4. Count the other messages of a batch, and all messages of the project.
  * 5. Check the scopes of the tools that the body calls: 403.
@@ -23,7 +24,7 @@ import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Access } from "../../signin/access/Access.ts"
 import { authenticates } from "../../signin/access/Http.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
-import { MemoryBudget, largestBody } from "../../platform/edge/MemoryBudget.ts"
+import { largestBody, MemoryBudget, smallBodiesIn } from "../../platform/edge/MemoryBudget.ts"
 import { isTooLarge } from "../../platform/edge/Form.ts"
 import { RateLimit } from "../../platform/edge/RateLimit.ts"
 import { version } from "../../platform/settings/Package.ts"
@@ -93,11 +94,19 @@ const routes = Effect.gen(function* () {
   const authenticate = yield* authenticates(perCredential)
   const isAllowed = allows(baseUrl, mcp.allowedOrigins)
 
+  /** Takes from the rate of the credential and of its project. */
+  const limit = Effect.fnUntraced(function* ({ project_id }: Actor, key: string, cost: number, ofProject = cost) {
+    const seconds = Math.max(yield* perCredential.take(key, cost), yield* perProject.take(project_id, ofProject))
+    if (seconds > 0) return yield* refuse("rate_limited", seconds)
+  })
+
   const exchange = Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
     const { actor, key } = yield* authenticate
     if (request.method !== "POST") return answer(refuse("method_not_allowed"), { allow: "POST" })
     if (!isJsonContentType(request.headers["content-type"] ?? null)) return yield* refuse("unsupported_media_type")
+    const larger = smallBodiesIn(request) - 1
+    if (larger > 0) yield* limit(actor, key, larger)
     return yield* memory.body(actor.project_id, request, answered(request, actor, key))
   }).pipe(Effect.catch((refusal: Refusal) => Effect.succeed(answer(refusal))))
 
@@ -110,11 +119,8 @@ const routes = Effect.gen(function* () {
     if (Option.isNone(body)) return notJson
     const messages = messagesOf(body.value)
     if (messages.length > largestBatch) return yield* refuse("invalid_request")
-    const seconds = Math.max(
-      yield* perCredential.take(key, Math.max(0, messages.length - 1)),
-      yield* perProject.take(actor.project_id, messages.length)
-    )
-    if (seconds > 0) return yield* refuse("rate_limited", seconds)
+    // Authentication has counted the first message of the credential.
+    yield* limit(actor, key, Math.max(0, messages.length - 1), messages.length)
     yield* checkScopes(access, actor, messages)
     return yield* memory.answers(
       actor.project_id,

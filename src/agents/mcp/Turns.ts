@@ -5,10 +5,11 @@
  * time, and each turn ends only after a rest. Otherwise its calls could occupy the process and the database's processors,
  * and every other project would notice.
  */
-import { Clock, Effect, Option, Semaphore } from "effect"
+import { Clock, Effect, Semaphore } from "effect"
+import { inTurn } from "../../platform/edge/inTurn.ts"
 
 /** Milliseconds of calls that a project may take before it can be slowed down. */
-const freeTime = 4_000
+const freeTime = 1_000
 /** Milliseconds that are remembered at most. */
 const mostTime = 30_000
 /** How much of them is forgotten in each millisecond. */
@@ -78,51 +79,12 @@ export const make = ({ measured }: { readonly measured: boolean }) => {
       ({ project }) => Effect.sync(() => (project.present -= 1))
     )
 
-  /** Runs a call in its turn. */
-  const take = <E2>(project: Project, maxima: Maxima, until: number, refusal: E2) =>
-    inTurn(project.calls, until, refusal, (took, now) => {
+  /** Runs calls in their turn, until which they wait at most. */
+  const callsOf = (project: Project, maxima: Maxima, until: number) =>
+    inTurn(project.calls, until, (took, now) => {
       const slowed = spend(project, took, now)
       return Effect.as(setTurns(project, maxima, slowed), slowed ? Math.min(rest * took, longestRest) : 0)
     })
 
-  return { visit, take }
+  return { visit, callsOf }
 }
-
-/** One permit at a time. */
-interface Permits {
-  readonly take: (permits: number) => Effect.Effect<unknown>
-  readonly release: (permits: number) => Effect.Effect<unknown>
-}
-
-const noRest = () => Effect.succeed(0)
-
-/**
- * Runs a call in a turn of `turns`, or fails if there is none by the time `until`. `ended` gets the milliseconds that the
- * call took, and returns for how many more its turn rests.
- */
-export const inTurn =
-  <E2>(
-    turns: Permits,
-    until: number,
-    refusal: E2,
-    ended: (took: number, now: number) => Effect.Effect<number> = noRest
-  ) =>
-  <A, E, R>(call: Effect.Effect<A, E, R>) =>
-    Effect.acquireUseRelease(
-      Effect.gen(function* () {
-        const waited = Math.max(0, until - (yield* Clock.currentTimeMillis))
-        const taken = yield* Effect.interruptible(Effect.timeoutOption(turns.take(1), waited))
-        return Option.isNone(taken) ? undefined : yield* Clock.currentTimeMillis
-      }),
-      (since): Effect.Effect<A, E | E2, R> => (since === undefined ? Effect.fail(refusal) : call),
-      (since) => {
-        if (since === undefined) return Effect.void
-        return Effect.gen(function* () {
-          const now = yield* Clock.currentTimeMillis
-          const milliseconds = yield* ended(now - since, now)
-          const release = turns.release(1)
-          if (milliseconds > 0) yield* Effect.forkDetach(Effect.delay(release, milliseconds))
-          else yield* release
-        })
-      }
-    )

@@ -4,17 +4,22 @@
  * 1. A credential that was accepted by this process in the last ten minutes is looked up without a limit, so that nobody
  *    behind a shared address is locked out by a neighbour.
  * 2. Any other credential takes a token of its address before it is looked up. Without one it is refused.
- * 3. The address gets its token back if the credential is accepted, or if the request failed for another reason. So no
+ * 3. It is looked up in a turn: credentials that this process does not know use half of the connections at most, and
+ *    addresses take turns. So a flood of guesses delays no caller who was there before.
+ * 4. The address gets its token back if the credential is accepted, or if the request failed for another reason. So no
  *    more than the burst is looked up at once.
  */
 import { Clock, Context, Effect, Exit, Layer, type Redacted } from "effect"
 import * as Tokens from "../crypto/Tokens.ts"
 import { Settings } from "../settings/Settings.ts"
 import { Caller } from "../../wire/Headers.ts"
+import { turnsBetween } from "./inTurn.ts"
 import { type Buckets, RateLimit } from "./RateLimit.ts"
 import { recent } from "./Recent.ts"
 
 const rate = { perSecond: 20, burst: 200 }
+/** Milliseconds that an unknown caller waits for its turn. */
+const longestWait = 2_000
 /** Milliseconds. */
 const remembered = 600_000
 const maxRemembered = 100_000
@@ -47,10 +52,12 @@ export class Attempts extends Context.Service<
   static readonly layer = Layer.effect(
     Attempts,
     Effect.gen(function* () {
-      const { http } = yield* Settings
+      const { database, http } = yield* Settings
       const failures = (yield* RateLimit).buckets(rate)
       // Hashes only: no credential stays in memory after its request. The value is the time of the acceptance.
       const accepted = recent<number>(maxRemembered, remembered)
+
+      const turns = yield* turnsBetween(Math.max(1, database.poolSize >> 1))
 
       const attempt = Effect.fnUntraced(function* <A, E, R>(
         { credential, limited, outcomeOf, perCredential }: Authentication<A, E>,
@@ -73,7 +80,8 @@ export class Attempts extends Context.Service<
           yield* settle("undecided")
           return yield* limited(wait)
         }
-        return yield* Effect.onExit(authenticate, (exit) =>
+        const looked = isKnown ? authenticate : turns(network, longestWait)(authenticate, limited(1))
+        return yield* Effect.onExit(looked, (exit) =>
           settle(Exit.hasInterrupts(exit) ? (isKnown ? "undecided" : "rejected") : outcomeOf(exit))
         )
       })

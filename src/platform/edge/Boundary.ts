@@ -15,6 +15,7 @@ import { refuse } from "../../wire/Errors.ts"
 import { Caller } from "../../wire/Headers.ts"
 import { answer } from "../../wire/Refusal.ts"
 import { Addresses, networkOf } from "./Addresses.ts"
+import { makeFloodPause } from "./Floods.ts"
 import { report } from "./Report.ts"
 import { strictUtf8 } from "./Utf8.ts"
 
@@ -36,6 +37,7 @@ export const boundary = HttpRouter.middleware(
       "x-content-type-options": "nosniff",
       ...(secure && { "strict-transport-security": "max-age=31536000" })
     }
+    const pause = makeFloodPause()
     // Clients compare `Date` with `expires_at`, so both have to come from one clock (RFC 9110 6.6.1).
     const date = Effect.map(
       clock.nowIfKnown,
@@ -67,6 +69,7 @@ export const boundary = HttpRouter.middleware(
             })
           )
         ),
+        Effect.tap((response) => (response.status === 429 ? pause : Effect.void)),
         Effect.tap((response) => measure(request.method, response.status, since)),
         Effect.tap((response) => record(request, response)),
         Effect.provideService(Caller, caller),

@@ -26,8 +26,8 @@ const youngGeneration = 192 * mib
  * bytes a character, its values), an answer up to eight times: a 32nd of the heap becomes less than half of it.
  */
 const whole = Math.min(64 * mib, Math.max(2 * mib, (getHeapStatistics().heap_size_limit - youngGeneration) / 32))
-/** Bytes of one owner. */
-const share = Math.max(largestBody, whole / 4)
+/** Bytes of one owner. More would be parsed one after the other while everybody else waits. */
+const share = Math.max(largestBody, Math.min(4 * mib, whole / 4))
 
 type Held<A, E, R> = Effect.Effect<A, E | SharedRefusal<"rate_limited">, R>
 
@@ -57,6 +57,10 @@ export class MemoryBudget extends Context.Service<
     }
   })
 }
+
+/** How many small bodies a body counts for in a rate limit. */
+export const smallBodiesIn = (request: HttpServerRequest.HttpServerRequest) =>
+  Math.max(1, Math.ceil(sizeOf(request) / small))
 
 const sizeOf = ({ headers }: HttpServerRequest.HttpServerRequest) => {
   const announced = headers["content-length"]

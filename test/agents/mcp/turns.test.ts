@@ -6,6 +6,7 @@ import * as Turns from "../../../src/agents/mcp/Turns.ts"
 
 const maxima = { calls: 4, searches: 2 }
 const never = Number.POSITIVE_INFINITY
+const refused = Effect.fail("refused")
 
 const players = (turns: ReturnType<typeof Turns.make>) => {
   let running = 0
@@ -19,7 +20,7 @@ const players = (turns: ReturnType<typeof Turns.make>) => {
         () => Effect.sleep(milliseconds),
         () => Effect.sync(() => (running -= 1))
       )
-      const one = turns.visit(project, maxima, (found) => turns.take(found, maxima, never, "refused")(call))
+      const one = turns.visit(project, maxima, (found) => turns.callsOf(found, maxima, never)(call, refused))
       const fiber = yield* Effect.forkChild(
         Effect.forEach(Array.from({ length: calls }), () => one, { concurrency: calls })
       )
@@ -31,15 +32,15 @@ const players = (turns: ReturnType<typeof Turns.make>) => {
   return play
 }
 
-it.effect("a project takes its turns at once until its calls have taken four seconds, then one by one with rests", () =>
+it.effect("a project takes its turns at once until its calls have taken a second, then one by one with rests", () =>
   Effect.gen(function* () {
     const play = players(Turns.make({ measured: true }))
-    assert.deepStrictEqual(yield* play("heavy", 8, 500), { most: 4, took: 1000 })
-    assert.strictEqual((yield* play("heavy", 4, 500)).most, 4)
-    const slowed = yield* play("heavy", 4, 500)
+    assert.deepStrictEqual(yield* play("heavy", 8, 100), { most: 4, took: 200 })
+    assert.strictEqual((yield* play("heavy", 4, 100)).most, 4)
+    const slowed = yield* play("heavy", 4, 100)
     assert.strictEqual(slowed.most, 1)
-    // Four calls of half a second, and three rests of a second.
-    assert.isAtLeast(slowed.took, 5000)
+    // Four calls, and a rest of twice their time between them.
+    assert.isAtLeast(slowed.took, 4 * 100 + 3 * 200)
   })
 )
 
@@ -88,13 +89,13 @@ it.effect("a call without a turn in time is refused, and takes none", () =>
     const turns = Turns.make({ measured: true })
     const one = { calls: 1, searches: 1 }
     const call = (until: number, milliseconds: number) =>
-      turns.visit("p", one, (found) => turns.take(found, one, until, "refused")(Effect.sleep(milliseconds)))
-    const first = yield* Effect.forkChild(call(never, 2000))
+      turns.visit("p", one, (found) => turns.callsOf(found, one, until)(Effect.sleep(milliseconds), refused))
+    const first = yield* Effect.forkChild(call(never, 500))
     yield* TestClock.adjust(1)
-    const second = yield* Effect.forkChild(Effect.flip(call(1000, 1)))
-    yield* TestClock.adjust(1000)
+    const second = yield* Effect.forkChild(Effect.flip(call(300, 1)))
+    yield* TestClock.adjust(300)
     assert.strictEqual(yield* Fiber.join(second), "refused")
-    yield* TestClock.adjust(1000)
+    yield* TestClock.adjust(200)
     yield* Fiber.join(first)
     const third = yield* Effect.forkChild(call(never, 1))
     yield* TestClock.adjust(1)
