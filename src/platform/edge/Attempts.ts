@@ -4,7 +4,7 @@
  * 1. A credential that was accepted by this process in the last ten minutes is looked up without a limit, so that nobody
  *    behind a shared address is locked out by a neighbour.
  * 2. Any other credential takes a token of its address before it is looked up. Without one it is refused.
- * 3. It is looked up in a turn: credentials that this process does not know use half of the connections at most, and
+ * 3. It is looked up in a turn: credentials that this process does not know use a quarter of the connections at most, and
  *    addresses take turns. So a flood of guesses delays no caller who was there before.
  * 4. The address gets its token back if the credential is accepted, or if the request failed for another reason. So no
  *    more than the burst is looked up at once.
@@ -57,7 +57,7 @@ export class Attempts extends Context.Service<
       // Hashes only: no credential stays in memory after its request. The value is the time of the acceptance.
       const accepted = recent<number>(maxRemembered, remembered)
 
-      const turns = yield* turnsBetween(Math.max(1, database.poolSize >> 1))
+      const turns = yield* turnsBetween(Math.max(1, database.poolSize >> 2))
 
       const attempt = Effect.fnUntraced(function* <A, E, R>(
         { credential, limited, outcomeOf, perCredential }: Authentication<A, E>,

@@ -26,7 +26,7 @@ type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
 
 /** A page costs several statements, and nobody has to be known to ask for one. */
-const pagesAtOnce = 4
+const pagesAtOnce = 2
 /** Milliseconds that a request waits for its turn. */
 const longestWait = 2_000
 const requestRate = { perSecond: 20, burst: 200 }
