@@ -1,9 +1,11 @@
 /** Limits before authentication, over the real listener (spec 8; decisions.md, Rate limits). */
 import { assert, layer } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { Deferred, Effect, Fiber, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
 import { format, type TokenKind } from "../../src/platform/crypto/Tokens.ts"
+import { makeFloodPause } from "../../src/platform/edge/Floods.ts"
 import { exchange, makeClient, makeToken, obtainCode, post } from "../support/agents/Agent.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { type Answer, type Ask, send } from "../support/network/Http.ts"
@@ -243,6 +245,72 @@ layer(Service.layer, { timeout: "2 minutes" })("of one credential", (it) => {
       assert.strictEqual(on.statements(), before)
     })
   )
+})
+
+layer(Service.layer)("a flood", (it) => {
+  it.effect("of unknown credentials leaves connections for callers who were there before", () =>
+    Effect.gen(function* () {
+      const on = yield* limited
+      const bridge = yield* Bridge.make(on)
+      const { access_token } = (yield* bridge.prove(on, yield* bridge.askChallenge(on))).body
+      const locked = yield* Deferred.make<void>()
+      const done = yield* Deferred.make<void>()
+      const holder = yield* SqlClient.SqlClient.use((sql) =>
+        sql.withTransaction(
+          Effect.gen(function* () {
+            yield* sql`lock table project_token in access exclusive mode`
+            yield* Deferred.succeed(locked, undefined)
+            yield* Deferred.await(done)
+          })
+        )
+      ).pipe(Effect.forkChild)
+      yield* Deferred.await(locked)
+      let answered = 0
+      const guess = (_: unknown, n: number) =>
+        Effect.tap(toMcp(on.url, random("spt"), `203.0.113.${n}`), () => Effect.sync(() => (answered += 1)))
+      const flood = yield* Effect.forkChild(
+        Effect.forEach(Array.from({ length: 40 }), guess, { concurrency: "unbounded" })
+      )
+      yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 300)))
+      const { status } = yield* toSelf(on.url, access_token, "203.0.113.7")
+      assert.deepStrictEqual({ status, answered }, { status: 200, answered: 0 })
+      yield* Deferred.succeed(done, undefined)
+      yield* Fiber.join(holder)
+      assert.deepStrictEqual(tally(yield* Fiber.join(flood)), { 401: 40 })
+    })
+  )
+
+  it.effect("of large bodies counts by their size", () =>
+    Effect.gen(function* () {
+      const { url, ...on } = yield* limited
+      const { token } = yield* makeToken({ url, ...on })
+      const large = send(`${url}/mcp`, { bearer: token, headers: accept, body: { ...mcp, pad: "x".repeat(1_000_000) } })
+      // 62 of 500 for each body of 62 times 16 KiB.
+      const answers = yield* Effect.replicateEffect(large, 9)
+      assert.deepStrictEqual(
+        answers.map(({ status }) => status === 429),
+        [...Array.from({ length: 8 }, () => false), true]
+      )
+    })
+  )
+
+  it("of refusals waits for most of its answers, and a few refusals do not wait", async () => {
+    const pause = makeFloodPause()
+    let answered = 0
+    const refuse = () =>
+      Effect.runPromise(
+        Effect.andThen(
+          pause,
+          Effect.sync(() => (answered += 1))
+        )
+      )
+    const refusals = Array.from({ length: 1000 }, refuse)
+    await new Promise((resume) => setTimeout(resume, 50))
+    // Two hundred, or four if a second ended meanwhile.
+    assert.include([200, 400], answered)
+    await Promise.all(refusals)
+    assert.strictEqual(answered, 1000)
+  })
 })
 
 layer(Service.layer)("of requests to /revoke", (it) => {

@@ -5,7 +5,7 @@
 import { Effect } from "effect"
 
 /** Refusals that are answered at once in each second. */
-const free = 100
+const free = 200
 /** Milliseconds that a further one waits; as a timer of Node, because it delays answers, not what they depend on. */
 const pauseMillis = 250
 /** Refusals that wait at the same time. */
