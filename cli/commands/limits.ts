@@ -1,4 +1,4 @@
-/** The limits of a project: list and set them. */
+/** The limits of a project: show and set them. */
 import { Option, Record } from "effect"
 import { type LimitName, limitNames } from "../../src/operator/limits/LimitNames.ts"
 import type { Limit } from "../../src/operator/limits/Limits.ts"
@@ -8,8 +8,8 @@ import { next, table } from "../support/Print.ts"
 
 const flagOf = (limit: LimitName) => limit.replaceAll("_", "-")
 
-const listProjectLimits = command("list-project-limits", {
-  description: "List what a project has used and may use",
+const showProjectLimits = command("show-project-limits", {
+  description: "Show what a project has used and may use",
   flags: { project: Flags.project },
   run: ({ project }) => using(({ limits }) => limits.list(project)),
   print: (limits) => [...lines(limits), next("set-project-limits --project ID --entries N")]
@@ -32,9 +32,9 @@ const setProjectLimits = command("set-project-limits", {
       ? `Name at least one of ${limitNames.map((limit) => `--${flagOf(limit)}`).join(", ")}.`
       : undefined,
   run: ({ project, ...maxima }) => using(({ limits }) => limits.set(project, Record.getSomes(maxima))),
-  print: (limits) => [...lines(limits), next("list-project-limits --project ID")]
+  print: (limits) => [...lines(limits), next("show-project-limits --project ID")]
 })
 
 const lines = (limits: ReadonlyArray<Limit>) => table(limits, ["limit", "value", "maximum", "default"], "")
 
-export const limits = [listProjectLimits, setProjectLimits]
+export const limits = [showProjectLimits, setProjectLimits]

@@ -50,7 +50,7 @@ const lines = ({ at, limits, numbers, pauses, refused }: Status): ReadonlyArray<
 const advice = ({ limits, numbers, pauses, refused }: Status) => {
   const [fullest] = limits
   if (pauses.length > 0) return "push-status"
-  if (fullest !== undefined) return `list-project-limits --project ${fullest.project_id}`
+  if (fullest !== undefined) return `show-project-limits --project ${fullest.project_id}`
   if (numbers.dead_letters > 0) return "list-push-dead-letters"
   if (refused.length > 0) return "list-audit-events"
   return numbers.projects === 0 ? "create-project --name NAME" : "list-bridges --project ID"

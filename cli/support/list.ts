@@ -10,7 +10,7 @@ import { Command, Flag } from "effect/cli"
 import type { Page } from "../../src/platform/sql/Page.ts"
 import { Json, stdoutClosed, using } from "./command.ts"
 import * as Flags from "./Flags.ts"
-import { next, table } from "./Print.ts"
+import { next, printed, table, visible } from "./Print.ts"
 import type { Services } from "./Services.ts"
 
 const pageSize = 1000
@@ -84,13 +84,13 @@ export const list = <
       const limit = Option.getOrElse(given.limit, () => Infinity)
       let before = `{"items":[`
       const print = (items: ReadonlyArray<Item>) => {
-        process.stdout.write(before + items.map((item) => JSON.stringify(item)).join(","))
+        process.stdout.write(visible(before + items.map((item) => JSON.stringify(item)).join(",")))
         before = ","
       }
       const after = yield* using((services) =>
         Effect.raceFirst(pages(services, given, { after: from, limit }, print), stdoutClosed)
       )
-      return yield* Console.log(after === undefined ? "]}" : `],"after":${JSON.stringify(after)}}`)
+      return yield* Console.log(after === undefined ? "]}" : `],"after":${visible(JSON.stringify(after))}}`)
     }
     const items: Array<Item> = []
     const limit = Option.getOrElse(given.limit, () => shown)
@@ -99,7 +99,7 @@ export const list = <
     )
     const again = after === undefined ? parts.next(items) : `${name}${typed({ ...given, after })}`
     const lines = table(items, parts.columns, parts.none)
-    yield* Console.log([...lines, next(again, after === undefined ? "" : "the list goes on")].join("\n"))
+    yield* Console.log(printed([...lines, next(again, after === undefined ? "" : "the list goes on")]))
   })
 
   return Command.make(name, { ...parts.flags, ...paging }, (given) => run(given as Parameters<typeof run>[0])).pipe(

@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterAll(() => service.stop())
 
 it("a new project has the defaults", async () => {
-  const { items } = result(await run("list-project-limits", "--project", project, "--json"))
+  const { items } = result(await run("show-project-limits", "--project", project, "--json"))
   expect(maxima(items)).toEqual(defaults)
   expect(items[0]).toEqual({ limit: "stored_bytes", value: 0, maximum: 1_073_741_824, default: 1_073_741_824 })
   expect(items[3]).toEqual({ limit: "concurrent_calls", value: null, maximum: 8, default: 8 })
@@ -54,13 +54,13 @@ it("setting a limit is audited once, with its values", async () => {
 })
 
 it("a value that is no limit, no flag, and an unknown project are refused, and change nothing", async () => {
-  const before = result(await run("list-project-limits", "--project", project, "--json"))
+  const before = result(await run("show-project-limits", "--project", project, "--json"))
   for (const flags of [["--entries", "0"], ["--entries", "-1"], ["--tasks", "1e9"], ["--tasks", "many"], []]) {
     expect((await set(...flags)).code).toBe(64)
   }
   const unknown = await run("set-project-limits", "--project", crypto.randomUUID(), "--tasks", "1", "--json")
   expect(refusal(unknown)).toContain("project_not_found")
-  expect(result(await run("list-project-limits", "--project", project, "--json"))).toEqual(before)
+  expect(result(await run("show-project-limits", "--project", project, "--json"))).toEqual(before)
 })
 
 it("status names the projects that have used half of a limit, the fullest first", async () => {
@@ -79,5 +79,5 @@ it("status names the projects that have used half of a limit, the fullest first"
   ])
   const { stdout } = await run("status")
   expect(stdout).toMatch(new RegExp(`^${project}  tasks +9 +9$`, "m"))
-  expect(stdout).toMatch(new RegExp(`^Next: service-admin list-project-limits --project ${project}$`, "m"))
+  expect(stdout).toMatch(new RegExp(`^Next: service-admin show-project-limits --project ${project}$`, "m"))
 })

@@ -53,7 +53,7 @@ type Worst = readonly [head: string, filling: string, tail: string]
 const all = (...fillings: ReadonlyArray<string>): ReadonlyArray<Worst> => fillings.map((filling) => ["", filling, ""])
 
 const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, ...ReadonlyArray<Worst>]> = [
-  ["cli/commands/accountReferences.ts", /^[\w.:@/-]+$/, operator, ["", "a", " "]],
+  ["cli/support/list.ts", /^[\w.:@/-]+$/, operator, ["", "a", " "]],
   ["cli/support/Flags.ts", /^[^\0]+$/, operator, ["", "a", "\0"]],
   ["src/agents/memory/Memory.ts", /\p{Cc}+/gu, entry, ["", "\u0001", "x"], ["", "\u0001x", ""]],
   [
@@ -105,7 +105,7 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
     ["Invalid", "Token", "!"],
     ["BadCertificate", "a", "!"]
   ],
-  ["src/signin/access/BearerCredential.ts", /^bearer +(.*)$/i, headers, ["bearer", " ", "x"], ["bearer ", "x", ""]],
+  ["src/platform/edge/BearerCredential.ts", /^bearer (.*\S.*)$/is, headers, ["bearer ", " ", ""], ["bearer ", "x", ""]],
   ["src/signin/oauth/JsonEndpoints.ts", /^application\/json\s*(;|$)/i, headers, wide("application/json")],
   [
     "src/signin/oauth/clients/ClientMetadata.ts",

@@ -29,8 +29,9 @@ const commandFiles = readdirSync(join(packageRoot, "cli/commands")).map((file) =
 
 /** The source of one command of service-admin with its flags, without the other commands of its file. */
 const sourceOf = (command: string) => {
-  const file = commandFiles.find((source) => source.includes(`command("${command}"`)) ?? ""
-  const [own = ""] = new RegExp(`command\\("${command}"[^]*?\\n\\}\\)`).exec(file) ?? []
+  const made = new RegExp(`(command|list)\\("${command}"[^]*?\\n\\}\\)`)
+  const file = commandFiles.find((source) => made.test(source)) ?? ""
+  const [own = ""] = made.exec(file) ?? []
   const [, constant] = /^ {2}flags: (\w+),$/m.exec(own) ?? []
   return constant === undefined ? own : own + new RegExp(`^const ${constant} = [^]*?\\n\\n`, "m").exec(file)![0]
 }
