@@ -4,7 +4,7 @@
  *
  * A body is counted by its Content-Length, a chunked one by the maximum, from before it is read until its answer is
  * ready. A batch is counted by the answers that it may collect. Other requests are not counted: they are small, and
- * SERVICE_CONNECTIONS bounds their number.
+ * the number of connections bounds theirs.
  */
 import { Context, Effect, Layer } from "effect"
 import type { HttpServerRequest } from "effect/http"

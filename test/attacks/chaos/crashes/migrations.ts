@@ -140,6 +140,9 @@ const allTables = Effect.gen(function* () {
 })
 
 /** Copies what the tables and columns can hold; rows may arrive before the rows they refer to. */
+/** Columns that this release leaves null, and earlier ones filled. */
+const filledUntilLater: Readonly<Record<string, object>> = { oauth_request: { client: {} } }
+
 const fill = (tables: Tables) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -149,7 +152,7 @@ const fill = (tables: Tables) =>
         select attname::text as column
           from pg_attribute
          where attrelid = ${name}::regclass and attnum > 0 and not attisdropped and attgenerated = ''`
-      const rows = tables[name] ?? []
+      const rows = (tables[name] ?? []).map((row) => ({ ...row, ...filledUntilLater[name] }))
       const known = columns.map(({ column }) => column).filter((column) => rows[0] !== undefined && column in rows[0])
       const list = known.map((column) => `"${column}"`).join(", ")
       if (rows.length === 0) continue
