@@ -2,8 +2,8 @@
 -- in the code.
 alter table project add column limits jsonb not null default '{}' check (jsonb_typeof(limits) = 'object');
 
--- What a project has stored, counted by the statements that write. A writer locks the row last, so that it waits for no
--- other lock while it holds this one. Replicas of the release before do not count: a rolling upgrade leaves the numbers
+-- What a project has stored, counted by the statements that write: the row stays locked until their transaction ends. A
+-- receipt counts for 1 KiB besides its text, because only its bytes are limited. Replicas of the release before do not count: a rolling upgrade leaves the numbers
 -- lower by what those wrote.
 create table project_usage (
   project_id uuid primary key references project,
@@ -31,7 +31,7 @@ select p.project_id,
                from task
               group by project_id) t on t.project_id = p.project_id
   left join (select project_id,
-                    sum(octet_length(summary) + octet_length(array_to_string(next_steps, ''))
+                    sum(1024 + octet_length(summary) + octet_length(array_to_string(next_steps, ''))
                         + octet_length(array_to_string(pitfalls, ''))
                         + octet_length(coalesce(git_checkpoint::text, ''))) as bytes
                from receipt

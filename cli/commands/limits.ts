@@ -19,7 +19,10 @@ const setProjectLimits = command("set-project-limits", {
   description: "Change limits of a project, at once for every process; deletes nothing",
   flags: {
     project: Flags.project,
-    stored_bytes: Flags.maximum("stored-bytes", "Bytes of memory, tasks, receipts and remembered answers"),
+    stored_bytes: Flags.maximum(
+      "stored-bytes",
+      "Bytes of memory, tasks, receipts and remembered answers; index_bytes is four times as much"
+    ),
     entries: Flags.maximum("entries", "Memory entries"),
     tasks: Flags.maximum("tasks", "Tasks"),
     concurrent_calls: Flags.maximum("concurrent-calls", "Tool calls at the same time"),

@@ -98,7 +98,7 @@ export const list = <
       pages(services, given, { after: from, limit }, (page) => void items.push(...page))
     )
     const again = after === undefined ? parts.next(items) : `${name}${typed({ ...given, after })}`
-    const lines = table(items, parts.columns, parts.none)
+    const lines = table(items, parts.columns, from === undefined ? parts.none : "No more items.")
     yield* Console.log(printed([...lines, next(again, after === undefined ? "" : "the list goes on")]))
   })
 

@@ -45,7 +45,7 @@ const counted = ({ project_id }: Agent) =>
               + (select coalesce(sum(octet_length(title) + octet_length(body) + octet_length(coalesce(blocked_reason, ''))
                                      + octet_length(array_to_string(tags, ''))), 0)
                    from task where project_id = ${project_id}::uuid)
-              + (select coalesce(sum(octet_length(summary) + octet_length(array_to_string(next_steps, ''))
+              + (select coalesce(sum(1024 + octet_length(summary) + octet_length(array_to_string(next_steps, ''))
                                      + octet_length(array_to_string(pitfalls, ''))), 0)
                    from receipt where project_id = ${project_id}::uuid)
               + (select coalesce(sum(octet_length(result)), 0)

@@ -12,6 +12,7 @@ const maxima = (items: ReadonlyArray<{ limit: string; maximum: number }>) =>
 
 const defaults = {
   stored_bytes: 1_073_741_824,
+  index_bytes: 4_294_967_296,
   entries: 200_000,
   tasks: 50_000,
   concurrent_calls: 8,
@@ -30,7 +31,7 @@ it("a new project has the defaults", async () => {
   const { items } = result(await run("show-project-limits", "--project", project, "--json"))
   expect(maxima(items)).toEqual(defaults)
   expect(items[0]).toEqual({ limit: "stored_bytes", value: 0, maximum: 1_073_741_824, default: 1_073_741_824 })
-  expect(items[3]).toEqual({ limit: "concurrent_calls", value: null, maximum: 8, default: 8 })
+  expect(items[4]).toEqual({ limit: "concurrent_calls", value: null, maximum: 8, default: 8 })
 })
 
 it("a limit is set without touching the others, and default restores it", async () => {

@@ -4,6 +4,7 @@ import { Deferred, Effect, Fiber, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
+import { connect } from "node:net"
 import { format, type TokenKind } from "../../src/platform/crypto/Tokens.ts"
 import { makeFloodPause } from "../../src/platform/edge/Floods.ts"
 import { exchange, makeClient, makeToken, obtainCode, post } from "../support/agents/Agent.ts"
@@ -278,6 +279,39 @@ layer(Service.layer)("a flood", (it) => {
       yield* Fiber.join(holder)
       assert.deepStrictEqual(tally(yield* Fiber.join(flood)), { 401: 40 })
     })
+  )
+
+  it.effect("of bodies that never arrive keeps no other caller waiting", () =>
+    Effect.gen(function* () {
+      const on = yield* limited
+      const { hostname, port } = new URL(on.url)
+      let closed = 0
+      const slow = (path: string, type: string) =>
+        Effect.acquireRelease(
+          Effect.sync(() => connect(Number(port), hostname).once("close", () => (closed += 1))),
+          (socket) => Effect.sync(() => socket.destroy())
+        ).pipe(
+          Effect.tap((socket) =>
+            Effect.sync(() =>
+              socket.write(
+                `POST ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${random("sbe")}\r\nIdempotency-Key: k\r\nContent-Type: ${type}\r\nContent-Length: 100\r\n\r\n{`
+              )
+            )
+          )
+        )
+      for (let n = 0; n < 10; n++) {
+        yield* slow("/bridge/v1/enrollment/challenges", "application/json")
+        yield* slow("/oauth/consent", "application/x-www-form-urlencoded")
+      }
+      yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 200)))
+      assert.strictEqual((yield* toMcp(on.url, random("spt"), "203.0.113.9")).status, 401)
+      const { status } = yield* send(`${on.url}/oauth/consent?request=x`, {
+        method: "GET",
+        headers: from("203.0.113.9")
+      })
+      assert.strictEqual(status, 404)
+      assert.strictEqual(closed, 0)
+    }).pipe(Effect.scoped)
   )
 
   it.effect("of large bodies counts by their size", () =>

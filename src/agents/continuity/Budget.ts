@@ -1,20 +1,33 @@
 /** What an agent's write adds to its project, and the refusal when that is too much (decisions.md, Budgets of a project). */
 import { Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
-import { type LimitName, storedMaxima } from "../../operator/limits/LimitNames.ts"
+import { storedMaxima } from "../../operator/limits/LimitNames.ts"
 import { nothing, type Usage, usageOf } from "../../platform/sql/ProjectUsage.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { withDetails } from "../../wire/Refusal.ts"
 import { refuse } from "./Errors.ts"
 
-/** `retry_after` in seconds, if the limit is one that time mends. */
-export const limitExceeded = (limit: LimitName | keyof Usage, value: number, maximum: number, retry_after?: number) =>
+/** A limit that waiting helps with, and how a sentence names it. */
+const perTime = {
+  concurrent_calls: "calls at once",
+  concurrent_searches: "searches at once",
+  searches_per_minute: "searches a minute",
+  writes_per_minute: "writes a minute"
+}
+
+/** `retry_after` in seconds. */
+export const limitInUse = (limit: keyof typeof perTime, maximum: number, retry_after: number) =>
   withDetails(
     refuse("limit_exceeded"),
-    { limit, value, maximum, ...(retry_after === undefined ? undefined : { retry_after }) },
-    retry_after === undefined
-      ? `The project has ${value} of at most ${maximum} ${limit}; ask its operator to raise the limit.`
-      : `The project may have ${maximum} ${limit}; try again in ${retry_after} s.`
+    { limit, value: maximum, maximum, retry_after },
+    `The project may make ${maximum} ${perTime[limit]}; try again in ${retry_after} s.`
+  )
+
+const limitReached = (limit: keyof Usage, value: number, added: number, maximum: number) =>
+  withDetails(
+    refuse("limit_exceeded"),
+    { limit, value, maximum },
+    `The call would add ${added === 0 ? "more" : added}; the project has ${value} of at most ${maximum} ${limit}. Its operator can raise the limit.`
   )
 
 /**
@@ -30,7 +43,7 @@ export const refuseFull = Effect.fnUntraced(function* (
   const usage = Option.getOrElse(yield* usageOf(sql, project_id), () => nothing)
   const names = Object.keys(added) as ReadonlyArray<keyof Usage>
   const full = names.find((name) => usage[name] + added[name]! > maxima[name]) ?? names.at(-1)!
-  return yield* limitExceeded(full, usage[full], maxima[full])
+  return yield* limitReached(full, usage[full], added[full]!, maxima[full])
 })
 
 /** Bytes of UTF-8. */

@@ -8,7 +8,7 @@ import { type Rate, RateLimit } from "../../platform/edge/RateLimit.ts"
 import { count, limitRefusals } from "../../platform/metrics/Metrics.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import type { Actor } from "../../wire/Actor.ts"
-import { limitExceeded } from "../continuity/Budget.ts"
+import { limitInUse } from "../continuity/Budget.ts"
 import type { ContinuityRefusal } from "../continuity/Errors.ts"
 import { inTurn, turnsBetween } from "../../platform/edge/inTurn.ts"
 import * as Turns from "./Turns.ts"
@@ -55,7 +55,7 @@ export class CallBudget extends Context.Service<
       const inMinute = Effect.fnUntraced(function* (actor: Actor, limit: "searches_per_minute" | "writes_per_minute") {
         const maximum = maximumOf(actor.limits, limit)
         const seconds = yield* minutes.take(`${limit} ${actor.project_id}`, share / maximum)
-        if (seconds > 0) return yield* limitExceeded(limit, maximum, maximum, seconds)
+        if (seconds > 0) return yield* limitInUse(limit, maximum, seconds)
       })
 
       const admit =
@@ -70,8 +70,8 @@ export class CallBudget extends Context.Service<
               calls: maximumOf(own, "concurrent_calls"),
               searches: maximumOf(own, "concurrent_searches")
             }
-            const noTurn = limitExceeded("concurrent_calls", maxima.calls, maxima.calls, 1)
-            const noSearch = limitExceeded("concurrent_searches", maxima.searches, maxima.searches, 1)
+            const noTurn = limitInUse("concurrent_calls", maxima.calls, 1)
+            const noSearch = limitInUse("concurrent_searches", maxima.searches, 1)
             return yield* turns.visit(project_id, maxima, (project) => {
               const oneOf = turns.callsOf(project, maxima, until)
               if (!searches) return oneOf(call, noTurn)

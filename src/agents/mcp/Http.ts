@@ -24,12 +24,12 @@ import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Access } from "../../signin/access/Access.ts"
 import { authenticates } from "../../signin/access/Http.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
-import { largestBody, MemoryBudget, smallBodiesIn } from "../../platform/edge/MemoryBudget.ts"
+import { largestBody, MemoryBudget, smallBodies } from "../../platform/edge/MemoryBudget.ts"
 import { isTooLarge } from "../../platform/edge/Form.ts"
 import { RateLimit } from "../../platform/edge/RateLimit.ts"
 import { version } from "../../platform/settings/Package.ts"
 import type { Actor } from "../../wire/Actor.ts"
-import { answer, type Refusal } from "../../wire/Refusal.ts"
+import { answer, type Refusal, withDetails } from "../../wire/Refusal.ts"
 import { checkScopes } from "./checkScopes.ts"
 import { Calls } from "./Calls.ts"
 import { failure, refuse } from "./Errors.ts"
@@ -95,18 +95,21 @@ const routes = Effect.gen(function* () {
   const isAllowed = allows(baseUrl, mcp.allowedOrigins)
 
   /** Takes from the rate of the credential and of its project. */
-  const limit = Effect.fnUntraced(function* ({ project_id }: Actor, key: string, cost: number, ofProject = cost) {
-    const seconds = Math.max(yield* perCredential.take(key, cost), yield* perProject.take(project_id, ofProject))
+  const limit = Effect.fnUntraced(function* ({ project_id }: Actor, key: string, ofCredential: number, more = 0) {
+    const seconds = Math.max(
+      yield* perCredential.take(key, ofCredential),
+      yield* perProject.take(project_id, ofCredential + more)
+    )
     if (seconds > 0) return yield* refuse("rate_limited", seconds)
   })
 
   const exchange = Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
     const { actor, key } = yield* authenticate
+    // Authentication has taken the first one of the credential.
+    yield* limit(actor, key, smallBodies(Number(request.headers["content-length"] ?? 0)) - 1, 1)
     if (request.method !== "POST") return answer(refuse("method_not_allowed"), { allow: "POST" })
     if (!isJsonContentType(request.headers["content-type"] ?? null)) return yield* refuse("unsupported_media_type")
-    const larger = smallBodiesIn(request) - 1
-    if (larger > 0) yield* limit(actor, key, larger)
     return yield* memory.body(actor.project_id, request, answered(request, actor, key))
   }).pipe(Effect.catch((refusal: Refusal) => Effect.succeed(answer(refusal))))
 
@@ -115,12 +118,15 @@ const routes = Effect.gen(function* () {
     actor: Actor,
     key: string
   ) {
-    const body = yield* bodyOf(request)
+    const text = yield* textOf(request)
+    // A chunked body counts by its size, too, once that is known.
+    const chunked = request.headers["content-length"] === undefined
+    if (chunked && Option.isSome(text)) yield* limit(actor, key, smallBodies(text.value.length) - 1)
+    const body = Option.flatMap(text, parse)
     if (Option.isNone(body)) return notJson
     const messages = messagesOf(body.value)
-    if (messages.length > largestBatch) return yield* refuse("invalid_request")
-    // Authentication has counted the first message of the credential.
-    yield* limit(actor, key, Math.max(0, messages.length - 1), messages.length)
+    if (messages.length > largestBatch) return yield* tooManyMessages
+    yield* limit(actor, key, Math.max(0, messages.length - 1))
     yield* checkScopes(access, actor, messages)
     return yield* memory.answers(
       actor.project_id,
@@ -154,14 +160,15 @@ const notJson = HttpServerResponse.jsonUnsafe(
   { status: 400, headers: { "cache-control": "no-store" } }
 )
 
-const bodyOf = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
-  const text = yield* request.text.pipe(
+const tooManyMessages = withDetails(refuse("invalid_request"), {}, `A batch has at most ${largestBatch} messages.`)
+
+/** None if the body is not UTF-8. */
+const textOf = (request: HttpServerRequest.HttpServerRequest) =>
+  request.text.pipe(
     Effect.provideService(HttpServerRequest.MaxBodySize, ByteSize.fromInputUnsafe(largestBody)),
     Effect.asSome,
     Effect.catch((error) => (isTooLarge(error) ? refuse("payload_too_large") : Effect.succeedNone))
   )
-  return Option.flatMap(text, parse)
-})
 
 /** Passes one body to the SDK. Tool calls that it starts are interrupted with this fiber. */
 const exchangeWithSdk = Effect.fnUntraced(function* (

@@ -17,7 +17,7 @@ const recovery = 0.25
 /** How long a project that is slowed down rests, compared with the call before. */
 const rest = 2
 /** Milliseconds. */
-const longestRest = 1_000
+const longestRest = 10_000
 
 /** Projects without calls are forgotten when this many are known. */
 const maxProjects = 10_000

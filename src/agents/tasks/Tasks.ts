@@ -256,6 +256,9 @@ export const storedBytes = ({
   title
 }: Pick<Task, "blocked_reason" | "body" | "tags" | "title">) => bytesOf(title, body, blocked_reason, ...tags)
 
+/** Bytes that a receipt counts for besides its text: receipts have no other limit, and each takes two rows. */
+const perReceipt = 1024
+
 /** The same for a receipt. */
 export const storedBytesOfReceipt = ({
   git_checkpoint,
@@ -263,6 +266,7 @@ export const storedBytesOfReceipt = ({
   pitfalls,
   summary
 }: Pick<Receipt, "git_checkpoint" | "next_steps" | "pitfalls" | "summary">) =>
+  perReceipt +
   bytesOf(summary, git_checkpoint === null ? null : JSON.stringify(git_checkpoint), ...next_steps, ...pitfalls)
 
 const distinct = (texts: ReadonlyArray<string> = []): ReadonlyArray<string> => [...new Set(texts)]

@@ -6,6 +6,7 @@ import { firstRow } from "../../platform/sql/Rows.ts"
 const Found = Schema.Struct({
   limits: Schema.Record(Schema.String, Schema.Number),
   stored_bytes: Schema.Number,
+  index_bytes: Schema.Number,
   entries: Schema.Number,
   tasks: Schema.Number
 })
@@ -13,7 +14,8 @@ const Found = Schema.Struct({
 export const make = (sql: SqlClient.SqlClient) => {
   const find = (project_id: string) =>
     firstRow(Found)(sql`
-      select p.limits, coalesce(u.stored_bytes, 0)::float8 as stored_bytes, coalesce(u.entries, 0)::float8 as entries,
+      select p.limits, coalesce(u.stored_bytes, 0)::float8 as stored_bytes,
+             coalesce(u.index_bytes, 0)::float8 as index_bytes, coalesce(u.entries, 0)::float8 as entries,
              coalesce(u.tasks, 0)::float8 as tasks
         from project p
         left join project_usage u on u.project_id = p.project_id

@@ -9,11 +9,11 @@ import { Audit } from "../../platform/audit/Audit.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { type ProjectRefusal, refuse } from "../projects/Errors.ts"
-import { defaults, type LimitName, limitNames, maximumOf } from "./LimitNames.ts"
+import { defaults, type LimitName, limitNames, maximumOf, storedMaxima } from "./LimitNames.ts"
 import * as Store from "./LimitStore.ts"
 
 export interface Limit {
-  readonly limit: LimitName
+  readonly limit: LimitName | "index_bytes"
   /** What the project has stored; null for limits on calls, which each process counts by itself. */
   readonly value: number | null
   readonly maximum: number
@@ -45,12 +45,19 @@ export class Limits extends Context.Service<
         const found = yield* store.find(project_id)
         if (Option.isNone(found)) return yield* refuse("project_not_found")
         const { limits, ...usage } = found.value
-        return limitNames.map((limit) => ({
+        const index_bytes: Limit = {
+          limit: "index_bytes",
+          value: usage.index_bytes,
+          maximum: storedMaxima(limits).index_bytes,
+          default: storedMaxima({}).index_bytes
+        }
+        const others = limitNames.map((limit) => ({
           limit,
           value: limit in usage ? usage[limit as keyof typeof usage] : null,
           maximum: maximumOf(limits, limit),
           default: defaults[limit]
         }))
+        return [others[0]!, index_bytes, ...others.slice(1)]
       })
 
       const set = Effect.fn("Limits.set")(

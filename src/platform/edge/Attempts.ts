@@ -4,8 +4,9 @@
  * 1. A credential that was accepted by this process in the last ten minutes is looked up without a limit, so that nobody
  *    behind a shared address is locked out by a neighbour.
  * 2. Any other credential takes a token of its address before it is looked up. Without one it is refused.
- * 3. It is looked up in a turn: credentials that this process does not know use a quarter of the connections at most, and
- *    addresses take turns. So a flood of guesses delays no caller who was there before.
+ * 3. Where nothing but a look-up follows, it is looked up in a turn: credentials that this process does not know use a
+ *    quarter of the connections at most, and addresses take turns. So a flood of guesses delays no caller who was there
+ *    before. A handler that reads a body takes no turn: the caller could hold it by sending slowly.
  * 4. The address gets its token back if the credential is accepted, or if the request failed for another reason. So no
  *    more than the burst is looked up at once.
  */
@@ -29,6 +30,8 @@ export type Outcome = "accepted" | "rejected" | "undecided"
 
 interface Authentication<A, E> {
   readonly credential: Redacted.Redacted<string>
+  /** Only statements follow, no reading of the request. */
+  readonly isLookUp: boolean
   /** The route's limit per credential, if it has one. */
   readonly perCredential?: Buckets
   /** What the exit of the authentication means. */
@@ -60,7 +63,7 @@ export class Attempts extends Context.Service<
       const turns = yield* turnsBetween(Math.max(1, database.poolSize >> 2))
 
       const attempt = Effect.fnUntraced(function* <A, E, R>(
-        { credential, limited, outcomeOf, perCredential }: Authentication<A, E>,
+        { credential, isLookUp, limited, outcomeOf, perCredential }: Authentication<A, E>,
         authenticate: Effect.Effect<A, E, R>
       ) {
         const now = yield* Clock.currentTimeMillis
@@ -80,7 +83,7 @@ export class Attempts extends Context.Service<
           yield* settle("undecided")
           return yield* limited(wait)
         }
-        const looked = isKnown ? authenticate : turns(network, longestWait)(authenticate, limited(1))
+        const looked = isKnown || !isLookUp ? authenticate : turns(network, longestWait)(authenticate, limited(1))
         return yield* Effect.onExit(looked, (exit) =>
           settle(Exit.hasInterrupts(exit) ? (isKnown ? "undecided" : "rejected") : outcomeOf(exit))
         )

@@ -58,9 +58,8 @@ export class MemoryBudget extends Context.Service<
   })
 }
 
-/** How many small bodies a body counts for in a rate limit. */
-export const smallBodiesIn = (request: HttpServerRequest.HttpServerRequest) =>
-  Math.max(1, Math.ceil(sizeOf(request) / small))
+/** How many small bodies one of so many bytes counts for in a rate limit. */
+export const smallBodies = (bytes: number) => Math.max(1, Math.ceil(Math.min(bytes, largestBody) / small))
 
 const sizeOf = ({ headers }: HttpServerRequest.HttpServerRequest) => {
   const announced = headers["content-length"]

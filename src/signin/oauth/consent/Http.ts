@@ -11,7 +11,6 @@ import { Settings } from "../../../platform/settings/Settings.ts"
 import { salt } from "../../../platform/crypto/Random.ts"
 import { readForm } from "../../../platform/edge/Form.ts"
 import { onlyMethods } from "../../../platform/edge/Methods.ts"
-import { turnsBetween } from "../../../platform/edge/inTurn.ts"
 import { RateLimit } from "../../../platform/edge/RateLimit.ts"
 import { isTransient, report } from "../../../platform/edge/Report.ts"
 import { pageHeaders as headers } from "../../../platform/html/Page.ts"
@@ -25,10 +24,6 @@ import { consentPage, type EndReason, endPage, returnPage } from "./Pages.ts"
 type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
 
-/** A page costs several statements, and nobody has to be known to ask for one. */
-const pagesAtOnce = 2
-/** Milliseconds that a request waits for its turn. */
-const longestWait = 2_000
 const requestRate = { perSecond: 20, burst: 200 }
 /** Wrong project tokens per address; valid ones are not counted. */
 const wrongTokenRate = { perSecond: 20 / 60, burst: 20 }
@@ -40,7 +35,6 @@ const routes = HttpRouter.use((router) =>
     const consent = yield* Consent
     const limits = yield* RateLimit
     const requests = limits.buckets(requestRate)
-    const turns = yield* turnsBetween(pagesAtOnce)
     const wrongTokens = limits.buckets(wrongTokenRate)
 
     const secure = authUrl.protocol === "https:"
@@ -56,7 +50,6 @@ const routes = HttpRouter.use((router) =>
       const { body, status } = endPage(reason)
       return show(status, body, retryAfter ?? (status === 503 ? 5 : undefined))
     }
-    const busy = Effect.sync(() => end("busy", 1))
     const redirect = (location: string) => HttpServerResponse.redirect(location, { status: 303, headers })
 
     /** Answers with a page whatever happens: rate limits and failures included. */
@@ -69,7 +62,7 @@ const routes = HttpRouter.use((router) =>
         Effect.gen(function* () {
           const { network } = yield* Caller
           const wait = yield* requests.take(network)
-          return wait === 0 ? yield* turns(network, longestWait)(handle(request), busy) : end("busy", wait)
+          return wait === 0 ? yield* handle(request) : end("busy", wait)
         }).pipe(
           Effect.catchCause((cause) => Effect.as(isTransient(cause) ? Effect.void : report(cause), end("failed")))
         )
