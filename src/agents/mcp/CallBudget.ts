@@ -4,13 +4,13 @@
  */
 import { Clock, Context, Effect, Layer } from "effect"
 import { limitNames, maximumOf } from "../../operator/limits/LimitNames.ts"
+import { inTurn, turnsBetween } from "../../platform/edge/inTurn.ts"
 import { type Rate, RateLimit } from "../../platform/edge/RateLimit.ts"
 import { count, limitRefusals } from "../../platform/metrics/Metrics.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { limitInUse } from "../continuity/Budget.ts"
 import type { ContinuityRefusal } from "../continuity/Errors.ts"
-import { inTurn, turnsBetween } from "../../platform/edge/inTurn.ts"
 import * as Turns from "./Turns.ts"
 
 /** Milliseconds. */
@@ -70,8 +70,8 @@ export class CallBudget extends Context.Service<
               calls: maximumOf(own, "concurrent_calls"),
               searches: maximumOf(own, "concurrent_searches")
             }
-            const noTurn = limitInUse("concurrent_calls", maxima.calls, 1)
-            const noSearch = limitInUse("concurrent_searches", maxima.searches, 1)
+            const noTurn = Effect.suspend(() => limitInUse("concurrent_calls", maxima.calls, 1))
+            const noSearch = Effect.suspend(() => limitInUse("concurrent_searches", maxima.searches, 1))
             return yield* turns.visit(project_id, maxima, (project) => {
               const oneOf = turns.callsOf(project, maxima, until)
               if (!searches) return oneOf(call, noTurn)
