@@ -48,13 +48,13 @@ const post = ({ token, url }: Agent, body: string, chunked: boolean) =>
   })
 
 const smallHeap = Effect.flatMap(Service, ({ services }) =>
-  Effect.map(serviceProcess({ NODE_OPTIONS: "--max-old-space-size=64" }), (process) => ({
+  Effect.map(serviceProcess({ NODE_OPTIONS: "--max-old-space-size=96" }), (process) => ({
     url: process.url,
     services
   }))
 )
 
-layer(Service.layer, { timeout: "120 seconds", excludeTestServices: true })("a process with a heap of 64 MiB", (it) => {
+layer(Service.layer, { timeout: "120 seconds", excludeTestServices: true })("a process with a heap of 96 MiB", (it) => {
   it.effect(
     "refuses most of 200 large bodies at once with 429, and answers another project",
     () =>

@@ -25,7 +25,7 @@ const youngGeneration = 192 * mib
  * Bytes of bodies at once, and as many of answers. A body takes up to six times its size (its bytes, its text with two
  * bytes a character, its values), an answer up to eight times: a 32nd of the heap becomes less than half of it.
  */
-const whole = Math.min(64 * mib, Math.max(2 * mib, (getHeapStatistics().heap_size_limit - youngGeneration) / 32))
+const whole = Math.min(64 * mib, Math.max(largestBody, (getHeapStatistics().heap_size_limit - youngGeneration) / 32))
 /** Bytes of one owner. More would be parsed one after the other while everybody else waits. */
 const share = Math.max(largestBody, Math.min(4 * mib, whole / 4))
 
