@@ -18,7 +18,7 @@ export interface Report {
 }
 
 // Both sides of this attack share the machine. The attacker would have one of its own.
-setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
+setPriority(constants.priority.PRIORITY_LOW)
 
 const given = JSON.parse(process.argv[2]!) as Given
 const outcomes: Record<string, Record<string, number>> = {}
