@@ -1,10 +1,11 @@
 /** The sweeps of OAuth delete what has ended, and nothing else (decisions.md, Retention). */
 import { assert, layer } from "@effect/vitest"
-import { Context, Duration, Effect } from "effect"
+import { ConfigProvider, Context, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import { sweepOnce } from "../../../src/platform/database/Sweeper.ts"
+import { Settings } from "../../../src/platform/settings/Settings.ts"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
 import { sweeps } from "../../../src/signin/Wing.ts"
 import {
@@ -16,9 +17,10 @@ import {
   refresh,
   signIn
 } from "../../support/agents/Agent.ts"
-import { Service } from "../../support/service/Service.ts"
+import { environment, Service } from "../../support/service/Service.ts"
 
-const sweep = Effect.provide(sweepOnce(sweeps), DatabaseClock.layerLocal)
+const settings = Settings.layer.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))))
+const sweep = Effect.provide(sweepOnce(sweeps), Layer.merge(DatabaseClock.layerLocal, settings))
 
 const count = Effect.fnUntraced(function* (table: string) {
   const sql = yield* SqlClient.SqlClient
