@@ -47,7 +47,7 @@ const browsing = (
   request<World>()(
     again,
     (on, world) =>
-      Effect.tap(run(Object.assign(new Browser(on.url), { cookie: world.browser.cookie }), world), ({ text }) =>
+      Effect.tap(run(new Browser(on.url, world.browser.cookies), world), ({ text }) =>
         Effect.sync(() => assert.notInclude(text, "Nothing was"))
       ),
     { asks: "503", ...more }

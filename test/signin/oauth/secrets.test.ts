@@ -132,7 +132,7 @@ layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
         "project token": token,
         "revoked project token": revoked.token,
         "mistyped project token": mistyped,
-        cookie: cookie.split("=")[1]!,
+        ...Object.fromEntries([...browser.cookies].map(([name, value]) => [`cookie ${name}`, value])),
         "CSRF value": csrf!,
         "code that was lost": lost,
         code,

@@ -305,7 +305,7 @@ chaos(
           "project token": utf8(projectToken),
           code: utf8(code),
           verifier: utf8(verifier),
-          cookie: utf8(browser.cookie.split("=")[1] ?? ""),
+          ...Object.fromEntries([...browser.cookies].map(([name, value]) => [`cookie ${name}`, utf8(value)])),
           csrf: utf8(hiddenFields(page)["csrf"] ?? ""),
           "access token": utf8(first.access_token),
           "refreshed access token": utf8(second.access_token),
