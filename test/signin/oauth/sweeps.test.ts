@@ -97,3 +97,26 @@ layer(Service.layer)("the sweeper", (it) => {
     })
   )
 })
+
+layer(Service.layer)("a sweep", (it) => {
+  it.effect(
+    "deletes the salt of a used refresh token when the grace period is over; before the sweep it is not used",
+    () =>
+      Effect.gen(function* () {
+        const service = yield* Service
+        const salts = count("oauth_refresh_token where successor_salt is not null")
+        const { client_id, refresh_token } = yield* signIn(service)
+        const other = yield* signIn(service)
+        yield* refresh(service, { client_id, refresh_token })
+        yield* refresh(service, { client_id: other.client_id, refresh_token: other.refresh_token })
+        yield* TestClock.adjust(Duration.millis(9_999))
+        yield* sweep
+        assert.strictEqual(yield* salts, 2)
+        yield* TestClock.adjust(Duration.millis(1))
+        const late = yield* refresh(service, { client_id, refresh_token })
+        assert.strictEqual(late.body.error, "invalid_grant")
+        yield* sweep
+        assert.strictEqual(yield* salts, 0)
+      })
+  )
+})
