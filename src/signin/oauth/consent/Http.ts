@@ -25,6 +25,8 @@ import { consentPage, type EndReason, endPage, returnPage } from "./Pages.ts"
 type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
 
+/** A request can be decided for ten minutes. */
+const maxAge = "; Max-Age=600"
 const requestRate = { perSecond: 20, burst: 200 }
 /** Wrong project tokens per address; valid ones are not counted. */
 const wrongTokenRate = { perSecond: 20 / 60, burst: 20 }
@@ -131,7 +133,7 @@ const routes = HttpRouter.use((router) =>
           ),
           Effect.tapErrorTag("WrongToken", () => wrongTokens.take(network))
         )
-        return withCookie(redirect(consentPath(request_id)), cookieOf(request_id), renewed, "; Max-Age=600")
+        return withCookie(redirect(consentPath(request_id)), cookieOf(request_id), renewed, maxAge)
       }).pipe(
         Effect.catchTags({
           ConsentEnded: ({ reason }) => Effect.succeed(end(reason)),
