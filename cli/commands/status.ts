@@ -52,6 +52,6 @@ const advice = ({ limits, numbers, pauses, refused }: Status) => {
   if (pauses.length > 0) return "push-status"
   if (fullest !== undefined) return `show-project-limits --project ${fullest.project_id}`
   if (numbers.dead_letters > 0) return "list-push-dead-letters"
-  if (refused.length > 0) return "list-audit-events"
+  if (refused.length > 0 || numbers.grants_replayed_elsewhere > 0) return "list-audit-events"
   return numbers.projects === 0 ? "create-project --name NAME" : "list-bridges --project ID"
 }

@@ -127,10 +127,11 @@ describe("usage errors leave stdout empty and exit with 64", () => {
 describe("an invalid configuration exits with 78", () => {
   it("for a missing, short or reused secret, and a malformed DATABASE_URL", async () => {
     const same = { SERVICE_BRIDGE_TOKEN_SECRET: secrets.SERVICE_BRIDGE_ENROLLMENT_SECRET }
+    const oauth = { SERVICE_OAUTH_SECRET: secrets.SERVICE_BRIDGE_TOKEN_SECRET }
     const short = { SERVICE_BRIDGE_TOKEN_SECRET: "short" }
     const slash = { DATABASE_URL: "postgres://bridge:hunter/2@localhost/x" }
     const ends = await Promise.all([
-      ...[short, same, { DATABASE_URL: "localhost" }, slash].map((env) =>
+      ...[short, same, { DATABASE_URL: "localhost" }, slash, oauth].map((env) =>
         service.on("postgres", env).run("list-projects", "--json")
       ),
       serviceAdmin(["list-projects", "--json"], { DATABASE_URL: "postgres://localhost/x" }).ended
@@ -138,7 +139,8 @@ describe("an invalid configuration exits with 78", () => {
     for (const ended of ends) expect(refusal(ended)).toEqual([78, "configuration_error"])
     expect(ends[0]!.stderr).not.toContain('"short"')
     expect(ends[3]!.stderr).not.toContain("hunter")
-    expect(ends[4]!.stderr).toContain("SERVICE_BRIDGE_ENROLLMENT_SECRET is not set")
+    expect(ends[4]!.stderr).toContain("SERVICE_BRIDGE_TOKEN_SECRET and SERVICE_OAUTH_SECRET must differ")
+    expect(ends[5]!.stderr).toContain("SERVICE_BRIDGE_ENROLLMENT_SECRET is not set")
   })
   it("for a non-loopback SERVICE_HOST without SERVICE_BASE_URL", async () => {
     const ends = await Promise.all(

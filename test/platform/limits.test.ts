@@ -294,7 +294,7 @@ layer(Service.layer)("a flood", (it) => {
           Effect.tap((socket) =>
             Effect.sync(() =>
               socket.write(
-                `POST ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${random("sbe")}\r\nIdempotency-Key: k\r\nContent-Type: ${type}\r\nContent-Length: 100\r\n\r\n{`
+                `POST ${path} HTTP/1.1\r\nHost: x\r\nOrigin: http://127.0.0.1:8787\r\nAuthorization: Bearer ${random("sbe")}\r\nIdempotency-Key: k\r\nContent-Type: ${type}\r\nContent-Length: 100\r\n\r\n{`
               )
             )
           )

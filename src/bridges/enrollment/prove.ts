@@ -126,6 +126,7 @@ export const make = Effect.gen(function* () {
       if (!equal(proof_request_hash!, proof.request_hash)) return yield* refuse("idempotency_conflict")
       if (
         challenge.token_state !== "active" ||
+        challenge.token_salt === null ||
         hasPassed(token_expires_at!, now) ||
         hasPassed(after(consumed_at!, bridge.proofReplay), now)
       ) {
@@ -135,7 +136,7 @@ export const make = Effect.gen(function* () {
         ring,
         { hash: token_hash!, key_id: challenge.token_key_id! },
         "proof",
-        derivedFrom(challenge.token_id!, challenge.identity_id, challenge.token_salt!)
+        derivedFrom(challenge.token_id!, challenge.identity_id, challenge.token_salt)
       )
       return { answer: answerOf(token, token_expires_at!), replayed: true }
     })

@@ -38,6 +38,12 @@ export const longPersistence = <A, E, R>(
     )
   )
 
+/** The answer to an exact retry whose original answer cannot be derived again. */
+export const underivable = Effect.andThen(
+  Effect.logWarning("An original answer cannot be derived again: the secret that derived it is not configured"),
+  unavailable
+)
+
 const late = Effect.andThen(Effect.logWarning("The database took too long"), unavailable)
 
 /**

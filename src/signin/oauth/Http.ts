@@ -26,6 +26,8 @@ import type { IssuedTokens } from "./tokens/issueTokens.ts"
 import { RefreshTokens } from "./tokens/RefreshTokens.ts"
 
 const requestRate = { perSecond: 100, burst: 1000 }
+/** Of one grant: each refresh issues an access token. */
+const refreshRate = { perSecond: 6 / 60, burst: 60 }
 const registrationRate = { perSecond: 1, burst: 60 }
 
 export const OAuthHttp = HttpRouter.use((router) =>
@@ -37,6 +39,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
     const refreshTokens = yield* RefreshTokens
     const limits = yield* RateLimit
     const attempts = yield* Attempts
+    const refreshes = limits.buckets(refreshRate)
     const { document, endpoint } = jsonEndpoints(router)
     const metadata = {
       base_url: baseUrl.origin,
@@ -67,7 +70,16 @@ export const OAuthHttp = HttpRouter.use((router) =>
       if (scopes.length < words.size) return yield* refuse("invalid_scope")
       return yield* attempts.attempt(
         { credential: refresh_token, isLookUp: true, outcomeOf, limited },
-        refreshTokens.refresh({ client_id, refresh_token, scopes: words.size === 0 ? undefined : scopes })
+        Effect.gen(function* () {
+          const grant = yield* refreshTokens.grantOf(refresh_token)
+          const wait = Option.isSome(grant) ? yield* refreshes.take(grant.value) : 0
+          if (wait > 0) return yield* tooMany(wait)
+          return yield* refreshTokens.refresh({
+            client_id,
+            refresh_token,
+            scopes: words.size === 0 ? undefined : scopes
+          })
+        })
       )
     })
 

@@ -8,6 +8,7 @@ import { Audit, traceAt } from "../../../platform/audit/Audit.ts"
 import * as Tokens from "../../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
 import { persistence } from "../../../platform/database/Persistence.ts"
+import { count, grantSuspicions } from "../../../platform/metrics/Metrics.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { Clients } from "../clients/Clients.ts"
 import { type OAuthOperatorRefusal, type OAuthRefusal, refuse, refuseOperator } from "../Errors.ts"
@@ -56,6 +57,8 @@ export class Grants extends Context.Service<
       const audit = yield* Audit
       const clients = yield* Clients
       const store = Store.make(sql)
+      // They start at zero, so that the metric is exported before the first sign of theft.
+      yield* Effect.forEach(["code_replayed", "refresh_reused"], (code) => count(grantSuspicions(code), 0))
 
       const endCopied = Effect.fn("Grants.endCopied")(function* (
         { client_id, grant_id, project_id }: Pick<Grant, "grant_id" | "project_id" | "client_id">,
@@ -63,6 +66,7 @@ export class Grants extends Context.Service<
         now: Date
       ) {
         yield* store.end(grant_id, code, now)
+        yield* count(grantSuspicions(code))
         yield* audit.refused(now, {
           action: "oauth_grant.revoked",
           code,
