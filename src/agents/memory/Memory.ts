@@ -6,6 +6,7 @@ import { Audit, traceAt } from "../../platform/audit/Audit.ts"
 import { uuidAt } from "../../platform/crypto/Random.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
+import { operator } from "../../platform/settings/Operator.ts"
 import type { Replayable } from "../../wire/Headers.ts"
 import { withDetails } from "../../wire/Refusal.ts"
 import { excerpt } from "../../wire/Text.ts"
@@ -163,7 +164,7 @@ export class Memory extends Context.Service<
           if (Option.isSome(archived)) {
             yield* store.unindex(project_id, id, everIndexed(textOf(archived.value)))
             const subject = { entry_id: id }
-            yield* audit.done(now, { action: "memory.archived", project_id, actor: "operator", subject })
+            yield* audit.done(now, { action: "memory.archived", project_id, actor: operator, subject })
             return entryOf(archived.value)
           }
           const found = yield* store.find(project_id, id)

@@ -13,6 +13,7 @@ import { Clients } from "../clients/Clients.ts"
 import { type OAuthOperatorRefusal, type OAuthRefusal, refuse, refuseOperator } from "../Errors.ts"
 import * as Store from "./GrantStore.ts"
 import type { Page } from "../../../platform/sql/Page.ts"
+import { operator } from "../../../platform/settings/Operator.ts"
 
 type Grant = typeof Store.Grant.Type
 type Unavailable = SharedRefusal<"bridge_persistence_error">
@@ -57,20 +58,24 @@ export class Grants extends Context.Service<
       const clients = yield* Clients
       const store = Store.make(sql)
 
-      const endCopied = Effect.fn("Grants.endCopied")(function* (
-        { client_id, grant_id, project_id }: Pick<Grant, "grant_id" | "project_id" | "client_id">,
-        code: "code_replayed" | "refresh_reused",
-        now: Date
-      ) {
-        yield* store.end(grant_id, code, now)
-        yield* audit.refused(now, {
-          action: "oauth_grant.revoked",
-          code,
-          project_id,
-          actor: `oauth_client:${client_id}`,
-          subject: { grant_id }
-        })
-      }, persistence)
+      const endCopied = Effect.fn("Grants.endCopied")(
+        function* (
+          { client_id, grant_id, project_id }: Pick<Grant, "grant_id" | "project_id" | "client_id">,
+          code: "code_replayed" | "refresh_reused",
+          now: Date
+        ) {
+          yield* store.end(grant_id, code, now)
+          yield* audit.refused(now, {
+            action: "oauth_grant.revoked",
+            code,
+            project_id,
+            actor: `oauth_client:${client_id}`,
+            subject: { grant_id }
+          })
+        },
+        sql.withTransaction,
+        persistence
+      )
 
       const revokeToken = Effect.fn("Grants.revokeToken")(function* (
         client_id: string,
@@ -100,7 +105,7 @@ export class Grants extends Context.Service<
             yield* audit.done(now, {
               action: "oauth_grant.revoked",
               project_id,
-              actor: "operator",
+              actor: operator,
               subject: { grant_id }
             })
           }
