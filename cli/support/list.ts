@@ -112,7 +112,7 @@ export const list = <
   )
 }
 
-const projectOf = (flags: object) => ("project" in flags ? String(flags.project) : null)
+const projectOf = (flags: unknown) => (flags as { readonly project?: string }).project ?? null
 
 /** Flags as they are typed. */
 const typed = (flags: object) =>
