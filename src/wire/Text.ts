@@ -40,7 +40,7 @@ const atMostBytes = (limit: number) =>
  * character in a row carries hidden text.
  */
 const hiddenInLine =
-  /[\p{Cc}\p{Zl}\p{Zp}]|(?![\u200c\u200d])\p{Cf}|(?<![\p{L}\p{M}\p{Extended_Pictographic}\p{Emoji_Modifier}])[\u200c\u200d]|(?<=[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}])[\u200c\u200d]|(?<=\p{DI}{2})\p{DI}/gu
+  /[\p{Cc}\p{Zl}\p{Zp}]|(?![\u200c\u200d])\p{Cf}|(?=\p{DI})\p{Cn}|(?<![\p{L}\p{M}\p{Extended_Pictographic}\p{Emoji_Modifier}])[\u200c\u200d]|(?<=[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}])[\u200c\u200d]|(?<=\p{DI}{2})\p{DI}/gu
 
 /**
  * The same for text of several lines: line breaks, tabs, and the format characters of ordinary text are shown, such as
