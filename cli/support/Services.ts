@@ -21,7 +21,9 @@ const recording = Effect.gen(function* () {
   const audit = yield* Audit
   const clock = yield* DatabaseClock
   return (action: string, project_id: string | null, subject: Readonly<Record<string, string>> = {}) =>
-    Effect.flatMap(clock.now, (at) => audit.done(at, { action, project_id, actor: operator, subject })).pipe(persistence)
+    Effect.flatMap(clock.now, (at) => audit.done(at, { action, project_id, actor: operator, subject })).pipe(
+      persistence
+    )
 })
 
 /** Retries an idempotent operation: a database that did not answer may still have committed, and the retry finds that out. */

@@ -49,13 +49,14 @@ const everywhere: Readonly<Record<string, string>> = {
   "a keycap": "1️⃣"
 }
 
-const fields: ReadonlyArray<readonly [tool: string, field: string, given: (text: string) => Record<string, unknown>]> = [
-  ["memory_add", "title", (title) => ({ kind: "note", body: "b", title })],
-  ["memory_add", "session_ref", (session_ref) => ({ kind: "note", body: "b", session_ref })],
-  ["memory_add", "body", (body) => ({ kind: "note", body })],
-  ["task_create", "title", (title) => ({ title })],
-  ["task_create", "body", (body) => ({ title: "t", body })]
-]
+const fields: ReadonlyArray<readonly [tool: string, field: string, given: (text: string) => Record<string, unknown>]> =
+  [
+    ["memory_add", "title", (title) => ({ kind: "note", body: "b", title })],
+    ["memory_add", "session_ref", (session_ref) => ({ kind: "note", body: "b", session_ref })],
+    ["memory_add", "body", (body) => ({ kind: "note", body })],
+    ["task_create", "title", (title) => ({ title })],
+    ["task_create", "body", (body) => ({ title: "t", body })]
+  ]
 const isProse = (field: string) => field === "body"
 
 describe("a text", () => {
@@ -181,10 +182,7 @@ layer(Service.layer)("text that agents write", (it) => {
       const other = yield* agent
       const counts = yield* transfer.load(other.project_id, Stream.make(Buffer.from(file)), () => Effect.void)
       assert.strictEqual(counts.memory, 1)
-      assert.strictEqual(
-        (yield* other.call("memory_get", { id: note.id })).output.entry.title,
-        String.raw`a\u202eb`
-      )
+      assert.strictEqual((yield* other.call("memory_get", { id: note.id })).output.entry.title, String.raw`a\u202eb`)
     })
   )
 })

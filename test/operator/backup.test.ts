@@ -56,7 +56,10 @@ const contents = async (database: string) => {
     if (name === "schema_migration") continue
     // The rows about the backup and its restore come after what was saved.
     const others = name === "audit_event" ? "where action not like 'database.%'" : ""
-    all[String(name)] = await service.query(database, `select t::text as row from ${String(name)} t ${others} order by 1`)
+    all[String(name)] = await service.query(
+      database,
+      `select t::text as row from ${String(name)} t ${others} order by 1`
+    )
   }
   const keys = await service.query(
     database,

@@ -89,10 +89,7 @@ layer(Service.layer)("the life of a Bridge", (it) => {
         (yield* bridge.prove(service, challenge, { key: "another" })).code,
         "enrollment_challenge_consumed"
       )
-      assert.include(
-        yield* eventsOf(bridge),
-        "1 bridge.proof_replayed enrollment_challenge_consumed by bridge:"
-      )
+      assert.include(yield* eventsOf(bridge), "1 bridge.proof_replayed enrollment_challenge_consumed by bridge:")
     })
   )
 })

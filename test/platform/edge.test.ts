@@ -420,37 +420,39 @@ layer(Service.layer)("every answer", (it) => {
     })
   )
 
-  it.effect("that refuses is logged with the caller's address and the code, and with nothing that the caller chose", () =>
-    Effect.gen(function* () {
-      const { lines, record } = recording()
-      const on = yield* record(instance({ SERVICE_LOG_LEVEL: "Info", SERVICE_TRUSTED_PROXIES: "127.0.0.0/8" }))
-      const spt = Redacted.value(yield* Tokens.mint("spt"))
-      const ask = (path: string, body: unknown, headers = {}) =>
-        send(`${on.url}${path}`, {
-          bearer: spt,
-          key: "k",
-          body,
-          headers: { "x-forwarded-for": "203.0.113.7", "user-agent": "\u009b31m", ...headers }
-        })
-      const challenge = "/bridge/v1/enrollment/challenges"
-      yield* ask(challenge, (yield* fresh()).challengeBody)
-      yield* ask("/nowhere", {})
-      yield* ask("/mcp", {})
-      const form = { "content-type": "application/x-www-form-urlencoded" }
-      yield* ask("/token", "grant_type=refresh_token&client_id=nobody&refresh_token=x", form)
-      const logged = lines.map((line) => JSON.parse(line)).filter(({ message }) => message === "Answered")
-      assert.deepStrictEqual(
-        logged.map(({ annotations: { address, code, path, status } }) => [path, status, code, address]),
-        [
-          [challenge, 401, "bridge_enrollment_credential_invalid", "203.0.113.7"],
-          ["/nowhere", 404, "not_found", "203.0.113.7"],
-          ["/mcp", 401, "unauthorized", "203.0.113.7"],
-          ["/token", 401, "invalid_client", "203.0.113.7"]
-        ]
-      )
-      assert.notInclude(lines.join(""), spt)
-      assert.notInclude(lines.join(""), "\u009b")
-    })
+  it.effect(
+    "that refuses is logged with the caller's address and the code, and with nothing that the caller chose",
+    () =>
+      Effect.gen(function* () {
+        const { lines, record } = recording()
+        const on = yield* record(instance({ SERVICE_LOG_LEVEL: "Info", SERVICE_TRUSTED_PROXIES: "127.0.0.0/8" }))
+        const spt = Redacted.value(yield* Tokens.mint("spt"))
+        const ask = (path: string, body: unknown, headers = {}) =>
+          send(`${on.url}${path}`, {
+            bearer: spt,
+            key: "k",
+            body,
+            headers: { "x-forwarded-for": "203.0.113.7", "user-agent": "\u009b31m", ...headers }
+          })
+        const challenge = "/bridge/v1/enrollment/challenges"
+        yield* ask(challenge, (yield* fresh()).challengeBody)
+        yield* ask("/nowhere", {})
+        yield* ask("/mcp", {})
+        const form = { "content-type": "application/x-www-form-urlencoded" }
+        yield* ask("/token", "grant_type=refresh_token&client_id=nobody&refresh_token=x", form)
+        const logged = lines.map((line) => JSON.parse(line)).filter(({ message }) => message === "Answered")
+        assert.deepStrictEqual(
+          logged.map(({ annotations: { address, code, path, status } }) => [path, status, code, address]),
+          [
+            [challenge, 401, "bridge_enrollment_credential_invalid", "203.0.113.7"],
+            ["/nowhere", 404, "not_found", "203.0.113.7"],
+            ["/mcp", 401, "unauthorized", "203.0.113.7"],
+            ["/token", 401, "invalid_client", "203.0.113.7"]
+          ]
+        )
+        assert.notInclude(lines.join(""), spt)
+        assert.notInclude(lines.join(""), "\u009b")
+      })
   )
 
   it.effect("to a request whose user agent commands a terminal leaves it escaped in the audit log", () =>

@@ -62,7 +62,8 @@ const row = <Input extends Schema.Codec<object, unknown>, Output extends Schema.
 /** The output of a tool that reads what others wrote: the notice that it is data comes first. */
 const noticed = <Fields extends Schema.Struct.Fields>({ fields }: Schema.Struct<Fields>) =>
   Schema.Struct({ notice: Notice, ...fields })
-const withNotice = <A extends object, E>(found: Effect.Effect<A, E>) => Effect.map(found, (read) => ({ notice, ...read }))
+const withNotice = <A extends object, E>(found: Effect.Effect<A, E>) =>
+  Effect.map(found, (read) => ({ notice, ...read }))
 
 export const tools = {
   server_identity: row({
