@@ -54,8 +54,8 @@ const hidden = { line: hiddenInLine, prose: hiddenInProse }
 
 /** The first character that must not be shown raw, as `U+202E`. */
 export const findHidden = (given: string, layout: Layout): string | undefined => {
-  const [found] = given.match(hidden[layout]) ?? []
-  return found === undefined ? undefined : `U+${found.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}`
+  const [found] = given.matchAll(hidden[layout])
+  return found === undefined ? undefined : `U+${found[0].codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}`
 }
 
 /** The text with each such character as `\\u` and four hex digits per UTF-16 unit. */
