@@ -23,7 +23,7 @@ export const status = command("status", {
         : Effect.flatMap(overview.take, (status) => Console.log(`${clearScreen}${printed(lines(status))}`))
       // Keep watching while the database is away: its return is one of the things to watch for.
       const failed = ({ _tag: code, message }: { readonly _tag: string; readonly message: string }) =>
-        asJson ? Console.error(json({ error: { code, message } })) : Console.log(`${clearScreen}${message}`)
+        asJson ? Console.error(json({ error: { code, message } })) : Console.log(`${clearScreen}${printed([message])}`)
       return tick.pipe(
         Effect.catch(failed),
         Effect.andThen(Effect.sleep("2 seconds")),

@@ -214,7 +214,8 @@ describe("Bridges and the audit log", () => {
   })
   it("audit events are listed newest first, up to the limit", async () => {
     const { items } = result(await json("list-audit-events", "--project", project_id, "--limit", "1"))
-    expect(items).toMatchObject([{ action: "bridge.revoked", outcome: "done", code: null, at: expect.any(String) }])
+    const action = expect.stringMatching(/^bridge\.(listed|shown)$/)
+    expect(items).toMatchObject([{ action, outcome: "done", code: null, at: expect.any(String) }])
   })
 })
 
@@ -242,11 +243,11 @@ describe("text of strangers", () => {
   it("is escaped in JSON, with the same value", async () => {
     const [bridges, events] = await Promise.all([
       json("list-bridges", "--project", project_id),
-      json("list-audit-events", "--limit", "1")
+      json("list-audit-events")
     ])
     for (const ended of [bridges!, events!]) expect(ended.stdout).not.toMatch(bare)
     expect(result(bridges!).items).toMatchObject([{ display_name: name }])
-    expect(result(events!).items).toMatchObject([{ user_agent: name }])
+    expect(result(events!).items.at(-1)).toMatchObject({ user_agent: name })
   })
 })
 

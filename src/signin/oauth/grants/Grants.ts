@@ -14,6 +14,7 @@ import { Clients } from "../clients/Clients.ts"
 import { type OAuthOperatorRefusal, type OAuthRefusal, refuse, refuseOperator } from "../Errors.ts"
 import * as Store from "./GrantStore.ts"
 import type { Page } from "../../../platform/sql/Page.ts"
+import { operator } from "../../../platform/settings/Operator.ts"
 
 type Grant = typeof Store.Grant.Type
 type Unavailable = SharedRefusal<"bridge_persistence_error">
@@ -60,21 +61,25 @@ export class Grants extends Context.Service<
       // They start at zero, so that the metric is exported before the first sign of theft.
       yield* Effect.forEach(["code_replayed", "refresh_reused"], (code) => count(grantSuspicions(code), 0))
 
-      const endCopied = Effect.fn("Grants.endCopied")(function* (
-        { client_id, grant_id, project_id }: Pick<Grant, "grant_id" | "project_id" | "client_id">,
-        code: "code_replayed" | "refresh_reused",
-        now: Date
-      ) {
-        yield* store.end(grant_id, code, now)
-        yield* count(grantSuspicions(code))
-        yield* audit.refused(now, {
-          action: "oauth_grant.revoked",
-          code,
-          project_id,
-          actor: `oauth_client:${client_id}`,
-          subject: { grant_id }
-        })
-      }, persistence)
+      const endCopied = Effect.fn("Grants.endCopied")(
+        function* (
+          { client_id, grant_id, project_id }: Pick<Grant, "grant_id" | "project_id" | "client_id">,
+          code: "code_replayed" | "refresh_reused",
+          now: Date
+        ) {
+          yield* store.end(grant_id, code, now)
+          yield* audit.refused(now, {
+            action: "oauth_grant.revoked",
+            code,
+            project_id,
+            actor: `oauth_client:${client_id}`,
+            subject: { grant_id }
+          })
+          yield* count(grantSuspicions(code))
+        },
+        sql.withTransaction,
+        persistence
+      )
 
       const revokeToken = Effect.fn("Grants.revokeToken")(function* (
         client_id: string,
@@ -104,7 +109,7 @@ export class Grants extends Context.Service<
             yield* audit.done(now, {
               action: "oauth_grant.revoked",
               project_id,
-              actor: "operator",
+              actor: operator,
               subject: { grant_id }
             })
           }
