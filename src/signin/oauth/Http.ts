@@ -54,7 +54,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
       const redirect_uri = form.get("redirect_uri")
       const credential = Redacted.make(code)
       return yield* attempts.attempt(
-        { credential, isLookUp: true, outcomeOf, limited },
+        { credential, outcomeOf, limited },
         codes.exchange({ client_id, code: credential, verifier, redirect_uri })
       )
     })
@@ -66,7 +66,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
       // An unknown scope cannot have been granted before (RFC 6749 6).
       if (scopes.length < words.size) return yield* refuse("invalid_scope")
       return yield* attempts.attempt(
-        { credential: refresh_token, isLookUp: true, outcomeOf, limited },
+        { credential: refresh_token, outcomeOf, limited },
         refreshTokens.refresh({ client_id, refresh_token, scopes: words.size === 0 ? undefined : scopes })
       )
     })
@@ -93,7 +93,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
       const client_id = yield* publicClient(request, form)
       const credential = Redacted.make(yield* required(form, "token"))
       yield* attempts.attempt(
-        { credential, isLookUp: true, outcomeOf: outcomeOfRevocation, limited },
+        { credential, outcomeOf: outcomeOfRevocation, limited },
         grants.revokeToken(client_id, credential)
       )
       return HttpServerResponse.empty({ status: 200, headers: jsonHeaders })
