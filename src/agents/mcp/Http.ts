@@ -23,6 +23,7 @@ import { ByteSize, Effect, Exit, Layer, Option, Schema } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Access } from "../../signin/access/Access.ts"
 import { authenticates } from "../../signin/access/Http.ts"
+import { CurrentShare, Shares } from "../../platform/database/Shares.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { largestBody, MemoryBudget, smallBodies } from "../../platform/edge/MemoryBudget.ts"
 import { isTooLarge } from "../../platform/edge/Form.ts"
@@ -86,6 +87,7 @@ const routes = Effect.gen(function* () {
   const access = yield* Access
   const calls = yield* Calls
   const memory = yield* MemoryBudget
+  const shares = yield* Shares
   const limits = yield* RateLimit
   const perCredential = limits.buckets(rate)
   const perProject = limits.buckets(projectRate)
@@ -110,7 +112,11 @@ const routes = Effect.gen(function* () {
     yield* limit(actor, key, smallBodies(Number(request.headers["content-length"] ?? 0)) - 1, 1)
     if (request.method !== "POST") return answer(refuse("method_not_allowed"), { allow: "POST" })
     if (!isJsonContentType(request.headers["content-type"] ?? null)) return yield* refuse("unsupported_media_type")
-    return yield* memory.body(actor.project_id, request, answered(request, actor, key))
+    return yield* Effect.provideService(
+      memory.body(actor.project_id, request, answered(request, actor, key)),
+      CurrentShare,
+      shares.known(actor.project_id)
+    )
   }).pipe(Effect.catch((refusal: Refusal) => Effect.succeed(answer(refusal))))
 
   const answered = Effect.fnUntraced(function* (

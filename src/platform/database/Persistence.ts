@@ -9,6 +9,7 @@ import { Cause, Data, Effect, Option } from "effect"
 import { SqlError } from "effect/sql"
 import { refuse, type SharedRefusal } from "../../wire/Errors.ts"
 import { inTime } from "./Deadline.ts"
+import { inTurn } from "./Shares.ts"
 
 /** A statement failed, and would fail again. */
 export class StatementDefect extends Data.TaggedError("StatementDefect")<{
@@ -23,6 +24,7 @@ const unavailable = refuse("bridge_persistence_error", 1)
 export const persistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(
     Effect.retry({ while: (error: E) => SqlError.isSqlError(error) && isConflict(error), times: 2 }),
+    inTurn,
     inTime(late),
     longPersistence
   )

@@ -8,6 +8,7 @@ import { type Cause, Clock, Context, Effect, LogLevel, Option, References, type 
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { uuid } from "../crypto/Random.ts"
 import { DatabaseClock } from "../database/Clock.ts"
+import { CurrentShare, Shares } from "../database/Shares.ts"
 import { count, elapsed, requests, requestSeconds } from "../metrics/Metrics.ts"
 import { spanned } from "../metrics/Span.ts"
 import { Settings } from "../settings/Settings.ts"
@@ -31,6 +32,7 @@ export const boundary = HttpRouter.middleware(
   Effect.gen(function* () {
     const addresses = yield* Addresses
     const clock = yield* DatabaseClock
+    const shares = yield* Shares
     const { authUrl, baseUrl } = yield* Settings
     // Whatever a browser asks for first, it then refuses http for a year (RFC 6797).
     const secure = [authUrl, baseUrl].every(({ protocol }) => protocol === "https:")
@@ -74,6 +76,7 @@ export const boundary = HttpRouter.middleware(
         Effect.tap((response) => measure(request.method, response.status, since)),
         Effect.tap((response) => record(request, response)),
         Effect.provideService(Caller, caller),
+        Effect.provideService(CurrentShare, shares.unknown(caller.network)),
         Effect.annotateLogs("request_id", requestId),
         spanned("Http.request", { kind: "server", attributes: { request_id: requestId } })
       )

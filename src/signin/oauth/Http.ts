@@ -57,7 +57,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
       const redirect_uri = form.get("redirect_uri")
       const credential = Redacted.make(code)
       return yield* attempts.attempt(
-        { credential, isLookUp: true, outcomeOf, limited },
+        { credential, outcomeOf, limited },
         codes.exchange({ client_id, code: credential, verifier, redirect_uri })
       )
     })
@@ -69,7 +69,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
       // An unknown scope cannot have been granted before (RFC 6749 6).
       if (scopes.length < words.size) return yield* refuse("invalid_scope")
       return yield* attempts.attempt(
-        { credential: refresh_token, isLookUp: true, outcomeOf, limited },
+        { credential: refresh_token, outcomeOf, limited },
         Effect.gen(function* () {
           const grant = yield* refreshTokens.grantOf(refresh_token)
           const wait = Option.isSome(grant) ? yield* refreshes.take(grant.value) : 0
@@ -105,7 +105,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
       const client_id = yield* publicClient(request, form)
       const credential = Redacted.make(yield* required(form, "token"))
       yield* attempts.attempt(
-        { credential, isLookUp: true, outcomeOf: outcomeOfRevocation, limited },
+        { credential, outcomeOf: outcomeOfRevocation, limited },
         grants.revokeToken(client_id, credential)
       )
       return HttpServerResponse.empty({ status: 200, headers: jsonHeaders })
