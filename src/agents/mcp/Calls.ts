@@ -68,9 +68,10 @@ export class Calls extends Context.Service<
             yield* checkWriteContext(audit, yield* clock.now, { actor, resource, tool: name }, write_context)
           }
           const input = yield* decoded(name, writes ? rest : given)
-          const output = yield* budget.admit(actor, tools[name])((run as Run)(services, actor, input))
+          const output = yield* (run as Run)(services, actor, input)
           return success(shown(yield* Effect.orDie(codecs[name].encode(output))))
         }).pipe(
+          budget.admit(actor, tools[name]),
           Effect.tapErrorTag("limit_exceeded", ({ details }) => count(limitRefusals(String(details?.["limit"])))),
           counted(toolCalls, name),
           timed(toolSeconds(name)),

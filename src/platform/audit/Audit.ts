@@ -28,7 +28,7 @@ export class Audit extends Context.Service<
     /** Call this in the mutation's transaction. */
     readonly done: (at: Date, event: Store.Event) => Effect.Effect<void, SqlError.SqlError>
     /** Call this before refusing a mutation: if the row cannot be written, the answer is not the refusal (spec 4.11). */
-    readonly refused: (at: Date, event: Refused) => Effect.Effect<void, SharedRefusal<"bridge_persistence_error">>
+    readonly refused: (at: Date, event: Refused) => Effect.Effect<void, SqlError.SqlError>
     /** The same for a credential or proof that is refused. A failed write is logged and does not change the answer. */
     readonly rejected: (at: Date, event: Refused) => Effect.Effect<void>
     /** Newest first; of one project, or of all. */
@@ -50,9 +50,9 @@ export class Audit extends Context.Service<
         const minute = Math.floor(at.getTime() / 60_000)
         const key = [minute, event.action, event.code, JSON.stringify(event.subject)].join(" ")
         yield* store.countRefused(event, key, yield* traceAt(at))
-      }, persistence)
+      })
 
-      const rejected = (at: Date, event: Refused) => Effect.ignore(refused(at, event))
+      const rejected = (at: Date, event: Refused) => Effect.ignore(persistence(refused(at, event)))
 
       const list = Effect.fn("Audit.list")(store.list, persistence)
 
