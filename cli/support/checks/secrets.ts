@@ -42,6 +42,17 @@ export const pushKeys = ({ push }: Pick<Settings["Service"], "push">) => {
       ]
 }
 
+export const backupKey = ({ backup }: Pick<Settings["Service"], "backup">) =>
+  backup.key === undefined
+    ? [
+        check(
+          "backup_key",
+          "warn",
+          "SERVICE_BACKUP_KEY is not set, so backup-database refuses: set it to the output of openssl rand -base64 32, and keep a copy where the backups are not."
+        )
+      ]
+    : []
+
 interface Secret {
   readonly name: string
   readonly value: string

@@ -13,6 +13,7 @@ const codes: Readonly<Record<string, number>> = {
   ServiceUnreachable: 75,
   FolderInUse: 75,
   ConfigurationError: 78,
+  DataFolderError: 78,
   DatabaseForbids: 78,
   MigrationError: 78,
   SecretsError: 78,

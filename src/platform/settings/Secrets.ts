@@ -1,61 +1,139 @@
 /**
- * The secrets of a service with the embedded database: generated once, kept in SERVICE_DATA_DIR/secrets.env (0600).
+ * The secrets of a service with the embedded database, kept in SERVICE_DATA_DIR/secrets.env (0600).
  *
+ * The first start generates them, and so does the first start of a release that needs another one.
  * With DATABASE_URL nothing is generated; the operator provides the secrets (decisions.md, Secrets).
  */
 import { ConfigProvider, Data, Effect } from "effect"
 import { randomBytes } from "node:crypto"
-import {
-  chmodSync,
-  closeSync,
-  existsSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeSync
-} from "node:fs"
-import { join } from "node:path"
+import * as fs from "node:fs"
+import { dirname } from "node:path"
+import { parseEnv } from "node:util"
+import { DataFolderError, secretsFile, whatIsUnsafe } from "./DataFolder.ts"
 
 /** secrets.env cannot be read or written; the message names the path and the reason. */
 export class SecretsError extends Data.TaggedError("SecretsError")<{ readonly message: string }> {}
 
-const names = ["SERVICE_BRIDGE_ENROLLMENT_SECRET", "SERVICE_BRIDGE_TOKEN_SECRET"]
+const generated = ["SERVICE_BRIDGE_ENROLLMENT_SECRET", "SERVICE_BRIDGE_TOKEN_SECRET", "SERVICE_BACKUP_KEY"]
 
+/** Any other setting belongs into the environment: whoever writes a file of secrets must not choose a base URL. */
+const supplied = new Set([
+  ...generated,
+  "SERVICE_BRIDGE_ENROLLMENT_SECRET_PREVIOUS",
+  "SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS",
+  "SERVICE_PUSH_TOKEN_KEYS",
+  "SERVICE_PUSH_LOOKUP_KEY",
+  "SERVICE_PUSH_LOOKUP_KEY_PREVIOUS"
+])
+
+/** Adds what is missing from secrets.env, then reads it. */
 export const generatedSecrets = Effect.fnUntraced(function* (dataDir: string) {
-  const file = join(dataDir, "secrets.env")
-  const contents = yield* Effect.try({
-    try: () => {
-      // As root, 0711: PostgreSQL's account must be able to traverse the folder. The secrets themselves are 0600.
-      mkdirSync(dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
-      const created = createOnce(file)
-      return { created, text: readFileSync(file, "utf8") }
-    },
-    catch: (error) => new SecretsError({ message: `${file} cannot be used: ${(error as Error).message}` })
+  const file = secretsFile(dataDir)
+  const added = yield* using(dataDir, () => {
+    // As root, 0711: PostgreSQL's account must be able to traverse the folder. The secrets themselves are 0600.
+    fs.mkdirSync(dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
+    return complete(file)
   })
-  if (contents.created)
-    yield* Effect.logWarning(`Generated the service's secrets in ${file}; keep a copy of this file.`)
-  return ConfigProvider.fromDotEnvContents(contents.text)
+  if (added.length > 0)
+    yield* Effect.logWarning(`Generated the service's secrets in ${file}; keep a copy of this file.`).pipe(
+      Effect.annotateLogs({ settings: added.join(", ") })
+    )
+  return yield* keptSecrets(dataDir)
 })
 
-/** Writes a draft and links it into place: two first starts agree on one file, and no reader sees a partial file. */
-const createOnce = (file: string): boolean => {
-  if (existsSync(file)) return false
-  const draft = `${file}.${process.pid}`
-  const descriptor = openSync(draft, "w", 0o600)
-  try {
-    chmodSync(draft, 0o600)
-    writeSync(descriptor, names.map((name) => `${name}=${randomBytes(32).toString("base64url")}\n`).join(""))
-    fsyncSync(descriptor)
-    linkSync(draft, file)
-    return true
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false
-    throw error
-  } finally {
-    closeSync(descriptor)
-    rmSync(draft, { force: true })
+/** Reads secrets.env and changes nothing. */
+export const keptSecrets = Effect.fnUntraced(function* (dataDir: string) {
+  const file = secretsFile(dataDir)
+  const present = yield* using(dataDir, () => parseEnv(textOf(file)) as Record<string, string>)
+  const ignored = Object.keys(present).filter((name) => name.startsWith("SERVICE_") && !supplied.has(name))
+  if (ignored.length > 0)
+    yield* Effect.logWarning(`Settings other than secrets are ignored in ${file}; set them in the environment.`).pipe(
+      Effect.annotateLogs({ ignored: ignored.join(", ") })
+    )
+  return ConfigProvider.fromEnv({
+    env: Object.fromEntries(Object.entries(present).filter(([name]) => supplied.has(name)))
+  })
+})
+
+const using = Effect.fnUntraced(function* <A>(dataDir: string, work: () => A) {
+  const message = whatIsUnsafe(dataDir)
+  if (message !== undefined) return yield* new DataFolderError({ message })
+  return yield* Effect.try({
+    try: work,
+    catch: (error) =>
+      new SecretsError({ message: `${secretsFile(dataDir)} cannot be used: ${(error as Error).message}` })
+  })
+})
+
+/**
+ * Returns the names that it added.
+ *
+ * 1. Write the missing lines to a file of their own. Of two processes, the second one finds that file and takes it over.
+ * 2. Replace secrets.env by its text and those lines. Both processes write the same, whoever is later.
+ * 3. Remove the file of step 1. A process that creates it again finds nothing missing in step 2.
+ * A kill between two steps leaves a whole secrets.env, and the next start goes on with the same lines.
+ */
+const complete = (file: string): ReadonlyArray<string> => {
+  const proposal = `${file}.new`
+  const missing = missingFrom(textOf(file))
+  let added: ReadonlyArray<string> = []
+  if (missing.length > 0) {
+    createOnce(proposal, missing.map((name) => `${name}=${randomBytes(32).toString("base64url")}\n`).join(""))
+    const proposed = parseEnv(textOf(proposal))
+    const text = textOf(file)
+    added = missingFrom(text).filter((name) => proposed[name] !== undefined)
+    const whole = text === "" || text.endsWith("\n") ? text : `${text}\n`
+    if (added.length > 0) replace(file, whole + added.map((name) => `${name}=${proposed[name]}\n`).join(""))
   }
+  fs.rmSync(proposal, { force: true })
+  // The proposal may have been of another release, which needs other names.
+  return missingFrom(textOf(file)).length > 0 ? [...added, ...complete(file)] : added
+}
+
+const missingFrom = (text: string) => {
+  const present = parseEnv(text)
+  return generated.filter((name) => !present[name])
+}
+
+const textOf = (file: string) => {
+  try {
+    return fs.readFileSync(file, "utf8")
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return ""
+    throw error
+  }
+}
+
+/** Writes a draft and links it into place: no reader sees a partial file. Does nothing if the file exists. */
+export const createOnce = (file: string, text: string) =>
+  draft(file, text, (written) => {
+    try {
+      fs.linkSync(written, file)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error
+    }
+  })
+
+export const replace = (file: string, text: string) =>
+  draft(file, text, (written) => {
+    fs.renameSync(written, file)
+    syncFolder(dirname(file))
+  })
+
+const draft = (file: string, text: string, place: (written: string) => void) => {
+  const written = `${file}.${process.pid}`
+  try {
+    fs.rmSync(written, { force: true })
+    fs.writeFileSync(written, text, { mode: 0o600, flag: "wx", flush: true })
+    place(written)
+  } finally {
+    fs.rmSync(written, { force: true })
+  }
+}
+
+/** Without this sync, a power cut could undo a rename that was already relied on. */
+export const syncFolder = (folder: string) => {
+  const descriptor = fs.openSync(folder, "r")
+  fs.fsyncSync(descriptor)
+  fs.closeSync(descriptor)
 }
