@@ -28,8 +28,8 @@ export class Database extends Context.Service<
     Effect.gen(function* () {
       const { database } = yield* Settings
       if (database.url !== undefined) return connected({ url: database.url }, database)
-      const { directory, host, port, username, database: name } = yield* embeddedPostgres(database.dataDir)
-      return connected({ host, port, username, database: name }, { ...database, pooler: false }, directory)
+      const { directory, pid: _, ...address } = yield* embeddedPostgres(database.dataDir)
+      return connected(address, { ...database, pooler: false }, directory)
     })
   )
 }
@@ -38,7 +38,7 @@ export class Database extends Context.Service<
 const timeouts = { statement_timeout: "5s", lock_timeout: "2s", idle_in_transaction_session_timeout: "10s" }
 
 type Pooled = Pick<Settings["Service"]["database"], "pooler" | "poolSize">
-type Address = Pick<PgClient.PgClientConfig, "url" | "host" | "port" | "username" | "database">
+type Address = Pick<PgClient.PgClientConfig, "url" | "host" | "port" | "username" | "password" | "database">
 
 /**
  * The pool of a database, and its dedicated connections. A pooler in transaction mode shares sessions between clients, so

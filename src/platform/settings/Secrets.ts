@@ -7,9 +7,9 @@
 import { ConfigProvider, Data, Effect } from "effect"
 import { randomBytes } from "node:crypto"
 import * as fs from "node:fs"
-import { dirname } from "node:path"
 import { parseEnv } from "node:util"
 import { DataFolderError, secretsFile, whatIsUnsafe } from "./DataFolder.ts"
+import { createOnce, replace } from "./WholeFile.ts"
 
 /** secrets.env cannot be read or written; the message names the path and the reason. */
 export class SecretsError extends Data.TaggedError("SecretsError")<{ readonly message: string }> {}
@@ -102,38 +102,4 @@ const textOf = (file: string) => {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return ""
     throw error
   }
-}
-
-/** Writes a draft and links it into place: no reader sees a partial file. Does nothing if the file exists. */
-export const createOnce = (file: string, text: string) =>
-  draft(file, text, (written) => {
-    try {
-      fs.linkSync(written, file)
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error
-    }
-  })
-
-export const replace = (file: string, text: string) =>
-  draft(file, text, (written) => {
-    fs.renameSync(written, file)
-    syncFolder(dirname(file))
-  })
-
-const draft = (file: string, text: string, place: (written: string) => void) => {
-  const written = `${file}.${process.pid}`
-  try {
-    fs.rmSync(written, { force: true })
-    fs.writeFileSync(written, text, { mode: 0o600, flag: "wx", flush: true })
-    place(written)
-  } finally {
-    fs.rmSync(written, { force: true })
-  }
-}
-
-/** Without this sync, a power cut could undo a rename that was already relied on. */
-export const syncFolder = (folder: string) => {
-  const descriptor = fs.openSync(folder, "r")
-  fs.fsyncSync(descriptor)
-  fs.closeSync(descriptor)
 }

@@ -5,6 +5,7 @@ import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { promisify } from "node:util"
+import { syncFolder } from "../../settings/WholeFile.ts"
 import { attempt, EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import type { Account } from "./PostgresAccount.ts"
 
@@ -57,10 +58,10 @@ export const makeDatabase = (options: {
     await promisify(execFile)(initdb, args, { ...options.account, env: environment, cwd: "/", signal })
   })
 
-/** Only accounts that can open the socket's folder can connect, so local connections are trusted; TCP is rejected. */
+/** Nobody can connect until PostgresPassword.ts has set a password. */
 const initdbFlags = [
   "--username=postgres",
-  "--auth-local=trust",
+  "--auth-local=reject",
   "--auth-host=reject",
   "--encoding=UTF8",
   "--locale-provider=builtin",
@@ -85,6 +86,7 @@ const once = Effect.fnUntraced(function* (
   yield* attempt(async (signal) => {
     await build(draft, signal)
     fs.renameSync(draft, target)
+    // Without this sync, a power cut could undo the rename and lose a database that has acknowledged commits.
     syncFolder(parent)
   }).pipe(Effect.catch((error) => (exists() ? Effect.void : error)))
 
@@ -94,10 +96,3 @@ const once = Effect.fnUntraced(function* (
     Effect.ignore(attempt(() => fs.promises.rm(join(parent, name), { recursive: true, force: true })))
   )
 })
-
-/** Without this sync, a power cut could undo the rename and lose a database that has acknowledged commits. */
-const syncFolder = (folder: string) => {
-  const descriptor = fs.openSync(folder, "r")
-  fs.fsyncSync(descriptor)
-  fs.closeSync(descriptor)
-}
