@@ -14,6 +14,7 @@ import { dirname, join } from "node:path"
 import { embeddedPostgres } from "../../src/platform/database/embedded/EmbeddedPostgres.ts"
 import { accountOf, isRoot, reaches } from "../../src/platform/database/embedded/PostgresAccount.ts"
 import { postgresFiles } from "../../src/platform/database/embedded/PostgresFiles.ts"
+import { makeDatabase } from "../../src/platform/database/embedded/PostgresSetup.ts"
 import { end as endServer, launch, type Postmaster } from "../../src/platform/database/embedded/Postmaster.ts"
 import { startCluster } from "../support/run/Cluster.ts"
 import {
@@ -79,6 +80,59 @@ describe("the first start creates a database", () => {
       const postmaster = yield* embeddedPostgres(data)
       assert.deepStrictEqual(drafts(postmaster), [])
       assert.deepStrictEqual(yield* ask(postmaster, "select 1 as answer"), [{ answer: 1 }])
+    })
+  )
+})
+
+describe("a place that cannot hold the database", () => {
+  /** The failure of two starts, which must leave nothing behind. */
+  const refused = Effect.fnUntraced(function* (data: string) {
+    yield* Effect.flip(embeddedPostgres(data))
+    const error = yield* Effect.flip(embeddedPostgres(data))
+    assert.strictEqual(error._tag, "DataFolderError")
+    assert.deepStrictEqual(
+      fs.readdirSync(data).filter((name) => name.includes(".new-")),
+      []
+    )
+    return error.message
+  })
+
+  it.live("because it is a file, is named before anything is built", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      fs.mkdirSync(data, { mode: 0o711 })
+      fs.writeFileSync(join(data, "postgres"), "")
+      fs.mkdirSync(join(data, "postgres.new-of-an-earlier-start"))
+      assert.strictEqual(
+        yield* refused(data),
+        `${join(data, "postgres")} is in the way, because it is not a folder: move it away and start again. A volume is mounted at SERVICE_DATA_DIR itself.`
+      )
+    })
+  )
+
+  it.live("because it holds something else, is named before anything is built", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      fs.mkdirSync(join(data, "postgres/lost+found"), { recursive: true })
+      fs.chmodSync(data, 0o711)
+      assert.match(yield* refused(data), /postgres is in the way, because it holds lost\+found and is not complete/)
+    })
+  )
+
+  it.live("because building fails halfway, keeps no draft", () =>
+    Effect.gen(function* () {
+      const folder = yield* temporaryFolder
+      fs.mkdirSync(join(folder, "bin"))
+      const initdb = `#!/bin/sh\ntouch "\${1#--pgdata=}/half"\necho 'initdb: error: no luck' >&2\nexit 1\n`
+      fs.writeFileSync(join(folder, "bin/initdb"), initdb, { mode: 0o755 })
+      const build = makeDatabase({
+        binaries: folder,
+        directory: join(folder, "postgres"),
+        account: undefined,
+        durable: true
+      })
+      assert.match((yield* Effect.flip(build)).message, /no luck/)
+      assert.deepStrictEqual(fs.readdirSync(folder), ["bin"])
     })
   )
 })

@@ -15,6 +15,7 @@ const codes: Readonly<Record<string, number>> = {
   ConfigurationError: 78,
   DataFolderError: 78,
   DatabaseForbids: 78,
+  DatabaseUnsuitable: 78,
   MigrationError: 78,
   SecretsError: 78,
   FolderError: 78,

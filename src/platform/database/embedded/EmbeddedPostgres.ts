@@ -12,6 +12,7 @@ import type { PgConnection } from "@effect/sql-pg"
 import { Deferred, Effect, Queue, Schedule } from "effect"
 import { SqlError } from "effect/sql"
 import type { ChildProcess } from "node:child_process"
+import { DataFolderError } from "../../settings/DataFolder.ts"
 import { attempt, EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import { type PostgresFiles, postgresFiles } from "./PostgresFiles.ts"
 import { requirePassword } from "./PostgresPassword.ts"
@@ -25,7 +26,7 @@ export const embeddedPostgres = Effect.fn("EmbeddedPostgres.join")(function* (da
     message: `The database in ${dataDir} could not be created within 30 seconds.`
   })
   const files = yield* postgresFiles(dataDir).pipe(inTime(late))
-  const joined = yield* Deferred.make<Postmaster, EmbeddedPostgresError>()
+  const joined = yield* Deferred.make<Postmaster, EmbeddedPostgresError | DataFolderError>()
   yield* stay(files, joined).pipe(
     Effect.forever,
     Effect.tapError((error) => Effect.when(Effect.logError(error.message), Deferred.isDone(joined))),
@@ -44,7 +45,7 @@ const inTime =
 /** Ends when the session is lost. The socket's path never changes, so pools reconnect once the server is back. */
 const stay = Effect.fnUntraced(function* (
   files: PostgresFiles,
-  joined: Deferred.Deferred<Postmaster, EmbeddedPostgresError>
+  joined: Deferred.Deferred<Postmaster, EmbeddedPostgresError | DataFolderError>
 ) {
   const { postmaster, session } = yield* join(files)
   yield* Deferred.succeed(joined, postmaster)
@@ -70,7 +71,7 @@ const join = (files: PostgresFiles) => {
   return lock(files).pipe(
     Effect.tapError(() => launched),
     Effect.mapError((error) => {
-      if (error instanceof EmbeddedPostgresError) return error
+      if (error instanceof EmbeddedPostgresError || error instanceof DataFolderError) return error
       return SqlError.isSqlError(error) && error.reason._tag === "AuthenticationError" ? otherPassword : late
     }),
     Effect.retry({ while: (error) => error === late, schedule: retrySchedule }),

@@ -11,6 +11,7 @@ import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
+import { DataFolderError } from "../../settings/DataFolder.ts"
 import { attempt, EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import { type Account, accountOf, isRoot, reaches } from "./PostgresAccount.ts"
 import { passwordOf } from "./PostgresPassword.ts"
@@ -37,7 +38,7 @@ export const postgresFiles = Effect.fn("EmbeddedPostgres.files")(function* (data
   const home = located ?? ((yield* fits(data, installed)) ? data : aside)
   const directory = join(home, "postgres")
   if (located !== undefined && !fs.existsSync(directory))
-    return yield* new EmbeddedPostgresError({
+    return yield* new DataFolderError({
       message: `${join(data, "location")} names a database that is gone: bring it back, or remove that file to begin anew.`
     })
 
