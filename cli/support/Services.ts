@@ -3,11 +3,7 @@ import { Effect, Schedule } from "effect"
 import * as App from "../../src/App.ts"
 import { migrateSoon } from "../../src/platform/database/Database.ts"
 
-const services = Effect.gen(function* () {
-  /** The migrations that this command ran. */
-  const migrated = yield* migrateSoon
-  return { migrated, ...(yield* Effect.all(App.forCommands)), persistently }
-})
+const services = Effect.map(Effect.all(App.forCommands), (all) => ({ ...all, persistently }))
 
 /** Retries an idempotent operation: a database that did not answer may still have committed, and the retry finds that out. */
 const persistently = <A, E extends { readonly _tag: string }>(work: Effect.Effect<A, E>) =>
@@ -19,7 +15,19 @@ const persistently = <A, E extends { readonly _tag: string }>(work: Effect.Effec
     })
   )
 
-export type Services = Effect.Success<typeof services>
+type Unmigrated = Effect.Success<typeof services>
+
+export interface Services extends Unmigrated {
+  /** The migrations that this command ran. */
+  readonly migrated: ReadonlyArray<string>
+}
 
 export const withServices = <A, E>(work: (services: Services) => Effect.Effect<A, E>) =>
+  Effect.zipWith(migrateSoon(), services, (migrated, all) => ({ ...all, migrated })).pipe(
+    Effect.flatMap(work),
+    Effect.provide(App.services)
+  )
+
+/** For work that decides itself which migrations run. */
+export const withoutMigrating = <A, E>(work: (services: Unmigrated) => Effect.Effect<A, E>) =>
   services.pipe(Effect.flatMap(work), Effect.provide(App.services))

@@ -9,7 +9,7 @@ import { SqlClient, SqlError } from "effect/sql"
 import { Settings } from "../settings/Settings.ts"
 import { rows } from "../sql/Rows.ts"
 import { embeddedPostgres } from "./embedded/EmbeddedPostgres.ts"
-import { migrate } from "./Migrations.ts"
+import { type Migration, migrate } from "./Migrations.ts"
 import { describe, longPersistence } from "./Persistence.ts"
 import { limitTransactions } from "./Transactions.ts"
 
@@ -96,10 +96,10 @@ export const migrateUntilDone = Effect.gen(function* () {
 export class DatabaseUnreachable extends Data.TaggedError("DatabaseUnreachable")<{ readonly message: string }> {}
 
 /** For commands: migrates and returns the names of the files that ran, or fails after ten seconds. */
-export const migrateSoon = Effect.gen(function* () {
+export const migrateSoon = Effect.fnUntraced(function* (files?: ReadonlyArray<Migration>) {
   const { dedicated } = yield* Database
   yield* reachable
-  return yield* dedicated(Effect.andThen(suitable, migrate())).pipe(explainLasting, longPersistence)
+  return yield* dedicated(Effect.andThen(suitable, migrate(files))).pipe(explainLasting, longPersistence)
 })
 
 /** Login succeeds, but privileges are missing. */
