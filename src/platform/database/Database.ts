@@ -28,7 +28,8 @@ export class Database extends Context.Service<
     Effect.gen(function* () {
       const { database } = yield* Settings
       if (database.url !== undefined) return connected({ url: database.url }, database)
-      const { directory, pid: _, ...address } = yield* embeddedPostgres(database.dataDir)
+      const { directory, host, password, port, username, ...running } = yield* embeddedPostgres(database.dataDir)
+      const address = { host, password, port, username, database: running.database }
       return connected(address, { ...database, pooler: false }, directory)
     })
   )
@@ -124,15 +125,15 @@ export const suitable = Effect.gen(function* () {
 
 /** What no retry mends is a failure that the operator can fix, neither a defect nor a reason to wait. */
 export const explainLasting = <A, E, R>(self: Effect.Effect<A, E, R>) =>
-  Effect.catch(self, (error): Effect.Effect<never, E | DatabaseForbids | DatabaseUnsuitable> => {
-    if (!SqlError.isSqlError(error)) return Effect.fail(error)
+  Effect.mapError(self, (error): E | DatabaseForbids | DatabaseUnsuitable => {
+    if (!SqlError.isSqlError(error)) return error
     if (error.reason._tag === "AuthorizationError")
       return new DatabaseForbids({
         message: "The account in DATABASE_URL lacks privileges on the tables or the schema: let it own the database."
       })
     if (describe(error).sqlstate === "3D000")
       return new DatabaseUnsuitable({ message: `The database in DATABASE_URL does not exist: ${create}` })
-    return Effect.fail(error)
+    return error
   })
 
 /** Waits up to ten seconds for a first answer. */
