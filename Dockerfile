@@ -27,7 +27,7 @@ COPY package.json ./
 COPY migrations ./migrations
 COPY --from=database /database/node_modules ./node_modules
 COPY --from=build /build/dist ./dist
-RUN printf '#!/bin/sh\nexec node /service/dist/service-admin.mjs "$@"\n' > /usr/local/bin/service-admin \
+RUN printf '#!/bin/sh\nexec node --disable-sigusr1 /service/dist/service-admin.mjs "$@"\n' > /usr/local/bin/service-admin \
     && chmod 755 /usr/local/bin/service-admin \
     && install -d -o node -g node -m 700 /data
 USER node
@@ -36,4 +36,4 @@ EXPOSE 8787
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
     CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.SERVICE_PORT || 8787}/healthz`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
-CMD ["node", "/service/dist/main.mjs"]
+CMD ["node", "--disable-sigusr1", "/service/dist/main.mjs"]

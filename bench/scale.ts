@@ -5,7 +5,7 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { PgClient } from "@effect/sql-pg"
-import { Context, Duration, Effect } from "effect"
+import { Context, Duration, Effect, Redacted } from "effect"
 import { forCommands, sweeps } from "../src/App.ts"
 import { DatabaseClock } from "../src/platform/database/Clock.ts"
 import { Database } from "../src/platform/database/Database.ts"
@@ -121,7 +121,11 @@ const at = (identities: number) =>
       const { dedicated } = Context.get(on.context, Database)
       const startedAt = performance.now()
       // Not a dedicated connection: those have ten minutes.
-      yield* Effect.provide(fill(identities), PgClient.layer({ ...on.database, ...account, maxConnections: 1 }))
+      const password = Redacted.make(on.database.password)
+      yield* Effect.provide(
+        fill(identities),
+        PgClient.layer({ ...on.database, ...account, password, maxConnections: 1 })
+      )
       process.stderr.write(
         `${identities} identities: filled in ${Math.round((performance.now() - startedAt) / 1000)} s\n`
       )

@@ -4,6 +4,9 @@ import { Effect, Layer } from "effect"
 import { server } from "./App.ts"
 import { exitCode, explain } from "./platform/process/Exit.ts"
 import { logging } from "./platform/process/Logging.ts"
+import { handleSignals } from "./platform/process/Signals.ts"
+
+handleSignals()
 
 // The service keeps running if the log cannot be written, because the disk is full or the reader has gone.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})

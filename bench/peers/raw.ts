@@ -12,7 +12,7 @@ import type { Recorded } from "../support/statements.ts"
 
 export interface Raw {
   readonly port: number
-  readonly database: { readonly host: string; readonly port: number }
+  readonly database: { readonly host: string; readonly port: number; readonly password: string }
   readonly poolSize: number
   /** One statement for `self`; two for a proof: find the challenge, enroll. */
   readonly statements: ReadonlyArray<Recorded>

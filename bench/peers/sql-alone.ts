@@ -9,7 +9,7 @@ import { Pool } from "pg"
 
 export interface Alone {
   readonly port: number
-  readonly database: { readonly host: string; readonly port: number }
+  readonly database: { readonly host: string; readonly port: number; readonly password: string }
   readonly poolSize: number
   readonly statements: ReadonlyArray<readonly [sql: string, values: ReadonlyArray<unknown>]>
   /** The index of the first statement of the transaction, if there is one. */

@@ -18,6 +18,7 @@ import { join, resolve } from "node:path"
 import { parseArgs, promisify } from "node:util"
 import { services } from "../../src/App.ts"
 import * as Tokens from "../../src/platform/crypto/Tokens.ts"
+import { passwordFile } from "../../src/platform/settings/DataFolder.ts"
 import { Database } from "../../src/platform/database/Database.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { dataFolder, end } from "../../test/support/service/PostgresUser.ts"
@@ -97,7 +98,8 @@ export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<stri
     return first
   })
 
-  const database = { host, port: Number(databasePort) }
+  const password = readFileSync(passwordFile(environment.SERVICE_DATA_DIR), "utf8").trim()
+  const database = { host, port: Number(databasePort), password }
   return { ...itself, replica, context, sql, project_id, issue, postmaster: Number(postmaster), database }
 })
 export const start = startWith({})

@@ -1,7 +1,8 @@
 /** The database as a whole: migrate, back up, restore. */
 import { Effect } from "effect"
+import { Flag } from "effect/cli"
 import { writeFileSync } from "node:fs"
-import { command, using } from "../support/command.ts"
+import { command, using, usingUnmigrated } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { facts, next } from "../support/Print.ts"
 import { fileWork } from "../support/SecretFiles.ts"
@@ -32,17 +33,23 @@ const backupDatabase = command("backup-database", {
     ),
   print: (saved) => [
     ...facts(saved),
-    "Protect this file like the database itself. It does not hold the service's secrets: keep a copy of them beside it.",
+    "Protect this file like the database itself. It does not hold the service's secrets: keep a copy of them elsewhere. Without SERVICE_BACKUP_KEY a restore cannot tell whether the file was changed.",
     next(`restore-database --in ${saved.file}`, "into an empty database")
   ]
 })
 
 const restoreDatabase = command("restore-database", {
   description: "Fill an empty database from a backup, all or nothing",
-  flags: { in: Flags.path("in", "File written by backup-database") },
-  run: ({ in: path }) =>
-    using(({ backup, recorded }) =>
-      Effect.tap(backup.restore(contents(path)), ({ created_at }) =>
+  flags: {
+    in: Flags.path("in", "File written by backup-database"),
+    acceptUnsigned: Flag.Boolean("accept-unsigned").pipe(
+      Flag.withDescription("Also take a backup of the first edition, or one whose SERVICE_BACKUP_KEY is lost"),
+      Flag.withDefault(false)
+    )
+  },
+  run: ({ acceptUnsigned, in: path }) =>
+    usingUnmigrated(({ backup, recorded }) =>
+      Effect.tap(backup.restore(contents(path), { acceptUnsigned }), ({ created_at }) =>
         recorded("database.restored", null, { created_at: created_at.toISOString() })
       )
     ),

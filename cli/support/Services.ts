@@ -8,9 +8,7 @@ import { persistence } from "../../src/platform/database/Persistence.ts"
 import { operator } from "../../src/platform/settings/Operator.ts"
 
 const services = Effect.gen(function* () {
-  /** The migrations that this command ran. */
-  const migrated = yield* migrateSoon
-  return { migrated, ...(yield* Effect.all(App.forCommands)), persistently, recorded: yield* recording }
+  return { ...(yield* Effect.all(App.forCommands)), persistently, recorded: yield* recording }
 })
 
 /**
@@ -36,7 +34,19 @@ const persistently = <A, E extends { readonly _tag: string }>(work: Effect.Effec
     })
   )
 
-export type Services = Effect.Success<typeof services>
+type Unmigrated = Effect.Success<typeof services>
+
+export interface Services extends Unmigrated {
+  /** The migrations that this command ran. */
+  readonly migrated: ReadonlyArray<string>
+}
 
 export const withServices = <A, E>(work: (services: Services) => Effect.Effect<A, E>) =>
+  Effect.zipWith(migrateSoon(), services, (migrated, all) => ({ ...all, migrated })).pipe(
+    Effect.flatMap(work),
+    Effect.provide(App.services)
+  )
+
+/** For work that decides itself which migrations run. */
+export const withoutMigrating = <A, E>(work: (services: Unmigrated) => Effect.Effect<A, E>) =>
   services.pipe(Effect.flatMap(work), Effect.provide(App.services))

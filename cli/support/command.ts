@@ -57,6 +57,13 @@ export const using = <A, E>(work: (services: Services) => Effect.Effect<A, E>) =
     ({ withServices }) => withServices(work)
   )
 
+/** Like `using`, on a database whose schema may be of any version. */
+export const usingUnmigrated = <A, E>(work: (services: Omit<Services, "migrated">) => Effect.Effect<A, E>) =>
+  Effect.flatMap(
+    Effect.promise(() => import("./Services.ts")),
+    ({ withoutMigrating }) => withoutMigrating(work)
+  )
+
 /** Stops when the reader closes the pipe (`| head`): the write fails, and without this a loop would never end. */
 export const stdoutClosed = Effect.callback<never>((resume) => {
   process.stdout.once("error", () => resume(Effect.interrupt))

@@ -10,12 +10,14 @@ const installed = join(root, "node_modules", "node", "bin", "node")
 const [major, minor] = process.versions.node.split(".").map(Number)
 
 export const launch = async (name) => {
+  // Until the program handles its signals: by default this one opens Node's debugger.
+  process.on("SIGUSR1", () => {})
   const bundle = join(root, "dist", `${name}.mjs`)
   if (major > 22 || (major === 22 && minor >= 19)) {
     await import(isBuilt(bundle) ? bundle : join(root, "cli", `${name}.ts`))
   } else if (existsSync(installed)) {
-    const child = spawn(installed, process.argv.slice(1), { stdio: "inherit" })
-    for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => child.kill(signal))
+    const child = spawn(installed, ["--disable-sigusr1", ...process.argv.slice(1)], { stdio: "inherit" })
+    for (const signal of ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"]) process.on(signal, () => child.kill(signal))
     child.on("exit", (code) => process.exit(code ?? 1))
   } else {
     process.stderr.write(

@@ -10,6 +10,7 @@ import { Cause, Console, Effect, Layer, Option, References } from "effect"
 import { CliConfig, CliError, CliOutput, Command, GlobalFlag } from "effect/cli"
 import { exitCode } from "../../src/platform/process/Exit.ts"
 import { loggingToStderr } from "../../src/platform/process/Logging.ts"
+import { handleSignals } from "../../src/platform/process/Signals.ts"
 import { version } from "../../src/platform/settings/Package.ts"
 import { json, printed } from "./Print.ts"
 
@@ -17,7 +18,8 @@ export const run = <Name extends string, Input, ContextInput, E>(
   root: Command.Command<Name, Input, ContextInput, E, Command.Environment>,
   /** The exit code after a signal. */
   interrupted = () => 130
-) =>
+) => {
+  handleSignals()
   Command.runWith(root, { version })(process.argv.slice(2)).pipe(
     Effect.tapCause(report),
     Effect.provide([NodeServices.layer, presenter, builtIns, quiet, loggingToStderr]),
@@ -36,6 +38,7 @@ export const run = <Name extends string, Input, ContextInput, E>(
       }
     })
   )
+}
 
 /** Why a write to stdout failed: a full disk, a closed pipe. The event comes after the write, hence `setImmediate`. */
 let writeError: string | undefined

@@ -1,15 +1,39 @@
 /** A backup holds the whole database; restoring it recreates the database exactly or changes nothing. */
+import { PgClient } from "@effect/sql-pg"
+import { Effect, Redacted, Stream } from "effect"
+import { SqlClient } from "effect/sql"
+import { createHash } from "node:crypto"
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { afterAll, beforeAll, expect, it } from "vitest"
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
+import * as Catalog from "../../src/platform/database/BackupCatalog.ts"
+import { migrate, shipped } from "../../src/platform/database/Migrations.ts"
 import { refusal, result, startService, type TestService } from "../support/service/ServiceAdmin.ts"
+
+// A test runs several commands; under load each of them takes seconds.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 let service: TestService
 let backup: string
 let saved: Record<string, unknown>
 
 const run = (database: string, ...args: ReadonlyArray<string>) => service.on(database).run(...args, "--json")
-const restore = (database: string, file: string) => run(database, "restore-database", "--in", file)
+const restore = (database: string, file: string, ...flags: ReadonlyArray<string>) =>
+  run(database, "restore-database", "--in", file, ...flags)
+const withKey = (key: string) => service.on("unmigrated", { SERVICE_BACKUP_KEY: key })
+
+/** The file with a checksum that fits, as whoever changes it can compute; the signature stays. */
+const resealed = (text: string, { signed = true } = {}) => {
+  const end = text.lastIndexOf("\n", text.length - 2) + 1
+  const body = signed ? text.slice(0, end) : text.slice(0, end).replace(/"key":"\w+",/, "")
+  const { hmac_sha256, rows } = JSON.parse(text.slice(end))
+  const sha256 = createHash("sha256").update(body).digest("hex")
+  return `${body}${JSON.stringify({ rows, sha256, ...(signed && { hmac_sha256 }) })}\n`
+}
+const written = (name: string, text: string) => {
+  writeFileSync(join(service.folder, name), text)
+  return join(service.folder, name)
+}
 
 /** A table of a later release, with every kind of value and with columns that the database fills. */
 const later = `
@@ -110,7 +134,99 @@ it("a truncated or altered file is refused and changes nothing", async () => {
   expect(await contents("target")).toEqual(before)
 })
 
-it("a backup of another schema version is refused", async () => {
+it("a changed file is refused although its checksum was computed again, even with --accept-unsigned", async () => {
+  const changed = written("changed", resealed(readFileSync(backup, "utf8").replaceAll('"b1"', '"b2"')))
+  for (const flags of [[], ["--accept-unsigned"]])
+    expect(refusal(await restore("target", changed, ...flags))).toEqual([1, "backup_damaged"])
+})
+
+it("a changed header is refused although the checksum was computed again", async () => {
+  const text = readFileSync(backup, "utf8")
+  const changed = written("header", resealed(text.replace('"created_at":"2', '"created_at":"1')))
+  expect(refusal(await restore("target", changed))).toEqual([1, "backup_damaged"])
+})
+
+it("without SERVICE_BACKUP_KEY no backup is written, and the refusal names the setting", async () => {
+  const out = join(service.folder, "keyless")
+  const ended = await service.on("source", { SERVICE_BACKUP_KEY: "" }).run("backup-database", "--out", out, "--json")
+  expect(refusal(ended)).toEqual([78, "configuration_error"])
+  expect(ended.stderr).toContain("SERVICE_BACKUP_KEY is not set")
+  expect(existsSync(out)).toBe(false)
+})
+
+it("a backup of another key says so; with --accept-unsigned only its checksum counts", async () => {
+  await service.create("unmigrated")
+  const other = withKey("another key, of the machine that burned down")
+  const ended = await other.run("restore-database", "--in", backup, "--json")
+  expect(refusal(ended)).toEqual([1, "backup_of_another_key"])
+  expect(ended.stderr).toContain("another SERVICE_BACKUP_KEY")
+  const none = await withKey("").run("restore-database", "--in", backup, "--json")
+  expect(refusal(none)).toEqual([78, "configuration_error"])
+  const damaged = written("damaged", readFileSync(backup, "utf8").replaceAll('"b1"', '"b2"'))
+  const accept = (file: string) => other.run("restore-database", "--in", file, "--accept-unsigned", "--json")
+  expect(refusal(await accept(damaged))).toEqual([1, "backup_damaged"])
+  // The file is accepted, and then its tables decide: this database does not have the table of a later release.
+  expect(refusal(await accept(backup))).toEqual([1, "backup_of_another_version"])
+})
+
+it("an unsigned backup is refused without --accept-unsigned", async () => {
+  const unsigned = written("unsigned", resealed(readFileSync(backup, "utf8"), { signed: false }))
+  expect(refusal(await restore("target", unsigned))).toEqual([1, "backup_unsigned"])
+})
+
+describe("a backup of an earlier schema version", () => {
+  /** As the first edition wrote it: the schema of version 11, one project, no signature. */
+  const old = async () => {
+    await service.create("earlier")
+    const made = Effect.gen(function* () {
+      yield* migrate(shipped.slice(0, 11))
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`insert into project values (gen_random_uuid(), 'Old', now(), null)`
+      const tables = yield* Catalog.tables(sql)
+      const rows = (yield* Effect.forEach(tables, (table) => Stream.runCollect(Catalog.lines(sql, table)))).flat()
+      const header = {
+        backup: "bridge-service",
+        created_at: "2026-11-01T00:00:00.000Z",
+        migrations: yield* Catalog.migrations(sql),
+        tables: tables.map(({ columns, name }) => ({ name, columns }))
+      }
+      const body = [JSON.stringify(header), ...rows.map(({ line }) => line)].map((line) => `${line}\n`).join("")
+      const sha256 = createHash("sha256").update(body).digest("hex")
+      return `${body}${JSON.stringify({ rows: rows.length, sha256 })}\n`
+    })
+    const url = Redacted.make(service.on("earlier").shell().env.DATABASE_URL)
+    return Effect.runPromise(Effect.provide(made, PgClient.layer({ url })))
+  }
+
+  it("gets its own tables, then its rows, then the later migrations", async () => {
+    const file = written("earlier", await old())
+    await service.create("restored")
+    expect(refusal(await restore("restored", file))).toEqual([1, "backup_unsigned"])
+    expect(await service.query("restored", "select to_regclass('project') as project")).toEqual([{ project: null }])
+    expect(result(await restore("restored", file, "--accept-unsigned"))).toMatchObject({ rows: 2 })
+    expect(await service.query("restored", "select name from project")).toEqual([{ name: "Old" }])
+    expect(result(await run("restored", "migrate"))).toEqual({ migrated: [] })
+    expect(await service.query("restored", "select limits from project")).toEqual([{ limits: {} }])
+  })
+
+  it("is refused where the tables of a later version are already", async () => {
+    const ended = await restore("other", join(service.folder, "earlier"), "--accept-unsigned")
+    expect(refusal(ended)).toEqual([1, "backup_of_another_version"])
+    expect(ended.stderr).toContain("a database without tables")
+  })
+})
+
+it("a backup of a later release is refused", async () => {
+  const text = readFileSync(backup, "utf8").replace(
+    '"migrations":[',
+    '"migrations":[{"migration_id":0,"name":"x","checksum":"y"},'
+  )
+  const ended = await restore("target", written("later", resealed(text, { signed: false })), "--accept-unsigned")
+  expect(refusal(ended)).toEqual([1, "backup_of_another_version"])
+  expect(ended.stderr).toContain("the release that made it")
+})
+
+it("a backup with other tables is refused", async () => {
   expect(refusal(await restore("other", backup))).toEqual([1, "backup_of_another_version"])
 })
 

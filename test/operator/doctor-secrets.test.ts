@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Context, Effect, Layer, Redacted } from "effect"
 import { createHash } from "node:crypto"
-import { oauthSecret, pushKeys, secrets } from "../../cli/support/checks/secrets.ts"
+import { backupKey, oauthSecret, pushKeys, secrets } from "../../cli/support/checks/secrets.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
 
 const good = (name: string) => createHash("sha256").update(name).digest("base64url")
@@ -145,6 +145,7 @@ describe("every secret in the environment", () => {
     SERVICE_OAUTH_SECRET_PREVIOUS: random("9"),
     SERVICE_PUSH_LOOKUP_KEY: random("5"),
     SERVICE_PUSH_LOOKUP_KEY_PREVIOUS: random("6"),
+    SERVICE_BACKUP_KEY: good("backup"),
     SERVICE_PUSH_TOKEN_KEYS: `k2:${Buffer.alloc(32, random("7")).toString("base64")}`
   }
   const read = (environment: Record<string, string>) =>
@@ -174,4 +175,13 @@ describe("every secret in the environment", () => {
       assert.include(message, "the password in DATABASE_URL and SERVICE_PUSH_LOOKUP_KEY are equal")
     })
   )
+})
+
+describe("the key of backups", () => {
+  it("is asked for where it is not set", () => {
+    const [warning] = backupKey({ backup: { key: undefined } })
+    assert.strictEqual(warning?.status, "warn")
+    assert.include(warning?.message, "SERVICE_BACKUP_KEY is not set, so backup-database refuses")
+    assert.deepStrictEqual(backupKey({ backup: { key: Redacted.make(good("backup")) } }), [])
+  })
 })

@@ -4,7 +4,8 @@
  */
 import { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it, vi } from "@effect/vitest"
-import { Effect, Exit, Schedule, Scope } from "effect"
+import { Effect, Exit, Redacted, Schedule, Scope } from "effect"
+import type { SqlError } from "effect/sql"
 import { execFileSync } from "node:child_process"
 import { createHash } from "node:crypto"
 import * as fs from "node:fs"
@@ -12,7 +13,9 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { embeddedPostgres } from "../../src/platform/database/embedded/EmbeddedPostgres.ts"
 import { accountOf, isRoot, reaches } from "../../src/platform/database/embedded/PostgresAccount.ts"
-import type { Postmaster } from "../../src/platform/database/embedded/Postmaster.ts"
+import { postgresFiles } from "../../src/platform/database/embedded/PostgresFiles.ts"
+import { makeDatabase } from "../../src/platform/database/embedded/PostgresSetup.ts"
+import { end as endServer, launch, type Postmaster } from "../../src/platform/database/embedded/Postmaster.ts"
 import { startCluster } from "../support/run/Cluster.ts"
 import {
   checkout,
@@ -77,6 +80,59 @@ describe("the first start creates a database", () => {
       const postmaster = yield* embeddedPostgres(data)
       assert.deepStrictEqual(drafts(postmaster), [])
       assert.deepStrictEqual(yield* ask(postmaster, "select 1 as answer"), [{ answer: 1 }])
+    })
+  )
+})
+
+describe("a place that cannot hold the database", () => {
+  /** The failure of two starts, which must leave nothing behind. */
+  const refused = Effect.fnUntraced(function* (data: string) {
+    yield* Effect.flip(embeddedPostgres(data))
+    const error = yield* Effect.flip(embeddedPostgres(data))
+    assert.strictEqual(error._tag, "DataFolderError")
+    assert.deepStrictEqual(
+      fs.readdirSync(data).filter((name) => name.includes(".new-")),
+      []
+    )
+    return error.message
+  })
+
+  it.live("because it is a file, is named before anything is built", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      fs.mkdirSync(data, { mode: 0o711 })
+      fs.writeFileSync(join(data, "postgres"), "")
+      fs.mkdirSync(join(data, "postgres.new-of-an-earlier-start"))
+      assert.strictEqual(
+        yield* refused(data),
+        `${join(data, "postgres")} is in the way, because it is not a folder: move it away and start again. A volume is mounted at SERVICE_DATA_DIR itself.`
+      )
+    })
+  )
+
+  it.live("because it holds something else, is named before anything is built", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      fs.mkdirSync(join(data, "postgres/lost+found"), { recursive: true })
+      fs.chmodSync(data, 0o711)
+      assert.match(yield* refused(data), /postgres is in the way, because it holds lost\+found and is not complete/)
+    })
+  )
+
+  it.live("because building fails halfway, keeps no draft", () =>
+    Effect.gen(function* () {
+      const folder = yield* temporaryFolder
+      fs.mkdirSync(join(folder, "bin"))
+      const initdb = `#!/bin/sh\ntouch "\${1#--pgdata=}/half"\necho 'initdb: error: no luck' >&2\nexit 1\n`
+      fs.writeFileSync(join(folder, "bin/initdb"), initdb, { mode: 0o755 })
+      const build = makeDatabase({
+        binaries: folder,
+        directory: join(folder, "postgres"),
+        account: undefined,
+        durable: true
+      })
+      assert.match((yield* Effect.flip(build)).message, /no luck/)
+      assert.deepStrictEqual(fs.readdirSync(folder), ["bin"])
     })
   )
 })
@@ -151,6 +207,80 @@ describe("a later start", () => {
       fs.writeFileSync(join(data, "location"), join(data, "gone"))
       const { message } = yield* Effect.flip(embeddedPostgres(data))
       assert.match(message, /bring it back, or remove that file/)
+    })
+  )
+})
+
+describe("the password", () => {
+  it.live("opens the server; without it not even PostgreSQL's own account gets in", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      const postmaster = yield* embeddedPostgres(data)
+      assert.strictEqual(ownerAndMode(join(data, "postgres.password")), `${process.getuid?.()} 600`)
+      for (const password of [undefined, Redacted.make("guessed")]) {
+        const { reason } = (yield* Effect.flip(ask({ ...postmaster, password }, "select 1"))) as SqlError.SqlError
+        assert.strictEqual(reason._tag, "AuthenticationError")
+      }
+    })
+  )
+
+  it.live("is set on a database of the first edition, which trusted local connections", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      const postmaster = yield* firstEdition(data)
+      assert.isTrue(yield* wantsPassword(yield* embeddedPostgres(data)))
+      assert.deepStrictEqual(yield* ask({ ...postmaster, ...passwordIn(data) }, "select seven from kept"), [
+        { seven: 7 }
+      ])
+    })
+  )
+
+  it.live("is set at last, however often a start is killed before", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      yield* firstEdition(data)
+      for (let age = 300; age <= 600; age += 50) {
+        const killed = yield* userProcess(data)
+        yield* Effect.sleep(age)
+        yield* end(killed, "SIGKILL")
+      }
+      const postmaster = yield* embeddedPostgres(data)
+      assert.isTrue(yield* wantsPassword(postmaster))
+      assert.deepStrictEqual(yield* ask(postmaster, "select seven from kept"), [{ seven: 7 }])
+    })
+  )
+
+  it.live("is not asked for by a server that an earlier release runs, until that has stopped", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      yield* firstEdition(data)
+      const files = yield* postgresFiles(data)
+      const server = yield* Effect.acquireRelease(
+        Effect.sync(() => launch(files, { detached: false })!),
+        (running) => endServer(running)
+      )
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          assert.strictEqual((yield* embeddedPostgres(data)).pid, server.pid)
+          assert.isFalse(yield* wantsPassword(yield* embeddedPostgres(data)))
+        })
+      )
+      yield* endServer(server)
+      assert.isTrue(yield* wantsPassword(yield* embeddedPostgres(data)))
+    })
+  )
+
+  it.live("is made anew if it was lost, once every process has stopped", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      const first = yield* joined(data)
+      fs.rmSync(join(data, "postgres.password"))
+      const { message } = yield* Effect.flip(embeddedPostgres(data))
+      assert.match(message, /stop every process of the service, then start again/)
+      yield* first.leave
+      const again = yield* embeddedPostgres(data)
+      assert.notStrictEqual(Redacted.value(again.password), Redacted.value(first.postmaster.password))
+      assert.deepStrictEqual(yield* ask(again, "select 1 as answer"), [{ answer: 1 }])
     })
   )
 })
@@ -269,7 +399,7 @@ describe("the cluster of a test run", () => {
   })
 })
 
-const ask = (at: Pick<Postmaster, "host" | "port" | "username" | "database">, statement: string) =>
+const ask = (at: PgConnection.Config, statement: string) =>
   Effect.scoped(Effect.flatMap(PgConnection.make(at), (session) => session.query(statement))).pipe(
     Effect.map(({ rows }) => rows)
   )
@@ -291,6 +421,31 @@ const killedServer = (data: string) =>
       return postmaster
     })
   )
+
+/** Leaves a folder as the first edition left it: local connections are trusted, and there is no password. */
+const firstEdition = (data: string) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const postmaster = yield* embeddedPostgres(data)
+      yield* ask(postmaster, "create table kept as select 7 as seven")
+      yield* ask(postmaster, "alter role postgres password null")
+      return postmaster
+    })
+  ).pipe(
+    Effect.tap(({ directory }) =>
+      Effect.sync(() => {
+        fs.writeFileSync(join(directory, "pg_hba.conf"), "local all all trust\nhost all all all reject\n")
+        fs.rmSync(join(data, "postgres.password"))
+      })
+    )
+  )
+
+const passwordIn = (data: string) => ({
+  password: Redacted.make(fs.readFileSync(join(data, "postgres.password"), "utf8").trim())
+})
+
+const wantsPassword = (postmaster: Postmaster) =>
+  Effect.map(Effect.exit(ask({ ...postmaster, password: undefined }, "select 1")), Exit.isFailure)
 
 const serves = ({ directory }: Postmaster) => fs.existsSync(join(directory, "postmaster.pid"))
 

@@ -1,89 +1,127 @@
-/** secrets.env of the embedded database gets the secrets that a later release needs (decisions.md, Secrets). */
+/** secrets.env: what a start adds to it, what is read from it, and when it is refused. */
+import { assert, describe, it } from "@effect/vitest"
+import { ConfigProvider, Effect, Layer, Redacted, References } from "effect"
 import { execFile } from "node:child_process"
-import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import * as fs from "node:fs"
 import { join } from "node:path"
 import { promisify } from "node:util"
-import { afterEach, beforeEach, describe, expect, it } from "vitest"
-import { packageRoot } from "../../src/platform/settings/Package.ts"
+import { isRoot } from "../../src/platform/database/embedded/PostgresAccount.ts"
+import { generatedSecrets } from "../../src/platform/settings/Secrets.ts"
+import { Settings } from "../../src/platform/settings/Settings.ts"
+import { checkout, temporaryFolder } from "../support/service/PostgresUser.ts"
 
-let folder: string
-let file: string
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "secrets-file-test-"))
-  file = join(folder, "secrets.env")
+const enrollment = `SERVICE_BRIDGE_ENROLLMENT_SECRET=${"e".repeat(40)}\n`
+const token = `SERVICE_BRIDGE_TOKEN_SECRET=${"t".repeat(40)}\n`
+
+/** A data folder with this secrets.env. */
+const folderWith = Effect.fnUntraced(function* (text: string) {
+  const folder = yield* temporaryFolder
+  const file = join(folder, "secrets.env")
+  fs.writeFileSync(file, text, { mode: 0o600 })
+  return { folder, file, read: () => fs.readFileSync(file, "utf8") }
 })
-afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-/** What a process reads as the OAuth secret, or `none`; it looks at `at`, so that several look at once. */
-const started = async (at = 0, limits = "true", layer: "layer" | "layerUnchanged" = "layer") => {
-  const code = `
-    import { ConfigProvider, Context, Effect, Layer, Logger, Redacted } from "effect"
-    import { Settings } from "./src/platform/settings/Settings.ts"
-    while (Date.now() < ${at});
-    const read = Effect.map(Layer.build(Settings.${layer}), (context) => Context.get(context, Settings).oauth)
-    const { secret } = await Effect.runPromise(Effect.scoped(read).pipe(
-      Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromUnknown({ SERVICE_DATA_DIR: "${folder}" })),
-      Effect.provide(Logger.layer([]))))
-    process.stdout.write(secret === undefined ? "none" : Redacted.value(secret))`
-  const { stdout } = await promisify(execFile)(
-    "/bin/sh",
-    ["-c", `${limits}; exec "$0" --input-type=module -e "$1"`, process.execPath, code],
-    { cwd: packageRoot }
+const start = (folder: string) => Effect.provideService(generatedSecrets(folder), References.MinimumLogLevel, "None")
+
+const settings = (folder: string) =>
+  Effect.service(Settings).pipe(
+    Effect.provide(
+      Settings.layer.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ SERVICE_DATA_DIR: folder }))))
+    ),
+    Effect.provideService(References.MinimumLogLevel, "None")
   )
-  return stdout
-}
 
-/** The file of a release that knew two secrets, without a newline at its end. */
-const older = [
-  "# kept by hand",
-  `SERVICE_BRIDGE_ENROLLMENT_SECRET=${"e".repeat(40)}`,
-  `SERVICE_BRIDGE_TOKEN_SECRET=${"t".repeat(40)}`
-].join("\n")
+describe("a start adds to secrets.env", () => {
+  it.effect("a secret that an earlier release did not have, and keeps the others", () =>
+    Effect.gen(function* () {
+      // No line feed at the end, as an editor may leave it.
+      const { file, folder, read } = yield* folderWith(enrollment + token.trim())
+      yield* start(folder)
+      assert.match(read(), new RegExp(`^${enrollment}${token}SERVICE_BACKUP_KEY=[\\w-]{43}\\n$`))
+      assert.strictEqual(fs.statSync(file).mode & 0o777, 0o600)
+      const before = read()
+      yield* start(folder)
+      assert.strictEqual(read(), before)
+      assert.deepStrictEqual(fs.readdirSync(folder), ["secrets.env"])
+    })
+  )
 
-describe("secrets.env", () => {
-  it("of a new service holds three secrets, readable by its owner only", async () => {
-    const secret = await started()
-    const lines = readFileSync(file, "utf8").trimEnd().split("\n")
-    expect(lines.map((line) => line.split("=")[0])).toEqual([
-      "SERVICE_BRIDGE_ENROLLMENT_SECRET",
-      "SERVICE_BRIDGE_TOKEN_SECRET",
-      "SERVICE_OAUTH_SECRET"
-    ])
-    expect(new Set(lines.map((line) => line.split("=")[1])).size).toBe(3)
-    expect(lines[2]).toBe(`SERVICE_OAUTH_SECRET=${secret}`)
-    expect(statSync(file).mode & 0o777).toBe(0o600)
+  it.effect("the lines that a killed start had proposed", () =>
+    Effect.gen(function* () {
+      const { folder, read } = yield* folderWith(enrollment + token)
+      fs.writeFileSync(join(folder, "secrets.env.new"), `SERVICE_BACKUP_KEY=${"b".repeat(43)}\n`, { mode: 0o600 })
+      yield* start(folder)
+      assert.strictEqual(read(), `${enrollment}${token}SERVICE_BACKUP_KEY=${"b".repeat(43)}\n`)
+      assert.deepStrictEqual(fs.readdirSync(folder), ["secrets.env"])
+    })
+  )
+
+  it.live("the same key in every process that starts at that moment", () =>
+    Effect.gen(function* () {
+      const { folder, read } = yield* folderWith(enrollment + token)
+      const program = `
+        import { Config, Effect, References } from "effect"
+        import { generatedSecrets } from "${checkout}/src/platform/settings/Secrets.ts"
+        const read = Effect.flatMap(generatedSecrets(process.argv[1]), Config.String("SERVICE_BACKUP_KEY").parse)
+        const value = await Effect.runPromise(Effect.provideService(read, References.MinimumLogLevel, "None"))
+        console.log(value)`
+      const run = Effect.promise(() =>
+        promisify(execFile)(process.execPath, ["--input-type=module", "-e", program, folder], { cwd: checkout })
+      )
+      const seen = yield* Effect.replicateEffect(run, 6, { concurrency: "unbounded" })
+      const kept = /^SERVICE_BACKUP_KEY=(.*)$/m.exec(read())?.[1]
+      assert.deepStrictEqual(new Set(seen.map(({ stdout }) => stdout.trim())), new Set([kept]))
+    })
+  )
+})
+
+describe("secrets.env supplies", () => {
+  it.effect("secrets, and no other setting", () =>
+    Effect.gen(function* () {
+      const lines =
+        "SERVICE_BASE_URL=https://attacker.example\nSERVICE_APNS_ORIGIN_PRODUCTION=https://attacker.example\n"
+      const { folder } = yield* folderWith(enrollment + token + lines)
+      const { baseUrl, bridge, push } = yield* settings(folder)
+      assert.strictEqual(Redacted.value(bridge.tokenSecret), "t".repeat(40))
+      assert.strictEqual(baseUrl.origin, "http://127.0.0.1:8787")
+      assert.strictEqual(push.origins.production, "https://api.push.apple.com")
+    })
+  )
+})
+
+describe("a start stops, and names the command that mends it, if", () => {
+  const refused = Effect.fnUntraced(function* (folder: string) {
+    const { _tag, message } = yield* Effect.flip(start(folder))
+    assert.strictEqual(_tag, "DataFolderError")
+    return message
   })
 
-  it("of an older release gets the secret that it lacks, and every process that starts at once uses the same", async () => {
-    writeFileSync(file, older, { mode: 0o600 })
-    const at = Date.now() + 3000
-    const seen = await Promise.all(Array.from({ length: 4 }, () => started(at)))
-    expect(new Set(seen).size).toBe(1)
-    expect(Buffer.from(seen[0]!, "base64url")).toHaveLength(32)
-    const text = readFileSync(file, "utf8")
-    expect(text.startsWith(`${older}\nSERVICE_OAUTH_SECRET=`)).toBe(true)
-    expect(statSync(file).mode & 0o777).toBe(0o600)
-    expect(await started()).toBe(seen[0])
-    expect(readFileSync(file, "utf8")).toBe(text)
-  })
+  it.effect("others can write to the data folder", () =>
+    Effect.gen(function* () {
+      const { folder, read } = yield* folderWith(enrollment)
+      fs.chmodSync(folder, 0o777)
+      assert.strictEqual(yield* refused(folder), `Other accounts can write to ${folder}; run: chmod go-w ${folder}`)
+      assert.strictEqual(read(), enrollment)
+    })
+  )
 
-  it("uses the first of two lines with one name", async () => {
-    const [first, second] = ["f".repeat(40), "s".repeat(40)]
-    writeFileSync(file, `${older}\nSERVICE_OAUTH_SECRET=${first}\nSERVICE_OAUTH_SECRET=${second}\n`)
-    expect(await started()).toBe(first)
-  })
+  it.effect("others can read secrets.env", () =>
+    Effect.gen(function* () {
+      const { file, folder } = yield* folderWith(enrollment)
+      fs.chmodSync(file, 0o644)
+      assert.strictEqual(yield* refused(folder), `Other accounts can read ${file}; run: chmod 600 ${file}`)
+    })
+  )
 
-  it("that cannot be written stops no start: the service runs without the new secret", async () => {
-    writeFileSync(file, older)
-    expect(await started(0, "trap '' XFSZ; ulimit -f 0")).toBe("none")
-    expect(readFileSync(file, "utf8")).toBe(older)
-  })
-
-  it("is not changed by doctor", async () => {
-    writeFileSync(file, older)
-    chmodSync(file, 0o600)
-    expect(await started(0, "true", "layerUnchanged")).toBe("none")
-    expect(readFileSync(file, "utf8")).toBe(older)
-  })
+  it.effect.skipIf(!isRoot())("the folder or secrets.env belongs to another account (needs root)", () =>
+    Effect.gen(function* () {
+      const { file, folder } = yield* folderWith(enrollment)
+      const foreign = (path: string) =>
+        `${path} belongs to another account: start as that account, or run: chown 0 ${path}`
+      fs.chownSync(file, 65534, 65534)
+      assert.strictEqual(yield* refused(folder), foreign(file))
+      fs.chownSync(folder, 65534, 65534)
+      assert.strictEqual(yield* refused(folder), foreign(folder))
+    })
+  )
 })

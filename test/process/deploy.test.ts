@@ -29,6 +29,7 @@ describe("Dockerfile", () => {
 
   it("runs as an unprivileged account, on a Node version that the package allows, with a health check", () => {
     assert.match(dockerfile, /^USER node\n[^]*^CMD \["node", /m)
+    assert.match(dockerfile, /^CMD \["node", "--disable-sigusr1", /m)
     assert.match(dockerfile, /^HEALTHCHECK [^]*?healthz/m)
     const bases = [...dockerfile.matchAll(/^FROM node:(\d+)-/gm)].map(([, major]) => Number(major))
     assert.deepEqual(bases, [24, 24, 24])
@@ -46,10 +47,16 @@ describe("the unit and the compose file", () => {
   })
 
   it("starts an existing file, and lets the service stop PostgreSQL itself", () => {
-    const [, main] = /^ExecStart=\/opt\/bridge-service\/node_modules\/\.bin\/node (\S+)$/m.exec(unit) ?? []
+    const [, main] =
+      /^ExecStart=\/opt\/bridge-service\/node_modules\/\.bin\/node --disable-sigusr1 (\S+)$/m.exec(unit) ?? []
     assert.isTrue(existsSync(join(packageRoot, main!)))
     assert.match(unit, /^KillMode=mixed$/m)
     assert.match(unit, /^RestartPreventExitStatus=78$/m)
+  })
+
+  it("write no core dump", () => {
+    assert.match(unit, /^LimitCORE=0$/m)
+    assert.match(compose, /^    ulimits:\n      core: 0$/m)
   })
 })
 

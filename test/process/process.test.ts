@@ -1,9 +1,15 @@
 /** The server as a process: slow and broken connections, and a graceful stop. */
-import { assert, layer } from "@effect/vitest"
+import { assert, describe, it, layer } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
+import { spawn } from "node:child_process"
+import { existsSync } from "node:fs"
+import { join } from "node:path"
+import { createInterface } from "node:readline"
+import { postgresFiles } from "../../src/platform/database/embedded/PostgresFiles.ts"
 import { send } from "../support/network/Http.ts"
-import { serviceProcess } from "../support/service/Process.ts"
+import { freePort, serviceProcess } from "../support/service/Process.ts"
+import { dataFolder, end } from "../support/service/PostgresUser.ts"
 import { exchange } from "../support/network/Raw.ts"
 import { rawLine } from "../support/network/RawLine.ts"
 import { instance, Service } from "../support/service/Service.ts"
@@ -102,37 +108,82 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })(
   }
 )
 
-layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that receives SIGTERM", (it) => {
-  it.effect("finishes the requests in flight, refuses new ones, and exits with 0", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const server = yield* serviceProcess()
-      const bridge = yield* fresh()
-      const challenge = yield* bridge.askChallenge(server)
-      assert.strictEqual(challenge.status, 201, challenge.text)
+layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that receives", (it) => {
+  it.effect.each(["SIGTERM", "SIGHUP", "SIGQUIT"] as const)(
+    "%s finishes the requests in flight, refuses new ones, and exits with 0",
+    (signal) =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const server = yield* serviceProcess()
+        const bridge = yield* fresh()
+        const challenge = yield* bridge.askChallenge(server)
+        assert.strictEqual(challenge.status, 201, challenge.text)
 
-      const release = yield* Deferred.make<void>()
-      const locked = yield* Deferred.make<void>()
-      const lock = sql`select 1 from bridge_identity where bridge_id = ${bridge.bridge_id} for update`.pipe(
-        Effect.andThen(Deferred.succeed(locked, undefined)),
-        Effect.andThen(Deferred.await(release)),
-        sql.withTransaction
+        const release = yield* Deferred.make<void>()
+        const locked = yield* Deferred.make<void>()
+        const lock = sql`select 1 from bridge_identity where bridge_id = ${bridge.bridge_id} for update`.pipe(
+          Effect.andThen(Deferred.succeed(locked, undefined)),
+          Effect.andThen(Deferred.await(release)),
+          sql.withTransaction
+        )
+        const holder = yield* Effect.forkChild(lock)
+        yield* Deferred.await(locked)
+        const proof = yield* Effect.forkChild(bridge.prove(server, challenge))
+        yield* waitingForLock
+        server.signal(signal)
+        const refused = Effect.exit(send(`${server.url}/healthz`, { method: "GET", headers: { connection: "close" } }))
+        yield* Effect.repeat(refused, { until: (exit) => exit._tag === "Failure" })
+        yield* Deferred.succeed(release, undefined)
+        yield* Fiber.join(holder)
+        const answer = yield* Fiber.join(proof)
+        assert.strictEqual(answer.status, 200, answer.text)
+        const answered = performance.now()
+        assert.strictEqual(yield* server.exit, 0)
+        // The client keeps its connection open; the server does not wait for it to close.
+        assert.isBelow(performance.now() - answered, 5000)
+      })
+  )
+
+  it.effect("SIGUSR1 opens no debugger and goes on", () =>
+    Effect.gen(function* () {
+      const port = yield* freePort
+      const server = yield* serviceProcess({ NODE_OPTIONS: `--inspect-port=${port}` })
+      server.signal("SIGUSR1")
+      yield* Effect.sleep("500 millis")
+      assert.strictEqual((yield* send(`${server.url}/readyz`, { method: "GET" })).status, 200)
+      const debug = yield* Effect.exit(send(`http://127.0.0.1:${port}/json`, { method: "GET" }))
+      assert.strictEqual(debug._tag, "Failure")
+      assert.deepStrictEqual(
+        server.lines.filter((line) => line.includes("Debugger")),
+        []
       )
-      const holder = yield* Effect.forkChild(lock)
-      yield* Deferred.await(locked)
-      const proof = yield* Effect.forkChild(bridge.prove(server, challenge))
-      yield* waitingForLock
-      server.signal("SIGTERM")
-      const refused = Effect.exit(send(`${server.url}/healthz`, { method: "GET", headers: { connection: "close" } }))
-      yield* Effect.repeat(refused, { until: (exit) => exit._tag === "Failure" })
-      yield* Deferred.succeed(release, undefined)
-      yield* Fiber.join(holder)
-      const answer = yield* Fiber.join(proof)
-      assert.strictEqual(answer.status, 200, answer.text)
-      const answered = performance.now()
-      assert.strictEqual(yield* server.exit, 0)
-      // The client keeps its connection open; the server does not wait for it to close.
-      assert.isBelow(performance.now() - answered, 5000)
+    })
+  )
+})
+
+/** A server that is ready, and the file that exists while its PostgreSQL runs. */
+const withEmbeddedDatabase = Effect.gen(function* () {
+  const data = yield* dataFolder()
+  const env = { PATH: process.env["PATH"], SERVICE_DATA_DIR: data, SERVICE_PORT: "0" }
+  const child = yield* Effect.acquireRelease(
+    Effect.sync(() => spawn(process.execPath, ["src/main.ts"], { env, stdio: ["ignore", "pipe", "inherit"] })),
+    (running) => end(running, "SIGTERM")
+  )
+  yield* Effect.callback<void>((resume) => {
+    createInterface(child.stdout).on("line", (line) => line.includes('"Ready"') && resume(Effect.void))
+  })
+  const { directory } = yield* postgresFiles(data)
+  return { child, pidFile: join(directory, "postmaster.pid") }
+})
+
+describe("a server with the embedded database", () => {
+  it.live.each(["SIGHUP", "SIGQUIT"] as const)("stops PostgreSQL on %s", (signal) =>
+    Effect.gen(function* () {
+      const { child, pidFile } = yield* withEmbeddedDatabase
+      assert.isTrue(existsSync(pidFile))
+      yield* end(child, signal)
+      assert.strictEqual(child.exitCode, 0)
+      assert.isFalse(existsSync(pidFile))
     })
   )
 })

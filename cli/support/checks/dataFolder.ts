@@ -1,9 +1,8 @@
 /** Checks the data folder of the embedded database: its permissions and the free disk space. */
 import * as fs from "node:fs"
 import { dirname, join } from "node:path"
+import { whatIsUnsafe } from "../../../src/platform/settings/DataFolder.ts"
 import { check } from "./Check.ts"
-
-export const secretsFile = (dataDir: string) => join(dataDir, "secrets.env")
 
 /** Before the first start there is nothing to check but whether the folder can be created. */
 export const notStarted = (dataDir: string) =>
@@ -27,13 +26,10 @@ const isWritable = (folder: string): boolean => {
 }
 
 export const filesOf = (dataDir: string) => {
-  const file = secretsFile(dataDir)
-  if ((fs.statSync(file).mode & 0o077) !== 0) {
-    return check("data_folder", "fail", `Other accounts can read ${file}; run: chmod 600 ${file}`)
-  }
-  return (fs.statSync(dataDir).mode & 0o022) === 0
+  const unsafe = whatIsUnsafe(dataDir)
+  return unsafe === undefined
     ? check("data_folder", "ok", `Only this account can write ${dataDir} and read its secrets.`)
-    : check("data_folder", "fail", `Other accounts can write to ${dataDir}; run: chmod go-w ${dataDir}`)
+    : check("data_folder", "fail", unsafe)
 }
 
 /** The file `location` says where the database is when it is not in the data folder. */

@@ -3,7 +3,7 @@ import { Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../../../src/platform/audit/Audit.ts"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
-import { explainForbidden, Database, durability, reachable } from "../../../src/platform/database/Database.ts"
+import { Database, durability, explainLasting, reachable, suitable } from "../../../src/platform/database/Database.ts"
 import { review } from "../../../src/platform/database/Migrations.ts"
 import { longPersistence } from "../../../src/platform/database/Persistence.ts"
 import { networks, trusts } from "../../../src/platform/edge/Addresses.ts"
@@ -20,8 +20,8 @@ const checks = Effect.gen(function* () {
   const { dedicated } = yield* Database
   const clock = yield* DatabaseClock
   yield* reachable
-  const inside = yield* dedicated(Effect.all([serverVersion, durable, migrations])).pipe(
-    explainForbidden,
+  const inside = yield* dedicated(Effect.andThen(suitable, Effect.all([serverVersion, durable, migrations]))).pipe(
+    explainLasting,
     longPersistence
   )
   // Without the whole schema there may be no audit log to read.

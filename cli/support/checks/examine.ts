@@ -5,14 +5,15 @@
  */
 import { Effect } from "effect"
 import { existsSync } from "node:fs"
+import { secretsFile } from "../../../src/platform/settings/DataFolder.ts"
 import { databaseSettings, Settings, unusualLifetimes } from "../../../src/platform/settings/Settings.ts"
 import { apns } from "./apns.ts"
 import { baseUrl } from "./baseUrl.ts"
-import { check } from "./Check.ts"
+import { type Check, check } from "./Check.ts"
 import { database } from "./database.ts"
-import { diskOf, filesOf, notStarted, secretsFile } from "./dataFolder.ts"
+import { diskOf, filesOf, notStarted } from "./dataFolder.ts"
 import { proxy } from "./proxy.ts"
-import { oauthSecret, pushKeys, secrets } from "./secrets.ts"
+import { backupKey, oauthSecret, pushKeys, secrets } from "./secrets.ts"
 
 /** `ok` is false when any check fails; a warning is not a failure. */
 export const examine = Effect.suspend(() => checks).pipe(
@@ -24,10 +25,13 @@ const checks = Effect.gen(function* () {
   const { dataDir, url } = yield* databaseSettings
   const isEmbedded = url === undefined
   if (isEmbedded && !existsSync(secretsFile(dataDir))) return [notStarted(dataDir)]
-  return yield* Effect.provide(configured(dataDir, isEmbedded), Settings.layerUnchanged)
+  const folder = isEmbedded ? [filesOf(dataDir)] : []
+  // Every other check needs the secrets, which nothing reads from an unsafe folder.
+  if (folder.some(({ status }) => status === "fail")) return folder
+  return yield* Effect.provide(configured(dataDir, folder), Settings.layerAsKept)
 })
 
-const configured = Effect.fnUntraced(function* (dataDir: string, isEmbedded: boolean) {
+const configured = Effect.fnUntraced(function* (dataDir: string, folder: ReadonlyArray<Check>) {
   const settings = yield* Settings
   const outside = yield* Effect.all([proxy(settings), baseUrl(settings), apns(settings), database], {
     concurrency: "unbounded"
@@ -36,9 +40,10 @@ const configured = Effect.fnUntraced(function* (dataDir: string, isEmbedded: boo
     check("configuration", "ok", `Complete; the service is at ${settings.baseUrl.origin}.`),
     secrets(settings),
     ...pushKeys(settings),
-    ...(isEmbedded ? [] : [oauthSecret(settings)]),
+    ...(folder.length > 0 ? [] : [oauthSecret(settings)]),
+    ...backupKey(settings),
     ...unusualLifetimes(settings).map((sentence) => check("lifetimes", "warn", sentence)),
-    ...(isEmbedded ? [filesOf(dataDir), diskOf(dataDir)] : []),
+    ...(folder.length > 0 ? [...folder, diskOf(dataDir)] : []),
     ...outside.flat()
   ]
 })

@@ -51,6 +51,16 @@ export const oauthSecret = ({ oauth }: Pick<Settings["Service"], "oauth">) =>
         "SERVICE_OAUTH_SECRET is not set: a client that loses the answer to a refresh has to sign in again. Set the output of: openssl rand -base64 32"
       )
     : check("oauth_secret", "ok", "A client that loses the answer to a refresh gets it again.")
+export const backupKey = ({ backup }: Pick<Settings["Service"], "backup">) =>
+  backup.key === undefined
+    ? [
+        check(
+          "backup_key",
+          "warn",
+          "SERVICE_BACKUP_KEY is not set, so backup-database refuses: set it to the output of openssl rand -base64 32, and keep a copy where the backups are not."
+        )
+      ]
+    : []
 
 interface Secret {
   readonly name: string

@@ -10,7 +10,7 @@
  * secret, the database and the server secret together derive nothing.
  */
 import { Array, Option, Redacted } from "effect"
-import { createHmac, createSecretKey, hkdfSync, type KeyObject } from "node:crypto"
+import { createHmac, createSecretKey, type Hmac, hkdfSync, type KeyObject } from "node:crypto"
 
 /** One purpose for each use of a server secret, so that no two uses share a subkey. */
 export type Purpose =
@@ -19,6 +19,7 @@ export type Purpose =
   | "mobile/v1/push-token"
   | "mobile/v1/push-lookup"
   | "oauth/v1/refresh-successor"
+  | "backup/v1/file"
 
 /** Text is encoded as UTF-8. At most 65,535 bytes; a longer field is a defect. */
 export type Field = string | Uint8Array | Redacted.Redacted<string>
@@ -71,13 +72,28 @@ export const subkey = (secret: Redacted.Redacted<string>, purpose: Purpose): Red
 export const deriveFrom = (token: Redacted.Redacted<string>, label: string, fields: ReadonlyArray<Field>): Uint8Array =>
   hmac(createSecretKey(Redacted.value(token), "utf8"), label, fields)
 
+export interface Authenticator {
+  /** 8 lowercase hex digits, as of a derivation key. */
+  readonly id: string
+  /** HMAC-SHA-256 of a text that comes in pieces. */
+  readonly start: () => Hmac
+}
+
+export const authenticator = (secret: Redacted.Redacted<string>, purpose: Purpose): Authenticator => {
+  const key = createSecretKey(Redacted.value(subkey(secret, purpose)))
+  return { id: keyId(secret, purpose), start: () => createHmac("sha256", key) }
+}
+
 const derivationKey = (secret: Redacted.Redacted<string>, purpose: Purpose): DerivationKey => {
   const key = createSecretKey(Redacted.value(subkey(secret, purpose)))
   return {
-    id: hkdf(secret, `${purpose}/key-id`, 4).toString("hex"),
+    id: keyId(secret, purpose),
     derive: (label, fields) => hmac(key, label, fields)
   }
 }
+
+const keyId = (secret: Redacted.Redacted<string>, purpose: Purpose) =>
+  hkdf(secret, `${purpose}/key-id`, 4).toString("hex")
 
 const hmac = (key: KeyObject, label: string, fields: ReadonlyArray<Field>) =>
   createHmac("sha256", key)

@@ -9,7 +9,7 @@ import { SqlClient, SqlError } from "effect/sql"
 import { Settings } from "../settings/Settings.ts"
 import { rows } from "../sql/Rows.ts"
 import { embeddedPostgres } from "./embedded/EmbeddedPostgres.ts"
-import { migrate, MigrationError } from "./Migrations.ts"
+import { type Migration, migrate } from "./Migrations.ts"
 import { describe, longPersistence } from "./Persistence.ts"
 import { limitTransactions } from "./Transactions.ts"
 
@@ -28,8 +28,9 @@ export class Database extends Context.Service<
     Effect.gen(function* () {
       const { database } = yield* Settings
       if (database.url !== undefined) return connected({ url: database.url }, database)
-      const { directory, host, port, username, database: name } = yield* embeddedPostgres(database.dataDir)
-      return connected({ host, port, username, database: name }, { ...database, pooler: false }, directory)
+      const { directory, host, password, port, username, ...running } = yield* embeddedPostgres(database.dataDir)
+      const address = { host, password, port, username, database: running.database }
+      return connected(address, { ...database, pooler: false }, directory)
     })
   )
 }
@@ -38,7 +39,7 @@ export class Database extends Context.Service<
 const timeouts = { statement_timeout: "5s", lock_timeout: "2s", idle_in_transaction_session_timeout: "10s" }
 
 type Pooled = Pick<Settings["Service"]["database"], "pooler" | "poolSize">
-type Address = Pick<PgClient.PgClientConfig, "url" | "host" | "port" | "username" | "database">
+type Address = Pick<PgClient.PgClientConfig, "url" | "host" | "port" | "username" | "password" | "database">
 
 /**
  * The pool of a database, and its dedicated connections. A pooler in transaction mode shares sessions between clients, so
@@ -80,12 +81,13 @@ const bounded = (limit: Duration.Input, config: PgClient.PgPoolConfig) =>
 /** Migrates, retrying until the database is available. Then warns about settings that can lose acknowledged writes. */
 export const migrateUntilDone = Effect.gen(function* () {
   const { dedicated } = yield* Database
-  yield* dedicated(Effect.andThen(migrate(), warnIfNotDurable)).pipe(
+  yield* dedicated(Effect.all([suitable, migrate(), warnIfNotDurable])).pipe(
+    explainLasting,
     Effect.tapErrorTag("SqlError", (error) =>
       Effect.logWarning("Waiting for the database").pipe(Effect.annotateLogs(describe(error)))
     ),
     Effect.retry({
-      while: (error) => !(error instanceof MigrationError),
+      while: (error) => SqlError.isSqlError(error),
       schedule: Schedule.min([Schedule.exponential("200 millis"), Schedule.spaced("5 seconds")])
     })
   )
@@ -95,25 +97,44 @@ export const migrateUntilDone = Effect.gen(function* () {
 export class DatabaseUnreachable extends Data.TaggedError("DatabaseUnreachable")<{ readonly message: string }> {}
 
 /** For commands: migrates and returns the names of the files that ran, or fails after ten seconds. */
-export const migrateSoon = Effect.gen(function* () {
+export const migrateSoon = Effect.fnUntraced(function* (files?: ReadonlyArray<Migration>) {
   const { dedicated } = yield* Database
   yield* reachable
-  return yield* dedicated(migrate()).pipe(explainForbidden, longPersistence)
+  return yield* dedicated(Effect.andThen(suitable, migrate(files))).pipe(explainLasting, longPersistence)
 })
 
 /** Login succeeds, but privileges are missing. */
 export class DatabaseForbids extends Data.TaggedError("DatabaseForbids")<{ readonly message: string }> {}
 
-/** For commands: a missing privilege is a failure that the operator can fix, not a defect. */
-export const explainForbidden = <A, E, R>(self: Effect.Effect<A, E, R>) =>
-  Effect.catchIf(
-    self,
-    (error) => SqlError.isSqlError(error) && error.reason._tag === "AuthorizationError",
-    () =>
-      new DatabaseForbids({
+/** The database does not exist, or cannot hold the service's text. */
+export class DatabaseUnsuitable extends Data.TaggedError("DatabaseUnsuitable")<{ readonly message: string }> {}
+
+const create = "create one with: createdb --template=template0 --encoding=UTF8 NAME"
+
+/** In SQL_ASCII, PostgreSQL neither checks text nor counts its characters; other encodings lack most of them. */
+export const suitable = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [found] = yield* rows(Schema.Struct({ encoding: Schema.String }))(
+    sql`select current_setting('server_encoding') as encoding`
+  )
+  if (found?.encoding === "UTF8") return
+  return yield* new DatabaseUnsuitable({
+    message: `The database in DATABASE_URL has the encoding ${found?.encoding}, and must have UTF8: ${create}; pg_dump moves what the old one holds.`
+  })
+})
+
+/** What no retry mends is a failure that the operator can fix, neither a defect nor a reason to wait. */
+export const explainLasting = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.mapError(self, (error): E | DatabaseForbids | DatabaseUnsuitable => {
+    if (!SqlError.isSqlError(error)) return error
+    if (error.reason._tag === "AuthorizationError")
+      return new DatabaseForbids({
         message: "The account in DATABASE_URL lacks privileges on the tables or the schema: let it own the database."
       })
-  )
+    if (describe(error).sqlstate === "3D000")
+      return new DatabaseUnsuitable({ message: `The database in DATABASE_URL does not exist: ${create}` })
+    return error
+  })
 
 /** Waits up to ten seconds for a first answer. */
 export const reachable = Effect.gen(function* () {
@@ -121,8 +142,9 @@ export const reachable = Effect.gen(function* () {
   let facts = { reason: "no answer", sqlstate: "" }
   const probe = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`select 1`)
   yield* dedicated(probe).pipe(
+    explainLasting,
     Effect.tapErrorTag("SqlError", (error) => Effect.sync(() => (facts = describe(error)))),
-    Effect.retry(Schedule.spaced("500 millis")),
+    Effect.retry({ while: (error) => SqlError.isSqlError(error), schedule: Schedule.spaced("500 millis") }),
     Effect.timeoutOrElse({
       duration: "10 seconds",
       orElse: () =>

@@ -1,107 +1,111 @@
 /**
- * The secrets of a service with the embedded database: generated once, kept in SERVICE_DATA_DIR/secrets.env (0600).
- * A secret that a later release needs is appended at its first start.
+ * The secrets of a service with the embedded database, kept in SERVICE_DATA_DIR/secrets.env (0600).
  *
+ * The first start generates them, and so does the first start of a release that needs another one.
  * With DATABASE_URL nothing is generated; the operator provides the secrets (decisions.md, Secrets).
  */
 import { ConfigProvider, Data, Effect } from "effect"
 import { randomBytes } from "node:crypto"
-import {
-  chmodSync,
-  closeSync,
-  existsSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeSync
-} from "node:fs"
-import { join } from "node:path"
+import * as fs from "node:fs"
+import { parseEnv } from "node:util"
+import { DataFolderError, secretsFile, whatIsUnsafe } from "./DataFolder.ts"
+import { createOnce, replace } from "./WholeFile.ts"
 
 /** secrets.env cannot be read or written; the message names the path and the reason. */
 export class SecretsError extends Data.TaggedError("SecretsError")<{ readonly message: string }> {}
 
-const names = ["SERVICE_BRIDGE_ENROLLMENT_SECRET", "SERVICE_BRIDGE_TOKEN_SECRET", "SERVICE_OAUTH_SECRET"]
+const generated = [
+  "SERVICE_BRIDGE_ENROLLMENT_SECRET",
+  "SERVICE_BRIDGE_TOKEN_SECRET",
+  "SERVICE_OAUTH_SECRET",
+  "SERVICE_BACKUP_KEY"
+]
 
+/** Any other setting belongs into the environment: whoever writes a file of secrets must not choose a base URL. */
+const supplied = new Set([
+  ...generated,
+  "SERVICE_BRIDGE_ENROLLMENT_SECRET_PREVIOUS",
+  "SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS",
+  "SERVICE_OAUTH_SECRET_PREVIOUS",
+  "SERVICE_PUSH_TOKEN_KEYS",
+  "SERVICE_PUSH_LOOKUP_KEY",
+  "SERVICE_PUSH_LOOKUP_KEY_PREVIOUS"
+])
+
+/** Adds what is missing from secrets.env, then reads it. */
 export const generatedSecrets = Effect.fnUntraced(function* (dataDir: string) {
-  const file = join(dataDir, "secrets.env")
-  const created = yield* using(file, () => {
+  const file = secretsFile(dataDir)
+  const added = yield* using(dataDir, () => {
     // As root, 0711: PostgreSQL's account must be able to traverse the folder. The secrets themselves are 0600.
-    mkdirSync(dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
-    return createOnce(file)
+    fs.mkdirSync(dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
+    return complete(file)
   })
-  if (created) yield* Effect.logWarning(`Generated the service's secrets in ${file}; keep a copy of this file.`)
-  else yield* appendMissing(file)
-  return yield* storedSecrets(dataDir)
+  if (added.length > 0)
+    yield* Effect.logWarning(`Generated the service's secrets in ${file}; keep a copy of this file.`).pipe(
+      Effect.annotateLogs({ settings: added.join(", ") })
+    )
+  return yield* keptSecrets(dataDir)
 })
 
-/** Changes nothing. */
-export const storedSecrets = (dataDir: string) => {
-  const file = join(dataDir, "secrets.env")
-  return using(file, () => ConfigProvider.fromDotEnvContents(firstOfEachName(readFileSync(file, "utf8"))))
-}
-
-const using = <A>(file: string, use: () => A) =>
-  Effect.try({
-    try: use,
-    catch: (error) => new SecretsError({ message: `${file} cannot be used: ${(error as Error).message}` })
+/** Reads secrets.env and changes nothing. */
+export const keptSecrets = Effect.fnUntraced(function* (dataDir: string) {
+  const file = secretsFile(dataDir)
+  const present = yield* using(dataDir, () => parseEnv(textOf(file)) as Record<string, string>)
+  const ignored = Object.keys(present).filter((name) => name.startsWith("SERVICE_") && !supplied.has(name))
+  if (ignored.length > 0)
+    yield* Effect.logWarning(`Settings other than secrets are ignored in ${file}; set them in the environment.`).pipe(
+      Effect.annotateLogs({ ignored: ignored.join(", ") })
+    )
+  return ConfigProvider.fromEnv({
+    env: Object.fromEntries(Object.entries(present).filter(([name]) => supplied.has(name)))
   })
+})
 
-const fresh = (wanted: ReadonlyArray<string>) =>
-  wanted.map((name) => `${name}=${randomBytes(32).toString("base64url")}\n`).join("")
-
-/** Writes a draft and links it into place: two first starts agree on one file, and no reader sees a partial file. */
-const createOnce = (file: string): boolean => {
-  if (existsSync(file)) return false
-  const draft = `${file}.${process.pid}`
-  const descriptor = openSync(draft, "w", 0o600)
-  try {
-    chmodSync(draft, 0o600)
-    writeSync(descriptor, fresh(names))
-    fsyncSync(descriptor)
-    linkSync(draft, file)
-    return true
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false
-    throw error
-  } finally {
-    closeSync(descriptor)
-    rmSync(draft, { force: true })
-  }
-}
+const using = Effect.fnUntraced(function* <A>(dataDir: string, work: () => A) {
+  const message = whatIsUnsafe(dataDir)
+  if (message !== undefined) return yield* new DataFolderError({ message })
+  return yield* Effect.try({
+    try: work,
+    catch: (error) =>
+      new SecretsError({ message: `${secretsFile(dataDir)} cannot be used: ${(error as Error).message}` })
+  })
+})
 
 /**
- * Appends the secrets that an older release did not know, in one write. If two processes append at once, both use the
- * first line. A file that cannot be written stops no start: the older release did not need these secrets either.
+ * Returns the names that it added.
+ *
+ * 1. Write the missing lines to a file of their own. Of two processes, the second one finds that file and takes it over.
+ * 2. Replace secrets.env by its text and those lines. Both processes write the same, whoever is later.
+ * 3. Remove the file of step 1. A process that creates it again finds nothing missing in step 2.
+ * A kill between two steps leaves a whole secrets.env, and the next start goes on with the same lines.
  */
-const appendMissing = (file: string) =>
-  Effect.gen(function* () {
-    const text = yield* using(file, () => readFileSync(file, "utf8"))
-    const missing = names.filter((name) => !text.split("\n").some((line) => nameOf(line) === name))
-    if (missing.length === 0) return
-    yield* using(file, () => {
-      const descriptor = openSync(file, "a")
-      try {
-        writeSync(descriptor, (text === "" || text.endsWith("\n") ? "" : "\n") + fresh(missing))
-        fsyncSync(descriptor)
-      } finally {
-        closeSync(descriptor)
-      }
-    })
-    yield* Effect.logWarning(`Added ${missing.join(", ")} to ${file}; keep a copy of this file.`)
-  }).pipe(Effect.catch(({ message }) => Effect.logWarning(`No secret was added: ${message}`)))
+const complete = (file: string): ReadonlyArray<string> => {
+  const proposal = `${file}.new`
+  const missing = missingFrom(textOf(file))
+  let added: ReadonlyArray<string> = []
+  if (missing.length > 0) {
+    createOnce(proposal, missing.map((name) => `${name}=${randomBytes(32).toString("base64url")}\n`).join(""))
+    const proposed = parseEnv(textOf(proposal))
+    const text = textOf(file)
+    added = missingFrom(text).filter((name) => proposed[name] !== undefined)
+    const whole = text === "" || text.endsWith("\n") ? text : `${text}\n`
+    if (added.length > 0) replace(file, whole + added.map((name) => `${name}=${proposed[name]}\n`).join(""))
+  }
+  fs.rmSync(proposal, { force: true })
+  // The proposal may have been of another release, which needs other names.
+  return missingFrom(textOf(file)).length > 0 ? [...added, ...complete(file)] : added
+}
 
-const nameOf = (line: string) => /^\s*(?:export\s+)?(\w+)\s*=/.exec(line)?.[1]
+const missingFrom = (text: string) => {
+  const present = parseEnv(text)
+  return generated.filter((name) => !present[name])
+}
 
-const firstOfEachName = (text: string) => {
-  const seen = new Set<string>()
-  return text
-    .split("\n")
-    .filter((line) => {
-      const name = nameOf(line)
-      return name === undefined || (!seen.has(name) && seen.add(name))
-    })
-    .join("\n")
+const textOf = (file: string) => {
+  try {
+    return fs.readFileSync(file, "utf8")
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return ""
+    throw error
+  }
 }

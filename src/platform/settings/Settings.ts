@@ -2,13 +2,13 @@
  * Every setting of the service: its environment variable, unit, default and bounds.
  *
  * Durations are whole seconds in the environment and `Duration` inside. Secrets are `Redacted` from here on.
- * Without DATABASE_URL, missing settings are read from SERVICE_DATA_DIR/secrets.env (Secrets.ts).
+ * Without DATABASE_URL, missing secrets are read from SERVICE_DATA_DIR/secrets.env (Secrets.ts).
  */
 import { Config, ConfigProvider, Context, Data, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { resolve } from "node:path"
 import { revision } from "./Package.ts"
 import { type Environment, environments, isTopic } from "../../wire/mobile/Notifications.ts"
-import { generatedSecrets, storedSecrets } from "./Secrets.ts"
+import { generatedSecrets, keptSecrets } from "./Secrets.ts"
 
 /** The message is one line that names the setting and its valid values. The process ends with exit code 78. */
 export class ConfigurationError extends Data.TaggedError("ConfigurationError")<{ readonly message: string }> {}
@@ -121,6 +121,10 @@ const database = Config.all({
 
 const audit = Config.all({
   retention: integer("SERVICE_AUDIT_RETENTION_DAYS", "days", 400, 1, 3650).pipe(Config.map(Duration.days))
+})
+
+const backup = Config.all({
+  key: optionalSecret("SERVICE_BACKUP_KEY")
 })
 
 const bridge = Config.all({
@@ -271,7 +275,7 @@ const telemetry = Config.all({
   )
 })
 
-const all = Config.all({ http, database, audit, bridge, access, oauth, mcp, push, telemetry })
+const all = Config.all({ http, database, audit, backup, bridge, access, oauth, mcp, push, telemetry })
 type Read = Config.Success<typeof all>
 
 /** Values that depend on several settings. */
@@ -286,22 +290,20 @@ interface Resolved {
 }
 
 export class Settings extends Context.Service<Settings, Read & Resolved>()("service/Settings") {
-  static readonly layer = Layer.suspend(() => layerWith(generatedSecrets))
-  /** Changes no file. */
-  static readonly layerUnchanged = Layer.suspend(() => layerWith(storedSecrets))
+  static readonly layer = Layer.effect(Settings, readWith(generatedSecrets))
+  /** For `doctor`, which changes nothing: secrets.env is read as it is. */
+  static readonly layerAsKept = Layer.effect(Settings, readWith(keptSecrets))
 }
 
-const layerWith = (secretsIn: typeof generatedSecrets) =>
-  Layer.effect(
-    Settings,
-    Effect.gen(function* () {
-      const provider = yield* ConfigProvider.ConfigProvider
-      const { url, dataDir } = yield* database
-      const complete = url === undefined ? ConfigProvider.orElse(provider, yield* secretsIn(dataDir)) : provider
-      const read = yield* Effect.provideService(all, ConfigProvider.ConfigProvider, complete)
-      return { ...read, ...(yield* resolved(read)) }
-    }).pipe(Effect.catchTag("ConfigError", inOneLine))
-  )
+function readWith(secretsOf: typeof generatedSecrets | typeof keptSecrets) {
+  return Effect.gen(function* () {
+    const provider = yield* ConfigProvider.ConfigProvider
+    const { url, dataDir } = yield* database
+    const complete = url === undefined ? ConfigProvider.orElse(provider, yield* secretsOf(dataDir)) : provider
+    const read = yield* Effect.provideService(all, ConfigProvider.ConfigProvider, complete)
+    return { ...read, ...(yield* resolved(read)) }
+  }).pipe(Effect.catchTag("ConfigError", inOneLine))
+}
 
 /** The settings of the database alone. Reading them creates no file. */
 export const databaseSettings = Effect.gen(function* () {

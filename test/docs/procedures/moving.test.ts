@@ -87,6 +87,7 @@ layer(TestDatabase.emptySql, { excludeTestServices: true })("moving from the emb
           "SERVICE_BRIDGE_ENROLLMENT_SECRET",
           "SERVICE_BRIDGE_TOKEN_SECRET",
           "SERVICE_OAUTH_SECRET",
+          "SERVICE_BACKUP_KEY",
           "DATABASE_URL"
         ])
         const after = yield* instance(settings)

@@ -37,6 +37,7 @@ layer(Service.layer, { excludeTestServices: true })("while a secret is replaced"
 
         yield* type(renew)
         assert.sameMembers(Object.keys(present()), [
+          "SERVICE_BACKUP_KEY",
           "SERVICE_BRIDGE_ENROLLMENT_SECRET",
           "SERVICE_BRIDGE_ENROLLMENT_SECRET_PREVIOUS",
           "SERVICE_BRIDGE_TOKEN_SECRET",
@@ -64,6 +65,7 @@ layer(Service.layer, { excludeTestServices: true })("while a secret is replaced"
         assert.match(yield* type(rekey), /resealed +\d/)
         yield* type(forget)
         assert.sameMembers(Object.keys(present()), [
+          "SERVICE_BACKUP_KEY",
           "SERVICE_BRIDGE_ENROLLMENT_SECRET",
           "SERVICE_BRIDGE_TOKEN_SECRET",
           "SERVICE_OAUTH_SECRET"

@@ -1,5 +1,5 @@
 /** Child processes that share the managed PostgreSQL, and the folders they use. */
-import { Effect } from "effect"
+import { Effect, Redacted } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
@@ -52,12 +52,17 @@ export const user = Effect.fnUntraced(function* (data: string, options?: Options
   const logged: Array<string> = []
   const postmaster = yield* Effect.callback<Postmaster, string>((resume) => {
     createInterface(process.stdout!).on("line", (line) =>
-      line.startsWith("{") ? resume(Effect.succeed(JSON.parse(line))) : logged.push(line)
+      line.startsWith("{") ? resume(Effect.succeed(printed(line))) : logged.push(line)
     )
     process.once("exit", () => resume(Effect.fail(logged.join("\n"))))
   })
   return { process, postmaster, logged }
 })
+
+const printed = (line: string): Postmaster => {
+  const { password, ...postmaster } = JSON.parse(line)
+  return { ...postmaster, password: Redacted.make(password) }
+}
 
 /** A process unrelated to PostgreSQL, under the account that owns `directory`. */
 export const unrelatedProcess = (directory: string) => {

@@ -38,6 +38,7 @@ export const operator = Effect.fnUntraced(function* (settings: Readonly<Record<s
     SERVICE_BRIDGE_ENROLLMENT_SECRET: environment.SERVICE_BRIDGE_ENROLLMENT_SECRET,
     SERVICE_BRIDGE_TOKEN_SECRET: environment.SERVICE_BRIDGE_TOKEN_SECRET,
     SERVICE_OAUTH_SECRET: environment.SERVICE_OAUTH_SECRET,
+    SERVICE_BACKUP_KEY: "backup-key-of-the-tests-0123456789abcdef",
     ...settings
   }
   const lines = Object.entries(secrets).map(([name, value]) => `${name}=${value}\n`)

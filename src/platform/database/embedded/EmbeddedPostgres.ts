@@ -2,16 +2,20 @@
  * The PostgreSQL that ships with the service and runs without DATABASE_URL (decisions.md, The embedded database).
  *
  * 1. Files: PostgresFiles.ts finds or creates the database folder.
- * 2. Join: a process connects to the server of that folder, and launches the server if none answers.
+ * 2. Join: a process connects to the server of that folder, and launches the server if none answers, after it has made
+ *    the server ask for the password (PostgresPassword.ts).
  * 3. Stay: the process holds one session with a shared advisory lock, and joins again if it loses the session.
  * 4. Leave: the process releases its share. If it can then take the lock exclusively it is the last, and stops the server.
  * A killed server needs no cleanup: the next join launches a new one.
  */
 import type { PgConnection } from "@effect/sql-pg"
 import { Deferred, Effect, Queue, Schedule } from "effect"
+import { SqlError } from "effect/sql"
 import type { ChildProcess } from "node:child_process"
+import { DataFolderError } from "../../settings/DataFolder.ts"
 import { attempt, EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import { type PostgresFiles, postgresFiles } from "./PostgresFiles.ts"
+import { requirePassword } from "./PostgresPassword.ts"
 import { connect, end, hasEnded, launch, retrySchedule, type Postmaster, stop, trim } from "./Postmaster.ts"
 
 export { EmbeddedPostgresError }
@@ -22,7 +26,7 @@ export const embeddedPostgres = Effect.fn("EmbeddedPostgres.join")(function* (da
     message: `The database in ${dataDir} could not be created within 30 seconds.`
   })
   const files = yield* postgresFiles(dataDir).pipe(inTime(late))
-  const joined = yield* Deferred.make<Postmaster, EmbeddedPostgresError>()
+  const joined = yield* Deferred.make<Postmaster, EmbeddedPostgresError | DataFolderError>()
   yield* stay(files, joined).pipe(
     Effect.forever,
     Effect.tapError((error) => Effect.when(Effect.logError(error.message), Deferred.isDone(joined))),
@@ -41,7 +45,7 @@ const inTime =
 /** Ends when the session is lost. The socket's path never changes, so pools reconnect once the server is back. */
 const stay = Effect.fnUntraced(function* (
   files: PostgresFiles,
-  joined: Deferred.Deferred<Postmaster, EmbeddedPostgresError>
+  joined: Deferred.Deferred<Postmaster, EmbeddedPostgresError | DataFolderError>
 ) {
   const { postmaster, session } = yield* join(files)
   yield* Deferred.succeed(joined, postmaster)
@@ -56,12 +60,20 @@ const join = (files: PostgresFiles) => {
     message: `PostgreSQL did not answer within 30 seconds: ${files.log} says why.`
   })
   let child: ChildProcess | undefined
-  const launched = attempt(() => {
-    if (child === undefined || hasEnded(child)) child = launch(files, { detached: true })
+  const otherPassword = new EmbeddedPostgresError({
+    message: `PostgreSQL runs with another password than the data folder holds: stop every process of the service, then start again.`
   })
-  return lock(files.directory).pipe(
+  const launched = Effect.gen(function* () {
+    if (child !== undefined && !hasEnded(child)) return
+    yield* requirePassword(files)
+    child = yield* attempt(() => launch(files, { detached: true }))
+  })
+  return lock(files).pipe(
     Effect.tapError(() => launched),
-    Effect.mapError((error) => (error instanceof EmbeddedPostgresError ? error : late)),
+    Effect.mapError((error) => {
+      if (error instanceof EmbeddedPostgresError || error instanceof DataFolderError) return error
+      return SqlError.isSqlError(error) && error.reason._tag === "AuthenticationError" ? otherPassword : late
+    }),
     Effect.retry({ while: (error) => error === late, schedule: retrySchedule }),
     inTime(late),
     Effect.onInterrupt(() => (child === undefined ? Effect.void : end(child)))
@@ -71,10 +83,10 @@ const join = (files: PostgresFiles) => {
 const inUse = "hashtextextended('bridge-service in use', 0)"
 
 /** Waits while another process stops the server. The shutdown ends this session too, and the join starts over. */
-const lock = Effect.fnUntraced(function* (directory: string) {
-  const { postmaster, session } = yield* connect(directory)
+const lock = Effect.fnUntraced(function* (files: PostgresFiles) {
+  const { postmaster, session } = yield* connect(files)
   const share = session.query(`select pg_advisory_lock_shared(${inUse})`)
-  yield* Effect.acquireRelease(share, () => leave(session, directory), { interruptible: true })
+  yield* Effect.acquireRelease(share, () => leave(session, files.directory), { interruptible: true })
   return { postmaster, session }
 })
 

@@ -1,5 +1,6 @@
-/** The one error of the embedded PostgreSQL. */
+/** How preparing the embedded PostgreSQL fails: in a way that may pass, or until somebody mends the data folder. */
 import { Data, Effect } from "effect"
+import { DataFolderError } from "../../settings/DataFolder.ts"
 
 /** The message is one sentence that the operator can act on. `--json` prints the tag as the code, so it must not change. */
 export class EmbeddedPostgresError extends Data.TaggedError("ManagedPostgresError")<{ readonly message: string }> {}
@@ -9,9 +10,26 @@ export const attempt = <A>(run: (signal: AbortSignal) => A | Promise<A>) =>
   Effect.tryPromise({
     try: async (signal) => run(signal),
     catch: (cause) => {
-      const { stderr, message } = cause as { readonly stderr?: string; readonly message: string }
+      const { code, stderr, message } = cause as NodeJS.ErrnoException & { readonly stderr?: string }
       const lines = (stderr?.trim() || message).split("\n")
       const reason = lines.findLast((line) => /error:|FATAL:|PANIC:/.test(line)) ?? lines.at(-1)
-      return new EmbeddedPostgresError({ message: `The embedded PostgreSQL cannot be prepared: ${reason}` })
+      const sentence = `The embedded PostgreSQL cannot be prepared: ${reason}`
+      return lasting.has(code ?? "")
+        ? new DataFolderError({ message: `${sentence}. Mend that, or set another SERVICE_DATA_DIR.` })
+        : new EmbeddedPostgresError({ message: sentence })
     }
   })
+
+/** Codes that no retry mends: something is in the way, or rights are missing. */
+const lasting = new Set([
+  "EACCES",
+  "EBUSY",
+  "EEXIST",
+  "EISDIR",
+  "ELOOP",
+  "ENAMETOOLONG",
+  "ENOTDIR",
+  "ENOTEMPTY",
+  "EPERM",
+  "EROFS"
+])

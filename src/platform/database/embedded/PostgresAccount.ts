@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import * as fs from "node:fs"
 import { dirname } from "node:path"
+import { DataFolderError } from "../../settings/DataFolder.ts"
 import { attempt, EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 
 /** Undefined: the account of this process. */
@@ -14,7 +15,7 @@ export const accountOf = Effect.fnUntraced(function* (directory: string) {
   const owner = yield* attempt(() => fs.statSync(directory, { throwIfNoEntry: false }))
   if (!isRoot()) {
     if (owner === undefined || owner.uid === process.getuid?.()) return undefined
-    return yield* new EmbeddedPostgresError({
+    return yield* new DataFolderError({
       message: `The embedded database in ${directory} belongs to another account: start as that account, or as root.`
     })
   }

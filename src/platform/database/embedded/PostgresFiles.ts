@@ -6,13 +6,15 @@
  * 2. If that account cannot reach the data folder or the installed binaries, PostgreSQL's files go to
  *    /var/lib/bridge-service instead, and the file `location` in the data folder names the place for later starts.
  */
-import { Effect } from "effect"
+import { Effect, type Redacted } from "effect"
 import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
+import { DataFolderError } from "../../settings/DataFolder.ts"
 import { attempt, EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import { type Account, accountOf, isRoot, reaches } from "./PostgresAccount.ts"
+import { passwordOf } from "./PostgresPassword.ts"
 import { copyBinaries, installedBinaries, makeDatabase } from "./PostgresSetup.ts"
 
 export interface PostgresFiles {
@@ -24,6 +26,7 @@ export interface PostgresFiles {
   readonly log: string
   readonly postgres: string
   readonly account: Account
+  readonly password: Redacted.Redacted<string>
 }
 
 /** Finds or creates the database of `dataDir`. */
@@ -35,7 +38,7 @@ export const postgresFiles = Effect.fn("EmbeddedPostgres.files")(function* (data
   const home = located ?? ((yield* fits(data, installed)) ? data : aside)
   const directory = join(home, "postgres")
   if (located !== undefined && !fs.existsSync(directory))
-    return yield* new EmbeddedPostgresError({
+    return yield* new DataFolderError({
       message: `${join(data, "location")} names a database that is gone: bring it back, or remove that file to begin anew.`
     })
 
@@ -52,7 +55,15 @@ export const postgresFiles = Effect.fn("EmbeddedPostgres.files")(function* (data
   }
   const sockets = yield* socketFolder(directory, account)
   const log = join(data, "postgres.log")
-  return { directory, sockets, log, postgres: join(binaries, "bin/postgres"), account } satisfies PostgresFiles
+  const password = yield* attempt(() => passwordOf(data))
+  return {
+    directory,
+    sockets,
+    log,
+    postgres: join(binaries, "bin/postgres"),
+    account,
+    password
+  } satisfies PostgresFiles
 })
 
 /** As root, 0711: PostgreSQL's account must be able to traverse the folder. The files in it stay closed to others. */

@@ -5,6 +5,8 @@ import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { promisify } from "node:util"
+import { DataFolderError } from "../../settings/DataFolder.ts"
+import { syncFolder } from "../../settings/WholeFile.ts"
 import { attempt, EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import type { Account } from "./PostgresAccount.ts"
 
@@ -57,10 +59,10 @@ export const makeDatabase = (options: {
     await promisify(execFile)(initdb, args, { ...options.account, env: environment, cwd: "/", signal })
   })
 
-/** Only accounts that can open the socket's folder can connect, so local connections are trusted; TCP is rejected. */
+/** Nobody can connect until PostgresPassword.ts has set a password. */
 const initdbFlags = [
   "--username=postgres",
-  "--auth-local=trust",
+  "--auth-local=reject",
   "--auth-host=reject",
   "--encoding=UTF8",
   "--locale-provider=builtin",
@@ -82,22 +84,40 @@ const once = Effect.fnUntraced(function* (
   const parent = dirname(target)
   const drafts = `${basename(target)}.new-`
   const draft = join(parent, drafts + randomUUID())
+  const remove = (name: string) =>
+    Effect.ignore(attempt(() => fs.promises.rm(join(parent, name), { recursive: true, force: true })))
+  // Drafts of killed or slower processes. A slower process that still builds fails, and then finds the finished folder.
+  const leftovers = Effect.suspend(() =>
+    Effect.forEach(
+      fs.readdirSync(parent).filter((name) => name.startsWith(drafts)),
+      remove
+    )
+  )
+  const obstacle = yield* attempt(() => inTheWay(target))
+  if (obstacle !== undefined && !exists()) {
+    yield* leftovers
+    return yield* new DataFolderError({
+      message: `${target} ${obstacle}: move it away and start again. A volume is mounted at SERVICE_DATA_DIR itself.`
+    })
+  }
   yield* attempt(async (signal) => {
     await build(draft, signal)
     fs.renameSync(draft, target)
+    // Without this sync, a power cut could undo the rename and lose a database that has acknowledged commits.
     syncFolder(parent)
-  }).pipe(Effect.catch((error) => (exists() ? Effect.void : error)))
-
-  // Drafts of killed or slower processes. A slower process that still builds fails, and then finds the finished folder.
-  const leftovers = fs.readdirSync(parent).filter((name) => name.startsWith(drafts))
-  yield* Effect.forEach(leftovers, (name) =>
-    Effect.ignore(attempt(() => fs.promises.rm(join(parent, name), { recursive: true, force: true })))
+  }).pipe(
+    Effect.ensuring(remove(basename(draft))),
+    Effect.catch((error) => (exists() ? Effect.void : Effect.fail(error)))
   )
+  yield* leftovers
 })
 
-/** Without this sync, a power cut could undo the rename and lose a database that has acknowledged commits. */
-const syncFolder = (folder: string) => {
-  const descriptor = fs.openSync(folder, "r")
-  fs.fsyncSync(descriptor)
-  fs.closeSync(descriptor)
+/** Why a finished draft could not take this place; undefined if it can. */
+const inTheWay = (target: string) => {
+  const found = fs.lstatSync(target, { throwIfNoEntry: false })
+  if (found === undefined) return undefined
+  if (!found.isDirectory()) return "is in the way, because it is not a folder"
+  if (fs.statSync(dirname(target)).dev !== found.dev) return "is in the way, because another disk is mounted there"
+  const [inside] = fs.readdirSync(target)
+  return inside === undefined ? undefined : `is in the way, because it holds ${inside} and is not complete`
 }

@@ -19,11 +19,12 @@ export interface Postmaster {
   readonly port: number
   readonly username: string
   readonly database: string
+  readonly password: PostgresFiles["password"]
   readonly directory: string
 }
 
 /** No server runs on the folder, or it does not accept connections yet. */
-class Absent extends Data.TaggedError("Absent") {}
+export class Absent extends Data.TaggedError("Absent") {}
 
 const settings = (files: PostgresFiles): Record<string, string> => ({
   listen_addresses: "",
@@ -46,13 +47,10 @@ const settings = (files: PostgresFiles): Record<string, string> => ({
 
 /** Does nothing if a server runs already. A detached server has its own session and outlives this process. */
 export const launch = (files: PostgresFiles, options: { readonly detached: boolean; readonly settings?: object }) => {
-  const [stale] = pidFile(files.directory)
-  if (isPostmaster(stale, files.directory)) return undefined
+  if (isServed(files.directory)) return undefined
   trim(files.log)
   const log = fs.openSync(files.log, "a", 0o600)
-  // PostgreSQL believes that any live process with the pid in postmaster.pid is the server, unless the pid is named as
-  // its grandparent. The lock file beside the socket only matters in a folder that several databases share.
-  const env = stale === undefined ? environment : { ...environment, PG_GRANDPARENT_PID: stale }
+  // The lock file beside the socket only matters in a folder that several databases share.
   fs.rmSync(join(files.sockets, ".s.PGSQL.5432.lock"), { force: true })
   const flags = Object.entries({ ...settings(files), ...options.settings }).flatMap(([name, value]) => [
     "-c",
@@ -60,7 +58,7 @@ export const launch = (files: PostgresFiles, options: { readonly detached: boole
   ])
   const child = spawn(files.postgres, ["-D", files.directory, ...flags], {
     ...files.account,
-    env,
+    env: environmentOf(files.directory),
     cwd: "/",
     detached: options.detached,
     stdio: ["ignore", log, log]
@@ -69,6 +67,15 @@ export const launch = (files: PostgresFiles, options: { readonly detached: boole
   child.on("error", (error) => fs.appendFileSync(files.log, `${error.message}\n`))
   child.unref()
   return child
+}
+
+/**
+ * For a folder that no server uses. PostgreSQL believes that any live process with the pid in postmaster.pid is the
+ * server, unless the pid is named as its grandparent.
+ */
+export const environmentOf = (directory: string) => {
+  const stale = pidIn(directory)
+  return stale === undefined ? environment : { ...environment, PG_GRANDPARENT_PID: stale }
 }
 
 /** PostgreSQL appends to the log, so it can be truncated while open. At its log level a day is a handful of lines. */
@@ -89,30 +96,34 @@ export const end = (child: ChildProcess) =>
   })
 
 /** Connects to the server of this folder. In a copied folder, postmaster.pid names the socket of the original's server. */
-export const connect = Effect.fnUntraced(function* (directory: string) {
+export const connect = Effect.fnUntraced(function* ({
+  directory,
+  password
+}: Pick<PostgresFiles, "directory" | "password">) {
   const [, , , port, host] = pidFile(directory)
   if (!host) return yield* new Absent()
-  const at = { host, port: Number(port), username: "postgres", database: "postgres" }
+  const at = { host, port: Number(port), username: "postgres", database: "postgres", password }
   const session = yield* PgConnection.make({ ...at, applicationName: "bridge-service" })
   const { rows } = yield* session.query("select current_setting('data_directory') = $1 as same", [directory])
   if (rows[0]?.["same"] !== true) return yield* new Absent()
-  return { session, postmaster: { ...at, pid: Number(pidFile(directory)[0]), directory } satisfies Postmaster }
+  return { session, postmaster: { ...at, pid: Number(pidIn(directory)), directory } satisfies Postmaster }
 })
 
 export const retrySchedule = Schedule.min([Schedule.exponential("10 millis", 1.5), Schedule.spaced("500 millis")])
 
 /** Like `end`, for a server that another process may have launched. */
 export const stop = Effect.fnUntraced(function* (directory: string) {
-  const [pid] = pidFile(directory)
-  if (!isPostmaster(pid, directory)) return
+  const pid = pidIn(directory)
+  if (!isServed(directory)) return
   yield* Effect.ignore(Effect.try(() => process.kill(Number(pid), "SIGINT")))
-  yield* Effect.sync(() => pidFile(directory)[0] === pid).pipe(
+  yield* Effect.sync(() => pidIn(directory) === pid).pipe(
     Effect.repeat({ while: (present) => present, schedule: Schedule.upTo(retrySchedule, { duration: "30 seconds" }) })
   )
 })
 
-/** A pid alone proves nothing: after a crash or a reboot another process can have it. */
-const isPostmaster = (pid: string | undefined, directory: string) => {
+/** Whether a PostgreSQL uses the folder. Its pid alone proves nothing: after a crash another process can have it. */
+export const isServed = (directory: string) => {
+  const pid = pidIn(directory)
   if (pid === undefined) return false
   const command = orUndefined(() =>
     process.platform === "linux"
@@ -121,6 +132,9 @@ const isPostmaster = (pid: string | undefined, directory: string) => {
   )
   return command?.includes(` -D ${directory} `) ?? false
 }
+
+/** In single-user mode PostgreSQL writes its pid with a minus. */
+const pidIn = (directory: string) => pidFile(directory)[0]?.replace("-", "")
 
 /** The lines of postmaster.pid: pid, folder, start time, port, socket folder. PostgreSQL adds the last ones as it starts. */
 const pidFile = (directory: string): ReadonlyArray<string> =>

@@ -10,14 +10,16 @@ import { once } from "node:events"
 import { join } from "node:path"
 import { postgresFiles } from "../../../../src/platform/database/embedded/PostgresFiles.ts"
 import { connect, hasEnded, launch, retrySchedule } from "../../../../src/platform/database/embedded/Postmaster.ts"
+import { trustConnections } from "../../../support/run/Cluster.ts"
 import { ChaosError } from "../harness.ts"
 
 export const ownPostgres = Effect.fnUntraced(function* (folder: string) {
   const files = yield* postgresFiles(join(folder, "data"))
+  trustConnections(files)
   let child: ChildProcess | undefined
   const start = Effect.suspend(() => {
     child = launch(files, { detached: false, settings: { max_connections: "200" } })
-    return Effect.scoped(connect(files.directory)).pipe(Effect.retry(retrySchedule), Effect.timeout("30 seconds"))
+    return Effect.scoped(connect(files)).pipe(Effect.retry(retrySchedule), Effect.timeout("30 seconds"))
   }).pipe(Effect.mapError(() => new ChaosError({ message: "The script's own PostgreSQL did not start." })))
   const stop = (signal: NodeJS.Signals) =>
     Effect.promise(async () => {

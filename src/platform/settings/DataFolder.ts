@@ -1,0 +1,32 @@
+/** The folder SERVICE_DATA_DIR: only the account of the service may write it, or read the secrets in it. */
+import { Data } from "effect"
+import * as fs from "node:fs"
+import { join } from "node:path"
+
+/** The data folder cannot be used until somebody mends it; the message says how. The process ends with exit code 78. */
+export class DataFolderError extends Data.TaggedError("DataFolderError")<{ readonly message: string }> {}
+
+export const secretsFile = (dataDir: string) => join(dataDir, "secrets.env")
+export const passwordFile = (dataDir: string) => join(dataDir, "postgres.password")
+
+/** One sentence that ends with the command to run; undefined if the folder is safe, or is not there yet. */
+export const whatIsUnsafe = (dataDir: string): string | undefined => {
+  const folder = fs.statSync(dataDir, { throwIfNoEntry: false })
+  if (folder === undefined) return undefined
+  if (isForeign(folder)) return foreign(dataDir)
+  if ((folder.mode & 0o022) !== 0) return `Other accounts can write to ${dataDir}; run: chmod go-w ${quoted(dataDir)}`
+  for (const file of [secretsFile(dataDir), passwordFile(dataDir)]) {
+    const secret = fs.statSync(file, { throwIfNoEntry: false })
+    if (secret === undefined) continue
+    if (isForeign(secret)) return foreign(file)
+    if ((secret.mode & 0o077) !== 0) return `Other accounts can read ${file}; run: chmod 600 ${quoted(file)}`
+  }
+  return undefined
+}
+
+const isForeign = ({ uid }: fs.Stats) => process.getuid !== undefined && uid !== process.getuid()
+
+const foreign = (path: string) =>
+  `${path} belongs to another account: start as that account, or run: chown ${process.getuid?.()} ${quoted(path)}`
+
+const quoted = (path: string) => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`)
