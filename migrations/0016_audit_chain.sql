@@ -31,7 +31,7 @@ create table audit_event (
   project_id uuid references project,
   actor text not null,
   action text not null,
-  outcome text not null check (outcome in ('done', 'refused')),
+  outcome text not null constraint audit_event_outcome_check check (outcome in ('done', 'refused')),
   code text,
   -- The ids concerned, e.g. {"credential_id": "…", "bridge_id": "…"}; read by people, never searched.
   subject jsonb not null,
@@ -103,13 +103,16 @@ create function audit_log_end() returns date language sql stable as $$
    where inhparent = 'audit_event'::regclass
      and relname ~ '^audit_event_\d{4}_\d\d$' $$;
 
+create function month_bound(month date) returns text language sql immutable as $$
+  select quote_literal(to_char(month, 'YYYY-MM-DD') || ' 00:00:00+00') $$;
+
 create function attach_audit_partition(parent text, partition text, lower text, upper date) returns void
 language plpgsql as $$
 declare name text := format('%s_%s', parent, to_char(upper - 1, 'YYYY_MM'));
 begin
   execute format('alter table %I rename to %I', partition, name);
-  execute format('alter table %I attach partition %I for values from (%s) to (%L)',
-                 parent, name, lower, upper || ' 00:00:00+00');
+  execute format('alter table %I attach partition %I for values from (%s) to (%s)',
+                 parent, name, lower, month_bound(upper));
   -- Rows are read and written through the parent, which needs privileges on the parent only.
   perform withhold(name::regclass, 'all');
 end $$;
@@ -130,11 +133,11 @@ begin
     foreach parent in array array['audit_event', 'audit_link'] loop
       if upper is null then
         execute format('create table %I (like %I including all)', parent || '_next', parent);
-        perform attach_audit_partition(parent, parent || '_next', quote_literal(lower || ' 00:00:00+00'),
+        perform attach_audit_partition(parent, parent || '_next', month_bound(lower),
                                        (lower + interval '1 month')::date);
       else
         execute format('alter table %I detach partition %I', parent, parent || '_default');
-        perform attach_audit_partition(parent, parent || '_default', quote_literal(lower || ' 00:00:00+00'), upper);
+        perform attach_audit_partition(parent, parent || '_default', month_bound(lower), upper);
         perform make_audit_default(parent);
       end if;
     end loop;
