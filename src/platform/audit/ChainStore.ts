@@ -1,5 +1,5 @@
 /** The statements that chain the audit log, and those that read the chains to verify them. */
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../sql/Rows.ts"
 import { HashedRow } from "./ChainHash.ts"
@@ -193,6 +193,17 @@ export const make = (sql: SqlClient.SqlClient) => {
         left join audit_event e on e.at = l.at and e.event_id = l.event_id
        order by l.seq, l.at, l.event_id`)
 
+  /** Whether no month was dropped yet: the first partition begins at the beginning of time. */
+  const isWhole = Effect.map(
+    sql`
+      select
+        from pg_inherits
+        join pg_class c on c.oid = inhrelid
+       where inhparent = 'audit_event'::regclass
+         and pg_get_expr(c.relpartbound, c.oid) like '%MINVALUE%'`,
+    (found) => found.length > 0
+  )
+
   /** A link that no head covers. */
   const beyondLastHead = (scope: string) =>
     firstRow(Schema.Struct({ seq: Schema.Number, at: Schema.String, event_id: Schema.String }))(sql`
@@ -212,6 +223,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     headsSince,
     insertHeads,
     insertLinks,
+    isWhole,
     lastHeads,
     linkedBefore,
     links,

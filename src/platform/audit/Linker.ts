@@ -60,11 +60,11 @@ export const linkOnce = Effect.fn("Linker.linkOnce")(function* (memory: Memory) 
   let linked = 0
   while (true) {
     const at = yield* now
-    const done = yield* sql.withTransaction(linkStretch(sql, store, memory, at))
-    if (done === undefined) {
-      memory.pass = undefined
-      return undefined
-    }
+    // Without a commit the rows are not linked: a pass that went on would never come back to them.
+    const done = yield* sql
+      .withTransaction(linkStretch(sql, store, memory, at))
+      .pipe(Effect.onError(() => Effect.sync(() => (memory.pass = undefined))))
+    if (done === undefined) return undefined
     linked += done.linked
     if (done.isLast || performance.now() - started > turnMillis) return linked
   }

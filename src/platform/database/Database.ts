@@ -1,5 +1,6 @@
 /**
- * The connection to PostgreSQL: DATABASE_URL, or the embedded PostgreSQL in SERVICE_DATA_DIR.
+ * The connection to PostgreSQL: DATABASE_URL (for commands SERVICE_DATABASE_OWNER_URL, if set), or the embedded
+ * PostgreSQL in SERVICE_DATA_DIR.
  *
  * Requests use a pool with timeouts. Migrations, backup, import and sweeps use dedicated connections without timeouts.
  */
@@ -27,7 +28,7 @@ export class Database extends Context.Service<
   static readonly layer = Layer.unwrap(
     Effect.gen(function* () {
       const { database } = yield* Settings
-      if (database.url !== undefined) return connected({ url: database.url }, database)
+      if (database.url !== undefined) return connected({ url: database.ownerUrl ?? database.url }, database)
       const { directory, host, port, username, database: name } = yield* embeddedPostgres(database.dataDir)
       return connected({ host, port, username, database: name }, { ...database, pooler: false }, directory)
     })
@@ -82,7 +83,11 @@ export const migrateUntilDone = Effect.gen(function* () {
   const { dedicated } = yield* Database
   yield* dedicated(Effect.andThen(migrate(), warnIfNotDurable)).pipe(
     Effect.tapErrorTag("SqlError", (error) =>
-      Effect.logWarning("Waiting for the database").pipe(Effect.annotateLogs(describe(error)))
+      Effect.logWarning(
+        error.reason._tag === "AuthorizationError"
+          ? "Waiting for service-admin migrate: this account may not change the schema"
+          : "Waiting for the database"
+      ).pipe(Effect.annotateLogs(describe(error)))
     ),
     Effect.retry({
       while: (error) => !(error instanceof MigrationError),
@@ -111,7 +116,7 @@ export const explainForbidden = <A, E, R>(self: Effect.Effect<A, E, R>) =>
     (error) => SqlError.isSqlError(error) && error.reason._tag === "AuthorizationError",
     () =>
       new DatabaseForbids({
-        message: "The account in DATABASE_URL lacks privileges on the tables or the schema: let it own the database."
+        message: "The database account lacks privileges on the tables or the schema: set SERVICE_DATABASE_OWNER_URL to the owner's address, or let the account in DATABASE_URL own the database."
       })
   )
 
