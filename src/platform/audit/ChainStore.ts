@@ -18,6 +18,8 @@ const Progress = Schema.Struct({
   next: Schema.Number
 })
 
+export type Progress = typeof Progress.Type
+
 const Stretch = Schema.Struct({ count: Schema.Int, at: Schema.String, event_id: Schema.String })
 
 export const Head = Schema.Struct({

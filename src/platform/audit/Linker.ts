@@ -6,7 +6,8 @@
  * 3. Rows without a link become one block: of the chain of all rows, and of the chain of each project.
  *
  * A row that is committed after its neighbours is found because each turn starts before the oldest transaction that was
- * running in the turn before. Whoever inserts a row does nothing for the chain and never waits for it.
+ * running in the turn before. Once a minute a turn starts fifteen minutes back, for rows of a process that stood still
+ * before it wrote. Whoever inserts a row does nothing for the chain and never waits for it.
  */
 import { Duration, Effect, Option } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
@@ -17,10 +18,11 @@ import { count, sweepFailures, sweptRows } from "../metrics/Metrics.ts"
 import { canonical, digestOf, headAfter, type HashedRow, noHead } from "./ChainHash.ts"
 import * as Store from "./ChainStore.ts"
 
-/** A row's time is that of its operation's start, at most this much before the first write of its transaction. */
+/** In milliseconds. A row's time is that of its operation's start, this much before its transaction's first write. */
 const slack = 15_000
-/** In milliseconds. No transaction of the service runs longer than ten minutes. */
+/** No transaction of the service runs longer than ten minutes. */
 const longest = 15 * 60_000
+const lookBackEvery = 60_000
 /** Rows read at once. */
 const stretchSize = 2000
 /** A turn links what it can in half a second: the database has other work. */
@@ -36,12 +38,13 @@ interface Mark {
 
 /** What a process remembers from one turn to the next. It may be lost, because the database has the start of each pass. */
 interface Memory {
+  lookedBackAt: number
   marks: ReadonlyArray<Mark>
   /** A pass through the rows takes several turns if they are many. */
   pass: { readonly from: Store.Place; readonly safe: number } | undefined
 }
 
-export const newMemory = (): Memory => ({ marks: [], pass: undefined })
+export const newMemory = (): Memory => ({ lookedBackAt: -Infinity, marks: [], pass: undefined })
 
 const firstId = "00000000-0000-0000-0000-000000000000"
 const placeAt = (at: number): Store.Place => ({ at: new Date(at).toISOString(), event_id: firstId })
@@ -104,13 +107,16 @@ const linkStretch = Effect.fnUntraced(function* (
  * A transaction that runs now got its id after the newest mark whose next id is not above the oldest running one; so
  * its rows are younger than that mark, less the slack.
  */
-const newPass = (memory: Memory, { linked_before, next, oldest }: { linked_before: Date | null; next: number; oldest: number }, now: number) => {
+const newPass = (memory: Memory, { linked_before, next, oldest }: Store.Progress, now: number): NonNullable<Memory["pass"]> => {
   const marks = [...memory.marks, { at: now, next }].filter(({ at }) => at > now - longest)
   const newest = marks.findLastIndex((mark) => mark.next <= oldest)
   memory.marks = marks.slice(Math.max(newest, 0))
   const known = linked_before === null ? -Infinity : Math.min(linked_before.getTime(), now - slack)
   const safe = Math.max(now - longest, known, newest === -1 ? -Infinity : marks[newest]!.at - slack)
-  return { from: linked_before === null ? theBeginning : placeAt(known), safe }
+  if (linked_before === null) return { from: theBeginning, safe }
+  if (now - memory.lookedBackAt < lookBackEvery) return { from: placeAt(known), safe }
+  memory.lookedBackAt = now
+  return { from: placeAt(Math.min(known, now - longest)), safe }
 }
 
 /** Adds one block to the chain of all rows, and one to that of each project. */
