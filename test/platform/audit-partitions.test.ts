@@ -117,7 +117,7 @@ describe("the partitions of the audit log", () => {
       const first = yield* firstMonth
       const stray = yield* insert(new Date(at(first, 15)).toISOString())
       yield* link(at(first, 15))
-      assert.deepInclude(yield* maintain(at(first, 16)), { dropped: [], months_ahead: 12 })
+      assert.deepInclude(yield* maintain(at(first, 16)), { months_ahead: 12 })
       for (const parent of ["audit_event", "audit_link"]) {
         assert.deepStrictEqual(
           yield* sql`select tableoid::regclass::text as partition from ${sql(parent)} where event_id = ${stray}::uuid`,
