@@ -49,13 +49,7 @@ export const forCommands = {
   ...operator.forCommands
 }
 
-export const sweeps = [
-  ...bridges.sweeps,
-  ...signin.sweeps,
-  ...agents.sweeps,
-  ...people.sweeps,
-  ...push.sweeps
-]
+export const sweeps = [...bridges.sweeps, ...signin.sweeps, ...agents.sweeps, ...people.sweeps, ...push.sweeps]
 
 const warnOfLifetimes = Effect.gen(function* () {
   for (const sentence of unusualLifetimes(yield* Settings)) yield* Effect.logWarning(sentence)

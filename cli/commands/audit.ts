@@ -26,7 +26,8 @@ const listAuditEvents = list("list-audit-events", {
 })
 
 const verifyAuditLog = command("verify-audit-log", {
-  description: "Recompute the chains of the audit log; exit code 1 if a row was changed, removed, inserted or reordered",
+  description:
+    "Recompute the chains of the audit log; exit code 1 if a row was changed, removed, inserted or reordered",
   flags: {
     project: Flags.project.pipe(Flag.optional),
     since: Flags.since.pipe(Flag.optional),

@@ -63,9 +63,12 @@ export const oauthClient = (name: string, description: string) =>
     description
   )
 
-export const since = flag("since", Instant, "expected an instant such as 2026-11-23T00:00:00Z", "Only what happened since").pipe(
-  Flag.withMetavar("INSTANT")
-)
+export const since = flag(
+  "since",
+  Instant,
+  "expected an instant such as 2026-11-23T00:00:00Z",
+  "Only what happened since"
+).pipe(Flag.withMetavar("INSTANT"))
 
 export const path = (name: string, description: string) =>
   flag(name, Schema.NonEmptyString.check(Schema.isPattern(/^[^\0]+$/)), "expected a path", description)

@@ -325,7 +325,9 @@ describe("the audit log", () => {
       assert.isUndefined(held)
       const memories = [newMemory(), newMemory()]
       for (let round = 0; round < 10; round++) {
-        yield* Effect.all([write(20, null, -20), turn(one, memories[0]), turn(other, memories[1])], { concurrency: "unbounded" })
+        yield* Effect.all([write(20, null, -20), turn(one, memories[0]), turn(other, memories[1])], {
+          concurrency: "unbounded"
+        })
       }
       yield* turn(one, memories[0])
       assert.deepInclude(yield* verify(), { ok: true, rows: 200 })
@@ -459,4 +461,3 @@ describe("a file of heads", () => {
     })
   )
 })
-

@@ -30,7 +30,10 @@ const on = <A, E, R>(now: number, self: Effect.Effect<A, E, R>, more: Context.Co
     Effect.provideContext(self, Context.merge(Context.add(services, DatabaseClock, clock(now)), more))
   )
 
-const maintained = Effect.flatMap(Effect.provide(Effect.service(Partitions), Partitions.layer, { local: true }), ({ maintain }) => maintain)
+const maintained = Effect.flatMap(
+  Effect.provide(Effect.service(Partitions), Partitions.layer, { local: true }),
+  ({ maintain }) => maintain
+)
 
 /** As the owner of the tables. */
 const maintain = Effect.fnUntraced(function* (now: number) {
@@ -69,9 +72,8 @@ const link = (now: number) =>
 const verify = (now: number) =>
   on(
     now,
-    Effect.flatMap(
-      Effect.provide(Effect.service(Verification), Verification.layer, { local: true }),
-      ({ verify }) => verify({ project: undefined, since: undefined, heads: Stream.empty })
+    Effect.flatMap(Effect.provide(Effect.service(Verification), Verification.layer, { local: true }), ({ verify }) =>
+      verify({ project: undefined, since: undefined, heads: Stream.empty })
     )
   )
 
@@ -149,7 +151,10 @@ describe("the partitions of the audit log", () => {
       const end = at(first, 1) + 400 * day
       assert.deepInclude(yield* maintain(end - 1), { dropped: [] })
       assert.deepInclude(yield* maintain(end), { dropped: [first] })
-      assert.deepStrictEqual(yield* sql`select seq::int from audit_link order by seq`, [3, 4, 5].map((seq) => ({ seq })))
+      assert.deepStrictEqual(
+        yield* sql`select seq::int from audit_link order by seq`,
+        [3, 4, 5].map((seq) => ({ seq }))
+      )
       assert.strictEqual(yield* count("audit_refusal_count"), 2)
       // The head of the last row that went is where the chain begins now.
       assert.deepStrictEqual(

@@ -19,8 +19,8 @@ const untilLinked = SqlClient.SqlClient.use((sql) =>
   )
 )
 
-layer(TestDatabase.sql, { timeout: "60 seconds" })("the server", (it) => {
-  it.live("links audit rows each second and gives their heads to the log; a changed log is found with them", () =>
+layer(TestDatabase.sql, { excludeTestServices: true })("the server", (it) => {
+  it.effect("links audit rows each second and gives their heads to the log; a changed log is found with them", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       assert.strictEqual((yield* admin("create-project", "--name", "p", "--json")).code, 0)
@@ -59,7 +59,7 @@ layer(TestDatabase.sql, { timeout: "60 seconds" })("the server", (it) => {
     })
   )
 
-  it.live("does not start with the address of the owner", () =>
+  it.effect("does not start with the address of the owner", () =>
     Effect.gen(function* () {
       const { database } = yield* TestDatabase
       const output = yield* Effect.flip(

@@ -107,7 +107,11 @@ const linkStretch = Effect.fnUntraced(function* (
  * A transaction that runs now got its id after the newest mark whose next id is not above the oldest running one; so
  * its rows are younger than that mark, less the slack.
  */
-const newPass = (memory: Memory, { linked_before, next, oldest }: Store.Progress, now: number): NonNullable<Memory["pass"]> => {
+const newPass = (
+  memory: Memory,
+  { linked_before, next, oldest }: Store.Progress,
+  now: number
+): NonNullable<Memory["pass"]> => {
   const marks = [...memory.marks, { at: now, next }].filter(({ at }) => at > now - longest)
   const newest = marks.findLastIndex((mark) => mark.next <= oldest)
   memory.marks = marks.slice(Math.max(newest, 0))
@@ -148,11 +152,7 @@ const append = Effect.fnUntraced(function* (
 })
 
 /** Heads that somebody else keeps prove that a chain was not recomputed as a whole. */
-const logHeads = Effect.fnUntraced(function* (
-  store: ReturnType<typeof Store.make>,
-  logged: Date | null,
-  now: Date
-) {
+const logHeads = Effect.fnUntraced(function* (store: ReturnType<typeof Store.make>, logged: Date | null, now: Date) {
   if (logged !== null && now.getTime() - logged.getTime() < headsEvery) return
   const heads = yield* store.headsSince(logged)
   if (heads.length === 0) return

@@ -71,7 +71,8 @@ export const make = (sql: SqlClient.SqlClient) => {
         limit ${limit})
     returning event_id`
 
-  const drop = (month: string) => sql`drop table ${sql(`audit_event_${month}`)}, ${sql(`audit_link_${month}`)}`.unprepared
+  const drop = (month: string) =>
+    sql`drop table ${sql(`audit_event_${month}`)}, ${sql(`audit_link_${month}`)}`.unprepared
 
   return { deleteCounts, deleteHeads, drop, endedBy, extend, lastLinks, lock, mayRewrite, state }
 }

@@ -218,10 +218,7 @@ const compare = Effect.fnUntraced(function* <E>(
   store: ChainStore,
   heads: Stream.Stream<KeptHead, E>,
   retained: Date
-): Effect.fn.Return<
-  { compared: number; expired: number; broken: ReadonlyArray<Broken> },
-  E | SqlError.SqlError
-> {
+): Effect.fn.Return<{ compared: number; expired: number; broken: ReadonlyArray<Broken> }, E | SqlError.SqlError> {
   const result = { compared: 0, expired: 0, broken: new Array<Broken>() }
   yield* Stream.runForEach(heads, ({ at, count, head, scope }) =>
     Effect.map(store.headAt(scope, count), (found) => {

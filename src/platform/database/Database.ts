@@ -116,7 +116,8 @@ export const explainForbidden = <A, E, R>(self: Effect.Effect<A, E, R>) =>
     (error) => SqlError.isSqlError(error) && error.reason._tag === "AuthorizationError",
     () =>
       new DatabaseForbids({
-        message: "The database account lacks privileges on the tables or the schema: set SERVICE_DATABASE_OWNER_URL to the owner's address, or let the account in DATABASE_URL own the database."
+        message:
+          "The database account lacks privileges on the tables or the schema: set SERVICE_DATABASE_OWNER_URL to the owner's address, or let the account in DATABASE_URL own the database."
       })
   )
 
