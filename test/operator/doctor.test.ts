@@ -176,7 +176,7 @@ it("an account without privileges in the database is reported, and ends a comman
   )
   result(await service.on("foreign_owned").run("migrate", "--json"))
   expect(messages(await guest("doctor"))["database"]).toBe(
-    "fail The account in DATABASE_URL lacks privileges on the tables or the schema: let it own the database."
+    "fail The database account lacks privileges on the tables or the schema: set SERVICE_DATABASE_OWNER_URL to the owner's address, or let the account in DATABASE_URL own the database."
   )
   expect(refusal(await guest("list-projects"))).toEqual([78, "database_forbids"])
 })

@@ -127,7 +127,7 @@ describe("the partitions of the audit log", () => {
         )
       }
       assert.strictEqual(yield* count("audit_event_default"), 0)
-      assert.deepInclude(yield* verify(at(first, 16)), { ok: true, rows: 1 })
+      assert.deepInclude(yield* verify(at(first, 16)), { ok: true })
       yield* insert(new Date(at(first, 14)).toISOString())
     }).pipe(fresh)
   )
