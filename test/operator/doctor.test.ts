@@ -67,6 +67,7 @@ it("the embedded database passes once a command has created it; loose permission
   const good = await embedded("doctor", "--json")
   expect(outcome(good)).toEqual(fine)
   expect(messages(good)).toEqual({
+    audit_log: "ok There are partitions for the next 12 months.",
     configuration: "ok Complete; the service is at http://127.0.0.1:8787.",
     secrets: "ok Long enough, and independent of each other.",
     data_folder: `ok Only this account can write ${data} and read its secrets.`,
