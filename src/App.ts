@@ -7,14 +7,16 @@ import * as operator from "./operator/Wing.ts"
 import { otlp } from "./people/operator/Otlp.ts"
 import * as people from "./people/Wing.ts"
 import { Audit } from "./platform/audit/Audit.ts"
-import { sweeps as auditSweeps } from "./platform/audit/Sweeps.ts"
+import { linkForever } from "./platform/audit/Linker.ts"
+import { maintainForever, Partitions } from "./platform/audit/Partitions.ts"
+import { Verification } from "./platform/audit/Verification.ts"
 import { Backup } from "./platform/database/Backup.ts"
 import { DatabaseClock } from "./platform/database/Clock.ts"
 import { Database, migrateUntilDone } from "./platform/database/Database.ts"
 import { sweepForever } from "./platform/database/Sweeper.ts"
 import { announce } from "./platform/process/Banner.ts"
 import { logLevel } from "./platform/process/Logging.ts"
-import { Settings, unusualLifetimes } from "./platform/settings/Settings.ts"
+import { ConfigurationError, Settings, unusualLifetimes } from "./platform/settings/Settings.ts"
 import { Worker } from "./push/delivery/Worker.ts"
 import * as push from "./push/Wing.ts"
 import { Access } from "./signin/access/Access.ts"
@@ -27,7 +29,7 @@ export const domains = Layer.mergeAll(bridges.layer, agents.layer, people.layer,
   Layer.provideMerge(Audit.layer)
 )
 
-export const services = Layer.merge(domains, Backup.layer).pipe(
+export const services = Layer.mergeAll(domains, Backup.layer, Partitions.layer, Verification.layer).pipe(
   Layer.provideMerge(DatabaseClock.layer),
   Layer.provideMerge(Database.layer),
   Layer.provideMerge(Settings.layer)
@@ -36,6 +38,8 @@ export const services = Layer.merge(domains, Backup.layer).pipe(
 /** The services that commands call, by the names that they use. */
 export const forCommands = {
   audit: Audit,
+  partitions: Partitions,
+  verification: Verification,
   backup: Backup,
   ...bridges.forCommands,
   ...signin.forCommands,
@@ -45,14 +49,7 @@ export const forCommands = {
   ...operator.forCommands
 }
 
-export const sweeps = [
-  ...bridges.sweeps,
-  ...signin.sweeps,
-  ...agents.sweeps,
-  ...people.sweeps,
-  ...push.sweeps,
-  ...auditSweeps
-]
+export const sweeps = [...bridges.sweeps, ...signin.sweeps, ...agents.sweeps, ...people.sweeps, ...push.sweeps]
 
 const warnOfLifetimes = Effect.gen(function* () {
   for (const sentence of unusualLifetimes(yield* Settings)) yield* Effect.logWarning(sentence)
@@ -68,18 +65,31 @@ const warnOfForeignGrants = Effect.gen(function* () {
   )
 })
 
+/** Otherwise whoever takes over the service could rewrite the audit log with the owner's account. */
+const refuseOwner = Effect.gen(function* () {
+  const { ownerUrl, url } = (yield* Settings).database
+  if (url === undefined || ownerUrl === undefined) return
+  return yield* new ConfigurationError({
+    message:
+      "SERVICE_DATABASE_OWNER_URL is for commands: remove it from the service's environment, and keep it in that of service-admin."
+  })
+})
+
 const startDelivery = Effect.flatMap(Worker, ({ start }) => start)
 
 /** Listens first, then migrates. Until all migrations have run, routes that need the database answer 503. */
 export const server = Layer.effectDiscard(
   Effect.all(
     [
+      refuseOwner,
       warnOfLifetimes,
       migrateUntilDone,
       warnOfForeignGrants,
       announce,
       startDelivery,
-      Effect.forkScoped(sweepForever(sweeps))
+      Effect.forkScoped(sweepForever(sweeps)),
+      Effect.forkScoped(linkForever),
+      Effect.forkScoped(maintainForever)
     ],
     { discard: true }
   )

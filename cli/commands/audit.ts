@@ -1,8 +1,13 @@
 /** The audit log. */
-import { Effect, Option } from "effect"
+import { Effect, Option, Stream } from "effect"
 import { Flag } from "effect/cli"
+import { keptHeads } from "../../src/platform/audit/HeadsFile.ts"
+import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { list } from "../support/list.ts"
+import { facts, next, table } from "../support/Print.ts"
+import { FileError } from "../support/SecretFiles.ts"
+import { contents } from "../support/WholeFiles.ts"
 
 const listAuditEvents = list("list-audit-events", {
   description: "List audit events, newest first",
@@ -20,4 +25,46 @@ const listAuditEvents = list("list-audit-events", {
   next: () => "list-audit-events --project ID --limit N --json"
 })
 
-export const audit = [listAuditEvents]
+const verifyAuditLog = command("verify-audit-log", {
+  description:
+    "Recompute the chains of the audit log; exit code 1 if a row was changed, removed, inserted or reordered",
+  flags: {
+    project: Flags.project.pipe(Flag.optional),
+    since: Flags.since.pipe(Flag.optional),
+    heads: Flags.path("heads", "File with heads that somebody else kept: lines of the log, or of OTLP").pipe(
+      Flag.optional
+    )
+  },
+  run: ({ heads, project, since }) =>
+    using(({ projects, verification }) =>
+      Effect.andThen(
+        Effect.transposeOption(Option.map(project, projects.find)),
+        verification.verify({
+          project: Option.getOrUndefined(project),
+          since: Option.getOrUndefined(since),
+          heads: Option.match(heads, { onNone: () => Stream.empty, onSome: (path) => keptHeads(contents(path)) })
+        })
+      )
+    ).pipe(
+      // To compare nothing would look like a proof.
+      Effect.filterOrFail(
+        (report) => Option.isNone(heads) || report.heads + report.expired_heads > 0,
+        () => new FileError({ message: "The file of --heads holds no head of these chains." })
+      )
+    ),
+  print: ({ broken, ok, ...counts }) => [
+    ...facts(counts),
+    ...(ok ? ["Every row is as it was written."] : table(broken, ["scope", "problem", "seq", "at", "event_id"], "")),
+    next("list-audit-events", ok ? "" : "what happened, as far as the rows still tell; see emergencies.md")
+  ],
+  ok: ({ ok }) => ok
+})
+
+const maintainAuditLog = command("maintain-audit-log", {
+  description: "Make the partitions of the next twelve months and drop those past the retention; run it daily",
+  flags: {},
+  run: () => using(({ partitions }) => partitions.maintain),
+  print: (maintained) => [...facts(maintained), next("verify-audit-log")]
+})
+
+export const audit = [listAuditEvents, verifyAuditLog, maintainAuditLog]

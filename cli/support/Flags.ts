@@ -3,6 +3,7 @@ import { Duration, Option, Schema } from "effect"
 import { Flag } from "effect/cli"
 import { findToken } from "../../src/platform/crypto/Tokens.ts"
 import { BridgeId, Uuid } from "../../src/wire/Ids.ts"
+import { Instant } from "../../src/wire/Instant.ts"
 import { Role, Scope, scopes } from "../../src/wire/Scopes.ts"
 import { storedText, text } from "../../src/wire/Text.ts"
 
@@ -68,6 +69,13 @@ export const oauthClient = (name: string, description: string) =>
     "expected a client id: sci_... or the https address of a metadata document",
     description
   )
+
+export const since = flag(
+  "since",
+  Instant,
+  "expected an instant such as 2026-11-23T00:00:00Z",
+  "Only what happened since"
+).pipe(Flag.withMetavar("INSTANT"))
 
 export const path = (name: string, description: string) =>
   flag(name, Schema.NonEmptyString.check(Schema.isPattern(/^[^\0]+$/)), "expected a path", description)

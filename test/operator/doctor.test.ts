@@ -67,6 +67,7 @@ it("the embedded database passes once a command has created it; loose permission
   const good = await embedded("doctor", "--json")
   expect(outcome(good)).toEqual(fine)
   expect(messages(good)).toEqual({
+    audit_log: "ok There are partitions for the next 12 months.",
     configuration: "ok Complete; the service is at http://127.0.0.1:8787.",
     secrets: "ok Long enough, and independent of each other.",
     data_folder: `ok Only this account can write ${data} and read its secrets.`,
@@ -176,7 +177,7 @@ it("an account without privileges in the database is reported, and ends a comman
   )
   result(await service.on("foreign_owned").run("migrate", "--json"))
   expect(messages(await guest("doctor"))["database"]).toBe(
-    "fail The account in DATABASE_URL lacks privileges on the tables or the schema: let it own the database."
+    "fail The database account lacks privileges on the tables or the schema: set SERVICE_DATABASE_OWNER_URL to the owner's address, or let the account in DATABASE_URL own the database."
   )
   expect(refusal(await guest("list-projects"))).toEqual([78, "database_forbids"])
 })

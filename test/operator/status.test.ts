@@ -63,9 +63,14 @@ it("Bridges are counted by state, with tokens that expire soon or are expired bu
   await bridge("gone", "revoked")
   await service.query(
     "postgres",
-    `insert into audit_event (event_id, at, project_id, actor, action, outcome, code, subject, address, user_agent, count, refusal_key)
-     values (gen_random_uuid(), now(), $1::uuid, 'bridge:late', 'bridge.proof', 'refused', 'bridge_proof_invalid', '{}', '', '', 3, 'k'),
-            (gen_random_uuid(), now() - interval '2 days', $1::uuid, 'bridge:late', 'mcp.write', 'refused', 'old', '{}', '', '', 1, 'l')`,
+    `with event as (
+       insert into audit_event (event_id, at, project_id, actor, action, outcome, code, subject, address, user_agent)
+       values (gen_random_uuid(), now(), $1::uuid, 'bridge:late', 'bridge.proof', 'refused', 'bridge_proof_invalid', '{}', '', ''),
+              (gen_random_uuid(), now() - interval '2 days', $1::uuid, 'bridge:late', 'mcp.write', 'refused', 'old', '{}', '', '')
+       returning event_id, at, code
+     )
+     insert into audit_refusal_count (refusal_key, event_id, at, count)
+     select code, event_id, at, 3 from event`,
     [project_id]
   )
   const { numbers, refused } = await status()

@@ -199,8 +199,9 @@ const eventsOf = ({ bridge_id, credential_id, project_id }: Bridge) =>
   SqlClient.SqlClient.use((sql) =>
     Effect.map(
       sql<{ readonly event: string }>`
-        select concat_ws(' ', count, action, code, 'by', replace(actor, ${bridge_id}, '')) as event
+        select concat_ws(' ', coalesce(c.count, 1), action, code, 'by', replace(actor, ${bridge_id}, '')) as event
           from audit_event
+          left join audit_refusal_count c using (event_id)
          where project_id = ${project_id}::uuid
            and (subject ->> 'bridge_id' = ${bridge_id} or subject ->> 'credential_id' = ${credential_id})`,
       (rows) => rows.map(({ event }) => event)

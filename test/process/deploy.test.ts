@@ -40,7 +40,8 @@ describe("the unit and the compose file", () => {
   it.each([
     ["Dockerfile", dockerfile],
     ["deploy/bridge-service.service", unit],
-    ["deploy/compose.yaml", compose]
+    ["deploy/compose.yaml", compose],
+    ["deploy/bridge-service-audit.service", read("deploy/bridge-service-audit.service")]
   ])("%s names only existing settings", (_, text) => {
     assert.isNotEmpty(named(text))
     assert.includeMembers(settings, named(text))

@@ -1,7 +1,8 @@
-/** Checks the database: version, durability, schema and clock, and whether audited callers have addresses of their own. */
-import { Effect, Layer, Schema } from "effect"
+/** Checks the database: version, durability, schema, clock and audit log, and whether audited callers have addresses of their own. */
+import { Effect, Layer, Option, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../../../src/platform/audit/Audit.ts"
+import * as PartitionStore from "../../../src/platform/audit/PartitionStore.ts"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import { Database, durability, explainLasting, reachable, suitable } from "../../../src/platform/database/Database.ts"
 import { review } from "../../../src/platform/database/Migrations.ts"
@@ -26,7 +27,7 @@ const checks = Effect.gen(function* () {
   )
   // Without the whole schema there may be no audit log to read.
   const isMigrated = inside.every(({ name, status }) => name !== "migrations" || status === "ok")
-  return [...inside, clockOf(yield* clock.offset), ...(isMigrated ? yield* forwarded : [])]
+  return [...inside, clockOf(yield* clock.offset), ...(isMigrated ? [...(yield* auditLog), ...(yield* forwarded)] : [])]
 })
 
 const serverVersion = Effect.gen(function* () {
@@ -81,6 +82,34 @@ const clockOf = (offset: number) => {
   const message = `The database's clock is ${seconds} s ${offset > 0 ? "ahead of" : "behind"} this machine's`
   return check("clock", "warn", `${message}. The service uses the database's: correct whichever is wrong.`)
 }
+
+/** Whether rows of the coming months have a partition, and whether the service itself could rewrite the log. */
+const auditLog = Effect.gen(function* () {
+  const { url } = (yield* Settings).database
+  const store = PartitionStore.make(yield* SqlClient.SqlClient)
+  const ahead = yield* store.state(yield* (yield* DatabaseClock).now)
+  const months = Option.match(ahead, { onNone: () => 0, onSome: ({ months_ahead }) => months_ahead })
+  const partitions =
+    months >= 2
+      ? check("audit_log", "ok", `There are partitions for the next ${months} months.`)
+      : check(
+          "audit_log",
+          "warn",
+          `There are partitions for the next ${months} months only: run service-admin maintain-audit-log, daily.`
+        )
+  if (url === undefined) return [partitions]
+  const mayRewrite = yield* store.mayRewrite(new URL(Redacted.value(url)).username)
+  return [
+    partitions,
+    mayRewrite
+      ? check(
+          "audit_role",
+          "warn",
+          "The account in DATABASE_URL may change and delete audit rows: see deploy/roles.sql and run.md."
+        )
+      : check("audit_role", "ok", "The service may add audit rows, and neither change nor delete them.")
+  ]
+}).pipe(explainLasting, longPersistence)
 
 /**
  * Behind a proxy that does not set X-Forwarded-For, every caller has the proxy's address.

@@ -48,7 +48,11 @@ const gauges = {
   used_stored_bytes: used("stored_bytes"),
   used_index_bytes: used("index_bytes"),
   used_entries: used("entries"),
-  used_tasks: used("tasks")
+  used_tasks: used("tasks"),
+  audit_months_ahead: gauge(
+    "service_audit_months_ahead",
+    "Whole months after this one for which the audit log has partitions"
+  )
 }
 type Column = keyof typeof gauges
 

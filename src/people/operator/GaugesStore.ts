@@ -2,6 +2,7 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { storedMaxima } from "../../operator/limits/LimitNames.ts"
+import { monthsAhead } from "../../platform/sql/AuditMonths.ts"
 import { usageByLimit } from "../../platform/sql/ProjectUsage.ts"
 import { firstRow } from "../../platform/sql/Rows.ts"
 
@@ -22,7 +23,8 @@ export const Measured = Schema.Struct({
   used_stored_bytes: Schema.Number,
   used_index_bytes: Schema.Number,
   used_entries: Schema.Number,
-  used_tasks: Schema.Number
+  used_tasks: Schema.Number,
+  audit_months_ahead: Schema.Number
 })
 
 export const make = (sql: SqlClient.SqlClient) => ({
@@ -98,5 +100,6 @@ export const make = (sql: SqlClient.SqlClient) => ({
            coalesce((select share from used where "limit" = 'stored_bytes'), 0) as used_stored_bytes,
            coalesce((select share from used where "limit" = 'index_bytes'), 0) as used_index_bytes,
            coalesce((select share from used where "limit" = 'entries'), 0) as used_entries,
-           coalesce((select share from used where "limit" = 'tasks'), 0) as used_tasks`)
+           coalesce((select share from used where "limit" = 'tasks'), 0) as used_tasks,
+           ${monthsAhead(sql, now)}::float8 as audit_months_ahead`)
 })

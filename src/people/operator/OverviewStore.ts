@@ -97,12 +97,13 @@ export const make = (sql: SqlClient.SqlClient) => ({
   /** The ten most recent kinds of refusal. */
   refused: (since: Date) =>
     rows(Refused)(sql`
-      select action, code, sum(count)::int as times, max(at) as last_at
-        from audit_event
-       where at >= ${since}
-         and outcome = 'refused'
-       group by action, code
-       order by max(at) desc
+      select e.action, e.code, sum(coalesce(c.count, 1))::int as times, max(e.at) as last_at
+        from audit_event e
+        left join audit_refusal_count c using (event_id)
+       where e.at >= ${since}
+         and e.outcome = 'refused'
+       group by e.action, e.code
+       order by max(e.at) desc
        limit 10`),
 
   /** The ten limits by size that are nearest to their maximum, of those that are used by half. */

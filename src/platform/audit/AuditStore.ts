@@ -1,4 +1,4 @@
-/** The statements of the audit log. Rows are only added; repeated refusals within a minute increment one row. */
+/** The statements of the audit log. Rows are only added; the repeats of a refusal within a minute are counted beside it. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Trace } from "../sql/AuditRow.ts"
@@ -36,19 +36,26 @@ export const make = (sql: SqlClient.SqlClient) => {
             ${JSON.stringify(event.subject)}::jsonb, ${trace.address}, ${trace.user_agent})`
 
   const countRefused = (event: Event & { readonly code: string }, refusal_key: string, trace: Trace) => sql`
-    insert into audit_event (
-      event_id, at, project_id, actor, action, outcome, code, subject, address, user_agent, refusal_key)
-    values (${trace.event_id}::uuid, ${trace.at}, ${event.project_id}::uuid, ${event.actor}, ${event.action}, 'refused',
-            ${event.code}, ${JSON.stringify(event.subject)}::jsonb, ${trace.address}, ${trace.user_agent},
-            ${refusal_key})
-        on conflict (refusal_key) where refusal_key is not null do update
-       set count = audit_event.count + 1`
+    with counted as (
+      insert into audit_refusal_count (refusal_key, event_id, at)
+      values (${refusal_key}, ${trace.event_id}::uuid, ${trace.at})
+          on conflict (refusal_key) do update
+         set count = audit_refusal_count.count + 1
+      returning event_id
+    )
+    insert into audit_event (event_id, at, project_id, actor, action, outcome, code, subject, address, user_agent)
+    select event_id, ${trace.at}::timestamptz, ${event.project_id}::uuid, ${event.actor}::text, ${event.action}::text,
+           'refused', ${event.code}::text, ${JSON.stringify(event.subject)}::jsonb, ${trace.address}::text,
+           ${trace.user_agent}::text
+      from counted
+     where event_id = ${trace.event_id}::uuid`
 
   /** Newest first. */
   const list = (project_id: string | undefined, { after, limit }: Page) =>
     rows(AuditEvent)(sql`
-      select event_id, at, action, outcome, code, actor, project_id, subject, address, user_agent, count
-        from audit_event
+      select event_id, at, action, outcome, code, actor, project_id, subject, address, user_agent,
+             coalesce((select count from audit_refusal_count c where c.event_id = e.event_id), 1) as count
+        from audit_event e
        where ${project_id === undefined ? sql`true` : sql`project_id = ${project_id}::uuid`}
          and ${
            after === undefined

@@ -1,5 +1,6 @@
 /**
- * The connection to PostgreSQL: DATABASE_URL, or the embedded PostgreSQL in SERVICE_DATA_DIR.
+ * The connection to PostgreSQL: DATABASE_URL (for commands SERVICE_DATABASE_OWNER_URL, if set), or the embedded
+ * PostgreSQL in SERVICE_DATA_DIR.
  *
  * Requests use a pool with timeouts. Migrations, backup, import and sweeps use dedicated connections without timeouts.
  */
@@ -9,7 +10,7 @@ import { SqlClient, SqlError } from "effect/sql"
 import { Settings } from "../settings/Settings.ts"
 import { rows } from "../sql/Rows.ts"
 import { embeddedPostgres } from "./embedded/EmbeddedPostgres.ts"
-import { type Migration, migrate } from "./Migrations.ts"
+import { type Migration, migrate, review, shipped } from "./Migrations.ts"
 import { describe, longPersistence } from "./Persistence.ts"
 import { limitTransactions } from "./Transactions.ts"
 
@@ -27,7 +28,7 @@ export class Database extends Context.Service<
   static readonly layer = Layer.unwrap(
     Effect.gen(function* () {
       const { database } = yield* Settings
-      if (database.url !== undefined) return connected({ url: database.url }, database)
+      if (database.url !== undefined) return connected({ url: database.ownerUrl ?? database.url }, database)
       const { directory, host, password, port, username, ...running } = yield* embeddedPostgres(database.dataDir)
       const address = { host, password, port, username, database: running.database }
       return connected(address, { ...database, pooler: false }, directory)
@@ -81,17 +82,35 @@ const bounded = (limit: Duration.Input, config: PgClient.PgPoolConfig) =>
 /** Migrates, retrying until the database is available. Then warns about settings that can lose acknowledged writes. */
 export const migrateUntilDone = Effect.gen(function* () {
   const { dedicated } = yield* Database
-  yield* dedicated(Effect.all([suitable, migrate(), warnIfNotDurable])).pipe(
+  const migrated = migrate().pipe(
+    Effect.catchIf(
+      isForbidden,
+      Effect.fnUntraced(function* (error) {
+        return (yield* isBegun) ? yield* new WaitingForOwner() : yield* Effect.fail(error)
+      })
+    )
+  )
+  yield* dedicated(Effect.all([suitable, migrated, warnIfNotDurable])).pipe(
     explainLasting,
+    Effect.tapErrorTag("WaitingForOwner", () =>
+      Effect.logWarning("Waiting for service-admin migrate: this account may not change the schema")
+    ),
     Effect.tapErrorTag("SqlError", (error) =>
       Effect.logWarning("Waiting for the database").pipe(Effect.annotateLogs(describe(error)))
     ),
     Effect.retry({
-      while: (error) => SqlError.isSqlError(error),
+      while: (error) => error instanceof WaitingForOwner || SqlError.isSqlError(error),
       schedule: Schedule.min([Schedule.exponential("200 millis"), Schedule.spaced("5 seconds")])
     })
   )
 })
+
+/** An earlier release's schema belongs to another account, which migrates it while this one waits. */
+class WaitingForOwner extends Data.TaggedError("WaitingForOwner")<{}> {}
+
+const isBegun = Effect.map(review(), ({ pending }) => pending.length < shipped.length)
+
+const isForbidden = (error: unknown) => SqlError.isSqlError(error) && error.reason._tag === "AuthorizationError"
 
 /** The database did not answer within ten seconds. */
 export class DatabaseUnreachable extends Data.TaggedError("DatabaseUnreachable")<{ readonly message: string }> {}
@@ -127,9 +146,10 @@ export const suitable = Effect.gen(function* () {
 export const explainLasting = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.mapError(self, (error): E | DatabaseForbids | DatabaseUnsuitable => {
     if (!SqlError.isSqlError(error)) return error
-    if (error.reason._tag === "AuthorizationError")
+    if (isForbidden(error))
       return new DatabaseForbids({
-        message: "The account in DATABASE_URL lacks privileges on the tables or the schema: let it own the database."
+        message:
+          "The database account lacks privileges on the tables or the schema: set SERVICE_DATABASE_OWNER_URL to the owner's address, or let the account in DATABASE_URL own the database."
       })
     if (describe(error).sqlstate === "3D000")
       return new DatabaseUnsuitable({ message: `The database in DATABASE_URL does not exist: ${create}` })

@@ -94,17 +94,22 @@ const http = Config.all({
 
 const isPostgres = (text: string) => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text)
 
-const database = Config.all({
-  url: Config.option(Config.Redacted("DATABASE_URL")).pipe(
+const postgresUrl = (name: string) =>
+  Config.option(Config.Redacted(name)).pipe(
     Config.map(Option.getOrUndefined),
     Config.mapEffect((url) =>
       url === undefined || isPostgres(Redacted.value(url))
         ? Effect.succeed(url)
         : invalid(
-            "DATABASE_URL is an address such as postgres://user:password@host:5432/database; in a password / is %2F, ? is %3F and # is %23."
+            `${name} is an address such as postgres://user:password@host:5432/database; in a password / is %2F, ? is %3F and # is %23.`
           )
     )
-  ),
+  )
+
+const database = Config.all({
+  url: postgresUrl("DATABASE_URL"),
+  // Used by commands instead of DATABASE_URL; the server does not start with it.
+  ownerUrl: postgresUrl("SERVICE_DATABASE_OWNER_URL"),
   dataDir: Config.NonEmptyString("SERVICE_DATA_DIR").pipe(
     Config.withDefault("./data"),
     // Made absolute now: a recursive mkdir of a relative path never returns if the working directory was deleted.

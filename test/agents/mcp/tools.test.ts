@@ -33,7 +33,7 @@ layer(Service.layer)("the tools", (it) => {
   const audited = (a: Agent) =>
     SqlClient.SqlClient.use(
       (sql) => sql<{ code: string; subject: any; count: number }>`
-      select code, subject, count from audit_event where project_id = ${a.project_id}::uuid and action = 'mcp.write'`
+      select code, subject, count from audit_event join audit_refusal_count using (event_id) where project_id = ${a.project_id}::uuid and action = 'mcp.write'`
     )
 
   it.effect("a contributor can list every tool, including those of the specification", () =>

@@ -150,7 +150,7 @@ const state = SqlClient.SqlClient.use((sql) =>
       select table_name as name
         from information_schema.tables
        where table_schema = 'public'
-         and table_name <> 'audit_event'
+         and table_name !~ '^audit_'
        order by 1`,
     Effect.forEach(({ name }) =>
       Effect.map(

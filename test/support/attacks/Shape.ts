@@ -36,8 +36,9 @@ export const shapeOf = (project_id: string) =>
       select 'rotation ' || row(state, confirmation_expires_at, ended_at)
         from bridge_rotation join identity using (identity_id)
       union all
-      select 'audit ' || row(action, outcome, code, count)
+      select 'audit ' || row(action, outcome, code, coalesce(count, 1))
         from audit_event
+        left join audit_refusal_count using (event_id)
        where project_id = ${project_id}::uuid
        order by row`
     return rows.map(({ row }) => row)

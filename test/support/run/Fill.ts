@@ -153,11 +153,14 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
            'Document ' || i, i % 100 = 0, pg_temp.ago(i) from generate_series(1, $n / 100) i;
 
     insert into audit_event (
-      event_id, at, project_id, actor, action, outcome, code, subject, address, user_agent, refusal_key)
+      event_id, at, project_id, actor, action, outcome, code, subject, address, user_agent)
     select pg_temp.id(22, i), now() - interval '9 days' + (i / (2.0 * $n)) * interval '9 days', '${bigProject}',
            'bridge:bridge-' || i, 'bridge.rotation_prepared', case when i % 100 = 0 then 'refused' else 'done' end,
-           case when i % 100 = 0 then 'bridge_token_invalid' end, '{"bridge_id": "b"}', '127.0.0.1', 'fill',
-           case when i % 100 = 0 then i::text end from generate_series(1, 2 * $n) i`
+           case when i % 100 = 0 then 'bridge_token_invalid' end, '{"bridge_id": "b"}', '127.0.0.1', 'fill'
+      from generate_series(1, 2 * $n) i;
+    insert into audit_refusal_count (refusal_key, event_id, at)
+    select i::text, pg_temp.id(22, i), now() - interval '9 days' + (i / (2.0 * $n)) * interval '9 days'
+      from generate_series(100, 2 * $n, 100) i`
   yield* sql.withTransaction(
     Effect.forEach(
       statementsOf(statements.replaceAll("$n", String(identities))),

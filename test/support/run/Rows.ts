@@ -32,8 +32,12 @@ export const unchanged = <A, E, R>(self: Effect.Effect<A, E, R>) =>
 
 const state = Effect.map(
   allRows,
-  ({ audit_event: _audit, ...tables }) =>
-    new Set(Object.entries(tables).flatMap(([name, rows]) => rows.map((row) => `${name} ${row}`)))
+  (tables) =>
+    new Set(
+      Object.entries(tables)
+        .filter(([name]) => !name.startsWith("audit_"))
+        .flatMap(([name, rows]) => rows.map((row) => `${name} ${row}`))
+    )
 )
 
 const without = (rows: ReadonlySet<string>, others: ReadonlySet<string>) => [...rows].filter((row) => !others.has(row))

@@ -20,6 +20,9 @@ const database = (template: string) =>
     )
   })
 
+/** The account of deploy/roles.sql that serves. Tests read and prepare rows as a superuser. */
+export const servingAccount = "bridge_service"
+
 /** The database's address, for tests that connect without the shared `SqlClient`. */
 export class TestDatabase extends Context.Service<
   TestDatabase,

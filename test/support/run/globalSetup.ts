@@ -3,7 +3,10 @@ import { PgClient } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { TestProject } from "vitest/node"
-import { migrate } from "../../../src/platform/database/Migrations.ts"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { migrate, statementsOf } from "../../../src/platform/database/Migrations.ts"
+import { packageRoot } from "../../../src/platform/settings/Package.ts"
 import { startCluster } from "./Cluster.ts"
 
 declare module "vitest" {
@@ -20,7 +23,9 @@ declare module "vitest" {
   }
 }
 
-/** A running cluster with the migrated template. */
+const roles = statementsOf(readFileSync(join(packageRoot, "deploy/roles.sql"), "utf8"))
+
+/** A running cluster with the migrated template, in which the service's account may not change the audit log. */
 export const makeCluster = async () => {
   const { stop, ...cluster } = await startCluster()
   const { host, port, username } = cluster
@@ -30,7 +35,14 @@ export const makeCluster = async () => {
       Effect.provide(on("postgres"))
     )
   )
-  await Effect.runPromise(Effect.provide(migrate(), on("template_migrated")))
+  await Effect.runPromise(
+    SqlClient.SqlClient.use((sql) =>
+      Effect.andThen(
+        migrate(),
+        Effect.forEach(roles, (statement) => sql.unsafe(statement).unprepared)
+      )
+    ).pipe(Effect.provide(on("template_migrated")))
+  )
   return { cluster, stop }
 }
 

@@ -8,14 +8,14 @@ import { createInterface } from "node:readline"
 import { packageRoot } from "../../../src/platform/settings/Package.ts"
 import { relay } from "../network/Relay.ts"
 import { environment } from "./Service.ts"
-import { TestDatabase } from "../run/TestDatabase.ts"
+import { servingAccount, TestDatabase } from "../run/TestDatabase.ts"
 
 /** Listens on a free port; killed when the scope closes. `release`: the folder of the release to start. */
 export const serviceProcess = Effect.fnUntraced(function* (
   more: Readonly<Record<string, string>> = {},
   release = packageRoot
 ) {
-  const { database, host, port, username } = yield* TestDatabase
+  const { database, host, port } = yield* TestDatabase
   // A PostgreSQL URL cannot name a unix socket, so the process connects through a TCP relay.
   const line = yield* relay({ path: `${host}/.s.PGSQL.${port}` })
   const url = `http://127.0.0.1:${yield* freePort}`
@@ -25,7 +25,7 @@ export const serviceProcess = Effect.fnUntraced(function* (
     SERVICE_BASE_URL: url,
     PATH: process.env["PATH"],
     SERVICE_LOG_LEVEL: "Info",
-    DATABASE_URL: `postgres://${username}@127.0.0.1:${line.port}/${database}`,
+    DATABASE_URL: `postgres://${servingAccount}@127.0.0.1:${line.port}/${database}`,
     ...more
   }
   const child = yield* Effect.acquireRelease(

@@ -8,7 +8,7 @@ import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import { connected, type Database } from "../../../src/platform/database/Database.ts"
 import { http } from "../../../src/Http.ts"
 import { logLevel } from "../../../src/platform/process/Logging.ts"
-import { TestDatabase } from "../run/TestDatabase.ts"
+import { servingAccount, TestDatabase } from "../run/TestDatabase.ts"
 
 export const environment = {
   SERVICE_BRIDGE_ENROLLMENT_SECRET: "enrollment-secret-of-the-tests-0123456789",
@@ -38,7 +38,7 @@ export const instance = (
       Layer.provideMerge(domains),
       Layer.provideMerge(DatabaseClock.layerLocal),
       Layer.provideMerge(between),
-      Layer.provideMerge(connected(address, { poolSize: 10, pooler: false })),
+      Layer.provideMerge(connected({ ...address, username: servingAccount }, { poolSize: 10, pooler: false })),
       Layer.provideMerge(logLevel),
       Layer.provideMerge(Settings.layer),
       Layer.provide(ConfigProvider.layer(provider))

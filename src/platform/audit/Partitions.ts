@@ -1,0 +1,103 @@
+/**
+ * Keeps the partitions of the audit log: twelve months ahead, and none whose last day is older than
+ * SERVICE_AUDIT_RETENTION_DAYS.
+ *
+ * The owner of the tables does this: the service with the embedded database, `service-admin maintain-audit-log` with an
+ * external one. A service whose account is the owner of an external database does it, too.
+ */
+import { Context, Duration, Effect, Layer, Option, Schedule } from "effect"
+import { SqlClient, SqlError } from "effect/sql"
+import type { SharedRefusal } from "../../wire/Errors.ts"
+import { DatabaseClock } from "../database/Clock.ts"
+import { Database, explainLasting, type DatabaseForbids, type DatabaseUnsuitable } from "../database/Database.ts"
+import { describe, longPersistence } from "../database/Persistence.ts"
+import { count, sweepFailures } from "../metrics/Metrics.ts"
+import { Settings } from "../settings/Settings.ts"
+import * as Store from "./PartitionStore.ts"
+
+const ahead = 12
+/** Rows deleted at once. */
+const batch = 10_000
+
+interface Maintained {
+  /** Partitions that were made, and months that were dropped (`2026_11`). */
+  readonly made: number
+  readonly dropped: ReadonlyArray<string>
+  readonly months_ahead: number
+}
+
+export class Partitions extends Context.Service<
+  Partitions,
+  {
+    readonly maintain: Effect.Effect<
+      Maintained,
+      SharedRefusal<"bridge_persistence_error"> | DatabaseForbids | DatabaseUnsuitable
+    >
+  }
+>()("service/audit/Partitions") {
+  static readonly layer = Layer.effect(
+    Partitions,
+    Effect.gen(function* () {
+      const { dedicated } = yield* Database
+      const clock = yield* DatabaseClock
+      const { audit } = yield* Settings
+      const maintain = Effect.gen(function* () {
+        const now = yield* clock.now
+        return yield* dedicated(maintained(now, audit.retention))
+      }).pipe(explainLasting, longPersistence)
+      return { maintain }
+    })
+  )
+}
+
+const maintained = Effect.fnUntraced(function* (now: Date, retention: Duration.Duration) {
+  const sql = yield* SqlClient.SqlClient
+  const store = Store.make(sql)
+  const locked = <A, E>(work: Effect.Effect<A, E>) => sql.withTransaction(Effect.andThen(store.lock, work))
+
+  const until = dayOf(new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + ahead + 1)))
+  const [extended] = yield* locked(store.extend(until))
+
+  const dropped: Array<string> = []
+  for (const { month } of yield* store.endedBy(dayOf(new Date(now.getTime() - Duration.toMillis(retention))))) {
+    // The heads go first: if this ends midway, the chains are still verified from the oldest head that is left.
+    for (const { scope, seq } of yield* store.lastLinks(month)) yield* inBatches(store.deleteHeads(scope, seq, batch))
+    yield* inBatches(store.deleteCounts(`${endOf(month)}T00:00:00Z`, batch))
+    yield* locked(store.drop(month))
+    dropped.push(month)
+  }
+  const state = yield* store.state(now)
+  const months_ahead = Option.match(state, { onNone: () => 0, onSome: (row) => row.months_ahead })
+  return { made: extended?.made ?? 0, dropped, months_ahead }
+})
+
+const inBatches = (statement: Effect.Effect<ReadonlyArray<unknown>, SqlError.SqlError>) =>
+  Effect.repeat(statement, { while: (deleted) => deleted.length === batch })
+
+const dayOf = (at: Date) => at.toISOString().slice(0, 10)
+
+/** The first day after a month, which is written `2026_11`. */
+const endOf = (month: string) => dayOf(new Date(Date.UTC(Number(month.slice(0, 4)), Number(month.slice(5)))))
+
+const sweep = "keep audit partitions"
+
+/** Maintains at the start and every hour, if this account may. */
+export const maintainForever = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const { now } = yield* DatabaseClock
+  const { maintain } = yield* Partitions
+  yield* count(sweepFailures(sweep), 0)
+  const once = Effect.gen(function* () {
+    const state = yield* Store.make(sql).state(yield* now)
+    if (Option.isSome(state) && state.value.isOwner) yield* maintain
+  })
+  const survived = once.pipe(
+    Effect.catch((error) =>
+      Effect.logWarning("The partitions of the audit log could not be kept").pipe(
+        Effect.annotateLogs(SqlError.isSqlError(error) ? describe(error) : { reason: error._tag }),
+        Effect.andThen(count(sweepFailures(sweep)))
+      )
+    )
+  )
+  return yield* Effect.repeat(survived, Schedule.spaced("1 hour"))
+})
