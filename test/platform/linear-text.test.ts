@@ -55,6 +55,7 @@ const all = (...fillings: ReadonlyArray<string>): ReadonlyArray<Worst> => fillin
 const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, ...ReadonlyArray<Worst>]> = [
   ["cli/support/list.ts", /^[\w.:@/-]+$/, operator, ["", "a", " "]],
   ["cli/support/Flags.ts", /^[^\0]+$/, operator, ["", "a", "\0"]],
+  ["src/agents/documents/checkRepository.ts", /^[a-z0-9+.-]*::/i, operator, ["", "a", ":"], ["", "-", ""]],
   ["src/agents/memory/Memory.ts", /\p{Cc}+/gu, entry, ["", "\u0001", "x"], ["", "\u0001x", ""]],
   [
     "src/agents/memory/Search.ts",
