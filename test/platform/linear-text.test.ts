@@ -25,6 +25,7 @@ import { findTokenIn } from "../../src/platform/crypto/Tokens.ts"
 import { Addresses } from "../../src/platform/edge/Addresses.ts"
 import { html } from "../../src/platform/html/Html.ts"
 import { packageRoot } from "../../src/platform/settings/Package.ts"
+import { isGuessable } from "../../src/platform/settings/SecretStrength.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
 import { credentialOf } from "../../src/platform/edge/BearerCredential.ts"
 import { displayName } from "../../src/signin/oauth/clients/ClientMetadata.ts"
@@ -262,6 +263,7 @@ const readers: Readonly<
     body,
     ...all("&", "code=&", "a=%00&", "%", "+")
   ],
+  "a secret": [isGuessable, operator, ...all("a", "ab", "é", "abcdefghijklmnopqrstuvwxyz")],
   scopes: [(text) => [...expanded(wordsOf(text)), ...parsed(wordsOf(text))], body, ...all(" ", "a ", "tasks:read ")],
   "a bearer credential": [credentialOf, headers, ["bearer", " ", "x"], ["", " ", ""], ["bearer ", "x", ""]],
   "a resource": [(text) => isResource(text, "https://a.example/mcp"), body, ["https://", "a", "/\n"], ["", "a", "://"]],

@@ -64,6 +64,16 @@ layer(Service.layer, { timeout: "60 seconds" })("the server", (it) => {
 
 // The child process runs on real time, so these tests do, too.
 layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that starts", (it) => {
+  it.effect("warns of secrets that are easy to guess, by the names of their settings", () =>
+    Effect.gen(function* () {
+      const secret = "enrolenrolenrolenrolenrolenrolenrol-1234567890"
+      const { lines } = yield* serviceProcess({ SERVICE_BRIDGE_TOKEN_SECRET: secret })
+      const warning = lines.find((line) => line.includes("Secrets are easy to guess"))!
+      assert.include(warning, '"SERVICE_BRIDGE_TOKEN_SECRET"')
+      assert.notInclude(lines.join(), "enrolenrol")
+    })
+  )
+
   it.effect("keeps trying when the database refuses its first statement", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
