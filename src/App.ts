@@ -16,6 +16,7 @@ import { Database, migrateUntilDone } from "./platform/database/Database.ts"
 import { sweepForever } from "./platform/database/Sweeper.ts"
 import { announce } from "./platform/process/Banner.ts"
 import { logLevel } from "./platform/process/Logging.ts"
+import { guessableIn } from "./platform/settings/SecretStrength.ts"
 import { ConfigurationError, Settings, unusualLifetimes } from "./platform/settings/Settings.ts"
 import { Worker } from "./push/delivery/Worker.ts"
 import * as push from "./push/Wing.ts"
@@ -51,8 +52,11 @@ export const forCommands = {
 
 export const sweeps = [...bridges.sweeps, ...signin.sweeps, ...agents.sweeps, ...people.sweeps, ...push.sweeps]
 
-const warnOfLifetimes = Effect.gen(function* () {
-  for (const sentence of unusualLifetimes(yield* Settings)) yield* Effect.logWarning(sentence)
+const warnOfSettings = Effect.gen(function* () {
+  const settings = yield* Settings
+  const secrets = guessableIn(settings)
+  if (secrets.length > 0) yield* Effect.logWarning("Secrets are easy to guess").pipe(Effect.annotateLogs({ secrets }))
+  for (const sentence of unusualLifetimes(settings)) yield* Effect.logWarning(sentence)
 })
 
 /** A changed base URL or instance id ends every earlier sign-in; the warning names the cause. */
@@ -82,7 +86,7 @@ export const server = Layer.effectDiscard(
   Effect.all(
     [
       refuseOwner,
-      warnOfLifetimes,
+      warnOfSettings,
       migrateUntilDone,
       warnOfForeignGrants,
       announce,

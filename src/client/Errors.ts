@@ -11,6 +11,17 @@ export class ServiceUnreachable extends Data.TaggedError("ServiceUnreachable")<{
 /** The state folder is missing, unreadable or open to others; the message says what to do. */
 export class FolderError extends Data.TaggedError("FolderError")<{ readonly message: string }> {}
 
+/** The disk of the state folder is full, failing or read-only, or too many files are open: the same may work later. */
+export class FolderUnavailable extends Data.TaggedError("FolderUnavailable")<{ readonly message: string }> {}
+
+const passing = new Set(["ENOSPC", "EDQUOT", "EIO", "EROFS", "EMFILE", "ENFILE"])
+
+/** What a failed operation on `path` means. `code` is that of the system. */
+export const folderFailure = (path: string, error: unknown) => {
+  const { code = "", message } = error as NodeJS.ErrnoException
+  return new (passing.has(code) ? FolderUnavailable : FolderError)({ message: `${path}: ${message}.` })
+}
+
 /** Another process holds the lock of the state folder. */
 export class FolderInUse extends Data.TaggedError("FolderInUse")<{ readonly message: string }> {}
 

@@ -10,7 +10,7 @@ import * as fs from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
 import { generateKeyPair, type KeyPair } from "./Crypto.ts"
 import { Base64Bytes } from "../wire/Ids.ts"
-import { FolderError } from "./Errors.ts"
+import { FolderError, folderFailure, type FolderUnavailable } from "./Errors.ts"
 import { locked } from "./Lock.ts"
 import { State } from "./State.ts"
 
@@ -18,10 +18,10 @@ export class Journal extends Context.Service<
   Journal,
   {
     /** Generated and stored at the first call; read from the folder afterwards. */
-    readonly keys: Effect.Effect<KeyPair, FolderError>
-    readonly read: Effect.Effect<State | undefined, FolderError>
+    readonly keys: Effect.Effect<KeyPair, FolderError | FolderUnavailable>
+    readonly read: Effect.Effect<State | undefined, FolderError | FolderUnavailable>
     /** Returns once the state is durable. */
-    readonly write: (state: State) => Effect.Effect<void, FolderError>
+    readonly write: (state: State) => Effect.Effect<void, FolderError | FolderUnavailable>
   }
 >()("bridge-service/client/Journal") {
   /** Creates the folder if needed and locks it for this process. */
@@ -135,7 +135,4 @@ const syncFolder = async (folder: string) => {
 }
 
 const attempt = <A>(path: string, work: () => Promise<A>) =>
-  Effect.tryPromise({
-    try: work,
-    catch: (error) => new FolderError({ message: `${path}: ${(error as Error).message}.` })
-  })
+  Effect.tryPromise({ try: work, catch: (error) => folderFailure(path, error) })

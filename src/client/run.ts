@@ -10,7 +10,7 @@ import { Clock, Duration, Effect, Random } from "effect"
 import { Refusal } from "../wire/Refusal.ts"
 import { type Client, isTransient, pauses } from "./Client.ts"
 import { reactionTo } from "../wire/bridges/Reactions.ts"
-import { ServiceUnreachable } from "./Errors.ts"
+import { FolderUnavailable, ServiceUnreachable } from "./Errors.ts"
 import type * as Rotate from "./rotate.ts"
 import { type Enrolled, lifetimeOf } from "./State.ts"
 
@@ -30,14 +30,34 @@ export const make = (client: typeof Client.Service, { recover, rotate }: ReturnT
     yield* logRotated(yield* rotate)
   })
 
-  const persistent = turn.pipe(
-    Effect.tapError((failure) =>
-      Effect.logWarning(failure.message).pipe(Effect.annotateLogs({ code: failure._tag, fatal: !isRetryable(failure) }))
-    ),
+  const persistent = waitForFolder(turn).pipe(
+    Effect.tapError((failure) => logFailure(failure, isRetryable(failure))),
     Effect.retry({ while: isRetryable, schedule: pauses(Duration.infinity) })
   )
   return Effect.forever(persistent).pipe(Effect.withSpan("Bridge.run"))
 }
+
+/**
+ * Tries again while the disk of the folder is full or gone, for as long as it takes, and says so once. Every step can be
+ * repeated, because nothing is sent before it is stored.
+ */
+export const waitForFolder = <A, E extends { readonly _tag: string; readonly message: string }, R>(
+  self: Effect.Effect<A, E, R>
+) =>
+  Effect.suspend(() => {
+    let told = false
+    const tell = (failure: E) => {
+      if (told || !isUnavailable(failure)) return Effect.void
+      told = true
+      return logFailure(failure, true)
+    }
+    return self.pipe(Effect.tapError(tell), Effect.retry({ while: isUnavailable, schedule: pauses(Duration.infinity) }))
+  })
+
+const isUnavailable = (failure: unknown) => failure instanceof FolderUnavailable
+
+const logFailure = ({ _tag, message }: { readonly _tag: string; readonly message: string }, isRetried: boolean) =>
+  Effect.logWarning(message).pipe(Effect.annotateLogs({ code: _tag, fatal: !isRetried }))
 
 const logRotated = ({ rotation, token }: Enrolled) =>
   Effect.logInfo("Rotated").pipe(

@@ -337,7 +337,7 @@ layer(Service.layer)("a proof", (it) => {
     })
   )
 
-  it.effect("copies the account references of the credential, even if others were approved or withdrawn since", () =>
+  it.effect("copies the account references of the credential, even if others were approved since", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const projects = Context.get(service.services, Projects)
@@ -345,7 +345,6 @@ layer(Service.layer)("a proof", (it) => {
       const bridge = yield* fresh({ project_id })
       const challenge = yield* ask(bridge)
       yield* projects.approveReference(project_id, "github:later", Option.none())
-      yield* projects.withdrawReference(project_id, "github:octo")
       expectOutcome(yield* prove(bridge, challenge), 200)
       assert.deepStrictEqual((yield* identityOf(bridge)).account_references, ["github:octo"])
     })
@@ -437,15 +436,23 @@ layer(Service.layer)("the operator", (it) => {
     })
   )
 
-  it.effect("revokes exactly the unclaimed credentials that carry an account reference by withdrawing it", () =>
+  it.effect("revokes the credentials that carry an account reference and have not enrolled, by withdrawing it", () =>
     Effect.gen(function* () {
-      const { bridge } = yield* challenged
-      const unclaimed = yield* fresh({ project_id: bridge.project_id })
+      const { bridge: working } = yield* enrolled
+      const { project_id } = working
+      const [unclaimed, claimed] = [yield* fresh({ project_id }), yield* fresh({ project_id })]
+      const challenge = yield* ask(claimed)
       const projects = Context.get((yield* Service).services, Projects)
-      const revoked = yield* projects.withdrawReference(bridge.project_id, "github:octo")
-      assert.deepStrictEqual(revoked, [unclaimed.credential_id])
+      yield* projects.approveReference(project_id, "github:other", Option.none())
+      const other = yield* fresh({ project_id, references: ["github:other"] })
+
+      const revoked = yield* projects.withdrawReference(project_id, "github:octo")
+      assert.sameMembers([...revoked], [unclaimed.credential_id, claimed.credential_id])
       expectOutcome(yield* ask(unclaimed), "bridge_enrollment_credential_revoked")
-      expectOutcome(yield* ask(bridge), 201)
+      expectOutcome(yield* unchanged(prove(claimed, challenge)), "enrollment_challenge_expired")
+      expectOutcome(yield* ask(claimed), "bridge_enrollment_credential_revoked")
+      expectOutcome(yield* ask(other), 201)
+      assert.strictEqual((yield* identityOf(working)).status, "active")
     })
   )
 })

@@ -47,6 +47,10 @@ describe("secrets", () => {
   it.each([
     ["one repeated letter", "x".repeat(40)],
     ["a repeated word", "change-me-change-me-change-me-change-me"],
+    ["a repeated word and digits", "enrolenrolenrolenrolenrolenrolenrol-1234567890"],
+    ["a longer repeated word", "enrollment-secret-enrollment-secret-enrollment-secret"],
+    ["the alphabet and the digits", "abcdefghijklmnopqrstuvwxyz0123456789"],
+    ["a word and digits that go on", "passwordpassword1234567890123456"],
     ["made of four letters", "abcdabdcacbdbacdadbcabcdabdcacbd"],
     ["the ten digits repeated", "0123456789012345678901234567890123456789"],
     ["an address of one repeated letter", `aa://${"a".repeat(40)}`]

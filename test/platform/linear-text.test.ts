@@ -26,6 +26,7 @@ import { findTokenIn } from "../../src/platform/crypto/Tokens.ts"
 import { Addresses } from "../../src/platform/edge/Addresses.ts"
 import { html } from "../../src/platform/html/Html.ts"
 import { packageRoot } from "../../src/platform/settings/Package.ts"
+import { isGuessable } from "../../src/platform/settings/SecretStrength.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
 import { credentialOf } from "../../src/platform/edge/BearerCredential.ts"
 import { displayName } from "../../src/signin/oauth/clients/ClientMetadata.ts"
@@ -56,6 +57,7 @@ const all = (...fillings: ReadonlyArray<string>): ReadonlyArray<Worst> => fillin
 const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, ...ReadonlyArray<Worst>]> = [
   ["cli/support/list.ts", /^[\w.:@/-]+$/, operator, ["", "a", " "]],
   ["cli/support/Flags.ts", /^[^\0]+$/, operator, ["", "a", "\0"]],
+  ["src/agents/documents/checkRepository.ts", /^[a-z0-9+.-]*::/i, operator, ["", "a", ":"], ["", "-", ""]],
   ["src/agents/memory/Memory.ts", /\p{Cc}+/gu, entry, ["", "\u0001", "x"], ["", "\u0001x", ""]],
   [
     "src/agents/memory/Search.ts",
@@ -272,6 +274,7 @@ const readers: Readonly<
     body,
     ...all("&", "code=&", "a=%00&", "%", "+")
   ],
+  "a secret": [isGuessable, operator, ...all("a", "ab", "é", "abcdefghijklmnopqrstuvwxyz")],
   scopes: [(text) => [...expanded(wordsOf(text)), ...parsed(wordsOf(text))], body, ...all(" ", "a ", "tasks:read ")],
   "a bearer credential": [credentialOf, headers, ["bearer", " ", "x"], ["", " ", ""], ["bearer ", "x", ""]],
   "a resource": [(text) => isResource(text, "https://a.example/mcp"), body, ["https://", "a", "/\n"], ["", "a", "://"]],

@@ -31,8 +31,23 @@ describe("Dockerfile", () => {
     assert.match(dockerfile, /^USER node\n[^]*^CMD \["node", /m)
     assert.match(dockerfile, /^CMD \["node", "--disable-sigusr1", /m)
     assert.match(dockerfile, /^HEALTHCHECK [^]*?healthz/m)
-    const bases = [...dockerfile.matchAll(/^FROM node:(\d+)-/gm)].map(([, major]) => Number(major))
-    assert.deepEqual(bases, [24, 24, 24])
+    assert.match(dockerfile, /^ARG NODE_IMAGE=node:24-/m)
+    const bases = [...dockerfile.matchAll(/^FROM (\S+)/gm)].map(([, image]) => image)
+    assert.deepEqual(new Set(bases), new Set(["${NODE_IMAGE}"]))
+  })
+})
+
+describe("the images", () => {
+  it("can each be set to a digest, with one default in Dockerfile and compose file", () => {
+    const [, node] = /^ARG NODE_IMAGE=(\S+)$/m.exec(dockerfile)!
+    assert.include(compose, `NODE_IMAGE: \${NODE_IMAGE:-${node}}`)
+    const images = [...compose.matchAll(/^ {4}image: (.+)$/gm)].map(([, image]) => image!)
+    assert.isNotEmpty(images)
+    for (const image of images) assert.match(image, /^\$\{[A-Z]+_IMAGE:-[^}]+\}$/)
+  })
+
+  it("contain the bill of materials of their release", () => {
+    assert.match(dockerfile, /npm run -s sbom > dist\/sbom\.json$/m)
   })
 })
 

@@ -69,7 +69,41 @@ layer(Service.layer, { timeout: "60 seconds" })("the server", (it) => {
 })
 
 // The child process runs on real time, so these tests do, too.
+layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })(
+  "a server whose database goes silent",
+  (it) => {
+    it.effect("says within 2 seconds that it is not ready, and answers a request within 7", () =>
+      Effect.gen(function* () {
+        const { line, url } = yield* serviceProcess({ SERVICE_DATABASE_POOL: "2" })
+        const ready = send(`${url}/readyz`, { method: "GET" })
+        assert.strictEqual((yield* ready).status, 200)
+        yield* line.blackhole
+        const challenge = (yield* fresh()).askChallenge({ url })
+        for (let attempt = 0; attempt < 1; attempt++) {
+          yield* Effect.sleep("1 second")
+          const started = performance.now()
+          assert.strictEqual((yield* ready).status, 503)
+          assert.isBelow(performance.now() - started, 2500)
+        }
+        const started = performance.now()
+        assert.strictEqual((yield* challenge).status, 503)
+        assert.isBelow(performance.now() - started, 7000)
+      })
+    )
+  }
+)
+
 layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that starts", (it) => {
+  it.effect("warns of secrets that are easy to guess, by the names of their settings", () =>
+    Effect.gen(function* () {
+      const secret = "enrolenrolenrolenrolenrolenrolenrol-1234567890"
+      const { lines } = yield* serviceProcess({ SERVICE_BRIDGE_TOKEN_SECRET: secret })
+      const warning = lines.find((line) => line.includes("Secrets are easy to guess"))!
+      assert.include(warning, '"SERVICE_BRIDGE_TOKEN_SECRET"')
+      assert.notInclude(lines.join(), "enrolenrol")
+    })
+  )
+
   it.effect("keeps trying when the database refuses its first statement", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

@@ -1,16 +1,11 @@
-/**
- * Checks that no secret can be guessed, and that no secret reveals another. No message contains a secret's value.
- *
- * The secrets are found by walking the settings, so that a new secret cannot be forgotten here.
- */
-import { Option, Redacted } from "effect"
-import { deflateRawSync } from "node:zlib"
+/** Checks that no secret can be guessed, and that no secret reveals another. No message contains a secret's value. */
+import { guessableIn, secretsIn } from "../../../src/platform/settings/SecretStrength.ts"
 import type { Settings } from "../../../src/platform/settings/Settings.ts"
 import { check } from "./Check.ts"
 
 export const secrets = (settings: object) => {
-  const all = secretsIn(settings, [])
-  const weak = all.filter(({ isPassword, value }) => !isPassword && isGuessable(value)).map(({ name }) => name)
+  const all = secretsIn(settings)
+  const weak = guessableIn(settings)
   if (weak.length > 0) {
     const message = `${weak.join(", ")}: easy to guess`
     return check("secrets", "fail", `${message}. Replace with the output of: openssl rand -base64 32`)
@@ -51,6 +46,7 @@ export const oauthSecret = ({ oauth }: Pick<Settings["Service"], "oauth">) =>
         "SERVICE_OAUTH_SECRET is not set: a client that loses the answer to a refresh has to sign in again. Set the output of: openssl rand -base64 32"
       )
     : check("oauth_secret", "ok", "A client that loses the answer to a refresh gets it again.")
+
 export const backupKey = ({ backup }: Pick<Settings["Service"], "backup">) =>
   backup.key === undefined
     ? [
@@ -61,52 +57,6 @@ export const backupKey = ({ backup }: Pick<Settings["Service"], "backup">) =>
         )
       ]
     : []
-
-interface Secret {
-  readonly name: string
-  readonly value: string
-  /** A password for another system: it may be short, but it must not double as one of our secrets. */
-  readonly isPassword: boolean
-}
-
-/** Every `Redacted` below `value`. `path` leads to it from the settings. */
-const secretsIn = (value: unknown, path: ReadonlyArray<string>): ReadonlyArray<Secret> => {
-  if (Redacted.isRedacted(value)) return secretOf(Redacted.value(value), settingAt(path))
-  if (Array.isArray(value)) {
-    return value.flatMap((item, index) =>
-      secretsIn(item.key ?? item, path).map((secret) => ({ ...secret, name: `${item.id ?? index} of ${secret.name}` }))
-    )
-  }
-  return isPlain(value) ? Object.entries(value).flatMap(([key, item]) => secretsIn(item, [...path, key])) : []
-}
-
-const isPlain = (value: unknown): value is object =>
-  typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype
-
-/** The settings are grouped like their environment names: `bridge.tokenSecret` is SERVICE_BRIDGE_TOKEN_SECRET. */
-const settingAt = (path: ReadonlyArray<string>) => {
-  const name = path
-    .join("_")
-    .replaceAll(/(?=[A-Z])/g, "_")
-    .toUpperCase()
-  return name === "DATABASE_URL" ? name : `SERVICE_${name}`
-}
-
-const secretOf = (value: unknown, name: string): ReadonlyArray<Secret> => {
-  if (value instanceof Uint8Array) return [{ name, value: Buffer.from(value).toString("base64"), isPassword: false }]
-  const text = String(value)
-  // Decided by the setting and not by the text: a secret may look like an address.
-  if (name !== "DATABASE_URL") return [{ name, value: text, isPassword: false }]
-  const { password } = new URL(text)
-  return password === "" ? [] : [{ name: `the password in ${name}`, value: decoded(password), isPassword: true }]
-}
-
-/** A password with a stray `%` is compared as it stands. */
-const decoded = (password: string) =>
-  Option.getOrElse(Option.liftThrowable(decodeURIComponent)(password), () => password)
-
-/** 32 random bytes have at least ten different characters in every usual encoding, and do not compress well. */
-const isGuessable = (secret: string) => new Set(secret).size < 10 || deflateRawSync(secret).length < 24
 
 const overlap = (one: string, other: string) =>
   Math.min(one.length, other.length) >= 8 && (one.includes(other) || other.includes(one))

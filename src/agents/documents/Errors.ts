@@ -24,6 +24,8 @@ const table = {
     document_too_large: "The file is larger than 1 MiB.",
     document_is_lfs_pointer: "The file is a Git LFS pointer; its content is not in the repository.",
     document_repository_unusable: "git cannot read this repository; give the folder of a full local clone.",
+    /** The message names the file and, in a configuration, the setting. */
+    document_repository_unsafe: "Pin from a fresh clone of the account that runs this command: git clone ADDRESS.",
     git_missing: "The git program was not found; install it to pin documents."
   })
 } as const

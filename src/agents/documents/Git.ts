@@ -1,21 +1,19 @@
 /**
  * Reads one file of one commit from a local clone, for the operator's import. No request reaches this code.
  *
- * The tree is walked segment by segment with exact names, so that git's path magic does not apply and no link is
- * followed. git runs without system and user configuration, network, hooks, object replacements and prompts.
+ * 1. The clone is checked: it can run nothing, fetch nothing and lead nowhere else.
+ * 2. The commit, each tree and the file are read by hash, and each is hashed again. So the file is the commit's, whatever
+ *    the clone says about it.
+ * 3. Trees are walked segment by segment with exact names: git's path magic does not apply, and no link is followed.
  */
 import { Effect } from "effect"
 import { isUtf8 } from "node:buffer"
-import { execFile } from "node:child_process"
 import { createHash } from "node:crypto"
-import { existsSync } from "node:fs"
-import { join } from "node:path"
+import { checkRepository, locate } from "./checkRepository.ts"
 import { refuse } from "./Errors.ts"
+import { type Git, gitOver } from "./runGit.ts"
 
 const largestFile = 1_048_576
-
-/** Replaces the PATH of this process: its environment holds secrets and is not passed to git. */
-const searchPath = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin:/run/current-system/sw/bin"
 
 export interface GitFile {
   readonly mode: "100644" | "100755"
@@ -26,92 +24,63 @@ export interface GitFile {
 export const readFile = Effect.fnUntraced(function* (directory: string, commit: string, file: string) {
   if (!isPath(file)) return yield* refuse("document_path_invalid")
   if (!/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(commit)) return yield* refuse("document_commit_invalid")
-  const nested = join(directory, ".git")
-  const git = run(existsSync(nested) ? nested : directory)
+  const clone = locate(directory)
+  const git = yield* gitOver(clone.objects, commit)
+  yield* checkRepository(clone, git)
 
-  if ((yield* git(["rev-parse", "--git-dir"])) === undefined) return yield* refuse("document_repository_unusable")
-  // A partial clone would fetch missing objects over the network.
-  if ((yield* git(["config", "--get-regexp", "^remote\\..*\\.promisor$"])) !== undefined) {
-    return yield* refuse("document_repository_unusable")
-  }
-  if (textOf(yield* git(["cat-file", "-t", commit])) !== "commit") return yield* refuse("document_commit_invalid")
-
-  let entry: Entry = { mode: "040000", type: "tree", oid: commit }
+  const committed = yield* readObject(git, "commit", commit)
+  if (committed === undefined) return yield* refuse("document_commit_invalid")
+  let entry: Entry = { mode: "40000", oid: bytewise(committed.subarray("tree ".length)).slice(0, commit.length) }
   for (const segment of file.split("/")) {
-    const listed = entry.type === "tree" ? yield* git(["ls-tree", "-z", entry.oid]) : undefined
-    const found = listed === undefined ? undefined : entriesOf(listed).get(bytewise(Buffer.from(segment)))
+    const tree = entry.mode === "40000" ? yield* readObject(git, "tree", entry.oid) : undefined
+    const found = tree === undefined ? undefined : findEntry(tree, segment, commit.length / 2)
     if (found === undefined) return yield* refuse("document_path_not_found")
     entry = found
   }
   const { mode, oid } = entry
   if (mode !== "100644" && mode !== "100755") return yield* refuse("document_not_a_file")
-  const size = Number(textOf(yield* git(["cat-file", "-s", oid])))
+  const size = Number((yield* git(["cat-file", "-s", oid])) ?? Number.NaN)
   if (!(size >= 0)) return yield* refuse("document_repository_unusable")
   if (size > largestFile) return yield* refuse("document_too_large")
-  const bytes = yield* git(["cat-file", "blob", oid])
-  if (bytes === undefined || !isBlob(oid, bytes)) return yield* refuse("document_repository_unusable")
+  const bytes = yield* readObject(git, "blob", oid)
+  if (bytes === undefined) return yield* refuse("document_repository_unusable")
   if (!isText(bytes)) return yield* refuse("document_not_text")
   if (isLfsPointer(bytes)) return yield* refuse("document_is_lfs_pointer")
   return { mode, blob_oid: oid, bytes } satisfies GitFile
+}, Effect.scoped)
+
+type Kind = "commit" | "tree" | "blob"
+
+/** The bytes of an object; undefined if the clone lacks it, has it as another kind, or has other bytes under its hash. */
+const readObject = Effect.fnUntraced(function* (git: Git, kind: Kind, oid: string) {
+  const bytes = yield* git(["cat-file", kind, oid])
+  return bytes !== undefined && isObject(kind, oid, bytes) ? bytes : undefined
 })
 
 interface Entry {
+  /** Octal, as git writes it: 40000 is a tree, 100644 and 100755 are files. */
   readonly mode: string
-  readonly type: string
   readonly oid: string
 }
 
-/** Runs git. Returns undefined if git fails, and refuses if git is not installed. */
-const run = (gitDirectory: string) => (args: ReadonlyArray<string>) =>
-  Effect.callback<Buffer | undefined, ReturnType<typeof refuse<"git_missing">>>((resume) => {
-    const child = execFile(
-      "git",
-      [
-        "--no-replace-objects",
-        "--git-dir",
-        gitDirectory,
-        "-c",
-        "core.fsmonitor=false",
-        "-c",
-        "protocol.allow=never"
-      ].concat(args),
-      {
-        encoding: "buffer",
-        timeout: 20_000,
-        maxBuffer: 16 * largestFile,
-        env: {
-          PATH: searchPath,
-          LC_ALL: "C",
-          GIT_CONFIG_NOSYSTEM: "1",
-          GIT_CONFIG_GLOBAL: "/dev/null",
-          GIT_ATTR_NOSYSTEM: "1",
-          GIT_TERMINAL_PROMPT: "0",
-          GIT_NO_LAZY_FETCH: "1"
-        }
-      },
-      (error, stdout) => {
-        if (error === null) return resume(Effect.succeed(stdout))
-        resume(error.code === "ENOENT" ? Effect.fail(refuse("git_missing")) : Effect.succeed(undefined))
-      }
-    )
-    return Effect.sync(() => child.kill())
-  })
+/** An entry of a tree by its exact name. Each is `mode SP name NUL`, then the raw hash of `hashSize` bytes. */
+const findEntry = (tree: Buffer, name: string, hashSize: number): Entry | undefined => {
+  const wanted = Buffer.from(name)
+  for (let start = 0; start < tree.length;) {
+    const space = tree.indexOf(" ", start)
+    const end = tree.indexOf(0, space)
+    if (space === -1 || end === -1) return undefined
+    const next = end + 1 + hashSize
+    if (tree.subarray(space + 1, end).equals(wanted)) {
+      return { mode: bytewise(tree.subarray(start, space)), oid: tree.subarray(end + 1, next).toString("hex") }
+    }
+    start = next
+  }
+  return undefined
+}
 
-const textOf = (output: Buffer | undefined) => output?.toString("latin1").trim()
-
-/** One character per byte, so that names which are not UTF-8 can be compared. */
-const bytewise = (name: Buffer) => name.toString("latin1")
-
-const entriesOf = (listed: Buffer): ReadonlyMap<string, Entry> =>
-  new Map(
-    bytewise(listed)
-      .split("\0")
-      .filter((line) => line !== "")
-      .map((line) => {
-        const [mode = "", type = "", oid = ""] = line.slice(0, line.indexOf("\t")).split(" ")
-        return [line.slice(line.indexOf("\t") + 1), { mode, type, oid }]
-      })
-  )
+/** One character per byte. */
+const bytewise = (bytes: Buffer) => bytes.toString("latin1")
 
 /** A relative, normalised path whose segments neither git nor a file system gives a special meaning. */
 const isPath = (path: string) =>
@@ -121,12 +90,14 @@ const isPath = (path: string) =>
   !/^[:-]|\\|\p{Cc}/u.test(path) &&
   path.split("/").every((segment) => !["", ".", "..", ".git"].includes(segment.toLowerCase()))
 
-/** Whether git's object id is the hash of these bytes. */
-export const isBlob = (oid: string, bytes: Uint8Array): boolean =>
+const isObject = (kind: Kind, oid: string, bytes: Uint8Array) =>
   createHash(oid.length === 64 ? "sha256" : "sha1")
-    .update(`blob ${bytes.length}\0`)
+    .update(`${kind} ${bytes.length}\0`)
     .update(bytes)
     .digest("hex") === oid
+
+/** Whether git's object id is the hash of these bytes. */
+export const isBlob = (oid: string, bytes: Uint8Array): boolean => isObject("blob", oid, bytes)
 
 const isText = (bytes: Uint8Array) => !bytes.includes(0) && isUtf8(bytes)
 

@@ -101,39 +101,6 @@ export const make = (sql: SqlClient.SqlClient) => {
        where c.credential_id = found.credential_id
       returning c.project_id, c.revoked_at, found.revoked_at is null as first`)
 
-  /** Locks the identities that the credential's open challenges reserve: identities are always locked before challenges. */
-  const lockReserved = (credential_id: string) => sql`
-    select i.identity_id
-      from bridge_identity i
-     where i.identity_id in (
-       select identity_id
-         from enrollment_challenge
-        where credential_id = ${credential_id}::uuid
-          and consumed_at is null)
-     order by i.identity_id
-       for no key update`
-
-  /** Expires the credential's open challenges. A pending identity stays reserved for other challenges it may have. */
-  const expireChallenges = (credential_id: string, now: Date) => sql`
-    with expired as (
-      update enrollment_challenge
-         set expires_at = ${now}
-       where credential_id = ${credential_id}::uuid
-         and consumed_at is null
-         and expires_at > ${now}
-      returning challenge_id, identity_id
-    )
-    update bridge_identity i
-       set challenge_expires_at = coalesce((
-             select max(h.expires_at)
-               from enrollment_challenge h
-              where h.identity_id = i.identity_id
-                and h.consumed_at is null
-                and h.challenge_id not in (select challenge_id from expired)), ${now})
-      from expired
-     where i.identity_id = expired.identity_id
-       and i.status = 'pending'`
-
   return {
     findProject,
     lockApproved,
@@ -141,8 +108,6 @@ export const make = (sql: SqlClient.SqlClient) => {
     findIssued,
     insert,
     list,
-    revoke,
-    lockReserved,
-    expireChallenges
+    revoke
   }
 }

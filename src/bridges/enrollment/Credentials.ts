@@ -10,6 +10,7 @@ import { uuidAt } from "../../platform/crypto/Random.ts"
 import * as Tokens from "../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
+import { expireChallenges, lockReserved } from "../../platform/sql/OpenChallenges.ts"
 import { after } from "../../wire/Instant.ts"
 import * as Store from "./CredentialStore.ts"
 import { type CredentialRefusal, refuseCredential as refuse } from "./Errors.ts"
@@ -153,8 +154,8 @@ export class Credentials extends Context.Service<
           const revoked = yield* store.revoke(credential_id, now)
           if (Option.isNone(revoked)) return yield* refuse("credential_not_found")
           const { first, project_id, revoked_at } = revoked.value
-          yield* store.lockReserved(credential_id)
-          yield* store.expireChallenges(credential_id, now)
+          yield* lockReserved(sql, [credential_id])
+          yield* expireChallenges(sql, [credential_id], now)
           if (first) {
             yield* audit.done(now, {
               action: "bridge_credential.revoked",

@@ -18,6 +18,8 @@ export const AccountReference = Schema.Struct({
   withdrawn_at: Schema.NullOr(Schema.Date)
 })
 
+const CredentialId = Schema.Struct({ credential_id: Schema.String })
+
 export const make = (sql: SqlClient.SqlClient) => {
   const insert = (project_id: string, name: string, now: Date) => sql`
     insert into project (project_id, name, created_at)
@@ -97,16 +99,34 @@ export const make = (sql: SqlClient.SqlClient) => {
          and a.reference = found.reference
       returning found.withdrawn_at is null as first`)
 
-  /** Revokes the unused credentials that carry the reference. */
-  const revokeUnclaimedCredentials = (project_id: string, reference: string, now: Date) =>
-    rows(Schema.Struct({ credential_id: Schema.String }))(sql`
-      update bridge_enrollment_credential
+  /** No proof has used the credential. Its alias is `c`. */
+  const unproved = sql`
+    not exists (
+      select 1
+        from enrollment_challenge h
+       where h.credential_id = c.credential_id
+         and h.consumed_at is not null)`
+
+  /** Locks the credentials that carry the reference and could still enroll a Bridge. */
+  const lockUnproved = (project_id: string, reference: string) =>
+    rows(CredentialId)(sql`
+      select c.credential_id
+        from bridge_enrollment_credential c
+       where c.project_id = ${project_id}::uuid
+         and ${reference} = any (c.account_references)
+         and c.revoked_at is null
+         and ${unproved}
+       order by c.credential_id
+         for no key update of c`)
+
+  /** Revokes those of the credentials that no proof has used meanwhile. */
+  const revokeUnproved = (credential_ids: ReadonlyArray<string>, now: Date) =>
+    rows(CredentialId)(sql`
+      update bridge_enrollment_credential c
          set revoked_at = ${now}
-       where project_id = ${project_id}::uuid
-         and ${reference} = any (account_references)
-         and claimed_at is null
-         and revoked_at is null
-      returning credential_id`)
+       where c.credential_id = any (${credential_ids}::uuid[])
+         and ${unproved}
+      returning c.credential_id`)
 
   return {
     insert,
@@ -117,6 +137,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     findReference,
     listReferences,
     withdraw,
-    revokeUnclaimedCredentials
+    lockUnproved,
+    revokeUnproved
   }
 }

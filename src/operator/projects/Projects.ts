@@ -5,6 +5,7 @@ import { Audit } from "../../platform/audit/Audit.ts"
 import { uuidAt } from "../../platform/crypto/Random.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
+import { expireChallenges, lockReserved } from "../../platform/sql/OpenChallenges.ts"
 import { type ProjectRefusal, refuse } from "./Errors.ts"
 import * as Store from "./ProjectStore.ts"
 import type { Page } from "../../platform/sql/Page.ts"
@@ -38,7 +39,10 @@ export class Projects extends Context.Service<
       project_id: string,
       page: Page
     ) => Effect.Effect<ReadonlyArray<AccountReference>, NoProject>
-    /** Also revokes the unclaimed credentials that carry the reference, and returns their ids. Identities stay. */
+    /**
+     * Also revokes the credentials that carry the reference and have not enrolled a Bridge, with their open challenges,
+     * and returns their ids. Identities stay.
+     */
     readonly withdrawReference: (
       project_id: string,
       reference: string
@@ -111,13 +115,22 @@ export class Projects extends Context.Service<
           yield* existing(project_id)
           const withdrawn = yield* store.withdraw(project_id, reference, now)
           if (Option.isNone(withdrawn)) return yield* refuse("account_reference_not_found")
-          const revoked = yield* store.revokeUnclaimedCredentials(project_id, reference, now)
+          const revoked = yield* revokeUnproved(project_id, reference, now)
           if (withdrawn.value.first) yield* done(now, "account_reference.withdrawn", project_id, { reference })
-          return revoked.map(({ credential_id }) => credential_id)
+          return revoked
         },
         sql.withTransaction,
         persistence
       )
+
+      /** The second look at the proofs is after the locks, so that no credential is both revoked and used. */
+      const revokeUnproved = Effect.fnUntraced(function* (project_id: string, reference: string, now: Date) {
+        const candidates = idsOf(yield* store.lockUnproved(project_id, reference))
+        yield* lockReserved(sql, candidates)
+        const revoked = idsOf(yield* store.revokeUnproved(candidates, now))
+        yield* expireChallenges(sql, revoked, now)
+        return revoked
+      })
 
       return {
         create,
@@ -132,3 +145,6 @@ export class Projects extends Context.Service<
     })
   )
 }
+
+const idsOf = (rows: ReadonlyArray<{ readonly credential_id: string }>) =>
+  rows.map(({ credential_id }) => credential_id)

@@ -88,8 +88,12 @@ const isTransient = (error: SqlError.SqlError) =>
 export const describe = ({ reason }: SqlError.SqlError) => ({
   reason: reason._tag,
   sqlstate: sqlstate(reason.cause),
+  ...(reason._tag === "ConnectionError" && driverFailure(reason.cause)),
   constraint: reason._tag === "UniqueViolation" ? reason.constraint : ""
 })
+
+/** What the driver saw when no answer came, such as `Connection terminated unexpectedly`: its own words, no values. */
+const driverFailure = (cause: unknown) => cause instanceof Error && sqlstate(cause) === "" && { cause: cause.message }
 
 const sqlstate = (cause: unknown) =>
   typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string" ? cause.code : ""

@@ -1,5 +1,5 @@
 /** Liveness and readiness. */
-import { Effect, Layer } from "effect"
+import { Effect, Fiber, Layer, Option, Semaphore } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { SqlClient } from "effect/sql"
 import { refuse } from "../../wire/Errors.ts"
@@ -16,12 +16,25 @@ const healthz = HttpRouter.add("GET", "/healthz", Effect.succeed(ok))
 const readyz = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    // Requests within a second share one outcome, and one review runs at a time, so a flood costs the database nothing.
-    const ready = yield* review().pipe(
+    const oneAtATime = yield* Semaphore.make(1)
+    const reviewed = review().pipe(
       Effect.provideService(SqlClient.SqlClient, sql),
       Effect.map(({ pending }) => pending.length === 0),
-      Effect.timeout("2 seconds"),
-      Effect.catchCause(() => Effect.succeed(false)),
+      oneAtATime.withPermitsIfAvailable(1),
+      Effect.map(Option.getOrElse(() => false)),
+      Effect.catchCause(() => Effect.succeed(false))
+    )
+    // In a fiber of its own: on a silent connection the interruption would wait for the connection, and the answer with
+    // it. Requests within a second share one outcome, and one review runs at a time: a flood costs the database nothing.
+    const ready = yield* Effect.forkDetach(reviewed).pipe(
+      Effect.flatMap((review) =>
+        Fiber.join(review).pipe(
+          Effect.timeoutOrElse({
+            duration: "2 seconds",
+            orElse: () => Effect.as(Effect.forkDetach(Fiber.interrupt(review)), false)
+          })
+        )
+      ),
       Effect.cachedWithTTL("1 second")
     )
     yield* router.add(

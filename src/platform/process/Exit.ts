@@ -12,6 +12,7 @@ const codes: Readonly<Record<string, number>> = {
   rate_limited: 75,
   ServiceUnreachable: 75,
   FolderInUse: 75,
+  FolderUnavailable: 75,
   ConfigurationError: 78,
   DataFolderError: 78,
   DatabaseForbids: 78,

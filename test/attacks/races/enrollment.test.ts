@@ -6,6 +6,7 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { Bridges } from "../../../src/bridges/identity/Bridges.ts"
 import { generateKeyPair } from "../../../src/client/Crypto.ts"
 import { Credentials } from "../../../src/bridges/enrollment/Credentials.ts"
@@ -256,6 +257,29 @@ layer(Service.layer, { timeout: "60 seconds" })("concurrent proofs", (it) => {
           assert.strictEqual(
             outcomeOf((yield* together([bridge.askChallenge(on[0])]))[0]!),
             "bridge_enrollment_credential_revoked"
+          )
+        }),
+        invariants
+      )
+    })
+  )
+
+  it.effect("while the account reference is withdrawn: a token, or a revoked credential, never both", () =>
+    Effect.gen(function* () {
+      const on = yield* replicas
+      const projects = Context.get(on[1].services, Projects)
+      yield* race(
+        Effect.gen(function* () {
+          const { bridge, challenge } = yield* challenged
+          const proofs = callers(on, 3, (one) => bridge.prove(one, challenge))
+          const withdrawal = sometime(projects.withdrawReference(bridge.project_id, "github:octo"))
+          const [answers, revoked] = yield* Effect.all([proofs, withdrawal], { concurrency: "unbounded" })
+          isOneOf(
+            [tally(answers), yield* state(bridge), revoked],
+            [
+              [{ "200": 1, "200 replayed": 2 }, "active active", []],
+              [{ enrollment_challenge_expired: 3 }, "pending", [bridge.credential_id]]
+            ]
           )
         }),
         invariants

@@ -66,6 +66,25 @@ layer(Service.layer)("the sweeper", (it) => {
     })
   )
 
+  it.effect("deletes access tokens a day after they expire, while their grant is in force", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const before = yield* count("oauth_access_token")
+      let tokens = yield* signIn(service)
+      for (let refreshes = 0; refreshes < 5; refreshes++) {
+        const { body } = yield* refresh(service, tokens)
+        tokens = { ...tokens, ...body }
+      }
+      yield* TestClock.adjust(Duration.hours(25))
+      yield* sweep
+      assert.strictEqual(yield* count("oauth_access_token"), before + 6)
+      yield* TestClock.adjust(Duration.millis(1))
+      yield* sweep
+      assert.strictEqual(yield* count("oauth_access_token"), before)
+      assert.strictEqual((yield* refresh(service, tokens)).status, 200)
+    })
+  )
+
   it.effect("deletes document clients without grants, and keeps disabled ones", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

@@ -7,24 +7,27 @@ import { dirname, join } from "node:path"
 
 export const hasGit = spawnSync("git", ["--version"]).status === 0
 
-export const repository = Effect.acquireRelease(
-  Effect.sync(() => {
-    const directory = mkdtempSync(join(tmpdir(), "bridge-service-test-"))
-    const git = (...args: ReadonlyArray<string>) =>
-      execFileSync("git", ["-C", directory, "-c", "user.name=t", "-c", "user.email=t@example.com", ...args], {
-        encoding: "utf8"
-      }).trim()
-    git("init", "-q")
-    const commit = (files: Readonly<Record<string, string | Uint8Array>>) => {
-      for (const [path, content] of Object.entries(files)) {
-        mkdirSync(dirname(join(directory, path)), { recursive: true })
-        writeFileSync(join(directory, path), content)
+export const repositoryWith = (...options: ReadonlyArray<string>) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const directory = mkdtempSync(join(tmpdir(), "bridge-service-test-"))
+      const git = (...args: ReadonlyArray<string>) =>
+        execFileSync("git", ["-C", directory, "-c", "user.name=t", "-c", "user.email=t@example.com", ...args], {
+          encoding: "utf8"
+        }).trim()
+      git("init", "-q", ...options)
+      const commit = (files: Readonly<Record<string, string | Uint8Array>>) => {
+        for (const [path, content] of Object.entries(files)) {
+          mkdirSync(dirname(join(directory, path)), { recursive: true })
+          writeFileSync(join(directory, path), content)
+        }
+        git("add", "-A")
+        git("commit", "-qm", "test", "--allow-empty")
+        return git("rev-parse", "HEAD")
       }
-      git("add", "-A")
-      git("commit", "-qm", "test", "--allow-empty")
-      return git("rev-parse", "HEAD")
-    }
-    return { directory, git, commit }
-  }),
-  ({ directory }) => Effect.sync(() => rmSync(directory, { recursive: true, force: true }))
-)
+      return { directory, git, commit }
+    }),
+    ({ directory }) => Effect.sync(() => rmSync(directory, { recursive: true, force: true }))
+  )
+
+export const repository = repositoryWith()

@@ -26,14 +26,18 @@ export const makeProject = Effect.fnUntraced(function* ({
 export const issueCredential = Effect.fnUntraced(function* (
   { services }: Instance,
   project_id: string,
-  options: { readonly ttl?: Duration.Duration; readonly reenroll?: string } = {}
+  options: {
+    readonly ttl?: Duration.Duration
+    readonly reenroll?: string
+    readonly references?: ReadonlyArray<string>
+  } = {}
 ) {
   const credentials = Context.get(services, Credentials)
   const secret = yield* credentials.mint
   yield* credentials.issue(
     {
       project_id,
-      account_references: ["github:octo"],
+      account_references: options.references ?? ["github:octo"],
       ttl: options.ttl ?? Duration.hours(1),
       reenroll_bridge_id: options.reenroll
     },
@@ -58,6 +62,7 @@ export class Bridge {
     on: Instance,
     given: Partial<Pick<Bridge, "project_id" | "bridge_id" | "keys">> & {
       readonly ttl?: Duration.Duration
+      readonly references?: ReadonlyArray<string>
       readonly reenroll?: string
     } = {}
   ) {
