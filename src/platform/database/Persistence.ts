@@ -9,6 +9,7 @@ import { Cause, Data, Effect, Option } from "effect"
 import { SqlError } from "effect/sql"
 import { refuse, type SharedRefusal } from "../../wire/Errors.ts"
 import { inTime } from "./Deadline.ts"
+import { logFault } from "./FaultLog.ts"
 import { inTurn } from "./Shares.ts"
 
 /** A statement failed, and would fail again. */
@@ -46,7 +47,7 @@ export const underivable = Effect.andThen(
   unavailable
 )
 
-const late = Effect.andThen(Effect.logWarning("The database took too long"), unavailable)
+const late = Effect.andThen(logFault("The database took too long", {}), unavailable)
 
 /**
  * Runs an attempt that acts only when its conditions hold, and returns its result. If it returns none, `otherwise` runs:
@@ -70,7 +71,7 @@ export const untilSettled = <A, E, R, A2 = never, E2 = never, R2 = never>(
 const failureOf = Effect.fnUntraced(function* (error: SqlError.SqlError) {
   const facts = describe(error)
   if (!isTransient(error)) return yield* Effect.die(new StatementDefect(facts))
-  yield* Effect.logWarning("A database operation failed").pipe(Effect.annotateLogs(facts))
+  yield* logFault("A database operation failed", facts)
   return yield* unavailable
 })
 

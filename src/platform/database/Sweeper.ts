@@ -11,6 +11,7 @@ import type { SharedRefusal } from "../../wire/Errors.ts"
 import { rows } from "../sql/Rows.ts"
 import { DatabaseClock } from "./Clock.ts"
 import { Database } from "./Database.ts"
+import { logFault } from "./FaultLog.ts"
 import { describe } from "./Persistence.ts"
 
 export interface Sweep<R = never> {
@@ -91,9 +92,7 @@ const survive = <A, R>(
   self.pipe(
     Effect.asVoid,
     Effect.onError(() => count(sweepFailures(sweep))),
-    Effect.catch((error) =>
-      Effect.logWarning("A sweep failed").pipe(Effect.annotateLogs(error._tag === "SqlError" ? describe(error) : {}))
-    ),
+    Effect.catch((error) => logFault("A sweep failed", error._tag === "SqlError" ? describe(error) : {})),
     Effect.catchDefect((defect) => Effect.logError("A sweep failed", defect instanceof Error ? defect.name : ""))
   )
 

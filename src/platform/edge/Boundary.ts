@@ -8,6 +8,7 @@ import { type Cause, Clock, Context, Effect, LogLevel, Option, References, type 
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { uuid } from "../crypto/Random.ts"
 import { DatabaseClock } from "../database/Clock.ts"
+import { logFault } from "../database/FaultLog.ts"
 import { CurrentShare, Shares } from "../database/Shares.ts"
 import { count, elapsed, requests, requestSeconds } from "../metrics/Metrics.ts"
 import { spanned } from "../metrics/Span.ts"
@@ -139,7 +140,9 @@ const record = Effect.fnUntraced(function* (
   const { address } = yield* Caller
   const path = loggable(request.url.split("?")[0]!)
   const facts = { method: request.method, path, status: response.status, address, ...codeOf(response) }
-  yield* Effect.logWithLevel(level)("Answered").pipe(Effect.annotateLogs(facts))
+  // While the database is away every request is answered like this; its cause has lines of its own.
+  if (response.status === 503) yield* logFault("Answered", { status: 503, ...codeOf(response) })
+  else yield* Effect.logWithLevel(level)("Answered").pipe(Effect.annotateLogs(facts))
   yield* Effect.annotateCurrentSpan(facts)
 })
 
