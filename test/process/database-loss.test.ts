@@ -132,7 +132,7 @@ layer(Service.layer)("a transaction that was idle for too long", (it) => {
   )
 })
 
-layer(TestDatabase.sql, { excludeTestServices: true })("a migration", (it) => {
+layer(TestDatabase.emptySql, { excludeTestServices: true })("a migration", (it) => {
   it.effect("starts again when its connection is lost in mid-transaction", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
