@@ -8,7 +8,6 @@
 import { assert, type Vitest } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
-import { statementsOf } from "../../../src/platform/database/Migrations.ts"
 
 /** State -> the SQL that brings it about. */
 type Changes = Readonly<Record<string, string>>
@@ -38,9 +37,9 @@ export const testConditions = (
 ) => {
   const run = Effect.fnUntraced(function* (change: string) {
     const sql = yield* SqlClient.SqlClient
-    const text = `set local session_replication_role = replica; ${given}; ${change}`
+    const rows = `do $rows$ begin set local session_replication_role = replica; ${given}; ${change}; end $rows$`
     return yield* Effect.gen(function* () {
-      for (const statement of statementsOf(text)) yield* sql.unsafe(statement).unprepared
+      yield* sql.unsafe(rows.replaceAll(/;\s*(?=;)/g, "")).unprepared
       const result = yield* act(sql)
       const found = seen === undefined ? result : yield* sql.unsafe(seen).unprepared
       return yield* Effect.fail(new Undo(Option.isOption(found) ? Option.isSome(found) : found.length > 0))
