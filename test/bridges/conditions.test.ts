@@ -405,7 +405,13 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
 
 layer(TestDatabase.sql)("sweeps of Bridges", (it) => {
   const deletes = (name: string, given: string, actsOn: Record<string, string>, actsNotOn: Record<string, string>) =>
-    testConditions(it, name, { given, act: (sql) => sweep(name).run(sql, now, 10), actsOn, actsNotOn })
+    testConditions(it, name, {
+      given,
+      bystander: rotating,
+      act: (sql) => sweep(name).run(sql, now, 10),
+      actsOn,
+      actsNotOn
+    })
 
   const ended = `${endToken(ids.token)}; update bridge_token set ended_at = ${longAgo}`
   const goesWith = `update enrollment_challenge set expires_at = ${longAgo}`

@@ -32,6 +32,7 @@ export const ids = {
   request: id(33),
   device: id(41),
   delivery: id(42),
+  lease: id(44),
   task: id(51),
   entry: id(52)
 }
@@ -143,18 +144,30 @@ export const otherAudience = {
 }
 export const lastingToken = { "a project token without an end": "update project_token set expires_at = null" }
 
+/** A request that the person has not decided yet, with the project token that was entered. */
+export const request = `
+  insert into oauth_request (
+    request_id, browser_hash, client_id, network, redirect_uri, scopes, code_challenge, created_at, expires_at,
+    project_token_id)
+  values ('${ids.request}', ${hash("browser")}, 'client', 'network', 'http://127.0.0.1/callback', '{memory:read}',
+          '${"c".repeat(43)}', ${past}, ${later}, '${ids.projectToken}')`
+
 /** A phone of that sign-in, and a notification that is due for it. */
 export const phone = `${signedIn};
   insert into mobile_device (
     device_id, project_id, subject, client_id, grant_id, provider, environment, topic, token_key_id, token_sealed,
     token_lookup, token_updated_at, state, created_at, last_seen_at, preferences)
   values ('${ids.device}', '${ids.project}', '${ids.projectToken}', 'client', '${ids.grant}', 'apns', 'production',
-          'app', 'k', ${hash("sealed")}, ${hash("lookup")}, ${past}, 'active', ${past}, ${past}, '{}');
+          'app', 'k', ${hash("sealed")}, ${hash("lookup")}, ${past}, 'active', ${past}, ${past},
+          '{"kinds": {}, "minimum_priority": "low", "quiet_hours": null, "paused_until": null}');
   insert into push_outbox (
     delivery_id, event_id, device_id, project_id, kind, reference, priority, collapse_key, state, not_before,
     expires_at, created_at)
   values ('${ids.delivery}', '${id(43)}', '${ids.device}', '${ids.project}', 'task.blocked', '${ids.task}', 1, 'c',
           'pending', ${sqlNow}, ${later}, ${past})`
+
+export const lease = (until: string) => `
+  update push_outbox set state = 'leased', lease_token = '${ids.lease}', lease_until = ${until}`
 
 export const endDevice = (state: "revoked" | "inactive") => `
   update mobile_device
