@@ -1,6 +1,7 @@
 /** Each condition in the statements and sweeps of Bridges decides alone in one row (spec 3, 4.1 to 4.7). */
 import { layer } from "@effect/vitest"
 import { Effect, Option } from "effect"
+import type { SqlClient } from "effect/sql"
 import { sweeps as enrollmentSweeps } from "../../src/bridges/enrollment/Sweeps.ts"
 import * as ChallengeStore from "../../src/bridges/enrollment/ChallengeStore.ts"
 import * as CredentialStore from "../../src/bridges/enrollment/CredentialStore.ts"
@@ -33,6 +34,7 @@ import {
   openChallenge,
   past,
   pendingIdentity,
+  pendingRotation,
   projects,
   revokeIdentity,
   rotating,
@@ -44,12 +46,11 @@ import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 const others = `bytea '\\x${"07".repeat(32)}'`
 const otherFingerprint = `sha256:${"1".repeat(64)}`
-const reenroll = (bridge_id: string) =>
-  `update bridge_enrollment_credential set reenroll_bridge_id = '${bridge_id}'`
-const sweep = (name: string) =>
-  [...enrollmentSweeps, ...rotationSweeps].find((one) => one.name === name)!
-const referencesOf = Effect.map((found: Option.Option<{ readonly account_references: ReadonlyArray<string> }>) =>
-  Option.getOrThrow(found).account_references
+const reenroll = (bridge_id: string) => `update bridge_enrollment_credential set reenroll_bridge_id = '${bridge_id}'`
+const sweep = (name: string) => [...enrollmentSweeps, ...rotationSweeps].find((one) => one.name === name)!
+const referencesOf = Effect.map(
+  (found: Option.Option<{ readonly account_references: ReadonlyArray<string> }>) =>
+    Option.getOrThrow(found).account_references
 )
 
 layer(TestDatabase.sql)("statements of Bridges", (it) => {
@@ -84,6 +85,7 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     act: (sql) => ChallengeStore.make(sql).openChallenge(request, newChallenge, now, trace),
     actsOn: {
       "for the Bridge that claimed the credential, once its challenge is over": claim,
+      "after its first challenge, under another key": `${claim}; ${openChallenge}`,
       "while another credential is spent": `${openChallenge}; ${consume};
         update enrollment_challenge set credential_id = '${id(29)}'`,
       "for the key that has reserved the bridge_id": pendingIdentity,
@@ -127,22 +129,25 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
 
   testConditions(it, "an earlier challenge is found", {
     given: challenged,
-    act: (sql) =>
-      ChallengeStore.make(sql).findEarlierChallenge({ ...request, idempotency_key_hash: sha256("key") }),
+    act: (sql) => ChallengeStore.make(sql).findEarlierChallenge({ ...request, idempotency_key_hash: sha256("key") }),
     actsNotOn: {
-      "of another credential": `update bridge_enrollment_credential set credential_hash = ${others}`,
+      "with another credential": `update bridge_enrollment_credential set credential_hash = ${others}`,
+      "of another credential": `update enrollment_challenge set credential_id = '${id(29)}'`,
       "of another Idempotency-Key": `update enrollment_challenge set idempotency_key_hash = ${others}`
     }
   })
 
+  const enroll = (sql: SqlClient.SqlClient) => {
+    const proof = { challenge_id: ids.challenge, key_hash: sha256("proof"), request_hash: sha256("request") }
+    return ProofStore.make(sql).enroll(proof, newToken, now, trace)
+  }
   testConditions(it, "a proof enrolls", {
     given: challenged,
-    act: (sql) => {
-      const proof = { challenge_id: ids.challenge, key_hash: sha256("proof"), request_hash: sha256("request") }
-      return ProofStore.make(sql).enroll(proof, newToken, now, trace)
-    },
+    bystander: rotating,
+    act: enroll,
     actsOn: {
-      "the active Bridge that the credential re-enrolls": `${activate}; ${reenroll("bridge-1")}`
+      "the active Bridge that the credential re-enrolls": `${activate}; ${reenroll("bridge-1")}`,
+      "a Bridge with a pending rotation": `${activate}; ${reenroll("bridge-1")}; ${pendingRotation}`
     },
     actsNotOn: {
       "for another challenge": `update enrollment_challenge set challenge_id = '${id(89)}'`,
@@ -158,20 +163,32 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     }
   })
 
-  testConditions(it, "a re-enrollment replaces the token", {
-    given: `${challenged}; ${activate}; ${reenroll("bridge-1")}; ${activeToken}`,
-    act: (sql) => {
-      const proof = { challenge_id: ids.challenge, key_hash: sha256("proof"), request_hash: sha256("request") }
-      return ProofStore.make(sql).enroll(proof, newToken, now, trace)
-    },
-    seen: "select from bridge_token where end_reason in ('reenrolled', 'expired')",
-    actsOn: {
-      "at its expiry": `update bridge_token set expires_at = ${sqlNow}`,
-      "that is pending": "update bridge_token set state = 'pending'"
-    },
+  const reenrolling = `${challenged}; ${activate}; ${reenroll("bridge-1")}; ${activeToken}`
+  testConditions(it, "a re-enrollment revokes the token", {
+    given: reenrolling,
+    act: enroll,
+    seen: "select from bridge_token where state = 'revoked' and end_reason = 'reenrolled'",
+    actsOn: { "that is pending": "update bridge_token set state = 'pending'" },
     actsNotOn: {
       "that has ended": endToken(ids.token),
-      "of another Bridge": `update bridge_token set identity_id = '${id(89)}'`
+      "of another Bridge": `update bridge_token set identity_id = '${id(89)}'`,
+      "at its expiry": `update bridge_token set expires_at = ${sqlNow}`
+    }
+  })
+  testConditions(it, "a re-enrollment finds the token expired", {
+    given: `${reenrolling}; update bridge_token set expires_at = ${sqlNow}`,
+    act: enroll,
+    seen: "select from bridge_token where state = 'expired' and end_reason = 'expired'",
+    actsNotOn: { "before its expiry": `update bridge_token set expires_at = ${later}` }
+  })
+  testConditions(it, "a re-enrollment cancels the rotation", {
+    given: `${reenrolling}; ${pendingRotation}`,
+    bystander: rotating,
+    act: enroll,
+    seen: `select from bridge_rotation where state = 'cancelled' and ended_at = ${sqlNow}`,
+    actsNotOn: {
+      "that has ended": expireRotation,
+      "at the end of its window": `update bridge_rotation set confirmation_expires_at = ${sqlNow}`
     }
   })
 
@@ -198,18 +215,15 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     }
   })
 
-  const freesReservation = {
-    given: challenged,
-    act: (sql: Parameters<typeof CredentialStore.make>[0]) =>
-      CredentialStore.make(sql).expireChallenges(ids.credential, now),
-    seen: `select from bridge_identity where challenge_expires_at = ${sqlNow}`
-  }
   const secondChallenge = `
     insert into enrollment_challenge
     select (jsonb_populate_record(h, jsonb_build_object('challenge_id', '${id(89)}', 'credential_id', '${id(29)}'))).*
       from enrollment_challenge h`
   testConditions(it, "revoking a credential frees its reservation", {
-    ...freesReservation,
+    given: challenged,
+    bystander: pendingIdentity,
+    act: (sql) => CredentialStore.make(sql).expireChallenges(ids.credential, now),
+    seen: `select from bridge_identity where challenge_expires_at = ${sqlNow}`,
     actsOn: {
       "when the challenge of another credential is consumed": `${secondChallenge}; ${activeToken};
         ${consume} where credential_id = '${id(29)}'`,
@@ -218,6 +232,7 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     },
     actsNotOn: {
       "while another credential has an open challenge": secondChallenge,
+      "whose challenge is over": `update enrollment_challenge set expires_at = ${sqlNow}`,
       "of an active Bridge": `${activate}; update bridge_identity set challenge_expires_at = ${later}`
     }
   })
@@ -231,30 +246,53 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     }
   })
 
-  const lists = {
-    "a Bridge": [
-      pendingIdentity,
-      "bridge_identity",
-      (sql) => BridgeStore.make(sql).list(ids.project, { after: undefined, limit: 9 })
-    ],
-    "the tokens of a Bridge": [
-      enrolled.slice(projects.length + 1),
-      "bridge_identity",
-      (sql) => BridgeStore.make(sql).listTokens(ids.project, "bridge-1")
-    ],
-    "a credential": [
-      credential.slice(projects.length + 1),
-      "bridge_enrollment_credential",
-      (sql) => CredentialStore.make(sql).list(ids.project, { after: undefined, limit: 9 }, now)
-    ]
-  } satisfies Record<string, [string, string, Parameters<typeof testConditions>[2]["act"]]>
-  for (const [name, [given, table, act]] of Object.entries(lists)) {
-    testConditions(it, `${name} is listed`, {
-      given: `${projects}; ${given}`,
-      act,
-      actsNotOn: { "in another project": `update ${table} set project_id = '${ids.otherProject}'` }
-    })
-  }
+  const page = { after: undefined, limit: 9 }
+  testConditions(it, "a Bridge is listed with its token", {
+    given: enrolled,
+    act: (sql) =>
+      Effect.map(BridgeStore.make(sql).list(ids.project, page), (found) =>
+        found.length === 1 ? found.filter(({ token_expires_at }) => token_expires_at !== null) : []
+      ),
+    actsNotOn: {
+      "in another project": `update bridge_identity set project_id = '${ids.otherProject}'`,
+      "after the token's end": endToken(ids.token),
+      "if the token is another's": `update bridge_token set identity_id = '${id(89)}'`
+    }
+  })
+  testConditions(it, "a token of a Bridge is listed", {
+    given: enrolled,
+    act: (sql) => BridgeStore.make(sql).listTokens(ids.project, "bridge-1"),
+    actsOn: { "after its end": endToken(ids.token) },
+    actsNotOn: {
+      "in another project": `update bridge_identity set project_id = '${ids.otherProject}'`,
+      "of another Bridge": "update bridge_identity set bridge_id = 'bridge-2'",
+      "of another identity": `update bridge_token set identity_id = '${id(89)}'`
+    }
+  })
+  const listed = (expected: string) => (sql: SqlClient.SqlClient) =>
+    Effect.map(CredentialStore.make(sql).list(ids.project, page, now), (found) =>
+      found.filter(({ status }) => status === expected)
+    )
+  testConditions(it, "a credential is listed as enrolled", {
+    given: enrolled,
+    act: listed("enrolled"),
+    actsOn: { "after its revocation": `update bridge_enrollment_credential set revoked_at = ${past}` },
+    actsNotOn: {
+      "in another project": `update bridge_enrollment_credential set project_id = '${ids.otherProject}'`,
+      "with another's challenge": `update enrollment_challenge set credential_id = '${id(29)}'`,
+      "with an open challenge": `update enrollment_challenge
+        set consumed_at = null, proof_key_hash = null, proof_request_hash = null, token_id = null`
+    }
+  })
+  testConditions(it, "a credential is listed as unused", {
+    given: credential,
+    act: listed("unused"),
+    actsNotOn: {
+      "after its revocation": `update bridge_enrollment_credential set revoked_at = ${past}`,
+      "at its expiry": `update bridge_enrollment_credential set expires_at = ${sqlNow}`,
+      "once it is claimed": claim
+    }
+  })
 
   testConditions(it, "a Bridge is revoked", {
     given: `${projects}; ${pendingIdentity}`,
@@ -274,7 +312,8 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     })
   revokes("rotation", `select from bridge_rotation where ended_at = ${sqlNow} and state = 'cancelled'`, {
     "if it is another's": `update bridge_rotation set identity_id = '${id(89)}'`,
-    "if it has ended": expireRotation
+    "if it has ended": expireRotation,
+    "at the end of its window": `update bridge_rotation set confirmation_expires_at = ${sqlNow}`
   })
   revokes(
     "challenge",
@@ -301,26 +340,27 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
   }
   testConditions(it, "a rotation is prepared", {
     given: enrolled,
+    bystander: `${rotating}; update bridge_rotation set confirmation_expires_at = ${past}`,
     act: (sql) => {
       const successor = { ...newToken, rotation_id: id(84), confirmation_expires_at: newToken.expires_at }
       return PrepareStore.make(sql).prepare(sha256("token"), sha256("new prepare"), successor, now, trace)
     },
     actsOn: {
-      "at the end of another's window": `${rotating.slice(enrolled.length + 1)};
+      "at the end of another's window": `${pendingRotation};
         update bridge_rotation set confirmation_expires_at = ${sqlNow}`,
-      "with a key that another Bridge has used": `${rotating.slice(enrolled.length + 1)};
+      "with a key that another Bridge has used": `${pendingRotation};
         ${expireRotation}; ${endToken(ids.successor)};
         update bridge_identity set pending_rotation_id = null;
         update bridge_rotation set identity_id = '${id(89)}', prepare_key_hash = ${hash("new prepare")}`
     },
     actsNotOn: {
       ...tokenNotActive,
-      "while another is pending": rotating.slice(enrolled.length + 1),
+      "while another is pending": pendingRotation,
       "while a rotation that cannot be seen is pending": `
         update bridge_identity set pending_rotation_id = '${ids.rotation}'`,
-      "while the Bridge names one that has ended": `${rotating.slice(enrolled.length + 1)}; ${expireRotation};
+      "while the Bridge names one that has ended": `${pendingRotation}; ${expireRotation};
         ${endToken(ids.successor)}; update bridge_rotation set confirmation_expires_at = ${past}`,
-      "with a key that was used": `${rotating.slice(enrolled.length + 1)};
+      "with a key that was used": `${pendingRotation};
         ${expireRotation}; ${endToken(ids.successor)};
         update bridge_identity set pending_rotation_id = null;
         update bridge_rotation set prepare_key_hash = ${hash("new prepare")}`
@@ -343,13 +383,18 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     "in a disabled project": disableProject,
     "for an ended successor": endToken(ids.successor)
   }
+  const otherEnds = (state: string) => ({
+    "with a key that another Bridge has used": `${earlierEnd(state)};
+      update bridge_rotation set identity_id = '${id(89)}' where rotation_id = '${id(85)}'`,
+    "after another of this Bridge": `${earlierEnd(state)};
+      update bridge_rotation set end_key_hash = ${hash("another end")} where rotation_id = '${id(85)}'`
+  })
   testConditions(it, "a rotation is confirmed", {
     given: rotating,
     act: (sql) => ConfirmOrAbortStore.make(sql).confirm(end, newToken.expires_at, now, trace),
     actsOn: {
       "with a key that has aborted another": earlierEnd("aborted"),
-      "with a key that another Bridge has used": `${earlierEnd("confirmed")};
-        update bridge_rotation set identity_id = '${id(89)}' where rotation_id = '${id(85)}'`
+      ...otherEnds("confirmed")
     },
     actsNotOn: {
       ...notEndable,
@@ -362,6 +407,7 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     given: rotating,
     act: (sql) => ConfirmOrAbortStore.make(sql).abort(end, now, trace),
     actsOn: {
+      ...otherEnds("aborted"),
       "for an ended predecessor": endToken(ids.token),
       "for a predecessor at its expiry": `update bridge_token set expires_at = ${sqlNow} where state = 'active'`,
       "with a key that has confirmed another": earlierEnd("confirmed")
@@ -403,6 +449,36 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
   })
 })
 
+layer(TestDatabase.sql)("what a Bridge learns about its token", (it) => {
+  testConditions(it, "the pending rotation is shown", {
+    given: rotating,
+    act: (sql) =>
+      Effect.map(
+        TokenStore.make(sql).findSelf(sha256("token")),
+        Option.filter(({ pending_rotation_id }) => pending_rotation_id === ids.rotation)
+      ),
+    actsNotOn: {
+      "to another token": `update bridge_token set token_hash = ${others} where token_id = '${ids.token}'`,
+      "after its end": expireRotation,
+      "when the Bridge does not name it": "update bridge_identity set pending_rotation_id = null"
+    }
+  })
+  testConditions(it, "a token is in good standing", {
+    given: rotating,
+    act: (sql) =>
+      Effect.map(
+        TokenStore.make(sql).findToken(sha256("successor")),
+        Option.filter((token) => !token.revoked && token.confirmation_expires_at !== null)
+      ),
+    actsNotOn: {
+      "of a revoked Bridge": revokeIdentity,
+      "in a disabled project": disableProject,
+      "of another identity": `update bridge_token set identity_id = '${id(89)}'`,
+      "without the window of its rotation": `update bridge_rotation set successor_id = '${id(89)}'`
+    }
+  })
+})
+
 layer(TestDatabase.sql)("sweeps of Bridges", (it) => {
   const deletes = (name: string, given: string, actsOn: Record<string, string>, actsNotOn: Record<string, string>) =>
     testConditions(it, name, {
@@ -425,6 +501,8 @@ layer(TestDatabase.sql)("sweeps of Bridges", (it) => {
       "a used one whose token is active": `${activeToken}; ${consume}`,
       "a used one for thirty days after the end of its token": `${activeToken}; ${consume}; ${ended};
         update bridge_token set ended_at = ${thirtyDays}`,
+      "a used one with another token": `${activeToken}; ${consume}; ${ended};
+        update enrollment_challenge set token_id = '${id(89)}'`,
       "a used one for thirty days after its expiry": `${activeToken}; ${consume}; ${ended};
         update enrollment_challenge set expires_at = ${thirtyDays}`
     }

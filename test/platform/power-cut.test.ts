@@ -83,11 +83,7 @@ describe("after a power cut", () => {
       const journal = Context.get(yield* Layer.build(Journal.layer(path)), Journal)
       assert.deepStrictEqual(disk.splice(0), ["sync the folder"])
       yield* journal.keys
-      assert.deepStrictEqual(disk.splice(0), [
-        "sync key.json.new",
-        "rename key.json.new to key.json",
-        "sync state"
-      ])
+      assert.deepStrictEqual(disk.splice(0), ["sync key.json.new", "rename key.json.new to key.json", "sync state"])
       const identity = {
         project_id: "00000000-0000-7000-8000-000000000001",
         bridge_id: "bridge-1",
@@ -115,11 +111,7 @@ describe("after a power cut", () => {
     Effect.gen(function* () {
       const path = join(yield* folder, "backup")
       yield* writeWhole(path, (file) => Effect.sync(() => fs.writeSync(file, "whole")))
-      assert.deepStrictEqual(disk, [
-        "sync backup.partial",
-        "rename backup.partial to backup",
-        "sync the folder"
-      ])
+      assert.deepStrictEqual(disk, ["sync backup.partial", "rename backup.partial to backup", "sync the folder"])
     })
   )
 
@@ -138,7 +130,10 @@ describe("after a power cut", () => {
       fs.writeFileSync(initdb, '#!/bin/sh\ntouch "${1#--pgdata=}/PG_VERSION"\n', { mode: 0o700 })
       yield* makeDatabase({ binaries: path, directory: join(path, "postgres"), account: undefined, durable: true })
       assert.deepStrictEqual(disk, ["rename postgres.draft to postgres", "sync the folder"])
-      assert.deepStrictEqual(fs.readdirSync(join(path, "postgres")).map((name) => basename(name)), ["PG_VERSION"])
+      assert.deepStrictEqual(
+        fs.readdirSync(join(path, "postgres")).map((name) => basename(name)),
+        ["PG_VERSION"]
+      )
     })
   )
 })

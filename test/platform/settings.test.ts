@@ -16,7 +16,9 @@ const bytes = (length: number) => "s".repeat(length)
 const enrollment = environment.SERVICE_BRIDGE_ENROLLMENT_SECRET
 
 /** Setting -> values that are refused, and values that are accepted. */
-const cases: Readonly<Record<string, { readonly refused: ReadonlyArray<string>; readonly accepted: ReadonlyArray<string> }>> = {
+const cases: Readonly<
+  Record<string, { readonly refused: ReadonlyArray<string>; readonly accepted: ReadonlyArray<string> }>
+> = {
   SERVICE_BRIDGE_ENROLLMENT_SECRET: { refused: [bytes(31), ""], accepted: [bytes(32)] },
   SERVICE_BRIDGE_TOKEN_SECRET: { refused: [bytes(31), "", enrollment], accepted: [bytes(32), `${enrollment}.`] },
   SERVICE_BRIDGE_ENROLLMENT_SECRET_PREVIOUS: { refused: [bytes(31)], accepted: [bytes(32)] },
@@ -42,7 +44,10 @@ const cases: Readonly<Record<string, { readonly refused: ReadonlyArray<string>; 
   },
   SERVICE_INSTANCE_ID: { refused: ["i".repeat(65), "a b", "a/b"], accepted: ["i".repeat(64), "A.b_c-1"] },
   SERVICE_OAUTH_CIMD: { refused: ["on"], accepted: ["off", "allowlist"] },
-  SERVICE_OAUTH_CIMD_HOSTS: { refused: ["Claude.ai", "localhost", "claude.ai/path"], accepted: ["claude.ai, a-b.example"] },
+  SERVICE_OAUTH_CIMD_HOSTS: {
+    refused: ["Claude.ai", "localhost", "claude.ai/path"],
+    accepted: ["claude.ai, a-b.example"]
+  },
   SERVICE_ALLOWED_ORIGINS: {
     refused: ["app.example.com", "https://app.example.com/"],
     accepted: ["", "https://app.example.com,http://localhost:3000"]

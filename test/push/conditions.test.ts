@@ -97,6 +97,13 @@ layer(TestDatabase.sql)("statements of push delivery", (it) => {
     act: (sql) => LeaseStore.make(sql).postpone(ids.delivery, inAMinute, "counts", failed, own, now),
     actsNotOn: notMine
   })
+  testConditions(it, "a worker postpones none of its other deliveries", {
+    given: `${leased}; ${another("leased")}`,
+    bystander: leased,
+    act: (sql) => LeaseStore.make(sql).postpone(ids.delivery, inAMinute, "counts", failed, own, now),
+    seen: `select from push_outbox where delivery_id = '${id(45)}' and state = 'leased'`,
+    actsNotOn: {}
+  })
   testConditions(it, "a stopping worker releases its delivery", {
     given: leased,
     act: (sql) => LeaseStore.make(sql).release([ids.lease]),
@@ -146,6 +153,8 @@ layer(TestDatabase.sql)("statements of push delivery", (it) => {
     actsOn: { "with a lease that may be over": lease(later) },
     actsNotOn: {
       ...elsewhere,
+      "in another environment, though a delivery is due there": `${otherEnvironment};
+        ${elsewhere["in another environment"]}`,
       "before the end of the pause": `update push_provider_state set paused_until = ${later}`,
       "without a delivery in this environment": otherEnvironment,
       "without the delivery's phone": `update push_outbox set device_id = '${id(48)}'`,
@@ -185,7 +194,7 @@ layer(TestDatabase.sql)("statements of push delivery", (it) => {
       "in flight": lease(later),
       "that waits for something else": "update push_outbox set last_reason = 'quiet_hours'",
       "that is due before": `update push_outbox set not_before = ${past}`,
-      "while nothing is paused": `update push_provider_state set paused_until = ${past}`
+      "once the pause is over": `update push_provider_state set paused_until = ${sqlNow}`
     }
   })
 

@@ -74,8 +74,13 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
     given: `${signedIn}; ${otherAudience["another resource"]}`,
     bystander: signedIn,
     act: (sql) =>
-      Effect.map(AccessStore.make(sql, audience).countForeignGrants(now), ([found]) => found!.grants > 0 ? [found] : []),
-    actsOn: { "with another instance": otherAudience["another instance"] },
+      Effect.map(AccessStore.make(sql, audience).countForeignGrants(now), ([found]) =>
+        found!.grants > 0 ? [found] : []
+      ),
+    actsOn: {
+      "with another instance": `${otherAudience["another instance"]};
+        update oauth_grant set resource = '${audience.resource}'`
+    },
     actsNotOn: {
       "with this audience": `update oauth_grant set resource = '${audience.resource}'`,
       "after its revocation": endGrant,
@@ -106,9 +111,24 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
     act: (sql) => live(ClientStore.make(sql).list(firstPage, now)),
     actsNotOn: { ...notLive, "of another client": "update oauth_grant set client_id = 'other'" }
   })
-  testConditions(it, "a grant is listed", {
+  testConditions(it, "a project token is listed as active", {
     given: signedIn,
-    act: (sql) => GrantStore.make(sql).list(ids.project, firstPage, now),
+    act: (sql) =>
+      Effect.map(ProjectTokenStore.make(sql).list(ids.project, firstPage, now), (tokens) =>
+        tokens.filter(({ status }) => status === "active")
+      ),
+    actsOn: lastingToken,
+    actsNotOn: {
+      "after its revocation": projectTokenOver["after its revocation"],
+      "at its expiry": projectTokenOver["at its expiry"]
+    }
+  })
+  testConditions(it, "a grant is listed, once", {
+    given: signedIn,
+    act: (sql) =>
+      Effect.map(GrantStore.make(sql).list(ids.project, firstPage, now), (grants) =>
+        grants.length === 1 ? grants : []
+      ),
     actsNotOn: { "in another project": `update oauth_grant set project_id = '${ids.otherProject}'` }
   })
   testConditions(it, "a grant waits for the exchange of its code", {
@@ -211,7 +231,7 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
       const opened = { ...another, ...rest, code_challenge: "c".repeat(43), expires_at: inAnHour }
       return AuthorizationRequestStore.make(sql).insert(opened, now)
     },
-    seen: `select where not exists (select from oauth_request ${oldest})`,
+    seen: `select from oauth_request having count(*) = 50 and not bool_or(request_id = '${ids.request}')`,
     actsNotOn: {
       "of another network": `update oauth_request set network = 'other' ${oldest}`,
       "with a project token": `update oauth_request set project_token_id = '${ids.projectToken}' ${oldest}`,
@@ -295,6 +315,12 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
       ...otherAudience
     }
   })
+  testConditions(it, "a code gives a refresh token", {
+    given: `${signedIn}; delete from oauth_refresh_token`,
+    act: (sql) => CodeStore.make(sql, audience).exchange(code, access, refresh, now, trace),
+    seen: `select from oauth_refresh_token where token_hash = ${hash("new refresh")}`,
+    actsNotOn: { "to a client without refresh tokens": "update oauth_client set grant_types = '{authorization_code}'" }
+  })
   const alive = Effect.map(Option.filter(({ alive }: { readonly alive: boolean }) => alive))
   testConditions(it, "the grant of a code is alive", {
     given: signedIn,
@@ -302,6 +328,7 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
     actsOn: lastingToken,
     actsNotOn: {
       "of another code": `update oauth_code set code_hash = ${others}`,
+      "of another grant": `update oauth_code set grant_id = '${id(39)}'`,
       ...grantOver,
       ...otherAudience
     }
@@ -312,6 +339,7 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
     actsOn: lastingToken,
     actsNotOn: {
       "of another refresh token": `update oauth_refresh_token set token_hash = ${others}`,
+      "of another grant": `update oauth_refresh_token set grant_id = '${id(39)}'`,
       ...grantOver,
       ...otherAudience
     }
@@ -451,7 +479,7 @@ layer(TestDatabase.sql)("sweeps of sign-in", (it) => {
     given: `${signedIn}; update oauth_client set created_at = ${longAgo}`,
     bystander: signedIn,
     act: (sql) => sweeps.find(({ name }) => name === "oauth clients")!.run(sql, now, 10),
-    seen: `select from oauth_client where in_use_at = ${sqlNow}`,
+    seen: `select from oauth_client where client_id = 'client' and in_use_at = ${sqlNow}`,
     actsNotOn: { "if the grant is another's": "update oauth_grant set client_id = 'other'" }
   })
 })

@@ -88,8 +88,7 @@ export const consume = `
 export const enrolled = `${challenged}; ${activate}; ${activeToken}; ${consume};
   update bridge_identity set enrolled_credential_id = '${ids.credential}'`
 
-/** A Bridge whose successor waits for its confirmation. */
-export const rotating = `${enrolled};
+export const pendingRotation = `
   insert into bridge_token (token_id, identity_id, token_hash, state, derivation_salt, key_id, created_at)
   values ('${ids.successor}', '${ids.identity}', ${hash("successor")}, 'pending', ${hash("salt")}, 'k', ${past});
   insert into bridge_rotation (
@@ -98,6 +97,9 @@ export const rotating = `${enrolled};
   values ('${ids.rotation}', '${ids.identity}', '${ids.token}', '${ids.successor}', 'pending', ${past}, '127.0.0.1',
           ${later}, ${hash("prepare")});
   update bridge_identity set pending_rotation_id = '${ids.rotation}'`
+
+/** A Bridge whose successor waits for its confirmation. */
+export const rotating = `${enrolled}; ${pendingRotation}`
 
 export const endToken = (token_id: string) => `
   update bridge_token
