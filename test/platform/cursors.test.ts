@@ -40,7 +40,7 @@ const rows = [
    values ('${project}', '${ids.task}', 'Task', '', 'open', 2, '{}', 1, 'agent', ${past}, ${past})`,
   `insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
    values ('${project}', '${ids.entry}', 'note', 'Entry', 'Entry', '{}', 'agent', 'contributor', ${past})`,
-  `insert into task_dependency (project_id, task_id, depends_on) values ('${project}', '${a}', '${ids.task}')`,
+  `insert into task_dependency (project_id, task_id, depends_on) values ('${project}', '${id(904)}', '${ids.task}')`,
   `insert into receipt (
      project_id, id, task_id, session_ref, worker, outcome, summary, next_steps, pitfalls, task_version_after,
      task_status_after, actor, created_at)
@@ -85,7 +85,7 @@ const at = new Date(now.getTime() - 3_600_000).toISOString()
 const exported =
   (kind: "memory" | "task" | "dependency" | "receipt"): Read =>
   (sql, { after, limit }) => {
-    const from = after === undefined ? "" : kind === "dependency" ? `${a} ${after}` : after
+    const from = after === undefined ? "" : kind === "dependency" ? `${id(904)} ${after}` : after
     return Effect.map(TransferStore.make(sql).page(project, kind, from, limit), (lines) =>
       lines.map(({ key }) => key.split(" ").at(-1)!)
     )
