@@ -16,6 +16,7 @@ import { HealthHttp } from "./platform/edge/Health.ts"
 import { listener } from "./platform/edge/Listener.ts"
 import { onlyDeclaredMethods, onlyMethods } from "./platform/edge/Methods.ts"
 import { RateLimit } from "./platform/edge/RateLimit.ts"
+import { Shares } from "./platform/database/Shares.ts"
 import { requirements } from "./platform/edge/Requirements.ts"
 import { AccessHttp } from "./signin/access/Http.ts"
 import { ConsentHttp } from "./signin/oauth/consent/Http.ts"
@@ -35,7 +36,10 @@ export const routes = Layer.mergeAll(
   SiteHttp,
   HealthHttp,
   boundary
-).pipe(Layer.provide(Attempts.layer), Layer.provide([Addresses.layer, MemoryBudget.layer, RateLimit.layer]))
+).pipe(
+  Layer.provide(Attempts.layer),
+  Layer.provide([Addresses.layer, MemoryBudget.layer, RateLimit.layer, Shares.layer])
+)
 
 /** Case-sensitive and strict about slashes, so that a resource has one address (decisions.md, Paths). */
 const routerConfig = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false }

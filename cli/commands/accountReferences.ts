@@ -10,7 +10,7 @@ const approveAccountReference = command("approve-account-reference", {
   description: "Allow the Bridges of a project to name a provider account (a name only, never its credential)",
   flags: {
     project: Flags.project,
-    reference: Flags.reference("reference"),
+    reference: Flags.newReference,
     label: Flags.label("label", 120, "Display name").pipe(Flag.optional)
   },
   run: ({ label, project, reference }) =>

@@ -10,6 +10,7 @@ const one = { project: Flags.project, bridge: Flags.bridgeId("bridge", "The Brid
 const listBridges = list("list-bridges", {
   description: "List the Bridges of a project",
   flags: { project: Flags.project },
+  recorded: "bridge.listed",
   after: Flags.bridgeId("after", ""),
   key: "bridge_id",
   page: ({ bridges }, { project }, page) => bridges.list(project, page),
@@ -21,7 +22,10 @@ const listBridges = list("list-bridges", {
 const showBridge = command("show-bridge", {
   description: "Show a Bridge and its latest tokens",
   flags: one,
-  run: ({ bridge, project }) => using(({ bridges }) => bridges.show(project, bridge)),
+  run: ({ bridge, project }) =>
+    using(({ bridges, recorded }) =>
+      Effect.tap(bridges.show(project, bridge), recorded("bridge.shown", project, { bridge_id: bridge }))
+    ),
   print: ({ tokens, ...bridge }) => [
     ...facts(bridge),
     "",

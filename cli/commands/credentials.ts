@@ -71,6 +71,7 @@ const createBridgeEnrollmentCredential = command("create-bridge-enrollment-crede
 const listBridgeEnrollmentCredentials = list("list-bridge-enrollment-credentials", {
   description: "List the bootstrap credentials of a project; the secrets exist only in their files",
   flags: { project: Flags.project },
+  recorded: "bridge_credential.listed",
   after: Flags.uuid("after", ""),
   key: "credential_id",
   page: ({ credentials }, { project }, page) => credentials.list(project, page),

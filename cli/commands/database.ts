@@ -22,10 +22,13 @@ const backupDatabase = command("backup-database", {
   description: "Write the whole database to a new file; the server may be running",
   flags: { out: Flags.path("out", "New file to write") },
   run: ({ out }) =>
-    using(({ backup }) =>
-      writeWhole(out, (file) => backup.save((text) => fileWork(out, () => writeFileSync(file, text)))).pipe(
-        Effect.map((summary) => ({ file: out, ...summary }))
-      )
+    using(({ backup, recorded }) =>
+      writeWhole(out, (file) =>
+        Effect.tap(
+          backup.save((text) => fileWork(out, () => writeFileSync(file, text))),
+          recorded("database.backed_up", null)
+        )
+      ).pipe(Effect.map((summary) => ({ file: out, ...summary })))
     ),
   print: (saved) => [
     ...facts(saved),
@@ -37,7 +40,12 @@ const backupDatabase = command("backup-database", {
 const restoreDatabase = command("restore-database", {
   description: "Fill an empty database from a backup, all or nothing",
   flags: { in: Flags.path("in", "File written by backup-database") },
-  run: ({ in: path }) => using(({ backup }) => backup.restore(contents(path))),
+  run: ({ in: path }) =>
+    using(({ backup, recorded }) =>
+      Effect.tap(backup.restore(contents(path)), ({ created_at }) =>
+        recorded("database.restored", null, { created_at: created_at.toISOString() })
+      )
+    ),
   print: (restored) => [...facts(restored), next("doctor")]
 })
 

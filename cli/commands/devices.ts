@@ -8,6 +8,7 @@ import { facts, next } from "../support/Print.ts"
 const listDevices = list("list-devices", {
   description: "List the phones of a project that are registered for notifications, newest first",
   flags: { project: Flags.project },
+  recorded: "mobile_device.listed",
   after: Flags.uuid("after", ""),
   key: "device_id",
   page: ({ devices }, { project }, page) => devices.list(project, page),

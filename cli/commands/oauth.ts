@@ -36,6 +36,7 @@ const createOauthClient = command("create-oauth-client", {
 const listOauthClients = list("list-oauth-clients", {
   description: "List OAuth clients: registered by you, self-registered, or known by their metadata document",
   flags: {},
+  recorded: "oauth_client.listed",
   after: Flags.oauthClient("after", ""),
   key: "client_id",
   page: ({ oauthClients }, _, page) => oauthClients.list(page),
@@ -62,6 +63,7 @@ const disableOauthClient = command("disable-oauth-client", {
 const listOauthGrants = list("list-oauth-grants", {
   description: "List the grants that people gave OAuth clients in a project",
   flags: { project: Flags.project },
+  recorded: "oauth_grant.listed",
   after: Flags.uuid("after", ""),
   key: "grant_id",
   page: ({ oauthGrants }, { project }, page) => oauthGrants.list(project, page),

@@ -35,6 +35,7 @@ const createProjectToken = command("create-project-token", {
 const listProjectTokens = list("list-project-tokens", {
   description: "List the tokens of a project; the secrets exist only in their files",
   flags: { project: Flags.project },
+  recorded: "project_token.listed",
   after: Flags.uuid("after", ""),
   key: "token_id",
   page: ({ projectTokens }, { project }, page) => projectTokens.list(project, page),

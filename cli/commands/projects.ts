@@ -48,9 +48,12 @@ const exportProject = command("export-project", {
   description: "Write a project's memory, tasks and receipts to a new file; the server may be running",
   flags: { project: Flags.project, out: Flags.path("out", "New file to write, JSON Lines") },
   run: ({ out, project }) =>
-    using(({ transfer }) =>
+    using(({ recorded, transfer }) =>
       writeWhole(out, (file) =>
-        transfer.save(project, (text) => fileWork(out, () => writeFileSync(file, text)), progress("Exported"))
+        Effect.tap(
+          transfer.save(project, (text) => fileWork(out, () => writeFileSync(file, text)), progress("Exported")),
+          recorded("project.exported", project)
+        )
       ).pipe(Effect.map((counts) => ({ file: out, project_id: project, ...counts })))
     ),
   print: (saved) => [...facts(saved), next(`import-project --project ID --in ${saved.file}`)]

@@ -23,7 +23,7 @@ export const status = command("status", {
         : Effect.flatMap(overview.take, (status) => Console.log(`${clearScreen}${printed(lines(status))}`))
       // Keep watching while the database is away: its return is one of the things to watch for.
       const failed = ({ _tag: code, message }: { readonly _tag: string; readonly message: string }) =>
-        asJson ? Console.error(json({ error: { code, message } })) : Console.log(`${clearScreen}${message}`)
+        asJson ? Console.error(json({ error: { code, message } })) : Console.log(`${clearScreen}${printed([message])}`)
       return tick.pipe(
         Effect.catch(failed),
         Effect.andThen(Effect.sleep("2 seconds")),
@@ -52,6 +52,6 @@ const advice = ({ limits, numbers, pauses, refused }: Status) => {
   if (pauses.length > 0) return "push-status"
   if (fullest !== undefined) return `show-project-limits --project ${fullest.project_id}`
   if (numbers.dead_letters > 0) return "list-push-dead-letters"
-  if (refused.length > 0) return "list-audit-events"
+  if (refused.length > 0 || numbers.grants_replayed_elsewhere > 0) return "list-audit-events"
   return numbers.projects === 0 ? "create-project --name NAME" : "list-bridges --project ID"
 }

@@ -4,7 +4,7 @@ import { Flag } from "effect/cli"
 import { findToken } from "../../src/platform/crypto/Tokens.ts"
 import { BridgeId, Uuid } from "../../src/wire/Ids.ts"
 import { Role, Scope, scopes } from "../../src/wire/Scopes.ts"
-import { text } from "../../src/wire/Text.ts"
+import { storedText, text } from "../../src/wire/Text.ts"
 
 export const flag = <A>(name: string, schema: Schema.Codec<A, string>, expected: string, description: string) => {
   const decode = Schema.decodeOption(schema)
@@ -15,12 +15,14 @@ export const flag = <A>(name: string, schema: Schema.Codec<A, string>, expected:
   )
 }
 
-/** One line of text. Text with one of our tokens is rejected: the secret would end up in the database and in lists. */
-const line = (limit: number) =>
-  text(limit).check(Schema.makeFilter((given: string) => findToken(given) === undefined, { expected: "no secret" }))
+/** Text with one of our tokens is rejected: the secret would end up in the database and in lists. */
+const noSecret = Schema.makeFilter((given: string) => findToken(given) === undefined, { expected: "no secret" })
+
+/** One line of text. */
+const line = (limit: number) => text(limit).check(noSecret)
 
 const lineExpected = (limit: number) =>
-  `expected 1 to ${limit} characters without control characters and without a secret`
+  `expected 1 to ${limit} characters, none that controls, reorders or hides text, and no secret`
 
 export const uuid = (name: string, description: string) => flag(name, Uuid, "expected a UUID", description)
 
@@ -32,7 +34,12 @@ export const project = uuid("project", "Id of the project; see list-projects")
 export const bridgeId = (name: string, description: string) =>
   flag(name, BridgeId, "expected a bridge_id: at most 128 letters, digits and ._:-", description)
 
-export const reference = (name: string) => label(name, 200, "Name of a provider account, such as github:acme")
+const referenceDescription = "Name of a provider account, such as github:acme"
+export const newReference = label("reference", 200, referenceDescription)
+
+/** One that was approved, perhaps by a release that accepted more characters. */
+export const reference = (name: string) =>
+  flag(name, storedText(200).check(noSecret), lineExpected(200), referenceDescription)
 
 export const role = flag(
   "role",

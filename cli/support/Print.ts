@@ -1,16 +1,11 @@
 /** Output for people. Times are absolute (ISO 8601, UTC), and the next command is spelled out. */
+import { escapes } from "../../src/wire/Text.ts"
 
 /**
  * Text as a terminal may show it. Characters that control it, reverse it or leave no mark become `\\u` and four hex
  * digits per UTF-16 unit: names and user agents come from strangers. In JSON that is another spelling of the same value.
  */
-export const visible = (text: string) =>
-  text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}]/gu, (hidden) =>
-    hidden
-      .split("")
-      .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
-      .join("")
-  )
+export const visible = (text: string) => text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}]/gu, escapes)
 
 export const printed = (lines: ReadonlyArray<string>) => lines.map(visible).join("\n")
 

@@ -26,6 +26,8 @@ export const list = <
   parts: {
     readonly description: string
     readonly flags: Own
+    /** The audit action of a list of those who hold secrets of the project, or of the service. */
+    readonly recorded?: string
     /** The flag --after, which takes the `key` of an item. */
     readonly after: Flag.Flag<string>
     readonly key: keyof Item & string
@@ -60,9 +62,12 @@ export const list = <
   ) {
     let { after, limit: left } = from
     let more = true
+    let recorded = parts.recorded === undefined
     while (more && left > 0) {
       const size = Math.min(left, pageSize)
       const found = yield* parts.page(services, flags, { after, limit: size + 1 })
+      if (!recorded) yield* services.recorded(parts.recorded!, projectOf(flags))
+      recorded = true
       const items = found.slice(0, size)
       each(items)
       more = found.length > size
@@ -106,6 +111,8 @@ export const list = <
     Command.withDescription(parts.description)
   )
 }
+
+const projectOf = (flags: unknown) => (flags as { readonly project?: string }).project ?? null
 
 /** Flags as they are typed. */
 const typed = (flags: object) =>

@@ -32,15 +32,21 @@ export const person = (
 export const consents = (authorize: URL, project_token: Redacted.Redacted<string>, via: typeof fetch) =>
   Effect.tryPromise({
     try: async (signal) => {
-      let cookie = ""
+      const cookies = new Map<string, string>()
       const open = async (url: URL, form?: URLSearchParams): Promise<{ readonly url: URL; readonly text: string }> => {
         const page = await via(url, {
           ...(form === undefined ? {} : { method: "POST", body: form }),
-          headers: { cookie },
+          headers: {
+            cookie: [...cookies].map((pair) => pair.join("=")).join("; "),
+            ...(form !== undefined && { origin: url.origin })
+          },
           redirect: "manual",
           signal
         })
-        cookie = page.headers.get("set-cookie")?.split(";")[0] ?? cookie
+        for (const set of page.headers.getSetCookie()) {
+          const [name, value] = set.split(";")[0]!.split("=")
+          cookies.set(name!, value!)
+        }
         const location = page.headers.get("location")
         if (location === null) return { url, text: await page.text() }
         const next = new URL(location, url)

@@ -31,7 +31,7 @@ const limitedByCredential = Layer.effect(
         const presented = credentialOf(headers["authorization"])
         if (Option.isNone(presented)) return yield* handled
         return yield* attempts.attempt(
-          { credential: presented.value, isLookUp: false, perCredential, outcomeOf, limited },
+          { credential: presented.value, perCredential, outcomeOf, limited },
           Effect.provideService(handled, Presented, presented)
         )
       })

@@ -6,7 +6,7 @@
  */
 import { Schema } from "effect"
 import { BridgeId, IdempotencyKey, Uuid } from "../wire/Ids.ts"
-import { text } from "../wire/Text.ts"
+import { storedText } from "../wire/Text.ts"
 
 /** The origin of the service. It needs https because requests carry bearer tokens; loopback addresses may use http. */
 export const BaseUrl = Schema.String.check(
@@ -27,8 +27,8 @@ const Secret = Schema.RedactedFromValue(Schema.String)
 export const Identity = Schema.Struct({
   project_id: Uuid,
   bridge_id: BridgeId,
-  device_id: text(128),
-  display_name: text(120)
+  device_id: storedText(128),
+  display_name: storedText(120)
 })
 export type Identity = typeof Identity.Type
 

@@ -1,4 +1,4 @@
-/** Text that PostgreSQL can store and terminals can show: well-formed Unicode, NFC-normalised, bounded, not blank. */
+/** Text that PostgreSQL can store, and terminals and agents can show: well-formed, NFC-normalised, bounded, not blank. */
 import { Schema, SchemaTransformation } from "effect"
 
 /**
@@ -34,8 +34,51 @@ const atMostBytes = (limit: number) =>
     expected: `at most ${limit} bytes of UTF-8`
   })
 
-/** Between 1 and `limit` code points after NFC normalisation. */
-export const text = (limit: number) =>
+/**
+ * What one line must not show raw (decisions.md, Characters that are not shown): controls, line separators, and format
+ * characters. U+200C and U+200D may join letters of scripts that need them, and emoji (UAX #31 2.3); a third invisible
+ * character in a row carries hidden text.
+ */
+const hiddenInLine =
+  /[\p{Cc}\p{Zl}\p{Zp}]|(?![\u200c\u200d])\p{Cf}|(?=\p{DI})\p{Cn}|(?<![\p{L}\p{M}\p{Extended_Pictographic}\p{Emoji_Modifier}])[\u200c\u200d]|(?<=[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}])[\u200c\u200d]|(?<=\p{DI}{2})\p{DI}/gu
+
+/**
+ * The same for text of several lines: line breaks, tabs, and the format characters of ordinary text are shown, such as
+ * soft hyphens and marks of direction; overrides of direction and tag characters are not.
+ */
+const hiddenInProse =
+  /(?![\t\n]|\r\n)\p{Cc}|(?![\u00ad\u061c\u180e\u200b-\u200f\u2060\ufeff])(?=\p{DI})[\p{Cf}\p{Cn}]|[\ufff9-\ufffb]|(?<=\p{DI}{2})\p{DI}/gu
+
+export type Layout = "line" | "prose"
+const hidden = { line: hiddenInLine, prose: hiddenInProse }
+
+/** The first character that must not be shown raw, as `U+202E`. */
+export const findHidden = (given: string, layout: Layout): string | undefined => {
+  const [found] = given.matchAll(hidden[layout])
+  return found === undefined ? undefined : `U+${found[0].codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}`
+}
+
+/** The text with each such character as `\\u` and four hex digits per UTF-16 unit. */
+export const escaped = (given: string, layout: Layout): string => given.replaceAll(hidden[layout], escapes)
+
+export const escapes = (characters: string) =>
+  characters
+    .split("")
+    .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+    .join("")
+
+/** The text without them. */
+export const withoutHidden = (given: string): string => given.replaceAll(hiddenInLine, "")
+
+const shown = Schema.makeFilter((given: string) => findHidden(given, "line") === undefined, {
+  expected: "text without characters that control, reorder or hide text"
+})
+
+/** One line of 1 to `limit` code points after NFC normalisation. */
+export const text = (limit: number) => storedText(limit).check(shown)
+
+/** `text` as earlier releases accepted it, with any format characters. */
+export const storedText = (limit: number) =>
   normalised().pipe(
     Schema.check(
       printable,

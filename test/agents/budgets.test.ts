@@ -297,6 +297,16 @@ layer(Service.layer)("a limit on calls in a minute", (it) => {
       assert.strictEqual((yield* add).code, "limit_exceeded")
     })
   )
+
+  it.effect("counts a write whose write_context is wrong: its refusal is a row of the audit log", () =>
+    Effect.gen(function* () {
+      const agent = yield* limited
+      yield* setLimits(agent, { writes_per_minute: 2 })
+      const wrong = agent.call("memory_add", { kind: "note", body: "x", write_context: {} })
+      const codes = yield* Effect.forEach(indexes(3), () => Effect.map(wrong, ({ code }) => code))
+      assert.deepStrictEqual(codes, ["write_context_mismatch", "write_context_mismatch", "limit_exceeded"])
+    })
+  )
 })
 
 layer(Service.layer)("a search", (it) => {

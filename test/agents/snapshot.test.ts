@@ -66,7 +66,7 @@ layer(Service.layer)("continuity_context", (it) => {
         const a = yield* agent
         for (let index = 0; index < 25; index += 1) {
           const task = yield* a.task(`Task ${index} ${"ü".repeat(90)}`, { body: "猫".repeat(index * 50) })
-          yield* a.note('\u0001"\\ “”'.repeat(1 + index * 20))
+          yield* a.note('\t"\\ “”'.repeat(1 + index * 20))
           if (index % 2 === 0) {
             const summary = "s".repeat(1 + index * 100)
             yield* a.update(task, { receipt: { session_ref: "s", worker: "w", outcome: "progress", summary } })

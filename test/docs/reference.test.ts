@@ -9,7 +9,7 @@ import { Settings } from "../../src/platform/settings/Settings.ts"
 import { packageRoot } from "../../src/platform/settings/Package.ts"
 import { notificationKindNames } from "../../src/wire/mobile/Notifications.ts"
 import { read, rows, sections } from "../support/run/Markdown.ts"
-import { sources } from "../support/run/Sources.ts"
+import { commandSources, sources } from "../support/run/Sources.ts"
 import { environment } from "../support/service/Service.ts"
 
 const parts = sections(read("docs/reference.md"), 2)
@@ -136,8 +136,8 @@ describe("docs/reference.md", () => {
   })
 
   it("lists exactly the audit actions in the sources", () => {
-    const written = sources.matchAll(
-      /"((?:project|project_token|account_reference|bridge|bridge_credential|oauth_\w+|memory|task|document|mobile_device|push|mcp(?=\.write))\.[a-z_]+)"/g
+    const written = `${sources}\n${commandSources}`.matchAll(
+      /"((?:database|project|project_token|account_reference|bridge|bridge_credential|oauth_\w+|memory|task|document|mobile_device|push|mcp(?=\.write))\.[a-z_]+)"/g
     )
     assert.sameMembers(
       [...new Set(rows(parts.get("Audit actions")!).map(({ Action }) => Action))],

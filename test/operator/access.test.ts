@@ -7,6 +7,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { findToken } from "../../src/platform/crypto/Tokens.ts"
 import { Grants } from "../../src/signin/oauth/grants/Grants.ts"
+import { operator } from "../../src/platform/settings/Operator.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import {
   authorizeQuery,
@@ -59,7 +60,7 @@ const done = Effect.fnUntraced(function* (id: string) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<{ action: string }>`
     select action from audit_event
-     where actor = 'operator' and outcome = 'done' and subject::text like ${`%${id}%`}
+     where actor = ${operator} and outcome = 'done' and subject::text like ${`%${id}%`}
      order by at`
   return rows.map(({ action }) => action)
 })
@@ -125,7 +126,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the 
         const { client_id, ...created } = yield* json(
           "create-oauth-client",
           "--name",
-          "Light\u200bhouse",
+          "Light house",
           "--redirect-uri",
           callback,
           "--redirect-uri",

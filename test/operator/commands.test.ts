@@ -127,10 +127,11 @@ describe("usage errors leave stdout empty and exit with 64", () => {
 describe("an invalid configuration exits with 78", () => {
   it("for a missing, short or reused secret, and a malformed DATABASE_URL", async () => {
     const same = { SERVICE_BRIDGE_TOKEN_SECRET: secrets.SERVICE_BRIDGE_ENROLLMENT_SECRET }
+    const oauth = { SERVICE_OAUTH_SECRET: secrets.SERVICE_BRIDGE_TOKEN_SECRET }
     const short = { SERVICE_BRIDGE_TOKEN_SECRET: "short" }
     const slash = { DATABASE_URL: "postgres://bridge:hunter/2@localhost/x" }
     const ends = await Promise.all([
-      ...[short, same, { DATABASE_URL: "localhost" }, slash].map((env) =>
+      ...[short, same, { DATABASE_URL: "localhost" }, slash, oauth].map((env) =>
         service.on("postgres", env).run("list-projects", "--json")
       ),
       serviceAdmin(["list-projects", "--json"], { DATABASE_URL: "postgres://localhost/x" }).ended
@@ -138,7 +139,8 @@ describe("an invalid configuration exits with 78", () => {
     for (const ended of ends) expect(refusal(ended)).toEqual([78, "configuration_error"])
     expect(ends[0]!.stderr).not.toContain('"short"')
     expect(ends[3]!.stderr).not.toContain("hunter")
-    expect(ends[4]!.stderr).toContain("SERVICE_BRIDGE_ENROLLMENT_SECRET is not set")
+    expect(ends[4]!.stderr).toContain("SERVICE_BRIDGE_TOKEN_SECRET and SERVICE_OAUTH_SECRET must differ")
+    expect(ends[5]!.stderr).toContain("SERVICE_BRIDGE_ENROLLMENT_SECRET is not set")
   })
   it("for a non-loopback SERVICE_HOST without SERVICE_BASE_URL", async () => {
     const ends = await Promise.all(
@@ -212,7 +214,8 @@ describe("Bridges and the audit log", () => {
   })
   it("audit events are listed newest first, up to the limit", async () => {
     const { items } = result(await json("list-audit-events", "--project", project_id, "--limit", "1"))
-    expect(items).toMatchObject([{ action: "bridge.revoked", outcome: "done", code: null, at: expect.any(String) }])
+    const action = expect.stringMatching(/^bridge\.(listed|shown)$/)
+    expect(items).toMatchObject([{ action, outcome: "done", code: null, at: expect.any(String) }])
   })
 })
 
@@ -240,11 +243,11 @@ describe("text of strangers", () => {
   it("is escaped in JSON, with the same value", async () => {
     const [bridges, events] = await Promise.all([
       json("list-bridges", "--project", project_id),
-      json("list-audit-events", "--limit", "1")
+      json("list-audit-events")
     ])
     for (const ended of [bridges!, events!]) expect(ended.stdout).not.toMatch(bare)
     expect(result(bridges!).items).toMatchObject([{ display_name: name }])
-    expect(result(events!).items).toMatchObject([{ user_agent: name }])
+    expect(result(events!).items.at(-1)).toMatchObject({ user_agent: name })
   })
 })
 

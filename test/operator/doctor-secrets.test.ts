@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Context, Effect, Layer, Redacted } from "effect"
 import { createHash } from "node:crypto"
-import { pushKeys, secrets } from "../../cli/support/checks/secrets.ts"
+import { oauthSecret, pushKeys, secrets } from "../../cli/support/checks/secrets.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
 
 const good = (name: string) => createHash("sha256").update(name).digest("base64url")
@@ -105,6 +105,17 @@ describe("secrets", () => {
   })
 })
 
+describe("the secret of OAuth", () => {
+  it("is missed, because a client that loses an answer would have to sign in again", () => {
+    const { message, status } = oauthSecret({ oauth: {} } as never)
+    assert.strictEqual(
+      `${status} ${message}`,
+      "warn SERVICE_OAUTH_SECRET is not set: a client that loses the answer to a refresh has to sign in again. Set the output of: openssl rand -base64 32"
+    )
+    assert.strictEqual(oauthSecret({ oauth: { secret: Redacted.make(good("oauth")) } } as never).status, "ok")
+  })
+})
+
 describe("the keys of push tokens", () => {
   it("are recommended if APNs is configured", () => {
     assert.deepStrictEqual(pushKeys(settings({})), [])
@@ -130,6 +141,8 @@ describe("every secret in the environment", () => {
     SERVICE_BRIDGE_ENROLLMENT_SECRET_PREVIOUS: random("2"),
     SERVICE_BRIDGE_TOKEN_SECRET: random("3"),
     SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS: random("4"),
+    SERVICE_OAUTH_SECRET: random("8"),
+    SERVICE_OAUTH_SECRET_PREVIOUS: random("9"),
     SERVICE_PUSH_LOOKUP_KEY: random("5"),
     SERVICE_PUSH_LOOKUP_KEY_PREVIOUS: random("6"),
     SERVICE_PUSH_TOKEN_KEYS: `k2:${Buffer.alloc(32, random("7")).toString("base64")}`

@@ -1,5 +1,6 @@
 /** The operator's commands for the limits of a project, and where their use shows. */
 import { afterAll, beforeAll, expect, it } from "vitest"
+import { operator } from "../../src/platform/settings/Operator.ts"
 import { refusal, result, startService, type TestService } from "../support/service/ServiceAdmin.ts"
 
 let service: TestService
@@ -51,7 +52,7 @@ it("setting a limit is audited once, with its values", async () => {
   await set("--searches-per-minute", "60")
   const events = await limits()
   expect(events).toHaveLength(before.length + 1)
-  expect(events[0]).toMatchObject({ actor: "operator", subject: { searches_per_minute: "60" } })
+  expect(events[0]).toMatchObject({ actor: operator, subject: { searches_per_minute: "60" } })
 })
 
 it("a value that is no limit, no flag, and an unknown project are refused, and change nothing", async () => {

@@ -39,8 +39,11 @@ layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 60_000 })("o
 
   it.effect("a list for programs is complete, however many pages it takes", () =>
     Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const [all] = yield* sql`select count(*)::int as events from audit_event`
       const { items } = yield* json("list-audit-events")
-      assert.strictEqual(items.length, 2000)
+      assert.isAtLeast(items.length, 2000)
+      assert.strictEqual(items.length, all!["events"])
     })
   )
 })

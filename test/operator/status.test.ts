@@ -29,6 +29,7 @@ it("an empty service shows zeros and suggests creating a project", async () => {
     oldest_rotation_at: null,
     unswept_since: null,
     agent_grants: 0,
+    grants_replayed_elsewhere: 0,
     active_devices: 0,
     notifications_waiting: 0,
     notification_due_since: null,

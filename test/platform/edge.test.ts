@@ -1,12 +1,14 @@
 /** The edge: what every answer has, and what is refused before a domain sees the request (spec 2.7, 4, 7.1). */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Clock, Effect } from "effect"
+import { Clock, Effect, Redacted } from "effect"
 import { OpenApi } from "effect/http-api"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { METHODS } from "node:http"
+import * as Tokens from "../../src/platform/crypto/Tokens.ts"
 import { networks } from "../../src/platform/edge/Addresses.ts"
 import { Api } from "../../src/wire/Api.ts"
+import { Agent } from "../support/agents/McpAgent.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { assertRefusal } from "../support/bridges/Codes.ts"
 import { type Answer, send } from "../support/network/Http.ts"
@@ -208,6 +210,11 @@ layer(Service.layer)("a body", (it) => {
     "with a control character": "a\u001bb",
     "with a line break": "a\nb",
     "with a C1 control character": "a\u0085b",
+    "with a reversed direction": "\u202eabc",
+    "with a character that is not seen": "a\u200bb",
+    "with a joiner that joins nothing": "ad\u200dmin",
+    "with a line separator": "a\u2028b",
+    "with a hidden text": "a\u{e0041}\u{e0042}",
     "with a lone surrogate": "a\ud800b",
     "of 129 characters": "x".repeat(129),
     "of 129 astral characters": "\u{1f600}".repeat(129),
@@ -226,9 +233,17 @@ layer(Service.layer)("a body", (it) => {
     )
   }
 
+  it.effect("with a name that hides text is refused with the name of the field, without its text", () =>
+    Effect.gen(function* () {
+      const answer = yield* ask(yield* fresh(), { body: { display_name: "fdp\u202etxt" } })
+      assert.match(answer.body.error.message, / display_name: Expected text without characters that control/)
+      assert.notInclude(answer.text, "fdp")
+    })
+  )
+
   it.effect("may hold any other text, up to its limit", () =>
     Effect.gen(function* () {
-      for (const display_name of ["\u{1f600}".repeat(120), "'; drop table project; --", "\u202eabc", "<script>"]) {
+      for (const display_name of ["\u{1f600}".repeat(120), "'; drop table project; --", "می\u200cخواهم", "<script>"]) {
         const bridge = yield* fresh()
         const answer = yield* ask(bridge, { body: { display_name, device_id: "\u{10ffff}".repeat(128) } })
         assert.strictEqual(answer.status, 201, answer.text)
@@ -402,6 +417,54 @@ layer(Service.layer)("every answer", (it) => {
         logged.map(({ annotations }) => [annotations.request_id, annotations.status]),
         answers.map(({ headers, status }) => [headers.get("x-request-id"), status])
       )
+    })
+  )
+
+  it.effect(
+    "that refuses is logged with the caller's address and the code, and with nothing that the caller chose",
+    () =>
+      Effect.gen(function* () {
+        const { lines, record } = recording()
+        const on = yield* record(instance({ SERVICE_LOG_LEVEL: "Info", SERVICE_TRUSTED_PROXIES: "127.0.0.0/8" }))
+        const spt = Redacted.value(yield* Tokens.mint("spt"))
+        const ask = (path: string, body: unknown, headers = {}) =>
+          send(`${on.url}${path}`, {
+            bearer: spt,
+            key: "k",
+            body,
+            headers: { "x-forwarded-for": "203.0.113.7", "user-agent": "\u009b31m", ...headers }
+          })
+        const challenge = "/bridge/v1/enrollment/challenges"
+        yield* ask(challenge, (yield* fresh()).challengeBody)
+        yield* ask("/nowhere", {})
+        yield* ask("/mcp", {})
+        const form = { "content-type": "application/x-www-form-urlencoded" }
+        yield* ask("/token", "grant_type=refresh_token&client_id=nobody&refresh_token=x", form)
+        const logged = lines.map((line) => JSON.parse(line)).filter(({ message }) => message === "Answered")
+        assert.deepStrictEqual(
+          logged.map(({ annotations: { address, code, path, status } }) => [path, status, code, address]),
+          [
+            [challenge, 401, "bridge_enrollment_credential_invalid", "203.0.113.7"],
+            ["/nowhere", 404, "not_found", "203.0.113.7"],
+            ["/mcp", 401, "unauthorized", "203.0.113.7"],
+            ["/token", 401, "invalid_client", "203.0.113.7"]
+          ]
+        )
+        assert.notInclude(lines.join(""), spt)
+        assert.notInclude(lines.join(""), "\u009b")
+      })
+  )
+
+  it.effect("to a request whose user agent commands a terminal leaves it escaped in the audit log", () =>
+    Effect.gen(function* () {
+      const on = yield* Service
+      const agent = yield* Agent.make(on)
+      const headers = { "user-agent": "curl\u009b31m\u00ad" }
+      yield* agent.post("tools/call", { name: "memory_add", arguments: {} }, headers)
+      const sql = yield* SqlClient.SqlClient
+      const [row] = yield* sql<{ readonly user_agent: string }>`
+        select user_agent from audit_event where project_id = ${agent.project_id}::uuid and action = 'mcp.write'`
+      assert.strictEqual(row?.user_agent, String.raw`curl\u009b31m\u00ad`)
     })
   )
 

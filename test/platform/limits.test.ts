@@ -3,7 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
-import { randomBytes } from "node:crypto"
+import { randomBytes, randomUUID } from "node:crypto"
 import { connect } from "node:net"
 import { format, type TokenKind } from "../../src/platform/crypto/Tokens.ts"
 import { makeFloodPause } from "../../src/platform/edge/Floods.ts"
@@ -20,12 +20,29 @@ const limited = Effect.gen(function* () {
     statements += 1
     return statement
   })
-  const on = yield* instance({ SERVICE_RATE_LIMITS: "on", SERVICE_TRUSTED_PROXIES: "127.0.0.1" }, layer)
+  const settings = {
+    SERVICE_RATE_LIMITS: "on",
+    SERVICE_TRUSTED_PROXIES: "127.0.0.1",
+    SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on"
+  }
+  const on = yield* instance(settings, layer)
   return { ...on, statements: () => statements }
 })
 
 const random = (kind: TokenKind) => Redacted.value(format(kind, randomBytes(32)))
 const from = (address: string) => ({ "x-forwarded-for": address })
+
+const unknownProof: Ask = {
+  key: "k",
+  body: {
+    challenge_id: randomUUID(),
+    project_id: randomUUID(),
+    bridge_id: "b",
+    nonce_b64: randomBytes(32).toString("base64url"),
+    public_key_b64: randomBytes(32).toString("base64url"),
+    signature_b64: randomBytes(64).toString("base64url")
+  }
+}
 
 const mcp = { jsonrpc: "2.0", id: 1, method: "ping" }
 const accept = { accept: "application/json, text/event-stream" }
@@ -249,37 +266,70 @@ layer(Service.layer, { timeout: "2 minutes" })("of one credential", (it) => {
 })
 
 layer(Service.layer)("a flood", (it) => {
-  it.effect("of unknown credentials leaves connections for callers who were there before", () =>
-    Effect.gen(function* () {
-      const on = yield* limited
-      const bridge = yield* Bridge.make(on)
-      const { access_token } = (yield* bridge.prove(on, yield* bridge.askChallenge(on))).body
-      const locked = yield* Deferred.make<void>()
-      const done = yield* Deferred.make<void>()
-      const holder = yield* SqlClient.SqlClient.use((sql) =>
-        sql.withTransaction(
-          Effect.gen(function* () {
-            yield* sql`lock table project_token in access exclusive mode`
-            yield* Deferred.succeed(locked, undefined)
-            yield* Deferred.await(done)
-          })
+  /** What a flood from many addresses asks, and the table that it waits for. */
+  const floods: Readonly<Record<string, { readonly table: string; readonly path: string; readonly ask: () => Ask }>> = {
+    "project tokens": { table: "project_token", path: "/mcp", ask: () => endpoints["/mcp"]!.ask(random("spt")) },
+    "Bridge tokens": {
+      table: "bridge_token",
+      path: "/bridge/v1/tokens/self",
+      ask: () => ({ method: "GET", bearer: random("sbt") })
+    },
+    proofs: { table: "enrollment_challenge", path: "/bridge/v1/enrollment/proofs", ask: () => unknownProof },
+    "consent pages": {
+      table: "oauth_request",
+      path: `/oauth/consent?request=${randomUUID()}`,
+      ask: () => ({ method: "GET" })
+    },
+    registrations: {
+      table: "oauth_client",
+      path: "/register",
+      ask: () => ({ body: { client_name: "A", redirect_uris: ["http://127.0.0.1/callback"] } })
+    }
+  }
+  for (const [name, { ask, path, table }] of Object.entries(floods)) {
+    it.effect(`of unknown ${name} leaves connections for callers who were there before`, () =>
+      Effect.gen(function* () {
+        const on = yield* limited
+        const { token } = yield* makeToken(on)
+        const bridge = yield* Bridge.make(on)
+        const { access_token } = (yield* bridge.prove(on, yield* bridge.askChallenge(on))).body
+        assert.strictEqual((yield* toMcp(on.url, token, "198.51.100.1")).status, 200)
+        const locked = yield* Deferred.make<void>()
+        const done = yield* Deferred.make<void>()
+        const holder = yield* SqlClient.SqlClient.use((sql) =>
+          sql.withTransaction(
+            Effect.gen(function* () {
+              yield* sql`lock table ${sql(table)} in access exclusive mode`
+              yield* Deferred.succeed(locked, undefined)
+              yield* Deferred.await(done)
+            })
+          )
+        ).pipe(Effect.forkChild)
+        yield* Deferred.await(locked)
+        let answered = 0
+        const one = (_: unknown, n: number) => {
+          const asked = ask()
+          return Effect.tap(
+            send(`${on.url}${path}`, { ...asked, headers: { ...asked.headers, ...from(`203.0.113.${n}`) } }),
+            () => Effect.sync(() => (answered += 1))
+          )
+        }
+        const flood = yield* Effect.forkChild(
+          Effect.forEach(Array.from({ length: 40 }), one, { concurrency: "unbounded" })
         )
-      ).pipe(Effect.forkChild)
-      yield* Deferred.await(locked)
-      let answered = 0
-      const guess = (_: unknown, n: number) =>
-        Effect.tap(toMcp(on.url, random("spt"), `203.0.113.${n}`), () => Effect.sync(() => (answered += 1)))
-      const flood = yield* Effect.forkChild(
-        Effect.forEach(Array.from({ length: 40 }), guess, { concurrency: "unbounded" })
-      )
-      yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 300)))
-      const { status } = yield* toSelf(on.url, access_token, "203.0.113.7")
-      assert.deepStrictEqual({ status, answered }, { status: 200, answered: 0 })
-      yield* Deferred.succeed(done, undefined)
-      yield* Fiber.join(holder)
-      assert.deepStrictEqual(tally(yield* Fiber.join(flood)), { 401: 40 })
-    })
-  )
+        yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 300)))
+        const { status } =
+          table === "bridge_token"
+            ? yield* toMcp(on.url, token, "203.0.113.7")
+            : yield* toSelf(on.url, access_token, "203.0.113.7")
+        assert.deepStrictEqual({ status, answered }, { status: 200, answered: 0 })
+        yield* Deferred.succeed(done, undefined)
+        yield* Fiber.join(holder)
+        const statuses = tally(yield* Fiber.join(flood))
+        assert.isUndefined(statuses[503])
+      })
+    )
+  }
 
   it.effect("of bodies that never arrive keeps no other caller waiting", () =>
     Effect.gen(function* () {
@@ -294,7 +344,7 @@ layer(Service.layer)("a flood", (it) => {
           Effect.tap((socket) =>
             Effect.sync(() =>
               socket.write(
-                `POST ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${random("sbe")}\r\nIdempotency-Key: k\r\nContent-Type: ${type}\r\nContent-Length: 100\r\n\r\n{`
+                `POST ${path} HTTP/1.1\r\nHost: x\r\nOrigin: http://127.0.0.1:8787\r\nAuthorization: Bearer ${random("sbe")}\r\nIdempotency-Key: k\r\nContent-Type: ${type}\r\nContent-Length: 100\r\n\r\n{`
               )
             )
           )

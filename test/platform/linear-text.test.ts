@@ -13,6 +13,7 @@ import { join } from "node:path"
 import { assert, describe, it } from "vitest"
 import { printed } from "../../cli/support/Print.ts"
 import { canonical } from "../../src/agents/continuity/Idempotency.ts"
+import { findHiddenIn, shown } from "../../src/agents/continuity/Shown.ts"
 import { boundaryBefore, endOf, lineAt, lineCount, offsetOfLine } from "../../src/agents/documents/Fragment.ts"
 import { allows } from "../../src/agents/mcp/Origins.ts"
 import { parse } from "../../src/agents/mcp/Messages.ts"
@@ -35,7 +36,7 @@ import { parametersOf } from "../../src/signin/oauth/Parameters.ts"
 import { Base64Bytes } from "../../src/wire/Ids.ts"
 import { Instant } from "../../src/wire/Instant.ts"
 import { expanded, parsed, wordsOf } from "../../src/wire/Scopes.ts"
-import { excerpt, line, optionalProse, prose, text } from "../../src/wire/Text.ts"
+import { escaped, excerpt, findHidden, line, optionalProse, prose, text } from "../../src/wire/Text.ts"
 import { read } from "../support/run/Markdown.ts"
 import { environment } from "../support/service/Service.ts"
 
@@ -220,6 +221,16 @@ const readers: Readonly<
   "a query's text": [decode(optionalProse(1000)), call, ...all(" ", marks)],
   "a line": [decode(line(200)), call, ...all("a", " ", marks)],
   "a short text": [decode(text(128)), call, ...all("a", " ", "𐐀", marks)],
+  "what must not be shown in a line": [
+    (text) => [findHidden(text, "line"), escaped(text, "line")],
+    call,
+    ...all("a", "\u200d", "a\u200d", "\u202e", "\ufe0f", "\u{e0041}", marks)
+  ],
+  "what must not be shown in several lines": [
+    (text) => [findHiddenIn({ body: text }), shown({ body: text })],
+    call,
+    ...all("a", "\r", "\u200d", "\u202e", "\ufe0f", "\u{e0041}", marks)
+  ],
   base64: [decode(Base64Bytes), call, ...all("A", "="), ["A", "=", "A"]],
   "an instant": [decode(Instant), call, ["2026-01-01T00:00:00.", "1", "Z"]],
   "an excerpt": [(text) => excerpt(text, 400), entry, ...all("a", "é", "中")],

@@ -6,6 +6,7 @@ import { TestClock } from "effect/testing"
 import { DatabaseClock } from "../../src/platform/database/Clock.ts"
 import { Database } from "../../src/platform/database/Database.ts"
 import { type Sweep, sweepForever, sweepOnce } from "../../src/platform/database/Sweeper.ts"
+import { Settings } from "../../src/platform/settings/Settings.ts"
 import { sweeps as bridgeSweeps } from "../../src/bridges/Wing.ts"
 import type { Bridge } from "../support/bridges/Bridge.ts"
 import { invariants } from "../support/attacks/Invariants.ts"
@@ -18,16 +19,15 @@ const all = bridgeSweeps
 const oneMilli = Duration.millis(1)
 const kept = Duration.days(30)
 
-const sweep = (sweeps: ReadonlyArray<Sweep> = all) =>
+const sweep = (sweeps: ReadonlyArray<Sweep<Settings>> = all) =>
   Effect.flatMap(Service, ({ services }) =>
-    Effect.provideService(sweepOnce(sweeps), DatabaseClock, Context.get(services, DatabaseClock))
+    Effect.provideContext(sweepOnce(sweeps), Context.pick(DatabaseClock, Settings)(services))
   )
 
-const forever = (sweeps: ReadonlyArray<Sweep>) =>
+const forever = (sweeps: ReadonlyArray<Sweep<Settings>>) =>
   Effect.flatMap(Service, ({ services }) =>
     sweepForever(sweeps).pipe(
-      Effect.provideService(Database, Context.get(services, Database)),
-      Effect.provideService(DatabaseClock, Context.get(services, DatabaseClock)),
+      Effect.provideContext(Context.pick(Database, DatabaseClock, Settings)(services)),
       Effect.forkScoped
     )
   )

@@ -12,7 +12,7 @@ import { check } from "./Check.ts"
 import { database } from "./database.ts"
 import { diskOf, filesOf, notStarted, secretsFile } from "./dataFolder.ts"
 import { proxy } from "./proxy.ts"
-import { pushKeys, secrets } from "./secrets.ts"
+import { oauthSecret, pushKeys, secrets } from "./secrets.ts"
 
 /** `ok` is false when any check fails; a warning is not a failure. */
 export const examine = Effect.suspend(() => checks).pipe(
@@ -24,7 +24,7 @@ const checks = Effect.gen(function* () {
   const { dataDir, url } = yield* databaseSettings
   const isEmbedded = url === undefined
   if (isEmbedded && !existsSync(secretsFile(dataDir))) return [notStarted(dataDir)]
-  return yield* Effect.provide(configured(dataDir, isEmbedded), Settings.layer)
+  return yield* Effect.provide(configured(dataDir, isEmbedded), Settings.layerUnchanged)
 })
 
 const configured = Effect.fnUntraced(function* (dataDir: string, isEmbedded: boolean) {
@@ -36,6 +36,7 @@ const configured = Effect.fnUntraced(function* (dataDir: string, isEmbedded: boo
     check("configuration", "ok", `Complete; the service is at ${settings.baseUrl.origin}.`),
     secrets(settings),
     ...pushKeys(settings),
+    ...(isEmbedded ? [] : [oauthSecret(settings)]),
     ...unusualLifetimes(settings).map((sentence) => check("lifetimes", "warn", sentence)),
     ...(isEmbedded ? [filesOf(dataDir), diskOf(dataDir)] : []),
     ...outside.flat()

@@ -42,6 +42,16 @@ export const pushKeys = ({ push }: Pick<Settings["Service"], "push">) => {
       ]
 }
 
+/** With the embedded database the next start makes it. */
+export const oauthSecret = ({ oauth }: Pick<Settings["Service"], "oauth">) =>
+  oauth.secret === undefined
+    ? check(
+        "oauth_secret",
+        "warn",
+        "SERVICE_OAUTH_SECRET is not set: a client that loses the answer to a refresh has to sign in again. Set the output of: openssl rand -base64 32"
+      )
+    : check("oauth_secret", "ok", "A client that loses the answer to a refresh gets it again.")
+
 interface Secret {
   readonly name: string
   readonly value: string

@@ -1,7 +1,7 @@
 /** The startup snapshot that `continuity_context` returns (spec 4.11): everything cut to excerpts. */
 import { Schema, Struct } from "effect"
 import { Instant } from "../../wire/Instant.ts"
-import { between } from "../continuity/Shapes.ts"
+import { between, Notice } from "../continuity/Shapes.ts"
 import { MemoryExcerpt } from "../memory/Shapes.ts"
 import { Receipt, Task, TaskSummary } from "../tasks/Shapes.ts"
 
@@ -29,12 +29,14 @@ const SnapshotReceipt = Receipt.mapFields(
     "summary",
     "next_steps",
     "git_checkpoint",
+    "actor",
     "created_at"
   ])
 )
 export type SnapshotReceipt = typeof SnapshotReceipt.Type
 
 export const StartupSnapshot = Schema.Struct({
+  notice: Notice,
   project: Schema.Struct({ id: Schema.String, name: Schema.String }),
   generated_at: Instant,
   open_tasks: Schema.Array(SnapshotTask),

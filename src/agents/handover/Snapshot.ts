@@ -14,6 +14,8 @@ import { excerpt } from "../../wire/Text.ts"
 import type { Receipt } from "../tasks/Shapes.ts"
 import type { SnapshotReceipt, SnapshotTask, StartupSnapshot } from "./Shapes.ts"
 import type { Unavailable } from "../continuity/Errors.ts"
+import { notice } from "../continuity/Shapes.ts"
+import { shown } from "../continuity/Shown.ts"
 import * as ReceiptStore from "../tasks/ReceiptStore.ts"
 import * as SearchStore from "../memory/SearchStore.ts"
 import * as TaskStore from "../tasks/TaskStore.ts"
@@ -61,7 +63,8 @@ export class Snapshot extends Context.Service<
           memory: countOf(yield* memory.countActive(project_id)),
           receipts: countOf(yield* receipts.count(project_id))
         }
-        return select({ id: project_id, name: actor.project_name }, now, offered, total, max_bytes)
+        // Escaped before it is measured.
+        return select(shown({ id: project_id, name: actor.project_name }), now, shown(offered), total, max_bytes)
       }, persistence)
 
       return { take }
@@ -83,7 +86,7 @@ const select = (
   max_bytes: number
 ): StartupSnapshot => {
   const empty = { open_tasks: [], recent_memory: [], recent_receipts: [] }
-  const frame = { project, generated_at: now, ...empty, omitted: total, bytes: max_bytes, truncated: false }
+  const frame = { notice, project, generated_at: now, ...empty, omitted: total, bytes: max_bytes, truncated: false }
   let used = sizeOf(frame)
   const collect = <A>(items: ReadonlyArray<A>) => {
     const taken: Array<A> = []
@@ -111,6 +114,7 @@ const select = (
     receipts: Math.max(0, total.receipts - receipts.taken.length)
   }
   const snapshot = {
+    notice,
     project,
     generated_at: now,
     open_tasks: tasks.taken,
@@ -152,5 +156,6 @@ const receiptOf = (receipt: Receipt): SnapshotReceipt => ({
   summary: excerpt(receipt.summary, excerptBytes),
   next_steps: receipt.next_steps.map((step) => excerpt(step, 200)),
   git_checkpoint: receipt.git_checkpoint,
+  actor: receipt.actor,
   created_at: receipt.created_at
 })

@@ -3,9 +3,11 @@
  * 7.4).
  *
  * 1. If the tool writes, write_context is checked before the other arguments are read.
- * 2. The arguments are decoded, and refused if a text contains a whole token of this service (spec 1.5).
+ * 2. The arguments are decoded, and refused if a text contains a whole token of this service (spec 1.5), or characters
+ *    that control, reorder or hide text.
  * 3. The tool runs in its turn, within the limits of the project.
- * 4. The result is encoded as structured content, and as text for clients that read only that.
+ * 4. The result is encoded as structured content, and as text for clients that read only that. Such characters in older
+ *    text are escaped.
  */
 import type { CallToolResult } from "@modelcontextprotocol/server"
 import { Cause, Context, Effect, Layer, Result, Schema } from "effect"
@@ -19,6 +21,7 @@ import { Settings } from "../../platform/settings/Settings.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { firstIssue } from "../../wire/Issue.ts"
 import { type Refusal, withDetails } from "../../wire/Refusal.ts"
+import { findHiddenIn, shown } from "../continuity/Shown.ts"
 import { Documents } from "../documents/Documents.ts"
 import { Snapshot } from "../handover/Snapshot.ts"
 import { Memory } from "../memory/Memory.ts"
@@ -65,9 +68,10 @@ export class Calls extends Context.Service<
             yield* checkWriteContext(audit, yield* clock.now, { actor, resource, tool: name }, write_context)
           }
           const input = yield* decoded(name, writes ? rest : given)
-          const output = yield* budget.admit(actor, tools[name])((run as Run)(services, actor, input))
-          return success(yield* Effect.orDie(codecs[name].encode(output)))
+          const output = yield* (run as Run)(services, actor, input)
+          return success(shown(yield* Effect.orDie(codecs[name].encode(output))))
         }).pipe(
+          budget.admit(actor, tools[name]),
           Effect.tapErrorTag("limit_exceeded", ({ details }) => count(limitRefusals(String(details?.["limit"])))),
           counted(toolCalls, name),
           timed(toolSeconds(name)),
@@ -97,9 +101,13 @@ const decoded = Effect.fnUntraced(function* (name: ToolName, given: unknown) {
     return yield* malformed(field === "" ? "arguments" : field, field === "" ? `${reason}; ${known(name)}` : reason)
   }
   const leak = findTokenIn(input.success)
-  return leak === undefined
-    ? input.success
-    : yield* malformed(leak.field, `Contains a ${kinds[leak.kind]}; never write secrets`)
+  if (leak !== undefined) return yield* malformed(leak.field, `Contains a ${kinds[leak.kind]}; never write secrets`)
+  const hidden = findHiddenIn(input.success)
+  if (hidden === undefined) return input.success
+  return yield* malformed(
+    hidden.field,
+    `Contains ${hidden.character}, which controls, reorders or hides text; leave it out`
+  )
 })
 
 const known = (name: ToolName) => {

@@ -5,11 +5,12 @@
  * A tool that writes takes `write_context` besides its input; Calls.ts checks it first. A tool whose scopes a role
  * cannot have is neither listed nor callable for that role.
  */
-import { Effect, type Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { Settings } from "../../platform/settings/Settings.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import type { Refusal } from "../../wire/Refusal.ts"
 import { ofRole, type Role, type Scope } from "../../wire/Scopes.ts"
+import { Notice, notice } from "../continuity/Shapes.ts"
 import type { Documents } from "../documents/Documents.ts"
 import { Bootstrap, DocumentFragment, DocumentGet } from "../documents/Shapes.ts"
 import { SnapshotRequest, StartupSnapshot } from "../handover/Shapes.ts"
@@ -57,6 +58,12 @@ interface Row<Input extends Schema.Top, Output extends Schema.Top> {
 const row = <Input extends Schema.Codec<object, unknown>, Output extends Schema.Codec<unknown, unknown>>(
   row: Row<Input, Output>
 ) => row
+
+/** The output of a tool that reads what others wrote: the notice that it is data comes first. */
+const noticed = <Fields extends Schema.Struct.Fields>({ fields }: Schema.Struct<Fields>) =>
+  Schema.Struct({ notice: Notice, ...fields })
+const withNotice = <A extends object, E>(found: Effect.Effect<A, E>) =>
+  Effect.map(found, (read) => ({ notice, ...read }))
 
 export const tools = {
   server_identity: row({
@@ -118,8 +125,8 @@ export const tools = {
     writes: false,
     searches: false,
     input: MemoryGet,
-    output: MemoryFound,
-    run: ({ memory }, actor, { id }) => Effect.map(memory.get(actor, id), (entry) => ({ entry }))
+    output: noticed(MemoryFound),
+    run: ({ memory }, actor, { id }) => Effect.map(memory.get(actor, id), (entry) => ({ notice, entry }))
   }),
   memory_search: row({
     title: "Search memory",
@@ -136,8 +143,8 @@ export const tools = {
     writes: false,
     searches: true,
     input: MemorySearch,
-    output: MemoryHits,
-    run: ({ memory }, actor, input) => memory.search(actor, input)
+    output: noticed(MemoryHits),
+    run: ({ memory }, actor, input) => withNotice(memory.search(actor, input))
   }),
   task_create: row({
     title: "Create task",
@@ -169,8 +176,8 @@ export const tools = {
     writes: false,
     searches: false,
     input: TaskGet,
-    output: TaskFound,
-    run: ({ tasks }, actor, { id }) => tasks.get(actor, id)
+    output: noticed(TaskFound),
+    run: ({ tasks }, actor, { id }) => withNotice(tasks.get(actor, id))
   }),
   task_list: row({
     title: "List tasks",
@@ -185,8 +192,8 @@ export const tools = {
     writes: false,
     searches: false,
     input: TaskList,
-    output: TaskPage,
-    run: ({ tasks }, actor, input) => tasks.list(actor, input)
+    output: noticed(TaskPage),
+    run: ({ tasks }, actor, input) => withNotice(tasks.list(actor, input))
   }),
   task_update: row({
     title: "Update task",
@@ -225,8 +232,8 @@ export const tools = {
     writes: false,
     searches: false,
     input: NoParameters,
-    output: Bootstrap,
-    run: ({ documents }, actor) => Effect.map(documents.references(actor), (found) => ({ documents: found }))
+    output: noticed(Bootstrap),
+    run: ({ documents }, actor) => Effect.map(documents.references(actor), (found) => ({ notice, documents: found }))
   }),
   git_document_get: row({
     title: "Read pinned document",
@@ -242,8 +249,8 @@ export const tools = {
     writes: false,
     searches: false,
     input: DocumentGet,
-    output: DocumentFragment,
-    run: ({ documents }, actor, input) => documents.fragment(actor, input)
+    output: noticed(DocumentFragment),
+    run: ({ documents }, actor, input) => withNotice(documents.fragment(actor, input))
   })
 } as const
 

@@ -8,6 +8,7 @@
  */
 import { Effect } from "effect"
 import type { Audit } from "../../platform/audit/Audit.ts"
+import { persistence } from "../../platform/database/Persistence.ts"
 import { type Actor, actorName } from "../../wire/Actor.ts"
 import { refuse } from "./Errors.ts"
 import type { WriteContext } from "./Shapes.ts"
@@ -27,13 +28,14 @@ export const checkWriteContext = Effect.fnUntraced(function* (
   const expected = writeContextOf(resource, actor)
   if (isExactly(expected, given)) return
   const code = given === undefined || given === null ? "write_context_required" : "write_context_mismatch"
-  yield* audit.refused(now, {
+  const event = {
     action: "mcp.write",
     code,
     project_id: actor.project_id,
     actor: actorName(actor),
     subject: { tool, credential_id: actor.credential_id }
-  })
+  }
+  yield* persistence(audit.refused(now, event))
   return yield* refuse(code)
 })
 

@@ -6,9 +6,10 @@ import { Audit, traceAt } from "../../platform/audit/Audit.ts"
 import { uuidAt } from "../../platform/crypto/Random.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
+import { operator } from "../../platform/settings/Operator.ts"
 import type { Replayable } from "../../wire/Headers.ts"
 import { withDetails } from "../../wire/Refusal.ts"
-import { excerpt } from "../../wire/Text.ts"
+import { excerpt, withoutHidden } from "../../wire/Text.ts"
 import { type MemoryAdd, MemoryEntry, type MemoryHits, type MemorySearch } from "./Shapes.ts"
 import { storedMaxima } from "../../operator/limits/LimitNames.ts"
 import { bytesOf, refuseFull } from "../continuity/Budget.ts"
@@ -163,7 +164,7 @@ export class Memory extends Context.Service<
           if (Option.isSome(archived)) {
             yield* store.unindex(project_id, id, everIndexed(textOf(archived.value)))
             const subject = { entry_id: id }
-            yield* audit.done(now, { action: "memory.archived", project_id, actor: "operator", subject })
+            yield* audit.done(now, { action: "memory.archived", project_id, actor: operator, subject })
             return entryOf(archived.value)
           }
           const found = yield* store.find(project_id, id)
@@ -200,9 +201,9 @@ export const textOf = ({ body, tags, title }: Pick<Store.EntryRow, "body" | "tag
 export const storedBytes = ({ body, tags, title }: Pick<Store.EntryRow, "body" | "tags" | "title">) =>
   bytesOf(title, body, ...tags)
 
-/** The title of an entry without one: its first line that is not blank, cut to 200 bytes. */
+/** The title of an entry without one: its first line that is not blank, cut to 200 bytes, as a title may be shown. */
 const firstLine = (body: string) => {
-  const lines = body.split(/\r?\n/).map((line) => line.replaceAll(/\p{Cc}+/gu, " ").trim())
+  const lines = body.split(/\r?\n/).map((line) => withoutHidden(line.replaceAll(/\p{Cc}+/gu, " ")).trim())
   return excerpt(lines.find((line) => line !== "") ?? "", 200)
 }
 
@@ -211,12 +212,14 @@ const entryOf = ({ actor, role, session_ref, source, task_id, ...entry }: Store.
   provenance: { actor, role, session_ref, task_id, source }
 })
 
-const hitOf = ({ body, created_at, id, kind, tags, title }: SearchStore.Found) => ({
+const hitOf = ({ actor, body, created_at, id, kind, role, tags, title }: SearchStore.Found) => ({
   id,
   kind,
   title,
   excerpt: excerpt(body, 400),
   tags,
+  actor,
+  role,
   created_at
 })
 

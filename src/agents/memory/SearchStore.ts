@@ -9,9 +9,10 @@ import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { MemoryEntry } from "./Shapes.ts"
 
-const { body, created_at, id, kind, tags, title } = MemoryEntry.fields
+const { body, created_at, id, kind, provenance, tags, title } = MemoryEntry.fields
+const { actor, role } = provenance.fields
 /** `body` is cut to what an excerpt of 600 bytes needs: the bodies of 50 entries would be a MiB per call. */
-const found = { id, kind, title, body, tags, created_at }
+const found = { id, kind, title, body, tags, actor, role, created_at }
 const Found = Schema.toType(Schema.Struct(found))
 export type Found = typeof Found.Type
 const Ranked = Schema.toType(Schema.Struct({ ...found, score: Schema.Finite }))
@@ -90,7 +91,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          order by score desc, p.entry_id desc
          limit ${limit}
       )
-      select e.id, e.kind, e.title, left(e.body, 601) as body, e.tags, e.created_at, s.score
+      select e.id, e.kind, e.title, left(e.body, 601) as body, e.tags, e.actor, e.role, e.created_at, s.score
         from scored s
         join memory_entry e on e.project_id = ${project_id}::uuid and e.id = s.entry_id and e.active
        order by s.score desc, e.id desc`)
@@ -104,7 +105,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     limit: number
   ) =>
     rows(Found)(sql`
-      select e.id, e.kind, e.title, left(e.body, 601) as body, e.tags, e.created_at
+      select e.id, e.kind, e.title, left(e.body, 601) as body, e.tags, e.actor, e.role, e.created_at
         from memory_entry e
        where e.project_id = ${project_id}::uuid
          and e.active

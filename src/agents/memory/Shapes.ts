@@ -59,8 +59,18 @@ export const MemorySearch = Schema.Struct({
 export type MemorySearch = typeof MemorySearch.Type
 
 const { id, kind, tags, title } = MemoryEntry.fields
+const { actor, role } = provenance.fields
 /** An entry whose body is cut to an excerpt. */
-export const MemoryExcerpt = Schema.Struct({ id, kind, title, excerpt: Schema.String, tags, created_at })
+export const MemoryExcerpt = Schema.Struct({
+  id,
+  kind,
+  title,
+  excerpt: Schema.String,
+  tags,
+  actor,
+  role,
+  created_at
+})
 
 export const MemoryHit = Schema.Struct({ ...MemoryExcerpt.fields, score: Schema.optionalKey(Schema.Finite) })
 export type MemoryHit = typeof MemoryHit.Type

@@ -32,6 +32,8 @@ export const Task = Schema.Struct({
   blocked_reason: Schema.NullOr(Schema.String),
   blocked_kind: Schema.NullOr(BlockedKind),
   created_by: Schema.String,
+  /** Wrote this version. Unknown for versions that earlier releases wrote, and absent in answers that they remembered. */
+  updated_by: Schema.optionalKey(Schema.NullOr(Schema.String)),
   created_at: Instant,
   updated_at: Instant,
   closed_at: Schema.NullOr(Instant)
@@ -49,6 +51,7 @@ export const TaskSummary = Task.mapFields(
     "assignee",
     "version",
     "blocked_kind",
+    "updated_by",
     "updated_at"
   ])
 )

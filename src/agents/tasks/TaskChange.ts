@@ -1,5 +1,6 @@
 /** An update as a pure function: the new task, whether the change is allowed, and which notification it causes. */
 import { Effect } from "effect"
+import { type Actor, actorName } from "../../wire/Actor.ts"
 import type { NotificationKind } from "../../wire/mobile/Notifications.ts"
 import { withDetails } from "../../wire/Refusal.ts"
 import type { Status, Task, TaskUpdate } from "./Shapes.ts"
@@ -15,7 +16,7 @@ const transitions: Readonly<Record<Status, ReadonlyArray<Status>>> = {
 }
 
 /** The task after the update. `checkChange` decides whether the update is allowed. */
-export const changed = (before: Task, update: TaskUpdate, now: Date): Task => {
+export const changed = (before: Task, update: TaskUpdate, actor: Actor, now: Date): Task => {
   const status = update.status ?? before.status
   const reopened = status === "open" && before.status !== "open"
   const assignee = update.assignee !== undefined ? update.assignee : reopened ? null : before.assignee
@@ -34,6 +35,7 @@ export const changed = (before: Task, update: TaskUpdate, now: Date): Task => {
     version: before.version + 1,
     blocked_reason: blocked ? (update.blocked_reason ?? before.blocked_reason) : null,
     blocked_kind: blocked ? (update.blocked_kind ?? before.blocked_kind ?? "other") : null,
+    updated_by: actorName(actor),
     updated_at: now,
     closed_at: closed ? (before.closed_at ?? now) : null
   }

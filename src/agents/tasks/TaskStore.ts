@@ -41,7 +41,8 @@ export const make = (sql: SqlClient.SqlClient) => {
          and o.closed_at is null)`
 
   const summaryColumns = sql`
-    t.id, t.title, t.status, t.priority, t.tags, (${ready}) as ready, t.assignee, t.version, t.blocked_kind, t.updated_at`
+    t.id, t.title, t.status, t.priority, t.tags, (${ready}) as ready, t.assignee, t.version, t.blocked_kind,
+    case when t.version = 1 then t.created_by else t.updated_by end as updated_by, t.updated_at`
 
   const taskColumns = sql`
     ${summaryColumns}, t.body,
@@ -149,6 +150,7 @@ export const make = (sql: SqlClient.SqlClient) => {
                version = ${task.version},
                blocked_reason = ${task.blocked_reason},
                blocked_kind = ${task.blocked_kind},
+               updated_by = ${actor},
                updated_at = ${now},
                closed_at = ${task.closed_at}::timestamptz
           from charged

@@ -105,6 +105,7 @@ export class Tasks extends Context.Service<
           blocked_reason: null,
           blocked_kind: null,
           created_by: actorName(actor),
+          updated_by: actorName(actor),
           created_at: now,
           updated_at: now,
           closed_at: null
@@ -133,7 +134,10 @@ export class Tasks extends Context.Service<
           if (before.version !== input.expected_version) {
             return yield* withDetails(refuse("stale_version"), { current_version: before.version })
           }
-          const after = { ...changed(before, input, now), ...(depends_on === undefined ? undefined : { depends_on }) }
+          const after = {
+            ...changed(before, input, actor, now),
+            ...(depends_on === undefined ? undefined : { depends_on })
+          }
           yield* checkChange(before, after, input)
           if (depends_on !== undefined) yield* setDependencies(project_id, before, depends_on)
           const unfinished = yield* unfinishedOf(project_id, after, before, depends_on)

@@ -46,7 +46,8 @@ const Task = Schema.Struct({
   assignee: Schema.NullOr(Name),
   version: Tasks.Version,
   blocked_reason: Schema.NullOr(Tasks.BlockedReason),
-  created_by: Author
+  created_by: Author,
+  updated_by: Schema.optionalKey(Schema.NullOr(Author))
 }).check(
   Schema.makeFilter(
     ({ blocked_kind, blocked_reason, closed_at, status }) =>

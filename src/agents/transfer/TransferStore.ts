@@ -4,6 +4,7 @@ import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { charge, type Usage } from "../../platform/sql/ProjectUsage.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { operator } from "../../platform/settings/Operator.ts"
 import type { Counts, Kind } from "./Shapes.ts"
 
 const Line = Schema.Struct({ key: Schema.String, line: Schema.String })
@@ -106,7 +107,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       action: "project.imported",
       from: "imported",
       project: sql`${project_id}::uuid`,
-      actor: sql`'operator'`,
+      actor: sql`${operator}::text`,
       subject: sql`${JSON.stringify(counts)}::jsonb`
     })}`
 

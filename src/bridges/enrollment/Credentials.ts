@@ -14,6 +14,7 @@ import { after } from "../../wire/Instant.ts"
 import * as Store from "./CredentialStore.ts"
 import { type CredentialRefusal, refuseCredential as refuse } from "./Errors.ts"
 import type { Page } from "../../platform/sql/Page.ts"
+import { operator } from "../../platform/settings/Operator.ts"
 
 export interface IssueRequest {
   readonly project_id: string
@@ -127,7 +128,7 @@ export class Credentials extends Context.Service<
           yield* audit.done(now, {
             action: "bridge_credential.issued",
             project_id,
-            actor: "operator",
+            actor: operator,
             subject: { credential_id, ...(reenroll_bridge_id && { bridge_id: reenroll_bridge_id }) }
           })
         }
@@ -158,7 +159,7 @@ export class Credentials extends Context.Service<
             yield* audit.done(now, {
               action: "bridge_credential.revoked",
               project_id,
-              actor: "operator",
+              actor: operator,
               subject: { credential_id }
             })
           }

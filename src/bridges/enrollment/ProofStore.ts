@@ -26,6 +26,7 @@ export const ChallengeState = Schema.Struct({
   token_id: Schema.NullOr(Schema.String),
   token_state: Schema.NullOr(Schema.String),
   token_hash: Schema.NullOr(Schema.Uint8Array),
+  /** Also null once the proof cannot be replayed any more. */
   token_salt: Schema.NullOr(Schema.Uint8Array),
   token_key_id: Schema.NullOr(Schema.String),
   token_expires_at: Schema.NullOr(Schema.Date)

@@ -1,14 +1,40 @@
 /**
- * The sweeps of enrollment: they delete rows thirty days after their end.
+ * The sweeps of enrollment: they delete salts that no retry needs any more, and rows thirty days after their end.
  *
- * The order matters: a row can go once nothing refers to it, so challenges go before tokens, credentials and identities.
+ * The order of the latter matters: a row can go once nothing refers to it, so challenges go before tokens, credentials and identities.
  * Rows that something still refers to would be read again and again, so a batch looks at the oldest ten thousand at most;
  * what refers to them goes in the same order. `offset 0` makes the planner look up each row in an index.
  */
-import { Schema } from "effect"
+import { Duration, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { purgeBefore, type Sweep } from "../../platform/database/Sweeper.ts"
+import { Settings } from "../../platform/settings/Settings.ts"
 import { rows } from "../../platform/sql/Rows.ts"
+
+/**
+ * The salts of tokens whose proof cannot be replayed any more. A pending successor keeps its salt until its rotation ends;
+ * a confirm deletes it at once.
+ */
+const forgetSalts: Sweep<Settings>["run"] = (sql, now, limit) =>
+  Effect.flatMap(Settings, ({ bridge }) =>
+    rows(Schema.Struct({ token_id: Schema.String }))(sql`
+      with due as materialized (
+        select t.token_id
+          from bridge_identity i
+          join bridge_token t on t.identity_id = i.identity_id
+         where t.derivation_salt is not null
+           and t.state <> 'pending'
+           and t.created_at <= ${new Date(now.getTime() - Duration.toMillis(bridge.proofReplay))}
+         order by t.created_at
+         limit ${limit}
+           for no key update of i, t skip locked
+      )
+      update bridge_token t
+         set derivation_salt = null
+        from due
+       where t.token_id = due.token_id
+      returning t.token_id`)
+  )
 
 /** Challenges that expired unused, and used challenges whose token has ended. */
 const purgeChallenges: Sweep["run"] = (sql, now, limit) => {
@@ -100,7 +126,8 @@ const purgeReservations: Sweep["run"] = (sql, now, limit) => {
     returning identity_id`)
 }
 
-export const sweeps: ReadonlyArray<Sweep> = [
+export const sweeps: ReadonlyArray<Sweep<Settings>> = [
+  { name: "forget token salts", run: forgetSalts },
   { name: "purge challenges", run: purgeChallenges },
   { name: "purge tokens", run: purgeTokens },
   { name: "purge credentials", run: purgeCredentials },

@@ -6,7 +6,7 @@
  */
 import { Effect, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { traceAt } from "../../platform/audit/Audit.ts"
+import { Audit, traceAt } from "../../platform/audit/Audit.ts"
 import { salt, uuidAt } from "../../platform/crypto/Random.ts"
 import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../platform/crypto/Tokens.ts"
@@ -21,6 +21,7 @@ import { requestHash } from "./RequestHash.ts"
 
 export const make = Effect.gen(function* () {
   const clock = yield* DatabaseClock
+  const audit = yield* Audit
   const { bridge } = yield* Settings
   const store = Store.make(yield* SqlClient.SqlClient)
   const ring = nonceRing(bridge)
@@ -87,22 +88,39 @@ export const make = Effect.gen(function* () {
       return Option.some({ answer: answerOf(earlier.value, nonce), replayed: true })
     })
 
+    /** A credential comes back after its Bridge used it, or after it was revoked: somebody may have a copy. */
+    const reportReturn = ({ claimed_bridge_id, credential_id, project_id }: Store.CredentialState, code: string) =>
+      audit.rejected(now, {
+        action: "bridge.credential_returned",
+        code,
+        project_id,
+        actor: `bridge_credential:${credential_id}`,
+        subject: { credential_id, ...(claimed_bridge_id !== null && { bridge_id: claimed_bridge_id }) }
+      })
+
     const replayOrRefuse = Effect.gen(function* () {
       const found = yield* store.findCredential(claim)
       if (Option.isNone(found)) return yield* refuse("bridge_enrollment_credential_invalid")
-      if (found.value.revoked) return yield* refuse("bridge_enrollment_credential_revoked")
-      const replayed = yield* replay
+      const replayed = found.value.revoked ? Option.none() : yield* replay
       if (Option.isSome(replayed)) return replayed
       const refusal = refusalFor(found.value, request, now)
-      return refusal === undefined ? Option.none() : yield* refusal
+      if (refusal === undefined) return Option.none()
+      if (returned.has(refusal._tag)) yield* reportReturn(found.value, refusal._tag)
+      return yield* refusal
     })
 
     return yield* untilSettled(attempt, replayOrRefuse)
   }, persistence)
 })
 
+const returned: ReadonlySet<string> = new Set([
+  "bridge_enrollment_credential_revoked",
+  "bridge_enrollment_credential_used"
+])
+
 /** The refusal for a credential that cannot open a challenge; undefined if it can by now. */
 const refusalFor = (credential: Store.CredentialState, request: CreateChallenge, now: Date) => {
+  if (credential.revoked) return refuse("bridge_enrollment_credential_revoked")
   const expired = hasPassed(credential.expires_at, now)
   if (credential.claimed_bridge_id !== null) {
     const sameBridge =

@@ -70,7 +70,7 @@ export const make = Effect.gen(function* () {
         return yield* refuse("enrollment_challenge_mismatch")
       }
       const fail = Effect.fnUntraced(function* (code: "enrollment_key_mismatch" | "enrollment_proof_invalid") {
-        yield* audit.refused(now, {
+        yield* audit.rejected(now, {
           action: "bridge.proof",
           code,
           project_id: challenge.project_id,
@@ -120,23 +120,40 @@ export const make = Effect.gen(function* () {
       return Option.map(enrolled, () => ({ answer: answerOf(access_token, expires_at), replayed: false }))
     })
 
+    /** The proof comes again: a lost answer, or a copy of the request (decisions.md, Signs of theft). */
     const replay = Effect.fnUntraced(function* (challenge: Store.ChallengeState) {
       const { consumed_at, proof_key_hash, proof_request_hash, token_expires_at, token_hash } = challenge
-      if (!equal(proof_key_hash!, proof.key_hash)) return yield* refuse("enrollment_challenge_consumed")
-      if (!equal(proof_request_hash!, proof.request_hash)) return yield* refuse("idempotency_conflict")
+      const event = {
+        action: "bridge.proof_replayed",
+        project_id: challenge.project_id,
+        actor: `bridge:${challenge.bridge_id}`,
+        subject: {
+          bridge_id: challenge.bridge_id,
+          challenge_id: challenge.challenge_id,
+          ...(challenge.token_id !== null && { token_id: challenge.token_id })
+        }
+      }
+      const fail = Effect.fnUntraced(function* (code: "enrollment_challenge_consumed" | "idempotency_conflict") {
+        yield* audit.refused(now, { ...event, code })
+        return yield* refuse(code)
+      })
+      if (!equal(proof_key_hash!, proof.key_hash)) return yield* fail("enrollment_challenge_consumed")
+      if (!equal(proof_request_hash!, proof.request_hash)) return yield* fail("idempotency_conflict")
       if (
         challenge.token_state !== "active" ||
+        challenge.token_salt === null ||
         hasPassed(token_expires_at!, now) ||
         hasPassed(after(consumed_at!, bridge.proofReplay), now)
       ) {
-        return yield* refuse("enrollment_challenge_consumed")
+        return yield* fail("enrollment_challenge_consumed")
       }
       const token = yield* replayedToken(
         ring,
         { hash: token_hash!, key_id: challenge.token_key_id! },
         "proof",
-        derivedFrom(challenge.token_id!, challenge.identity_id, challenge.token_salt!)
+        derivedFrom(challenge.token_id!, challenge.identity_id, challenge.token_salt)
       )
+      yield* audit.done(now, event)
       return { answer: answerOf(token, token_expires_at!), replayed: true }
     })
 

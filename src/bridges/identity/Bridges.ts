@@ -10,6 +10,7 @@ import { Outbox } from "../../push/outbox/Outbox.ts"
 import * as Store from "./BridgeStore.ts"
 import { type OperatorRefusal, refuseOperator as refuse } from "./Errors.ts"
 import type { Page } from "../../platform/sql/Page.ts"
+import { operator } from "../../platform/settings/Operator.ts"
 
 export type Bridge = typeof Store.Bridge.Type
 export type Token = typeof Store.Token.Type
@@ -68,7 +69,7 @@ export class Bridges extends Context.Service<
           if (first) {
             const event_id = yield* uuidAt(now)
             yield* outbox.enqueue(now, { kind: "bridge.revoked", event_id, project_id, about: identity_id })
-            yield* audit.done(now, { action: "bridge.revoked", project_id, actor: "operator", subject: { bridge_id } })
+            yield* audit.done(now, { action: "bridge.revoked", project_id, actor: operator, subject: { bridge_id } })
           }
           return { revoked_at }
         },

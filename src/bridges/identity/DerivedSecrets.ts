@@ -10,8 +10,8 @@ import { Effect, Option, type Redacted } from "effect"
 import { type Field, KeyRing } from "../../platform/crypto/Derivation.ts"
 import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../platform/crypto/Tokens.ts"
+import { underivable } from "../../platform/database/Persistence.ts"
 import type { Settings } from "../../platform/settings/Settings.ts"
-import { refuse } from "../../wire/bridges/BridgeErrors.ts"
 
 type BridgeSettings = Settings["Service"]["bridge"]
 
@@ -48,9 +48,4 @@ export const replayedToken = (ring: KeyRing, stored: Stored, label: string, fiel
   )
 
 const verified = <A>(stored: Stored, derived: Option.Option<A>, hash: (secret: A) => Uint8Array) =>
-  Option.isSome(derived) && equal(hash(derived.value), stored.hash)
-    ? Effect.succeed(derived.value)
-    : Effect.andThen(
-        Effect.logWarning("An original answer cannot be derived again: the secret that derived it is not configured"),
-        refuse("bridge_persistence_error")
-      )
+  Option.isSome(derived) && equal(hash(derived.value), stored.hash) ? Effect.succeed(derived.value) : underivable

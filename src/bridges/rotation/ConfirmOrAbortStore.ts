@@ -61,20 +61,24 @@ export const make = (sql: SqlClient.SqlClient) => {
      where r.rotation_id = locked.rotation_id
     returning r.rotation_id`
 
-  /** Promotes the successor and revokes the predecessor. Returns no row, and changes nothing, unless all conditions hold. */
+  /**
+   * Promotes the successor and revokes the predecessor. From here on no retry of a prepare or proof needs the salts of the
+   * two. Returns no row, and changes nothing, unless all
+   * conditions hold.
+   */
   const confirm = (request: EndRequest, expires_at: Date, now: Date, trace: Trace) =>
     firstRow(Schema.Struct({ project_id: Schema.String, bridge_id: Schema.String }))(sql`
       with locked as materialized (${locked(request, "confirmed", now)}
       ), retired as (
         update bridge_token t
-           set state = 'revoked', ended_at = ${now}, end_reason = 'rotated'
+           set state = 'revoked', ended_at = ${now}, end_reason = 'rotated', derivation_salt = null
           from locked
          where t.token_id = locked.predecessor_id
         returning t.token_id
       ), promoted as (
         -- The count makes PostgreSQL revoke the predecessor first: an identity has at most one active token.
         update bridge_token t
-           set state = 'active', expires_at = ${expires_at}
+           set state = 'active', expires_at = ${expires_at}, derivation_salt = null
           from locked
          cross join (select count(*) from retired) gone
          where t.token_id = locked.successor_id

@@ -17,6 +17,7 @@ const PrepareState = Schema.Struct({
   key_confirmation_expires_at: Schema.NullOr(Schema.Date),
   key_successor_id: Schema.NullOr(Schema.String),
   key_token_hash: Schema.NullOr(Bytes),
+  /** Set while the rotation is pending. */
   key_salt: Schema.NullOr(Bytes),
   key_key_id: Schema.NullOr(Schema.String),
   pending_until: Schema.NullOr(Schema.Date),

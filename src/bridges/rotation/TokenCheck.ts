@@ -25,28 +25,29 @@ const make = Effect.gen(function* () {
     Option.isSome(found) ? Effect.succeed(found.value) : Effect.fail(refuse("bridge_token_invalid"))
 
   /**
-   * Records a sign of theft for the operator. It revokes no token, because a lost answer looks the same
+   * A sign of theft for the operator. It revokes no token, because a lost answer looks the same
    * (decisions.md, Signs of theft).
    */
-  const reportSuspicion = (action: (typeof suspicious)[number], code: string, token: TokenState, now: Date) =>
-    Effect.andThen(
-      count(suspicions(action)),
-      audit.refused(now, {
-        action,
-        code,
-        project_id: token.project_id,
-        actor: `bridge:${token.bridge_id}`,
-        subject: { bridge_id: token.bridge_id, token_id: token.token_id }
-      })
-    )
+  const suspicion = <Action extends (typeof suspicious)[number]>(action: Action, code: string, token: TokenState) => ({
+    action,
+    code,
+    project_id: token.project_id,
+    actor: `bridge:${token.bridge_id}`,
+    subject: { bridge_id: token.bridge_id, token_id: token.token_id }
+  })
 
-  const reportReuse = (token: TokenState, code: string, now: Date) =>
-    isReusedAfterRotation(token, now)
-      ? reportSuspicion("bridge.token_reused_after_rotation", code, token, now)
-      : Effect.void
+  const reportReuse = Effect.fnUntraced(function* (token: TokenState, code: string, now: Date) {
+    if (!isReusedAfterRotation(token, now)) return
+    const event = suspicion("bridge.token_reused_after_rotation", code, token)
+    yield* count(suspicions(event.action))
+    yield* audit.rejected(now, event)
+  })
 
-  const reportPreparedElsewhere = (token: TokenState, now: Date) =>
-    reportSuspicion("bridge.rotation_prepared_elsewhere", "bridge_rotation_in_progress", token, now)
+  const reportPreparedElsewhere = Effect.fnUntraced(function* (token: TokenState, now: Date) {
+    const event = suspicion("bridge.rotation_prepared_elsewhere", "bridge_rotation_in_progress", token)
+    yield* count(suspicions(event.action))
+    yield* audit.refused(now, event)
+  })
 
   /** Succeeds for an active token of an active identity. */
   const requireActive = Effect.fnUntraced(function* (token: TokenState, now: Date) {

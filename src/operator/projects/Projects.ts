@@ -8,6 +8,7 @@ import { persistence } from "../../platform/database/Persistence.ts"
 import { type ProjectRefusal, refuse } from "./Errors.ts"
 import * as Store from "./ProjectStore.ts"
 import type { Page } from "../../platform/sql/Page.ts"
+import { operator } from "../../platform/settings/Operator.ts"
 
 type Project = typeof Store.Project.Type
 type AccountReference = typeof Store.AccountReference.Type
@@ -53,7 +54,7 @@ export class Projects extends Context.Service<
       const store = Store.make(sql)
 
       const done = (at: Date, action: string, project_id: string, subject: Record<string, string> = {}) =>
-        audit.done(at, { action, project_id, actor: "operator", subject: { project_id, ...subject } })
+        audit.done(at, { action, project_id, actor: operator, subject: { project_id, ...subject } })
 
       const existing = (project_id: string) =>
         Effect.flatMap(

@@ -35,10 +35,11 @@ export class Overview extends Context.Service<
 
       const take = Effect.gen(function* () {
         const at = yield* clock.now
-        const numbers = yield* store.numbers(at, after(at, tenth))
+        const dayAgo = after(at, Duration.days(-1))
+        const numbers = yield* store.numbers(at, after(at, tenth), dayAgo)
         const pauses = yield* push.pauses
         const limits = yield* store.fullest
-        const refused = yield* store.refused(after(at, Duration.days(-1)))
+        const refused = yield* store.refused(dayAgo)
         return { at, numbers: Option.getOrThrow(numbers), pauses, limits, refused }
       }).pipe(Effect.withSpan("Overview.take"), persistence)
       return { take }

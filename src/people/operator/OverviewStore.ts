@@ -20,6 +20,8 @@ export const Numbers = Schema.Struct({
   /** When the oldest row expired that no sweep has updated yet; null if the sweeps are up to date. */
   unswept_since: Schema.NullOr(Schema.Date),
   agent_grants: Schema.Int,
+  /** Grants with a refresh token that was replayed from elsewhere in the last day: somebody may have a copy. */
+  grants_replayed_elsewhere: Schema.Int,
   active_devices: Schema.Int,
   /** Neither delivered, nor dead, nor expired. */
   notifications_waiting: Schema.Int,
@@ -45,8 +47,8 @@ export const Fullest = Schema.Struct({
 })
 
 export const make = (sql: SqlClient.SqlClient) => ({
-  /** Counts by index, without the rows. A token that expires by `nearly` is near its expiry. */
-  numbers: (now: Date, nearly: Date) =>
+  /** Counts by index, without the rows. A token that expires by `nearly` is near its expiry; `since`: a day ago. */
+  numbers: (now: Date, nearly: Date, since: Date) =>
     firstRow(Numbers)(sql`
       with bridges as (
         select status, count(*)::int as count
@@ -85,6 +87,7 @@ export const make = (sql: SqlClient.SqlClient) => ({
              (select since from unswept where since <= ${now}) as unswept_since,
              (select count(*) from oauth_grant
                where activated_at is not null and revoked_at is null and expires_at > ${now})::int as agent_grants,
+             (select count(*) from oauth_grant where replayed_elsewhere_at >= ${since})::int as grants_replayed_elsewhere,
              (select count(*) from mobile_device where state = 'active')::int as active_devices,
              (select count(*) from waiting)::int as notifications_waiting,
              (select min(not_before) from waiting where not_before <= ${now}) as notification_due_since,

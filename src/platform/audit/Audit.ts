@@ -2,7 +2,8 @@
  * The audit log (spec 6.2): append-only rows of ids and codes.
  *
  * The row of a mutation is part of its transaction: `done`, or `auditRow` as a clause of the statement. A refusal gets a
- * row only if the caller is known, and at most one per minute, code and subject; other refusals are only logged.
+ * row only if the caller is known, and at most one per minute, code and subject; other refusals are only logged. What an
+ * authenticated caller may not change is refused only with its row (decisions.md, Refusals and their audit rows).
  */
 import { Context, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -19,13 +20,17 @@ export const traceAt = Effect.fnUntraced(function* (at: Date) {
   return { event_id: yield* uuidAt(at), at, address, user_agent: userAgent } satisfies Trace
 })
 
+type Refused = Store.Event & { readonly code: string }
+
 export class Audit extends Context.Service<
   Audit,
   {
     /** Call this in the mutation's transaction. */
     readonly done: (at: Date, event: Store.Event) => Effect.Effect<void, SqlError.SqlError>
-    /** Call this after the refusal. A failed write is logged and does not change the answer. */
-    readonly refused: (at: Date, event: Store.Event & { readonly code: string }) => Effect.Effect<void>
+    /** Call this before refusing a mutation: if the row cannot be written, the answer is not the refusal (spec 4.11). */
+    readonly refused: (at: Date, event: Refused) => Effect.Effect<void, SqlError.SqlError>
+    /** The same for a credential or proof that is refused. A failed write is logged and does not change the answer. */
+    readonly rejected: (at: Date, event: Refused) => Effect.Effect<void>
     /** Newest first; of one project, or of all. */
     readonly list: (
       project_id: string | undefined,
@@ -41,19 +46,17 @@ export class Audit extends Context.Service<
       const done = (at: Date, event: Store.Event) =>
         Effect.flatMap(traceAt(at), (trace) => store.insertDone(event, trace)).pipe(Effect.asVoid)
 
-      const refused = Effect.fn("Audit.refused")(
-        function* (at: Date, event: Store.Event & { readonly code: string }) {
-          const minute = Math.floor(at.getTime() / 60_000)
-          const key = [minute, event.action, event.code, JSON.stringify(event.subject)].join(" ")
-          yield* store.countRefused(event, key, yield* traceAt(at))
-        },
-        persistence,
-        (written) => Effect.ignore(written)
-      )
+      const refused = Effect.fn("Audit.refused")(function* (at: Date, event: Refused) {
+        const minute = Math.floor(at.getTime() / 60_000)
+        const key = [minute, event.action, event.code, JSON.stringify(event.subject)].join(" ")
+        yield* store.countRefused(event, key, yield* traceAt(at))
+      })
+
+      const rejected = (at: Date, event: Refused) => Effect.ignore(persistence(refused(at, event)))
 
       const list = Effect.fn("Audit.list")(store.list, persistence)
 
-      return { done, refused, list }
+      return { done, refused, rejected, list }
     })
   )
 }

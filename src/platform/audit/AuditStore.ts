@@ -23,7 +23,7 @@ export type AuditEvent = typeof AuditEvent.Type
 export interface Event {
   readonly action: string
   readonly project_id: string | null
-  /** `operator` or `kind:id`. */
+  /** `kind:id`, or `operator:account@host`. */
   readonly actor: string
   /** Ids only. */
   readonly subject: Readonly<Record<string, string>>

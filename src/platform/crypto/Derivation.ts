@@ -18,6 +18,7 @@ export type Purpose =
   | "bridge/v1/access-token"
   | "mobile/v1/push-token"
   | "mobile/v1/push-lookup"
+  | "oauth/v1/refresh-successor"
 
 /** Text is encoded as UTF-8. At most 65,535 bytes; a longer field is a defect. */
 export type Field = string | Uint8Array | Redacted.Redacted<string>
@@ -34,6 +35,8 @@ export interface KeyRing {
   readonly current: DerivationKey
   /** Derives with the key of that id; none if its secret is no longer configured. */
   readonly derive: (keyId: string, label: string, fields: ReadonlyArray<Field>) => Option.Option<Uint8Array>
+  /** Derives with every key, for rows that hold no key id: their hash tells which result is the right one. */
+  readonly deriveWithEach: (label: string, fields: ReadonlyArray<Field>) => ReadonlyArray<Uint8Array>
 }
 
 export const KeyRing = {
@@ -51,7 +54,8 @@ export const KeyRing = {
         Option.map(
           Array.findFirst(keys, (key) => key.id === keyId),
           (key) => key.derive(label, fields)
-        )
+        ),
+      deriveWithEach: (label, fields) => keys.map((key) => key.derive(label, fields))
     }
   }
 }

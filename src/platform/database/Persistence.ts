@@ -9,6 +9,7 @@ import { Cause, Data, Effect, Option } from "effect"
 import { SqlError } from "effect/sql"
 import { refuse, type SharedRefusal } from "../../wire/Errors.ts"
 import { inTime } from "./Deadline.ts"
+import { inTurn } from "./Shares.ts"
 
 /** A statement failed, and would fail again. */
 export class StatementDefect extends Data.TaggedError("StatementDefect")<{
@@ -23,6 +24,7 @@ const unavailable = refuse("bridge_persistence_error", 1)
 export const persistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(
     Effect.retry({ while: (error: E) => SqlError.isSqlError(error) && isConflict(error), times: 2 }),
+    inTurn,
     inTime(late),
     longPersistence
   )
@@ -37,6 +39,12 @@ export const longPersistence = <A, E, R>(
         SqlError.isSqlError(error) ? failureOf(error) : Effect.fail(error as Exclude<E, SqlError.SqlError>)
     )
   )
+
+/** The answer to an exact retry whose original answer cannot be derived again. */
+export const underivable = Effect.andThen(
+  Effect.logWarning("An original answer cannot be derived again: the secret that derived it is not configured"),
+  unavailable
+)
 
 const late = Effect.andThen(Effect.logWarning("The database took too long"), unavailable)
 

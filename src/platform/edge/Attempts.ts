@@ -4,23 +4,20 @@
  * 1. A credential that was accepted by this process in the last ten minutes is looked up without a limit, so that nobody
  *    behind a shared address is locked out by a neighbour.
  * 2. Any other credential takes a token of its address before it is looked up. Without one it is refused.
- * 3. Where nothing but a look-up follows, it is looked up in a turn: credentials that this process does not know use a
- *    quarter of the connections at most, and addresses take turns. So a flood of guesses delays no caller who was there
- *    before. A handler that reads a body takes no turn: the caller could hold it by sending slowly.
+ * 3. A known credential has a share of the connections of its own (Shares.ts), so a flood of guesses delays no caller who
+ *    was there before.
  * 4. The address gets its token back if the credential is accepted, or if the request failed for another reason. So no
  *    more than the burst is looked up at once.
  */
 import { Clock, Context, Effect, Exit, Layer, type Redacted } from "effect"
 import * as Tokens from "../crypto/Tokens.ts"
+import { CurrentShare, Shares } from "../database/Shares.ts"
 import { Settings } from "../settings/Settings.ts"
 import { Caller } from "../../wire/Headers.ts"
-import { turnsBetween } from "./inTurn.ts"
 import { type Buckets, RateLimit } from "./RateLimit.ts"
 import { recent } from "./Recent.ts"
 
 const rate = { perSecond: 20, burst: 200 }
-/** Milliseconds that an unknown caller waits for its turn. */
-const longestWait = 2_000
 /** Milliseconds. */
 const remembered = 600_000
 const maxRemembered = 100_000
@@ -30,8 +27,6 @@ export type Outcome = "accepted" | "rejected" | "undecided"
 
 interface Authentication<A, E> {
   readonly credential: Redacted.Redacted<string>
-  /** Only statements follow, no reading of the request. */
-  readonly isLookUp: boolean
   /** The route's limit per credential, if it has one. */
   readonly perCredential?: Buckets
   /** What the exit of the authentication means. */
@@ -55,15 +50,14 @@ export class Attempts extends Context.Service<
   static readonly layer = Layer.effect(
     Attempts,
     Effect.gen(function* () {
-      const { database, http } = yield* Settings
+      const { http } = yield* Settings
+      const shares = yield* Shares
       const failures = (yield* RateLimit).buckets(rate)
       // Hashes only: no credential stays in memory after its request. The value is the time of the acceptance.
       const accepted = recent<number>(maxRemembered, remembered)
 
-      const turns = yield* turnsBetween(Math.max(1, database.poolSize >> 2))
-
       const attempt = Effect.fnUntraced(function* <A, E, R>(
-        { credential, isLookUp, limited, outcomeOf, perCredential }: Authentication<A, E>,
+        { credential, limited, outcomeOf, perCredential }: Authentication<A, E>,
         authenticate: Effect.Effect<A, E, R>
       ) {
         const now = yield* Clock.currentTimeMillis
@@ -83,8 +77,8 @@ export class Attempts extends Context.Service<
           yield* settle("undecided")
           return yield* limited(wait)
         }
-        const looked = isKnown || !isLookUp ? authenticate : turns(network, longestWait)(authenticate, limited(1))
-        return yield* Effect.onExit(looked, (exit) =>
+        const shared = isKnown ? Effect.provideService(authenticate, CurrentShare, shares.known(key)) : authenticate
+        return yield* Effect.onExit(shared, (exit) =>
           settle(Exit.hasInterrupts(exit) ? (isKnown ? "undecided" : "rejected") : outcomeOf(exit))
         )
       })
@@ -94,7 +88,11 @@ export class Attempts extends Context.Service<
 
       return http.rateLimits
         ? { attempt, remember }
-        : { attempt: (_, authenticate) => authenticate, remember: () => Effect.void }
+        : {
+            attempt: ({ credential }, authenticate) =>
+              Effect.provideService(authenticate, CurrentShare, shares.known(keyOf(credential))),
+            remember: () => Effect.void
+          }
     })
   )
 }

@@ -8,12 +8,14 @@ import { type Cause, Clock, Context, Effect, LogLevel, Option, References, type 
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { uuid } from "../crypto/Random.ts"
 import { DatabaseClock } from "../database/Clock.ts"
+import { CurrentShare, Shares } from "../database/Shares.ts"
 import { count, elapsed, requests, requestSeconds } from "../metrics/Metrics.ts"
 import { spanned } from "../metrics/Span.ts"
 import { Settings } from "../settings/Settings.ts"
 import { refuse } from "../../wire/Errors.ts"
 import { Caller } from "../../wire/Headers.ts"
 import { answer } from "../../wire/Refusal.ts"
+import { escaped } from "../../wire/Text.ts"
 import { Addresses, networkOf } from "./Addresses.ts"
 import { makeFloodPause } from "./Floods.ts"
 import { report } from "./Report.ts"
@@ -30,6 +32,7 @@ export const boundary = HttpRouter.middleware(
   Effect.gen(function* () {
     const addresses = yield* Addresses
     const clock = yield* DatabaseClock
+    const shares = yield* Shares
     const { authUrl, baseUrl } = yield* Settings
     // Whatever a browser asks for first, it then refuses http for a year (RFC 6797).
     const secure = [authUrl, baseUrl].every(({ protocol }) => protocol === "https:")
@@ -53,7 +56,7 @@ export const boundary = HttpRouter.middleware(
       const caller = {
         address,
         network: networkOf(address),
-        userAgent: withoutSecrets(request.headers["user-agent"] ?? "").slice(0, 200)
+        userAgent: loggable(request.headers["user-agent"] ?? "").slice(0, 200)
       }
       // The router would treat "*" as "/".
       const answered = request.originalUrl === "*" ? Effect.succeed(answer(refuse("not_found"))) : handled
@@ -73,6 +76,7 @@ export const boundary = HttpRouter.middleware(
         Effect.tap((response) => measure(request.method, response.status, since)),
         Effect.tap((response) => record(request, response)),
         Effect.provideService(Caller, caller),
+        Effect.provideService(CurrentShare, shares.unknown(caller.network)),
         Effect.annotateLogs("request_id", requestId),
         spanned("Http.request", { kind: "server", attributes: { request_id: requestId } })
       )
@@ -132,11 +136,23 @@ const record = Effect.fnUntraced(function* (
   const level = response.status >= 400 ? "Info" : "Debug"
   const consumed = (yield* LogLevel.isEnabled(level)) || (yield* References.TracerEnabled)
   if (!consumed) return
-  const path = withoutSecrets(request.url.split("?")[0]!)
-  const facts = { method: request.method, path, status: response.status }
+  const { address } = yield* Caller
+  const path = loggable(request.url.split("?")[0]!)
+  const facts = { method: request.method, path, status: response.status, address, ...codeOf(response) }
   yield* Effect.logWithLevel(level)("Answered").pipe(Effect.annotateLogs(facts))
   yield* Effect.annotateCurrentSpan(facts)
 })
 
-/** Clients put secrets into paths and user agents by mistake. No word of ours is longer than a UUID. */
-const withoutSecrets = (text: string) => text.replaceAll(/[^/\s]{37,}/g, "<redacted>")
+/** The code of a refusal: in our error object, OAuth's (where `error` is text) or JSON-RPC's (a number). Pages have none. */
+const codeOf = ({ body, status }: HttpServerResponse.HttpServerResponse): { readonly code?: string } => {
+  if (status < 400 || body._tag !== "Uint8Array" || !body.contentType.startsWith("application/json")) return {}
+  const error = JSON.parse(new TextDecoder().decode(body.body))?.error
+  const code = typeof error === "object" ? error?.code : error
+  return code === undefined ? {} : { code: String(code) }
+}
+
+/**
+ * A path or user agent as it may be logged and recorded: clients put secrets into both by mistake, and no word of ours is
+ * longer than a UUID; what a terminal obeys is escaped.
+ */
+const loggable = (text: string) => escaped(text.replaceAll(/[^/\s]{37,}/g, "<redacted>"), "line")

@@ -38,6 +38,8 @@ export const enrollments = counters("service_bridge_enrollments_total", "Steps o
 export const rotations = counters("service_bridge_rotations_total", "Steps of a Bridge token's life", ...operation)
 export const suspicions = counters("service_bridge_suspicions_total", "Signs of a copied token", "action")
 
+export const grantSuspicions = counters("service_oauth_suspicions_total", "Signs of a copied code or token", "code")
+
 export const toolCalls = counters("service_mcp_tool_calls_total", "Tool calls", "tool", "code")
 export const toolSeconds = histograms("service_mcp_tool_duration_seconds", "Duration of a tool call", "tool")
 

@@ -8,7 +8,7 @@ import { Config, ConfigProvider, Context, Data, Duration, Effect, Layer, Option,
 import { resolve } from "node:path"
 import { revision } from "./Package.ts"
 import { type Environment, environments, isTopic } from "../../wire/mobile/Notifications.ts"
-import { generatedSecrets } from "./Secrets.ts"
+import { generatedSecrets, storedSecrets } from "./Secrets.ts"
 
 /** The message is one line that names the setting and its valid values. The process ends with exit code 78. */
 export class ConfigurationError extends Data.TaggedError("ConfigurationError")<{ readonly message: string }> {}
@@ -158,6 +158,8 @@ const access = Config.all({
 })
 
 const oauth = Config.all({
+  secret: optionalSecret("SERVICE_OAUTH_SECRET"),
+  secretPrevious: optionalSecret("SERVICE_OAUTH_SECRET_PREVIOUS"),
   authUrl: optionalText("SERVICE_AUTH_URL"),
   codeTtl: seconds("SERVICE_OAUTH_CODE_TTL_SECONDS", 60),
   accessTtl: seconds("SERVICE_OAUTH_ACCESS_TTL_SECONDS", 3600),
@@ -165,7 +167,7 @@ const oauth = Config.all({
   refreshIdleTtl: seconds("SERVICE_OAUTH_REFRESH_IDLE_TTL_SECONDS", 30 * 86_400),
   refreshMaxTtl: seconds("SERVICE_OAUTH_REFRESH_MAX_TTL_SECONDS", 90 * 86_400),
   // With 0 the first reuse of a refresh token ends its grant.
-  refreshGrace: seconds("SERVICE_OAUTH_REFRESH_GRACE_SECONDS", 120, { min: 0, max: 86_400 }),
+  refreshGrace: seconds("SERVICE_OAUTH_REFRESH_GRACE_SECONDS", 10, { min: 0, max: 86_400 }),
   dynamicRegistration: Config.option(Config.Literals(["on", "off"], "SERVICE_OAUTH_DYNAMIC_REGISTRATION")),
   revocation: onOff("SERVICE_OAUTH_REVOCATION", "on"),
   cimd: Config.Literals(["allowlist", "off"], "SERVICE_OAUTH_CIMD").pipe(Config.withDefault("allowlist" as const)),
@@ -177,7 +179,10 @@ const oauth = Config.all({
         : invalid("SERVICE_OAUTH_CIMD_HOSTS lists host names in lower case, such as claude.ai,vscode.dev.")
     )
   )
-})
+}).pipe(
+  // Without the secret a successor cannot be derived again.
+  Config.map((read) => (read.secret === undefined ? { ...read, refreshGrace: Duration.zero } : read))
+)
 
 /** The identity that server_identity shows, and the web origins that may call /mcp. */
 const mcp = Config.all({
@@ -281,17 +286,22 @@ interface Resolved {
 }
 
 export class Settings extends Context.Service<Settings, Read & Resolved>()("service/Settings") {
-  static readonly layer = Layer.effect(
+  static readonly layer = Layer.suspend(() => layerWith(generatedSecrets))
+  /** Changes no file. */
+  static readonly layerUnchanged = Layer.suspend(() => layerWith(storedSecrets))
+}
+
+const layerWith = (secretsIn: typeof generatedSecrets) =>
+  Layer.effect(
     Settings,
     Effect.gen(function* () {
       const provider = yield* ConfigProvider.ConfigProvider
       const { url, dataDir } = yield* database
-      const complete = url === undefined ? ConfigProvider.orElse(provider, yield* generatedSecrets(dataDir)) : provider
+      const complete = url === undefined ? ConfigProvider.orElse(provider, yield* secretsIn(dataDir)) : provider
       const read = yield* Effect.provideService(all, ConfigProvider.ConfigProvider, complete)
       return { ...read, ...(yield* resolved(read)) }
     }).pipe(Effect.catchTag("ConfigError", inOneLine))
   )
-}
 
 /** The settings of the database alone. Reading them creates no file. */
 export const databaseSettings = Effect.gen(function* () {
@@ -305,8 +315,13 @@ function inOneLine({ cause }: Config.ConfigError) {
 
 /** Rejects unsafe combinations and resolves the two URLs, which are origins with https unless they are loopback. */
 const resolved = Effect.fnUntraced(function* ({ bridge, database, http, mcp, oauth }: Read) {
-  if (Redacted.value(bridge.enrollmentSecret) === Redacted.value(bridge.tokenSecret)) {
-    return yield* invalid("SERVICE_BRIDGE_ENROLLMENT_SECRET and SERVICE_BRIDGE_TOKEN_SECRET must differ.")
+  for (const [one, other, names] of [
+    [bridge.enrollmentSecret, bridge.tokenSecret, "SERVICE_BRIDGE_ENROLLMENT_SECRET and SERVICE_BRIDGE_TOKEN_SECRET"],
+    [bridge.enrollmentSecret, oauth.secret, "SERVICE_BRIDGE_ENROLLMENT_SECRET and SERVICE_OAUTH_SECRET"],
+    [bridge.tokenSecret, oauth.secret, "SERVICE_BRIDGE_TOKEN_SECRET and SERVICE_OAUTH_SECRET"]
+  ] as const) {
+    if (other !== undefined && Redacted.value(one) === Redacted.value(other))
+      return yield* invalid(`${names} must differ.`)
   }
   const host = http.host.includes(":") ? `[${http.host}]` : http.host
   const own = `http://${host}:${http.port}`

@@ -13,7 +13,7 @@ export interface Trace {
  * The statement that mutates also inserts the row, so that neither exists without the other.
  *
  * `from` names the clause whose rows exist only if the mutation happened. `actor`, `project` and `subject` are
- * expressions over that clause. An actor is `operator` or `kind:id`; a subject is a JSON object of ids.
+ * expressions over that clause. An actor is `kind:id`, or `operator:account@host`; a subject is a JSON object of ids.
  */
 export const auditRow = (
   sql: SqlClient.SqlClient,

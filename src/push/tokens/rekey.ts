@@ -5,6 +5,7 @@ import { Audit } from "../../platform/audit/Audit.ts"
 import { equal } from "../../platform/crypto/Sha256.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
+import { operator } from "../../platform/settings/Operator.ts"
 import { PushTokens } from "./PushTokens.ts"
 import * as Store from "./RekeyStore.ts"
 
@@ -33,7 +34,7 @@ export const make = Effect.gen(function* () {
       yield* audit.done(now, {
         action: "push.tokens_rekeyed",
         project_id: null,
-        actor: "operator",
+        actor: operator,
         subject: {}
       })
     }

@@ -22,7 +22,7 @@ export const authenticates = Effect.fnUntraced(function* (perCredential: Buckets
     if (Option.isNone(bearer)) return { actor: yield* access.authorize(bearer), key: "" }
     const credential = bearer.value
     const authorized: Effect.Effect<Actor, Refused> = access.authorize(bearer)
-    const actor = yield* attempts.attempt({ credential, isLookUp: true, perCredential, outcomeOf, limited }, authorized)
+    const actor = yield* attempts.attempt({ credential, perCredential, outcomeOf, limited }, authorized)
     return { actor, key: keyOf(credential) }
   })
 })

@@ -16,6 +16,7 @@ import { expanded, ofRole, type Role, type Scope } from "../../wire/Scopes.ts"
 import { type ProjectTokenRefusal, refuseOperator as refuse } from "./Errors.ts"
 import * as Store from "./ProjectTokenStore.ts"
 import type { Page } from "../../platform/sql/Page.ts"
+import { operator } from "../../platform/settings/Operator.ts"
 
 export interface NewProjectToken {
   readonly project_id: string
@@ -110,7 +111,7 @@ export class ProjectTokens extends Context.Service<
         yield* audit.done(now, {
           action: "project_token.issued",
           project_id,
-          actor: "operator",
+          actor: operator,
           subject: { project_token_id: token.token_id }
         })
         return issued
@@ -132,7 +133,7 @@ export class ProjectTokens extends Context.Service<
             yield* audit.done(now, {
               action: "project_token.revoked",
               project_id,
-              actor: "operator",
+              actor: operator,
               subject: { project_token_id: token_id }
             })
           }

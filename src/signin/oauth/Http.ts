@@ -26,6 +26,8 @@ import type { IssuedTokens } from "./tokens/issueTokens.ts"
 import { RefreshTokens } from "./tokens/RefreshTokens.ts"
 
 const requestRate = { perSecond: 100, burst: 1000 }
+/** Of one grant: each refresh issues an access token. */
+const refreshRate = { perSecond: 6 / 60, burst: 60 }
 const registrationRate = { perSecond: 1, burst: 60 }
 
 export const OAuthHttp = HttpRouter.use((router) =>
@@ -37,6 +39,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
     const refreshTokens = yield* RefreshTokens
     const limits = yield* RateLimit
     const attempts = yield* Attempts
+    const refreshes = limits.buckets(refreshRate)
     const { document, endpoint } = jsonEndpoints(router)
     const metadata = {
       base_url: baseUrl.origin,
@@ -54,7 +57,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
       const redirect_uri = form.get("redirect_uri")
       const credential = Redacted.make(code)
       return yield* attempts.attempt(
-        { credential, isLookUp: true, outcomeOf, limited },
+        { credential, outcomeOf, limited },
         codes.exchange({ client_id, code: credential, verifier, redirect_uri })
       )
     })
@@ -66,8 +69,17 @@ export const OAuthHttp = HttpRouter.use((router) =>
       // An unknown scope cannot have been granted before (RFC 6749 6).
       if (scopes.length < words.size) return yield* refuse("invalid_scope")
       return yield* attempts.attempt(
-        { credential: refresh_token, isLookUp: true, outcomeOf, limited },
-        refreshTokens.refresh({ client_id, refresh_token, scopes: words.size === 0 ? undefined : scopes })
+        { credential: refresh_token, outcomeOf, limited },
+        Effect.gen(function* () {
+          const grant = yield* refreshTokens.grantOf(refresh_token)
+          const wait = Option.isSome(grant) ? yield* refreshes.take(grant.value) : 0
+          if (wait > 0) return yield* tooMany(wait)
+          return yield* refreshTokens.refresh({
+            client_id,
+            refresh_token,
+            scopes: words.size === 0 ? undefined : scopes
+          })
+        })
       )
     })
 
@@ -93,7 +105,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
       const client_id = yield* publicClient(request, form)
       const credential = Redacted.make(yield* required(form, "token"))
       yield* attempts.attempt(
-        { credential, isLookUp: true, outcomeOf: outcomeOfRevocation, limited },
+        { credential, outcomeOf: outcomeOfRevocation, limited },
         grants.revokeToken(client_id, credential)
       )
       return HttpServerResponse.empty({ status: 200, headers: jsonHeaders })

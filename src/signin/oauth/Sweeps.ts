@@ -1,5 +1,27 @@
-/** Deletes authorization requests that were never decided, and tokens, grants and clients 30 days after their end. */
+/**
+ * Deletes the salts of used refresh tokens after the grace period, authorization requests that were never decided, and
+ * tokens, grants and clients 30 days after their end.
+ */
+import { Duration, Effect } from "effect"
 import { purgeBefore, type Sweep } from "../../platform/database/Sweeper.ts"
+import { Settings } from "../../platform/settings/Settings.ts"
+
+const forgetSalts: Sweep<Settings>["run"] = (sql, now, limit) =>
+  Effect.flatMap(
+    Settings,
+    ({ oauth }) => sql`
+    update oauth_refresh_token
+       set successor_salt = null
+     where token_hash = any (array(
+       select token_hash
+         from oauth_refresh_token
+        where successor_salt is not null
+          and used_at <= ${new Date(now.getTime() - Duration.toMillis(oauth.refreshGrace))}
+        order by used_at
+        limit ${limit}
+          for no key update skip locked))
+    returning token_hash`
+  )
 
 const purgeRequests: Sweep["run"] = (sql, now, limit) => sql`
   delete from oauth_request
@@ -95,7 +117,8 @@ const purgeClients: Sweep["run"] = (sql, now, limit) => sql`
   select client_id from unused`
 
 /** The order matters: rows are deleted before the rows that they reference. */
-export const sweeps: ReadonlyArray<Sweep> = [
+export const sweeps: ReadonlyArray<Sweep<Settings>> = [
+  { name: "oauth refresh salts", run: forgetSalts },
   { name: "oauth requests", run: purgeRequests },
   { name: "oauth access tokens", run: purgeAccessTokens },
   { name: "oauth grants", run: purgeGrants },

@@ -31,7 +31,10 @@ const operator = command<World>()
 
 const operations: Readonly<Record<string, Operation<World>>> = {
   "create a challenge": http("201 replayed", (on, { newcomer }) => newcomer.askChallenge(on)),
-  prove: http("200 replayed", (on, { challenge, challenged }) => challenged.prove(on, challenge)),
+  prove: http("200 replayed", (on, { challenge, challenged }) => challenged.prove(on, challenge), {
+    // Each replay leaves a row.
+    settled: (shape) => shape.filter((row) => !row.includes("bridge.proof_replayed"))
+  }),
   prepare: http("201 replayed", (on, { token }) => tokens(on).prepare(token, "next"), {
     after: (on, { rotation_id, successor }) => tokens(on).abort(successor, rotation_id)
   }),

@@ -22,7 +22,8 @@ const world = Effect.gen(function* () {
   const query = authorizeQuery({ client_id })
   const page = yield* browser.authorize(query)
   yield* sql`delete from audit_event where project_id is null`
-  return { client_id, project_id, token, browser, query, page, name: randomUUID() }
+  const shown: Array<Answer> = []
+  return { client_id, project_id, token, browser, query, page, shown, name: randomUUID() }
 })
 type World = Effect.Success<typeof world>
 
@@ -47,7 +48,7 @@ const browsing = (
   request<World>()(
     again,
     (on, world) =>
-      Effect.tap(run(Object.assign(new Browser(on.url), { cookie: world.browser.cookie }), world), ({ text }) =>
+      Effect.tap(run(new Browser(on.url, world.browser.cookies), world), ({ text }) =>
         Effect.sync(() => assert.notInclude(text, "Nothing was"))
       ),
     { asks: "503", ...more }
@@ -56,7 +57,15 @@ const browsing = (
 /** When the answer was lost, the retry creates a second one. */
 const mayDuplicate = { settled: (shape: Shape) => new Set(shape) }
 
-const shown = { after: (_: On, { browser, page, token }: World) => browser.submit(page, { project_token: token }) }
+/** The page with Allow and Deny. */
+const shown = {
+  after: (_: On, { browser, page, shown, token }: World) =>
+    Effect.map(browser.submit(page, { project_token: token }), (bound) => shown.push(bound))
+}
+const decide =
+  (decision: string) =>
+  (browser: Browser, { shown }: World) =>
+    browser.submit(shown.at(-1)!, { decision })
 const withPhone = {
   after: (on: On, world: World) =>
     Effect.all([
@@ -85,8 +94,8 @@ layer(Service.layer)("when a statement fails", (it) =>
       "show a project token": browsing("200", (browser, { page, token }) =>
         browser.submit(page, { project_token: token })
       ),
-      allow: browsing("303", (browser, { page }) => browser.submit(page, { decision: "allow" }), withPhone),
-      deny: browsing("303", (browser, { page }) => browser.submit(page, { decision: "deny" }), shown),
+      allow: browsing("303", decide("allow"), withPhone),
+      deny: browsing("303", decide("deny"), shown),
       "register a client": request<World>()(
         "201",
         ({ url }, { name }) =>

@@ -9,6 +9,7 @@ import { generateKeyPair } from "../../../src/client/Crypto.ts"
 import { sha256 } from "../../../src/platform/crypto/Sha256.ts"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import { sweepOnce } from "../../../src/platform/database/Sweeper.ts"
+import { Settings } from "../../../src/platform/settings/Settings.ts"
 import { Credentials } from "../../../src/bridges/enrollment/Credentials.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { sweeps } from "../../../src/bridges/Wing.ts"
@@ -108,7 +109,7 @@ export const makeReal = Effect.fnUntraced(function* (on: On) {
       case "wait":
         return yield* TestClock.adjust(Duration.seconds(op.seconds))
       case "sweep":
-        return yield* Effect.provideService(sweepOnce(sweeps), DatabaseClock, get(DatabaseClock))
+        return yield* Effect.provideContext(sweepOnce(sweeps), Context.pick(DatabaseClock, Settings)(on.services))
     }
   })
 

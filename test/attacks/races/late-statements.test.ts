@@ -8,6 +8,7 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import { sweepOnce } from "../../../src/platform/database/Sweeper.ts"
+import { Settings } from "../../../src/platform/settings/Settings.ts"
 import { sweeps } from "../../../src/bridges/Wing.ts"
 import { faultyDatabase } from "../../support/service/Faults.ts"
 import { invariants } from "../../support/attacks/Invariants.ts"
@@ -152,6 +153,7 @@ layer(Service.layer)("a statement that was overtaken", (it) => {
       const later = new Date((yield* TestClock.testClockWith((clock) => clock.currentTimeMillis)) + 300_000)
       const sweep = sweepOnce(sweeps).pipe(
         Effect.provideService(SqlClient.SqlClient, slow),
+        Effect.provideService(Settings, Context.get((yield* Service).services, Settings)),
         Effect.provideService(DatabaseClock, {
           now: Effect.succeed(later),
           nowIfKnown: Effect.succeedNone,

@@ -4,10 +4,11 @@
  * statement does that was certainly overtaken.
  */
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { sweepOnce } from "../../../src/platform/database/Sweeper.ts"
+import { Settings } from "../../../src/platform/settings/Settings.ts"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import { sweeps } from "../../../src/bridges/Wing.ts"
 import { faultyDatabase } from "../../support/service/Faults.ts"
@@ -57,6 +58,7 @@ const stateOf = (on: Tokens, token: string) => Effect.map(on.self(token), outcom
 const sweep = Effect.gen(function* () {
   const now = yield* TestClock.testClockWith((clock) => clock.currentTimeMillis)
   yield* sweepOnce(sweeps).pipe(
+    Effect.provideService(Settings, Context.get((yield* Service).services, Settings)),
     Effect.provideService(DatabaseClock, {
       now: Effect.succeed(new Date(now)),
       nowIfKnown: Effect.succeedNone,

@@ -83,7 +83,12 @@ layer(TestDatabase.emptySql, { excludeTestServices: true })("moving from the emb
         const settings = Object.fromEntries(
           [...readFileSync(file, "utf8").matchAll(/^(\w+)=(.*)$/gm)].map(([, name, value]) => [name!, value!])
         )
-        assert.hasAllKeys(settings, ["SERVICE_BRIDGE_ENROLLMENT_SECRET", "SERVICE_BRIDGE_TOKEN_SECRET", "DATABASE_URL"])
+        assert.hasAllKeys(settings, [
+          "SERVICE_BRIDGE_ENROLLMENT_SECRET",
+          "SERVICE_BRIDGE_TOKEN_SECRET",
+          "SERVICE_OAUTH_SECRET",
+          "DATABASE_URL"
+        ])
         const after = yield* instance(settings)
         const again = yield* tokens(after).prepare(token)
         assert.deepStrictEqual([again.status, again.text], [201, pending.prepared.text])

@@ -40,7 +40,9 @@ layer(Service.layer, { excludeTestServices: true })("while a secret is replaced"
           "SERVICE_BRIDGE_ENROLLMENT_SECRET",
           "SERVICE_BRIDGE_ENROLLMENT_SECRET_PREVIOUS",
           "SERVICE_BRIDGE_TOKEN_SECRET",
-          "SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS"
+          "SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS",
+          "SERVICE_OAUTH_SECRET",
+          "SERVICE_OAUTH_SECRET_PREVIOUS"
         ])
         assert.strictEqual(statSync(file).mode & 0o777, 0o600)
         const during = yield* started
@@ -61,7 +63,11 @@ layer(Service.layer, { excludeTestServices: true })("while a secret is replaced"
 
         assert.match(yield* type(rekey), /resealed +\d/)
         yield* type(forget)
-        assert.sameMembers(Object.keys(present()), ["SERVICE_BRIDGE_ENROLLMENT_SECRET", "SERVICE_BRIDGE_TOKEN_SECRET"])
+        assert.sameMembers(Object.keys(present()), [
+          "SERVICE_BRIDGE_ENROLLMENT_SECRET",
+          "SERVICE_BRIDGE_TOKEN_SECRET",
+          "SERVICE_OAUTH_SECRET"
+        ])
         assert.isFalse(existsSync(`${file}.old`))
         const after = yield* started
         for (const retry of [

@@ -19,7 +19,7 @@ import {
   post,
   resource
 } from "../../support/agents/Agent.ts"
-import { send } from "../../support/network/Http.ts"
+import { type Answer, send } from "../../support/network/Http.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
 const iss = "http://127.0.0.1:8787"
@@ -345,6 +345,7 @@ layer(Service.layer)("the consent page", (it) => {
       for (const headers of [
         { origin: "https://evil.test" },
         { origin: "null" },
+        { origin: "" },
         { "sec-fetch-site": "cross-site" },
         { "sec-fetch-site": "same-site" }
       ]) {
@@ -354,6 +355,55 @@ layer(Service.layer)("the consent page", (it) => {
       assert.strictEqual(forged.status, 403)
       const own = yield* browser.submit(bound, { decision: "allow" }, { origin: iss, "sec-fetch-site": "same-origin" })
       assert.strictEqual(own.status, 303)
+    })
+  )
+
+  it.effect("accepts no form without an Origin, neither the token's nor the decision's", () =>
+    Effect.gen(function* () {
+      const { browser, page, service, token } = yield* open()
+      const bare = (from: Answer, fields: Readonly<Record<string, string>>) =>
+        post(`${service.url}/oauth/consent`, { ...hiddenFields(from), ...fields }, { cookie: browser.cookie })
+      assert.strictEqual((yield* bare(page, { project_token: token })).status, 403)
+      assert.strictEqual((yield* bare(page, { decision: "deny" })).status, 403)
+      const bound = yield* browser.submit(page, { project_token: token })
+      assert.strictEqual((yield* bare(bound, { decision: "allow" })).status, 403)
+      assert.strictEqual((yield* browser.submit(bound, { decision: "allow" })).status, 303)
+    })
+  )
+
+  it.effect("gives nothing to whoever planted the browser's cookie before the token was entered", () =>
+    Effect.gen(function* () {
+      const { browser: attacker, page, service, token } = yield* open()
+      const person = new Browser(service.url, attacker.cookies)
+      const shown = yield* person.get(`/oauth/consent?request=${hiddenFields(page)["request"]}`)
+      const bound = yield* person.submit(shown, { project_token: token })
+      assert.include(bound.text, "Allow Lighthouse to use Harbour?")
+      for (const fields of [{ decision: "allow" }, { decision: "deny" }, { project_token: "spt_guess" }]) {
+        assert.strictEqual((yield* attacker.submit(page, fields)).status, 403)
+        assert.strictEqual((yield* attacker.submit(bound, fields)).status, 403)
+      }
+      const request = hiddenFields(page)["request"]
+      assert.strictEqual((yield* attacker.get(`/oauth/consent?request=${request}`)).status, 403)
+      assert.isString(answerOf(yield* person.submit(bound, { decision: "allow" }))["code"])
+    })
+  )
+
+  it.effect("answers a token form that is sent again after its answer was lost, with the same cookie", () =>
+    Effect.gen(function* () {
+      const { browser, page, service, token } = yield* open()
+      const lost = new Browser(service.url, browser.cookies)
+      const twins = [lost, browser, new Browser(service.url, browser.cookies)]
+      const answers = yield* Effect.forEach(twins, (twin) => twin.submit(page, { project_token: token }), {
+        concurrency: 3
+      })
+      for (const { text } of answers) assert.include(text, "Allow Lighthouse to use Harbour?")
+      assert.deepStrictEqual(browser.cookies, lost.cookies)
+      // The browser took the new cookie from the first answer, and sends the form of before once more.
+      const again = yield* browser.submit(page, { project_token: token })
+      assert.include(again.text, "Allow Lighthouse to use Harbour?")
+      const other = yield* makeToken(service)
+      assert.strictEqual((yield* browser.submit(page, { project_token: other.token })).status, 403)
+      assert.strictEqual((yield* browser.submit(again, { decision: "allow" })).status, 303)
     })
   )
 
@@ -435,7 +485,8 @@ layer(Service.layer)("the consent page", (it) => {
       const { browser, page, service, token } = yield* open()
       const reader = yield* makeToken(service, { role: "reader" })
       const shown = yield* browser.submit(page, { project_token: reader.token })
-      yield* browser.submit(page, { project_token: token })
+      const tab = yield* browser.get(`/oauth/consent?request=${hiddenFields(page)["request"]}&other=1`)
+      yield* browser.submit(tab, { project_token: token })
       const again = yield* browser.submit(shown, { decision: "allow" })
       assert.strictEqual(again.status, 200)
       assert.include(again.text, "Contributor")
@@ -460,8 +511,8 @@ layer(Service.layer)("the consent page", (it) => {
       const { url } = yield* Service
       assert.strictEqual((yield* send(`${url}/oauth/consent`, { method: "PUT" })).status, 405)
       assert.strictEqual((yield* send(`${url}/authorize`, { method: "POST" })).status, 405)
-      assert.strictEqual((yield* send(`${url}/oauth/consent`, { body: {} })).status, 400)
-      assert.strictEqual((yield* post(`${url}/oauth/consent`, {})).status, 404)
+      assert.strictEqual((yield* send(`${url}/oauth/consent`, { body: {}, headers: { origin: iss } })).status, 400)
+      assert.strictEqual((yield* post(`${url}/oauth/consent`, {}, { origin: iss })).status, 404)
       assert.strictEqual((yield* send(`${url}/oauth/consent?request=x`, { method: "GET" })).status, 404)
     })
   )

@@ -1,10 +1,11 @@
 /** The sweeps of OAuth delete what has ended, and nothing else (decisions.md, Retention). */
 import { assert, layer } from "@effect/vitest"
-import { Context, Duration, Effect } from "effect"
+import { ConfigProvider, Context, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import { sweepOnce } from "../../../src/platform/database/Sweeper.ts"
+import { Settings } from "../../../src/platform/settings/Settings.ts"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
 import { sweeps } from "../../../src/signin/Wing.ts"
 import {
@@ -16,9 +17,10 @@ import {
   refresh,
   signIn
 } from "../../support/agents/Agent.ts"
-import { Service } from "../../support/service/Service.ts"
+import { environment, Service } from "../../support/service/Service.ts"
 
-const sweep = Effect.provide(sweepOnce(sweeps), DatabaseClock.layerLocal)
+const settings = Settings.layer.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))))
+const sweep = Effect.provide(sweepOnce(sweeps), Layer.merge(DatabaseClock.layerLocal, settings))
 
 const count = Effect.fnUntraced(function* (table: string) {
   const sql = yield* SqlClient.SqlClient
@@ -93,5 +95,28 @@ layer(Service.layer)("the sweeper", (it) => {
       yield* sweep
       assert.strictEqual(yield* count("oauth_client"), before + 1)
     })
+  )
+})
+
+layer(Service.layer)("a sweep", (it) => {
+  it.effect(
+    "deletes the salt of a used refresh token when the grace period is over; before the sweep it is not used",
+    () =>
+      Effect.gen(function* () {
+        const service = yield* Service
+        const salts = count("oauth_refresh_token where successor_salt is not null")
+        const { client_id, refresh_token } = yield* signIn(service)
+        const other = yield* signIn(service)
+        yield* refresh(service, { client_id, refresh_token })
+        yield* refresh(service, { client_id: other.client_id, refresh_token: other.refresh_token })
+        yield* TestClock.adjust(Duration.millis(9_999))
+        yield* sweep
+        assert.strictEqual(yield* salts, 2)
+        yield* TestClock.adjust(Duration.millis(1))
+        const late = yield* refresh(service, { client_id, refresh_token })
+        assert.strictEqual(late.body.error, "invalid_grant")
+        yield* sweep
+        assert.strictEqual(yield* salts, 0)
+      })
   )
 })

@@ -1,13 +1,16 @@
 /** The token endpoint: codes and refresh tokens (OAuth 2.1 "Token Endpoint"; spec 4.10, 5.5). */
 import { assert, layer } from "@effect/vitest"
-import { Context, Duration, Effect, Option } from "effect"
+import { Context, Duration, Effect, Metric, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Access } from "../../../src/signin/access/Access.ts"
+import { Overview } from "../../../src/people/operator/Overview.ts"
+import { grantSuspicions } from "../../../src/platform/metrics/Metrics.ts"
 import { credentialOf } from "../../../src/platform/edge/BearerCredential.ts"
 import {
   authorizeQuery,
   exchange,
+  type Instance,
   makeClient,
   makeToken,
   obtainCode,
@@ -17,7 +20,7 @@ import {
   signIn
 } from "../../support/agents/Agent.ts"
 import { send } from "../../support/network/Http.ts"
-import { instance, Service } from "../../support/service/Service.ts"
+import { environment, instance, Service } from "../../support/service/Service.ts"
 
 const isAuthorized = (service: Service["Service"], token: string) =>
   Context.get(service.services, Access)
@@ -166,7 +169,7 @@ layer(Service.layer)("a refresh token", (it) => {
       const service = yield* Service
       const { client_id, refresh_token } = yield* signIn(service)
       const first = yield* refresh(service, { client_id, refresh_token })
-      yield* TestClock.adjust(Duration.seconds(119))
+      yield* TestClock.adjust(Duration.seconds(9))
       const again = yield* refresh(service, { client_id, refresh_token })
       assert.strictEqual(again.status, 200, again.text)
       assert.strictEqual(again.body.refresh_token, first.body.refresh_token)
@@ -178,7 +181,7 @@ layer(Service.layer)("a refresh token", (it) => {
       const service = yield* Service
       const { client_id, refresh_token } = yield* signIn(service)
       const first = yield* refresh(service, { client_id, refresh_token })
-      yield* TestClock.adjust(Duration.seconds(120))
+      yield* TestClock.adjust(Duration.seconds(10))
       const late = yield* refresh(service, { client_id, refresh_token })
       assert.strictEqual(late.body.error, "invalid_grant")
       assert.isFalse(yield* isAuthorized(service, first.body.access_token))
@@ -301,6 +304,175 @@ layer(Service.layer)("a refresh token", (it) => {
       assert.strictEqual(other.body.error, "invalid_grant")
       assert.isTrue(yield* isAuthorized(service, access_token))
     })
+  )
+})
+
+/** Sends a refresh token from an address and a user agent. */
+const refreshFrom = (on: Instance, fields: Readonly<Record<string, string>>, address: string, agent: string) =>
+  post(
+    `${on.url}/token`,
+    { grant_type: "refresh_token", ...fields },
+    { "x-forwarded-for": address, "user-agent": agent }
+  )
+
+const auditOf = (client_id: string) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    Effect.map(
+      sql<{ action: string; address: string }>`
+        select action, address from audit_event where actor = ${`oauth_client:${client_id}`} order by at, event_id`,
+      (rows) => rows.filter(({ action }) => action !== "oauth_grant.code_exchanged")
+    )
+  )
+
+const accessTokensOf = (client_id: string) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    Effect.map(
+      sql<{ n: number }>`
+        select count(*)::int as n from oauth_access_token join oauth_grant using (grant_id) where client_id = ${client_id}`,
+      ([row]) => row!.n
+    )
+  )
+
+layer(Service.layer)("a used refresh token", (it) => {
+  it.effect("sent again from another address or user agent is audited and counted; from the same it stays quiet", () =>
+    Effect.gen(function* () {
+      const on = yield* instance({ SERVICE_TRUSTED_PROXIES: "127.0.0.1" })
+      const suspected = Effect.map(
+        Context.get(on.services, Overview).take,
+        ({ numbers }) => numbers.grants_replayed_elsewhere
+      )
+      const metric = grantSuspicions("refresh_replayed_elsewhere") as Metric.Counter<number>
+      const counted = Effect.map(Metric.value(metric), ({ count }) => count)
+      const before = yield* counted
+      const { client_id, refresh_token } = yield* signIn(on)
+      const from = (address: string, agent: string) => refreshFrom(on, { client_id, refresh_token }, address, agent)
+      const first = yield* from("203.0.113.1", "the agent")
+      const again = yield* from("203.0.113.1", "the agent")
+      assert.strictEqual(again.body.refresh_token, first.body.refresh_token)
+      assert.deepStrictEqual([yield* suspected, (yield* counted) - before], [0, 0])
+      for (const [address, agent] of [
+        ["203.0.113.2", "the agent"],
+        ["203.0.113.1", "another agent"]
+      ] as const) {
+        assert.strictEqual((yield* from(address, agent)).body.refresh_token, first.body.refresh_token)
+      }
+      assert.deepStrictEqual(yield* auditOf(client_id), [
+        { action: "oauth_grant.refreshed", address: "203.0.113.1" },
+        { action: "oauth_grant.refresh_replayed", address: "203.0.113.1" },
+        { action: "oauth_grant.refresh_replayed_elsewhere", address: "203.0.113.2" },
+        { action: "oauth_grant.refresh_replayed_elsewhere", address: "203.0.113.1" }
+      ])
+      assert.deepStrictEqual([yield* suspected, (yield* counted) - before], [1, 2])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("of the release before, which did not keep who used it, is no suspicion", () =>
+    Effect.gen(function* () {
+      const on = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      const { client_id, refresh_token } = yield* signIn(on)
+      yield* refresh(on, { client_id, refresh_token })
+      yield* sql`update oauth_refresh_token set used_by = null where used_by is not null`
+      assert.strictEqual((yield* refresh(on, { client_id, refresh_token })).status, 200)
+      assert.deepStrictEqual(
+        (yield* auditOf(client_id)).map(({ action }) => action),
+        ["oauth_grant.refreshed", "oauth_grant.refresh_replayed"]
+      )
+    })
+  )
+
+  it.effect("issues at most 60 more access tokens, at all instances together; the grant stays", () =>
+    Effect.gen(function* () {
+      const on = yield* Service
+      const replica = yield* instance()
+      const { client_id, refresh_token } = yield* signIn(on)
+      const first = yield* refresh(on, { client_id, refresh_token })
+      const before = yield* accessTokensOf(client_id)
+      const answers = yield* Effect.forEach(
+        Array.from({ length: 80 }, (_, n) => (n % 2 === 0 ? on : replica)),
+        (at) => refresh(at, { client_id, refresh_token }),
+        { concurrency: 8 }
+      )
+      assert.lengthOf(
+        answers.filter(({ status }) => status === 200),
+        60
+      )
+      assert.strictEqual((yield* accessTokensOf(client_id)) - before, 60)
+      assert.deepStrictEqual(
+        [...new Set(answers.filter(({ status }) => status !== 200).map(({ body }) => body.error))],
+        ["invalid_grant"]
+      )
+      assert.strictEqual((yield* refresh(on, { client_id, refresh_token: first.body.refresh_token })).status, 200)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect(
+    "returns the same successor while SERVICE_OAUTH_SECRET is replaced, and 503 where the secret is unknown",
+    () =>
+      Effect.gen(function* () {
+        const on = yield* Service
+        const other = "another-oauth-secret-0123456789abcdefghij"
+        const replaced = yield* instance({
+          SERVICE_OAUTH_SECRET: other,
+          SERVICE_OAUTH_SECRET_PREVIOUS: environment.SERVICE_OAUTH_SECRET
+        })
+        const ignorant = yield* instance({ SERVICE_OAUTH_SECRET: other })
+        const { client_id, refresh_token } = yield* signIn(on)
+        const first = yield* refresh(on, { client_id, refresh_token })
+        const unknown = yield* refresh(ignorant, { client_id, refresh_token })
+        assert.deepStrictEqual([unknown.status, unknown.body.error], [503, "temporarily_unavailable"])
+        const again = yield* refresh(replaced, { client_id, refresh_token })
+        assert.strictEqual(again.body.refresh_token, first.body.refresh_token)
+      }).pipe(Effect.scoped)
+  )
+
+  it.effect("has no successor that can be derived without SERVICE_OAUTH_SECRET: then reuse ends the grant", () =>
+    Effect.gen(function* () {
+      const on = yield* instance({ SERVICE_OAUTH_SECRET: "" })
+      const sql = yield* SqlClient.SqlClient
+      const { client_id, refresh_token } = yield* signIn(on)
+      const first = yield* refresh(on, { client_id, refresh_token })
+      assert.strictEqual(first.status, 200, first.text)
+      assert.lengthOf(
+        yield* sql`
+          select 1 from oauth_refresh_token join oauth_grant using (grant_id)
+           where client_id = ${client_id} and successor_salt is not null`,
+        0
+      )
+      assert.strictEqual((yield* refresh(on, { client_id, refresh_token })).body.error, "invalid_grant")
+      assert.isFalse(yield* isAuthorized(on, first.body.access_token))
+    }).pipe(Effect.scoped)
+  )
+})
+
+layer(Service.layer)("a loop of refreshes", (it) => {
+  it.effect("of one grant gets 429 after 60, and then one in ten seconds; other grants are served", () =>
+    Effect.gen(function* () {
+      const on = yield* instance({ SERVICE_RATE_LIMITS: "on" })
+      const { client_id, ...signedIn } = yield* signIn(on)
+      const other = yield* signIn(on)
+      const before = yield* accessTokensOf(client_id)
+      let { refresh_token } = signedIn
+      const next = Effect.gen(function* () {
+        const answer = yield* refresh(on, { client_id, refresh_token })
+        refresh_token = answer.body.refresh_token ?? refresh_token
+        return answer
+      })
+      // Each second request sends a used token again.
+      for (let n = 0; n < 30; n++) {
+        const used = refresh_token
+        assert.strictEqual((yield* next).status, 200)
+        assert.strictEqual((yield* refresh(on, { client_id, refresh_token: used })).status, 200)
+      }
+      const limited = yield* next
+      assert.deepStrictEqual([limited.status, limited.body.error], [429, "temporarily_unavailable"])
+      assert.strictEqual(limited.headers.get("retry-after"), "10")
+      assert.strictEqual((yield* accessTokensOf(client_id)) - before, 60)
+      const { status } = yield* refresh(on, { client_id: other.client_id, refresh_token: other.refresh_token })
+      assert.strictEqual(status, 200)
+      yield* TestClock.adjust(Duration.seconds(10))
+      assert.deepStrictEqual([(yield* next).status, (yield* next).status], [200, 429])
+    }).pipe(Effect.scoped)
   )
 })
 

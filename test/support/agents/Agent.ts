@@ -96,17 +96,25 @@ export const post = (url: string, fields: Readonly<Record<string, string | undef
     ).toString()
   })
 
-/** A browser with one cookie jar. */
+/** A browser with one cookie jar. With its forms it sends the issuer's origin, wherever the instance listens. */
 export class Browser {
-  cookie = ""
+  declare readonly cookies: Map<string, string>
   declare readonly url: string
-  constructor(url: string) {
+  private origin: string | undefined
+  constructor(url: string, cookies: Iterable<readonly [string, string]> = []) {
     this.url = url
+    this.cookies = new Map(cookies)
+  }
+
+  get cookie() {
+    return [...this.cookies].map((pair) => pair.join("=")).join("; ")
   }
 
   private storeCookie = (answer: Answer) => {
-    const set = answer.headers.get("set-cookie")
-    if (set !== null) this.cookie = set.split(";")[0]!
+    for (const set of answer.headers.getSetCookie()) {
+      const [name, value] = set.split(";")[0]!.split("=")
+      this.cookies.set(name!, value!)
+    }
     return answer
   }
 
@@ -126,12 +134,25 @@ export class Browser {
   /** Posts the form of a page: its hidden fields and these. */
   submit(page: Answer, fields: Readonly<Record<string, string>>, headers: Readonly<Record<string, string>> = {}) {
     return Effect.flatMap(
-      post(`${this.url}/oauth/consent`, { ...hiddenFields(page), ...fields }, { cookie: this.cookie, ...headers }),
+      Effect.flatMap(this.issuer(), (origin) =>
+        post(
+          `${this.url}/oauth/consent`,
+          { ...hiddenFields(page), ...fields },
+          { cookie: this.cookie, origin, ...headers }
+        )
+      ),
       (answer) => {
+        this.storeCookie(answer)
         const location = answer.headers.get("location") ?? ""
         return location.startsWith("/oauth/consent") ? this.get(location) : Effect.succeed(answer)
       }
     )
+  }
+
+  private issuer(): Effect.Effect<string> {
+    if (this.origin !== undefined) return Effect.succeed(this.origin)
+    const metadata = send(`${this.url}/.well-known/oauth-authorization-server`, { method: "GET" })
+    return Effect.map(metadata, ({ body }) => (this.origin = body.issuer as string))
   }
 
   /** The whole flow, from the authorization request to the redirect to the client. */

@@ -65,8 +65,9 @@ export const signIn = Effect.fnUntraced(function* (
   const { request_id } = yield* Context.get(services, Authorize).begin(`${query}`, cookie)
   const consent = Context.get(services, Consent)
   const { csrf } = yield* consent.show({ request_id, browser })
-  yield* consent.enterToken({ request_id, browser, csrf, token })
-  const location = new URL(yield* consent.decide({ request_id, browser, csrf, decision: "allow" }))
+  const bound = { request_id, browser: Option.some(yield* consent.enterToken({ request_id, browser, csrf, token })) }
+  const shown = yield* consent.show(bound)
+  const location = new URL(yield* consent.decide({ ...bound, csrf: shown.csrf, decision: "allow" }))
   return yield* Context.get(services, Codes).exchange({
     client_id,
     code: Redacted.make(location.searchParams.get("code")!),

@@ -54,8 +54,9 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
     insert into bridge_token (
       token_id, identity_id, token_hash, state, derivation_salt, key_id, created_at, expires_at, ended_at, end_reason)
     select pg_temp.id(5 + k, i), pg_temp.id(4, i), sha256((i || ' token ' || k)::bytea),
-           (array['revoked', 'revoked', 'active', 'pending'])[k + 1], sha256(i::text::bytea), 'k',
-           pg_temp.ago(i, k * interval '16 hours'), now() + interval '12 hours' + (i::float8 / $n) * interval '20 hours',
+           (array['revoked', 'revoked', 'active', 'pending'])[k + 1],
+           case when k = 3 or (k = 2 and i % 10 = 1) then sha256(i::text::bytea) end, 'k',
+           case when k = 2 and i % 10 = 1 then now() else pg_temp.ago(i, k * interval '16 hours') end, now() + interval '12 hours' + (i::float8 / $n) * interval '20 hours',
            case when k < 2 then pg_temp.ago(i, (k + 1) * interval '16 hours') end, case when k < 2 then 'rotated' end
       from generate_series(1, $n) i
      cross join generate_series(0, 3) k
@@ -110,9 +111,12 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
     select pg_temp.id(15 + k, i), sha256(('access ' || k || ' ' || i)::bytea), pg_temp.id(13, i), '{memory:read}',
            pg_temp.ago(i), pg_temp.ago(i, (k + 1) * interval '1 hour')
       from generate_series(1, $n / 10) i cross join generate_series(0, 2) k;
-    insert into oauth_refresh_token (token_hash, grant_id, generation, created_at, expires_at, used_at)
+    insert into oauth_refresh_token (
+      token_hash, grant_id, generation, created_at, expires_at, used_at, successor_salt)
     select sha256(('refresh ' || k || ' ' || i)::bytea), pg_temp.id(13, i), k, pg_temp.ago(i),
-           now() + interval '20 days', case when k < 2 then pg_temp.ago(i, k * interval '1 hour') end
+           now() + interval '20 days',
+           case when k = 0 then pg_temp.ago(i) when k = 1 then now() + interval '12 hours' end,
+           case when k = 1 then sha256('salt') end
       from generate_series(1, $n / 10) i cross join generate_series(0, 2) k;
 
     insert into mobile_device (

@@ -4,9 +4,17 @@ import { join } from "node:path"
 import { packageRoot } from "../../../src/platform/settings/Package.ts"
 import { read } from "./Markdown.ts"
 
-/** Every file of `src/` except `src/client/`. */
-export const sourceFiles = readdirSync(join(packageRoot, "src"), { recursive: true, encoding: "utf8" })
-  .filter((file) => file.endsWith(".ts") && !file.startsWith("client"))
-  .map((file) => ({ file: `src/${file}`, source: read(`src/${file}`) }))
+const filesOf = (folder: string) =>
+  readdirSync(join(packageRoot, folder), { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(".ts"))
+    .map((file) => ({ file: `${folder}/${file}`, source: read(`${folder}/${file}`) }))
 
-export const sources = sourceFiles.map(({ source }) => source).join("\n")
+/** Every file of `src/` except `src/client/`. */
+export const sourceFiles = filesOf("src").filter(({ file }) => !file.startsWith("src/client/"))
+
+const joined = (files: typeof sourceFiles) => files.map(({ source }) => source).join("\n")
+
+export const sources = joined(sourceFiles)
+
+/** The files of the commands. */
+export const commandSources = joined(filesOf("cli"))

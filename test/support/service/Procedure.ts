@@ -37,6 +37,7 @@ export const operator = Effect.fnUntraced(function* (settings: Readonly<Record<s
   const secrets = {
     SERVICE_BRIDGE_ENROLLMENT_SECRET: environment.SERVICE_BRIDGE_ENROLLMENT_SECRET,
     SERVICE_BRIDGE_TOKEN_SECRET: environment.SERVICE_BRIDGE_TOKEN_SECRET,
+    SERVICE_OAUTH_SECRET: environment.SERVICE_OAUTH_SECRET,
     ...settings
   }
   const lines = Object.entries(secrets).map(([name, value]) => `${name}=${value}\n`)

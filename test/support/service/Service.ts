@@ -13,6 +13,7 @@ import { TestDatabase } from "../run/TestDatabase.ts"
 export const environment = {
   SERVICE_BRIDGE_ENROLLMENT_SECRET: "enrollment-secret-of-the-tests-0123456789",
   SERVICE_BRIDGE_TOKEN_SECRET: "token-secret-of-the-tests-0123456789abcdef",
+  SERVICE_OAUTH_SECRET: "oauth-secret-of-the-tests-0123456789abcdef",
   SERVICE_BASE_URL: "http://127.0.0.1:8787",
   SERVICE_PORT: "0",
   SERVICE_RATE_LIMITS: "off",

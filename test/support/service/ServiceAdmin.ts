@@ -12,7 +12,8 @@ const command = join(import.meta.dirname, "../../../cli/service-admin.mjs")
 
 export const secrets = {
   SERVICE_BRIDGE_ENROLLMENT_SECRET: "Kc5q2WmJ0sYb8vTzR3uNf7LxAe1HdPgQ",
-  SERVICE_BRIDGE_TOKEN_SECRET: "p9VwXo4ZtE6iCjUy2rSaMn5GhBkD8lFq"
+  SERVICE_BRIDGE_TOKEN_SECRET: "p9VwXo4ZtE6iCjUy2rSaMn5GhBkD8lFq",
+  SERVICE_OAUTH_SECRET: "Hn3xQe7WcUoT1zLgYv5iDkJb9RsFa2Mp"
 }
 
 /** Shared by all runs, so that only the first one compiles the command. */

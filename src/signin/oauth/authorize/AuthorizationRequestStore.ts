@@ -112,11 +112,19 @@ export const make = (sql: SqlClient.SqlClient) => {
          and (t.expires_at is null or t.expires_at > ${now})
          and p.disabled_at is null`)
 
-  const bindToken = (request_id: string, token_id: string) => sql`
-    update oauth_request
-       set project_token_id = ${token_id}::uuid
-     where request_id = ${request_id}::uuid
-       and decided_at is null`
+  /** Binds project token and browser to the request. Returns nothing if another form has renewed the browser's cookie. */
+  const bindToken = (
+    { browser_hash, request_id }: Pick<Request, "browser_hash" | "request_id">,
+    token_id: string,
+    renewed_hash: Uint8Array
+  ) =>
+    firstRow(Schema.Struct({ request_id: Schema.String }))(sql`
+      update oauth_request
+         set project_token_id = ${token_id}::uuid, browser_hash = ${renewed_hash}
+       where request_id = ${request_id}::uuid
+         and browser_hash = ${browser_hash}
+         and decided_at is null
+      returning request_id`)
 
   const countWrongToken = (request_id: string) => sql`
     update oauth_request

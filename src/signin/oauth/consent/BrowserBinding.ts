@@ -2,6 +2,9 @@
  * Binds an authorization request to the browser that made it (RFC 9700 4.7). The URL of the consent page is not enough:
  * the browser's cookie must match, and a form must carry the CSRF value, which is derived from the cookie and proves that
  * this browser was shown the page (decisions.md, CSRF protection).
+ *
+ * Entering a project token renews the cookie: somebody may have planted the first one in the person's browser, and would
+ * otherwise press Allow in the person's place (decisions.md, The browser's cookie).
  */
 import { Data, Effect, Option, Redacted } from "effect"
 import type { SqlError } from "effect/sql"
@@ -50,13 +53,26 @@ export const openRequest = (
     }
     if (hasPassed(request.expires_at, now)) return yield* new ConsentEnded({ reason: "expired" })
     if (request.wrong_tokens >= 5) return yield* new ConsentEnded({ reason: "too_many_tries" })
-    return { request, csrf: csrfOf(browser.value, request.request_id) }
+    return { request, csrf: csrfOf(browser.value, request_id) }
   })
 
-export const checkCsrf = ({ csrf }: Submission, expected: string) =>
-  equal(sha256(csrf), sha256(expected)) ? Effect.void : new ConsentEnded({ reason: "other_browser" })
+export const checkCsrf = ({ browser, csrf, request_id }: Submission) =>
+  Option.isSome(browser) && equal(sha256(csrf), sha256(csrfOf(browser.value, request_id)))
+    ? Effect.void
+    : new ConsentEnded({ reason: "other_browser" })
+
+/**
+ * The cookie of a request after a project token was entered. It cannot be derived without that token, and a browser that
+ * repeats the form, because the answer was lost, gets the same one.
+ */
+export const renewed = ({ browser, request_id }: Visit, token: Redacted.Redacted<string>) =>
+  Option.map(browser, (value) =>
+    Redacted.make(base64url(deriveFrom(token, "oauth/v1/consent-browser", [request_id, value])))
+  )
 
 const isUuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 const csrfOf = (browser: Redacted.Redacted<string>, request_id: string) =>
-  Buffer.from(deriveFrom(browser, "oauth/v1/consent-form", [request_id])).toString("base64url")
+  base64url(deriveFrom(browser, "oauth/v1/consent-form", [request_id]))
+
+const base64url = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64url")

@@ -1,7 +1,8 @@
 /**
  * The consent boundary (spec 4.10): a person enters a project token, sees what the client will be able to do, and decides.
  *
- * 1. The token only selects the project and the role. The request stores the token's id, never the token.
+ * 1. The token only selects the project and the role. The request stores the token's id, never the token. Entering it
+ *    renews the cookie that binds the request to the browser.
  * 2. The scopes are limited to those of the token, and the grant holds exactly the scopes on the page. If another token
  *    was entered in another tab meanwhile, Allow shows the page again instead.
  * 3. The client is found again at each step: one that was disabled meanwhile is refused.
@@ -14,9 +15,10 @@ import { SqlClient } from "effect/sql"
 import { Audit } from "../../../platform/audit/Audit.ts"
 import { Settings } from "../../../platform/settings/Settings.ts"
 import { uuidAt } from "../../../platform/crypto/Random.ts"
+import { sha256 } from "../../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
-import { persistence } from "../../../platform/database/Persistence.ts"
+import { persistence, untilSettled } from "../../../platform/database/Persistence.ts"
 import { Outbox } from "../../../push/outbox/Outbox.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { after } from "../../../wire/Instant.ts"
@@ -26,7 +28,15 @@ import { Clients } from "../clients/Clients.ts"
 import { matches, withResponse } from "../clients/RedirectUri.ts"
 import type { Client } from "../clients/Shapes.ts"
 import { refuse } from "../Errors.ts"
-import { checkCsrf, ConsentEnded, consentPath, openRequest, type Submission, type Visit } from "./BrowserBinding.ts"
+import {
+  checkCsrf,
+  ConsentEnded,
+  consentPath,
+  openRequest,
+  renewed,
+  type Submission,
+  type Visit
+} from "./BrowserBinding.ts"
 
 /** One answer for every value that is not a valid project token: unknown, expired, revoked or malformed. */
 export class WrongToken extends Data.TaggedError("WrongToken")<{ readonly page: ConsentPage }> {}
@@ -58,10 +68,10 @@ export class Consent extends Context.Service<
   Consent,
   {
     readonly show: (visit: Visit) => Effect.Effect<ConsentPage, ConsentEnded | Unavailable>
-    /** Enters a project token. */
+    /** Enters a project token. Returns the value of the request's new cookie; the old one is worthless from now on. */
     readonly enterToken: (
       visit: Submission & { readonly token: Redacted.Redacted<string> }
-    ) => Effect.Effect<void, ConsentEnded | WrongToken | Unavailable>
+    ) => Effect.Effect<Redacted.Redacted<string>, ConsentEnded | WrongToken | Unavailable>
     /** Returns the address to redirect the browser to. */
     readonly decide: (visit: Decision) => Effect.Effect<string, ConsentEnded | Unavailable>
   }
@@ -130,18 +140,29 @@ export class Consent extends Context.Service<
         visit: Submission & { readonly token: Redacted.Redacted<string> }
       ) {
         const now = yield* clock.now
-        const { csrf, request } = yield* find(visit, now)
-        yield* checkCsrf(visit, csrf)
-        if (request.decided_at !== null) return yield* new ConsentEnded({ reason: "answered" })
-        const client = yield* clientOf(request)
-        const found = Tokens.isToken("spt", Redacted.value(visit.token))
-          ? yield* store.findToken(Tokens.hash(visit.token), now)
-          : Option.none()
-        if (Option.isNone(found)) {
-          yield* store.countWrongToken(request.request_id)
-          return yield* new WrongToken({ page: pageOf(client, { ...request, project_id: null }, csrf, now) })
-        }
-        yield* store.bindToken(request.request_id, found.value.token_id)
+        const isToken = Tokens.isToken("spt", Redacted.value(visit.token))
+        const browser = isToken ? renewed(visit, visit.token) : Option.none()
+
+        const attempt = Effect.gen(function* () {
+          const { csrf, request } = yield* find(visit, now).pipe(
+            // A form that is sent twice: the first one has renewed the cookie.
+            Effect.catchTag("ConsentEnded", (ended) =>
+              ended.reason === "other_browser" && Option.isSome(browser) ? find({ ...visit, browser }, now) : ended
+            )
+          )
+          yield* checkCsrf(visit)
+          if (request.decided_at !== null) return yield* new ConsentEnded({ reason: "answered" })
+          const client = yield* clientOf(request)
+          const found = isToken ? yield* store.findToken(Tokens.hash(visit.token), now) : Option.none()
+          if (Option.isNone(found) || Option.isNone(browser)) {
+            yield* store.countWrongToken(request.request_id)
+            return yield* new WrongToken({ page: pageOf(client, { ...request, project_id: null }, csrf, now) })
+          }
+          const bound = yield* store.bindToken(request, found.value.token_id, sha256(Redacted.value(browser.value)))
+          return Option.as(bound, browser.value)
+        })
+
+        return yield* untilSettled(attempt)
       }, persistence)
 
       /** Finds the client before the transaction, because its metadata document may have to be fetched. */
@@ -154,8 +175,13 @@ export class Consent extends Context.Service<
       /** `client` is not needed to deny. */
       const decideFor = Effect.fnUntraced(function* (visit: Decision, client: Option.Option<Client>) {
         const now = yield* clock.now
-        const { csrf, request } = yield* lock(visit, now)
-        yield* checkCsrf(visit, csrf)
+        const { request } = yield* lock(visit, now)
+        // A token that was entered in another tab has renewed the cookie, and with it the CSRF value.
+        const { project_token_id } = request
+        if (project_token_id !== null && (visit.token_id ?? project_token_id) !== project_token_id) {
+          return consentPath(request.request_id)
+        }
+        yield* checkCsrf(visit)
         const respond = (response: Readonly<Record<string, string>>) =>
           withResponse(request.redirect_uri, { ...response, state: request.state ?? undefined, iss: authUrl.origin })
         const { _tag: error, message: error_description } = refuse("access_denied")
@@ -169,8 +195,6 @@ export class Consent extends Context.Service<
           return denied
         }
         if (request.project_id === null) return yield* new ConsentEnded({ reason: "expired" })
-        if ((visit.token_id ?? request.project_token_id) !== request.project_token_id)
-          return consentPath(request.request_id)
         if (grantable(request).length === 0) {
           yield* recordDenial(request, now)
           return denied

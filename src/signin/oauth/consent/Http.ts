@@ -3,7 +3,8 @@
  *
  * Every redirect is a 303, so that the browser never re-posts a form, which may hold a project token, to another site.
  * There is no CORS: scripts of other origins can read nothing. A form is accepted only from a page of this service and in
- * the browser that made the request: Origin, Sec-Fetch-Site, the cookie and the CSRF value must all agree.
+ * the browser that made the request: Origin, Sec-Fetch-Site, the cookie and the CSRF value must all agree. A browser has
+ * one cookie for the requests that it opens, and one more for each in which a project token was entered.
  */
 import { Effect, Layer, Option, Redacted } from "effect"
 import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -24,6 +25,8 @@ import { consentPage, type EndReason, endPage, returnPage } from "./Pages.ts"
 type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
 
+/** A request can be decided for ten minutes. */
+const maxAge = "; Max-Age=600"
 const requestRate = { perSecond: 20, burst: 200 }
 /** Wrong project tokens per address; valid ones are not counted. */
 const wrongTokenRate = { perSecond: 20 / 60, burst: 20 }
@@ -68,12 +71,17 @@ const routes = HttpRouter.use((router) =>
         )
       )
 
-    const browserOf = ({ cookies }: Request) => {
-      const value = cookies[cookie] ?? ""
+    const cookieOf = (request_id: string) => `${cookie}_${request_id}`
+    const browserOf = ({ cookies }: Request, request_id = "") => {
+      const value = cookies[cookieOf(request_id)] ?? cookies[cookie] ?? ""
       return /^[A-Za-z0-9_-]{43}$/.test(value) ? Option.some(Redacted.make(value)) : Option.none()
     }
-    const browserCookie = (browser: Redacted.Redacted<string>) =>
-      `${cookie}=${Redacted.value(browser)}; Path=/; HttpOnly; SameSite=Lax${secure ? "; Secure" : ""}`
+    const withCookie = (response: Response, name: string, value: Redacted.Redacted<string>, maxAge = "") =>
+      HttpServerResponse.setHeader(
+        response,
+        "set-cookie",
+        `${name}=${Redacted.value(value)}; Path=/${maxAge}; HttpOnly; SameSite=Lax${secure ? "; Secure" : ""}`
+      )
 
     yield* serve("GET", "/authorize", (request) =>
       Effect.gen(function* () {
@@ -83,9 +91,7 @@ const routes = HttpRouter.use((router) =>
           : Redacted.make(Buffer.from(yield* salt).toString("base64url"))
         const { request_id } = yield* authorize.begin(queryOf(request), browser)
         const response = redirect(consentPath(request_id))
-        return Option.isSome(known)
-          ? response
-          : HttpServerResponse.setHeader(response, "set-cookie", browserCookie(browser))
+        return Option.isSome(known) ? response : withCookie(response, cookie, browser)
       }).pipe(
         Effect.catchTags({
           NoRedirect: ({ reason }) => Effect.succeed(end(reason)),
@@ -97,7 +103,8 @@ const routes = HttpRouter.use((router) =>
 
     yield* serve("GET", "/oauth/consent", (request) => {
       const query = parametersOf(new URLSearchParams(queryOf(request)))
-      return consent.show({ request_id: query.get("request") ?? "", browser: browserOf(request) }).pipe(
+      const request_id = query.get("request") ?? ""
+      return consent.show({ request_id, browser: browserOf(request, request_id) }).pipe(
         Effect.map((view) => (query.get("other") === undefined ? view : { ...view, project: undefined })),
         Effect.map((view) => show(200, consentPage(view))),
         Effect.catchTag("ConsentEnded", ({ reason }) => Effect.succeed(end(reason)))
@@ -108,11 +115,8 @@ const routes = HttpRouter.use((router) =>
       Effect.gen(function* () {
         if (!isOwnForm(request, authUrl.origin)) return end("other_browser")
         const form = parametersOf(yield* readForm(request))
-        const visit = {
-          request_id: form.get("request") ?? "",
-          browser: browserOf(request),
-          csrf: form.get("csrf") ?? ""
-        }
+        const request_id = form.get("request") ?? ""
+        const visit = { request_id, browser: browserOf(request, request_id), csrf: form.get("csrf") ?? "" }
         const decision = form.get("decision")
         if (decision === "allow" || decision === "deny") {
           return redirect(yield* consent.decide({ ...visit, decision, token_id: form.get("token_id") }))
@@ -121,10 +125,15 @@ const routes = HttpRouter.use((router) =>
         const wait = yield* wrongTokens.wait(network)
         if (wait > 0) return end("busy", wait)
         const token = Redacted.make((form.get("project_token") ?? "").trim())
-        yield* consent
-          .enterToken({ ...visit, token })
-          .pipe(Effect.tapErrorTag("WrongToken", () => wrongTokens.take(network)))
-        return redirect(consentPath(visit.request_id))
+        const enter = (browser: typeof visit.browser) => consent.enterToken({ ...visit, browser, token })
+        const renewed = yield* enter(visit.browser).pipe(
+          // A form that is sent twice was shown under the cookie of before.
+          Effect.catchTag("ConsentEnded", (ended) =>
+            ended.reason === "other_browser" ? enter(browserOf(request)) : ended
+          ),
+          Effect.tapErrorTag("WrongToken", () => wrongTokens.take(network))
+        )
+        return withCookie(redirect(consentPath(request_id)), cookieOf(request_id), renewed, maxAge)
       }).pipe(
         Effect.catchTags({
           ConsentEnded: ({ reason }) => Effect.succeed(end(reason)),
@@ -147,6 +156,6 @@ const queryOf = ({ url }: Request) => {
   return mark < 0 ? "" : url.slice(mark + 1)
 }
 
-/** Browsers send these headers and say where the form came from; other programs omit them. */
+/** Every browser sends Origin with a form; Sec-Fetch-Site is missing on http, except to loopback addresses. */
 const isOwnForm = ({ headers }: Request, origin: string) =>
-  (headers["origin"] ?? origin) === origin && ["same-origin", "none"].includes(headers["sec-fetch-site"] ?? "none")
+  headers["origin"] === origin && ["same-origin", "none"].includes(headers["sec-fetch-site"] ?? "none")

@@ -8,11 +8,13 @@ import { Audit, traceAt } from "../../../platform/audit/Audit.ts"
 import * as Tokens from "../../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
 import { persistence } from "../../../platform/database/Persistence.ts"
+import { count, grantSuspicions } from "../../../platform/metrics/Metrics.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { Clients } from "../clients/Clients.ts"
 import { type OAuthOperatorRefusal, type OAuthRefusal, refuse, refuseOperator } from "../Errors.ts"
 import * as Store from "./GrantStore.ts"
 import type { Page } from "../../../platform/sql/Page.ts"
+import { operator } from "../../../platform/settings/Operator.ts"
 
 type Grant = typeof Store.Grant.Type
 type Unavailable = SharedRefusal<"bridge_persistence_error">
@@ -56,21 +58,28 @@ export class Grants extends Context.Service<
       const audit = yield* Audit
       const clients = yield* Clients
       const store = Store.make(sql)
+      // They start at zero, so that the metric is exported before the first sign of theft.
+      yield* Effect.forEach(["code_replayed", "refresh_reused"], (code) => count(grantSuspicions(code), 0))
 
-      const endCopied = Effect.fn("Grants.endCopied")(function* (
-        { client_id, grant_id, project_id }: Pick<Grant, "grant_id" | "project_id" | "client_id">,
-        code: "code_replayed" | "refresh_reused",
-        now: Date
-      ) {
-        yield* store.end(grant_id, code, now)
-        yield* audit.refused(now, {
-          action: "oauth_grant.revoked",
-          code,
-          project_id,
-          actor: `oauth_client:${client_id}`,
-          subject: { grant_id }
-        })
-      }, persistence)
+      const endCopied = Effect.fn("Grants.endCopied")(
+        function* (
+          { client_id, grant_id, project_id }: Pick<Grant, "grant_id" | "project_id" | "client_id">,
+          code: "code_replayed" | "refresh_reused",
+          now: Date
+        ) {
+          yield* store.end(grant_id, code, now)
+          yield* audit.refused(now, {
+            action: "oauth_grant.revoked",
+            code,
+            project_id,
+            actor: `oauth_client:${client_id}`,
+            subject: { grant_id }
+          })
+          yield* count(grantSuspicions(code))
+        },
+        sql.withTransaction,
+        persistence
+      )
 
       const revokeToken = Effect.fn("Grants.revokeToken")(function* (
         client_id: string,
@@ -100,7 +109,7 @@ export class Grants extends Context.Service<
             yield* audit.done(now, {
               action: "oauth_grant.revoked",
               project_id,
-              actor: "operator",
+              actor: operator,
               subject: { grant_id }
             })
           }

@@ -8,7 +8,19 @@ import { type Audience, hasAudience, joined, inForce } from "../../../platform/s
 import { audited } from "../grants/GrantStore.ts"
 import { GrantState, insertAccess, Issued, type NewAccessToken, type NewRefreshToken } from "./TokenClauses.ts"
 
-const RefreshState = Schema.Struct({ ...GrantState.fields, successor_salt: Schema.NullOr(Schema.Uint8Array) })
+/** How often a used refresh token may be exchanged again: each time issues an access token. */
+const maxReplays = 60
+
+const Bytes = Schema.NullOr(Schema.Uint8Array)
+
+const RefreshState = Schema.Struct({
+  ...GrantState.fields,
+  /** Null if the token may not be replayed: after the grace period, or once its successor was used. */
+  successor_salt: Bytes,
+  successor_hash: Bytes,
+  used_by: Bytes,
+  exhausted: Schema.Boolean
+})
 export type RefreshState = typeof RefreshState.Type
 
 export interface PresentedRefresh {
@@ -18,12 +30,20 @@ export interface PresentedRefresh {
   readonly scopes: ReadonlyArray<Scope> | null
 }
 
+interface Replay extends Omit<PresentedRefresh, "client_id"> {
+  /** The token was used after this instant. */
+  readonly since: Date
+  /** Not by the address and user agent that used it. */
+  readonly elsewhere: boolean
+}
+
 export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
   /** Marks the refresh token as used and stores its successor, or does nothing and returns nothing. */
   const use = (
     presented: PresentedRefresh,
     access: NewAccessToken,
-    successor: NewRefreshToken & { readonly salt: Uint8Array },
+    used_by: Uint8Array,
+    successor: NewRefreshToken & { readonly salt: Uint8Array | null },
     now: Date,
     trace: Trace
   ) =>
@@ -45,7 +65,7 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
            for no key update of g, r
       ), used as (
         update oauth_refresh_token r
-           set used_at = ${now}, successor_salt = ${successor.salt}
+           set used_at = ${now}, used_by = ${used_by}, successor_salt = ${successor.salt}
           from locked
          where r.token_hash = locked.token_hash
       ), forgotten as (
@@ -55,6 +75,7 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
           from locked
          where r.grant_id = locked.grant_id
            and r.generation = locked.generation - 1
+           and r.successor_salt is not null
       ), successor as (
         insert into oauth_refresh_token (token_hash, grant_id, generation, created_at, expires_at)
         select ${successor.token_hash}::bytea, grant_id, generation + 1, ${now}::timestamptz,
@@ -65,22 +86,26 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
       select scopes, expires_at, true as refreshable
         from access`)
 
-  const find = (token_hash: Uint8Array, now: Date) =>
+  /** The grant of a refresh token in whatever state. */
+  const findGrant = (token_hash: Uint8Array) =>
+    firstRow(Schema.Struct({ grant_id: Schema.String }))(sql`
+      select grant_id from oauth_refresh_token where token_hash = ${token_hash}`)
+
+  /** `since`: the end of the grace period for tokens that were used until then. */
+  const find = (token_hash: Uint8Array, since: Date, now: Date) =>
     firstRow(RefreshState)(sql`
       select g.grant_id, g.project_id, g.client_id, c.grant_types, g.scopes,
-             ${inForce(sql, now)} and ${hasAudience(sql, audience)} as alive, r.expires_at, r.used_at, r.successor_salt
+             ${inForce(sql, now)} and ${hasAudience(sql, audience)} as alive, r.expires_at, r.used_at, r.used_by,
+             case when r.used_at > ${since} then r.successor_salt end as successor_salt,
+             s.token_hash as successor_hash, r.replays >= ${maxReplays} as exhausted
         from oauth_refresh_token r
         join oauth_grant g on g.grant_id = r.grant_id
         ${joined(sql)}
+        left join oauth_refresh_token s on s.grant_id = r.grant_id and s.generation = r.generation + 1
        where r.token_hash = ${token_hash}`)
 
-  /** Issues another access token, if the refresh token was used after `since` and its successor is still unused. */
-  const replay = (
-    { scopes, since, token_hash }: Omit<PresentedRefresh, "client_id"> & { readonly since: Date },
-    access: NewAccessToken,
-    now: Date,
-    trace: Trace
-  ) =>
+  /** Issues another access token, if the refresh token may be replayed. */
+  const replay = ({ elsewhere, scopes, since, token_hash }: Replay, access: NewAccessToken, now: Date, trace: Trace) =>
     firstRow(Issued)(sql`
       with locked as materialized (
         select g.grant_id, g.project_id, g.client_id, g.expires_at as grant_expires_at, r.token_hash,
@@ -91,6 +116,7 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
          where r.token_hash = ${token_hash}
            and r.successor_salt is not null
            and r.used_at > ${since}
+           and r.replays < ${maxReplays}
            and ${inForce(sql, now)}
            and ${hasAudience(sql, audience)}
            for no key update of g, r
@@ -99,10 +125,16 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
            set replays = r.replays + 1
           from locked
          where r.token_hash = locked.token_hash
+      ), suspected as (
+        update oauth_grant g
+           set replayed_elsewhere_at = ${now}
+          from locked
+         where g.grant_id = locked.grant_id
+           and ${elsewhere}::boolean
       ), access as (${insertAccess(sql, access, now)}),
-      audited as (${audited(sql, "oauth_grant.refresh_replayed", "locked", trace)})
+      audited as (${audited(sql, elsewhere ? "oauth_grant.refresh_replayed_elsewhere" : "oauth_grant.refresh_replayed", "locked", trace)})
       select scopes, expires_at, true as refreshable
         from access`)
 
-  return { use, find, replay }
+  return { use, findGrant, find, replay }
 }

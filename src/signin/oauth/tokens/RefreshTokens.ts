@@ -1,21 +1,27 @@
 /**
  * Exchanges refresh tokens for new tokens (OAuth 2.1 "Refreshing an Access Token"; spec 4.10).
  *
- * 1. A refresh token is used once and has one successor, derived from the token itself and a stored salt. During the
- *    grace period a client that lost the response, or sent two requests at once, gets the same successor again.
+ * 1. A refresh token is used once and has one successor, derived from the token itself, a stored salt and a secret of the
+ *    server. During the grace period a client that lost the response, or sent two requests at once, gets the same
+ *    successor again. From another address or user agent this is reported: it may be a thief (decisions.md, Signs of theft).
  * 2. A used refresh token that is presented after the grace period, or after its successor was used, has been copied: the
  *    grant ends, and every token issued from it (decisions.md, Reuse of a refresh token).
+ * 3. The salt is deleted when the successor is used, or by a sweep after the grace period. So a used token, the database
+ *    and the secret together derive no live token.
  */
 import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { traceAt } from "../../../platform/audit/Audit.ts"
 import { Settings } from "../../../platform/settings/Settings.ts"
-import { deriveFrom } from "../../../platform/crypto/Derivation.ts"
+import { KeyRing } from "../../../platform/crypto/Derivation.ts"
 import { salt } from "../../../platform/crypto/Random.ts"
+import { equal, sha256 } from "../../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
-import { persistence, untilSettled } from "../../../platform/database/Persistence.ts"
+import { persistence, underivable, untilSettled } from "../../../platform/database/Persistence.ts"
+import { count, grantSuspicions } from "../../../platform/metrics/Metrics.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
+import { Caller } from "../../../wire/Headers.ts"
 import { after, hasPassed } from "../../../wire/Instant.ts"
 import { expanded, type Scope } from "../../../wire/Scopes.ts"
 import { Clients } from "../clients/Clients.ts"
@@ -34,6 +40,10 @@ interface Refresh {
 export class RefreshTokens extends Context.Service<
   RefreshTokens,
   {
+    /** The grant of a refresh token, in whatever state both are; none if the token is unknown. */
+    readonly grantOf: (
+      refresh_token: Redacted.Redacted<string>
+    ) => Effect.Effect<Option.Option<string>, SharedRefusal<"bridge_persistence_error">>
     readonly refresh: (
       request: Refresh
     ) => Effect.Effect<
@@ -52,6 +62,14 @@ export class RefreshTokens extends Context.Service<
       const grants = yield* Grants
       const { access, oauth, resource } = yield* Settings
       const store = Store.make(sql, { resource, instance_id: access.instanceId })
+      const successors = successorsOf(oauth)
+      yield* count(grantSuspicions("refresh_replayed_elsewhere"), 0)
+
+      const grantOf = Effect.fn("RefreshTokens.grantOf")(function* (refresh_token: Redacted.Redacted<string>) {
+        if (!Tokens.isToken("srt", Redacted.value(refresh_token))) return Option.none()
+        const found = yield* store.findGrant(Tokens.hash(refresh_token))
+        return Option.map(found, ({ grant_id }) => grant_id)
+      }, persistence)
 
       const refresh = Effect.fn("RefreshTokens.refresh")(function* ({ client_id, refresh_token, scopes }: Refresh) {
         if (!Tokens.isToken("srt", Redacted.value(refresh_token))) {
@@ -61,24 +79,26 @@ export class RefreshTokens extends Context.Service<
         const now = yield* clock.now
         const narrowed = scopes === undefined ? null : expanded(scopes)
         const presented = { token_hash: Tokens.hash(refresh_token), client_id, scopes: narrowed }
+        const since = new Date(now.getTime() - Duration.toMillis(oauth.refreshGrace))
+        const { address, userAgent } = yield* Caller
+        const caller = sha256(JSON.stringify([address, userAgent]))
 
         const attempt = Effect.gen(function* () {
-          const successor_salt = yield* salt
-          const successor = successorOf(refresh_token, successor_salt)
+          const successor = yield* successors.make(refresh_token)
           const row = {
-            token_hash: Tokens.hash(successor),
+            token_hash: Tokens.hash(successor.token),
             expires_at: after(now, oauth.refreshIdleTtl),
-            salt: successor_salt
+            salt: successor.salt
           }
           const trace = yield* traceAt(now)
-          return yield* issueTokens(oauth, successor, now, (access_token) =>
-            store.use(presented, access_token, row, now, trace)
+          return yield* issueTokens(oauth, successor.token, now, (access_token) =>
+            store.use(presented, access_token, caller, row, now, trace)
           )
         })
 
         const explain = Effect.gen(function* () {
           yield* clients.requireKnown(client_id)
-          const found = Option.getOrUndefined(yield* store.find(presented.token_hash, now))
+          const found = Option.getOrUndefined(yield* store.find(presented.token_hash, since, now))
           if (found === undefined || found.client_id !== client_id || !found.alive) {
             return yield* refuse("invalid_grant")
           }
@@ -90,26 +110,57 @@ export class RefreshTokens extends Context.Service<
 
         /** Returns the same successor while it is unused and within the grace period; otherwise ends the grant. */
         const replay = Effect.fnUntraced(function* (found: Store.RefreshState) {
-          const since = new Date(now.getTime() - Duration.toMillis(oauth.refreshGrace))
-          if (found.successor_salt === null || hasPassed(found.used_at!, since)) {
+          if (found.successor_salt === null) {
             yield* grants.endCopied(found, "refresh_reused", now)
             return yield* refuse("invalid_grant")
           }
-          const successor = successorOf(refresh_token, found.successor_salt)
+          // The client has the successor, or loses every answer: another access token would not help it.
+          if (found.exhausted) return yield* refuse("invalid_grant")
+          const successor = successors.again(refresh_token, found.successor_salt, found.successor_hash!)
+          if (successor === undefined) return yield* underivable
+          const elsewhere = found.used_by !== null && !equal(found.used_by, caller)
           const trace = yield* traceAt(now)
-          return yield* issueTokens(oauth, successor, now, (access_token) =>
-            store.replay({ ...presented, since }, access_token, now, trace)
+          const issued = yield* issueTokens(oauth, successor, now, (access_token) =>
+            store.replay({ ...presented, since, elsewhere }, access_token, now, trace)
           )
+          if (elsewhere && Option.isSome(issued)) yield* count(grantSuspicions("refresh_replayed_elsewhere"))
+          return issued
         })
 
         return yield* untilSettled(attempt, explain)
       }, persistence)
 
-      return { refresh }
+      return { grantOf, refresh }
     })
   )
 }
 
-/** Deterministic for one token and salt. The database alone cannot derive it: it stores only the token's hash. */
-const successorOf = (predecessor: Redacted.Redacted<string>, successor_salt: Uint8Array) =>
-  Tokens.format("srt", deriveFrom(predecessor, "oauth/v1/refresh-successor", [successor_salt]))
+type Settled = Pick<Settings["Service"]["oauth"], "refreshGrace" | "secret" | "secretPrevious">
+
+/** How successors are made and made again. Without a grace period they are random, and no salt is stored. */
+const successorsOf = ({ refreshGrace, secret, secretPrevious }: Settled) => {
+  const ring =
+    secret === undefined || Duration.isZero(refreshGrace)
+      ? undefined
+      : KeyRing.make({
+          purpose: "oauth/v1/refresh-successor",
+          current: secret,
+          previous: Option.fromUndefinedOr(secretPrevious)
+        })
+  const format = (bytes: Uint8Array) => Tokens.format("srt", bytes)
+
+  const make = Effect.fnUntraced(function* (predecessor: Redacted.Redacted<string>) {
+    if (ring === undefined) return { token: yield* Tokens.mint("srt"), salt: null }
+    const successor_salt = yield* salt
+    return { token: format(ring.current.derive("successor", [successor_salt, predecessor])), salt: successor_salt }
+  })
+
+  /** Undefined if the secret that derived the successor is not configured any more. */
+  const again = (predecessor: Redacted.Redacted<string>, successor_salt: Uint8Array, successor_hash: Uint8Array) =>
+    ring
+      ?.deriveWithEach("successor", [successor_salt, predecessor])
+      .map(format)
+      .find((token) => equal(Tokens.hash(token), successor_hash))
+
+  return { make, again }
+}

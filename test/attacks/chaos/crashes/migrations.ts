@@ -141,7 +141,10 @@ const allTables = Effect.gen(function* () {
 
 /** Copies what the tables and columns can hold; rows may arrive before the rows they refer to. */
 /** Columns that this release leaves null, and earlier ones filled. */
-const filledUntilLater: Readonly<Record<string, object>> = { oauth_request: { client: {} } }
+const filledUntilLater: Readonly<Record<string, object>> = {
+  oauth_request: { client: {} },
+  bridge_token: { derivation_salt: `\\x${"0".repeat(64)}` }
+}
 
 const fill = (tables: Tables) =>
   Effect.gen(function* () {

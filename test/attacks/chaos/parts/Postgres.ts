@@ -69,5 +69,6 @@ export const settingsOver = (
 ): Readonly<Record<string, string>> => ({
   SERVICE_BRIDGE_ENROLLMENT_SECRET: "enrollment-secret-of-the-chaos-0123456789",
   SERVICE_BRIDGE_TOKEN_SECRET: "token-secret-of-the-chaos-0123456789abcdef",
+  SERVICE_OAUTH_SECRET: "oauth-secret-of-the-chaos-0123456789abcdef",
   DATABASE_URL: `postgres://${username}@127.0.0.1:${line.port}/${database}`
 })

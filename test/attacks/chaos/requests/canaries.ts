@@ -305,7 +305,7 @@ chaos(
           "project token": utf8(projectToken),
           code: utf8(code),
           verifier: utf8(verifier),
-          cookie: utf8(browser.cookie.split("=")[1] ?? ""),
+          ...Object.fromEntries([...browser.cookies].map(([name, value]) => [`cookie ${name}`, utf8(value)])),
           csrf: utf8(hiddenFields(page)["csrf"] ?? ""),
           "access token": utf8(first.access_token),
           "refreshed access token": utf8(second.access_token),
@@ -378,7 +378,7 @@ chaos(
     found.push(...search(places, secrets).filter((hit) => !/^csrf, .*, pages$/.test(hit)))
     const own = search({ file: fs.readFileSync(join(folder, "data", "secrets.env")) }, secrets)
     if (!own.some((hit) => hit.startsWith("SERVICE_BRIDGE_TOKEN_SECRET, raw"))) found.push("the search finds nothing")
-    if (own.some((hit) => !hit.startsWith("SERVICE_BRIDGE_"))) found.push(`in secrets.env: ${own.join("; ")}`)
+    if (own.some((hit) => !/^SERVICE_(BRIDGE|OAUTH)_/.test(hit))) found.push(`in secrets.env: ${own.join("; ")}`)
 
     return {
       figures: {

@@ -123,7 +123,7 @@ chaos(
       "project token at the consent page": [
         states(project, (project_token) => {
           const fields = { ...hiddenFields(consent.page), project_token }
-          const headers = { ...form, cookie: consent.browser.cookie }
+          const headers = { ...form, cookie: consent.browser.cookie, origin: url }
           return bytes("POST", "/oauth/consent", headers, new URLSearchParams(fields).toString())
         }),
         true

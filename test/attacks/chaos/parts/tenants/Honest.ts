@@ -67,7 +67,8 @@ export const makeHonest = Effect.fnUntraced(function* (
   )
   const client_id = yield* makeClient(on)
   const withSignIn = pool(
-    yield* Effect.forEach([1, 2], () =>
+    // Enough that none refreshes more often than a grant may.
+    yield* Effect.forEach([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], () =>
       Effect.map(signIn(on, { client_id, token: agents[0]!.token }), ({ refresh_token }) => ({ refresh_token }))
     )
   )
