@@ -80,10 +80,19 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
       }
     ]
   }
+  /** Imports keep ids, so that two projects may have a task of one id. */
+  const twin = (change: string) => `
+    insert into task
+    select (jsonb_populate_record(t, '{"project_id": "${otherProject}"}')).* from task t where id = '${needed}';
+    update task set ${change} where project_id = '${otherProject}'`
+  const openTwin = {
+    "though another project has an open task of its dependency's id": twin("status = 'open', closed_at = null")
+  }
   for (const [how, [filter, actsNotOn]] of Object.entries(lists)) {
     testConditions(it, `a task is listed ${how}`, {
       given: `${tasks}; ${onlyTask}`,
       act: listed(filter),
+      actsOn: openTwin,
       actsNotOn: { ...actsNotOn, "in another project": elsewhere("task", ofTheTask) }
     })
   }
@@ -213,21 +222,26 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
     testConditions(it, name, {
       given: tasks,
       act,
+      actsOn: openTwin,
       actsNotOn: {
         "in another project": elsewhere("task_dependency"),
         "of another task": `update task_dependency set task_id = '${id(59)}'`,
         "on another task": `update task_dependency set depends_on = '${id(59)}'`
       }
     })
-  const reached = Effect.map(Option.filter(({ found }: { readonly found: boolean }) => found))
+  const reached = <E>(walk: Effect.Effect<Option.Option<{ readonly found: boolean }>, E>) =>
+    Effect.map(
+      walk,
+      Option.filter(({ found }) => found)
+    )
   depends("a dependency is listed", (sql) =>
     Effect.map(DependencyStore.make(sql).dependenciesOf(project, task), (links) =>
-      links.filter(({ id }) => id === needed)
+      links.length === 1 ? links.filter(({ id }) => id === needed) : []
     )
   )
   depends("a task that is blocked is listed", (sql) =>
     Effect.map(DependencyStore.make(sql).blockedBy(project, needed, 9), (links) =>
-      links.filter(({ id }) => id === task)
+      links.length === 1 ? links.filter(({ id }) => id === task) : []
     )
   )
   depends("a task waits for another", (sql) => reached(DependencyStore.make(sql).waitFor(project, [task], needed)))
@@ -345,7 +359,9 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
     actsOn: { "of another kind": matches["of another kind"] },
     actsNotOn: {
       "in another project": elsewhere("memory_entry"),
-      "that is not active": matches["that is not active"]
+      "that is not active": matches["that is not active"],
+      "by a posting of another project": elsewhere("memory_posting"),
+      "by another lexeme": "update memory_posting set lexeme = 'other'"
     }
   })
   testConditions(it, "an entry is counted", {
@@ -369,10 +385,24 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
       Object.keys(one).map((column) => [`${column}`, `update project_usage set ${column} = ${column} + 1`])
     )
   })
+  const zero = { stored_bytes: 0, index_bytes: 0, entries: 0, tasks: 0 }
+  for (const column of ["stored_bytes", "index_bytes", "entries", "tasks"] as const) {
+    const first = (more: number) => (sql: SqlClient.SqlClient) =>
+      TransferStore.make(sql).chargeImport(project, { ...zero, [column]: most[column] + more }, most)
+    testConditions(it, `a new project may store its maximum of ${column}`, {
+      given: projects,
+      act: first(0),
+      actsNotOn: {}
+    })
+    testConditions(it, `a new project may not store more than its maximum of ${column}`, {
+      given: projects,
+      act: (sql) => Effect.map(first(1)(sql), (charged) => (charged.length === 0 ? ["refused"] : [])),
+      actsNotOn: {}
+    })
+  }
   testConditions(it, "a project that has too much may still store what does not grow", {
     given: `${memory}; update project_usage set entries = 9, tasks = 9, index_bytes = 99`,
-    act: (sql) =>
-      TransferStore.make(sql).chargeImport(project, { stored_bytes: 1, index_bytes: 0, entries: 0, tasks: 0 }, most),
+    act: (sql) => TransferStore.make(sql).chargeImport(project, { ...zero, stored_bytes: 1 }, most),
     actsNotOn: { "if it has too much of it": "update project_usage set stored_bytes = 101" }
   })
 })
@@ -449,6 +479,11 @@ layer(TestDatabase.sql)("statements of retries, transfer and documents", (it) =>
     act: (sql) => TransferStore.make(sql).dangling(project),
     actsOn: {
       "below a missing successor": `update memory_entry set supersedes = null; ${refersTo("superseded_by", id(59))}`,
+      "below a successor of another project": `
+        insert into memory_entry
+        select (jsonb_populate_record(e, '{"project_id": "${otherProject}", "id": "${id(59)}"}')).* from memory_entry e;
+        update memory_entry set supersedes = null;
+        ${refersTo("superseded_by", id(59))} where id = '${entry}'`,
       "beside a missing task": `update memory_entry set supersedes = null; ${refersTo("task_id", id(59))}`,
       "beside a task of another project": `update memory_entry set supersedes = null; ${refersTo("task_id", task)};
         ${elsewhere("task", ofTheTask)}`

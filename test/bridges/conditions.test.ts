@@ -12,7 +12,7 @@ import * as PrepareStore from "../../src/bridges/rotation/PrepareStore.ts"
 import { sweeps as rotationSweeps } from "../../src/bridges/rotation/Sweeps.ts"
 import * as TokenStore from "../../src/bridges/rotation/TokenStore.ts"
 import { sha256 } from "../../src/platform/crypto/Sha256.ts"
-import { testConditions } from "../support/run/Conditions.ts"
+import { sweepOf, testConditions } from "../support/run/Conditions.ts"
 import {
   activate,
   activeToken,
@@ -47,7 +47,7 @@ import { TestDatabase } from "../support/run/TestDatabase.ts"
 const others = `bytea '\\x${"07".repeat(32)}'`
 const otherFingerprint = `sha256:${"1".repeat(64)}`
 const reenroll = (bridge_id: string) => `update bridge_enrollment_credential set reenroll_bridge_id = '${bridge_id}'`
-const sweep = (name: string) => [...enrollmentSweeps, ...rotationSweeps].find((one) => one.name === name)!
+const sweeps = [...enrollmentSweeps, ...rotationSweeps]
 const referencesOf = Effect.map(
   (found: Option.Option<{ readonly account_references: ReadonlyArray<string> }>) =>
     Option.getOrThrow(found).account_references
@@ -484,7 +484,7 @@ layer(TestDatabase.sql)("sweeps of Bridges", (it) => {
     testConditions(it, name, {
       given,
       bystander: rotating,
-      act: (sql) => sweep(name).run(sql, now, 10),
+      act: sweepOf(sweeps, name, now),
       actsOn,
       actsNotOn
     })
@@ -551,6 +551,17 @@ layer(TestDatabase.sql)("sweeps of Bridges", (it) => {
       "for thirty days after its challenge": `update bridge_identity set challenge_expires_at = ${thirtyDays}`,
       "while a challenge is there": openChallenge,
       "of an active Bridge": `update bridge_identity set status = 'active', enrolled_at = ${past}`
+    }
+  )
+  const aDayAgo = `${sqlNow} - interval '1 day'`
+  deletes(
+    "forget token salts",
+    `${enrolled}; update bridge_token set created_at = ${aDayAgo}`,
+    { "of a token that has ended": endToken(ids.token) },
+    {
+      "while the proof may be replayed": `update bridge_token set created_at = ${aDayAgo} + interval '1 ms'`,
+      "of a pending successor": "update bridge_token set state = 'pending'",
+      twice: "update bridge_token set derivation_salt = null"
     }
   )
   deletes(

@@ -7,7 +7,8 @@ import * as ProjectStore from "../../src/operator/projects/ProjectStore.ts"
 import * as GaugesStore from "../../src/people/operator/GaugesStore.ts"
 import * as OverviewStore from "../../src/people/operator/OverviewStore.ts"
 import * as AuditStore from "../../src/platform/audit/AuditStore.ts"
-import { testConditions } from "../support/run/Conditions.ts"
+import { sweeps } from "../../src/platform/audit/Sweeps.ts"
+import { sweepOf, testConditions } from "../support/run/Conditions.ts"
 import {
   claim,
   credential,
@@ -35,6 +36,7 @@ import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 const page = { after: undefined, limit: 9 }
 const nearly = new Date(now.getTime() + 3_600_000)
+const since = new Date(now.getTime() - 3_600_000)
 
 layer(TestDatabase.sql)("statements of projects", (it) => {
   const reference = `${projects};
@@ -56,6 +58,14 @@ layer(TestDatabase.sql)("statements of projects", (it) => {
     given: reference,
     act: (sql) => ProjectStore.make(sql).withdraw(ids.project, "github:octo", now),
     actsNotOn: { "in another project": elsewhere, "if it is another one": another }
+  })
+  testConditions(it, "a withdrawal leaves the project's other references", {
+    given: `${reference};
+      insert into approved_account_reference (project_id, reference, approved_at)
+      values ('${ids.project}', 'github:cat', ${past})`,
+    act: (sql) => ProjectStore.make(sql).withdraw(ids.project, "github:octo", now),
+    seen: "select from approved_account_reference where reference = 'github:cat' and withdrawn_at is null",
+    actsNotOn: {}
   })
   testConditions(it, "an approval changes a reference", {
     given: reference,
@@ -93,6 +103,17 @@ layer(TestDatabase.sql)("statements of projects", (it) => {
     act: (sql) => LimitStore.make(sql).find(ids.project),
     actsNotOn: anotherProject
   })
+  testConditions(it, "what a project uses is found", {
+    given: `${projects};
+      insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks)
+      values ('${ids.project}', 1, 1, 1, 1)`,
+    act: (sql) =>
+      Effect.map(
+        LimitStore.make(sql).find(ids.project),
+        Option.filter(({ tasks }) => tasks === 1)
+      ),
+    actsNotOn: { "if it is another's": `update project_usage set project_id = '${ids.otherProject}'` }
+  })
   testConditions(it, "the limits of a project are set", {
     given: projects,
     act: (sql) => LimitStore.make(sql).set(ids.project, '{"tasks": 1}'),
@@ -111,10 +132,17 @@ layer(TestDatabase.sql)("statements of the audit log", (it) => {
     act: (sql) => AuditStore.make(sql).list(ids.project, page),
     actsNotOn: { "in another project": `update audit_event set project_id = '${ids.otherProject}'` }
   })
+  const retained = `${sqlNow} - interval '400 days'`
+  testConditions(it, "an event is deleted", {
+    given: `${event("done")}; update audit_event set at = ${retained} - interval '1 ms'`,
+    bystander: "",
+    act: sweepOf(sweeps, "purge audit", now),
+    actsNotOn: { "for as long as SERVICE_AUDIT_RETENTION_DAYS says": `update audit_event set at = ${retained}` }
+  })
   testConditions(it, "a refusal is shown in the status", {
     given: event("refused"),
     bystander: "",
-    act: (sql) => OverviewStore.make(sql).refused(new Date(now.getTime() - 3_600_000)),
+    act: (sql) => OverviewStore.make(sql).refused(since),
     actsNotOn: {
       "that is older": `update audit_event set at = ${past} - interval '1 ms'`,
       "that was none": "update audit_event set outcome = 'done', code = null, refusal_key = null"
@@ -155,9 +183,16 @@ const paused = (environment: string) => ({
     "at its end": `update push_provider_state set paused_until = ${sqlNow}`
   }
 })
-const overdue = { "before its expiry": `update bridge_token set expires_at = ${later}` }
+const overdue = {
+  "after its end": `${endToken(ids.token)}; update bridge_token set expires_at = ${past}`,
+  "before its expiry": `update bridge_token set expires_at = ${later}`
+}
 
 const status: Numbers = {
+  projects: {
+    given: `${projects}; delete from project where project_id = '${ids.otherProject}'`,
+    actsNotOn: { disabled: disableProject }
+  },
   disabled_projects: {
     given: `${projects}; ${disableProject}`,
     actsNotOn: { "in force": "update project set disabled_at = null" }
@@ -180,6 +215,10 @@ const status: Numbers = {
       "at its expiry": `update oauth_grant set expires_at = ${sqlNow}`,
       "before its code is exchanged": "update oauth_grant set activated_at = null"
     }
+  },
+  grants_replayed_elsewhere: {
+    given: `${signedIn}; update oauth_grant set replayed_elsewhere_at = ${past}`,
+    actsNotOn: { "before that": `update oauth_grant set replayed_elsewhere_at = ${past} - interval '1 ms'` }
   },
   active_devices: { given: phone, actsNotOn: { "after its end": endDevice("revoked") } },
   notifications_waiting: { given: phone, actsNotOn: notWaiting },
@@ -225,15 +264,28 @@ layer(TestDatabase.sql)("numbers", (it) => {
       })
     }
   }
-  counted("the status", status, (sql) => OverviewStore.make(sql).numbers(now, nearly))
+  counted("the status", status, (sql) => OverviewStore.make(sql).numbers(now, nearly, since))
   counted("a gauge", gauges, (sql) => GaugesStore.make(sql).measure(now, nearly))
 
+  testConditions(it, "an overdue rotation counts as unswept", {
+    given: `${rotating}; update bridge_rotation set confirmation_expires_at = ${past}`,
+    bystander: "",
+    act: (sql) =>
+      Effect.map(
+        OverviewStore.make(sql).numbers(now, nearly, since),
+        Option.filter(({ unswept_since }) => unswept_since !== null)
+      ),
+    actsNotOn: {
+      "after its end": expireRotation,
+      "within its window": `update bridge_rotation set confirmation_expires_at = ${later}`
+    }
+  })
   testConditions(it, "a leased notification counts as waiting", {
     given: `${phone}; ${lease(later)}`,
     bystander: "",
     act: (sql) =>
       Effect.map(
-        OverviewStore.make(sql).numbers(now, nearly),
+        OverviewStore.make(sql).numbers(now, nearly, since),
         Option.filter(({ notifications_waiting }) => notifications_waiting === 1)
       ),
     actsNotOn: { "after it was delivered": `${settled("delivered")}, lease_token = null, lease_until = null` }

@@ -11,7 +11,7 @@ import * as GrantStore from "../../src/signin/oauth/grants/GrantStore.ts"
 import { sweeps } from "../../src/signin/oauth/Sweeps.ts"
 import * as CodeStore from "../../src/signin/oauth/tokens/CodeStore.ts"
 import * as RefreshTokenStore from "../../src/signin/oauth/tokens/RefreshTokenStore.ts"
-import { testConditions } from "../support/run/Conditions.ts"
+import { sweepOf, testConditions } from "../support/run/Conditions.ts"
 import {
   audience,
   disableProject,
@@ -37,6 +37,7 @@ import { TestDatabase } from "../support/run/TestDatabase.ts"
 const others = `bytea '\\x${"07".repeat(32)}'`
 const firstPage = { after: undefined, limit: 9 }
 const inAnHour = new Date(now.getTime() + 3_600_000)
+const anHourAgo = new Date(now.getTime() - 3_600_000)
 
 const projectTokenOver = {
   "if it is another one": `update project_token set token_hash = ${others}`,
@@ -210,10 +211,13 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
   })
   testConditions(it, "a project token is bound to a request", {
     given: `${signedIn}; ${request}; update oauth_request set project_token_id = null`,
-    act: (sql) => AuthorizationRequestStore.make(sql).bindToken(ids.request, ids.projectToken),
-    seen: "select from oauth_request where project_token_id is not null",
+    act: (sql) => {
+      const request = { request_id: ids.request, browser_hash: sha256("browser") }
+      return AuthorizationRequestStore.make(sql).bindToken(request, ids.projectToken, sha256("renewed"))
+    },
     actsNotOn: {
       "if it is another one": `update oauth_request set request_id = '${id(39)}'`,
+      "after another form renewed the cookie": `update oauth_request set browser_hash = ${others}`,
       "after the decision": `update oauth_request set decided_at = ${past}`
     }
   })
@@ -321,7 +325,11 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
     seen: `select from oauth_refresh_token where token_hash = ${hash("new refresh")}`,
     actsNotOn: { "to a client without refresh tokens": "update oauth_client set grant_types = '{authorization_code}'" }
   })
-  const alive = Effect.map(Option.filter(({ alive }: { readonly alive: boolean }) => alive))
+  const alive = <E>(found: Effect.Effect<Option.Option<{ readonly alive: boolean }>, E>) =>
+    Effect.map(
+      found,
+      Option.filter(({ alive }) => alive)
+    )
   testConditions(it, "the grant of a code is alive", {
     given: signedIn,
     act: (sql) => alive(CodeStore.make(sql, audience).find(sha256("code"), now)),
@@ -335,7 +343,7 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
   })
   testConditions(it, "the grant of a refresh token is alive", {
     given: signedIn,
-    act: (sql) => alive(RefreshTokenStore.make(sql, audience).find(sha256("refresh"), now)),
+    act: (sql) => alive(RefreshTokenStore.make(sql, audience).find(sha256("refresh"), anHourAgo, now)),
     actsOn: lastingToken,
     actsNotOn: {
       "of another refresh token": `update oauth_refresh_token set token_hash = ${others}`,
@@ -347,7 +355,7 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
 
   const presented = { token_hash: sha256("refresh"), client_id: "client", scopes: ["memory:read"] as const }
   const useRefresh = (sql: SqlClient.SqlClient) =>
-    RefreshTokenStore.make(sql, audience).use(presented, access, refresh, now, trace)
+    RefreshTokenStore.make(sql, audience).use(presented, access, sha256("caller"), refresh, now, trace)
   testConditions(it, "a refresh token is used", {
     given: signedIn,
     act: useRefresh,
@@ -381,18 +389,20 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
       "if the token is not its successor": "update oauth_refresh_token set generation = 2 where generation = 1"
     }
   })
+  const replay = (elsewhere: boolean) => (sql: SqlClient.SqlClient) => {
+    const replayed = { ...presented, since: anHourAgo, elsewhere }
+    return RefreshTokenStore.make(sql, audience).replay(replayed, access, now, trace)
+  }
   testConditions(it, "a used refresh token is replayed", {
     given: `${signedIn};
       update oauth_refresh_token set used_at = ${past} + interval '1 second', successor_salt = ${hash("salt")}`,
-    act: (sql) => {
-      const replayed = { ...presented, since: new Date(now.getTime() - 3_600_000) }
-      return RefreshTokenStore.make(sql, audience).replay(replayed, access, now, trace)
-    },
+    act: replay(false),
     actsOn: lastingToken,
     actsNotOn: {
       "if it is another one": `update oauth_refresh_token set token_hash = ${others}`,
       "of another grant": `update oauth_refresh_token set grant_id = '${id(39)}'`,
       "after the use of its successor": "update oauth_refresh_token set successor_salt = null",
+      "more than sixty times": "update oauth_refresh_token set replays = 60",
       "after the grace": `update oauth_refresh_token set used_at = ${past}`,
       ...grantOver,
       ...otherAudience
@@ -408,7 +418,7 @@ layer(TestDatabase.sql)("sweeps of sign-in", (it) => {
     testConditions(it, `oauth ${what} are deleted`, {
       given: `${signedIn}; ${given}`,
       bystander: `${signedIn}; ${request}`,
-      act: (sql) => sweeps.find(({ name }) => name === `oauth ${what}`)!.run(sql, now, 10),
+      act: sweepOf(sweeps, `oauth ${what}`, now),
       actsOn,
       actsNotOn
     })
@@ -448,7 +458,7 @@ layer(TestDatabase.sql)("sweeps of sign-in", (it) => {
         update oauth_request set decided_at = ${past}, grant_id = '${ids.grant}';
         update oauth_grant set expires_at = ${longAgo}`,
       bystander: "",
-      act: (sql) => sweeps.find(({ name }) => name === "oauth grants")!.run(sql, now, 10),
+      act: sweepOf(sweeps, "oauth grants", now),
       seen: `select where not exists (select from ${table})`,
       actsNotOn: { "if it is another's": `update ${table} set grant_id = '${id(39)}'` }
     })
@@ -458,6 +468,16 @@ layer(TestDatabase.sql)("sweeps of sign-in", (it) => {
     actsNotOn: {
       "for thirty days after their use": `update oauth_refresh_token set used_at = ${thirtyDays}`,
       "that were never used": "update oauth_refresh_token set used_at = null"
+    }
+  })
+  const grace = `${sqlNow} - interval '120 seconds'`
+  testConditions(it, "the salt of a used refresh token is deleted", {
+    given: `${signedIn}; update oauth_refresh_token set used_at = ${grace}, successor_salt = ${hash("salt")}`,
+    bystander: signedIn,
+    act: sweepOf(sweeps, "oauth refresh salts", now),
+    actsNotOn: {
+      "within the grace": `update oauth_refresh_token set used_at = ${grace} + interval '1 ms'`,
+      twice: "update oauth_refresh_token set successor_salt = null"
     }
   })
   const due = `delete from oauth_grant; update oauth_client set created_at = ${longAgo}`
@@ -478,7 +498,7 @@ layer(TestDatabase.sql)("sweeps of sign-in", (it) => {
   testConditions(it, "a client with a grant stays", {
     given: `${signedIn}; update oauth_client set created_at = ${longAgo}`,
     bystander: signedIn,
-    act: (sql) => sweeps.find(({ name }) => name === "oauth clients")!.run(sql, now, 10),
+    act: sweepOf(sweeps, "oauth clients", now),
     seen: `select from oauth_client where client_id = 'client' and in_use_at = ${sqlNow}`,
     actsNotOn: { "if the grant is another's": "update oauth_grant set client_id = 'other'" }
   })

@@ -9,8 +9,11 @@
  * a row to another project or identity.
  */
 import { assert, type Vitest } from "@effect/vitest"
-import { Effect, Option } from "effect"
+import { ConfigProvider, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
+import type { Sweep } from "../../../src/platform/database/Sweeper.ts"
+import { Settings } from "../../../src/platform/settings/Settings.ts"
+import { environment } from "../service/Service.ts"
 
 /** State -> the SQL that brings it about. */
 type Changes = Readonly<Record<string, string>>
@@ -27,6 +30,14 @@ export interface Statement {
   readonly actsOn?: Changes
   readonly actsNotOn: Changes
 }
+
+/** Runs the sweep of this name, with the default settings. */
+export const sweepOf =
+  (sweeps: ReadonlyArray<Sweep<Settings>>, name: string, now: Date): Statement["act"] =>
+  (sql) =>
+    Effect.provide(sweeps.find((sweep) => sweep.name === name)!.run(sql, now, 9), settings)
+
+const settings = Settings.layer.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))))
 
 class Undo {
   declare readonly acted: boolean
