@@ -12,7 +12,7 @@ import * as PrepareStore from "../../src/bridges/rotation/PrepareStore.ts"
 import { sweeps as rotationSweeps } from "../../src/bridges/rotation/Sweeps.ts"
 import * as TokenStore from "../../src/bridges/rotation/TokenStore.ts"
 import { sha256 } from "../../src/platform/crypto/Sha256.ts"
-import { sweepOf, testConditions } from "../support/run/Conditions.ts"
+import { sweepOf, testConditions } from "../support/statements/Conditions.ts"
 import {
   activate,
   activeToken,
@@ -41,7 +41,7 @@ import {
   sqlNow,
   thirtyDays,
   trace
-} from "../support/run/OneOfEach.ts"
+} from "../support/statements/OneOfEach.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 const others = `bytea '\\x${"07".repeat(32)}'`

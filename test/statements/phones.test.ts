@@ -2,12 +2,12 @@
 import { layer } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
-import * as DeviceStore from "../../../src/people/mobile/DeviceStore.ts"
-import * as RegistrationStore from "../../../src/people/mobile/RegistrationStore.ts"
-import { sweeps } from "../../../src/people/mobile/Sweeps.ts"
-import { sha256 } from "../../../src/platform/crypto/Sha256.ts"
-import { initialPreferences } from "../../../src/wire/mobile/Notifications.ts"
-import { testConditions } from "../../support/run/Conditions.ts"
+import * as DeviceStore from "../../src/people/mobile/DeviceStore.ts"
+import * as RegistrationStore from "../../src/people/mobile/RegistrationStore.ts"
+import { sweeps } from "../../src/people/mobile/Sweeps.ts"
+import { sha256 } from "../../src/platform/crypto/Sha256.ts"
+import { initialPreferences } from "../../src/wire/mobile/Notifications.ts"
+import { testConditions } from "../support/statements/Conditions.ts"
 import {
   endDevice,
   endGrant,
@@ -22,8 +22,8 @@ import {
   phone,
   sqlNow,
   thirtyDays
-} from "../../support/run/OneOfEach.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+} from "../support/statements/OneOfEach.ts"
+import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 const owner = { project_id: ids.project, subject: ids.projectToken }
 const notMine = {

@@ -14,8 +14,8 @@ import * as TaskStore from "../../src/agents/tasks/TaskStore.ts"
 import * as TransferStore from "../../src/agents/transfer/TransferStore.ts"
 import { storedMaxima } from "../../src/operator/limits/LimitNames.ts"
 import { sha256 } from "../../src/platform/crypto/Sha256.ts"
-import { testConditions } from "../support/run/Conditions.ts"
-import { hash, id, ids, now, past, projects, sqlNow, trace } from "../support/run/OneOfEach.ts"
+import { testConditions } from "../support/statements/Conditions.ts"
+import { hash, id, ids, now, past, projects, sqlNow, trace } from "../support/statements/OneOfEach.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 const { entry, otherProject, project, task } = ids

@@ -5,7 +5,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { sweeps } from "../../src/bridges/rotation/Sweeps.ts"
 import { statementsOf } from "../../src/platform/database/Migrations.ts"
-import { now, rotating, sqlNow } from "../support/run/OneOfEach.ts"
+import { now, rotating, sqlNow } from "../support/statements/OneOfEach.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 layer(TestDatabase.sql)("a Bridge that a request has locked", (it) => {

@@ -8,7 +8,7 @@ import * as GaugesStore from "../../src/people/operator/GaugesStore.ts"
 import * as OverviewStore from "../../src/people/operator/OverviewStore.ts"
 import * as AuditStore from "../../src/platform/audit/AuditStore.ts"
 import { sweeps } from "../../src/platform/audit/Sweeps.ts"
-import { sweepOf, testConditions } from "../support/run/Conditions.ts"
+import { sweepOf, testConditions } from "../support/statements/Conditions.ts"
 import {
   claim,
   credential,
@@ -31,7 +31,7 @@ import {
   rotating,
   signedIn,
   sqlNow
-} from "../support/run/OneOfEach.ts"
+} from "../support/statements/OneOfEach.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 const page = { after: undefined, limit: 9 }

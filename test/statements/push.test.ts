@@ -9,7 +9,7 @@ import * as PauseStore from "../../src/push/delivery/PauseStore.ts"
 import * as OutboxStore from "../../src/push/outbox/OutboxStore.ts"
 import { sweeps } from "../../src/push/Sweeps.ts"
 import * as RekeyStore from "../../src/push/tokens/RekeyStore.ts"
-import { testConditions } from "../support/run/Conditions.ts"
+import { testConditions } from "../support/statements/Conditions.ts"
 import {
   endDevice,
   grantOver,
@@ -26,7 +26,7 @@ import {
   sqlNow,
   thirtyDays,
   trace
-} from "../support/run/OneOfEach.ts"
+} from "../support/statements/OneOfEach.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 const settle = (state: string, at = past) => `

@@ -11,7 +11,7 @@ import * as GrantStore from "../../src/signin/oauth/grants/GrantStore.ts"
 import { sweeps } from "../../src/signin/oauth/Sweeps.ts"
 import * as CodeStore from "../../src/signin/oauth/tokens/CodeStore.ts"
 import * as RefreshTokenStore from "../../src/signin/oauth/tokens/RefreshTokenStore.ts"
-import { sweepOf, testConditions } from "../support/run/Conditions.ts"
+import { sweepOf, testConditions } from "../support/statements/Conditions.ts"
 import {
   audience,
   disableProject,
@@ -31,7 +31,7 @@ import {
   sqlNow,
   thirtyDays,
   trace
-} from "../support/run/OneOfEach.ts"
+} from "../support/statements/OneOfEach.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 const others = `bytea '\\x${"07".repeat(32)}'`
@@ -470,7 +470,7 @@ layer(TestDatabase.sql)("sweeps of sign-in", (it) => {
       "that were never used": "update oauth_refresh_token set used_at = null"
     }
   })
-  const grace = `${sqlNow} - interval '120 seconds'`
+  const grace = `${sqlNow} - interval '10 seconds'`
   testConditions(it, "the salt of a used refresh token is deleted", {
     given: `${signedIn}; update oauth_refresh_token set used_at = ${grace}, successor_salt = ${hash("salt")}`,
     bystander: signedIn,

@@ -17,7 +17,7 @@ import * as RekeyStore from "../../src/push/tokens/RekeyStore.ts"
 import * as ProjectTokenStore from "../../src/signin/access/ProjectTokenStore.ts"
 import * as ClientStore from "../../src/signin/oauth/clients/ClientStore.ts"
 import * as GrantStore from "../../src/signin/oauth/grants/GrantStore.ts"
-import { enrolled, hash, id, ids, now, past, phone, projects } from "../support/run/OneOfEach.ts"
+import { enrolled, hash, id, ids, now, past, phone, projects } from "../support/statements/OneOfEach.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 const { project } = ids
