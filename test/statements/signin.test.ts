@@ -393,9 +393,23 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
     const replayed = { ...presented, since: anHourAgo, elsewhere }
     return RefreshTokenStore.make(sql, audience).replay(replayed, access, now, trace)
   }
+  const used = `${signedIn};
+    update oauth_refresh_token set used_at = ${past} + interval '1 second', successor_salt = ${hash("salt")}`
+  for (const elsewhere of [true, false]) {
+    testConditions(
+      it,
+      `a replay ${elsewhere ? "from elsewhere marks its grant" : "by the same caller leaves no mark"}`,
+      {
+        given: used,
+        act: replay(elsewhere),
+        seen: `select from oauth_grant where grant_id = '${ids.grant}'
+                and replayed_elsewhere_at is ${elsewhere ? "not" : ""} null`,
+        actsNotOn: {}
+      }
+    )
+  }
   testConditions(it, "a used refresh token is replayed", {
-    given: `${signedIn};
-      update oauth_refresh_token set used_at = ${past} + interval '1 second', successor_salt = ${hash("salt")}`,
+    given: used,
     act: replay(false),
     actsOn: lastingToken,
     actsNotOn: {
