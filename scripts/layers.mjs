@@ -29,6 +29,8 @@ const effect = /^effect(\/|$)/
 const effectSql = /^effect\/sql(\/|$)/
 const outside = /^\/(cli|test|bench|scripts)\//
 const top = /^\/src\/[^/]+$/
+/** Tests of single statements, condition by condition. */
+const ofStatements = /^\/test\/statements\//
 
 /** The place of a file: `["bridges", "rotation"]`, or `["bridges"]` directly in the wing. */
 const placeOf = (path) => /^\/src\/(.+)\/[^/]+$/.exec(path)?.[1].split("/").slice(0, 2) ?? []
@@ -43,7 +45,8 @@ const forbidden = (from, to, { holdsStatements, speaksHttp }) => {
   const [wing, folder] = placeOf(from)
   const [toWing, toFolder] = placeOf(to)
 
-  if (holdsStatements(to) && toWing !== "platform" && wing !== toWing && !top.test(from)) {
+  const mayUseStatements = toWing === "platform" || wing === toWing || top.test(from) || ofStatements.test(from)
+  if (holdsStatements(to) && !mayUseStatements) {
     return "Statements are used within their wing only: call the wing's service."
   }
   if (!from.startsWith("/src/")) return undefined

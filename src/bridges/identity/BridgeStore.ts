@@ -70,8 +70,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       update bridge_identity i
          set status = 'revoked',
              revoked_at = coalesce(i.revoked_at, ${now}),
-             pending_rotation_id = null,
-             challenge_expires_at = null
+             pending_rotation_id = null
         from found
        where i.identity_id = found.identity_id
       returning i.identity_id, i.revoked_at, found.status <> 'revoked' as first`)

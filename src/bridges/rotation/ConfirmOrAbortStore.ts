@@ -86,7 +86,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       ), ended as (${endedRotation(request, "confirmed", now)}
       ), pointed as (
         update bridge_identity i
-           set pending_rotation_id = null, generation = i.generation + 1
+           set pending_rotation_id = null
           from locked, promoted, ended
          where i.identity_id = locked.identity_id
         returning i.project_id, i.bridge_id, locked.rotation_id, promoted.token_id

@@ -115,12 +115,21 @@ layer(Delivery.layer)("a registration", (it) => {
     })
   )
 
-  it.effect("with the Idempotency-Key of another registration is refused", () =>
+  const changes: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
+    "push token": { push: { token: "ab".repeat(32) } },
+    environment: { push: { environment: "development" } },
+    topic: { push: { topic: "com.example.other" } },
+    app_version: { app_version: "2.0" },
+    os_version: { os_version: "20.0" },
+    locale: { locale: "es" },
+    preferences: { preferences: everything }
+  }
+  it.effect.each(Object.entries(changes))("with a repeated Idempotency-Key and another %s is refused", ([, change]) =>
     Effect.gen(function* () {
       const on = yield* Delivery
-      const person = yield* makePerson(on)
-      yield* makePhone(on, person).register({}, { key: "mobile-register-1" })
-      is(yield* makePhone(on, person).register({}, { key: "mobile-register-1" }), "idempotency_conflict")
+      const phone = makePhone(on, yield* makePerson(on))
+      yield* phone.register({}, { key: "mobile-register-1" })
+      is(yield* phone.register(change, { key: "mobile-register-1" }), "idempotency_conflict")
     })
   )
 

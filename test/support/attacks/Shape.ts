@@ -23,7 +23,7 @@ export const shapeOf = (project_id: string) =>
         from project_token
        where project_id = ${project_id}::uuid
       union all
-      select 'identity ' || row(status, challenge_expires_at, enrolled_at, revoked_at, generation,
+      select 'identity ' || row(status, challenge_expires_at, enrolled_at, revoked_at,
                                 pending_rotation_id is null)
         from identity
       union all

@@ -44,11 +44,11 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
 
     insert into bridge_identity (
       identity_id, project_id, bridge_id, status, device_id, display_name, public_key_fingerprint,
-      account_references, challenge_expires_at, created_at, enrolled_at, generation)
+      account_references, challenge_expires_at, created_at, enrolled_at)
     select pg_temp.id(4, i), '${bigProject}', 'bridge-' || i, case when i % 50 = 0 then 'pending' else 'active' end,
            'device-1', 'A Bridge', 'sha256:' || repeat('0', 64), '{github:1}',
            case when i % 50 = 0 then now() + interval '12 hours' end, pg_temp.ago(i),
-           case when i % 50 > 0 then pg_temp.ago(i) end, 2 from generate_series(1, $n) i;
+           case when i % 50 > 0 then pg_temp.ago(i) end from generate_series(1, $n) i;
 
     -- Two ended tokens, the active one, and for every hundredth Bridge the successor of a pending rotation.
     insert into bridge_token (

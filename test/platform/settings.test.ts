@@ -1,0 +1,93 @@
+/**
+ * Settings that are refused, each beside the nearest one that is not. The bounds of numbers are compared with
+ * docs/reference.md (test/docs/reference.test.ts), push delivery has a table of its own (test/push/settings.test.ts).
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { ConfigProvider, Effect, Exit, Layer } from "effect"
+import { Settings } from "../../src/platform/settings/Settings.ts"
+import { environment } from "../support/service/Service.ts"
+
+const read = (given: Readonly<Record<string, string>>) =>
+  Effect.scoped(Layer.build(Layer.fresh(Settings.layer))).pipe(
+    Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromUnknown({ ...environment, ...given }))
+  )
+
+const bytes = (length: number) => "s".repeat(length)
+const enrollment = environment.SERVICE_BRIDGE_ENROLLMENT_SECRET
+
+/** Setting -> values that are refused, and values that are accepted. */
+const cases: Readonly<
+  Record<string, { readonly refused: ReadonlyArray<string>; readonly accepted: ReadonlyArray<string> }>
+> = {
+  SERVICE_BRIDGE_ENROLLMENT_SECRET: { refused: [bytes(31), ""], accepted: [bytes(32)] },
+  SERVICE_BRIDGE_TOKEN_SECRET: { refused: [bytes(31), "", enrollment], accepted: [bytes(32), `${enrollment}.`] },
+  SERVICE_BRIDGE_ENROLLMENT_SECRET_PREVIOUS: { refused: [bytes(31)], accepted: [bytes(32)] },
+  SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS: { refused: [bytes(31)], accepted: [bytes(32)] },
+  SERVICE_BASE_URL: {
+    refused: [
+      "bridge.example.com",
+      "https://bridge.example.com/path",
+      "https://bridge.example.com/?query",
+      "https://user@bridge.example.com",
+      "http://bridge.example.com",
+      "http://127.0.0.1.example.com"
+    ],
+    accepted: ["https://bridge.example.com", "http://localhost:8787", "http://[::1]:8787", "http://127.9.9.9"]
+  },
+  SERVICE_AUTH_URL: {
+    refused: ["http://auth.example.com", "https://auth.example.com/path"],
+    accepted: ["https://auth.example.com", "http://127.0.0.1:9000"]
+  },
+  DATABASE_URL: {
+    refused: ["mysql://localhost/bridge", "postgres:/localhost", "postgres://user:a/b@localhost/bridge"],
+    accepted: ["postgres://localhost/bridge", "postgresql://user:a%2Fb@localhost:5432/bridge"]
+  },
+  SERVICE_INSTANCE_ID: { refused: ["i".repeat(65), "a b", "a/b"], accepted: ["i".repeat(64), "A.b_c-1"] },
+  SERVICE_OAUTH_CIMD: { refused: ["on"], accepted: ["off", "allowlist"] },
+  SERVICE_OAUTH_CIMD_HOSTS: {
+    refused: ["Claude.ai", "localhost", "claude.ai/path"],
+    accepted: ["claude.ai, a-b.example"]
+  },
+  SERVICE_ALLOWED_ORIGINS: {
+    refused: ["app.example.com", "https://app.example.com/"],
+    accepted: ["", "https://app.example.com,http://localhost:3000"]
+  },
+  SERVICE_RATE_LIMITS: { refused: ["yes", "true"], accepted: ["on", "off"] },
+  SERVICE_DATABASE_POOLER: { refused: ["1"], accepted: ["on", "off"] },
+  SERVICE_OAUTH_REVOCATION: { refused: ["no"], accepted: ["on", "off"] },
+  SERVICE_OAUTH_DYNAMIC_REGISTRATION: { refused: ["auto"], accepted: ["on", "off"] },
+  SERVICE_LOG_LEVEL: { refused: ["Loud"], accepted: ["Debug"] },
+  SERVICE_OTLP_URL: {
+    refused: ["ftp://127.0.0.1", "http://user:key@127.0.0.1:4318", "http://127.0.0.1:4318/?key=1", "127.0.0.1"],
+    accepted: ["http://127.0.0.1:4318/", "https://otlp.example.com/v1"]
+  }
+}
+
+describe("a setting", () => {
+  for (const [name, { accepted, refused }] of Object.entries(cases)) {
+    it.effect.each(refused)(`${name} is refused as "%s"`, (value) =>
+      Effect.gen(function* () {
+        const { message } = yield* Effect.flip(read({ [name]: value }))
+        assert.include(message, name)
+        assert.notInclude(message, "\n")
+      })
+    )
+    it.effect.each(accepted)(`${name} is accepted as "%s"`, (value) =>
+      Effect.gen(function* () {
+        assert.isTrue(Exit.isSuccess(yield* Effect.exit(read({ [name]: value }))))
+      })
+    )
+  }
+
+  it.effect("SERVICE_BASE_URL is required when the service listens beyond this machine", () =>
+    Effect.gen(function* () {
+      const { SERVICE_BASE_URL: _base, ...rest } = environment
+      const listening = (SERVICE_HOST: string) =>
+        Effect.scoped(Layer.build(Layer.fresh(Settings.layer))).pipe(
+          Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromUnknown({ ...rest, SERVICE_HOST }))
+        )
+      assert.include((yield* Effect.flip(listening("0.0.0.0"))).message, "SERVICE_BASE_URL")
+      yield* listening("::1")
+    })
+  )
+})

@@ -1,0 +1,580 @@
+/** Each condition in the statements of memory, tasks and documents decides alone in one row (spec 2.8, 4.8 to 4.11). */
+import { layer } from "@effect/vitest"
+import { Effect, Option } from "effect"
+import type { SqlClient } from "effect/sql"
+import * as IdempotencyStore from "../../src/agents/continuity/IdempotencyStore.ts"
+import { sweeps } from "../../src/agents/continuity/Sweeps.ts"
+import * as DocumentStore from "../../src/agents/documents/DocumentStore.ts"
+import * as MemoryStore from "../../src/agents/memory/MemoryStore.ts"
+import { searchText } from "../../src/agents/memory/Search.ts"
+import * as SearchStore from "../../src/agents/memory/SearchStore.ts"
+import * as DependencyStore from "../../src/agents/tasks/DependencyStore.ts"
+import * as ReceiptStore from "../../src/agents/tasks/ReceiptStore.ts"
+import * as TaskStore from "../../src/agents/tasks/TaskStore.ts"
+import * as TransferStore from "../../src/agents/transfer/TransferStore.ts"
+import { storedMaxima } from "../../src/operator/limits/LimitNames.ts"
+import { sha256 } from "../../src/platform/crypto/Sha256.ts"
+import { testConditions } from "../support/statements/Conditions.ts"
+import { hash, id, ids, now, past, projects, sqlNow, trace } from "../support/statements/OneOfEach.ts"
+import { TestDatabase } from "../support/run/TestDatabase.ts"
+
+const { entry, otherProject, project, task } = ids
+const maxima = storedMaxima({})
+const needed = id(53)
+const others = `bytea '\\x${"07".repeat(32)}'`
+
+const taskRow = (task_id: string) => `
+  insert into task (
+    project_id, id, title, body, status, priority, tags, assignee, version, created_by, created_at, updated_at)
+  values ('${project}', '${task_id}', 'Task', '', 'open', 2, '{api}', 'me', 1, 'agent', ${past}, ${past})`
+const close = `status = 'done', closed_at = ${past}`
+/** An open task that depends on a closed one, with a receipt. */
+const tasks = `${projects}; ${taskRow(task)}; ${taskRow(needed)};
+  update task set ${close} where id = '${needed}';
+  insert into task_dependency (project_id, task_id, depends_on) values ('${project}', '${task}', '${needed}');
+  insert into receipt (
+    project_id, id, task_id, session_ref, worker, outcome, summary, next_steps, pitfalls, task_version_after,
+    task_status_after, actor, created_at)
+  values ('${project}', '${id(54)}', '${task}', 'session', 'me', 'progress', 'Half.', '{}', '{}', 1, 'open', 'agent',
+          ${past})`
+/** An active entry, indexed under the lexeme "word". */
+const memory = `${tasks};
+  insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
+  values ('${project}', '${entry}', 'note', 'word', 'word', '{api}', 'agent', 'contributor', ${past});
+  insert into memory_posting (project_id, lexeme, entry_id, tf, dl) values ('${project}', 'word', '${entry}', 1, 1);
+  insert into memory_count (project_id, part, active) values ('${project}', 2, 1);
+  insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks)
+  values ('${project}', 100, 28, 1, 2)`
+
+const elsewhere = (table: string, where = "") => `update ${table} set project_id = '${otherProject}' ${where}`
+const ofTheTask = `where id = '${task}'`
+
+layer(TestDatabase.sql)("statements of tasks", (it) => {
+  const found = (name: string, act: Parameters<typeof testConditions>[2]["act"], rest: Record<string, string> = {}) =>
+    testConditions(it, name, {
+      given: tasks,
+      act,
+      actsNotOn: { "in another project": elsewhere("task", ofTheTask), ...rest }
+    })
+  const another = `update task set id = '${id(59)}' ${ofTheTask}`
+  found("a task is found", (sql) => TaskStore.make(sql).find(project, task), { "if it is another one": another })
+  found("a task is locked", (sql) => TaskStore.make(sql).lock(project, task), { "if it is another one": another })
+  found("a task is known", (sql) => DependencyStore.make(sql).findAll(project, [task]), {
+    "if it is another one": another
+  })
+
+  const none = { order: "priority", keys: undefined } as const
+  const listed = (filter: TaskStore.Filter) => (sql: SqlClient.SqlClient) =>
+    TaskStore.make(sql).list(project, filter, none, 9)
+  const onlyTask = `update task set assignee = null, tags = '{}' where id = '${needed}'`
+  const lists: Readonly<Record<string, readonly [TaskStore.Filter, Record<string, string>]>> = {
+    "by its status": [{ status: ["open"] }, { "in another status": `update task set ${close} ${ofTheTask}` }],
+    "by its assignee": [{ assignee: "me" }, { "of another one": `update task set assignee = 'you' ${ofTheTask}` }],
+    "by its tag": [{ tag: "api" }, { "with another one": `update task set tags = '{web}' ${ofTheTask}` }],
+    "when it is ready": [
+      { ready: true },
+      {
+        "that is in progress": `update task set status = 'in_progress' ${ofTheTask}`,
+        "that waits for another": `update task set status = 'open', closed_at = null where id = '${needed}';
+          update task set status = 'blocked', blocked_kind = 'other' where id = '${needed}'`
+      }
+    ]
+  }
+  /** Imports keep ids, so that two projects may have a task of one id. */
+  const twin = (change: string) => `
+    insert into task
+    select (jsonb_populate_record(t, '{"project_id": "${otherProject}"}')).* from task t where id = '${needed}';
+    update task set ${change} where project_id = '${otherProject}'`
+  const openTwin = {
+    "though another project has an open task of its dependency's id": twin("status = 'open', closed_at = null")
+  }
+  for (const [how, [filter, actsNotOn]] of Object.entries(lists)) {
+    testConditions(it, `a task is listed ${how}`, {
+      given: `${tasks}; ${onlyTask}`,
+      act: listed(filter),
+      actsOn: openTwin,
+      actsNotOn: { ...actsNotOn, "in another project": elsewhere("task", ofTheTask) }
+    })
+  }
+  const reopened = `update task set status = 'blocked', blocked_kind = 'other', closed_at = null where id = '${needed}'`
+  testConditions(it, "a task with an open dependency is ready", {
+    given: `${tasks}; ${reopened}; delete from task_dependency`,
+    act: (sql) => Effect.map(listed({ ready: true })(sql), (ready) => ready.filter(({ id }) => id === task)),
+    actsOn: {
+      "if it is another task's": `
+        insert into task_dependency (project_id, task_id, depends_on) values ('${project}', '${id(59)}', '${needed}')`,
+      "if it is another project's": `
+        insert into task_dependency (project_id, task_id, depends_on)
+        values ('${otherProject}', '${task}', '${needed}')`
+    },
+    actsNotOn: {
+      "if it is its own": `
+        insert into task_dependency (project_id, task_id, depends_on) values ('${project}', '${task}', '${needed}')`
+    }
+  })
+  testConditions(it, "a task is unfinished", {
+    given: tasks,
+    act: (sql) => TaskStore.make(sql).unfinished(project, 9),
+    actsNotOn: {
+      "after its end": `update task set ${close} ${ofTheTask}`,
+      "in another project": elsewhere("task", ofTheTask)
+    }
+  })
+  testConditions(it, "a task counts as unfinished", {
+    given: tasks,
+    act: (sql) =>
+      Effect.map(
+        TaskStore.make(sql).countUnfinished(project),
+        Option.filter(({ count }) => count === 1)
+      ),
+    actsNotOn: {
+      "after its end": `update task set ${close} ${ofTheTask}`,
+      "in another project": elsewhere("task", ofTheTask)
+    }
+  })
+
+  const written = {
+    id: task,
+    title: "Task",
+    body: "",
+    status: "open",
+    priority: 2,
+    tags: [],
+    depends_on: [needed],
+    ready: false,
+    assignee: null,
+    claimed_at: null,
+    version: 2,
+    blocked_reason: null,
+    blocked_kind: null,
+    created_by: "agent",
+    created_at: now,
+    updated_at: now,
+    closed_at: null
+  } as const
+  testConditions(it, "a task is updated", {
+    given: tasks,
+    act: (sql) => TaskStore.make(sql).update(project, written, undefined, "agent", now, trace, 1, maxima),
+    actsNotOn: {
+      "if it is another one": another,
+      "in another project": elsewhere("task", ofTheTask),
+      "at another version": `update task set version = 2 ${ofTheTask}`
+    }
+  })
+  testConditions(it, "a task is added", {
+    given: tasks,
+    act: (sql) => TaskStore.make(sql).insert(project, { ...written, id: id(58), version: 1 }, now, trace, 1, maxima),
+    actsNotOn: {
+      "that depends on one of another project": elsewhere("task", `where id = '${needed}'`),
+      "that depends on none there is": `update task set id = '${id(59)}' where id = '${needed}'`
+    }
+  })
+  const receipt = {
+    id: id(57),
+    task_id: task,
+    session_ref: "session",
+    worker: "me",
+    thread: null,
+    outcome: "progress",
+    summary: "Half.",
+    next_steps: [],
+    pitfalls: [],
+    git_checkpoint: null,
+    task_version_after: 2,
+    task_status_after: "open",
+    actor: "agent",
+    created_at: now
+  } as const
+  testConditions(it, "a session writes a receipt", {
+    given: `${tasks}; update receipt set session_ref = 'earlier'`,
+    act: (sql) =>
+      Effect.map(
+        TaskStore.make(sql).update(project, written, receipt, "agent", now, trace, 1, maxima),
+        Option.filter(({ receipt_id }) => receipt_id !== null)
+      ),
+    actsOn: {
+      "though it has one for another task": `update receipt set session_ref = 'session', task_id = '${needed}'`
+    },
+    actsNotOn: { "twice for one task": "update receipt set session_ref = 'session'" }
+  })
+  const receipts = (
+    name: string,
+    act: Parameters<typeof testConditions>[2]["act"],
+    rest: Record<string, string> = {}
+  ) =>
+    testConditions(it, name, {
+      given: tasks,
+      act,
+      actsNotOn: { "in another project": elsewhere("receipt"), ...rest }
+    })
+  receipts("a receipt of a task is found", (sql) => ReceiptStore.make(sql).ofTask(project, task, 9), {
+    "of another task": `update receipt set task_id = '${needed}'`
+  })
+  receipts("a receipt of a project is found", (sql) => ReceiptStore.make(sql).recent(project, 9))
+  receipts("a receipt of a project is counted", (sql) =>
+    Effect.map(
+      ReceiptStore.make(sql).count(project),
+      Option.filter(({ count }) => count === 1)
+    )
+  )
+
+  const depends = (name: string, act: Parameters<typeof testConditions>[2]["act"]) =>
+    testConditions(it, name, {
+      given: tasks,
+      act,
+      actsOn: openTwin,
+      actsNotOn: {
+        "in another project": elsewhere("task_dependency"),
+        "of another task": `update task_dependency set task_id = '${id(59)}'`,
+        "on another task": `update task_dependency set depends_on = '${id(59)}'`
+      }
+    })
+  const reached = <E>(walk: Effect.Effect<Option.Option<{ readonly found: boolean }>, E>) =>
+    Effect.map(
+      walk,
+      Option.filter(({ found }) => found)
+    )
+  depends("a dependency is listed", (sql) =>
+    Effect.map(DependencyStore.make(sql).dependenciesOf(project, task), (links) =>
+      links.length === 1 ? links.filter(({ id }) => id === needed) : []
+    )
+  )
+  depends("a task that is blocked is listed", (sql) =>
+    Effect.map(DependencyStore.make(sql).blockedBy(project, needed, 9), (links) =>
+      links.length === 1 ? links.filter(({ id }) => id === task) : []
+    )
+  )
+  depends("a task waits for another", (sql) => reached(DependencyStore.make(sql).waitFor(project, [task], needed)))
+  depends("a task is waited for", (sql) => reached(DependencyStore.make(sql).waitedForBy(project, needed, [task])))
+  testConditions(it, "a dependency goes when others replace it", {
+    given: tasks,
+    act: (sql) => DependencyStore.make(sql).replaceDependencies(project, task, []),
+    seen: `select where not exists (select from task_dependency where depends_on = '${needed}')`,
+    actsNotOn: {
+      "in another project": elsewhere("task_dependency"),
+      "of another task": `update task_dependency set task_id = '${id(59)}'`
+    }
+  })
+  testConditions(it, "a dependency that is named again stays", {
+    given: tasks,
+    act: (sql) => DependencyStore.make(sql).replaceDependencies(project, task, [needed]),
+    seen: `select from task_dependency where depends_on = '${needed}' and task_id = '${task}'`,
+    actsNotOn: {}
+  })
+})
+
+layer(TestDatabase.sql)("statements of memory", (it) => {
+  const text = searchText("new")
+  const added = {
+    id: id(61),
+    kind: "note",
+    title: "New",
+    body: "New",
+    tags: [],
+    active: true,
+    supersedes: entry,
+    superseded_by: null,
+    superseded_at: null,
+    actor: "agent",
+    role: "contributor",
+    session_ref: null,
+    task_id: task,
+    source: null,
+    created_at: now
+  } as const
+  testConditions(it, "an entry is added", {
+    given: memory,
+    act: (sql) => MemoryStore.make(sql).insert(project, added, text, now, trace, 1, maxima),
+    actsNotOn: {
+      "for another task": `update task set id = '${id(59)}' ${ofTheTask}`,
+      "for a task of another project": elsewhere("task", ofTheTask),
+      "over another entry": `update memory_entry set id = '${id(59)}'`,
+      "over an entry of another project": elsewhere("memory_entry"),
+      "over an entry that is not active": "update memory_entry set active = false"
+    }
+  })
+  testConditions(it, "an entry is archived", {
+    given: memory,
+    act: (sql) => MemoryStore.make(sql).archive(project, entry),
+    actsNotOn: {
+      "if it is another one": `update memory_entry set id = '${id(59)}'`,
+      "in another project": elsewhere("memory_entry"),
+      twice: "update memory_entry set active = false"
+    }
+  })
+  testConditions(it, "an entry is found", {
+    given: memory,
+    act: (sql) => MemoryStore.make(sql).find(project, entry),
+    actsOn: { "that is not active": "update memory_entry set active = false" },
+    actsNotOn: {
+      "if it is another one": `update memory_entry set id = '${id(59)}'`,
+      "in another project": elsewhere("memory_entry")
+    }
+  })
+  testConditions(it, "the task of an entry is found", {
+    given: memory,
+    act: (sql) => MemoryStore.make(sql).findTask(project, task),
+    actsNotOn: {
+      "if it is another one": `update task set id = '${id(59)}' ${ofTheTask}`,
+      "in another project": elsewhere("task", ofTheTask)
+    }
+  })
+  testConditions(it, "an entry leaves the index", {
+    given: memory,
+    act: (sql) => MemoryStore.make(sql).unindex(project, entry, searchText("word")),
+    seen: `select from project_usage
+            where project_id = '${project}' and index_bytes = 0
+              and not exists (select from memory_posting where project_id = '${project}')`,
+    actsNotOn: {
+      "in another project": elsewhere("memory_posting"),
+      "under another lexeme": "update memory_posting set lexeme = 'other'",
+      "if the posting is another's": `update memory_posting set entry_id = '${id(59)}'`
+    }
+  })
+  const filter = { kind: "note", tags: ["api"] }
+  const matches = {
+    "in another project": elsewhere("memory_entry"),
+    "that is not active": "update memory_entry set active = false",
+    "of another kind": "update memory_entry set kind = 'decision'",
+    "with another tag": "update memory_entry set tags = '{web}'"
+  }
+  testConditions(it, "an entry is among the newest", {
+    given: memory,
+    act: (sql) => SearchStore.make(sql).recent(project, filter, undefined, 9),
+    actsNotOn: matches
+  })
+  testConditions(it, "an entry is among the best matches", {
+    given: memory,
+    act: (sql) => SearchStore.make(sql).ranked(project, ["word"], filter, 9),
+    actsNotOn: {
+      ...matches,
+      "by a posting of another project": elsewhere("memory_posting"),
+      "by another lexeme": "update memory_posting set lexeme = 'other'",
+      "by another's posting": `update memory_posting set entry_id = '${id(59)}'`
+    }
+  })
+  testConditions(it, "an entry is among the best matches of a search without filters", {
+    given: memory,
+    act: (sql) => SearchStore.make(sql).ranked(project, ["word"], {}, 9),
+    actsOn: { "of another kind": matches["of another kind"] },
+    actsNotOn: {
+      "in another project": elsewhere("memory_entry"),
+      "that is not active": matches["that is not active"],
+      "by a posting of another project": elsewhere("memory_posting"),
+      "by another lexeme": "update memory_posting set lexeme = 'other'"
+    }
+  })
+  testConditions(it, "an entry is counted", {
+    given: memory,
+    act: (sql) =>
+      Effect.map(
+        SearchStore.make(sql).countActive(project),
+        Option.filter(({ count }) => count === 1)
+      ),
+    actsNotOn: { "in another project": elsewhere("memory_count") }
+  })
+
+  /** A project that uses 100 bytes, 28 bytes of index, one entry and two tasks. */
+  const most = { stored_bytes: 101, index_bytes: 29, entries: 2, tasks: 3 }
+  const one = { stored_bytes: 1, index_bytes: 1, entries: 1, tasks: 1 }
+  testConditions(it, "a project may store more", {
+    given: memory,
+    act: (sql) => TransferStore.make(sql).chargeImport(project, one, most),
+    actsOn: { "when it is new": "delete from project_usage" },
+    actsNotOn: Object.fromEntries(
+      Object.keys(one).map((column) => [`${column}`, `update project_usage set ${column} = ${column} + 1`])
+    )
+  })
+  const zero = { stored_bytes: 0, index_bytes: 0, entries: 0, tasks: 0 }
+  for (const column of ["stored_bytes", "index_bytes", "entries", "tasks"] as const) {
+    const first = (more: number) => (sql: SqlClient.SqlClient) =>
+      TransferStore.make(sql).chargeImport(project, { ...zero, [column]: most[column] + more }, most)
+    testConditions(it, `a new project may store its maximum of ${column}`, {
+      given: projects,
+      act: first(0),
+      actsNotOn: {}
+    })
+    testConditions(it, `a new project may not store more than its maximum of ${column}`, {
+      given: projects,
+      act: (sql) => Effect.map(first(1)(sql), (charged) => (charged.length === 0 ? ["refused"] : [])),
+      actsNotOn: {}
+    })
+  }
+  testConditions(it, "a project that has too much may still store what does not grow", {
+    given: `${memory}; update project_usage set entries = 9, tasks = 9, index_bytes = 99`,
+    act: (sql) => TransferStore.make(sql).chargeImport(project, { ...zero, stored_bytes: 1 }, most),
+    actsNotOn: { "if it has too much of it": "update project_usage set stored_bytes = 101" }
+  })
+})
+
+layer(TestDatabase.sql)("statements of retries, transfer and documents", (it) => {
+  const key = { project_id: project, tool: "task_create", idempotency_key: "key" }
+  const record = `${memory};
+    insert into idempotency_record (project_id, tool, idempotency_key, request_hash, result, created_at)
+    values ('${project}', 'task_create', 'key', ${hash("request")}, 'result', ${past})`
+  const anotherKey = {
+    "in another project": elsewhere("idempotency_record"),
+    "of another tool": "update idempotency_record set tool = 'memory_add'",
+    "under another key": "update idempotency_record set idempotency_key = 'other'"
+  }
+  testConditions(it, "an earlier call is found", {
+    given: record,
+    act: (sql) => IdempotencyStore.make(sql).find(key),
+    actsNotOn: anotherKey
+  })
+  testConditions(it, "the result of a call is kept", {
+    given: record,
+    act: (sql) => IdempotencyStore.make(sql).complete(key, "new", 3, maxima),
+    actsNotOn: anotherKey
+  })
+  testConditions(it, "a key is reserved", {
+    given: `${record}; ${anotherKey["under another key"]}`,
+    act: (sql) => IdempotencyStore.make(sql).reserve(key, sha256("request"), now),
+    actsOn: {
+      "that another project has used": `update idempotency_record set idempotency_key = 'key'; ${elsewhere("idempotency_record")}`,
+      "that another tool has used": `update idempotency_record set idempotency_key = 'key', tool = 'memory_add'`
+    },
+    actsNotOn: { twice: "update idempotency_record set idempotency_key = 'key'" }
+  })
+  const sevenDays = `${sqlNow} - interval '7 days'`
+  const purge = {
+    given: `${record}; update idempotency_record set created_at = ${sevenDays} - interval '1 ms'`,
+    bystander: record,
+    act: (sql: SqlClient.SqlClient) => sweeps[0]!.run(sql, now, 9)
+  }
+  const keptForAWeek = { "for seven days": `update idempotency_record set created_at = ${sevenDays}` }
+  testConditions(it, "an idempotency key is deleted", { ...purge, actsNotOn: keptForAWeek })
+  testConditions(it, "the bytes of a deleted result are free", {
+    ...purge,
+    seen: `select from project_usage where stored_bytes = 100 - 6`,
+    actsNotOn: { ...keptForAWeek, "in another project": elsewhere("idempotency_record") }
+  })
+
+  for (const [kind, table] of [
+    ["memory", "memory_entry"],
+    ["task", "task"],
+    ["dependency", "task_dependency"],
+    ["receipt", "receipt"]
+  ] as const) {
+    testConditions(it, `an export has a ${kind}`, {
+      given: memory,
+      act: (sql) => TransferStore.make(sql).page(project, kind, "", 9),
+      actsNotOn: { "of another project": elsewhere(table) }
+    })
+  }
+  testConditions(it, "a task is unknown", {
+    given: memory,
+    act: (sql) => TransferStore.make(sql).unknownTasks(project, [id(59)]),
+    actsOn: {
+      "if another project has it": `update task set id = '${id(59)}' ${ofTheTask};
+        ${elsewhere("task", `where id = '${id(59)}'`)}`
+    },
+    actsNotOn: { "if the project has it": `update task set id = '${id(59)}' ${ofTheTask}` }
+  })
+  const refersTo = (column: string, to: string) =>
+    `update memory_entry set ${column} = '${to}'${column === "superseded_by" ? `, superseded_at = ${past}, active = false` : ""}`
+  testConditions(it, "an imported entry dangles", {
+    given: `${memory}; ${refersTo("supersedes", id(59))}`,
+    bystander: memory,
+    act: (sql) => TransferStore.make(sql).dangling(project),
+    actsOn: {
+      "below a missing successor": `update memory_entry set supersedes = null; ${refersTo("superseded_by", id(59))}`,
+      "below a successor of another project": `
+        insert into memory_entry
+        select (jsonb_populate_record(e, '{"project_id": "${otherProject}", "id": "${id(59)}"}')).* from memory_entry e;
+        update memory_entry set supersedes = null;
+        ${refersTo("superseded_by", id(59))} where id = '${entry}'`,
+      "beside a missing task": `update memory_entry set supersedes = null; ${refersTo("task_id", id(59))}`,
+      "beside a task of another project": `update memory_entry set supersedes = null; ${refersTo("task_id", task)};
+        ${elsewhere("task", ofTheTask)}`
+    },
+    actsNotOn: {
+      "in another project": elsewhere("memory_entry"),
+      "without references": "update memory_entry set supersedes = null",
+      "with its predecessor": refersTo("supersedes", entry),
+      "with its successor": `update memory_entry set supersedes = null; ${refersTo("superseded_by", entry)}`,
+      "with its task": `update memory_entry set supersedes = null; ${refersTo("task_id", task)}`
+    }
+  })
+
+  const oid = "a".repeat(40)
+  const commit = "c".repeat(40)
+  const pinned = `${projects};
+    insert into document_blob (blob_oid, sha256, size_bytes, line_count, bytes)
+    values ('${oid}', ${hash("x")}, 1, 1, 'x') on conflict do nothing;
+    insert into pinned_document (
+      project_id, document_id, repository, commit, path, mode, blob_oid, title, bootstrap, pinned_at)
+    values ('${project}', '${id(71)}', 'acme/shop', '${commit}', 'README.md', '100644', '${oid}', 'Readme', false,
+            ${past})`
+  const pin = {
+    project_id: project,
+    document_id: id(72),
+    repository: "acme/shop",
+    commit,
+    path: "README.md",
+    mode: "100644",
+    title: "New title",
+    bootstrap: false
+  }
+  const anotherDocument = { "if it is another one": `update pinned_document set document_id = '${id(79)}'` }
+  const inAnother = { "in another project": elsewhere("pinned_document") }
+  testConditions(it, "a document is found", {
+    given: pinned,
+    act: (sql) => DocumentStore.make(sql).find(project, id(71)),
+    actsNotOn: { ...anotherDocument, ...inAnother }
+  })
+  testConditions(it, "a document is listed", {
+    given: pinned,
+    act: (sql) => DocumentStore.make(sql).list(project, { after: undefined, limit: 9 }),
+    actsNotOn: inAnother
+  })
+  testConditions(it, "a document is among the first", {
+    given: pinned,
+    act: (sql) => DocumentStore.make(sql).first(project, 9),
+    actsNotOn: inAnother
+  })
+  testConditions(it, "an earlier pin is found", {
+    given: pinned,
+    act: (sql) => DocumentStore.make(sql).findPin(pin),
+    actsNotOn: {
+      ...inAnother,
+      "of another repository": "update pinned_document set repository = 'acme/other'",
+      "of another commit": `update pinned_document set commit = '${"d".repeat(40)}'`,
+      "of another path": "update pinned_document set path = 'OTHER.md'"
+    }
+  })
+  testConditions(it, "a pin changes", {
+    given: pinned,
+    act: (sql) => DocumentStore.make(sql).pin(pin, oid, now),
+    actsOn: { "when only bootstrap differs": "update pinned_document set title = 'New title', bootstrap = true" },
+    actsNotOn: { "if it is the same": "update pinned_document set title = 'New title'" }
+  })
+  testConditions(it, "a blob is kept", {
+    given: pinned,
+    act: (sql) =>
+      DocumentStore.make(sql).keepBlob({ blob_oid: oid, sha256: sha256("x"), line_count: 1, bytes: Buffer.from("x") }),
+    actsNotOn: { "if other bytes have its id": `update document_blob set sha256 = ${others}` }
+  })
+  testConditions(it, "a document is unpinned", {
+    given: pinned,
+    act: (sql) => DocumentStore.make(sql).unpin(id(71)),
+    actsNotOn: anotherDocument
+  })
+  testConditions(it, "an unused blob goes", {
+    given: `${pinned}; delete from pinned_document`,
+    bystander: "",
+    act: (sql) => DocumentStore.make(sql).dropUnused(oid),
+    seen: `select where not exists (select from document_blob)`,
+    actsNotOn: {
+      "if it is another one": `update document_blob set blob_oid = '${"b".repeat(40)}'`,
+      "while it is pinned": pinned.slice(projects.length + 1)
+    }
+  })
+  testConditions(it, "a blob goes", {
+    given: `${pinned}; update pinned_document set blob_oid = '${"b".repeat(40)}'`,
+    bystander: "",
+    act: (sql) => DocumentStore.make(sql).dropUnused(oid),
+    seen: `select where not exists (select from document_blob)`,
+    actsNotOn: { "while a document has it": `update pinned_document set blob_oid = '${oid}'` }
+  })
+})

@@ -1,0 +1,593 @@
+/** Each condition in the statements and sweeps of Bridges decides alone in one row (spec 3, 4.1 to 4.7). */
+import { layer } from "@effect/vitest"
+import { Effect, Option } from "effect"
+import type { SqlClient } from "effect/sql"
+import { sweeps as enrollmentSweeps } from "../../src/bridges/enrollment/Sweeps.ts"
+import * as ChallengeStore from "../../src/bridges/enrollment/ChallengeStore.ts"
+import * as CredentialStore from "../../src/bridges/enrollment/CredentialStore.ts"
+import * as ProofStore from "../../src/bridges/enrollment/ProofStore.ts"
+import * as BridgeStore from "../../src/bridges/identity/BridgeStore.ts"
+import * as ConfirmOrAbortStore from "../../src/bridges/rotation/ConfirmOrAbortStore.ts"
+import * as PrepareStore from "../../src/bridges/rotation/PrepareStore.ts"
+import { sweeps as rotationSweeps } from "../../src/bridges/rotation/Sweeps.ts"
+import * as TokenStore from "../../src/bridges/rotation/TokenStore.ts"
+import { sha256 } from "../../src/platform/crypto/Sha256.ts"
+import { sweepOf, testConditions } from "../support/statements/Conditions.ts"
+import {
+  activate,
+  activeToken,
+  challenged,
+  claim,
+  consume,
+  credential,
+  disableProject,
+  endToken,
+  enrolled,
+  expireRotation,
+  fingerprint,
+  hash,
+  id,
+  ids,
+  later,
+  longAgo,
+  now,
+  openChallenge,
+  past,
+  pendingIdentity,
+  pendingRotation,
+  projects,
+  revokeIdentity,
+  rotating,
+  sqlNow,
+  thirtyDays,
+  trace
+} from "../support/statements/OneOfEach.ts"
+import { TestDatabase } from "../support/run/TestDatabase.ts"
+
+const others = `bytea '\\x${"07".repeat(32)}'`
+const otherFingerprint = `sha256:${"1".repeat(64)}`
+const reenroll = (bridge_id: string) => `update bridge_enrollment_credential set reenroll_bridge_id = '${bridge_id}'`
+const sweeps = [...enrollmentSweeps, ...rotationSweeps]
+const referencesOf = Effect.map(
+  (found: Option.Option<{ readonly account_references: ReadonlyArray<string> }>) =>
+    Option.getOrThrow(found).account_references
+)
+
+layer(TestDatabase.sql)("statements of Bridges", (it) => {
+  const request = {
+    credential_hash: sha256("credential"),
+    project_id: ids.project,
+    bridge_id: "bridge-1",
+    device_id: "device-1",
+    display_name: "Bridge",
+    public_key_fingerprint: fingerprint,
+    idempotency_key_hash: sha256("new key"),
+    request_hash: sha256("request")
+  }
+  const newChallenge = {
+    challenge_id: id(81),
+    identity_id: id(82),
+    nonce_hash: sha256("new nonce"),
+    derivation_salt: sha256("salt"),
+    key_id: "k",
+    expires_at: new Date(now.getTime() + 600_000)
+  }
+  const newToken = {
+    token_id: id(83),
+    token_hash: sha256("new token"),
+    derivation_salt: sha256("salt"),
+    key_id: "k",
+    expires_at: new Date(now.getTime() + 86_400_000)
+  }
+
+  testConditions(it, "a challenge opens", {
+    given: credential,
+    act: (sql) => ChallengeStore.make(sql).openChallenge(request, newChallenge, now, trace),
+    actsOn: {
+      "for the Bridge that claimed the credential, once its challenge is over": claim,
+      "after its first challenge, under another key": `${claim}; ${openChallenge}`,
+      "while another credential is spent": `${openChallenge}; ${consume};
+        update enrollment_challenge set credential_id = '${id(29)}'`,
+      "for the key that has reserved the bridge_id": pendingIdentity,
+      "for another key, once the reservation is over": `${pendingIdentity};
+        update bridge_identity set challenge_expires_at = ${sqlNow}, public_key_fingerprint = '${otherFingerprint}'`,
+      "for the active Bridge that the credential re-enrolls": `${pendingIdentity}; ${activate}; ${reenroll("bridge-1")}`
+    },
+    actsNotOn: {
+      "with another credential": `update bridge_enrollment_credential set credential_hash = ${others}`,
+      "in another project": `update bridge_enrollment_credential set project_id = '${ids.otherProject}'`,
+      "with a revoked credential": `update bridge_enrollment_credential set revoked_at = ${past}`,
+      "with a credential at its expiry": `update bridge_enrollment_credential set expires_at = ${sqlNow}`,
+      "in a disabled project": disableProject,
+      "with a credential that re-enrolls another Bridge": `${reenroll("bridge-2")}; ${pendingIdentity}; ${activate};
+        update bridge_identity set bridge_id = 'bridge-2'`,
+      "after another Bridge claimed the credential": `${claim};
+        update bridge_enrollment_credential set claimed_bridge_id = 'bridge-2'`,
+      "after another device claimed the credential": `${claim};
+        update bridge_enrollment_credential set claimed_device_id = 'device-2'`,
+      "after another key claimed the credential": `${claim};
+        update bridge_enrollment_credential set claimed_fingerprint = '${otherFingerprint}'`,
+      "while the credential's challenge is open": `${claim};
+        update bridge_enrollment_credential set challenge_expires_at = ${later}`,
+      "with an Idempotency-Key that was used": `${openChallenge};
+        update enrollment_challenge set idempotency_key_hash = ${hash("new key")}`,
+      "with a spent credential": `${openChallenge}; ${consume}`,
+      "for an active Bridge": `${pendingIdentity}; ${activate};
+        update bridge_identity set challenge_expires_at = ${past}`,
+      "for a revoked Bridge": `${pendingIdentity}; ${revokeIdentity};
+        update bridge_identity set challenge_expires_at = ${past}`,
+      "for another key while the bridge_id is reserved": `${pendingIdentity};
+        update bridge_identity set public_key_fingerprint = '${otherFingerprint}'`,
+      "to re-enroll a pending Bridge": `${pendingIdentity}; ${reenroll("bridge-1")}`,
+      "to re-enroll a revoked Bridge": `${pendingIdentity}; ${revokeIdentity}; ${reenroll("bridge-1")}`,
+      "to re-enroll a Bridge of another project": `${pendingIdentity}; ${activate}; ${reenroll("bridge-1")};
+        update bridge_identity set project_id = '${ids.otherProject}'`,
+      "to re-enroll a Bridge that this credential has enrolled": `${pendingIdentity}; ${activate};
+        ${reenroll("bridge-1")}; update bridge_identity set enrolled_credential_id = '${ids.credential}'`
+    }
+  })
+
+  testConditions(it, "an earlier challenge is found", {
+    given: challenged,
+    act: (sql) => ChallengeStore.make(sql).findEarlierChallenge({ ...request, idempotency_key_hash: sha256("key") }),
+    actsNotOn: {
+      "with another credential": `update bridge_enrollment_credential set credential_hash = ${others}`,
+      "of another credential": `update enrollment_challenge set credential_id = '${id(29)}'`,
+      "of another Idempotency-Key": `update enrollment_challenge set idempotency_key_hash = ${others}`
+    }
+  })
+
+  const enroll = (sql: SqlClient.SqlClient) => {
+    const proof = { challenge_id: ids.challenge, key_hash: sha256("proof"), request_hash: sha256("request") }
+    return ProofStore.make(sql).enroll(proof, newToken, now, trace)
+  }
+  testConditions(it, "a proof enrolls", {
+    given: challenged,
+    bystander: rotating,
+    act: enroll,
+    actsOn: {
+      "the active Bridge that the credential re-enrolls": `${activate}; ${reenroll("bridge-1")}`,
+      "a Bridge with a pending rotation": `${activate}; ${reenroll("bridge-1")}; ${pendingRotation}`
+    },
+    actsNotOn: {
+      "for another challenge": `update enrollment_challenge set challenge_id = '${id(89)}'`,
+      "with a consumed challenge": `${activeToken}; ${endToken(ids.token)}; ${consume}`,
+      "with a challenge at its expiry": `update enrollment_challenge set expires_at = ${sqlNow}`,
+      "with a revoked credential": `update bridge_enrollment_credential set revoked_at = ${past}`,
+      "in a disabled project": disableProject,
+      "a revoked Bridge": revokeIdentity,
+      "an active Bridge with a credential for new ones": activate,
+      "a Bridge that this credential has re-enrolled": `${activate}; ${reenroll("bridge-1")};
+        update bridge_identity set enrolled_credential_id = '${ids.credential}'`,
+      "while a pending rotation cannot be seen": `update bridge_identity set pending_rotation_id = '${ids.rotation}'`
+    }
+  })
+
+  const reenrolling = `${challenged}; ${activate}; ${reenroll("bridge-1")}; ${activeToken}`
+  testConditions(it, "a re-enrollment revokes the token", {
+    given: reenrolling,
+    act: enroll,
+    seen: "select from bridge_token where state = 'revoked' and end_reason = 'reenrolled'",
+    actsOn: { "that is pending": "update bridge_token set state = 'pending'" },
+    actsNotOn: {
+      "that has ended": endToken(ids.token),
+      "of another Bridge": `update bridge_token set identity_id = '${id(89)}'`,
+      "at its expiry": `update bridge_token set expires_at = ${sqlNow}`
+    }
+  })
+  testConditions(it, "a re-enrollment finds the token expired", {
+    given: `${reenrolling}; update bridge_token set expires_at = ${sqlNow}`,
+    act: enroll,
+    seen: "select from bridge_token where state = 'expired' and end_reason = 'expired'",
+    actsNotOn: { "before its expiry": `update bridge_token set expires_at = ${later}` }
+  })
+  testConditions(it, "a re-enrollment cancels the rotation", {
+    given: `${reenrolling}; ${pendingRotation}`,
+    bystander: rotating,
+    act: enroll,
+    seen: `select from bridge_rotation where state = 'cancelled' and ended_at = ${sqlNow}`,
+    actsNotOn: {
+      "that has ended": expireRotation,
+      "at the end of its window": `update bridge_rotation set confirmation_expires_at = ${sqlNow}`
+    }
+  })
+
+  testConditions(it, "a reference is approved", {
+    given: `${projects};
+      insert into approved_account_reference (project_id, reference, approved_at)
+      values ('${ids.project}', 'github:octo', ${past})`,
+    act: (sql) => CredentialStore.make(sql).lockApproved(ids.project, ["github:octo"]),
+    actsNotOn: {
+      "in another project": `update approved_account_reference set project_id = '${ids.otherProject}'`,
+      "if it is another one": "update approved_account_reference set reference = 'github:cat'",
+      "after its withdrawal": `update approved_account_reference set withdrawn_at = ${past}`
+    }
+  })
+
+  testConditions(it, "revoking a credential ends its challenge", {
+    given: challenged,
+    act: (sql) => CredentialStore.make(sql).expireChallenges(ids.credential, now),
+    seen: `select from enrollment_challenge where expires_at = ${sqlNow}`,
+    actsNotOn: {
+      "of another credential": `update enrollment_challenge set credential_id = '${id(29)}'`,
+      "that is consumed": `${activeToken}; ${consume}`,
+      "that is over": `update enrollment_challenge set expires_at = ${past}`
+    }
+  })
+
+  const secondChallenge = `
+    insert into enrollment_challenge
+    select (jsonb_populate_record(h, jsonb_build_object('challenge_id', '${id(89)}', 'credential_id', '${id(29)}'))).*
+      from enrollment_challenge h`
+  testConditions(it, "revoking a credential frees its reservation", {
+    given: challenged,
+    bystander: pendingIdentity,
+    act: (sql) => CredentialStore.make(sql).expireChallenges(ids.credential, now),
+    seen: `select from bridge_identity where challenge_expires_at = ${sqlNow}`,
+    actsOn: {
+      "when the challenge of another credential is consumed": `${secondChallenge}; ${activeToken};
+        ${consume} where credential_id = '${id(29)}'`,
+      "when the challenge of another credential is for another Bridge": `${secondChallenge};
+        update enrollment_challenge set identity_id = '${id(88)}' where credential_id = '${id(29)}'`
+    },
+    actsNotOn: {
+      "while another credential has an open challenge": secondChallenge,
+      "whose challenge is over": `update enrollment_challenge set expires_at = ${sqlNow}`,
+      "of an active Bridge": `${activate}; update bridge_identity set challenge_expires_at = ${later}`
+    }
+  })
+
+  testConditions(it, "revoking a credential locks the Bridge", {
+    given: challenged,
+    act: (sql) => CredentialStore.make(sql).lockReserved(ids.credential),
+    actsNotOn: {
+      "of another credential": `update enrollment_challenge set credential_id = '${id(29)}'`,
+      "of a consumed challenge": `${activeToken}; ${consume}`
+    }
+  })
+
+  const page = { after: undefined, limit: 9 }
+  testConditions(it, "a Bridge is listed with its token", {
+    given: enrolled,
+    act: (sql) =>
+      Effect.map(BridgeStore.make(sql).list(ids.project, page), (found) =>
+        found.length === 1 ? found.filter(({ token_expires_at }) => token_expires_at !== null) : []
+      ),
+    actsNotOn: {
+      "in another project": `update bridge_identity set project_id = '${ids.otherProject}'`,
+      "after the token's end": endToken(ids.token),
+      "if the token is another's": `update bridge_token set identity_id = '${id(89)}'`
+    }
+  })
+  testConditions(it, "a token of a Bridge is listed", {
+    given: enrolled,
+    act: (sql) => BridgeStore.make(sql).listTokens(ids.project, "bridge-1"),
+    actsOn: { "after its end": endToken(ids.token) },
+    actsNotOn: {
+      "in another project": `update bridge_identity set project_id = '${ids.otherProject}'`,
+      "of another Bridge": "update bridge_identity set bridge_id = 'bridge-2'",
+      "of another identity": `update bridge_token set identity_id = '${id(89)}'`
+    }
+  })
+  const listed = (expected: string) => (sql: SqlClient.SqlClient) =>
+    Effect.map(CredentialStore.make(sql).list(ids.project, page, now), (found) =>
+      found.filter(({ status }) => status === expected)
+    )
+  testConditions(it, "a credential is listed as enrolled", {
+    given: enrolled,
+    act: listed("enrolled"),
+    actsOn: { "after its revocation": `update bridge_enrollment_credential set revoked_at = ${past}` },
+    actsNotOn: {
+      "in another project": `update bridge_enrollment_credential set project_id = '${ids.otherProject}'`,
+      "with another's challenge": `update enrollment_challenge set credential_id = '${id(29)}'`,
+      "with an open challenge": `update enrollment_challenge
+        set consumed_at = null, proof_key_hash = null, proof_request_hash = null, token_id = null`
+    }
+  })
+  testConditions(it, "a credential is listed as unused", {
+    given: credential,
+    act: listed("unused"),
+    actsNotOn: {
+      "after its revocation": `update bridge_enrollment_credential set revoked_at = ${past}`,
+      "at its expiry": `update bridge_enrollment_credential set expires_at = ${sqlNow}`,
+      "once it is claimed": claim
+    }
+  })
+
+  testConditions(it, "a Bridge is revoked", {
+    given: `${projects}; ${pendingIdentity}`,
+    act: (sql) => BridgeStore.make(sql).revokeIdentity(ids.project, "bridge-1", now),
+    actsNotOn: {
+      "in another project": `update bridge_identity set project_id = '${ids.otherProject}'`,
+      "under another bridge_id": "update bridge_identity set bridge_id = 'bridge-2'"
+    }
+  })
+
+  const revokes = (what: string, seen: string, actsNotOn: Record<string, string>, change = "") =>
+    testConditions(it, `revoking a Bridge ends its ${what}`, {
+      given: `${rotating}; ${change}`,
+      act: (sql) => BridgeStore.make(sql).endCredentials(ids.identity, now),
+      seen,
+      actsNotOn
+    })
+  revokes("rotation", `select from bridge_rotation where ended_at = ${sqlNow} and state = 'cancelled'`, {
+    "if it is another's": `update bridge_rotation set identity_id = '${id(89)}'`,
+    "if it has ended": expireRotation,
+    "at the end of its window": `update bridge_rotation set confirmation_expires_at = ${sqlNow}`
+  })
+  revokes(
+    "challenge",
+    `select from enrollment_challenge where expires_at = ${sqlNow}`,
+    {
+      "if it is another's": `update enrollment_challenge set identity_id = '${id(89)}'`,
+      "if it is consumed": consume,
+      "if it is over": `update enrollment_challenge set expires_at = ${past}`
+    },
+    `update enrollment_challenge
+        set consumed_at = null, proof_key_hash = null, proof_request_hash = null, token_id = null`
+  )
+  revokes("tokens", `select from bridge_token where ended_at = ${sqlNow}`, {
+    "if they are another's": `update bridge_token set identity_id = '${id(89)}'`,
+    "if they have ended": `${endToken(ids.token)}; ${endToken(ids.successor)}`
+  })
+
+  const tokenNotActive = {
+    "with another token": `update bridge_token set token_hash = ${others} where token_hash = ${hash("token")}`,
+    "with an ended token": endToken(ids.token),
+    "with a token at its expiry": `update bridge_token set expires_at = ${sqlNow}`,
+    "for a revoked Bridge": revokeIdentity,
+    "in a disabled project": disableProject
+  }
+  testConditions(it, "a rotation is prepared", {
+    given: enrolled,
+    bystander: `${rotating}; update bridge_rotation set confirmation_expires_at = ${past}`,
+    act: (sql) => {
+      const successor = { ...newToken, rotation_id: id(84), confirmation_expires_at: newToken.expires_at }
+      return PrepareStore.make(sql).prepare(sha256("token"), sha256("new prepare"), successor, now, trace)
+    },
+    actsOn: {
+      "at the end of another's window": `${pendingRotation};
+        update bridge_rotation set confirmation_expires_at = ${sqlNow}`,
+      "with a key that another Bridge has used": `${pendingRotation};
+        ${expireRotation}; ${endToken(ids.successor)};
+        update bridge_identity set pending_rotation_id = null;
+        update bridge_rotation set identity_id = '${id(89)}', prepare_key_hash = ${hash("new prepare")}`
+    },
+    actsNotOn: {
+      ...tokenNotActive,
+      "while another is pending": pendingRotation,
+      "while a rotation that cannot be seen is pending": `
+        update bridge_identity set pending_rotation_id = '${ids.rotation}'`,
+      "while the Bridge names one that has ended": `${pendingRotation}; ${expireRotation};
+        ${endToken(ids.successor)}; update bridge_rotation set confirmation_expires_at = ${past}`,
+      "with a key that was used": `${pendingRotation};
+        ${expireRotation}; ${endToken(ids.successor)};
+        update bridge_identity set pending_rotation_id = null;
+        update bridge_rotation set prepare_key_hash = ${hash("new prepare")}`
+    }
+  })
+
+  const end = { token_hash: sha256("successor"), rotation_id: ids.rotation, key_hash: sha256("end") }
+  const earlierEnd = (state: string) => `
+    insert into bridge_rotation (
+      rotation_id, identity_id, predecessor_id, successor_id, state, created_at, prepared_from,
+      confirmation_expires_at, prepare_key_hash, end_key_hash, ended_at)
+    values ('${id(85)}', '${ids.identity}', '${id(86)}', '${id(87)}', '${state}', ${past}, '127.0.0.1', ${past},
+            ${hash("p")}, ${hash("end")}, ${past})`
+  const notEndable = {
+    "with another token": `update bridge_token set token_hash = ${others} where token_hash = ${hash("successor")}`,
+    "for another rotation": `update bridge_rotation set rotation_id = '${id(89)}'`,
+    "after its end": expireRotation,
+    "at the end of its window": `update bridge_rotation set confirmation_expires_at = ${sqlNow}`,
+    "for a revoked Bridge": revokeIdentity,
+    "in a disabled project": disableProject,
+    "for an ended successor": endToken(ids.successor)
+  }
+  const otherEnds = (state: string) => ({
+    "with a key that another Bridge has used": `${earlierEnd(state)};
+      update bridge_rotation set identity_id = '${id(89)}' where rotation_id = '${id(85)}'`,
+    "after another of this Bridge": `${earlierEnd(state)};
+      update bridge_rotation set end_key_hash = ${hash("another end")} where rotation_id = '${id(85)}'`
+  })
+  testConditions(it, "a rotation is confirmed", {
+    given: rotating,
+    act: (sql) => ConfirmOrAbortStore.make(sql).confirm(end, newToken.expires_at, now, trace),
+    actsOn: {
+      "with a key that has aborted another": earlierEnd("aborted"),
+      ...otherEnds("confirmed")
+    },
+    actsNotOn: {
+      ...notEndable,
+      "for an ended predecessor": endToken(ids.token),
+      "for a predecessor at its expiry": `update bridge_token set expires_at = ${sqlNow} where state = 'active'`,
+      "with a key that has confirmed another": earlierEnd("confirmed")
+    }
+  })
+  testConditions(it, "a rotation is aborted", {
+    given: rotating,
+    act: (sql) => ConfirmOrAbortStore.make(sql).abort(end, now, trace),
+    actsOn: {
+      ...otherEnds("aborted"),
+      "for an ended predecessor": endToken(ids.token),
+      "for a predecessor at its expiry": `update bridge_token set expires_at = ${sqlNow} where state = 'active'`,
+      "with a key that has confirmed another": earlierEnd("confirmed")
+    },
+    actsNotOn: { ...notEndable, "with a key that has aborted another": earlierEnd("aborted") }
+  })
+
+  testConditions(it, "a token is revoked", {
+    given: rotating,
+    act: (sql) => TokenStore.make(sql).revoke(sha256("token"), now, trace),
+    actsOn: { "with a rotation that has ended": expireRotation },
+    actsNotOn: {
+      ...tokenNotActive,
+      "while a pending rotation cannot be seen": "delete from bridge_rotation"
+    }
+  })
+  testConditions(it, "revoking a token cancels the rotation", {
+    given: rotating,
+    act: (sql) => TokenStore.make(sql).revoke(sha256("token"), now, trace),
+    seen: `select from bridge_rotation where state = 'cancelled' and ended_at = ${sqlNow}`,
+    actsNotOn: {
+      "that has ended": expireRotation,
+      "at the end of its window": `update bridge_rotation set confirmation_expires_at = ${sqlNow}`,
+      "that the Bridge does not name": "update bridge_identity set pending_rotation_id = null"
+    }
+  })
+
+  testConditions(it, "tokens/self shows an account reference", {
+    given: `${enrolled};
+      update bridge_identity set account_references = '{github:octo}';
+      insert into approved_account_reference (project_id, reference, approved_at)
+      values ('${ids.project}', 'github:octo', ${past})`,
+    act: (sql) => TokenStore.make(sql).findSelf(sha256("token")).pipe(referencesOf),
+    actsNotOn: {
+      "of another project": `update approved_account_reference set project_id = '${ids.otherProject}'`,
+      "of another Bridge": "update bridge_identity set account_references = '{}'",
+      "after its withdrawal": `update approved_account_reference set withdrawn_at = ${past}`
+    }
+  })
+})
+
+layer(TestDatabase.sql)("what a Bridge learns about its token", (it) => {
+  testConditions(it, "the pending rotation is shown", {
+    given: rotating,
+    act: (sql) =>
+      Effect.map(
+        TokenStore.make(sql).findSelf(sha256("token")),
+        Option.filter(({ pending_rotation_id }) => pending_rotation_id === ids.rotation)
+      ),
+    actsNotOn: {
+      "to another token": `update bridge_token set token_hash = ${others} where token_id = '${ids.token}'`,
+      "after its end": expireRotation,
+      "when the Bridge does not name it": "update bridge_identity set pending_rotation_id = null"
+    }
+  })
+  testConditions(it, "a token is in good standing", {
+    given: rotating,
+    act: (sql) =>
+      Effect.map(
+        TokenStore.make(sql).findToken(sha256("successor")),
+        Option.filter((token) => !token.revoked && token.confirmation_expires_at !== null)
+      ),
+    actsNotOn: {
+      "of a revoked Bridge": revokeIdentity,
+      "in a disabled project": disableProject,
+      "of another identity": `update bridge_token set identity_id = '${id(89)}'`,
+      "without the window of its rotation": `update bridge_rotation set successor_id = '${id(89)}'`
+    }
+  })
+})
+
+layer(TestDatabase.sql)("sweeps of Bridges", (it) => {
+  const deletes = (name: string, given: string, actsOn: Record<string, string>, actsNotOn: Record<string, string>) =>
+    testConditions(it, name, {
+      given,
+      bystander: rotating,
+      act: sweepOf(sweeps, name, now),
+      actsOn,
+      actsNotOn
+    })
+
+  const ended = `${endToken(ids.token)}; update bridge_token set ended_at = ${longAgo}`
+  const goesWith = `update enrollment_challenge set expires_at = ${longAgo}`
+
+  deletes(
+    "purge challenges",
+    `${challenged}; ${goesWith}`,
+    { "a used one whose token has ended": `${activeToken}; ${consume}; ${ended}` },
+    {
+      "for thirty days after its expiry": `update enrollment_challenge set expires_at = ${thirtyDays}`,
+      "a used one whose token is active": `${activeToken}; ${consume}`,
+      "a used one for thirty days after the end of its token": `${activeToken}; ${consume}; ${ended};
+        update bridge_token set ended_at = ${thirtyDays}`,
+      "a used one with another token": `${activeToken}; ${consume}; ${ended};
+        update enrollment_challenge set token_id = '${id(89)}'`,
+      "a used one for thirty days after its expiry": `${activeToken}; ${consume}; ${ended};
+        update enrollment_challenge set expires_at = ${thirtyDays}`
+    }
+  )
+  const rotationOf = (column: string, token_id: string) => `
+    insert into bridge_rotation (
+      rotation_id, identity_id, predecessor_id, successor_id, state, created_at, prepared_from,
+      confirmation_expires_at, prepare_key_hash, ended_at)
+    values ('${id(85)}', '${ids.identity}', '${id(86)}', '${id(87)}', 'expired', ${past}, '127.0.0.1', ${past},
+            ${hash("p")}, ${past});
+    update bridge_rotation set ${column} = '${token_id}'`
+  deletes(
+    "purge tokens",
+    `${challenged}; ${activate}; ${activeToken}; ${ended}`,
+    {
+      "while a challenge has another token": `${consume}; update enrollment_challenge set token_id = '${id(89)}'`,
+      "while a rotation has other tokens": rotationOf("predecessor_id", id(89))
+    },
+    {
+      "for thirty days after its end": `update bridge_token set ended_at = ${thirtyDays}`,
+      "while its challenge is there": consume,
+      "while it is the predecessor of a rotation": rotationOf("predecessor_id", ids.token),
+      "while it is the successor of a rotation": rotationOf("successor_id", ids.token)
+    }
+  )
+  deletes(
+    "purge credentials",
+    `${credential}; update bridge_enrollment_credential set expires_at = ${longAgo}`,
+    {
+      "while another's challenge is there": `${openChallenge};
+        update enrollment_challenge set credential_id = '${id(29)}'`
+    },
+    {
+      "for thirty days after its expiry": `update bridge_enrollment_credential set expires_at = ${thirtyDays}`,
+      "while its challenge is there": openChallenge
+    }
+  )
+  deletes(
+    "purge reservations",
+    `${projects}; ${pendingIdentity}; update bridge_identity set challenge_expires_at = ${longAgo}`,
+    {
+      "while another's challenge is there": `${openChallenge};
+        update enrollment_challenge set identity_id = '${id(89)}'`
+    },
+    {
+      "for thirty days after its challenge": `update bridge_identity set challenge_expires_at = ${thirtyDays}`,
+      "while a challenge is there": openChallenge,
+      "of an active Bridge": `update bridge_identity set status = 'active', enrolled_at = ${past}`
+    }
+  )
+  const aDayAgo = `${sqlNow} - interval '1 day'`
+  deletes(
+    "forget token salts",
+    `${enrolled}; update bridge_token set created_at = ${aDayAgo}`,
+    { "of a token that has ended": endToken(ids.token) },
+    {
+      "while the proof may be replayed": `update bridge_token set created_at = ${aDayAgo} + interval '1 ms'`,
+      "of a pending successor": "update bridge_token set state = 'pending'",
+      twice: "update bridge_token set derivation_salt = null"
+    }
+  )
+  deletes(
+    "settle rotations",
+    `${rotating}; update bridge_rotation set confirmation_expires_at = ${sqlNow}`,
+    {},
+    {
+      "within its window": `update bridge_rotation set confirmation_expires_at = ${later}`,
+      "after its end": expireRotation,
+      "that the Bridge does not name": "update bridge_identity set pending_rotation_id = null"
+    }
+  )
+  deletes(
+    "settle tokens",
+    `${enrolled}; update bridge_token set expires_at = ${sqlNow}`,
+    {},
+    {
+      "before its expiry": `update bridge_token set expires_at = ${later}`,
+      "after its end": endToken(ids.token),
+      "that is pending": "update bridge_token set state = 'pending'"
+    }
+  )
+  deletes(
+    "purge rotations",
+    `${rotating}; ${expireRotation}; update bridge_rotation set ended_at = ${longAgo}`,
+    {},
+    { "for thirty days after its end": `update bridge_rotation set ended_at = ${thirtyDays}` }
+  )
+})

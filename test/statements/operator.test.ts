@@ -1,0 +1,293 @@
+/** Each condition in the statements for operators decides alone in one row: projects, audit log, status and metrics. */
+import { layer } from "@effect/vitest"
+import { Effect, Option } from "effect"
+import type { SqlClient } from "effect/sql"
+import * as LimitStore from "../../src/operator/limits/LimitStore.ts"
+import * as ProjectStore from "../../src/operator/projects/ProjectStore.ts"
+import * as GaugesStore from "../../src/people/operator/GaugesStore.ts"
+import * as OverviewStore from "../../src/people/operator/OverviewStore.ts"
+import * as AuditStore from "../../src/platform/audit/AuditStore.ts"
+import { sweeps } from "../../src/platform/audit/Sweeps.ts"
+import { sweepOf, testConditions } from "../support/statements/Conditions.ts"
+import {
+  claim,
+  credential,
+  disableProject,
+  endDevice,
+  endGrant,
+  endToken,
+  enrolled,
+  expireRotation,
+  id,
+  ids,
+  later,
+  lease,
+  now,
+  past,
+  pendingIdentity,
+  phone,
+  projects,
+  revokeIdentity,
+  rotating,
+  signedIn,
+  sqlNow
+} from "../support/statements/OneOfEach.ts"
+import { TestDatabase } from "../support/run/TestDatabase.ts"
+
+const page = { after: undefined, limit: 9 }
+const nearly = new Date(now.getTime() + 3_600_000)
+const since = new Date(now.getTime() - 3_600_000)
+
+layer(TestDatabase.sql)("statements of projects", (it) => {
+  const reference = `${projects};
+    insert into approved_account_reference (project_id, reference, label, approved_at)
+    values ('${ids.project}', 'github:octo', 'Octo', ${past})`
+  const elsewhere = `update approved_account_reference set project_id = '${ids.otherProject}'`
+  const another = "update approved_account_reference set reference = 'github:cat'"
+  testConditions(it, "a reference is found", {
+    given: reference,
+    act: (sql) => ProjectStore.make(sql).findReference(ids.project, "github:octo"),
+    actsNotOn: { "in another project": elsewhere, "if it is another one": another }
+  })
+  testConditions(it, "a reference is listed", {
+    given: reference,
+    act: (sql) => ProjectStore.make(sql).listReferences(ids.project, page),
+    actsNotOn: { "in another project": elsewhere }
+  })
+  testConditions(it, "a reference is withdrawn", {
+    given: reference,
+    act: (sql) => ProjectStore.make(sql).withdraw(ids.project, "github:octo", now),
+    actsNotOn: { "in another project": elsewhere, "if it is another one": another }
+  })
+  testConditions(it, "a withdrawal leaves the project's other references", {
+    given: `${reference};
+      insert into approved_account_reference (project_id, reference, approved_at)
+      values ('${ids.project}', 'github:cat', ${past})`,
+    act: (sql) => ProjectStore.make(sql).withdraw(ids.project, "github:octo", now),
+    seen: "select from approved_account_reference where reference = 'github:cat' and withdrawn_at is null",
+    actsNotOn: {}
+  })
+  testConditions(it, "an approval changes a reference", {
+    given: reference,
+    act: (sql) => ProjectStore.make(sql).approve(ids.project, "github:octo", "New label", now),
+    actsOn: {
+      "that is new": another,
+      "of another project": elsewhere,
+      "that was withdrawn": `update approved_account_reference set label = 'New label', withdrawn_at = ${past}`
+    },
+    actsNotOn: { "with the same label": "update approved_account_reference set label = 'New label'" }
+  })
+  testConditions(it, "a withdrawal revokes a credential", {
+    given: credential,
+    act: (sql) => ProjectStore.make(sql).revokeUnclaimedCredentials(ids.project, "github:octo", now),
+    actsNotOn: {
+      "in another project": `update bridge_enrollment_credential set project_id = '${ids.otherProject}'`,
+      "of another reference": "update bridge_enrollment_credential set account_references = '{github:cat}'",
+      "that a Bridge has claimed": claim,
+      "that is revoked": `update bridge_enrollment_credential set revoked_at = ${past}`
+    }
+  })
+  const anotherProject = { "if it is another one": `delete from project where project_id = '${ids.project}'` }
+  testConditions(it, "a project is found", {
+    given: projects,
+    act: (sql) => ProjectStore.make(sql).find(ids.project),
+    actsNotOn: anotherProject
+  })
+  testConditions(it, "a project is disabled", {
+    given: projects,
+    act: (sql) => ProjectStore.make(sql).setDisabled(ids.project, now),
+    actsNotOn: anotherProject
+  })
+  testConditions(it, "the limits of a project are found", {
+    given: projects,
+    act: (sql) => LimitStore.make(sql).find(ids.project),
+    actsNotOn: anotherProject
+  })
+  testConditions(it, "what a project uses is found", {
+    given: `${projects};
+      insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks)
+      values ('${ids.project}', 1, 1, 1, 1)`,
+    act: (sql) =>
+      Effect.map(
+        LimitStore.make(sql).find(ids.project),
+        Option.filter(({ tasks }) => tasks === 1)
+      ),
+    actsNotOn: { "if it is another's": `update project_usage set project_id = '${ids.otherProject}'` }
+  })
+  testConditions(it, "the limits of a project are set", {
+    given: projects,
+    act: (sql) => LimitStore.make(sql).set(ids.project, '{"tasks": 1}'),
+    actsNotOn: anotherProject
+  })
+})
+
+layer(TestDatabase.sql)("statements of the audit log", (it) => {
+  const event = (outcome: "done" | "refused") => `${projects};
+    insert into audit_event (
+      event_id, at, project_id, actor, action, outcome, code, subject, address, user_agent, refusal_key)
+    values ('${id(91)}', ${past}, '${ids.project}', 'operator', 'test', '${outcome}',
+            ${outcome === "done" ? "null" : "'code'"}, '{}', '', '', ${outcome === "done" ? "null" : "gen_random_uuid()"})`
+  testConditions(it, "an event of a project is listed", {
+    given: event("done"),
+    act: (sql) => AuditStore.make(sql).list(ids.project, page),
+    actsNotOn: { "in another project": `update audit_event set project_id = '${ids.otherProject}'` }
+  })
+  const retained = `${sqlNow} - interval '400 days'`
+  testConditions(it, "an event is deleted", {
+    given: `${event("done")}; update audit_event set at = ${retained} - interval '1 ms'`,
+    bystander: "",
+    act: sweepOf(sweeps, "purge audit", now),
+    actsNotOn: { "for as long as SERVICE_AUDIT_RETENTION_DAYS says": `update audit_event set at = ${retained}` }
+  })
+  testConditions(it, "a refusal is shown in the status", {
+    given: event("refused"),
+    bystander: "",
+    act: (sql) => OverviewStore.make(sql).refused(since),
+    actsNotOn: {
+      "that is older": `update audit_event set at = ${past} - interval '1 ms'`,
+      "that was none": "update audit_event set outcome = 'done', code = null, refusal_key = null"
+    }
+  })
+})
+
+/** Number -> rows of which it counts one, and changes after which it counts none. */
+type Numbers = Readonly<
+  Record<string, { readonly given: string; readonly actsNotOn: Readonly<Record<string, string>> }>
+>
+
+const tokenEnds = {
+  "of an ended token": endToken(ids.token),
+  "of a token at its expiry": `update bridge_token set expires_at = ${sqlNow}`
+}
+const beforeThat = { "of a token with time": `update bridge_token set expires_at = ${later} + interval '1 ms'` }
+const rotationEnds = {
+  "after its end": expireRotation,
+  "at the end of its window": `update bridge_rotation set confirmation_expires_at = ${sqlNow}`
+}
+const settled = (state: string) => `update push_outbox set state = '${state}', settled_at = ${past}`
+const notWaiting = {
+  "after it was delivered": settled("delivered"),
+  "at its expiry": `update push_outbox set expires_at = ${sqlNow}`
+}
+const notDue = { ...notWaiting, "before its time": `update push_outbox set not_before = ${later}` }
+const due = `${phone}; update push_outbox set not_before = ${past}`
+const pause = (environment: string) => `
+  insert into push_provider_state (provider, environment, paused_until, reason, failures)
+  values ('apns', '${environment}', ${later}, 'Busy', 1)`
+const paused = (environment: string) => ({
+  given: pause(environment),
+  actsNotOn: {
+    "of another provider": "update push_provider_state set provider = 'other'",
+    "of the other environment": `update push_provider_state
+      set environment = '${environment === "production" ? "development" : "production"}'`,
+    "at its end": `update push_provider_state set paused_until = ${sqlNow}`
+  }
+})
+const overdue = {
+  "after its end": `${endToken(ids.token)}; update bridge_token set expires_at = ${past}`,
+  "before its expiry": `update bridge_token set expires_at = ${later}`
+}
+
+const status: Numbers = {
+  projects: {
+    given: `${projects}; delete from project where project_id = '${ids.otherProject}'`,
+    actsNotOn: { disabled: disableProject }
+  },
+  disabled_projects: {
+    given: `${projects}; ${disableProject}`,
+    actsNotOn: { "in force": "update project set disabled_at = null" }
+  },
+  pending_bridges: { given: `${projects}; ${pendingIdentity}`, actsNotOn: { revoked: revokeIdentity } },
+  active_bridges: { given: enrolled, actsNotOn: { revoked: revokeIdentity } },
+  revoked_bridges: {
+    given: `${enrolled}; ${revokeIdentity}`,
+    actsNotOn: { active: "update bridge_identity set status = 'active', revoked_at = null" }
+  },
+  tokens_near_expiry: { given: enrolled, actsNotOn: { ...tokenEnds, ...beforeThat } },
+  bridges_without_token: { given: `${enrolled}; ${endToken(ids.token)}`, actsNotOn: { revoked: revokeIdentity } },
+  pending_rotations: { given: rotating, actsNotOn: rotationEnds },
+  oldest_rotation_at: { given: rotating, actsNotOn: rotationEnds },
+  unswept_since: { given: `${enrolled}; update bridge_token set expires_at = ${sqlNow}`, actsNotOn: overdue },
+  agent_grants: {
+    given: signedIn,
+    actsNotOn: {
+      "after its revocation": endGrant,
+      "at its expiry": `update oauth_grant set expires_at = ${sqlNow}`,
+      "before its code is exchanged": "update oauth_grant set activated_at = null"
+    }
+  },
+  grants_replayed_elsewhere: {
+    given: `${signedIn}; update oauth_grant set replayed_elsewhere_at = ${past}`,
+    actsNotOn: { "before that": `update oauth_grant set replayed_elsewhere_at = ${past} - interval '1 ms'` }
+  },
+  active_devices: { given: phone, actsNotOn: { "after its end": endDevice("revoked") } },
+  notifications_waiting: { given: phone, actsNotOn: notWaiting },
+  notification_due_since: { given: phone, actsNotOn: notDue },
+  dead_letters: {
+    given: `${phone}; ${settled("dead")}`,
+    actsNotOn: { "after a retry": "update push_outbox set state = 'pending', settled_at = null" }
+  }
+}
+const gauges: Numbers = {
+  tokens_near_expiry: { given: enrolled, actsNotOn: { ...tokenEnds, ...beforeThat } },
+  rotations_pending: { given: rotating, actsNotOn: rotationEnds },
+  oldest_rotation: { given: rotating, actsNotOn: rotationEnds },
+  sweep_lag: { given: `${enrolled}; update bridge_token set expires_at = ${past}`, actsNotOn: overdue },
+  push_due: { given: phone, actsNotOn: notDue },
+  push_oldest_due: {
+    given: due,
+    actsNotOn: {
+      "after it was delivered": settled("delivered"),
+      "before its time": `update push_outbox set not_before = ${later}`
+    }
+  },
+  push_paused_production: paused("production"),
+  push_paused_development: paused("development")
+}
+
+layer(TestDatabase.sql)("numbers", (it) => {
+  const counted = (
+    what: string,
+    numbers: Numbers,
+    read: (sql: SqlClient.SqlClient) => Effect.Effect<Option.Option<Readonly<Record<string, unknown>>>, unknown>
+  ) => {
+    for (const [name, { actsNotOn, given }] of Object.entries(numbers)) {
+      testConditions(it, `${what} counts ${name}`, {
+        given,
+        bystander: "",
+        act: (sql) =>
+          Effect.map(
+            read(sql),
+            Option.filter((row) => row[name] !== 0 && row[name] !== null)
+          ),
+        actsNotOn
+      })
+    }
+  }
+  counted("the status", status, (sql) => OverviewStore.make(sql).numbers(now, nearly, since))
+  counted("a gauge", gauges, (sql) => GaugesStore.make(sql).measure(now, nearly))
+
+  testConditions(it, "an overdue rotation counts as unswept", {
+    given: `${rotating}; update bridge_rotation set confirmation_expires_at = ${past}`,
+    bystander: "",
+    act: (sql) =>
+      Effect.map(
+        OverviewStore.make(sql).numbers(now, nearly, since),
+        Option.filter(({ unswept_since }) => unswept_since !== null)
+      ),
+    actsNotOn: {
+      "after its end": expireRotation,
+      "within its window": `update bridge_rotation set confirmation_expires_at = ${later}`
+    }
+  })
+  testConditions(it, "a leased notification counts as waiting", {
+    given: `${phone}; ${lease(later)}`,
+    bystander: "",
+    act: (sql) =>
+      Effect.map(
+        OverviewStore.make(sql).numbers(now, nearly, since),
+        Option.filter(({ notifications_waiting }) => notifications_waiting === 1)
+      ),
+    actsNotOn: { "after it was delivered": `${settled("delivered")}, lease_token = null, lease_until = null` }
+  })
+})

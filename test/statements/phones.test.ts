@@ -1,0 +1,171 @@
+/** Each condition in the statements and sweeps of phones decides alone in one row (spec 2.9, 4.12). */
+import { layer } from "@effect/vitest"
+import { Effect, Option } from "effect"
+import type { SqlClient } from "effect/sql"
+import * as DeviceStore from "../../src/people/mobile/DeviceStore.ts"
+import * as RegistrationStore from "../../src/people/mobile/RegistrationStore.ts"
+import { sweeps } from "../../src/people/mobile/Sweeps.ts"
+import { sha256 } from "../../src/platform/crypto/Sha256.ts"
+import { initialPreferences } from "../../src/wire/mobile/Notifications.ts"
+import { testConditions } from "../support/statements/Conditions.ts"
+import {
+  endDevice,
+  endGrant,
+  hash,
+  id,
+  ids,
+  later,
+  lease,
+  longAgo,
+  now,
+  past,
+  phone,
+  sqlNow,
+  thirtyDays
+} from "../support/statements/OneOfEach.ts"
+import { TestDatabase } from "../support/run/TestDatabase.ts"
+
+const owner = { project_id: ids.project, subject: ids.projectToken }
+const notMine = {
+  "another phone": `update mobile_device set device_id = '${id(48)}'`,
+  "in another project": `update mobile_device set project_id = '${ids.otherProject}'`,
+  "of another person": `update mobile_device set subject = '${id(19)}'`
+}
+const ended = { "after its end": endDevice("revoked") }
+
+layer(TestDatabase.sql)("statements of phones", (it) => {
+  testConditions(it, "an owner finds a phone", {
+    given: phone,
+    act: (sql) => DeviceStore.make(sql).find(owner, ids.device),
+    actsNotOn: notMine
+  })
+  testConditions(it, "an owner sets preferences", {
+    given: phone,
+    act: (sql) => DeviceStore.make(sql).setPreferences(owner, ids.device, initialPreferences, [1, 3], now),
+    actsOn: { "at another version that was named": "update mobile_device set preferences_version = 3" },
+    actsNotOn: { ...notMine, ...ended, "at a version not named": "update mobile_device set preferences_version = 2" }
+  })
+  testConditions(it, "an owner sets preferences at any version", {
+    given: phone,
+    act: (sql) => DeviceStore.make(sql).setPreferences(owner, ids.device, initialPreferences, null, now),
+    actsNotOn: ended
+  })
+  testConditions(it, "new preferences release what is held", {
+    given: `${phone}; update push_outbox set last_reason = 'quiet_hours', not_before = ${later}`,
+    act: (sql) => DeviceStore.make(sql).releaseHeld(ids.device, now),
+    seen: `select from push_outbox where not_before = ${sqlNow}`,
+    actsOn: { "for a pause": "update push_outbox set last_reason = 'paused'" },
+    actsNotOn: {
+      "for another phone": `update push_outbox set device_id = '${id(48)}'`,
+      "in flight": lease(later),
+      "for another reason": "update push_outbox set last_reason = 'InternalServerError'",
+      "that was due": `update push_outbox set not_before = ${past}`
+    }
+  })
+  const revoke = (sql: SqlClient.SqlClient) => DeviceStore.make(sql).revoke(ids.device, "signed_out", now)
+  testConditions(it, "a phone is revoked", {
+    given: phone,
+    act: revoke,
+    actsOn: { "that is inactive": endDevice("inactive") },
+    actsNotOn: { ...ended, "if it is another one": notMine["another phone"] }
+  })
+  testConditions(it, "revoking a phone silences what waits for it", {
+    given: phone,
+    act: revoke,
+    seen: "select from push_outbox where state = 'suppressed'",
+    actsNotOn: { "in flight": lease(later), "for another phone": `update push_outbox set device_id = '${id(48)}'` }
+  })
+  testConditions(it, "the operator lists a phone", {
+    given: phone,
+    act: (sql) => DeviceStore.make(sql).list(ids.project, { after: undefined, limit: 9 }),
+    actsOn: ended,
+    actsNotOn: { "in another project": notMine["in another project"] }
+  })
+
+  const registration = `
+    insert into mobile_registration (project_id, subject, key_hash, request_hash, device_id, created, created_at)
+    values ('${ids.project}', '${ids.projectToken}', ${hash("key")}, ${hash("request")}, '${ids.device}', true, ${past})`
+  testConditions(it, "an earlier registration is found", {
+    given: `${phone}; ${registration}`,
+    act: (sql) => RegistrationStore.make(sql).findRegistration(owner, sha256("key")),
+    actsNotOn: {
+      "in another project": `update mobile_registration set project_id = '${ids.otherProject}'`,
+      "of another person": `update mobile_registration set subject = '${id(19)}'`,
+      "under another key": `update mobile_registration set key_hash = ${hash("another")}`
+    }
+  })
+  testConditions(it, "an installation is found", {
+    given: phone,
+    act: (sql) => RegistrationStore.make(sql).lockInstallation([sha256("lookup")]),
+    actsNotOn: { ...ended, "of another push token": `update mobile_device set token_lookup = ${hash("another")}` }
+  })
+  testConditions(it, "a phone counts", {
+    given: phone,
+    act: (sql) =>
+      Effect.map(
+        RegistrationStore.make(sql).count(owner),
+        Option.filter(({ ofProject, ofSubject }) => ofProject === 1 && ofSubject === 1)
+      ),
+    actsNotOn: {
+      ...ended,
+      "in another project": notMine["in another project"],
+      "for another person": notMine["of another person"]
+    }
+  })
+})
+
+layer(TestDatabase.sql)("sweeps of phones", (it) => {
+  const sweep = (name: string) => (sql: SqlClient.SqlClient) =>
+    sweeps.find((one) => one.name === name)!.run(sql, now, 9)
+  const overAt = (at: string) => `update oauth_grant set expires_at = ${at}`
+  const aMinuteAgo = `${sqlNow} - interval '1 minute'`
+  const inForce = {
+    "before the end of its grant": overAt(later),
+    "of another grant": `update mobile_device set grant_id = '${id(39)}'`,
+    "of a grant whose phones have ended": "update oauth_grant set devices_ended = true"
+  }
+  testConditions(it, "a phone ends with its grant", {
+    given: `${phone}; ${overAt(sqlNow)}`,
+    bystander: phone,
+    act: sweep("end devices"),
+    seen: "select from mobile_device where state_reason = 'sign_in_ended'",
+    actsOn: { "that was revoked": `${overAt(later)}; ${endGrant}` },
+    actsNotOn: { ...inForce, "after its own end": endDevice("inactive") }
+  })
+  testConditions(it, "what waits for a phone is silenced with it", {
+    given: `${phone}; ${overAt(sqlNow)}`,
+    bystander: phone,
+    act: sweep("end devices"),
+    seen: "select from push_outbox where state = 'suppressed'",
+    actsNotOn: {
+      ...inForce,
+      "in flight": lease(later),
+      "for another phone": `update push_outbox set device_id = '${id(48)}'`
+    }
+  })
+  testConditions(it, "a grant is marked once its phones have ended", {
+    given: `${phone}; ${overAt(aMinuteAgo)}`,
+    bystander: phone,
+    act: sweep("end devices"),
+    actsNotOn: {
+      "in the minute after its end": overAt(`${aMinuteAgo} + interval '1 ms'`),
+      "that is marked": "update oauth_grant set devices_ended = true",
+      "in force": overAt(later)
+    }
+  })
+  testConditions(it, "an ended phone is deleted", {
+    given: `${phone}; ${endDevice("revoked")}; update mobile_device set ended_at = ${longAgo}`,
+    bystander: phone,
+    act: sweep("purge devices"),
+    actsNotOn: { "for thirty days": `update mobile_device set ended_at = ${thirtyDays}` }
+  })
+  const registered = (at: string) => `
+    insert into mobile_registration (project_id, subject, key_hash, request_hash, device_id, created, created_at)
+    values ('${ids.project}', '${ids.projectToken}', ${hash("key")}, ${hash("request")}, '${ids.device}', true, ${at})`
+  testConditions(it, "a registration is deleted", {
+    given: `${phone}; ${registered(longAgo)}`,
+    bystander: `${phone}; ${registered(past)}`,
+    act: sweep("purge registrations"),
+    actsNotOn: { "for thirty days": `update mobile_registration set created_at = ${thirtyDays}` }
+  })
+})

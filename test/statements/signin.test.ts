@@ -1,0 +1,519 @@
+/** Each condition in the statements and sweeps of sign-in decides alone in one row (spec 5.1 to 5.5). */
+import { layer } from "@effect/vitest"
+import { Effect, Option } from "effect"
+import type { SqlClient } from "effect/sql"
+import { sha256 } from "../../src/platform/crypto/Sha256.ts"
+import * as AccessStore from "../../src/signin/access/AccessStore.ts"
+import * as ProjectTokenStore from "../../src/signin/access/ProjectTokenStore.ts"
+import * as AuthorizationRequestStore from "../../src/signin/oauth/authorize/AuthorizationRequestStore.ts"
+import * as ClientStore from "../../src/signin/oauth/clients/ClientStore.ts"
+import * as GrantStore from "../../src/signin/oauth/grants/GrantStore.ts"
+import { sweeps } from "../../src/signin/oauth/Sweeps.ts"
+import * as CodeStore from "../../src/signin/oauth/tokens/CodeStore.ts"
+import * as RefreshTokenStore from "../../src/signin/oauth/tokens/RefreshTokenStore.ts"
+import { sweepOf, testConditions } from "../support/statements/Conditions.ts"
+import {
+  audience,
+  disableProject,
+  endGrant,
+  grantOver,
+  hash,
+  id,
+  ids,
+  lastingToken,
+  later,
+  longAgo,
+  now,
+  otherAudience,
+  past,
+  request,
+  signedIn,
+  sqlNow,
+  thirtyDays,
+  trace
+} from "../support/statements/OneOfEach.ts"
+import { TestDatabase } from "../support/run/TestDatabase.ts"
+
+const others = `bytea '\\x${"07".repeat(32)}'`
+const firstPage = { after: undefined, limit: 9 }
+const inAnHour = new Date(now.getTime() + 3_600_000)
+const anHourAgo = new Date(now.getTime() - 3_600_000)
+
+const projectTokenOver = {
+  "if it is another one": `update project_token set token_hash = ${others}`,
+  "after its revocation": `update project_token set revoked_at = ${past}`,
+  "at its expiry": `update project_token set expires_at = ${sqlNow}`,
+  "in a disabled project": disableProject
+}
+
+layer(TestDatabase.sql)("statements of sign-in", (it) => {
+  testConditions(it, "a project token opens", {
+    given: signedIn,
+    act: (sql) => AccessStore.make(sql, audience).findProjectToken(sha256("project token"), now),
+    actsOn: lastingToken,
+    actsNotOn: projectTokenOver
+  })
+  testConditions(it, "a project token is accepted for a request", {
+    given: signedIn,
+    act: (sql) => AuthorizationRequestStore.make(sql).findToken(sha256("project token"), now),
+    actsOn: lastingToken,
+    actsNotOn: projectTokenOver
+  })
+  testConditions(it, "an access token opens", {
+    given: signedIn,
+    act: (sql) => AccessStore.make(sql, audience).findAccessToken(sha256("access"), now),
+    actsOn: lastingToken,
+    actsNotOn: {
+      "if it is another one": `update oauth_access_token set token_hash = ${others}`,
+      "after its revocation": `update oauth_access_token set revoked_at = ${past}`,
+      "at its expiry": `update oauth_access_token set expires_at = ${sqlNow}`,
+      ...grantOver,
+      ...otherAudience
+    }
+  })
+  testConditions(it, "a grant counts as foreign", {
+    given: `${signedIn}; ${otherAudience["another resource"]}`,
+    bystander: signedIn,
+    act: (sql) =>
+      Effect.map(AccessStore.make(sql, audience).countForeignGrants(now), ([found]) =>
+        found!.grants > 0 ? [found] : []
+      ),
+    actsOn: {
+      "with another instance": `${otherAudience["another instance"]};
+        update oauth_grant set resource = '${audience.resource}'`
+    },
+    actsNotOn: {
+      "with this audience": `update oauth_grant set resource = '${audience.resource}'`,
+      "after its revocation": endGrant,
+      "at its expiry": `update oauth_grant set expires_at = ${sqlNow}`
+    }
+  })
+
+  const notLive = {
+    "after its revocation": endGrant,
+    "at its expiry": `update oauth_grant set expires_at = ${sqlNow}`,
+    "before its code is exchanged": "update oauth_grant set activated_at = null"
+  }
+  const live = Effect.map((rows: ReadonlyArray<{ readonly live_grants: number }>) =>
+    rows.filter(({ live_grants }) => live_grants > 0)
+  )
+  testConditions(it, "a grant counts for its project token", {
+    given: signedIn,
+    act: (sql) => live(ProjectTokenStore.make(sql).list(ids.project, firstPage, now)),
+    actsNotOn: {
+      ...notLive,
+      "in another project": `update project_token set project_id = '${ids.otherProject}'`,
+      "of another token": `update oauth_grant set project_token_id = '${id(19)}'`
+    }
+  })
+  testConditions(it, "a grant counts for its client", {
+    given: signedIn,
+    bystander: "",
+    act: (sql) => live(ClientStore.make(sql).list(firstPage, now)),
+    actsNotOn: { ...notLive, "of another client": "update oauth_grant set client_id = 'other'" }
+  })
+  testConditions(it, "a project token is listed as active", {
+    given: signedIn,
+    act: (sql) =>
+      Effect.map(ProjectTokenStore.make(sql).list(ids.project, firstPage, now), (tokens) =>
+        tokens.filter(({ status }) => status === "active")
+      ),
+    actsOn: lastingToken,
+    actsNotOn: {
+      "after its revocation": projectTokenOver["after its revocation"],
+      "at its expiry": projectTokenOver["at its expiry"]
+    }
+  })
+  testConditions(it, "a grant is listed, once", {
+    given: signedIn,
+    act: (sql) =>
+      Effect.map(GrantStore.make(sql).list(ids.project, firstPage, now), (grants) =>
+        grants.length === 1 ? grants : []
+      ),
+    actsNotOn: { "in another project": `update oauth_grant set project_id = '${ids.otherProject}'` }
+  })
+  testConditions(it, "a grant waits for the exchange of its code", {
+    given: `${signedIn}; update oauth_grant set activated_at = null`,
+    act: (sql) =>
+      Effect.map(GrantStore.make(sql).list(ids.project, firstPage, now), (grants) =>
+        grants.filter(({ status }) => status === "waiting")
+      ),
+    actsNotOn: {
+      "after it": `update oauth_grant set activated_at = ${past}`,
+      "after its revocation": endGrant,
+      "at its expiry": `update oauth_grant set expires_at = ${sqlNow}`,
+      "at the expiry of the code": `update oauth_code set expires_at = ${sqlNow}`,
+      "if the code is another's": `update oauth_code set grant_id = '${id(39)}'`
+    }
+  })
+
+  const endedFor = (reason: string) => `update oauth_grant set revoked_at = ${past}, end_reason = '${reason}'`
+  testConditions(it, "a grant ends with its project token", {
+    given: signedIn,
+    act: (sql) => ProjectTokenStore.make(sql).endGrants(ids.projectToken, now),
+    actsOn: { "at an earlier call": endedFor("project_token_revoked") },
+    actsNotOn: {
+      "of another project token": `update oauth_grant set project_token_id = '${id(19)}'`,
+      "of another project token, at an earlier call": `${endedFor("project_token_revoked")};
+        update oauth_grant set project_token_id = '${id(19)}'`,
+      "after its revocation": endedFor("revoked_by_client")
+    }
+  })
+  testConditions(it, "a grant ends with its client", {
+    given: signedIn,
+    act: (sql) => ClientStore.make(sql).endGrants("client", now),
+    actsOn: { "at an earlier call": endedFor("client_disabled") },
+    actsNotOn: {
+      "of another client": "update oauth_grant set client_id = 'other'",
+      "of another client, at an earlier call": `${endedFor("client_disabled")};
+        update oauth_grant set client_id = 'other'`,
+      "after its revocation": endedFor("revoked_by_client")
+    }
+  })
+  testConditions(it, "a client revokes its access token", {
+    given: signedIn,
+    act: (sql) => GrantStore.make(sql).revokeAccess(sha256("access"), "client", now, trace),
+    seen: `select from oauth_access_token join audit_event on true where revoked_at = ${sqlNow}`,
+    actsNotOn: {
+      "if it is another one": `update oauth_access_token set token_hash = ${others}`,
+      "of another grant": `update oauth_access_token set grant_id = '${id(39)}'`,
+      "of another client": "update oauth_grant set client_id = 'other'",
+      "after its revocation": `update oauth_access_token set revoked_at = ${past}`
+    }
+  })
+  testConditions(it, "a client ends the grant of its refresh token", {
+    given: signedIn,
+    act: (sql) => GrantStore.make(sql).revokeFamily(sha256("refresh"), "client", now, trace),
+    seen: `select from oauth_grant join audit_event on true where revoked_at = ${sqlNow}`,
+    actsNotOn: {
+      "if it is another one": `update oauth_refresh_token set token_hash = ${others}`,
+      "of another grant": `update oauth_refresh_token set grant_id = '${id(39)}'`,
+      "of another client": "update oauth_grant set client_id = 'other'",
+      "after its revocation": endGrant
+    }
+  })
+
+  testConditions(it, "a request has its project token", {
+    given: `${signedIn}; ${request}`,
+    act: (sql) =>
+      Effect.map(
+        AuthorizationRequestStore.make(sql).find(ids.request, now),
+        Option.filter(({ project_id, project_token_id }) => project_id !== null && project_token_id !== null)
+      ),
+    actsOn: lastingToken,
+    actsNotOn: {
+      "if the request is another one": `update oauth_request set request_id = '${id(39)}'`,
+      "if nobody has entered it": "update oauth_request set project_token_id = null",
+      "after its revocation": projectTokenOver["after its revocation"],
+      "at its expiry": projectTokenOver["at its expiry"],
+      "in a disabled project": disableProject
+    }
+  })
+  testConditions(it, "a project token is bound to a request", {
+    given: `${signedIn}; ${request}; update oauth_request set project_token_id = null`,
+    act: (sql) => {
+      const request = { request_id: ids.request, browser_hash: sha256("browser") }
+      return AuthorizationRequestStore.make(sql).bindToken(request, ids.projectToken, sha256("renewed"))
+    },
+    actsNotOn: {
+      "if it is another one": `update oauth_request set request_id = '${id(39)}'`,
+      "after another form renewed the cookie": `update oauth_request set browser_hash = ${others}`,
+      "after the decision": `update oauth_request set decided_at = ${past}`
+    }
+  })
+  const oldest = `where request_id = '${ids.request}'`
+  testConditions(it, "the oldest open request of a network gives way", {
+    given: `${signedIn}; ${request};
+      update oauth_request set project_token_id = null, created_at = ${longAgo};
+      insert into oauth_request
+      select (jsonb_populate_record(r, jsonb_build_object('request_id', gen_random_uuid(), 'created_at', ${past}))).*
+        from oauth_request r, generate_series(1, 49)`,
+    bystander: "",
+    act: (sql) => {
+      const another = { request_id: id(38), browser_hash: sha256("another"), client_id: "client", network: "network" }
+      const rest = { redirect_uri: "http://127.0.0.1/callback", state: undefined, scopes: ["memory:read"] as const }
+      const opened = { ...another, ...rest, code_challenge: "c".repeat(43), expires_at: inAnHour }
+      return AuthorizationRequestStore.make(sql).insert(opened, now)
+    },
+    seen: `select from oauth_request having count(*) = 50 and not bool_or(request_id = '${ids.request}')`,
+    actsNotOn: {
+      "of another network": `update oauth_request set network = 'other' ${oldest}`,
+      "with a project token": `update oauth_request set project_token_id = '${ids.projectToken}' ${oldest}`,
+      "after its decision": `update oauth_request set decided_at = ${past} ${oldest}`,
+      "while another is of another network": `
+        update oauth_request set network = 'other' where request_id = (select max(request_id::text)::uuid from oauth_request)`,
+      "while another has a project token": `update oauth_request set project_token_id = '${ids.projectToken}'
+         where request_id = (select max(request_id::text)::uuid from oauth_request)`,
+      "while another is decided": `update oauth_request set decided_at = ${past}
+         where request_id = (select max(request_id::text)::uuid from oauth_request)`
+    }
+  })
+  const client = {
+    client_id: "client",
+    kind: "dynamic" as const,
+    name: "Client",
+    redirect_uris: [],
+    application_type: null,
+    grant_types: [],
+    scopes: []
+  }
+  testConditions(it, "a registered client is kept", {
+    given: signedIn,
+    act: (sql) => AuthorizationRequestStore.make(sql).keepClient(client, now),
+    actsNotOn: {
+      "after its removal": "update oauth_client set client_id = 'other'",
+      "after it was disabled": `update oauth_client set disabled_at = ${past}`
+    }
+  })
+  const address = "https://agent.example/client"
+  testConditions(it, "a client of a document is kept", {
+    given: `${signedIn}; update oauth_client set kind = 'document', client_id = '${address}'`,
+    act: (sql) =>
+      AuthorizationRequestStore.make(sql).keepClient({ ...client, client_id: address, kind: "document" }, now),
+    actsOn: { "when it is new": "delete from oauth_client" },
+    actsNotOn: { "after it was disabled": `update oauth_client set disabled_at = ${past}` }
+  })
+  testConditions(it, "a code is replaced", {
+    given: `${signedIn}; update oauth_grant set activated_at = null`,
+    act: (sql) => {
+      const code = { code_hash: sha256("new code"), code_challenge: "c", expires_at: inAnHour }
+      return AuthorizationRequestStore.make(sql).replaceCode(ids.grant, code, now)
+    },
+    actsNotOn: {
+      "of another grant": `update oauth_grant set grant_id = '${id(39)}'`,
+      "after its exchange": `update oauth_grant set activated_at = ${past}`,
+      "after the end of the grant": endGrant
+    }
+  })
+
+  const access = {
+    token_id: id(91),
+    token_hash: sha256("new access"),
+    expires_at: inAnHour,
+    mobile_expires_at: inAnHour
+  }
+  const refresh = { token_hash: sha256("new refresh"), expires_at: inAnHour, salt: sha256("salt") }
+  const code = {
+    code_hash: sha256("code"),
+    client_id: "client",
+    code_challenge: "c",
+    redirect_uri: "http://127.0.0.1/callback"
+  }
+  testConditions(it, "a code is exchanged", {
+    given: `${signedIn}; delete from oauth_refresh_token`,
+    act: (sql) => CodeStore.make(sql, audience).exchange(code, access, refresh, now, trace),
+    actsOn: lastingToken,
+    actsNotOn: {
+      "if it is another one": `update oauth_code set code_hash = ${others}`,
+      "of another grant": `update oauth_code set grant_id = '${id(39)}'`,
+      "after its use": `update oauth_code set used_at = ${past}`,
+      "at its expiry": `update oauth_code set expires_at = ${sqlNow}`,
+      "with another challenge": "update oauth_code set code_challenge = 'other'",
+      "with another redirect URI": "update oauth_grant set redirect_uri = 'http://127.0.0.1/other'",
+      "of another client": `
+        insert into oauth_client
+        select (jsonb_populate_record(c, '{"client_id": "other"}')).* from oauth_client c;
+        update oauth_grant set client_id = 'other'`,
+      "by a client without codes": "update oauth_client set grant_types = '{refresh_token}'",
+      ...grantOver,
+      ...otherAudience
+    }
+  })
+  testConditions(it, "a code gives a refresh token", {
+    given: `${signedIn}; delete from oauth_refresh_token`,
+    act: (sql) => CodeStore.make(sql, audience).exchange(code, access, refresh, now, trace),
+    seen: `select from oauth_refresh_token where token_hash = ${hash("new refresh")}`,
+    actsNotOn: { "to a client without refresh tokens": "update oauth_client set grant_types = '{authorization_code}'" }
+  })
+  const alive = <E>(found: Effect.Effect<Option.Option<{ readonly alive: boolean }>, E>) =>
+    Effect.map(
+      found,
+      Option.filter(({ alive }) => alive)
+    )
+  testConditions(it, "the grant of a code is alive", {
+    given: signedIn,
+    act: (sql) => alive(CodeStore.make(sql, audience).find(sha256("code"), now)),
+    actsOn: lastingToken,
+    actsNotOn: {
+      "of another code": `update oauth_code set code_hash = ${others}`,
+      "of another grant": `update oauth_code set grant_id = '${id(39)}'`,
+      ...grantOver,
+      ...otherAudience
+    }
+  })
+  testConditions(it, "the grant of a refresh token is alive", {
+    given: signedIn,
+    act: (sql) => alive(RefreshTokenStore.make(sql, audience).find(sha256("refresh"), anHourAgo, now)),
+    actsOn: lastingToken,
+    actsNotOn: {
+      "of another refresh token": `update oauth_refresh_token set token_hash = ${others}`,
+      "of another grant": `update oauth_refresh_token set grant_id = '${id(39)}'`,
+      ...grantOver,
+      ...otherAudience
+    }
+  })
+
+  const presented = { token_hash: sha256("refresh"), client_id: "client", scopes: ["memory:read"] as const }
+  const useRefresh = (sql: SqlClient.SqlClient) =>
+    RefreshTokenStore.make(sql, audience).use(presented, access, sha256("caller"), refresh, now, trace)
+  testConditions(it, "a refresh token is used", {
+    given: signedIn,
+    act: useRefresh,
+    actsOn: lastingToken,
+    actsNotOn: {
+      "if it is another one": `update oauth_refresh_token set token_hash = ${others}`,
+      "of another grant": `update oauth_refresh_token set grant_id = '${id(39)}'`,
+      "after its use": `update oauth_refresh_token set used_at = ${past}`,
+      "at its expiry": `update oauth_refresh_token set expires_at = ${sqlNow}`,
+      "of another client": `
+        insert into oauth_client
+        select (jsonb_populate_record(c, '{"client_id": "other"}')).* from oauth_client c;
+        update oauth_grant set client_id = 'other'`,
+      "for a scope that the grant lacks": "update oauth_grant set scopes = '{tasks:read}'",
+      "by a client without refresh tokens": "update oauth_client set grant_types = '{authorization_code}'",
+      ...grantOver,
+      ...otherAudience
+    }
+  })
+  const predecessor = `
+    update oauth_refresh_token set generation = 1;
+    insert into oauth_refresh_token (token_hash, grant_id, generation, created_at, expires_at, used_at, successor_salt)
+    values (${hash("predecessor")}, '${ids.grant}', 0, ${past}, ${later}, ${past}, ${hash("salt")})`
+  testConditions(it, "the use of a refresh token ends the replay of its predecessor", {
+    given: `${signedIn}; ${predecessor}`,
+    act: useRefresh,
+    seen: `select from oauth_refresh_token where token_hash = ${hash("predecessor")} and successor_salt is null`,
+    actsNotOn: {
+      "in another grant": `
+        update oauth_refresh_token set grant_id = '${id(39)}' where token_hash = ${hash("predecessor")}`,
+      "if the token is not its successor": "update oauth_refresh_token set generation = 2 where generation = 1"
+    }
+  })
+  const replay = (elsewhere: boolean) => (sql: SqlClient.SqlClient) => {
+    const replayed = { ...presented, since: anHourAgo, elsewhere }
+    return RefreshTokenStore.make(sql, audience).replay(replayed, access, now, trace)
+  }
+  const used = `${signedIn};
+    update oauth_refresh_token set used_at = ${past} + interval '1 second', successor_salt = ${hash("salt")}`
+  for (const elsewhere of [true, false]) {
+    testConditions(
+      it,
+      `a replay ${elsewhere ? "from elsewhere marks its grant" : "by the same caller leaves no mark"}`,
+      {
+        given: used,
+        act: replay(elsewhere),
+        seen: `select from oauth_grant where grant_id = '${ids.grant}'
+                and replayed_elsewhere_at is ${elsewhere ? "not" : ""} null`,
+        actsNotOn: {}
+      }
+    )
+  }
+  testConditions(it, "a used refresh token is replayed", {
+    given: used,
+    act: replay(false),
+    actsOn: lastingToken,
+    actsNotOn: {
+      "if it is another one": `update oauth_refresh_token set token_hash = ${others}`,
+      "of another grant": `update oauth_refresh_token set grant_id = '${id(39)}'`,
+      "after the use of its successor": "update oauth_refresh_token set successor_salt = null",
+      "more than sixty times": "update oauth_refresh_token set replays = 60",
+      "after the grace": `update oauth_refresh_token set used_at = ${past}`,
+      ...grantOver,
+      ...otherAudience
+    }
+  })
+})
+
+layer(TestDatabase.sql)("sweeps of sign-in", (it) => {
+  const deletes = (
+    what: string,
+    { actsNotOn, actsOn = {}, given }: Omit<Parameters<typeof testConditions>[2], "act">
+  ) =>
+    testConditions(it, `oauth ${what} are deleted`, {
+      given: `${signedIn}; ${given}`,
+      bystander: `${signedIn}; ${request}`,
+      act: sweepOf(sweeps, `oauth ${what}`, now),
+      actsOn,
+      actsNotOn
+    })
+
+  deletes("requests", {
+    given: `${request}; update oauth_request set expires_at = ${past} - interval '1 second'`,
+    actsNotOn: { "for an hour after their expiry": `update oauth_request set expires_at = ${past}` }
+  })
+  deletes("access tokens", {
+    given: `update oauth_access_token set expires_at = ${longAgo}`,
+    actsNotOn: { "for thirty days after their expiry": `update oauth_access_token set expires_at = ${thirtyDays}` }
+  })
+  deletes("grants", {
+    given: `update oauth_grant set expires_at = ${longAgo}, created_at = ${longAgo}`,
+    actsOn: {
+      "that were revoked": `
+        update oauth_grant set expires_at = ${later}, revoked_at = ${longAgo}, end_reason = 'test'`,
+      "whose code nobody exchanged": "update oauth_grant set activated_at = null"
+    },
+    actsNotOn: {
+      "for thirty days after their expiry": `update oauth_grant set expires_at = ${thirtyDays}`,
+      "for thirty days after their revocation": `
+        update oauth_grant set expires_at = ${later}, revoked_at = ${thirtyDays}, end_reason = 'test'`,
+      "for thirty days without an exchange": `
+        update oauth_grant set expires_at = ${later}, activated_at = null, created_at = ${thirtyDays}`,
+      "that are in force": `update oauth_grant set expires_at = ${later}`
+    }
+  })
+  for (const [what, table] of Object.entries({
+    request: "oauth_request",
+    code: "oauth_code",
+    "access token": "oauth_access_token",
+    "refresh token": "oauth_refresh_token"
+  })) {
+    testConditions(it, `the ${what} of a deleted grant goes`, {
+      given: `${signedIn}; ${request};
+        update oauth_request set decided_at = ${past}, grant_id = '${ids.grant}';
+        update oauth_grant set expires_at = ${longAgo}`,
+      bystander: "",
+      act: sweepOf(sweeps, "oauth grants", now),
+      seen: `select where not exists (select from ${table})`,
+      actsNotOn: { "if it is another's": `update ${table} set grant_id = '${id(39)}'` }
+    })
+  }
+  deletes("refresh tokens", {
+    given: `update oauth_refresh_token set created_at = ${longAgo}, expires_at = ${longAgo}, used_at = ${longAgo}`,
+    actsNotOn: {
+      "for thirty days after their use": `update oauth_refresh_token set used_at = ${thirtyDays}`,
+      "that were never used": "update oauth_refresh_token set used_at = null"
+    }
+  })
+  const grace = `${sqlNow} - interval '10 seconds'`
+  testConditions(it, "the salt of a used refresh token is deleted", {
+    given: `${signedIn}; update oauth_refresh_token set used_at = ${grace}, successor_salt = ${hash("salt")}`,
+    bystander: signedIn,
+    act: sweepOf(sweeps, "oauth refresh salts", now),
+    actsNotOn: {
+      "within the grace": `update oauth_refresh_token set used_at = ${grace} + interval '1 ms'`,
+      twice: "update oauth_refresh_token set successor_salt = null"
+    }
+  })
+  const due = `delete from oauth_grant; update oauth_client set created_at = ${longAgo}`
+  deletes("clients", {
+    given: due,
+    actsOn: {
+      "of a document": "update oauth_client set kind = 'document', client_id = 'https://agent.example/client'"
+    },
+    actsNotOn: {
+      "for thirty days": `update oauth_client set created_at = ${thirtyDays}`,
+      "for thirty days after their use": `update oauth_client set in_use_at = ${thirtyDays}`,
+      "that an operator made": "update oauth_client set kind = 'operator'",
+      "of a document that are disabled": `
+        update oauth_client
+           set kind = 'document', client_id = 'https://agent.example/client', disabled_at = ${past}`
+    }
+  })
+  testConditions(it, "a client with a grant stays", {
+    given: `${signedIn}; update oauth_client set created_at = ${longAgo}`,
+    bystander: signedIn,
+    act: sweepOf(sweeps, "oauth clients", now),
+    seen: `select from oauth_client where client_id = 'client' and in_use_at = ${sqlNow}`,
+    actsNotOn: { "if the grant is another's": "update oauth_grant set client_id = 'other'" }
+  })
+})
