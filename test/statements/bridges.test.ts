@@ -1,4 +1,5 @@
 /** Each condition in the statements and sweeps of Bridges decides alone in one row (spec 3, 4.1 to 4.7). */
+import * as OpenChallenges from "../../src/platform/sql/OpenChallenges.ts"
 import { layer } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
@@ -206,7 +207,7 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
 
   testConditions(it, "revoking a credential ends its challenge", {
     given: challenged,
-    act: (sql) => CredentialStore.make(sql).expireChallenges(ids.credential, now),
+    act: (sql) => OpenChallenges.expireChallenges(sql, [ids.credential], now),
     seen: `select from enrollment_challenge where expires_at = ${sqlNow}`,
     actsNotOn: {
       "of another credential": `update enrollment_challenge set credential_id = '${id(29)}'`,
@@ -222,7 +223,7 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
   testConditions(it, "revoking a credential frees its reservation", {
     given: challenged,
     bystander: pendingIdentity,
-    act: (sql) => CredentialStore.make(sql).expireChallenges(ids.credential, now),
+    act: (sql) => OpenChallenges.expireChallenges(sql, [ids.credential], now),
     seen: `select from bridge_identity where challenge_expires_at = ${sqlNow}`,
     actsOn: {
       "when the challenge of another credential is consumed": `${secondChallenge}; ${activeToken};
@@ -239,7 +240,7 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
 
   testConditions(it, "revoking a credential locks the Bridge", {
     given: challenged,
-    act: (sql) => CredentialStore.make(sql).lockReserved(ids.credential),
+    act: (sql) => OpenChallenges.lockReserved(sql, [ids.credential]),
     actsNotOn: {
       "of another credential": `update enrollment_challenge set credential_id = '${id(29)}'`,
       "of a consumed challenge": `${activeToken}; ${consume}`

@@ -441,9 +441,10 @@ layer(TestDatabase.sql)("sweeps of sign-in", (it) => {
     given: `${request}; update oauth_request set expires_at = ${past} - interval '1 second'`,
     actsNotOn: { "for an hour after their expiry": `update oauth_request set expires_at = ${past}` }
   })
+  const aDayAgo = `${sqlNow} - interval '1 day'`
   deletes("access tokens", {
-    given: `update oauth_access_token set expires_at = ${longAgo}`,
-    actsNotOn: { "for thirty days after their expiry": `update oauth_access_token set expires_at = ${thirtyDays}` }
+    given: `update oauth_access_token set expires_at = ${aDayAgo} - interval '1 ms'`,
+    actsNotOn: { "for a day after their expiry": `update oauth_access_token set expires_at = ${aDayAgo}` }
   })
   deletes("grants", {
     given: `update oauth_grant set expires_at = ${longAgo}, created_at = ${longAgo}`,
