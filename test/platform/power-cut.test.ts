@@ -122,6 +122,15 @@ describe("after a power cut", () => {
     })
   )
 
+  it.effect("the service has the secrets that an upgrade added", () =>
+    Effect.gen(function* () {
+      const path = yield* folder
+      fs.writeFileSync(join(path, "secrets.env"), "SERVICE_BRIDGE_TOKEN_SECRET=of-the-older-release\n")
+      yield* generatedSecrets(path)
+      assert.deepStrictEqual(disk, ["sync secrets.env"])
+    })
+  )
+
   it.effect("the embedded database has its folder", () =>
     Effect.gen(function* () {
       const path = yield* folder
