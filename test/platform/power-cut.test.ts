@@ -115,10 +115,11 @@ describe("after a power cut", () => {
     })
   )
 
+  const replaced = ["sync secrets.env.draft", "rename secrets.env.draft to secrets.env", "sync the folder"]
   it.effect("the service has the whole file of its generated secrets", () =>
     Effect.gen(function* () {
       yield* generatedSecrets(yield* folder)
-      assert.deepStrictEqual(disk, ["sync secrets.env.draft", "link secrets.env.draft to secrets.env"])
+      assert.deepStrictEqual(disk.slice(-3), replaced)
     })
   )
 
@@ -127,7 +128,7 @@ describe("after a power cut", () => {
       const path = yield* folder
       fs.writeFileSync(join(path, "secrets.env"), "SERVICE_BRIDGE_TOKEN_SECRET=of-the-older-release\n")
       yield* generatedSecrets(path)
-      assert.deepStrictEqual(disk, ["sync secrets.env"])
+      assert.deepStrictEqual(disk.slice(-3), replaced)
     })
   )
 
