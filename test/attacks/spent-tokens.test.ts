@@ -22,7 +22,10 @@ import { environment, instance } from "../support/service/Service.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 /** Tokens of Bridges that live for longer than a proof can be replayed. */
-const longLived = instance({ SERVICE_BRIDGE_TOKEN_TTL_SECONDS: "864000" })
+const longLived = instance({
+  SERVICE_BRIDGE_TOKEN_TTL_SECONDS: "864000",
+  SERVICE_BACKUP_KEY: "t4ZsHq8LxWv2NcRy6JmEb0UaKf7GdPoT"
+})
 type On = Effect.Success<typeof longLived>
 
 type Row = Readonly<Record<string, string | null>>

@@ -126,7 +126,7 @@ describe("after a power cut", () => {
   it.effect("the service has the secrets that an upgrade added", () =>
     Effect.gen(function* () {
       const path = yield* folder
-      fs.writeFileSync(join(path, "secrets.env"), "SERVICE_BRIDGE_TOKEN_SECRET=of-the-older-release\n")
+      fs.writeFileSync(join(path, "secrets.env"), "SERVICE_BRIDGE_TOKEN_SECRET=of-the-older-release\n", { mode: 0o600 })
       yield* generatedSecrets(path)
       assert.deepStrictEqual(disk.slice(-3), replaced)
     })

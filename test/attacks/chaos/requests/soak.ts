@@ -23,7 +23,7 @@ const [whole, warming, pause] = [size(32_000, 2500), size(10_000, 500), size(200
 /** How many of each kind; each sends a request every 100 ms at most. */
 const clients = 4
 const rest = "100 millis"
-/** The tables whose rows expire. */
+/** The tables whose rows expire. Those of the audit log go by months, which nobody can make older. */
 const swept = [
   "bridge_rotation",
   "enrollment_challenge",
@@ -31,8 +31,7 @@ const swept = [
   "oauth_code",
   "oauth_refresh_token",
   "oauth_request",
-  "idempotency_record",
-  "audit_event"
+  "idempotency_record"
 ]
 
 const millis: Array<number> = []
@@ -144,6 +143,7 @@ chaos(
        where table_schema = 'public'
          and data_type = 'timestamp with time zone'
          and is_generated = 'NEVER'
+         and table_name not like 'audit%'
        group by table_name`)
     const count = (table: string) =>
       Effect.map(
