@@ -79,7 +79,7 @@ const contents = async (database: string) => {
   for (const { name } of tables) {
     if (name === "schema_migration") continue
     // The rows about the backup and its restore come after what was saved.
-    const others = name === "audit_event" ? "where action not like 'database.%'" : ""
+    const others = String(name).startsWith("audit_event_") ? "where action not like 'database.%'" : ""
     all[String(name)] = await service.query(
       database,
       `select t::text as row from ${String(name)} t ${others} order by 1`

@@ -85,6 +85,7 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
     headers,
     wide("application/x-www-form-urlencoded")
   ],
+  ["src/platform/settings/DataFolder.ts", /^[\w./-]+$/, operator, ["", "a", "!"]],
   [
     "src/platform/settings/Settings.ts",
     /^[a-z0-9-]+(\.[a-z0-9-]+)+$/,
