@@ -37,7 +37,10 @@ describe("a start adds to secrets.env", () => {
       // No line feed at the end, as an editor may leave it.
       const { file, folder, read } = yield* folderWith(enrollment + token.trim())
       yield* start(folder)
-      assert.match(read(), new RegExp(`^${enrollment}${token}SERVICE_BACKUP_KEY=[\\w-]{43}\\n$`))
+      assert.match(
+        read(),
+        new RegExp(`^${enrollment}${token}SERVICE_OAUTH_SECRET=[\\w-]{43}\\nSERVICE_BACKUP_KEY=[\\w-]{43}\\n$`)
+      )
       assert.strictEqual(fs.statSync(file).mode & 0o777, 0o600)
       const before = read()
       yield* start(folder)
@@ -51,7 +54,8 @@ describe("a start adds to secrets.env", () => {
       const { folder, read } = yield* folderWith(enrollment + token)
       fs.writeFileSync(join(folder, "secrets.env.new"), `SERVICE_BACKUP_KEY=${"b".repeat(43)}\n`, { mode: 0o600 })
       yield* start(folder)
-      assert.strictEqual(read(), `${enrollment}${token}SERVICE_BACKUP_KEY=${"b".repeat(43)}\n`)
+      const proposed = `${enrollment}${token}SERVICE_BACKUP_KEY=${"b".repeat(43)}\n`
+      assert.match(read(), new RegExp(`^${proposed}SERVICE_OAUTH_SECRET=[\\w-]{43}\\n$`))
       assert.deepStrictEqual(fs.readdirSync(folder), ["secrets.env"])
     })
   )

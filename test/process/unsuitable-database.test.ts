@@ -39,7 +39,7 @@ describe.each([
     "foreign_owned",
     "guest",
     "database_forbids",
-    "The account in DATABASE_URL lacks privileges on the tables or the schema: let it own the database."
+    "The database account lacks privileges on the tables or the schema: set SERVICE_DATABASE_OWNER_URL to the owner's address, or let the account in DATABASE_URL own the database."
   ]
 ])("a database %s", (_, database, account, code, sentence) => {
   const on = () => {

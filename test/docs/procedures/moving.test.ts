@@ -13,6 +13,7 @@ import { end } from "../../support/service/PostgresUser.ts"
 import { databaseUrl, patience, procedure } from "../../support/service/Procedure.ts"
 import { freePort } from "../../support/service/Process.ts"
 import { instance } from "../../support/service/Service.ts"
+import { makeRoles } from "../../support/run/Roles.ts"
 import { TestDatabase } from "../../support/run/TestDatabase.ts"
 import { successorOf, tokens } from "../../support/bridges/Tokens.ts"
 
@@ -90,6 +91,8 @@ layer(TestDatabase.emptySql, { excludeTestServices: true })("moving from the emb
           "SERVICE_BACKUP_KEY",
           "DATABASE_URL"
         ])
+        // Replicas of the tests serve under the account that may only add to the audit log.
+        yield* makeRoles
         const after = yield* instance(settings)
         const again = yield* tokens(after).prepare(token)
         assert.deepStrictEqual([again.status, again.text], [201, pending.prepared.text])

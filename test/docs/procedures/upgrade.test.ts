@@ -34,7 +34,11 @@ layer(Service.layer, { excludeTestServices: true })("an upgrade", (it) => {
         const { backup, look, migrate } = procedure("run", "Upgrade", "backup", "migrate", "look")
         const sql = yield* SqlClient.SqlClient
         const old = yield* Service
-        const env = { ...environment, DATABASE_URL: yield* databaseUrl }
+        const env = {
+          ...environment,
+          SERVICE_BACKUP_KEY: "t4ZsHq8LxWv2NcRy6JmEb0UaKf7GdPoT",
+          DATABASE_URL: yield* databaseUrl
+        }
         const [before, after] = [yield* checkout(), yield* next]
         const bridge = yield* Bridge.make(old)
         let token = yield* bridge.enroll(old)

@@ -109,7 +109,7 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
       from generate_series(1, $n / 10) i;
     insert into oauth_access_token (token_id, token_hash, grant_id, scopes, created_at, expires_at)
     select pg_temp.id(15 + k, i), sha256(('access ' || k || ' ' || i)::bytea), pg_temp.id(13, i), '{memory:read}',
-           pg_temp.ago(i), pg_temp.ago(i, (k + 1) * interval '1 hour')
+           pg_temp.ago(i), greatest(pg_temp.ago(i), now() - interval '20 hours') + (k + 1) * interval '1 hour'
       from generate_series(1, $n / 10) i cross join generate_series(0, 2) k;
     insert into oauth_refresh_token (
       token_hash, grant_id, generation, created_at, expires_at, used_at, successor_salt)

@@ -3,11 +3,9 @@ import { PgClient } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { TestProject } from "vitest/node"
-import { readFileSync } from "node:fs"
-import { join } from "node:path"
-import { migrate, statementsOf } from "../../../src/platform/database/Migrations.ts"
-import { packageRoot } from "../../../src/platform/settings/Package.ts"
+import { migrate } from "../../../src/platform/database/Migrations.ts"
 import { startCluster } from "./Cluster.ts"
+import { makeRoles } from "./Roles.ts"
 
 declare module "vitest" {
   export interface ProvidedContext {
@@ -23,8 +21,6 @@ declare module "vitest" {
   }
 }
 
-const roles = statementsOf(readFileSync(join(packageRoot, "deploy/roles.sql"), "utf8"))
-
 /** A running cluster with the migrated template, in which the service's account may not change the audit log. */
 export const makeCluster = async () => {
   const { stop, ...cluster } = await startCluster()
@@ -35,14 +31,7 @@ export const makeCluster = async () => {
       Effect.provide(on("postgres"))
     )
   )
-  await Effect.runPromise(
-    SqlClient.SqlClient.use((sql) =>
-      Effect.andThen(
-        migrate(),
-        Effect.forEach(roles, (statement) => sql.unsafe(statement).unprepared)
-      )
-    ).pipe(Effect.provide(on("template_migrated")))
-  )
+  await Effect.runPromise(Effect.provide(Effect.andThen(migrate(), makeRoles), on("template_migrated")))
   return { cluster, stop }
 }
 
