@@ -8,7 +8,7 @@ const codeOf = Effect.match({ onFailure: ({ _tag }: { readonly _tag: string }) =
 
 describe("a budget of 10 bytes, 6 for one owner", () => {
   const make = Effect.sync(() => {
-    const hold = budget(10, 6)
+    const { hold } = budget(10, 6)
     const end = Latch.makeUnsafe()
     /** Holds bytes until `end`; `started` says whether its work began. */
     const held = Effect.fnUntraced(function* (owner: string, bytes: number) {

@@ -1,11 +1,11 @@
 /** Implements what wire/Headers.ts requires of a request before a secret is checked or a row is read. */
 import { Effect, Layer } from "effect"
-import { HttpServerRequest, type HttpServerResponse } from "effect/http"
+import { HttpServerRequest } from "effect/http"
 import { HttpApiMiddleware } from "effect/http-api"
 import { refuse } from "../../wire/Errors.ts"
-import { Caller, LimitedByAddress, WellFormed } from "../../wire/Headers.ts"
+import { LimitedByAddress, WellFormed } from "../../wire/Headers.ts"
 import { answer } from "../../wire/Refusal.ts"
-import { RateLimit } from "./RateLimit.ts"
+import { limitedTo, RateLimit } from "./RateLimit.ts"
 
 const wellFormed = HttpApiMiddleware.layerSchemaErrorTransform(WellFormed, (error) => {
   if (error.kind === "Body" || error.kind === "ResponseHeaders") return Effect.die(error)
@@ -17,15 +17,7 @@ const wellFormed = HttpApiMiddleware.layerSchemaErrorTransform(WellFormed, (erro
 
 const limitedByAddress = Layer.effect(
   LimitedByAddress,
-  Effect.gen(function* () {
-    const buckets = (yield* RateLimit).buckets({ perSecond: 100, burst: 1000 })
-    return <E, R>(handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
-      Effect.gen(function* () {
-        const { network } = yield* Caller
-        const seconds = yield* buckets.take(network)
-        return seconds === 0 ? yield* handled : answer(refuse("rate_limited", seconds))
-      })
-  })
+  Effect.map(RateLimit, ({ buckets }) => limitedTo(buckets({ perSecond: 100, burst: 1000 })))
 )
 
 export const requirements = Layer.merge(wellFormed, limitedByAddress)
