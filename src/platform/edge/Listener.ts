@@ -15,7 +15,7 @@ export interface ConnectionLimits {
 }
 
 export class BoundedServer extends Server {
-  readonly #pending = new WeakMap<Socket, Set<ServerResponse>>()
+  readonly #pending = new WeakMap<Socket, number>()
 
   constructor({ connections, stalled }: ConnectionLimits) {
     // A request must arrive within 8 s, its headers within 5 s. The check runs every second: slow clients last 10 s at most.
@@ -27,11 +27,12 @@ export class BoundedServer extends Server {
     })
     // Node closes further connections at once, before they cost memory.
     this.maxConnections = connections
-    // Node restarts this time whenever bytes arrive or are sent, and uses `keepAliveTimeout` between requests.
+    // Node restarts this time whenever bytes arrive or are sent, and uses `keepAliveTimeout` between requests. A request
+    // that is still arriving has the limits above, and its handler has its own.
     this.timeout = stalled
     this.on("timeout", (socket: Socket) => {
-      const isWorking = this.#pendingOf(socket).size > 0 && socket.writableLength === 0
-      if (!isWorking) socket.destroy()
+      const isIdle = socket.timeout !== stalled
+      if (isIdle || socket.writableLength > 0) socket.destroy()
     })
   }
 
@@ -48,14 +49,13 @@ export class BoundedServer extends Server {
   }
 
   #accepts(socket: Socket, response: ServerResponse) {
-    const pending = this.#pendingOf(socket)
-    if (pending.size >= mostPending) {
+    if (this.#pendingOf(socket) >= mostPending) {
       socket.destroy()
       return false
     }
-    pending.add(response)
+    this.#pending.set(socket, this.#pendingOf(socket) + 1)
     response.once("close", () => {
-      pending.delete(response)
+      this.#pending.set(socket, this.#pendingOf(socket) - 1)
       // A connection that becomes idle during shutdown would delay it for the rest of its keep-alive.
       if (!this.listening) setImmediate(() => this.closeIdleConnections())
     })
@@ -63,15 +63,7 @@ export class BoundedServer extends Server {
   }
 
   #pendingOf(socket: Socket) {
-    const known = this.#pending.get(socket)
-    if (known !== undefined) return known
-    const pending = new Set<ServerResponse>()
-    this.#pending.set(socket, pending)
-    // Node closes only the answer whose turn it is. The work of the others would go on for nobody.
-    socket.once("close", () => {
-      for (const response of pending) if (response.socket === null) response.destroy().emit("close")
-    })
-    return pending
+    return this.#pending.get(socket) ?? 0
   }
 }
 
