@@ -14,7 +14,8 @@ import { MemoryBudget } from "./platform/edge/MemoryBudget.ts"
 import { boundary } from "./platform/edge/Boundary.ts"
 import { HealthHttp } from "./platform/edge/Health.ts"
 import { listener } from "./platform/edge/Listener.ts"
-import { onlyDeclaredMethods, onlyMethods } from "./platform/edge/Methods.ts"
+import { onlyDeclaredMethods } from "./platform/edge/Methods.ts"
+import { PageLimit } from "./platform/edge/PageLimit.ts"
 import { RateLimit } from "./platform/edge/RateLimit.ts"
 import { Shares } from "./platform/database/Shares.ts"
 import { requirements } from "./platform/edge/Requirements.ts"
@@ -24,12 +25,11 @@ import { OAuthHttp } from "./signin/oauth/Http.ts"
 import { Api } from "./wire/Api.ts"
 
 export const routes = Layer.mergeAll(
-  HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
+  HttpApiBuilder.layer(Api).pipe(
     Layer.provide([EnrollmentHttp, RotationHttp, RetiredHttp, MobileHttp]),
     Layer.provide([requirements, bridgeRequirements, AccessHttp])
   ),
   onlyDeclaredMethods(Api),
-  onlyMethods("/openapi.json", ["GET"]),
   McpHttp,
   OAuthHttp,
   ConsentHttp,
@@ -37,7 +37,7 @@ export const routes = Layer.mergeAll(
   HealthHttp,
   boundary
 ).pipe(
-  Layer.provide(Attempts.layer),
+  Layer.provide([Attempts.layer, PageLimit.layer]),
   Layer.provide([Addresses.layer, MemoryBudget.layer, RateLimit.layer, Shares.layer])
 )
 

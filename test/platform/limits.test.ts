@@ -435,3 +435,26 @@ layer(Service.layer)("the readiness check", (it) => {
     })
   )
 })
+
+layer(Service.layer)("of pages", (it) => {
+  it.effect("an address gets 200, pages and unknown paths together, then 429; probes are served", () =>
+    Effect.gen(function* () {
+      const { url } = yield* limited
+      const get = (path: string, address = "203.0.113.7") =>
+        Effect.map(send(url + path, { method: "GET", headers: from(address) }), ({ status }) => status)
+      const paths = ["/", "/docs", "/openapi.json", "/nowhere"]
+      const asked = Array.from({ length: 220 }, (_, n) => paths[n % 4]!)
+      const statuses = yield* Effect.forEach(asked, (path) => get(path))
+      assert.deepStrictEqual(
+        statuses,
+        asked.map((path, n) => (n >= 200 ? 429 : path === "/nowhere" ? 404 : 200))
+      )
+      for (const probe of ["/healthz", "/readyz"]) {
+        assert.deepStrictEqual([...new Set(yield* Effect.replicateEffect(get(probe), 300))], [200])
+      }
+      assert.strictEqual(yield* get("/docs", "203.0.113.8"), 200)
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(yield* get("/docs"), 200)
+    })
+  )
+})

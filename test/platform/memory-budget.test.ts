@@ -8,7 +8,7 @@ const codeOf = Effect.match({ onFailure: ({ _tag }: { readonly _tag: string }) =
 
 describe("a budget of 10 bytes, 6 for one owner", () => {
   const make = Effect.sync(() => {
-    const hold = budget(10, 6)
+    const { hold } = budget(10, 6)
     const end = Latch.makeUnsafe()
     /** Holds bytes until `end`; `started` says whether its work began. */
     const held = Effect.fnUntraced(function* (owner: string, bytes: number) {
@@ -70,6 +70,65 @@ describe("a budget of 10 bytes, 6 for one owner", () => {
       yield* refused.outcome
       yield* first.interrupt
       assert.isTrue((yield* held("a", 6)).started())
+    })
+  )
+})
+
+describe("the answers of one request, in a budget of 100 KiB, 50 for one owner", () => {
+  const kib = 1024
+  const make = Effect.sync(() => budget(100 * kib, 50 * kib))
+  /** The outcome of an effect that may wait for a second. */
+  const settled = Effect.fnUntraced(function* <A>(effect: Effect.Effect<A>) {
+    const fiber = yield* Effect.forkChild(effect)
+    yield* Effect.yieldNow
+    yield* TestClock.adjust("1 second")
+    return yield* Fiber.join(fiber)
+  })
+
+  it.effect("use what the request claimed, then what is left of the share", () =>
+    Effect.gen(function* () {
+      const { open } = yield* make
+      const request = open("a")
+      assert.isTrue(yield* settled(request.admit(20 * kib)))
+      assert.isTrue(yield* settled(request.count(20 * kib, false)))
+      assert.isTrue(yield* settled(request.count(30 * kib, false)))
+      assert.isFalse(yield* settled(request.count(1, false)))
+    })
+  )
+
+  it.effect("fit if there is only one, however large, and if a write cannot be undone", () =>
+    Effect.gen(function* () {
+      const { open } = yield* make
+      const [first, second] = [open("a"), open("a")]
+      assert.isTrue(yield* settled(first.count(1000 * kib, false)))
+      assert.isFalse(yield* settled(second.count(20 * kib, false)))
+      assert.isTrue(yield* settled(second.count(20 * kib, true)))
+    })
+  )
+
+  it.effect("count until they are sent: then the owner's next request is admitted, no other owner's waited", () =>
+    Effect.gen(function* () {
+      const { open } = yield* make
+      const unread = open("a")
+      yield* settled(unread.admit(0))
+      unread.settle(60 * kib)
+      assert.isFalse(yield* settled(open("a").admit(0)))
+      assert.isTrue(yield* settled(open("b").admit(0)))
+      const waiting = yield* Effect.forkChild(open("a").admit(0))
+      yield* Effect.yieldNow
+      unread.close()
+      assert.isTrue(yield* Fiber.join(waiting))
+    })
+  )
+
+  it.effect("do not count if they are small", () =>
+    Effect.gen(function* () {
+      const { open } = yield* make
+      for (let n = 0; n < 50; n++) {
+        const request = open("a")
+        assert.isTrue(yield* settled(request.count(16 * kib, false)))
+        request.settle(16 * kib)
+      }
     })
   )
 })

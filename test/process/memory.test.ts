@@ -2,6 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { request } from "node:http"
+import { connect } from "node:net"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { serviceProcess } from "../support/service/Process.ts"
 import { Service } from "../support/service/Service.ts"
@@ -15,9 +16,9 @@ const filled = ({ write_context }: Agent, open: string, unit: string, close: str
   return `${before}${open}${Array.from({ length: units }, () => unit).join()}${close}${after}`
 }
 
-const batch = (name: string, given: object) =>
+const batch = (name: string, given: object, length = 50) =>
   JSON.stringify(
-    Array.from({ length: 50 }, (_, id) => ({
+    Array.from({ length }, (_, id) => ({
       jsonrpc: "2.0",
       id,
       method: "tools/call",
@@ -46,6 +47,42 @@ const post = ({ token, url }: Agent, body: string, chunked: boolean) =>
     sent.flushHeaders()
     sent.end(body)
   })
+
+/** Makes a task whose text JSON escapes with seven bytes for each of its own: reading it answers 1.1 MB. */
+const escapedTask = Effect.fnUntraced(function* (agent: Agent) {
+  const filledWith = (bytes: number) => `${"\u0001".repeat(bytes - 1)}x`
+  const { output } = yield* agent.write("task_create", { title: "large", body: filledWith(16_384) })
+  let { id, version } = output.task
+  for (let n = 0; n < 5; n++) {
+    const receipt = {
+      session_ref: `s${n}`,
+      worker: "w",
+      outcome: "progress",
+      summary: filledWith(4000),
+      next_steps: Array.from({ length: 10 }, () => filledWith(500)),
+      pitfalls: Array.from({ length: 10 }, () => filledWith(500))
+    }
+    const updated = yield* agent.write("task_update", { id, expected_version: version, receipt })
+    version = updated.output.task.version
+  }
+  return id as string
+})
+
+/** Posts to /mcp eight times at once, on a connection of its own, and never reads. */
+const postUnread = ({ token, url }: Agent, body: string) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const { hostname, port } = new URL(url)
+      const socket = connect(Number(port), hostname).on("error", () => {})
+      socket.pause()
+      const request =
+        `POST /mcp HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\n` +
+        `Accept: application/json, text/event-stream\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+      socket.write(request.repeat(8))
+      return socket
+    }),
+    (socket) => Effect.sync(() => socket.destroy())
+  )
 
 const smallHeap = Effect.flatMap(Service, ({ services }) =>
   Effect.map(serviceProcess({ NODE_OPTIONS: "--max-old-space-size=96" }), (process) => ({
@@ -104,6 +141,22 @@ layer(Service.layer, { timeout: "120 seconds", excludeTestServices: true })("a p
         assert.include(outcomes, "429 rate_limited")
         assert.strictEqual(called.code, undefined)
       }),
+    120_000
+  )
+
+  it.effect(
+    "survives large answers that nobody reads, and answers another project",
+    () =>
+      Effect.gen(function* () {
+        const on = yield* Effect.orDie(smallHeap)
+        const hostile = yield* Agent.make(on)
+        const honest = yield* Agent.make(on)
+        const unread = batch("task_get", { id: yield* escapedTask(hostile) }, 8)
+        for (let n = 0; n < 12; n++) {
+          yield* postUnread(hostile, unread)
+          assert.strictEqual((yield* honest.note(`note ${n}`)).body, `note ${n}`)
+        }
+      }).pipe(Effect.scoped),
     120_000
   )
 })

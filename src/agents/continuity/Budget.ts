@@ -23,6 +23,14 @@ export const limitInUse = (limit: keyof typeof perTime, maximum: number, retry_a
     `The project may make ${maximum} ${perTime[limit]}; try again in ${retry_after} s.`
   )
 
+/** `maximum` in bytes: of one batch, and of all answers that the project's agents have not read. */
+export const answersInUse = (maximum: number) =>
+  withDetails(
+    refuse("limit_exceeded"),
+    { limit: "answer_bytes", value: maximum, maximum, retry_after: 1 },
+    `The answers of a batch, or those that were not read yet, have more than ${maximum} bytes; ask for fewer at once, or try again in 1 s.`
+  )
+
 const limitReached = (limit: keyof Usage, value: number, added: number, maximum: number) =>
   withDetails(
     refuse("limit_exceeded"),

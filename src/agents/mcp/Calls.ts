@@ -2,12 +2,14 @@
  * Runs a tools/call, from its raw arguments to its result. Every failure becomes a result with one of our codes (spec
  * 7.4).
  *
- * 1. If the tool writes, write_context is checked before the other arguments are read.
- * 2. The arguments are decoded, and refused if a text contains a whole token of this service (spec 1.5), or characters
- *    that control, reorder or hide text.
- * 3. The tool runs in its turn, within the limits of the project.
+ * 1. The call waits for its turn, within the limits of the project: what follows costs time, and a refusal of step 2 an
+ *    audit row.
+ * 2. If the tool writes, write_context is checked before the other arguments are read.
+ * 3. The arguments are decoded, and refused if a text contains a whole token of this service (spec 1.5), or characters
+ *    that control, reorder or hide text. The tool runs.
  * 4. The result is encoded as structured content, and as text for clients that read only that. Such characters in older
- *    text are escaped.
+ *    text are escaped. If the result does not fit into memory beside the project's unsent answers, a read is refused; what
+ *    a write did is always answered.
  */
 import type { CallToolResult } from "@modelcontextprotocol/server"
 import { Cause, Context, Effect, Layer, Result, Schema } from "effect"
@@ -15,12 +17,14 @@ import { Audit } from "../../platform/audit/Audit.ts"
 import { findTokenIn, kinds } from "../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { withoutValues } from "../../platform/database/Persistence.ts"
+import { type CountAnswer, share } from "../../platform/edge/MemoryBudget.ts"
 import { count, counted, limitRefusals, timed, toolCalls, toolSeconds } from "../../platform/metrics/Metrics.ts"
 import { spanned } from "../../platform/metrics/Span.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { firstIssue } from "../../wire/Issue.ts"
 import { type Refusal, withDetails } from "../../wire/Refusal.ts"
+import { answersInUse } from "../continuity/Budget.ts"
 import { findHiddenIn, shown } from "../continuity/Shown.ts"
 import { Documents } from "../documents/Documents.ts"
 import { Snapshot } from "../handover/Snapshot.ts"
@@ -41,7 +45,8 @@ export class Calls extends Context.Service<
     readonly call: (
       actor: Actor,
       name: ToolName,
-      given: Readonly<Record<string, unknown>>
+      given: Readonly<Record<string, unknown>>,
+      count: CountAnswer
     ) => Effect.Effect<CallToolResult>
   }
 >()("service/mcp/Calls") {
@@ -60,7 +65,7 @@ export class Calls extends Context.Service<
       const clock = yield* DatabaseClock
       const { resource } = services.settings
 
-      const call = (actor: Actor, name: ToolName, given: Readonly<Record<string, unknown>>) =>
+      const call = (actor: Actor, name: ToolName, given: Readonly<Record<string, unknown>>, countAnswer: CountAnswer) =>
         Effect.gen(function* () {
           const { write_context, ...rest } = given
           const { run, writes } = tools[name]
@@ -69,7 +74,11 @@ export class Calls extends Context.Service<
           }
           const input = yield* decoded(name, writes ? rest : given)
           const output = yield* (run as Run)(services, actor, input)
-          return success(shown(yield* Effect.orDie(codecs[name].encode(output))))
+          const structuredContent = shown(yield* Effect.orDie(codecs[name].encode(output)))
+          const text = JSON.stringify(structuredContent)
+          const fits = yield* countAnswer(copies * Buffer.byteLength(text), writes)
+          if (!fits) return yield* answersInUse(share)
+          return success(structuredContent, text)
         }).pipe(
           budget.admit(actor, tools[name]),
           Effect.tapErrorTag("limit_exceeded", ({ details }) => count(limitRefusals(String(details?.["limit"])))),
@@ -84,6 +93,9 @@ export class Calls extends Context.Service<
     })
   ).pipe(Layer.provide(CallBudget.layer))
 }
+
+/** An answer has its result as a value and as text. */
+const copies = 2
 
 const codecOf = (tool: Tool) => ({
   decode: Schema.decodeUnknownResult(tool.input as Schema.Codec<unknown>, { onExcessProperty: "error" }),
@@ -120,8 +132,8 @@ const known = (name: ToolName) => {
 const malformed = (field: string, reason: string) =>
   withDetails(refuse("invalid_request"), { field, reason }, `${field}: ${reason}.`)
 
-const success = (structuredContent: unknown): CallToolResult => ({
-  content: [{ type: "text", text: JSON.stringify(structuredContent) }],
+const success = (structuredContent: unknown, text: string): CallToolResult => ({
+  content: [{ type: "text", text }],
   structuredContent: structuredContent as Record<string, unknown>
 })
 

@@ -8,7 +8,8 @@
  *    Then check size, nesting and number of values.
  * 4. Count the other messages of a batch, and all messages of the project.
  * 5. Check the scopes of the tools that the body calls: 403.
- * 6. Pass the body to the SDK, whose answer is returned unchanged. A disconnect cancels running calls.
+ * 6. Pass the body to the SDK, whose answer is returned unchanged, and counts in memory until it was sent. A disconnect
+ *    cancels running calls.
  */
 import {
   createMcpHandler,
@@ -134,10 +135,8 @@ const routes = Effect.gen(function* () {
     if (messages.length > largestBatch) return yield* tooManyMessages
     yield* limit(actor, key, Math.max(0, messages.length - 1))
     yield* checkScopes(access, actor, messages)
-    return yield* memory.answers(
-      actor.project_id,
-      messages.length,
-      exchangeWithSdk(sdk, request, body.value, actor, calls)
+    return yield* memory.answers(actor.project_id, messages.length, request, (count) =>
+      exchangeWithSdk(sdk, request, body.value, actor, (name, given) => calls.call(actor, name, given, count))
     )
   })
 
@@ -182,12 +181,12 @@ const exchangeWithSdk = Effect.fnUntraced(function* (
   { headers, method, url }: HttpServerRequest.HttpServerRequest,
   parsedBody: unknown,
   actor: Actor,
-  calls: Calls["Service"]
+  run: (name: ToolName, given: Readonly<Record<string, unknown>>) => Effect.Effect<CallToolResult>
 ) {
   const context = yield* Effect.context<never>()
-  const { answered, text } = yield* Effect.promise(async (signal) => {
+  const { answered, bytes } = yield* Effect.promise(async (signal) => {
     const call: Session["call"] = async (name, given) => {
-      const exit = await Effect.runPromiseExitWith(context)(calls.call(actor, name, given), { signal })
+      const exit = await Effect.runPromiseExitWith(context)(run(name, given), { signal })
       return Exit.isSuccess(exit) ? exit.value : failure(refuse("internal_error"))
     }
     const answered = await sdk.fetch(new Request(`http://service${url}`, { method, headers, signal }), {
@@ -198,11 +197,11 @@ const exchangeWithSdk = Effect.fnUntraced(function* (
     // Reading the whole answer here keeps a slow client from holding a protocol instance open. Even the answer to a
     // subscription ends, because `protocol` declares nothing that changes. A lasting stream would have to end with its
     // credential.
-    return { answered, text: await answered.text() }
+    return { answered, bytes: new Uint8Array(await answered.arrayBuffer()) }
   })
-  const type = answered.headers.get("content-type")
+  const contentType = answered.headers.get("content-type") ?? "application/json"
   const kept = { ...Object.fromEntries(answered.headers), "cache-control": "no-store" }
-  return text === ""
+  return bytes.length === 0
     ? HttpServerResponse.empty({ status: answered.status, headers: kept })
-    : HttpServerResponse.text(text, { status: answered.status, headers: kept, contentType: type ?? "application/json" })
+    : HttpServerResponse.uint8Array(bytes, { status: answered.status, headers: kept, contentType })
 })

@@ -19,6 +19,7 @@ import { answer } from "../../wire/Refusal.ts"
 import { escaped } from "../../wire/Text.ts"
 import { Addresses, networkOf } from "./Addresses.ts"
 import { makeFloodPause } from "./Floods.ts"
+import { PageLimit } from "./PageLimit.ts"
 import { report } from "./Report.ts"
 import { strictUtf8 } from "./Utf8.ts"
 
@@ -41,6 +42,7 @@ export const boundary = HttpRouter.middleware(
       "x-content-type-options": "nosniff",
       ...(secure && { "strict-transport-security": "max-age=31536000" })
     }
+    const limited = yield* PageLimit
     const pause = makeFloodPause()
     // Clients compare `Date` with `expires_at`, so both have to come from one clock (RFC 9110 6.6.1).
     const date = Effect.map(
@@ -63,6 +65,11 @@ export const boundary = HttpRouter.middleware(
       const answered = request.originalUrl === "*" ? Effect.succeed(answer(refuse("not_found"))) : handled
       return yield* answered.pipe(
         Effect.catchCause(answerTo),
+        Effect.flatMap((response) =>
+          Effect.flatMap(route, (path) =>
+            path === unknown ? limited(Effect.succeed(response)) : Effect.succeed(response)
+          )
+        ),
         Effect.flatMap((response) =>
           Effect.map(date, (dateHeader) =>
             HttpServerResponse.setHeaders(inErrorShape(response), {
@@ -114,18 +121,26 @@ const byStatus: Record<number, Parameters<typeof answer>[0]> = {
   503: refuse("bridge_persistence_error", 1)
 }
 
+const unknown = "unknown"
+
+/** The template of the route that serves the request. */
+const route = Effect.withFiber((fiber) =>
+  Effect.succeed(
+    Option.match(Context.getOption(fiber.context, HttpRouter.RouteContext), {
+      onNone: () => unknown,
+      onSome: ({ route }) => route.path as string
+    })
+  )
+)
+
 /** Labelled by the route's template, not by the path: clients choose paths. */
 const measure = (method: string, status: number, since: bigint) =>
-  Effect.withFiber((fiber) => {
-    const route = Option.match(Context.getOption(fiber.context, HttpRouter.RouteContext), {
-      onNone: () => "unknown",
-      onSome: ({ route }) => route.path
-    })
+  Effect.flatMap(route, (path) => {
     // Methods that the path does not serve share one label; Node knows about thirty.
-    const served = route !== "unknown" && status !== 405
+    const served = path !== unknown && status !== 405
     return Effect.andThen(
-      count(requests(served ? method : "other", route, String(status))),
-      elapsed(requestSeconds(route), since)
+      count(requests(served ? method : "other", path, String(status))),
+      elapsed(requestSeconds(path), since)
     )
   })
 

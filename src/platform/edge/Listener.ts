@@ -1,33 +1,85 @@
-/** The Node server and its limits per connection. */
+/** The Node server and its limits per connection (decisions.md, Connections). */
 import { NodeHttpServer } from "@effect/platform-node"
 import { Effect, Layer } from "effect"
-import { createServer } from "node:http"
+import { type IncomingMessage, Server, type ServerResponse } from "node:http"
+import type { Socket } from "node:net"
 import { Settings } from "../settings/Settings.ts"
 
-/** A request must arrive within 8 s, its headers within 5 s. The check runs every second: slow clients last 10 s at most. */
-const server = (connections: number) => () => {
-  const server = createServer({
-    headersTimeout: 5_000,
-    requestTimeout: 8_000,
-    connectionsCheckingInterval: 1_000,
-    keepAliveTimeout: 65_000
-  })
-  // Node closes further connections at once, before they cost memory.
-  server.maxConnections = connections
-  // A connection that becomes idle during shutdown would delay it for the rest of its keep-alive.
-  return server.on("request", (_, response) =>
-    response.once("finish", () => {
-      if (!server.listening) setImmediate(() => server.closeIdleConnections())
+/** Requests of one connection that are not answered yet. Browsers and proxies send one at a time. */
+const mostPending = 8
+
+export interface ConnectionLimits {
+  readonly connections: number
+  /** Milliseconds in which nothing of an answer could be sent, after which its connection is closed. */
+  readonly stalled: number
+}
+
+export class BoundedServer extends Server {
+  readonly #pending = new WeakMap<Socket, number>()
+
+  constructor({ connections, stalled }: ConnectionLimits) {
+    // A request must arrive within 8 s, its headers within 5 s. The check runs every second: slow clients last 10 s at most.
+    super({
+      headersTimeout: 5_000,
+      requestTimeout: 8_000,
+      connectionsCheckingInterval: 1_000,
+      keepAliveTimeout: 65_000
     })
-  )
+    // Node closes further connections at once, before they cost memory.
+    this.maxConnections = connections
+    // Node restarts this time whenever bytes arrive or are sent, and uses `keepAliveTimeout` between requests. A request
+    // that is still arriving has the limits above, and its handler has its own.
+    this.timeout = stalled
+    this.on("timeout", (socket: Socket) => {
+      const isIdle = socket.timeout !== stalled
+      if (isIdle || socket.writableLength > 0) socket.destroy()
+    })
+  }
+
+  /** Node parses all requests of a chunk at once, up to 64 KiB of them, and offers no other place to refuse some. */
+  override emit(event: string, ...given: Array<any>): boolean {
+    if (event !== "request" && event !== "checkContinue") return super.emit(event, ...given)
+    const [request, response] = given as [IncomingMessage, ServerResponse]
+    return this.#accepts(request.socket, response) && super.emit(event, ...given)
+  }
+
+  /** Nothing here upgrades, and Node has no limits for a connection that was. So it ignores the header (RFC 9110 7.8). */
+  override listenerCount(event: string, listener?: Function): number {
+    return event === "upgrade" ? 0 : super.listenerCount(event, listener)
+  }
+
+  #accepts(socket: Socket, response: ServerResponse) {
+    if (this.#pendingOf(socket) >= mostPending) {
+      socket.destroy()
+      return false
+    }
+    this.#pending.set(socket, this.#pendingOf(socket) + 1)
+    response.once("close", () => {
+      this.#pending.set(socket, this.#pendingOf(socket) - 1)
+      // A connection that becomes idle during shutdown would delay it for the rest of its keep-alive.
+      if (!this.listening) setImmediate(() => this.closeIdleConnections())
+    })
+    return true
+  }
+
+  #pendingOf(socket: Socket) {
+    return this.#pending.get(socket) ?? 0
+  }
 }
 
 export const listener = Layer.unwrap(
-  Effect.map(Settings, ({ http }) =>
-    NodeHttpServer.layer(server(http.connections), {
-      host: http.host,
-      port: http.port,
-      gracefulShutdownTimeout: "10 seconds"
-    })
-  )
+  Effect.map(Settings, ({ http }) => {
+    const server = new BoundedServer({ connections: http.connections, stalled: 10_000 })
+    // Whoever has not read an answer by the end of the graceful shutdown would otherwise delay the exit.
+    const closeAll = Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
+    return Layer.effectDiscard(closeAll).pipe(
+      Layer.provideMerge(
+        NodeHttpServer.layer(() => server, {
+          host: http.host,
+          port: http.port,
+          gracefulShutdownTimeout: "10 seconds"
+        })
+      )
+    )
+  })
 )

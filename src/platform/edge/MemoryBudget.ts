@@ -3,11 +3,13 @@
  * the process (decisions.md, Memory).
  *
  * A body is counted by its Content-Length, a chunked one by the maximum, from before it is read until its answer is
- * ready. A batch is counted by the answers that it may collect. Other requests are not counted: they are small, and
- * the number of connections bounds theirs.
+ * ready. An answer is counted by its bytes, from when its size is known until it was sent; a batch by the answers that it
+ * may collect, until they are known. Other requests are not counted: they are small, and the number of connections bounds
+ * theirs.
  */
-import { Context, Effect, Layer } from "effect"
-import type { HttpServerRequest } from "effect/http"
+import { NodeHttpServerRequest } from "@effect/platform-node"
+import { Context, Effect, Exit, Layer } from "effect"
+import type { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { getHeapStatistics } from "node:v8"
 import { refuse, type SharedRefusal } from "../../wire/Errors.ts"
 
@@ -26,9 +28,15 @@ const youngGeneration = 192 * mib
  * bytes a character, its values), an answer up to eight times: a 32nd of the heap becomes less than half of it.
  */
 const whole = Math.min(64 * mib, Math.max(largestBody, (getHeapStatistics().heap_size_limit - youngGeneration) / 32))
-/** Bytes of one owner. More would be parsed one after the other while everybody else waits. */
-const share = Math.max(largestBody, Math.min(4 * mib, whole / 4))
+/** Bytes of the bodies of one owner, and as many of its answers. More would be parsed one after the other while everybody else waits. */
+export const share = Math.max(largestBody, Math.min(4 * mib, whole / 4))
+/** Bytes of answers at once. Nobody who does not read fills it alone. */
+const wholeOfAnswers = Math.max(4 * share, whole)
 
+/** Counts the answer to one message; false if it does not fit. `isKept`: it cannot be dropped, so it fits anyway. */
+export type CountAnswer = (bytes: number, isKept: boolean) => Effect.Effect<boolean>
+
+type Answered<E, R> = Held<HttpServerResponse.HttpServerResponse, E, R>
 type Held<A, E, R> = Effect.Effect<A, E | SharedRefusal<"rate_limited">, R>
 
 export class MemoryBudget extends Context.Service<
@@ -40,22 +48,57 @@ export class MemoryBudget extends Context.Service<
       request: HttpServerRequest.HttpServerRequest,
       work: Effect.Effect<A, E, R>
     ) => Held<A, E, R>
-    /** Runs `work`, which answers so many messages at once, once their answers fit. */
-    readonly answers: <A, E, R>(owner: string, messages: number, work: Effect.Effect<A, E, R>) => Held<A, E, R>
+    /**
+     * Runs `work`, which answers so many messages at once, once their answers fit and the owner has read enough of its
+     * earlier ones. The answer counts until it was sent, or its connection closed.
+     */
+    readonly answers: <E, R>(
+      owner: string,
+      messages: number,
+      request: HttpServerRequest.HttpServerRequest,
+      work: (count: CountAnswer) => Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+    ) => Answered<E, R>
   }
 >()("service/edge/MemoryBudget") {
   static readonly layer = Layer.sync(MemoryBudget, () => {
     const bodies = budget(whole, share)
-    const answers = budget(whole, share)
+    const answers = budget(wholeOfAnswers, share)
     return {
       body: (owner, request, work) => {
         const bytes = sizeOf(request)
-        return bytes <= small ? work : bodies(owner, bytes, work)
+        return bytes <= small ? work : bodies.hold(owner, bytes, work)
       },
-      answers: (owner, messages, work) =>
-        messages <= 1 ? work : answers(owner, Math.min(share, messages * answerBytes), work)
+      answers: <E, R>(
+        owner: string,
+        messages: number,
+        request: HttpServerRequest.HttpServerRequest,
+        work: (count: CountAnswer) => Answered<E, R>
+      ) =>
+        Effect.suspend(() => {
+          const held = answers.open(owner)
+          return held.admit(messages <= 1 ? 0 : Math.min(share, messages * answerBytes)).pipe(
+            Effect.flatMap((isAdmitted): Answered<E, R> => (isAdmitted ? work(held.count) : refuse("rate_limited", 1))),
+            Effect.onExit((exit) =>
+              Effect.sync(() => {
+                if (Exit.isFailure(exit)) return held.close()
+                held.settle(lengthOf(exit.value))
+                whenSent(request, held.close)
+              })
+            )
+          )
+        })
     }
   })
+}
+
+const lengthOf = ({ body }: HttpServerResponse.HttpServerResponse) =>
+  body._tag === "Uint8Array" ? body.contentLength : 0
+
+/** Node emits `close` after the last byte was given to the kernel, and when the connection closes. */
+const whenSent = (request: HttpServerRequest.HttpServerRequest, done: () => void) => {
+  const response = NodeHttpServerRequest.toServerResponse(request)
+  if (response.destroyed) done()
+  else response.once("close", done)
 }
 
 /** How many small bodies one of so many bytes counts for in a rate limit. */
@@ -80,21 +123,31 @@ export const budget = (whole: number, share: number) => {
   const waiting = new Set<Claim>()
   let held = 0
 
-  const tryGrant = (claim: Claim) => {
-    const mine = shares.get(claim.owner) ?? 0
-    if (held + claim.bytes > whole || mine + claim.bytes > share) return false
+  const grant = (claim: Claim) => {
     held += claim.bytes
-    shares.set(claim.owner, mine + claim.bytes)
-    return (claim.granted = true)
+    shares.set(claim.owner, (shares.get(claim.owner) ?? 0) + claim.bytes)
+    claim.granted = true
   }
-  const granted = (claim: Claim) =>
+  /** A claim of no bytes waits only for its owner. */
+  const fits = ({ bytes, owner }: Claim) => {
+    const mine = shares.get(owner) ?? 0
+    return bytes === 0 ? mine < share : held + bytes <= whole && mine + bytes <= share
+  }
+  /** Waits a second at most; whether the claim was granted. */
+  const admitted = (claim: Claim) =>
     Effect.callback<void>((resume) => {
-      if (tryGrant(claim)) return resume(Effect.void)
+      if (fits(claim)) {
+        grant(claim)
+        return resume(Effect.void)
+      }
       claim.resume = () => resume(Effect.void)
       waiting.add(claim)
-    })
+      return Effect.sync(() => waiting.delete(claim))
+    }).pipe(
+      Effect.timeoutOption("1 second"),
+      Effect.map(() => claim.granted)
+    )
   const release = (claim: Claim) => {
-    waiting.delete(claim)
     if (!claim.granted) return
     held -= claim.bytes
     const left = shares.get(claim.owner)! - claim.bytes
@@ -102,19 +155,75 @@ export const budget = (whole: number, share: number) => {
     else shares.set(claim.owner, left)
     // In the order of their arrival, skipping owners whose share is taken.
     for (const next of waiting) {
-      if (!tryGrant(next)) continue
+      if (!fits(next)) continue
+      grant(next)
       waiting.delete(next)
       next.resume?.()
     }
   }
 
-  return <A, E, R>(owner: string, bytes: number, work: Effect.Effect<A, E, R>): Held<A, E, R> =>
+  /** Runs `work` once so many bytes fit, and holds them until it ends. */
+  const hold = <A, E, R>(owner: string, bytes: number, work: Effect.Effect<A, E, R>): Held<A, E, R> =>
     Effect.suspend(() => {
       const claim: Claim = { owner, bytes, granted: false }
-      return granted(claim).pipe(
-        Effect.timeoutOption("1 second"),
-        Effect.flatMap((): Held<A, E, R> => (claim.granted ? work : refuse("rate_limited", 1))),
+      return admitted(claim).pipe(
+        Effect.flatMap((isAdmitted): Held<A, E, R> => (isAdmitted ? work : refuse("rate_limited", 1))),
         Effect.ensuring(Effect.sync(() => release(claim)))
       )
     })
+
+  /** What one request holds. It grows with its answers and is given back as a whole. */
+  const open = (owner: string) => {
+    let claims: ReadonlyArray<Claim> = []
+    /** Bytes claimed, and bytes of the answers so far. */
+    let room = 0
+    let used = 0
+
+    const claimed = (bytes: number) => {
+      const claim: Claim = { owner, bytes, granted: false }
+      claims = [...claims, claim]
+      room += bytes
+      return claim
+    }
+    const admit = (bytes: number) => admitted(claimed(bytes))
+    const count: CountAnswer = (bytes, isKept) =>
+      Effect.suspend(() => {
+        const isFirst = used === 0
+        if (used + bytes <= Math.max(room, small)) {
+          used += bytes
+          return Effect.succeed(true)
+        }
+        if (isKept) {
+          used += bytes
+          grant(claimed(used - room))
+          return Effect.succeed(true)
+        }
+        // The first answer of a request is admitted into an empty share, however large it is.
+        const needed = isFirst ? Math.min(used + bytes, share) : used + bytes
+        if (needed > share) return Effect.succeed(false)
+        const more = Math.max(0, needed - room)
+        used += bytes
+        return Effect.tap(admit(more), (isAdmitted) =>
+          Effect.sync(() => {
+            if (isAdmitted) return
+            room -= more
+            used -= bytes
+          })
+        )
+      })
+    const close = () => {
+      for (const claim of claims) release(claim)
+      claims = []
+    }
+    /** Holds exactly so many bytes from now on, none if they are few. */
+    const settle = (bytes: number) => {
+      const before = claims
+      claims = []
+      if (bytes > small) grant(claimed(bytes))
+      for (const claim of before) release(claim)
+    }
+    return { admit, count, settle, close }
+  }
+
+  return { hold, open }
 }

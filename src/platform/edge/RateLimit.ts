@@ -6,6 +6,10 @@
  * forgotten, so a caller who keeps sending stays limited.
  */
 import { Clock, Context, Effect, Layer } from "effect"
+import type { HttpServerResponse } from "effect/http"
+import { refuse } from "../../wire/Errors.ts"
+import { Caller } from "../../wire/Headers.ts"
+import { answer } from "../../wire/Refusal.ts"
 import { Settings } from "../settings/Settings.ts"
 import { recent } from "./Recent.ts"
 
@@ -60,6 +64,15 @@ const unlimited: Buckets = {
   giveBack: () => Effect.void,
   size: () => 0
 }
+
+/** Handles a request of an address that is within its limit. */
+export const limitedTo =
+  (buckets: Buckets) =>
+  <E, R>(handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
+    Effect.gen(function* () {
+      const seconds = yield* buckets.take((yield* Caller).network)
+      return seconds === 0 ? yield* handled : answer(refuse("rate_limited", seconds))
+    })
 
 export class RateLimit extends Context.Service<
   RateLimit,

@@ -1,12 +1,12 @@
 /** Implements what wire/Headers.ts requires of a request before a secret is checked or a row is read. */
 import { Effect, Layer, type SchemaIssue } from "effect"
-import { HttpServerRequest, type HttpServerResponse } from "effect/http"
+import { HttpServerRequest } from "effect/http"
 import { HttpApiMiddleware } from "effect/http-api"
 import { refuse } from "../../wire/Errors.ts"
-import { Caller, LimitedByAddress, WellFormed } from "../../wire/Headers.ts"
+import { LimitedByAddress, WellFormed } from "../../wire/Headers.ts"
 import { firstIssue } from "../../wire/Issue.ts"
 import { answer, withDetails } from "../../wire/Refusal.ts"
-import { RateLimit } from "./RateLimit.ts"
+import { limitedTo, RateLimit } from "./RateLimit.ts"
 
 const wellFormed = HttpApiMiddleware.layerSchemaErrorTransform(WellFormed, (error) => {
   if (error.kind === "Body" || error.kind === "ResponseHeaders") return Effect.die(error)
@@ -26,15 +26,7 @@ const malformed = (issue: SchemaIssue.Issue) => {
 
 const limitedByAddress = Layer.effect(
   LimitedByAddress,
-  Effect.gen(function* () {
-    const buckets = (yield* RateLimit).buckets({ perSecond: 100, burst: 1000 })
-    return <E, R>(handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
-      Effect.gen(function* () {
-        const { network } = yield* Caller
-        const seconds = yield* buckets.take(network)
-        return seconds === 0 ? yield* handled : answer(refuse("rate_limited", seconds))
-      })
-  })
+  Effect.map(RateLimit, ({ buckets }) => limitedTo(buckets({ perSecond: 100, burst: 1000 })))
 )
 
 export const requirements = Layer.merge(wellFormed, limitedByAddress)

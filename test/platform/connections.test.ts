@@ -1,0 +1,137 @@
+/** What one connection may cost (decisions.md, Connections). */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { once } from "node:events"
+import type { IncomingMessage, ServerResponse } from "node:http"
+import { type AddressInfo, connect, type Socket } from "node:net"
+import { BoundedServer } from "../../src/platform/edge/Listener.ts"
+
+/** Milliseconds. */
+const stalled = 1000
+/** Larger than what the kernel buffers for both ends. */
+const large = Buffer.alloc(32 * 2 ** 20, "x")
+
+type Answers = (request: IncomingMessage, response: ServerResponse) => void
+
+/** A listening server, and how to connect to it. */
+const serving = (answers: Answers) =>
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      const server = new BoundedServer({ connections: 100, stalled }).on("request", answers).listen(0)
+      await once(server, "listening")
+      return server
+    }),
+    (server) => Effect.promise(() => new Promise((done) => void (server.close(done), server.closeAllConnections())))
+  ).pipe(
+    Effect.map((server) => ({
+      server,
+      open: (text: string) => {
+        const socket = connect((server.address() as AddressInfo).port, "127.0.0.1").on("error", () => {})
+        socket.write(text)
+        return socket
+      }
+    }))
+  )
+
+const get = (more = "") => `GET / HTTP/1.1\r\nHost: x\r\n${more}\r\n`
+
+/** Whether the connection is closed within so many milliseconds. */
+const closesWithin = (socket: Socket, millis: number) =>
+  Effect.promise(
+    () =>
+      new Promise<boolean>((resume) => {
+        socket.once("close", () => resume(true))
+        setTimeout(resume, millis, false)
+      })
+  )
+
+const pause = (millis: number) => Effect.promise(() => new Promise((resume) => setTimeout(resume, millis)))
+
+describe("a connection", () => {
+  for (const [name, header] of [
+    ["", ""],
+    [" to a request to upgrade", "Connection: upgrade\r\nUpgrade: x\r\n"],
+    [" to a request that expects 100", "Expect: 100-continue\r\n"]
+  ]) {
+    it.effect(`whose client does not read the answer${name} is closed`, () =>
+      Effect.gen(function* () {
+        const { open, server } = yield* serving((_, response) => response.end(large))
+        const accepted = once(server, "connection")
+        open(get(header)).pause()
+        const [socket] = (yield* Effect.promise(() => accepted)) as [Socket]
+        assert.isTrue(yield* closesWithin(socket, 10 * stalled))
+      }).pipe(Effect.scoped)
+    )
+  }
+
+  it.effect("whose client reads slowly gets the whole answer", () =>
+    Effect.gen(function* () {
+      const { open } = yield* serving((_, response) => response.end(large))
+      const socket = open(get("Connection: close\r\n"))
+      const since = performance.now()
+      let bytes = 0
+      socket.on("data", (chunk) => {
+        bytes += chunk.length
+        socket.pause()
+        setTimeout(() => socket.resume(), 10)
+      })
+      yield* Effect.promise(() => once(socket, "close"))
+      assert.isAbove(bytes, large.length)
+      assert.isAbove(performance.now() - since, 3 * stalled)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("waits for an answer that takes long to make, and is kept for the next request", () =>
+    Effect.gen(function* () {
+      const { open } = yield* serving((_, response) => void setTimeout(() => response.end("made"), 3 * stalled))
+      const socket = open(get())
+      for (let n = 0; n < 2; n++) {
+        const [answer] = (yield* Effect.promise(() => once(socket, "data"))) as [Buffer]
+        assert.match(String(answer), /made/)
+        yield* pause(2 * stalled)
+        socket.write(get())
+      }
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("with more than eight requests in work is closed, and the work of all of them ends", () =>
+    Effect.gen(function* () {
+      const begun: Array<ServerResponse> = []
+      const ended: Array<ServerResponse> = []
+      const { open } = yield* serving((_, response) => {
+        begun.push(response)
+        response.on("close", () => ended.push(response))
+      })
+      const socket = open(get().repeat(5000))
+      assert.isTrue(yield* closesWithin(socket, 10 * stalled))
+      assert.strictEqual(begun.length, 8)
+      yield* pause(100)
+      assert.sameMembers(
+        ended.map((one) => begun.indexOf(one)),
+        [0, 1, 2, 3, 4, 5, 6, 7]
+      )
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("may send eight requests at once, any number one after the other, and get answers in order", () =>
+    Effect.gen(function* () {
+      let count = 0
+      const { open } = yield* serving((_, response) => {
+        const mine = count++
+        setTimeout(() => response.end(`<${mine}>`), 8 - (mine % 8))
+      })
+      const socket = open("")
+      let text = ""
+      for (let round = 1; round <= 3; round++) {
+        socket.write(get().repeat(8))
+        while (!text.includes(`<${round * 8 - 1}>`)) {
+          text += String((yield* Effect.promise(() => once(socket, "data")))[0])
+        }
+      }
+      assert.deepStrictEqual(
+        [...text.matchAll(/<(\d+)>/g)].map(([, n]) => Number(n)),
+        Array.from({ length: 24 }, (_, n) => n)
+      )
+    }).pipe(Effect.scoped)
+  )
+})
