@@ -48,9 +48,9 @@ const post = ({ token, url }: Agent, body: string, chunked: boolean) =>
     sent.end(body)
   })
 
-/** Makes a task whose text JSON escapes with seven bytes for each of its own: reading it answers 1.1 MB. */
+/** Makes a task whose text has two bytes a character in JSON, and four in JSON within JSON: reading it answers 0.5 MB. */
 const escapedTask = Effect.fnUntraced(function* (agent: Agent) {
-  const filledWith = (bytes: number) => `${"\u0001".repeat(bytes - 1)}x`
+  const filledWith = (bytes: number) => `${"\\".repeat(bytes - 1)}x`
   const { output } = yield* agent.write("task_create", { title: "large", body: filledWith(16_384) })
   let { id, version } = output.task
   for (let n = 0; n < 5; n++) {

@@ -1,4 +1,5 @@
 /** "Backup and restore" of docs/run.md: what was revoked stays revoked, and what was pending continues. */
+import { PgClient } from "@effect/sql-pg"
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -13,6 +14,7 @@ import { makePhone } from "../../support/phones/Phone.ts"
 import { databaseUrl, operator, patience, procedure } from "../../support/service/Procedure.ts"
 import { Service } from "../../support/service/Service.ts"
 import { makePerson } from "../../support/agents/SignIn.ts"
+import { makeRoles } from "../../support/run/Roles.ts"
 import { TestDatabase } from "../../support/run/TestDatabase.ts"
 import { successorOf, tokens } from "../../support/bridges/Tokens.ts"
 
@@ -67,6 +69,8 @@ layer(Service.layer, { excludeTestServices: true })("after a restore into an emp
         const database = yield* emptyDatabase
         const within = Effect.provideService(TestDatabase, database)
         yield* type(restore, { DATABASE_URL: yield* within(databaseUrl) })
+        // Replicas of the tests serve under the account that may only add to the audit log.
+        yield* Effect.provide(makeRoles, PgClient.layer({ ...database, maxConnections: 1 }))
         const restored = yield* within(started)
 
         const self = (bearer: string) => Effect.map(tokens(restored).self(bearer), ({ code, status }) => code ?? status)
