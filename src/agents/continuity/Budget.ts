@@ -23,6 +23,14 @@ export const limitInUse = (limit: keyof typeof perTime, maximum: number, retry_a
     `The project may make ${maximum} ${perTime[limit]}; try again in ${retry_after} s.`
   )
 
+/** For a project that may make one call at a time, with a rest after each. `retry_after` in seconds. */
+export const slowedDown = (retry_after: number) =>
+  withDetails(
+    refuse("limit_exceeded"),
+    { limit: "concurrent_calls", value: 1, maximum: 1, retry_after },
+    `The project's calls have taken so much time that it may make one at a time, with a rest after each; try again in ${retry_after} s.`
+  )
+
 const limitReached = (limit: keyof Usage, value: number, added: number, maximum: number) =>
   withDetails(
     refuse("limit_exceeded"),
