@@ -26,9 +26,9 @@ export const uuidAt = (now: Date): Effect.Effect<string> =>
 /** The smallest UUID of version 7 at this time or later. */
 export const firstUuidAt = (time: Date): string => `${timeOf(time)}-7000-8000-000000000000`
 
-/** The first two groups: milliseconds as 48 bits. */
+/** The first two groups: milliseconds since 1970 as 48 bits. */
 const timeOf = (time: Date) => {
-  const millis = time.getTime().toString(16).padStart(12, "0")
+  const millis = Math.max(0, time.getTime()).toString(16).padStart(12, "0")
   return `${millis.slice(0, 8)}-${millis.slice(8)}`
 }
 

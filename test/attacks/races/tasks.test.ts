@@ -128,7 +128,11 @@ layer(Service.layer)("racing agents", (it) => {
             for (const { text } of answers) assert.notInclude(text, "bridge_persistence_error")
             for (const { text } of answers) assert.notInclude(text, "internal_error")
           })
-          yield* Effect.forEach(Array.from({ length: 50 }, (_, index) => index), caller, { concurrency: "unbounded" })
+          yield* Effect.forEach(
+            Array.from({ length: 50 }, (_, index) => index),
+            caller,
+            { concurrency: "unbounded" }
+          )
         })
         yield* race(
           round,
