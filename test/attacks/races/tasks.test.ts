@@ -117,7 +117,7 @@ layer(Service.layer)("racing agents", (it) => {
           const caller = Effect.fnUntraced(function* (caller: number) {
             const agent = caller % 2 === 0 ? first : replica
             const answers: Array<Answer> = []
-            for (let turn = 0; turn < 3; turn += 1) {
+            for (let turn = 0; turn < 2; turn += 1) {
               const pick = caller * 7 + turn * 3
               const { output } = yield* agent.call("task_get", { id: ids[pick % 8]! })
               const change = changes(ids, caller + turn)[pick % 5]!
