@@ -39,7 +39,7 @@ const indexes = (count: number) => Array.from({ length: count }, (_, index) => i
 /** The exact bytes, entries and tasks of a project, counted from its rows. */
 const counted = ({ project_id }: Agent) =>
   SqlClient.SqlClient.use(
-    (sql) => sql<{ stored_bytes: number; index_bytes: number; entries: number; tasks: number }>`
+    (sql) => sql<{ stored_bytes: number; index_bytes: number; entries: number; tasks: number; receipts: number }>`
       select ((select coalesce(sum(octet_length(title) + octet_length(body) + octet_length(array_to_string(tags, ''))), 0)
                  from memory_entry where project_id = ${project_id}::uuid)
               + (select coalesce(sum(octet_length(title) + octet_length(body) + octet_length(coalesce(blocked_reason, ''))
@@ -53,13 +53,14 @@ const counted = ({ project_id }: Agent) =>
              (select coalesce(sum(octet_length(lexeme) + 24), 0)
                 from memory_posting where project_id = ${project_id}::uuid)::float8 as index_bytes,
              (select count(*) from memory_entry where project_id = ${project_id}::uuid)::float8 as entries,
-             (select count(*) from task where project_id = ${project_id}::uuid)::float8 as tasks`
+             (select count(*) from task where project_id = ${project_id}::uuid)::float8 as tasks,
+             (select count(*) from receipt where project_id = ${project_id}::uuid)::float8 as receipts`
   )
 
 const usage = ({ project_id }: Agent) =>
   SqlClient.SqlClient.use(
     (sql) => sql`
-      select stored_bytes::float8, index_bytes::float8, entries::float8, tasks::float8
+      select stored_bytes::float8, index_bytes::float8, entries::float8, tasks::float8, receipts::float8
         from project_usage
        where project_id = ${project_id}::uuid`
   )

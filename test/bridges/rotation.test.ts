@@ -41,6 +41,39 @@ const withOtherSecret = (previous?: string) =>
     tokens
   )
 
+layer(Service.layer)("a Bridge that rotates without end", (it) => {
+  it.effect(
+    "prepares 60 rotations in an hour, aborted ones too, then waits as Retry-After says and keeps its token",
+    () =>
+      Effect.gen(function* () {
+        const { token } = yield* holder()
+        const on = tokens(yield* instance({ SERVICE_RATE_LIMITS: "on" }))
+        let current = yield* rotate(on, token, "r0")
+        for (let index = 1; index < 59; index += 1) {
+          yield* TestClock.adjust("1 second")
+          if (index % 2 === 0) current = yield* rotate(on, current, `r${index}`)
+          else {
+            const { rotation_id, successor } = successorOf(yield* on.prepare(current, `r${index}`))
+            expectOutcome(yield* on.abort(successor, rotation_id, `r${index}`), 200)
+          }
+        }
+        const last = successorOf(yield* on.prepare(current, "last"))
+        expectReplayOf(yield* on.prepare(current, "last"), last.prepared)
+        expectOutcome(yield* on.abort(last.successor, last.rotation_id, "last"), 200)
+        const refused = yield* unchanged(on.prepare(current, "more"))
+        expectOutcome(refused, "rate_limited")
+        assert.strictEqual(refused.status, 429)
+        assert.strictEqual(refused.headers.get("retry-after"), String(3600 - 58))
+        expectOutcome(yield* on.self(current), 200)
+        yield* TestClock.adjust(Duration.seconds(3600 - 58))
+        current = yield* rotate(on, current, "more")
+        expectOutcome(yield* on.prepare(current, "again"), "rate_limited")
+        // The limits of time are off at the other instance.
+        expectOutcome(yield* tokens(yield* Service).prepare(current, "again"), 201)
+      })
+  )
+})
+
 layer(Service.layer)("prepare", (it) => {
   it.effect("mints a successor and returns the end of its confirmation window", () =>
     Effect.gen(function* () {

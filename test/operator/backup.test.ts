@@ -64,6 +64,14 @@ const bridge = `
   select gen_random_uuid(), a.identity_id, a.token_id, p.token_id, 'pending', now(), now(), sha256('key'), 'x'
     from bridge_token a join bridge_token p on a.state = 'active' and p.state = 'pending';
   update bridge_identity set pending_rotation_id = (select rotation_id from bridge_rotation)`
+/** The second task waits for the first, which a trigger counts: a restored count must not be counted again. */
+const waiting = `
+  insert into task (project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
+  select project_id, lpad(n::text, 32, '0')::uuid, 'T', '', 'open', 2, '{}', 1, 'x', now(), now()
+    from project, generate_series(1, 2) n;
+  insert into task_dependency (project_id, task_id, depends_on)
+  select project_id, lpad('2', 32, '0')::uuid, lpad('1', 32, '0')::uuid
+    from project`
 
 const statements = async (database: string, text: string) => {
   for (const statement of text.split(";")) await service.query(database, statement)
@@ -99,6 +107,7 @@ beforeAll(async () => {
   for (const database of ["source", "target", "other"]) result(await run(database, "migrate"))
   await Promise.all(["source", "target"].map((database) => service.query(database, later)))
   await statements("source", bridge)
+  await statements("source", waiting)
   await service.query("source", values)
   await service.query("source", "alter database source set timezone = 'Asia/Kolkata'")
   await service.query("source", "alter database source set datestyle = 'German'")
@@ -107,7 +116,7 @@ beforeAll(async () => {
 afterAll(() => service.stop())
 
 it("the file is complete, has mode 0600, and replaces no existing file", async () => {
-  expect(saved).toEqual({ file: backup, created_at: expect.any(String), tables: expect.any(Number), rows: 9 })
+  expect(saved).toEqual({ file: backup, created_at: expect.any(String), tables: expect.any(Number), rows: 12 })
   expect(statSync(backup).mode & 0o777).toBe(0o600)
   expect(existsSync(`${backup}.partial`)).toBe(false)
   const before = readFileSync(backup)
@@ -234,7 +243,7 @@ it("an empty database gets exactly the same contents, including the instance id,
   expect(result(await restore("target", backup))).toEqual({
     created_at: saved["created_at"],
     tables: expect.any(Number),
-    rows: 9
+    rows: 12
   })
   const [source, target] = await Promise.all(
     ["source", "target"].map(async (database) => {

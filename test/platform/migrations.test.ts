@@ -193,3 +193,38 @@ describe("the migration of budgets", () => {
     }).pipe(inEmpty)
   )
 })
+
+describe("the migration of task counts", () => {
+  it.effect("counts the unfinished dependencies of each task and the receipts of each project", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* migrate(shipped.filter(({ id }) => id < 23))
+      const project = "00000000-0000-7000-8000-000000000001"
+      yield* sql`insert into project (project_id, name, created_at) values (${project}::uuid, 'P', now())`
+      yield* sql`
+        insert into task (project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at,
+                          closed_at)
+        select ${project}::uuid, lpad(n::text, 32, '0')::uuid, 'T' || n, '', case n when 1 then 'done' else 'open' end, 2,
+               '{}', 1, 'a', now(), now(), case n when 1 then now() end
+          from generate_series(1, 4) n`
+      yield* sql`
+        insert into task_dependency (project_id, task_id, depends_on)
+        select ${project}::uuid, lpad(n::text, 32, '0')::uuid, lpad(d::text, 32, '0')::uuid
+          from generate_series(1, 4) n, generate_series(1, n - 1) d`
+      yield* sql`
+        insert into receipt (project_id, id, task_id, session_ref, worker, outcome, summary, next_steps, pitfalls,
+                             task_version_after, task_status_after, actor, created_at)
+        select ${project}::uuid, gen_random_uuid(), lpad('1', 32, '0')::uuid, 's' || n, 'w', 'progress', 's', '{}', '{}',
+               1, 'open', 'x', now()
+          from generate_series(1, 3) n`
+      yield* migrate()
+      assert.deepStrictEqual(yield* sql`select title, waits_for from task order by id`, [
+        { title: "T1", waits_for: 0 },
+        { title: "T2", waits_for: 0 },
+        { title: "T3", waits_for: 1 },
+        { title: "T4", waits_for: 2 }
+      ])
+      assert.deepStrictEqual(yield* sql`select receipts::int from project_usage`, [{ receipts: 3 }])
+    }).pipe(inEmpty)
+  )
+})

@@ -31,6 +31,14 @@ export const answersInUse = (maximum: number) =>
     `The answers of a batch, or those that were not read yet, have more than ${maximum} bytes; ask for fewer at once, or try again in 1 s.`
   )
 
+/** For a project that may make one call at a time, with a rest after each. `retry_after` in seconds. */
+export const slowedDown = (retry_after: number) =>
+  withDetails(
+    refuse("limit_exceeded"),
+    { limit: "concurrent_calls", value: 1, maximum: 1, retry_after },
+    `The project's calls have taken so much time that it may make one at a time, with a rest after each; try again in ${retry_after} s.`
+  )
+
 const limitReached = (limit: keyof Usage, value: number, added: number, maximum: number) =>
   withDetails(
     refuse("limit_exceeded"),

@@ -9,7 +9,7 @@ import { type Rate, RateLimit } from "../../platform/edge/RateLimit.ts"
 import { count, limitRefusals } from "../../platform/metrics/Metrics.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import type { Actor } from "../../wire/Actor.ts"
-import { limitInUse } from "../continuity/Budget.ts"
+import { limitInUse, slowedDown } from "../continuity/Budget.ts"
 import type { ContinuityRefusal } from "../continuity/Errors.ts"
 import * as Turns from "./Turns.ts"
 
@@ -70,14 +70,19 @@ export class CallBudget extends Context.Service<
               calls: maximumOf(own, "concurrent_calls"),
               searches: maximumOf(own, "concurrent_searches")
             }
-            const noTurn = Effect.suspend(() => limitInUse("concurrent_calls", maxima.calls, 1))
+            const noTurn = ({ restsUntil }: Turns.Project) =>
+              Effect.flatMap(Clock.currentTimeMillis, (now) =>
+                restsUntil === 0
+                  ? limitInUse("concurrent_calls", maxima.calls, 1)
+                  : slowedDown(Math.max(1, Math.ceil((restsUntil - now) / 1000)))
+              )
             const noSearch = Effect.suspend(() => limitInUse("concurrent_searches", maxima.searches, 1))
             return yield* turns.visit(project_id, maxima, (project) => {
               const oneOf = turns.callsOf(project, maxima, until)
-              if (!searches) return oneOf(call, noTurn)
+              if (!searches) return oneOf(call, noTurn(project))
               const searchOf = inTurn(project.searches, until)
               const connected = connections(project_id, longestWait)
-              return searchOf(oneOf(connected(call, noSearch), noTurn), noSearch)
+              return searchOf(oneOf(connected(call, noSearch), noTurn(project)), noSearch)
             })
           })
 

@@ -32,9 +32,14 @@ export interface Project {
   readonly searches: Semaphore.Semaphore
   /** Calls that run, wait or rest. */
   present: number
-  /** Milliseconds that calls had taken, less what was forgotten, at the time `at`. */
+  /** Milliseconds that ended calls had taken, less what was forgotten, at the time `at`. */
   spent: number
   at: number
+  /** Calls that run, and the sum of the times at which they started: their time counts before they end. */
+  running: number
+  started: number
+  /** Until when the last turn rests; 0 if the project is not slowed down. */
+  restsUntil: number
 }
 
 /** Without `measured`, time does not count and no project is slowed down. */
@@ -49,19 +54,25 @@ export const make = ({ measured }: { readonly measured: boolean }) => {
       for (const [id, { present }] of projects) if (present === 0) projects.delete(id)
     }
     const calls = Semaphore.makeUnsafe(1)
-    const made: Project = { calls, searches: Semaphore.makeUnsafe(1), present: 0, spent: 0, at: now }
+    const idle = { present: 0, spent: 0, at: now, running: 0, started: 0, restsUntil: 0 }
+    const made: Project = { calls, searches: Semaphore.makeUnsafe(1), ...idle }
     projects.set(project_id, made)
     return made
   }
 
-  const spentBy = ({ at, spent }: Project, now: number) => Math.max(0, spent - (now - at) * recovery)
+  const endedOf = ({ at, spent }: Project, now: number) => Math.max(0, spent - (now - at) * recovery)
+  const spentBy = (project: Project, now: number) =>
+    Math.min(mostTime, endedOf(project, now) + project.running * now - project.started)
 
   /** Adds milliseconds, and returns whether the project is slowed down. */
   const spend = (project: Project, milliseconds: number, now: number): boolean => {
-    project.spent = Math.min(mostTime, spentBy(project, now) + milliseconds)
+    project.spent = Math.min(mostTime, endedOf(project, now) + milliseconds)
     project.at = now
-    if (heaviest === undefined || project.spent >= spentBy(heaviest, now)) heaviest = project
-    return measured && project === heaviest && project.spent > freeTime
+    const spent = spentBy(project, now)
+    if (heaviest === undefined || spent >= spentBy(heaviest, now)) heaviest = project
+    const slowed = measured && project === heaviest && spent > freeTime
+    if (!slowed) project.restsUntil = 0
+    return slowed
   }
 
   const setTurns = ({ calls, searches }: Project, maxima: Maxima, slowed: boolean) =>
@@ -81,9 +92,20 @@ export const make = ({ measured }: { readonly measured: boolean }) => {
 
   /** Runs calls in their turn, until which they wait at most. */
   const callsOf = (project: Project, maxima: Maxima, until: number) =>
-    inTurn(project.calls, until, (took, now) => {
-      const slowed = spend(project, took, now)
-      return Effect.as(setTurns(project, maxima, slowed), slowed ? Math.min(rest * took, longestRest) : 0)
+    inTurn(project.calls, until, {
+      started: (since) => {
+        project.running += 1
+        project.started += since
+      },
+      ended: (since, now) => {
+        project.running -= 1
+        project.started -= since
+        const took = now - since
+        const slowed = spend(project, took, now)
+        const pause = slowed ? Math.min(rest * took, longestRest) : 0
+        if (slowed) project.restsUntil = now + pause
+        return Effect.as(setTurns(project, maxima, slowed), pause)
+      }
     })
 
   return { visit, callsOf }

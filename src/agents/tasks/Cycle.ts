@@ -4,6 +4,9 @@ import { Graph, Option } from "effect"
 /** How many tasks the check of an update visits in each direction (DependencyStore.ts). */
 export const furthest = 2000
 
+/** How many tasks may wait for one: closing or reopening it writes each of them. */
+export const mostWaiting = 1000
+
 /**
  * Returns a task of a cycle and the task that it waits for there, or undefined. `waits` has an entry for every task to
  * consider; other ids in its lists are ignored. Takes time linear in tasks and dependencies.

@@ -1,12 +1,13 @@
 /**
  * Statements for dependencies between tasks.
  *
- * Locks are taken in one order: first the project's graph, if dependencies change, then the task.
+ * Locks are taken in one order: the project's graph, if dependencies change or a task is closed or reopened; the task;
+ * the tasks that it waits for or that wait for it; the project's usage.
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
-import { furthest } from "./Cycle.ts"
+import { furthest, mostWaiting } from "./Cycle.ts"
 import { TaskLink } from "./Shapes.ts"
 
 /** `whole`: the walk ended before the limit. */
@@ -14,8 +15,8 @@ const Walk = Schema.Struct({ found: Schema.Boolean, whole: Schema.Boolean })
 
 export const make = (sql: SqlClient.SqlClient) => {
   /**
-   * Locks all dependencies of the project until the transaction ends, so that two updates cannot close a cycle
-   * together.
+   * Locks all dependencies of the project until the transaction ends: two updates cannot close a cycle together, and two
+   * that close tasks cannot wait for each other.
    */
   const lockGraph = (project_id: string) => sql`
     select pg_advisory_xact_lock(hashtextextended('task dependencies of ' || ${project_id}::text, 0))`
@@ -68,6 +69,29 @@ export const make = (sql: SqlClient.SqlClient) => {
     select ${project_id}::uuid, ${id}::uuid, unnest(${depends_on}::uuid[])
         on conflict do nothing`
 
+  /** Locks the tasks that wait for this one. Closing or reopening it changes their `waits_for`. */
+  const lockWaiting = (project_id: string, id: string) => sql`
+    select count(*)
+      from (select 1
+              from task t
+              join task_dependency d on d.project_id = t.project_id and d.task_id = t.id
+             where d.project_id = ${project_id}::uuid
+               and d.depends_on = ${id}::uuid
+             order by t.id
+               for no key update of t) locked`
+
+  /** The `ids` for which as many tasks wait as may. */
+  const crowded = (project_id: string, ids: ReadonlyArray<string>) =>
+    rows(Schema.Struct({ id: Schema.String }))(sql`
+      select asked.id
+        from unnest(${ids}::uuid[]) as asked (id)
+       where (select count(*)
+                from (select 1
+                        from task_dependency d
+                       where d.project_id = ${project_id}::uuid
+                         and d.depends_on = asked.id
+                       limit ${mostWaiting}) waiting) >= ${mostWaiting}`)
+
   const dependenciesOf = (project_id: string, id: string) =>
     rows(TaskLink)(sql`
       select o.id, o.title, o.status
@@ -87,5 +111,15 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by o.closed_at is not null, o.priority, o.id
        limit ${limit}`)
 
-  return { lockGraph, findAll, waitedForBy, waitFor, replaceDependencies, dependenciesOf, blockedBy }
+  return {
+    lockGraph,
+    findAll,
+    waitedForBy,
+    waitFor,
+    replaceDependencies,
+    lockWaiting,
+    crowded,
+    dependenciesOf,
+    blockedBy
+  }
 }

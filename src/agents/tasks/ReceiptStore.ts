@@ -29,10 +29,11 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by created_at desc, id desc
        limit ${limit}`)
 
+  /** No row: none. */
   const count = (project_id: string) =>
     firstRow(Schema.Struct({ count: Schema.Int }))(sql`
-      select count(*)::int as count
-        from receipt
+      select receipts::int as count
+        from project_usage
        where project_id = ${project_id}::uuid`)
 
   return { ofTask, recent, count }

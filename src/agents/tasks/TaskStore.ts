@@ -30,15 +30,13 @@ export type After =
   | { readonly order: "updated"; readonly keys: readonly [updated_at: string, id: string] | undefined }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Whether task `t` is open and every dependency is closed. */
-  const ready = sql`
-    t.status = 'open' and not exists (
-      select 1
-        from task_dependency d
-        join task o on o.project_id = d.project_id and o.id = d.depends_on
-       where d.project_id = t.project_id
-         and d.task_id = t.id
-         and o.closed_at is null)`
+  /** The order of unfinished tasks: in progress, ready, blocked, waiting. Ready: open, and every dependency is closed. */
+  const place = sql.literal(`
+    (case when t.status = 'in_progress' then 0
+          when t.status = 'open' and t.waits_for = 0 then 1
+          when t.status = 'blocked' then 2
+          else 3 end)`)
+  const ready = sql`${place} = 1`
 
   const summaryColumns = sql`
     t.id, t.title, t.status, t.priority, t.tags, (${ready}) as ready, t.assignee, t.version, t.blocked_kind,
@@ -55,7 +53,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /**
    * Inserts the task with its dependencies. Inserts and returns nothing if a dependency does not exist or the project
-   * would pass one of `maxima`.
+   * would pass one of `maxima`. Locks the dependencies before the project's usage, as every update does.
    */
   const insert = (project_id: string, task: Task, now: Date, trace: Trace, stored_bytes: number, maxima: Usage) =>
     firstRow(Schema.Struct({ ready: Schema.Boolean }))(sql`
@@ -64,6 +62,8 @@ export const make = (sql: SqlClient.SqlClient) => {
           from task
          where project_id = ${project_id}::uuid
            and id = any (${task.depends_on}::uuid[])
+       order by id
+         for share
       ), known as (
         select 1
          where (select count(*) from dependency) = cardinality(${task.depends_on}::uuid[])
@@ -137,7 +137,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       with locked as (
         select 1
       ), charged as (
-        ${charge(sql, project_id, "locked", { stored_bytes }, maxima)}
+        ${charge(sql, project_id, "locked", { stored_bytes, receipts: receipt === undefined ? 0 : 1 }, maxima)}
       ), updated as (
         update task
            set title = ${task.title},
@@ -176,7 +176,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         from task t
        where t.project_id = ${project_id}::uuid
          and ${status === undefined ? sql`true` : sql`t.status = any (${status}::text[])`}
-         and ${isReady === undefined ? sql`true` : sql`(${ready}) = ${isReady}`}
+         and ${isReady === undefined ? sql`true` : isReady ? sql`t.closed_at is null and ${ready}` : sql`not (${ready})`}
          and ${assignee === undefined ? sql`true` : sql`t.assignee = ${assignee}`}
          and ${tag === undefined ? sql`true` : sql`t.tags @> array[${tag}]::text[]`}
          and ${following(after)}
@@ -195,15 +195,14 @@ export const make = (sql: SqlClient.SqlClient) => {
     return sql`(t.priority, t.created_at, t.id) > (${priority}::smallint, ${created_at}::timestamptz, ${id}::uuid)`
   }
 
-  /** In this order: tasks in progress, ready, blocked, and with open dependencies. */
+  /** In the order of `place`, by index. */
   const unfinished = (project_id: string, limit: number) =>
     rows(UnfinishedTask)(sql`
       select ${summaryColumns}, left(t.body, 601) as body, t.claimed_at, t.blocked_reason
         from task t
        where t.project_id = ${project_id}::uuid
          and t.closed_at is null
-       order by case when t.status = 'in_progress' then 0 when (${ready}) then 1 when t.status = 'blocked' then 2 else 3 end,
-                t.priority, t.created_at, t.id
+       order by ${place}, t.priority, t.created_at, t.id
        limit ${limit}`)
 
   const countUnfinished = (project_id: string) =>

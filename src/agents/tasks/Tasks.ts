@@ -29,6 +29,7 @@ import {
 import { storedMaxima } from "../../operator/limits/LimitNames.ts"
 import { bytesOf, refuseFull } from "../continuity/Budget.ts"
 import * as Cursor from "../continuity/Cursor.ts"
+import { mostWaiting } from "./Cycle.ts"
 import * as DependencyStore from "./DependencyStore.ts"
 import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
 import * as Idempotency from "../continuity/Idempotency.ts"
@@ -44,7 +45,8 @@ export class Tasks extends Context.Service<
       input: TaskCreate
     ) => Effect.Effect<
       Replayable<Task>,
-      Unavailable | ContinuityRefusal<"task_not_found" | "idempotency_conflict" | "limit_exceeded">
+      | Unavailable
+      | ContinuityRefusal<"task_not_found" | "task_graph_too_large" | "idempotency_conflict" | "limit_exceeded">
     >
     readonly update: (
       actor: Actor,
@@ -110,7 +112,7 @@ export class Tasks extends Context.Service<
           updated_at: now,
           closed_at: null
         }
-        const work = Effect.gen(function* () {
+        const add = Effect.gen(function* () {
           const trace = yield* traceAt(now)
           const maxima = storedMaxima(actor.limits)
           const added = yield* store.insert(project_id, task, now, trace, storedBytes(task), maxima)
@@ -118,6 +120,12 @@ export class Tasks extends Context.Service<
           yield* checkDependencies(project_id, task.depends_on)
           return yield* refuseFull(sql, actor, { tasks: 1, stored_bytes: storedBytes(task) })
         })
+        const addWaiting = Effect.gen(function* () {
+          yield* dependencies.lockGraph(project_id)
+          yield* checkCrowds(project_id, task.depends_on)
+          return yield* add
+        }).pipe(sql.withTransaction)
+        const work = task.depends_on.length === 0 ? add : addWaiting
         return yield* once(Task, { actor, tool: "task_create" }, input, now, work)
       }, persistence)
 
@@ -127,7 +135,7 @@ export class Tasks extends Context.Service<
         const depends_on = input.depends_on === undefined ? undefined : distinct(input.depends_on).toSorted()
 
         const work = Effect.gen(function* () {
-          if (depends_on !== undefined) yield* dependencies.lockGraph(project_id)
+          if (depends_on !== undefined || closesOrReopens(input)) yield* dependencies.lockGraph(project_id)
           const found = yield* store.lock(project_id, input.id)
           if (Option.isNone(found)) return yield* refuse("task_not_found")
           const before = found.value
@@ -143,6 +151,9 @@ export class Tasks extends Context.Service<
           const unfinished = yield* unfinishedOf(project_id, after, before, depends_on)
           if (after.status === "in_progress" && before.status !== "in_progress" && unfinished.length > 0) {
             return yield* withDetails(refuse("task_dependencies_open"), { open: unfinished })
+          }
+          if ((after.closed_at === null) !== (before.closed_at === null)) {
+            yield* dependencies.lockWaiting(project_id, input.id)
           }
           const receipt = input.receipt === undefined ? undefined : yield* receiptOf(input.receipt, after, actor, now)
           const bytes =
@@ -179,8 +190,22 @@ export class Tasks extends Context.Service<
         if (depends_on.includes(id)) return yield* refuse("task_dependency_cycle")
         yield* checkDependencies(project_id, depends_on)
         const added = depends_on.filter((other) => !old.includes(other))
-        if (added.length > 0) yield* checkAcyclic(project_id, id, added)
+        if (added.length > 0) {
+          yield* checkCrowds(project_id, added)
+          yield* checkAcyclic(project_id, id, added)
+        }
         yield* dependencies.replaceDependencies(project_id, id, depends_on)
+      })
+
+      const checkCrowds = Effect.fnUntraced(function* (project_id: string, added: ReadonlyArray<string>) {
+        const crowded = yield* dependencies.crowded(project_id, added)
+        if (crowded.length > 0) {
+          return yield* withDetails(
+            refuse("task_graph_too_large"),
+            { field: "depends_on", crowded: crowded.map(({ id }) => id), maximum: mostWaiting },
+            `${mostWaiting.toLocaleString("en")} tasks wait for one of these already. Let this task wait for one of those instead.`
+          )
+        }
       })
 
       /** Looks from both sides, because one of them is usually small: a walk that ends finds every cycle. */
@@ -244,6 +269,9 @@ export class Tasks extends Context.Service<
     })
   )
 }
+
+/** Whether the update can change whether the task is closed; the task is read under the locks that this decides on. */
+const closesOrReopens = ({ status }: TaskUpdate) => status === "done" || status === "cancelled" || status === "open"
 
 const ByPriority = Schema.Tuple([
   Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 4 })),

@@ -2,7 +2,7 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
-import { charge, type Usage } from "../../platform/sql/ProjectUsage.ts"
+import { type Added, charge, type Usage } from "../../platform/sql/ProjectUsage.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { operator } from "../../platform/settings/Operator.ts"
 import type { Counts, Kind } from "./Shapes.ts"
@@ -35,7 +35,11 @@ export const make = (sql: SqlClient.SqlClient) => {
        where project_id = ${project_id}::uuid`)
 
   /** Adds the rows of an import to the project's usage; returns nothing if it would pass one of `maxima`. */
-  const chargeImport = (project_id: string, { index_bytes, ...added }: Usage, maxima: Usage) =>
+  const chargeImport = (
+    project_id: string,
+    { index_bytes, ...added }: Added & Pick<Usage, "index_bytes">,
+    maxima: Usage
+  ) =>
     rows(Schema.Struct({ project_id: Schema.String }))(sql`
       with imported as (
         select 1
@@ -50,7 +54,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     const [first = nil, second = nil] = after === "" ? [] : after.split(" ")
     return rows(Line)(sql`
       select concat_ws(' ', ${sql.literal(key)}) as key,
-             jsonb_build_object(${kind}::text, to_jsonb(t) - 'project_id')::text as line
+             jsonb_build_object(${kind}::text, to_jsonb(t) - array['project_id', 'waits_for'])::text as line
         from ${sql.literal(table)} t
        where project_id = ${project_id}::uuid
          and (${sql.literal(key)}) > ${
@@ -69,7 +73,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     return rows(Schema.Struct({ key: Schema.String }))(sql`
       insert into ${sql.literal(table)}
       select (jsonb_populate_record(null::${sql.literal(table)},
-                                    item || jsonb_build_object('project_id', ${project_id}::text))).*
+                                    item || jsonb_build_object('project_id', ${project_id}::text, 'waits_for', 0))).*
         from jsonb_array_elements(${json}::jsonb) item
           on conflict do nothing
       returning concat_ws(' ', ${sql.literal(key)}) as key`)

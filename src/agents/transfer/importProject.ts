@@ -101,7 +101,7 @@ export const importProject = Effect.fnUntraced(function* <E>(
   // Last, because the row of the project's usage stays locked until the commit.
   const { limits } = project.value
   const usage = { ...added, entries: counts.memory, tasks: counts.task }
-  const charged = yield* store.chargeImport(project_id, usage, storedMaxima(limits))
+  const charged = yield* store.chargeImport(project_id, { ...usage, receipts: counts.receipt }, storedMaxima(limits))
   if (charged.length === 0) return yield* refuseFull(sql, { project_id, limits }, usage)
   if (Object.values(counts).some((rows) => rows > 0)) {
     yield* store.audited(project_id, counts, yield* traceAt(now))

@@ -1,6 +1,7 @@
 /** The statements of prepare. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { firstUuidAt } from "../../platform/crypto/Random.ts"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { firstRow } from "../../platform/sql/Rows.ts"
 import { TokenState } from "../identity/TokenState.ts"
@@ -21,9 +22,17 @@ const PrepareState = Schema.Struct({
   key_salt: Schema.NullOr(Bytes),
   key_key_id: Schema.NullOr(Schema.String),
   pending_until: Schema.NullOr(Schema.Date),
-  pending_prepared_from: Schema.NullOr(Schema.String)
+  pending_prepared_from: Schema.NullOr(Schema.String),
+  /** When the oldest rotation was prepared of those that use up the identity's limit; null if there are fewer. */
+  limited_since: Schema.NullOr(Schema.Date)
 })
 export type PrepareState = typeof PrepareState.Type
+
+/** How many rotations an identity may prepare since a time; confirmed and aborted ones count, too. */
+export interface Allowed {
+  readonly rotations: number
+  readonly since: Date
+}
 
 interface NewSuccessor {
   readonly rotation_id: string
@@ -36,14 +45,30 @@ interface NewSuccessor {
 
 export const make = (sql: SqlClient.SqlClient) => {
   /**
-   * Stores a pending successor. Returns no row, and changes nothing, if the token is not active, the key was used before
-   * or another rotation is pending. A pending rotation whose window has passed expires in the same statement, because
+   * The rotation of identity `i` that uses up the limit: no row if there are fewer. Ids sort by time, so the unique index of
+   * identity and rotation returns the newest ones first.
+   */
+  const limiting = ({ rotations, since }: Allowed) => sql`
+    select newest.created_at
+      from (select r.created_at
+              from bridge_rotation r
+             where r.identity_id = i.identity_id
+               and r.rotation_id >= ${firstUuidAt(since)}::uuid
+             order by r.rotation_id desc
+            offset ${rotations - 1}
+             limit 1) newest
+     where newest.created_at > ${since}`
+
+  /**
+   * Stores a pending successor. Returns no row, and changes nothing, if the token is not active, the key was used before,
+   * another rotation is pending or as many were prepared as are allowed. A pending rotation whose window has passed expires in the same statement, because
    * `pending_rotation_id` must never point to a rotation that has ended.
    */
   const prepare = (
     token_hash: Uint8Array,
     prepare_key_hash: Uint8Array,
     successor: NewSuccessor,
+    allowed: Allowed | undefined,
     now: Date,
     trace: Trace
   ) =>
@@ -63,6 +88,7 @@ export const make = (sql: SqlClient.SqlClient) => {
                from bridge_rotation k
               where k.identity_id = i.identity_id
                 and k.prepare_key_hash = ${prepare_key_hash})
+           and ${allowed === undefined ? sql`true` : sql`not exists (${limiting(allowed)})`}
            for no key update of i, t
       ), lapsed as (
         update bridge_rotation r
@@ -117,13 +143,14 @@ export const make = (sql: SqlClient.SqlClient) => {
       })}), ${rotationFailed(sql, "lapsed", now)}
       select rotation_id from rotation`)
 
-  const findPrepareState = (token_hash: Uint8Array, prepare_key_hash: Uint8Array) =>
+  const findPrepareState = (token_hash: Uint8Array, prepare_key_hash: Uint8Array, allowed: Allowed | undefined) =>
     firstRow(PrepareState)(sql`
       select ${tokenState(sql)}, k.rotation_id as key_rotation_id, k.predecessor_id as key_predecessor_id,
              k.state as key_state, k.confirmation_expires_at as key_confirmation_expires_at,
              k.successor_id as key_successor_id, s.token_hash as key_token_hash, s.derivation_salt as key_salt,
              s.key_id as key_key_id, r.confirmation_expires_at as pending_until,
-             r.prepared_from as pending_prepared_from
+             r.prepared_from as pending_prepared_from,
+             ${allowed === undefined ? sql`null::timestamptz` : sql`(${limiting(allowed)})`} as limited_since
         from ${bearer(sql)}
         left join bridge_rotation k on k.identity_id = i.identity_id and k.prepare_key_hash = ${prepare_key_hash}
         left join bridge_token s on s.token_id = k.successor_id

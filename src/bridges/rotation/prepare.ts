@@ -3,7 +3,7 @@
  *
  * The successor is derived from the presented token, so an exact retry gets the same successor (spec 3.4).
  */
-import { Effect, Option } from "effect"
+import { Duration, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { traceAt } from "../../platform/audit/Audit.ts"
 import { salt, uuidAt } from "../../platform/crypto/Random.ts"
@@ -19,9 +19,13 @@ import { replayedToken, tokenRing } from "../identity/DerivedSecrets.ts"
 import * as Store from "./PrepareStore.ts"
 import { type BearerToken, TokenCheck } from "./TokenCheck.ts"
 
+/** A healthy Bridge rotates every few hours; each rotation leaves three rows for 30 days and two for 400. */
+const mostRotations = 60
+const limitedFor = Duration.hours(1)
+
 export const make = Effect.gen(function* () {
   const clock = yield* DatabaseClock
-  const { bridge } = yield* Settings
+  const { bridge, http } = yield* Settings
   const tokens = yield* TokenCheck
   const store = Store.make(yield* SqlClient.SqlClient)
   const ring = tokenRing(bridge)
@@ -30,6 +34,8 @@ export const make = Effect.gen(function* () {
     const token_hash = yield* tokens.hashOf(bearer)
     const now = yield* clock.now
     const key_hash = sha256(key)
+    const since = after(now, Duration.negate(limitedFor))
+    const allowed = http.rateLimits ? { rotations: mostRotations, since } : undefined
     const answerOf = (rotation_id: string, successor_token: BearerToken, confirmation_expires_at: Date) => ({
       rotation_id,
       successor_token,
@@ -52,7 +58,7 @@ export const make = Effect.gen(function* () {
         key_id: ring.current.id,
         confirmation_expires_at: after(now, bridge.rotationTtl)
       }
-      const prepared = yield* store.prepare(token_hash, key_hash, successor, now, yield* traceAt(now))
+      const prepared = yield* store.prepare(token_hash, key_hash, successor, allowed, now, yield* traceAt(now))
       return Option.map(prepared, () => ({
         answer: answerOf(rotation_id, successor_token, successor.confirmation_expires_at),
         replayed: false
@@ -60,10 +66,13 @@ export const make = Effect.gen(function* () {
     })
 
     const replayOrRefuse = Effect.gen(function* () {
-      const found = yield* tokens.requireKnown(yield* store.findPrepareState(token_hash, key_hash))
+      const found = yield* tokens.requireKnown(yield* store.findPrepareState(token_hash, key_hash, allowed))
       yield* tokens.requireActive(found, now)
       if (found.key_rotation_id !== null) return Option.some(yield* replay(found))
-      if (found.pending_until === null || hasPassed(found.pending_until, now)) return Option.none()
+      if (found.pending_until === null || hasPassed(found.pending_until, now)) {
+        if (found.limited_since === null) return Option.none()
+        return yield* refuse("rate_limited", secondsUntil(after(found.limited_since, limitedFor), now))
+      }
       const { address } = yield* Caller
       if (address !== found.pending_prepared_from) yield* tokens.reportPreparedElsewhere(found, now)
       return yield* refuse("bridge_rotation_in_progress", secondsUntil(found.pending_until, now))

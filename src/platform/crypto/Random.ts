@@ -15,13 +15,22 @@ export const uuidAt = (now: Date): Effect.Effect<string> =>
     const millis = now.getTime()
     count = millis === latest && count < 0xfff ? count + 1 : randomInt(0x800)
     latest = millis
-    const time = millis.toString(16).padStart(12, "0")
+    const time = timeOf(now)
     const random = randomBytes(8)
     random[0] = (random[0]! & 0x3f) | 0x80
     const tail = random.toString("hex")
     const counted = count.toString(16).padStart(3, "0")
-    return `${time.slice(0, 8)}-${time.slice(8)}-7${counted}-${tail.slice(0, 4)}-${tail.slice(4)}`
+    return `${time}-7${counted}-${tail.slice(0, 4)}-${tail.slice(4)}`
   })
+
+/** The smallest UUID of version 7 at this time or later. */
+export const firstUuidAt = (time: Date): string => `${timeOf(time)}-7000-8000-000000000000`
+
+/** The first two groups: milliseconds since 1970 as 48 bits. */
+const timeOf = (time: Date) => {
+  const millis = Math.max(0, time.getTime()).toString(16).padStart(12, "0")
+  return `${millis.slice(0, 8)}-${millis.slice(8)}`
+}
 
 let latest = 0
 let count = 0

@@ -7,27 +7,36 @@ export interface Permits {
   readonly release: (permits: number) => Effect.Effect<unknown>
 }
 
-const noRest = () => Effect.succeed(0)
+export interface Watch {
+  /** Gets the milliseconds at which the call started. */
+  readonly started: (since: number) => void
+  /** Gets the same and the present time, and returns for how many milliseconds the turn rests. */
+  readonly ended: (since: number, now: number) => Effect.Effect<number>
+}
+
+const unwatched: Watch = { started: () => {}, ended: () => Effect.succeed(0) }
 
 /**
- * Runs a call in a turn, or `late` if there is no turn by the time `until` (milliseconds). `ended` gets the milliseconds
- * that the call took, and returns for how many more its turn rests.
+ * Runs a call in a turn, or `late` if there is no turn by the time `until` (milliseconds).
  */
 export const inTurn =
-  (turns: Permits, until: number, ended: (took: number, now: number) => Effect.Effect<number> = noRest) =>
+  (turns: Permits, until: number, { ended, started }: Watch = unwatched) =>
   <A, E, R, E2>(call: Effect.Effect<A, E, R>, late: Effect.Effect<A, E2>) =>
     Effect.acquireUseRelease(
       Effect.gen(function* () {
         const wait = Math.max(0, until - (yield* Clock.currentTimeMillis))
         const taken = yield* Effect.interruptible(Effect.timeoutOption(turns.take(1), wait))
-        return Option.isNone(taken) ? undefined : yield* Clock.currentTimeMillis
+        if (Option.isNone(taken)) return undefined
+        const since = yield* Clock.currentTimeMillis
+        started(since)
+        return since
       }),
       (since): Effect.Effect<A, E | E2, R> => (since === undefined ? late : call),
       (since) => {
         if (since === undefined) return Effect.void
         return Effect.gen(function* () {
           const now = yield* Clock.currentTimeMillis
-          const milliseconds = yield* ended(now - since, now)
+          const milliseconds = yield* ended(since, now)
           const release = turns.release(1)
           if (milliseconds > 0) yield* Effect.forkDetach(Effect.delay(release, milliseconds))
           else yield* release

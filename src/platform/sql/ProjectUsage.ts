@@ -15,8 +15,8 @@ export const nothing: Usage = { stored_bytes: 0, index_bytes: 0, entries: 0, tas
 
 const columns = ["stored_bytes", "index_bytes", "entries", "tasks"] as const
 
-/** What a write adds; the statement itself computes the bytes of its postings. */
-export type Added = Partial<Omit<Usage, "index_bytes">>
+/** What a write adds; the statement itself computes the bytes of its postings. Receipts are counted without a maximum. */
+export type Added = Partial<Omit<Usage, "index_bytes"> & { readonly receipts: number }>
 
 /**
  * Adds to the project's usage if the clause `from` has a row, and returns a row only if every sum that grows stays within
@@ -27,15 +27,15 @@ export const charge = (
   sql: SqlClient.SqlClient,
   project_id: string,
   from: string,
-  { entries = 0, stored_bytes = 0, tasks = 0 }: Added,
+  { entries = 0, receipts = 0, stored_bytes = 0, tasks = 0 }: Added,
   maxima: Usage,
   index_bytes: Statement.Fragment = sql`0`
 ) => {
   const within = (sum: (column: string) => string) =>
     sql.and(columns.map((column) => sql`${sql.literal(sum(column))} <= ${maxima[column]}::bigint`))
   return sql`
-    insert into project_usage as u (project_id, stored_bytes, index_bytes, entries, tasks)
-    select ${project_id}::uuid, stored_bytes, index_bytes, entries, tasks
+    insert into project_usage as u (project_id, stored_bytes, index_bytes, entries, tasks, receipts)
+    select ${project_id}::uuid, stored_bytes, index_bytes, entries, tasks, ${receipts}::bigint
       from (values (${stored_bytes}::bigint, (${index_bytes})::bigint, ${entries}::bigint, ${tasks}::bigint))
              as added (stored_bytes, index_bytes, entries, tasks)
      where exists (select 1 from ${sql.literal(from)})
@@ -44,7 +44,8 @@ export const charge = (
        set stored_bytes = greatest(0, u.stored_bytes + excluded.stored_bytes),
            index_bytes = greatest(0, u.index_bytes + excluded.index_bytes),
            entries = u.entries + excluded.entries,
-           tasks = u.tasks + excluded.tasks
+           tasks = u.tasks + excluded.tasks,
+           receipts = u.receipts + excluded.receipts
      -- What does not grow is not checked: a limit below the present use must not stop a change that frees space.
      where ${within((column) => `case when excluded.${column} > 0 then u.${column} + excluded.${column} else 0 end`)}
     returning project_id`

@@ -59,6 +59,7 @@ const endCodes = [
 export const operationCodes = {
   prepare: [
     ...activeTokenCodes,
+    "rate_limited",
     "bridge_rotation_in_progress",
     "bridge_rotation_expired",
     "bridge_rotation_aborted",

@@ -102,3 +102,19 @@ it.effect("a call without a turn in time is refused, and takes none", () =>
     yield* Fiber.join(third)
   })
 )
+
+it.effect("calls count while they run: a project with long calls gets no further ones at once", () =>
+  Effect.gen(function* () {
+    const turns = Turns.make({ measured: true })
+    const visit = <A, E>(work: (project: Turns.Project) => Effect.Effect<A, E>) => turns.visit("p", maxima, work)
+    const long = visit((project) => turns.callsOf(project, maxima, never)(Effect.sleep(2_000), refused))
+    const first = yield* Effect.forkChild(Effect.all([long, long], { concurrency: 2 }))
+    yield* TestClock.adjust(1_000)
+    // Two turns of four are free, but the project has taken two seconds by now.
+    const next = yield* Effect.flip(visit((project) => turns.callsOf(project, maxima, 0)(Effect.void, refused)))
+    assert.strictEqual(next, "refused")
+    yield* TestClock.adjust(1_000)
+    yield* Fiber.join(first)
+    assert.strictEqual(yield* visit(({ restsUntil }) => Effect.succeed(restsUntil)), 2_000 + 2 * 2_000)
+  })
+)

@@ -1,8 +1,13 @@
 /** Many agents over two instances: every claim has one winner, and no update is half written (spec 4.11). */
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { Limits } from "../../../src/operator/limits/Limits.ts"
 import { Agent, issueToken } from "../../support/agents/McpAgent.ts"
+import { miscounted } from "../../support/agents/Waiting.ts"
+import { race } from "../../support/attacks/Race.ts"
+import type { Answer } from "../../support/network/Http.ts"
+import { patience } from "../../support/run/Property.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
 layer(Service.layer)("racing agents", (it) => {
@@ -89,5 +94,51 @@ layer(Service.layer)("racing agents", (it) => {
         assert.strictEqual(new Set(answers.map(({ output }) => JSON.stringify(output.task))).size, 1)
       }
     })
+  )
+
+  it.effect(
+    "50 callers that close, reopen, create and depend at once leave every count right, without a deadlock",
+    () =>
+      Effect.gen(function* () {
+        const service = yield* Service
+        const first = yield* Agent.make(service)
+        yield* Context.get(service.services, Limits).set(first.project_id, { concurrent_calls: 50 })
+        const replica = first.at(yield* instance())
+        const changes = (ids: ReadonlyArray<string>, caller: number) => [
+          { status: "done" },
+          { status: "open" },
+          { depends_on: ids.slice(0, caller % 8) },
+          { depends_on: ids.slice(caller % 6, (caller % 6) + 3) },
+          { title: `caller ${caller}` }
+        ]
+        const round = Effect.gen(function* () {
+          const tasks = yield* Effect.forEach(Array.from({ length: 8 }), (_, index) => first.task(`task ${index}`))
+          const ids = tasks.map(({ id }) => id as string)
+          const caller = Effect.fnUntraced(function* (caller: number) {
+            const agent = caller % 2 === 0 ? first : replica
+            const answers: Array<Answer> = []
+            for (let turn = 0; turn < 2; turn += 1) {
+              const pick = caller * 7 + turn * 3
+              const { output } = yield* agent.call("task_get", { id: ids[pick % 8]! })
+              const change = changes(ids, caller + turn)[pick % 5]!
+              answers.push((yield* agent.update(output.task, change)).answer)
+              const depends_on = ids.slice(pick % 5, (pick % 5) + 3)
+              answers.push((yield* agent.write("task_create", { title: "waits", depends_on })).answer)
+            }
+            for (const { text } of answers) assert.notInclude(text, "bridge_persistence_error")
+            for (const { text } of answers) assert.notInclude(text, "internal_error")
+          })
+          yield* Effect.forEach(
+            Array.from({ length: 50 }, (_, index) => index),
+            caller,
+            { concurrency: "unbounded" }
+          )
+        })
+        yield* race(
+          round,
+          Effect.map(miscounted, (wrong) => assert.deepStrictEqual(wrong, []))
+        )
+      }),
+    patience
   )
 })
