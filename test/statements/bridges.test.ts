@@ -344,7 +344,7 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     bystander: `${rotating}; update bridge_rotation set confirmation_expires_at = ${past}`,
     act: (sql) => {
       const successor = { ...newToken, rotation_id: id(84), confirmation_expires_at: newToken.expires_at }
-      return PrepareStore.make(sql).prepare(sha256("token"), sha256("new prepare"), successor, now, trace)
+      return PrepareStore.make(sql).prepare(sha256("token"), sha256("new prepare"), successor, undefined, now, trace)
     },
     actsOn: {
       "at the end of another's window": `${pendingRotation};
