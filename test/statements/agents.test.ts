@@ -75,8 +75,7 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
       { ready: true },
       {
         "that is in progress": `update task set status = 'in_progress' ${ofTheTask}`,
-        "that waits for another": `update task set status = 'open', closed_at = null where id = '${needed}';
-          update task set status = 'blocked', blocked_kind = 'other' where id = '${needed}'`
+        "that waits for another": `update task set waits_for = 1 ${ofTheTask}`
       }
     ]
   }
@@ -96,22 +95,6 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
       actsNotOn: { ...actsNotOn, "in another project": elsewhere("task", ofTheTask) }
     })
   }
-  const reopened = `update task set status = 'blocked', blocked_kind = 'other', closed_at = null where id = '${needed}'`
-  testConditions(it, "a task with an open dependency is ready", {
-    given: `${tasks}; ${reopened}; delete from task_dependency`,
-    act: (sql) => Effect.map(listed({ ready: true })(sql), (ready) => ready.filter(({ id }) => id === task)),
-    actsOn: {
-      "if it is another task's": `
-        insert into task_dependency (project_id, task_id, depends_on) values ('${project}', '${id(59)}', '${needed}')`,
-      "if it is another project's": `
-        insert into task_dependency (project_id, task_id, depends_on)
-        values ('${otherProject}', '${task}', '${needed}')`
-    },
-    actsNotOn: {
-      "if it is its own": `
-        insert into task_dependency (project_id, task_id, depends_on) values ('${project}', '${task}', '${needed}')`
-    }
-  })
   testConditions(it, "a task is unfinished", {
     given: tasks,
     act: (sql) => TaskStore.make(sql).unfinished(project, 9),
@@ -211,12 +194,17 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
     "of another task": `update receipt set task_id = '${needed}'`
   })
   receipts("a receipt of a project is found", (sql) => ReceiptStore.make(sql).recent(project, 9))
-  receipts("a receipt of a project is counted", (sql) =>
-    Effect.map(
-      ReceiptStore.make(sql).count(project),
-      Option.filter(({ count }) => count === 1)
-    )
-  )
+  testConditions(it, "the receipts of a project are counted", {
+    given: `${tasks};
+      insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks, receipts)
+      values ('${project}', 0, 0, 0, 0, 1)`,
+    act: (sql) =>
+      Effect.map(
+        ReceiptStore.make(sql).count(project),
+        Option.filter(({ count }) => count === 1)
+      ),
+    actsNotOn: { "if they are another's": `update project_usage set project_id = '${otherProject}'` }
+  })
 
   const depends = (name: string, act: Parameters<typeof testConditions>[2]["act"]) =>
     testConditions(it, name, {
