@@ -1,0 +1,261 @@
+/**
+ * Sessions of the console (decisions.md, Sessions of the console): a browser that signed in with a project token stands
+ * for that token, one that used the link of `open-console` stands for an operator.
+ *
+ * 1. The cookie holds 256 random bits; the database stores their hash. Each sign-in makes a new session.
+ * 2. A session ends after 12 hours without use, after 7 days (an operator's after 8 hours), when its person signs out, and
+ *    with its token and project: each look-up checks them.
+ * 3. A form carries a value derived from the cookie, which no other site can know.
+ */
+import { Context, Data, Duration, Effect, Layer, Option, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { Audit } from "../../platform/audit/Audit.ts"
+import { deriveFrom } from "../../platform/crypto/Derivation.ts"
+import { uuidAt } from "../../platform/crypto/Random.ts"
+import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
+import * as Tokens from "../../platform/crypto/Tokens.ts"
+import { DatabaseClock } from "../../platform/database/Clock.ts"
+import { persistence } from "../../platform/database/Persistence.ts"
+import { Settings } from "../../platform/settings/Settings.ts"
+import type { Page } from "../../platform/sql/Page.ts"
+import type { SharedRefusal } from "../../wire/Errors.ts"
+import { Caller } from "../../wire/Headers.ts"
+import { after } from "../../wire/Instant.ts"
+import type { Role, Scope } from "../../wire/Scopes.ts"
+import { refuse, type SessionRefusal } from "./Errors.ts"
+import * as Store from "./SessionStore.ts"
+
+const idle = Duration.hours(12)
+const longest = Duration.days(7)
+const operatorsLongest = Duration.hours(8)
+const linkTtl = Duration.minutes(5)
+/** Open sessions of a project. */
+const maxSessions = 200
+/** Milliseconds. `last_used_at` is written at most once in this time. */
+const lastUsedPrecision = 60_000
+
+/** The project and rights of a session's token. */
+export interface SessionToken {
+  readonly token_id: string
+  readonly label: string | null
+  readonly project_id: string
+  readonly project_name: string
+  readonly role: Role
+  readonly scopes: ReadonlySet<Scope>
+  readonly limits: Readonly<Record<string, number>>
+}
+
+export interface Session {
+  readonly session_id: string
+  /** Who opened it, as audit rows name them. */
+  readonly actor: string
+  /** Undefined for an operator, who sees every project. */
+  readonly token: SessionToken | undefined
+  readonly created_at: Date
+  readonly expires_at: Date
+  /** The value that every form of this session carries. */
+  readonly csrf: string
+}
+
+/** The value of the cookie, and the page to open first. */
+export interface SignedIn {
+  readonly secret: Redacted.Redacted<string>
+  readonly project_id: string | null
+  readonly expires_at: Date
+}
+
+/** One answer for every value that does not open a session: unknown, expired, revoked, used or malformed. */
+export class WrongCredential extends Data.TaggedError("WrongCredential")<{}> {}
+/** The project has as many open sessions as it may have, none of them by this token. */
+export class TooManySessions extends Data.TaggedError("TooManySessions")<{}> {}
+
+type Unavailable = SharedRefusal<"bridge_persistence_error">
+
+export class Sessions extends Context.Service<
+  Sessions,
+  {
+    readonly signIn: (
+      token: Redacted.Redacted<string>
+    ) => Effect.Effect<SignedIn, WrongCredential | TooManySessions | Unavailable>
+    /** Opens an operator's session with the code of a link. A code works once. */
+    readonly enter: (code: Redacted.Redacted<string>) => Effect.Effect<SignedIn, WrongCredential | Unavailable>
+    /** None: no such session, or it has ended. */
+    readonly find: (secret: Redacted.Redacted<string>) => Effect.Effect<Option.Option<Session>, Unavailable>
+    /** Idempotent. */
+    readonly signOut: (session: Session) => Effect.Effect<void, Unavailable>
+    /** Ends every session of the same token, or of the same operator. Idempotent. */
+    readonly signOutEverywhere: (session: Session) => Effect.Effect<void, Unavailable>
+    /** For the command: a code for `enter`, valid for five minutes. */
+    readonly makeLink: (
+      actor: string,
+      project_id: string | undefined
+    ) => Effect.Effect<
+      { readonly url: Redacted.Redacted<string>; readonly expires_at: Date },
+      SessionRefusal<"project_not_found" | "console_off" | "bridge_persistence_error">
+    >
+    /** Open sessions of one project or of all, in the order of their creation. */
+    readonly list: (
+      project_id: string | undefined,
+      page: Page
+    ) => Effect.Effect<ReadonlyArray<typeof Store.ConsoleSession.Type>, Unavailable>
+    /** Idempotent. */
+    readonly end: (
+      session_id: string,
+      actor: string
+    ) => Effect.Effect<void, SessionRefusal<"console_session_not_found" | "bridge_persistence_error">>
+  }
+>()("service/sessions/Sessions") {
+  static readonly layer = Layer.effect(
+    Sessions,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* DatabaseClock
+      const audit = yield* Audit
+      const { baseUrl, console } = yield* Settings
+      const store = Store.make(sql)
+
+      const at = (now: Date) => ({ now, since: new Date(now.getTime() - Duration.toMillis(idle)) })
+
+      /** Stores a new session and its audit row. */
+      const open = Effect.fnUntraced(function* (
+        session: Pick<Store.NewSession, "project_token_id" | "project_id" | "actor" | "expires_at">,
+        now: Date
+      ) {
+        const secret = yield* Tokens.mint("scs")
+        const session_id = yield* uuidAt(now)
+        const { userAgent } = yield* Caller
+        yield* store.insert({ ...session, session_id, secret_hash: Tokens.hash(secret), user_agent: userAgent }, now)
+        const { actor, project_id } = session
+        yield* audit.done(now, { action: "console_session.opened", project_id, actor, subject: { session_id } })
+        return { secret, project_id, expires_at: session.expires_at }
+      })
+
+      const signIn = Effect.fn("Sessions.signIn")(
+        function* (token: Redacted.Redacted<string>) {
+          if (!Tokens.isToken("spt", Redacted.value(token))) return yield* new WrongCredential()
+          const now = yield* clock.now
+          const found = yield* store.findToken(Tokens.hash(token), now)
+          if (Option.isNone(found)) return yield* new WrongCredential()
+          const { expires_at, project_id, token_id } = found.value
+          const counted = yield* store.countOpen(project_id, at(now))
+          if (Option.isSome(counted) && counted.value.open >= maxSessions) {
+            const ended = yield* store.endOldest(token_id, at(now))
+            if (ended.length === 0) return yield* new TooManySessions()
+          }
+          const latest = after(now, longest)
+          return yield* open(
+            {
+              project_token_id: token_id,
+              project_id,
+              actor: `project_token:${token_id}`,
+              expires_at: expires_at !== null && expires_at < latest ? expires_at : latest
+            },
+            now
+          )
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      const enter = Effect.fn("Sessions.enter")(
+        function* (code: Redacted.Redacted<string>) {
+          if (!Tokens.isToken("sco", Redacted.value(code))) return yield* new WrongCredential()
+          const now = yield* clock.now
+          const link = yield* store.useLink(Tokens.hash(code), now)
+          if (Option.isNone(link)) return yield* new WrongCredential()
+          const { actor, project_id } = link.value
+          const expires_at = after(now, operatorsLongest)
+          const opened = yield* open({ project_token_id: null, project_id: null, actor, expires_at }, now)
+          return { ...opened, project_id }
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      const find = Effect.fn("Sessions.find")(function* (secret: Redacted.Redacted<string>) {
+        if (!Tokens.isToken("scs", Redacted.value(secret))) return Option.none()
+        const now = yield* clock.now
+        const found = yield* store.find(Tokens.hash(secret), at(now))
+        if (Option.isNone(found)) return Option.none()
+        const { last_used_at, session_id } = found.value
+        if (now.getTime() - last_used_at.getTime() >= lastUsedPrecision) {
+          yield* Effect.ignore(store.touch(session_id, now))
+        }
+        return Option.some(sessionOf(found.value, secret))
+      }, persistence)
+
+      const recordEnd = (now: Date, actor: string, project_id: string | null, session_id: string) =>
+        audit.done(now, { action: "console_session.ended", project_id, actor, subject: { session_id } })
+
+      const end = Effect.fn("Sessions.end")(
+        function* (session_id: string, actor: string) {
+          const now = yield* clock.now
+          const ended = yield* store.end(session_id, now)
+          if (Option.isNone(ended)) return yield* refuse("console_session_not_found")
+          if (ended.value.first) yield* recordEnd(now, actor, ended.value.project_id, session_id)
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      /** The row of a session that was purged meanwhile is gone, which is as good as ended. */
+      const signOut = ({ actor, session_id }: Session) =>
+        end(session_id, actor).pipe(Effect.catchTag("console_session_not_found", () => Effect.void))
+
+      const signOutEverywhere = Effect.fn("Sessions.signOutEverywhere")(
+        function* ({ actor, token }: Session) {
+          const now = yield* clock.now
+          const ended = yield* store.endAll({ actor, token_id: token?.token_id ?? null }, now)
+          yield* Effect.forEach(ended, ({ session_id }) => recordEnd(now, actor, token?.project_id ?? null, session_id))
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      const makeLink = Effect.fn("Sessions.makeLink")(
+        function* (actor: string, project_id: string | undefined) {
+          if (!console.enabled) return yield* refuse("console_off")
+          const now = yield* clock.now
+          const code = yield* Tokens.mint("sco")
+          const link = { code_hash: Tokens.hash(code), project_id: project_id ?? null, actor }
+          const [made] = yield* store.insertLink(link, after(now, linkTtl), now)
+          if (made === undefined) return yield* refuse("project_not_found")
+          yield* audit.done(now, { action: "console_link.made", project_id: link.project_id, actor, subject: {} })
+          const url = Redacted.make(`${baseUrl.origin}/console/enter?code=${Redacted.value(code)}`, { label: "url" })
+          return { url, expires_at: made.expires_at }
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      const list = Effect.fn("Sessions.list")(function* (project_id: string | undefined, page: Page) {
+        return yield* store.list(project_id, page, at(yield* clock.now))
+      }, persistence)
+
+      return { signIn, enter, find, signOut, signOutEverywhere, makeLink, list, end }
+    })
+  )
+}
+
+const sessionOf = (
+  { label, limits, project_id, project_name, role, scopes, token_id, ...session }: Store.Open,
+  secret: Redacted.Redacted<string>
+): Session => ({
+  ...session,
+  csrf: Buffer.from(deriveFrom(secret, "console/v1/form", [])).toString("base64url"),
+  token:
+    token_id === null
+      ? undefined
+      : {
+          token_id,
+          label,
+          project_id: project_id!,
+          project_name: project_name!,
+          role: role!,
+          scopes: new Set(scopes!),
+          limits: limits!
+        }
+})
+
+/** Whether a form comes from a page of this session. */
+export const isOwnForm = ({ csrf }: Session, given: string) => equal(sha256(csrf), sha256(given))
