@@ -16,13 +16,16 @@ create table console_session (
   created_at timestamptz not null,
   -- To the minute: a write per page would cost more than the page.
   last_used_at timestamptz not null,
+  -- When the visit before this one ended; null on the first. The first page shows what has changed since.
+  last_visit_at timestamptz,
   expires_at timestamptz not null check (expires_at > created_at),
   ended_at timestamptz,
   -- A session of a token without its project could be shown another one's pages.
   check ((project_token_id is null) = (project_id is null))
 );
 create index console_session_of_project on console_session (project_id, session_id);
-create index console_session_of_token on console_session (project_token_id, session_id);
+create index console_session_of_token on console_session (project_token_id, last_used_at);
+create index console_session_of_actor on console_session (actor, last_used_at) where project_token_id is null;
 create index console_session_by_expiry on console_session (expires_at);
 
 -- The one-time link of open-console, until it expires. Using it sets `used_at`, so that it opens one session.

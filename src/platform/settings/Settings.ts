@@ -179,6 +179,8 @@ const oauth = Config.all({
   )
 })
 
+const consolePages = Config.all({ enabled: onOff("SERVICE_CONSOLE", "on") })
+
 /** The identity that server_identity shows, and the web origins that may call /mcp. */
 const mcp = Config.all({
   // In addition to the service's own origin. Default: every loopback origin if the base URL is loopback, else none.
@@ -266,7 +268,7 @@ const telemetry = Config.all({
   )
 })
 
-const all = Config.all({ http, database, audit, bridge, access, oauth, mcp, push, telemetry })
+const all = Config.all({ http, database, audit, bridge, access, oauth, console: consolePages, mcp, push, telemetry })
 type Read = Config.Success<typeof all>
 
 /** Values that depend on several settings. */

@@ -7,6 +7,7 @@ import type { Page } from "../../platform/sql/Page.ts"
 
 export const ProjectToken = Schema.Struct({
   token_id: Schema.String,
+  label: Schema.NullOr(Schema.String),
   role: Role,
   scopes: Schema.Array(Scope),
   status: Schema.Literals(["active", "revoked", "expired"]),
@@ -14,6 +15,8 @@ export const ProjectToken = Schema.Struct({
   expires_at: Schema.NullOr(Schema.Date),
   revoked_at: Schema.NullOr(Schema.Date),
   last_used_at: Schema.NullOr(Schema.Date),
+  /** Whether the token opens the console and the consent page. */
+  opens_console: Schema.Boolean,
   /** OAuth grants made with this token, which end with it. */
   live_grants: Schema.Int
 })
@@ -21,8 +24,10 @@ export const ProjectToken = Schema.Struct({
 export const Issued = Schema.Struct({
   token_id: Schema.String,
   project_id: Schema.String,
+  label: Schema.NullOr(Schema.String),
   role: Role,
   scopes: Schema.Array(Scope),
+  opens_console: Schema.Boolean,
   expires_at: Schema.NullOr(Schema.Date)
 })
 
@@ -37,22 +42,23 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   const findIssued = (token_hash: Uint8Array) =>
     firstRow(Issued)(sql`
-      select token_id, project_id, role, scopes, expires_at
+      select token_id, project_id, label, role, scopes, opens_console, expires_at
         from project_token
        where token_hash = ${token_hash}`)
 
   /** Returns nothing if the token exists. Waits for a concurrent insert of the same token to commit. */
   const insert = (token: NewToken, now: Date) =>
     firstRow(Issued)(sql`
-      insert into project_token (token_id, token_hash, project_id, role, scopes, created_at, expires_at)
-      values (${token.token_id}::uuid, ${token.token_hash}, ${token.project_id}::uuid, ${token.role},
-              ${token.scopes}::text[], ${now}, ${token.expires_at})
+      insert into project_token (
+        token_id, token_hash, project_id, label, role, scopes, opens_console, created_at, expires_at)
+      values (${token.token_id}::uuid, ${token.token_hash}, ${token.project_id}::uuid, ${token.label}, ${token.role},
+              ${token.scopes}::text[], ${token.opens_console}, ${now}, ${token.expires_at})
           on conflict do nothing
-      returning token_id, project_id, role, scopes, expires_at`)
+      returning token_id, project_id, label, role, scopes, opens_console, expires_at`)
 
   const list = (project_id: string, { after, limit }: Page, now: Date) =>
     rows(ProjectToken)(sql`
-      select token_id, role, scopes,
+      select token_id, label, role, scopes, opens_console,
              case when revoked_at is not null then 'revoked'
                   when expires_at <= ${now} then 'expired'
                   else 'active' end as status,

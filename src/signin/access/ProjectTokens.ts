@@ -19,10 +19,14 @@ import type { Page } from "../../platform/sql/Page.ts"
 
 export interface NewProjectToken {
   readonly project_id: string
+  /** Tells people which token it is. */
+  readonly label?: string | undefined
   readonly role: Role
   /** Empty: every scope of the role. */
   readonly scopes: ReadonlyArray<Scope>
   readonly ttl: Option.Option<Duration.Duration>
+  /** False: the token is for agents only and opens neither the console nor the consent page. Default: true. */
+  readonly opens_console?: boolean
 }
 
 export interface Secret {
@@ -87,7 +91,7 @@ export class ProjectTokens extends Context.Service<
 
       /** None: an earlier attempt with the same token, whose response was lost, has just committed. */
       const insert = Effect.fnUntraced(function* (
-        { project_id, role, scopes, ttl }: NewProjectToken,
+        { label, opens_console = true, project_id, role, scopes, ttl }: NewProjectToken,
         token: { readonly token_id: string; readonly token_hash: Uint8Array },
         now: Date
       ) {
@@ -100,7 +104,9 @@ export class ProjectTokens extends Context.Service<
           {
             ...token,
             project_id,
+            label: label ?? null,
             role,
+            opens_console,
             scopes: expanded(scopes.length === 0 ? allowed : scopes),
             expires_at: Option.getOrNull(Option.map(ttl, (duration) => after(now, duration)))
           },

@@ -9,6 +9,7 @@
  */
 import { Context, Data, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import { maximumOf } from "../../operator/limits/LimitNames.ts"
 import { Audit } from "../../platform/audit/Audit.ts"
 import { deriveFrom } from "../../platform/crypto/Derivation.ts"
 import { uuidAt } from "../../platform/crypto/Random.ts"
@@ -25,12 +26,11 @@ import type { Role, Scope } from "../../wire/Scopes.ts"
 import { refuse, type SessionRefusal } from "./Errors.ts"
 import * as Store from "./SessionStore.ts"
 
-const idle = Duration.hours(12)
 const longest = Duration.days(7)
 const operatorsLongest = Duration.hours(8)
 const linkTtl = Duration.minutes(5)
-/** Open sessions of a project. */
-const maxSessions = 200
+/** A visit has ended when nobody used the session for this long. */
+const visitGap = Duration.minutes(30)
 /** Milliseconds. `last_used_at` is written at most once in this time. */
 const lastUsedPrecision = 60_000
 
@@ -42,7 +42,6 @@ export interface SessionToken {
   readonly project_name: string
   readonly role: Role
   readonly scopes: ReadonlySet<Scope>
-  readonly limits: Readonly<Record<string, number>>
 }
 
 export interface Session {
@@ -51,8 +50,8 @@ export interface Session {
   readonly actor: string
   /** Undefined for an operator, who sees every project. */
   readonly token: SessionToken | undefined
-  readonly created_at: Date
-  readonly expires_at: Date
+  /** When the visit before this one ended; null on the first. */
+  readonly last_visit_at: Date | null
   /** The value that every form of this session carries. */
   readonly csrf: string
 }
@@ -67,25 +66,29 @@ export interface SignedIn {
 /** One answer for every value that does not open a session: unknown, expired, revoked, used or malformed. */
 export class WrongCredential extends Data.TaggedError("WrongCredential")<{}> {}
 /** The project has as many open sessions as it may have, none of them by this token. */
-export class TooManySessions extends Data.TaggedError("TooManySessions")<{}> {}
+export class TooManySessions extends Data.TaggedError("TooManySessions")<{ readonly maximum: number }> {}
 
 type Unavailable = SharedRefusal<"bridge_persistence_error">
 
 export class Sessions extends Context.Service<
   Sessions,
   {
+    /** If the project has too many sessions, the token's own that was used least recently ends. */
     readonly signIn: (
       token: Redacted.Redacted<string>
     ) => Effect.Effect<SignedIn, WrongCredential | TooManySessions | Unavailable>
     /** Opens an operator's session with the code of a link. A code works once. */
     readonly enter: (code: Redacted.Redacted<string>) => Effect.Effect<SignedIn, WrongCredential | Unavailable>
-    /** None: no such session, or it has ended. */
-    readonly find: (secret: Redacted.Redacted<string>) => Effect.Effect<Option.Option<Session>, Unavailable>
+    /** None: no such session, or it has ended. With `isUse` false the session does not count as used. */
+    readonly find: (
+      secret: Redacted.Redacted<string>,
+      isUse?: boolean
+    ) => Effect.Effect<Option.Option<Session>, Unavailable>
     /** Idempotent. */
     readonly signOut: (session: Session) => Effect.Effect<void, Unavailable>
     /** Ends every session of the same token, or of the same operator. Idempotent. */
     readonly signOutEverywhere: (session: Session) => Effect.Effect<void, Unavailable>
-    /** For the command: a code for `enter`, valid for five minutes. */
+    /** For the command: a link with a code for `enter`, valid for five minutes. */
     readonly makeLink: (
       actor: string,
       project_id: string | undefined
@@ -114,7 +117,8 @@ export class Sessions extends Context.Service<
       const { baseUrl, console } = yield* Settings
       const store = Store.make(sql)
 
-      const at = (now: Date) => ({ now, since: new Date(now.getTime() - Duration.toMillis(idle)) })
+      const recordEnd = (now: Date, actor: string, { project_id, session_id }: typeof Store.Ended.Type) =>
+        audit.done(now, { action: "console_session.ended", project_id, actor, subject: { session_id } })
 
       /** Stores a new session and its audit row. */
       const open = Effect.fnUntraced(function* (
@@ -130,6 +134,20 @@ export class Sessions extends Context.Service<
         return { secret, project_id, expires_at: session.expires_at }
       })
 
+      const makeRoom = Effect.fnUntraced(function* (
+        { limits, project_id, token_id }: typeof Store.Token.Type,
+        actor: string,
+        now: Date
+      ) {
+        yield* store.lockProject(project_id)
+        const counted = yield* store.countOpen(project_id, now)
+        const maximum = maximumOf(limits, "sessions")
+        if (Option.getOrThrow(counted).open < maximum) return
+        const ended = yield* store.endOldest(token_id, now)
+        if (Option.isNone(ended)) return yield* new TooManySessions({ maximum })
+        yield* recordEnd(now, actor, ended.value)
+      })
+
       const signIn = Effect.fn("Sessions.signIn")(
         function* (token: Redacted.Redacted<string>) {
           if (!Tokens.isToken("spt", Redacted.value(token))) return yield* new WrongCredential()
@@ -137,17 +155,14 @@ export class Sessions extends Context.Service<
           const found = yield* store.findToken(Tokens.hash(token), now)
           if (Option.isNone(found)) return yield* new WrongCredential()
           const { expires_at, project_id, token_id } = found.value
-          const counted = yield* store.countOpen(project_id, at(now))
-          if (Option.isSome(counted) && counted.value.open >= maxSessions) {
-            const ended = yield* store.endOldest(token_id, at(now))
-            if (ended.length === 0) return yield* new TooManySessions()
-          }
+          const actor = `project_token:${token_id}`
+          yield* makeRoom(found.value, actor, now)
           const latest = after(now, longest)
           return yield* open(
             {
               project_token_id: token_id,
               project_id,
-              actor: `project_token:${token_id}`,
+              actor,
               expires_at: expires_at !== null && expires_at < latest ? expires_at : latest
             },
             now
@@ -172,27 +187,27 @@ export class Sessions extends Context.Service<
         persistence
       )
 
-      const find = Effect.fn("Sessions.find")(function* (secret: Redacted.Redacted<string>) {
+      const find = Effect.fn("Sessions.find")(function* (secret: Redacted.Redacted<string>, isUse = true) {
         if (!Tokens.isToken("scs", Redacted.value(secret))) return Option.none()
         const now = yield* clock.now
-        const found = yield* store.find(Tokens.hash(secret), at(now))
+        const found = yield* store.find(Tokens.hash(secret), now)
         if (Option.isNone(found)) return Option.none()
-        const { last_used_at, session_id } = found.value
-        if (now.getTime() - last_used_at.getTime() >= lastUsedPrecision) {
-          yield* Effect.ignore(store.touch(session_id, now))
+        const { last_used_at, last_visit_at, session_id } = found.value
+        if (isUse && now.getTime() - last_used_at.getTime() >= lastUsedPrecision) {
+          yield* Effect.ignore(store.touch(session_id, before(now), now))
         }
-        return Option.some(sessionOf(found.value, secret))
+        const isNewVisit = last_used_at < before(now)
+        return Option.some(
+          sessionOf({ ...found.value, last_visit_at: isNewVisit ? last_used_at : last_visit_at }, secret)
+        )
       }, persistence)
-
-      const recordEnd = (now: Date, actor: string, project_id: string | null, session_id: string) =>
-        audit.done(now, { action: "console_session.ended", project_id, actor, subject: { session_id } })
 
       const end = Effect.fn("Sessions.end")(
         function* (session_id: string, actor: string) {
           const now = yield* clock.now
           const ended = yield* store.end(session_id, now)
           if (Option.isNone(ended)) return yield* refuse("console_session_not_found")
-          if (ended.value.first) yield* recordEnd(now, actor, ended.value.project_id, session_id)
+          if (ended.value.first) yield* recordEnd(now, actor, ended.value)
         },
         sql.withTransaction,
         persistence
@@ -206,7 +221,7 @@ export class Sessions extends Context.Service<
         function* ({ actor, token }: Session) {
           const now = yield* clock.now
           const ended = yield* store.endAll({ actor, token_id: token?.token_id ?? null }, now)
-          yield* Effect.forEach(ended, ({ session_id }) => recordEnd(now, actor, token?.project_id ?? null, session_id))
+          yield* Effect.forEach(ended, (session) => recordEnd(now, actor, session))
         },
         sql.withTransaction,
         persistence
@@ -218,18 +233,18 @@ export class Sessions extends Context.Service<
           const now = yield* clock.now
           const code = yield* Tokens.mint("sco")
           const link = { code_hash: Tokens.hash(code), project_id: project_id ?? null, actor }
-          const [made] = yield* store.insertLink(link, after(now, linkTtl), now)
-          if (made === undefined) return yield* refuse("project_not_found")
+          const made = yield* store.insertLink(link, after(now, linkTtl), now)
+          if (Option.isNone(made)) return yield* refuse("project_not_found")
           yield* audit.done(now, { action: "console_link.made", project_id: link.project_id, actor, subject: {} })
           const url = Redacted.make(`${baseUrl.origin}/console/enter?code=${Redacted.value(code)}`, { label: "url" })
-          return { url, expires_at: made.expires_at }
+          return { url, expires_at: made.value.expires_at }
         },
         sql.withTransaction,
         persistence
       )
 
       const list = Effect.fn("Sessions.list")(function* (project_id: string | undefined, page: Page) {
-        return yield* store.list(project_id, page, at(yield* clock.now))
+        return yield* store.list(project_id, page, yield* clock.now)
       }, persistence)
 
       return { signIn, enter, find, signOut, signOutEverywhere, makeLink, list, end }
@@ -237,11 +252,16 @@ export class Sessions extends Context.Service<
   )
 }
 
+/** A session that was last used before this instant begins a new visit. */
+const before = (now: Date) => new Date(now.getTime() - Duration.toMillis(visitGap))
+
 const sessionOf = (
-  { label, limits, project_id, project_name, role, scopes, token_id, ...session }: Store.Open,
+  { actor, label, last_visit_at, project_id, project_name, role, scopes, session_id, token_id }: Store.Open,
   secret: Redacted.Redacted<string>
 ): Session => ({
-  ...session,
+  session_id,
+  actor,
+  last_visit_at,
   csrf: Buffer.from(deriveFrom(secret, "console/v1/form", [])).toString("base64url"),
   token:
     token_id === null
@@ -252,10 +272,9 @@ const sessionOf = (
           project_id: project_id!,
           project_name: project_name!,
           role: role!,
-          scopes: new Set(scopes!),
-          limits: limits!
+          scopes: new Set(scopes)
         }
 })
 
 /** Whether a form comes from a page of this session. */
-export const isOwnForm = ({ csrf }: Session, given: string) => equal(sha256(csrf), sha256(given))
+export const isFormOf = ({ csrf }: Session, given: string) => equal(sha256(csrf), sha256(given))
