@@ -75,6 +75,21 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by token_id
        limit ${limit}`)
 
+  /** What people call the tokens and grants among these actors. */
+  const names = (project_id: string, actors: ReadonlyArray<string>) =>
+    rows(Schema.Struct({ actor: Schema.String, name: Schema.String }))(sql`
+      select 'project_token:' || token_id as actor, label as name
+        from project_token
+       where project_id = ${project_id}::uuid
+         and token_id = any (${idsOf("project_token", actors)}::uuid[])
+         and label is not null
+       union all
+      select 'oauth_grant:' || g.grant_id, c.name
+        from oauth_grant g
+        join oauth_client c on c.client_id = g.client_id
+       where g.project_id = ${project_id}::uuid
+         and g.grant_id = any (${idsOf("oauth_grant", actors)}::uuid[])`)
+
   const revoke = (token_id: string, now: Date) =>
     firstRow(Schema.Struct({ project_id: Schema.String, revoked_at: Schema.Date, first: Schema.Boolean }))(sql`
       with found as materialized (
@@ -108,5 +123,9 @@ export const make = (sql: SqlClient.SqlClient) => {
          and end_reason = 'project_token_revoked'
        order by grant_id`)
 
-  return { findProject, findIssued, insert, list, revoke, endGrants }
+  return { findProject, findIssued, insert, list, names, revoke, endGrants }
 }
+
+/** The ids of the actors of one kind, which are named `kind:id`. */
+const idsOf = (kind: string, actors: ReadonlyArray<string>) =>
+  actors.filter((actor) => actor.startsWith(`${kind}:`)).map((actor) => actor.slice(kind.length + 1))

@@ -56,6 +56,11 @@ export class ProjectTokens extends Context.Service<
       project_id: string,
       page: Page
     ) => Effect.Effect<ReadonlyArray<ProjectToken>, Unavailable | ProjectTokenRefusal<"project_not_found">>
+    /** What people call the actors of audit rows and provenance: a token's label, an app's name. By actor. */
+    readonly names: (
+      project_id: string,
+      actors: ReadonlyArray<string>
+    ) => Effect.Effect<ReadonlyMap<string, string>, Unavailable>
     /** Also ends the token's OAuth grants and returns their ids. Idempotent. */
     readonly revoke: (
       token_id: string
@@ -127,6 +132,11 @@ export class ProjectTokens extends Context.Service<
         return yield* store.list(project_id, page, yield* clock.now)
       }, persistence)
 
+      const names = Effect.fn("ProjectTokens.names")(function* (project_id: string, actors: ReadonlyArray<string>) {
+        const found = yield* store.names(project_id, [...new Set(actors)])
+        return new Map(found.map(({ actor, name }) => [actor, name]))
+      }, persistence)
+
       const revoke = Effect.fn("ProjectTokens.revoke")(
         function* (token_id: string) {
           const now = yield* clock.now
@@ -148,7 +158,7 @@ export class ProjectTokens extends Context.Service<
         persistence
       )
 
-      return { mint, issue, list, revoke }
+      return { mint, issue, list, names, revoke }
     })
   )
 }

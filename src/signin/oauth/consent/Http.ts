@@ -11,8 +11,7 @@ import { Settings } from "../../../platform/settings/Settings.ts"
 import { salt } from "../../../platform/crypto/Random.ts"
 import { readForm } from "../../../platform/edge/Form.ts"
 import { onlyMethods } from "../../../platform/edge/Methods.ts"
-import { RateLimit } from "../../../platform/edge/RateLimit.ts"
-import { isTransient, report } from "../../../platform/edge/Report.ts"
+import { ownCookie, pageRoutes, queryOf } from "../../../platform/edge/PageRoutes.ts"
 import { pageHeaders as headers } from "../../../platform/html/Page.ts"
 import { Caller } from "../../../wire/Headers.ts"
 import { Authorize } from "../authorize/Authorize.ts"
@@ -22,58 +21,27 @@ import { Consent } from "./Consent.ts"
 import { consentPage, type EndReason, endPage, returnPage } from "./Pages.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
-type Response = HttpServerResponse.HttpServerResponse
-
-const requestRate = { perSecond: 20, burst: 200 }
-/** Wrong project tokens per address; valid ones are not counted. */
-const wrongTokenRate = { perSecond: 20 / 60, burst: 20 }
 
 const routes = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const { authUrl } = yield* Settings
     const authorize = yield* Authorize
     const consent = yield* Consent
-    const limits = yield* RateLimit
-    const requests = limits.buckets(requestRate)
-    const wrongTokens = limits.buckets(wrongTokenRate)
+    const { fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, headers, endPage)
 
     const secure = authUrl.protocol === "https:"
     const cookie = secure ? "__Host-oauth_browser" : "oauth_browser"
 
-    const show = (status: number, body: string, retryAfter?: number) =>
-      HttpServerResponse.text(body, {
-        status,
-        headers: { ...headers, ...(retryAfter !== undefined && { "retry-after": String(retryAfter) }) },
-        contentType: "text/html; charset=utf-8"
-      })
-    const end = (reason: EndReason, retryAfter?: number) => {
+    const end = (reason: EndReason) => {
       const { body, status } = endPage(reason)
-      return show(status, body, retryAfter ?? (status === 503 ? 5 : undefined))
+      return show(status, body)
     }
-    const redirect = (location: string) => HttpServerResponse.redirect(location, { status: 303, headers })
-
-    /** Answers with a page whatever happens: rate limits and failures included. */
-    const serve = (
-      method: "GET" | "POST",
-      path: HttpRouter.PathInput,
-      handle: (request: Request) => Effect.Effect<Response, unknown, Request>
-    ) =>
-      router.add(method, path, (request) =>
-        Effect.gen(function* () {
-          const { network } = yield* Caller
-          const wait = yield* requests.take(network)
-          return wait === 0 ? yield* handle(request) : end("busy", wait)
-        }).pipe(
-          Effect.catchCause((cause) => Effect.as(isTransient(cause) ? Effect.void : report(cause), end("failed")))
-        )
-      )
 
     const browserOf = ({ cookies }: Request) => {
       const value = cookies[cookie] ?? ""
       return /^[A-Za-z0-9_-]{43}$/.test(value) ? Option.some(Redacted.make(value)) : Option.none()
     }
-    const browserCookie = (browser: Redacted.Redacted<string>) =>
-      `${cookie}=${Redacted.value(browser)}; Path=/; HttpOnly; SameSite=Lax${secure ? "; Secure" : ""}`
+    const browserCookie = (browser: Redacted.Redacted<string>) => ownCookie(cookie, Redacted.value(browser), secure)
 
     yield* serve("GET", "/authorize", (request) =>
       Effect.gen(function* () {
@@ -118,12 +86,12 @@ const routes = HttpRouter.use((router) =>
           return redirect(yield* consent.decide({ ...visit, decision, token_id: form.get("token_id") }))
         }
         const { network } = yield* Caller
-        const wait = yield* wrongTokens.wait(network)
-        if (wait > 0) return end("busy", wait)
+        const wait = yield* wrongSecrets.wait(network)
+        if (wait > 0) return fail("busy", wait)
         const token = Redacted.make((form.get("project_token") ?? "").trim())
         yield* consent
           .enterToken({ ...visit, token })
-          .pipe(Effect.tapErrorTag("WrongToken", () => wrongTokens.take(network)))
+          .pipe(Effect.tapErrorTag("WrongToken", () => wrongSecrets.take(network)))
         return redirect(consentPath(visit.request_id))
       }).pipe(
         Effect.catchTags({
@@ -141,11 +109,6 @@ export const ConsentHttp = Layer.mergeAll(
   onlyMethods("/authorize", ["GET"]),
   onlyMethods("/oauth/consent", ["GET", "POST"])
 )
-
-const queryOf = ({ url }: Request) => {
-  const mark = url.indexOf("?")
-  return mark < 0 ? "" : url.slice(mark + 1)
-}
 
 /** Browsers send these headers and say where the form came from; other programs omit them. */
 const isOwnForm = ({ headers }: Request, origin: string) =>
