@@ -2,6 +2,7 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { Uuid } from "../../wire/Ids.ts"
 import { Role, Scope } from "../../wire/Scopes.ts"
 import type { Page } from "../../platform/sql/Page.ts"
 
@@ -126,6 +127,11 @@ export const make = (sql: SqlClient.SqlClient) => {
   return { findProject, findIssued, insert, list, names, revoke, endGrants }
 }
 
-/** The ids of the actors of one kind, which are named `kind:id`. */
+const isUuid = Schema.is(Uuid)
+
+/** The ids of the actors of one kind, which are named `kind:id`. An import can bring names of any form. */
 const idsOf = (kind: string, actors: ReadonlyArray<string>) =>
-  actors.filter((actor) => actor.startsWith(`${kind}:`)).map((actor) => actor.slice(kind.length + 1))
+  actors
+    .filter((actor) => actor.startsWith(`${kind}:`))
+    .map((actor) => actor.slice(kind.length + 1))
+    .filter(isUuid)
