@@ -2,6 +2,7 @@
 import { Data, Schema } from "effect"
 import type { Html } from "../../platform/html/Html.ts"
 import type { Session } from "../../signin/sessions/Sessions.ts"
+import type { SharedRefusal } from "../../wire/Errors.ts"
 import { Uuid } from "../../wire/Ids.ts"
 import type { Scope } from "../../wire/Scopes.ts"
 
@@ -21,6 +22,9 @@ export interface Shown {
 
 /** One answer for everything that is not here: unknown paths and ids, and those of another project. */
 export class NotHere extends Data.TaggedError("NotHere")<{}> {}
+
+/** Why a page is not shown. */
+export type Failure = NotHere | SharedRefusal<"bridge_persistence_error">
 
 export const pathOf = ({ project }: Pick<View, "project">, ...parts: ReadonlyArray<string>): string =>
   ["/console", project.project_id, ...parts].join("/")

@@ -38,7 +38,7 @@ export const pageRoutes = Effect.fnUntraced(function* (
   const serve = (
     method: "GET" | "POST",
     path: HttpRouter.PathInput,
-    handle: (request: Request) => Effect.Effect<Response, unknown, Request>
+    handle: (request: Request) => Effect.Effect<Response, unknown, Request | HttpRouter.RouteContext>
   ) =>
     router.add(method, path, (request) =>
       Effect.gen(function* () {
