@@ -133,9 +133,6 @@ const routes = HttpRouter.use((router) =>
         })
       )
 
-    yield* page(home, ({ token }) =>
-      Effect.succeed(redirect(token === undefined ? "/console/projects" : `/console/${token.project_id}`))
-    )
     const listProjects = yield* projectsPage
     yield* page("/console/projects", (session, request) =>
       Effect.gen(function* () {
@@ -152,7 +149,12 @@ const routes = HttpRouter.use((router) =>
     yield* projectPage("memory", yield* entryPage, "/:id")
     yield* projectPage("bridges", yield* bridgesPage)
     yield* projectPage("activity", yield* activityPage)
-    yield* page("/console/*", () => new NotHere())
+    // The router serves /console itself by this route, too.
+    yield* page("/console/*", ({ token }, request) =>
+      request.url.split("?")[0] === home
+        ? Effect.succeed(redirect(token === undefined ? "/console/projects" : `/console/${token.project_id}`))
+        : new NotHere()
+    )
 
     /** Where a sign-in leads: an address under /console/ at our own origin, otherwise the first page. */
     const destination = (to: string) => {
@@ -256,7 +258,6 @@ export const ConsoleHttp = Layer.unwrap(
           onlyMethods("/console/sign-in", ["GET", "POST"]),
           onlyMethods("/console/enter", ["GET", "POST"]),
           onlyMethods("/console/sign-out", ["POST"]),
-          onlyMethods("/console", ["GET"]),
           onlyMethods("/console/*", ["GET"])
         )
       : Layer.empty
