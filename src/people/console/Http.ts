@@ -16,6 +16,7 @@ import { Attempts, type Outcome } from "../../platform/edge/Attempts.ts"
 import { readForm } from "../../platform/edge/Form.ts"
 import { onlyMethods } from "../../platform/edge/Methods.ts"
 import { isFromOwnPage, ownCookie, pageRoutes, queryOf } from "../../platform/edge/PageRoutes.ts"
+import { pageHeaders } from "../../platform/html/Page.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { isFormOf, type Session, Sessions, type SignedIn, WrongCredential } from "../../signin/sessions/Sessions.ts"
 import type { SharedRefusal } from "../../wire/Errors.ts"
@@ -56,7 +57,7 @@ const routes = HttpRouter.use((router) =>
     const projects = yield* Projects
     const attempts = yield* Attempts
     const clock = yield* DatabaseClock
-    const { fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, consoleHeaders, endPage)
+    const { fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, pageHeaders, endPage)
 
     const isSecure = baseUrl.protocol === "https:"
     const cookie = isSecure ? "__Host-console" : `console_${baseUrl.port || "80"}`
@@ -67,8 +68,11 @@ const routes = HttpRouter.use((router) =>
       const { body, status } = endPage(reason)
       return show(status, body)
     }
+    /** Pages in the frame have a style sheet of their own, and the script. */
+    const showFramed = (status: number, body: string) =>
+      HttpServerResponse.setHeaders(show(status, body), consoleHeaders)
     const notHere = (frame: Frame) =>
-      show(404, told(frame, "Nothing is here", "The address is wrong, or what it names is not yours to see."))
+      showFramed(404, told(frame, "Nothing is here", "The address is wrong, or what it names is not yours to see."))
 
     /** A page that refreshes itself does not count as a use. */
     const sessionOf = ({ cookies, headers }: Request): Found => {
@@ -122,12 +126,12 @@ const routes = HttpRouter.use((router) =>
           const frame = { project, section, session }
           const [, title, needs] = sections.find(([path]) => path === section)!
           if (!maySee(session, needs)) {
-            return show(403, told(frame, title, `Your project token does not include the scope ${needs}.`))
+            return showFramed(403, told(frame, title, `Your project token does not include the scope ${needs}.`))
           }
           const query = new URLSearchParams(queryOf(request))
           const view = { session, project, query, now: yield* clock.now, id: params["id"] ?? "" }
           return yield* render(view).pipe(
-            Effect.map((shown) => show(200, framed(frame, shown))),
+            Effect.map((shown) => showFramed(200, framed(frame, shown))),
             Effect.catchTag("NotHere", () => Effect.succeed(notHere(frame)))
           )
         })
@@ -139,7 +143,7 @@ const routes = HttpRouter.use((router) =>
         if (session.token !== undefined) return yield* new NotHere()
         const query = new URLSearchParams(queryOf(request))
         const shown = yield* listProjects({ now: yield* clock.now, query })
-        return show(200, framed({ session, section: "projects" }, shown))
+        return showFramed(200, framed({ session, section: "projects" }, shown))
       })
     )
     yield* projectPage("", yield* todayPage)

@@ -54,7 +54,7 @@ code, .id { font: .875em ui-monospace, SFMono-Regular, Menlo, Consolas, monospac
 .card { padding: 16px 20px; }
 .card + .card { margin-top: 12px; }
 .ask { border-left: 4px solid var(--accent); }
-.ask h3 { margin: 0 0 6px; }
+.ask h2, .ask h3 { margin: 0 0 6px; font-size: 1rem; }
 .ask .text { margin: 0 0 8px; }
 .rows { margin: 0; padding: 0; list-style: none; }
 .rows > li { padding: 12px 20px; border-top: 1px solid var(--line); overflow-wrap: anywhere; }
@@ -95,7 +95,7 @@ details.fold summary { min-height: 32px; color: var(--accent); cursor: pointer; 
 .timeline > li:last-child { border-left-color: transparent; padding-bottom: 0; }
 .timeline > li::before { content: ""; position: absolute; left: -7px; top: 7px; width: 12px; height: 12px; border-radius: 50%; border: 2px solid var(--ground); background: var(--field); }
 .timeline .card ul { margin: 4px 0 12px; padding: 0 0 0 20px; }
-.timeline .card h4 { margin: 12px 0 0; font-size: .875rem; }
+.timeline .card h3 { margin: 12px 0 0; font-size: .875rem; }
 .life { display: block; width: 100%; height: 44px; }
 .life .track { fill: var(--line); }
 .life .lived { fill: var(--accent); }

@@ -54,7 +54,7 @@ export const taskPage = Effect.gen(function* () {
 const question = ({ blocked_kind, blocked_reason, status, title }: Task): Part =>
   status === "blocked" &&
   html`<section class="card ask" aria-labelledby="question">
-    <h3 id="question">${blocked_kind === "decision" ? "A decision is needed" : "It is blocked"}</h3>
+    <h2 id="question">${blocked_kind === "decision" ? "A decision is needed" : "It is blocked"}</h2>
     ${prose(blocked_reason ?? title)}
   </section>`
 
@@ -102,7 +102,7 @@ const receiptItem = (receipt: Receipt, called: ActorName, now: Date): Html => ht
 
 const steps = (title: string, all: ReadonlyArray<string>): Part =>
   all.length > 0 &&
-  html`<h4>${title}</h4>
+  html`<h3>${title}</h3>
     <ul>${all.map((step) => html`<li class="text">${step}</li>`)}</ul>`
 
 const checkpoint = (at: Receipt["git_checkpoint"]): Part =>
