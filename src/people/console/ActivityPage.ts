@@ -58,7 +58,7 @@ const eventRow = (event: AuditEvent, called: ActorName, view: View): Html => {
 }
 
 /** A link to the task or entry, or the name of the Bridge. */
-const about = ({ subject }: AuditEvent, view: View): Part => {
+const about = ({ actor, subject }: AuditEvent, view: View): Part => {
   const idOf = (key: string) => (typeof subject[key] === "string" ? subject[key] : undefined)
   const [task_id, entry_id, bridge_id] = [idOf("task_id"), idOf("entry_id"), idOf("bridge_id")]
   if (task_id !== undefined && maySee(view.session, "tasks:read")) {
@@ -67,7 +67,7 @@ const about = ({ subject }: AuditEvent, view: View): Part => {
   if (entry_id !== undefined && maySee(view.session, "memory:read")) {
     return html`: <a href="${pathOf(view, "memory", entry_id)}">entry ${entry_id.slice(-8)}</a>`
   }
-  return bridge_id !== undefined && html`: ${name(bridge_id)}`
+  return bridge_id !== undefined && actor !== `bridge:${bridge_id}` && html`: ${name(bridge_id)}`
 }
 
 const capital = (text: string) => text.slice(0, 1).toUpperCase() + text.slice(1)

@@ -33,7 +33,7 @@ export const entryPage = Effect.gen(function* () {
           </div>
           <div>
             <h2>About</h2>
-            <div class="card">${about(entry, called, now, view)}</div>
+            <div class="card about">${about(entry, called, now, view)}</div>
           </div>
         </div>`
     }

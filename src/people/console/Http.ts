@@ -154,9 +154,9 @@ const routes = HttpRouter.use((router) =>
     yield* projectPage("bridges", yield* bridgesPage)
     yield* projectPage("activity", yield* activityPage)
     // The router serves /console itself by this route, too.
-    yield* page("/console/*", ({ token }, request) =>
+    yield* page("/console/*", (session, request) =>
       request.url.split("?")[0] === home
-        ? Effect.succeed(redirect(token === undefined ? "/console/projects" : `/console/${token.project_id}`))
+        ? Effect.succeed(redirect(firstPage(session)))
         : new NotHere()
     )
 
@@ -247,6 +247,14 @@ const routes = HttpRouter.use((router) =>
     )
   })
 )
+
+/** The first page that the session may see: of its project, or the list of projects. */
+const firstPage = (session: Session) => {
+  const { token } = session
+  if (token === undefined) return "/console/projects"
+  const [path] = sections.find(([, , needs]) => maySee(session, needs)) ?? sections[0]
+  return path === "" ? `/console/${token.project_id}` : `/console/${token.project_id}/${path}`
+}
 
 const wrongToken =
   "This token does not open the console. Check that you copied all of it, or ask your operator: it may have ended, or be for agents only."

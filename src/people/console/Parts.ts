@@ -5,9 +5,6 @@ import { html, type Html, type Part } from "../../platform/html/Html.ts"
 export const time = (at: Date, now: Date): Html =>
   html`<time datetime="${at.toISOString()}" title="${exact(at)}">${relative(at, now)}</time>`
 
-/** The exact time itself. */
-export const exactTime = (at: Date): Html => html`<time datetime="${at.toISOString()}">${exact(at)}</time>`
-
 export const exact = (at: Date): string => `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`
 
 const units = [

@@ -53,7 +53,7 @@ code, .id { font: .875em ui-monospace, SFMono-Regular, Menlo, Consolas, monospac
 .card, .rows, .table { border: 1px solid var(--line); border-radius: 14px; background: var(--card); box-shadow: var(--raised); }
 .card { padding: 16px 20px; }
 .card + .card { margin-top: 12px; }
-.ask { border-left: 4px solid var(--accent); }
+.ask { margin: 0 0 20px; border-left: 4px solid var(--accent); }
 .ask h2, .ask h3 { margin: 0 0 6px; font-size: 1rem; }
 .ask .text { margin: 0 0 8px; }
 .rows { margin: 0; padding: 0; list-style: none; }
@@ -89,7 +89,8 @@ button, .button { display: inline-flex; align-items: center; justify-content: ce
 button:hover, .button:hover { border-color: var(--ink); }
 .copy { min-height: 32px; margin-left: 8px; padding: 2px 12px; font-size: .8125rem; }
 .more { margin: 20px 0 0; }
-details.fold summary { min-height: 32px; color: var(--accent); cursor: pointer; }
+.about dl > div { grid-template-columns: minmax(0, 1fr); gap: 0; }
+.about dt { font-size: .875rem; }
 .timeline { margin: 0; padding: 0; list-style: none; }
 .timeline > li { position: relative; margin: 0 0 0 7px; padding: 0 0 20px 24px; border-left: 2px solid var(--line); }
 .timeline > li:last-child { border-left-color: transparent; padding-bottom: 0; }
@@ -104,7 +105,6 @@ details.fold summary { min-height: 32px; color: var(--accent); cursor: pointer; 
 .life .now { fill: var(--ink); }
 .life text { fill: var(--soft); font-size: 12px; }
 .bridge { display: grid; gap: 4px 24px; }
-.skipped { color: var(--soft); font-size: .875rem; }
 @media (min-width: 60rem) {
   .page { display: grid; grid-template-columns: 13rem minmax(0, 1fr); align-items: start; }
   nav.sections { position: sticky; top: 0; display: grid; gap: 2px; min-height: calc(100vh - 61px); align-content: start; padding: 24px 12px; border: 0; border-right: 1px solid var(--line); background: none; }
@@ -113,6 +113,7 @@ details.fold summary { min-height: 32px; color: var(--accent); cursor: pointer; 
   nav.sections a[aria-current] { background: var(--card); box-shadow: inset 3px 0 var(--accent); }
   main { width: 100%; padding: 32px 40px 96px; }
   .bridge { grid-template-columns: minmax(0, 1fr) minmax(0, 22rem); align-items: center; }
+  .two > * > h2:first-child { margin-top: 0; }
   .two { display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 1fr); gap: 0 32px; align-items: start; }
 }
 @media (max-width: 30rem) { .brand { font-size: .875rem; } .bar { padding: 8px 16px; gap: 4px 10px; } .where::before { margin-right: 8px; } main { padding: 20px 16px 56px; } .card, .rows > li { padding-left: 16px; padding-right: 16px; } }

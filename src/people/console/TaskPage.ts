@@ -43,7 +43,7 @@ export const taskPage = Effect.gen(function* () {
           </div>
           <div>
             <h2>About</h2>
-            <div class="card">${about(task, called, now)}</div>
+            <div class="card about">${about(task, called, now)}</div>
             ${links("Waits for", found.dependencies, view)} ${links("Others wait for it", found.blocks, view)}
           </div>
         </div>`

@@ -89,20 +89,26 @@ export const make = (sql: SqlClient.SqlClient) => {
           limit 1)
       returning session_id, project_id`)
 
-  /** The last visit of a new session is the last use of any session of the same token or operator. */
-  const insert = (session: NewSession, now: Date) => sql`
+  /** The end of the visit before this one: a use before `visitEnds` was part of it. */
+  const lastVisit = (visitEnds: Date) => sql`
+    case when last_used_at < ${visitEnds} then last_used_at else last_visit_at end`
+
+  /** A new session continues the visits of the last one of the same token or operator. */
+  const insert = (session: NewSession, visitEnds: Date, now: Date) => sql`
     insert into console_session (
       session_id, secret_hash, project_token_id, project_id, actor, user_agent, created_at, last_used_at, last_visit_at,
       expires_at)
     values (${session.session_id}::uuid, ${session.secret_hash}, ${session.project_token_id}::uuid,
             ${session.project_id}::uuid, ${session.actor}, ${session.user_agent}, ${now}, ${now},
-            (select max(last_used_at)
+            (select ${lastVisit(visitEnds)}
                from console_session
               where ${
                 session.project_token_id === null
                   ? sql`project_token_id is null and actor = ${session.actor}`
                   : sql`project_token_id = ${session.project_token_id}::uuid`
-              }),
+              }
+              order by last_used_at desc
+              limit 1),
             ${session.expires_at})`
 
   const find = (secret_hash: Uint8Array, now: Date) =>
@@ -114,11 +120,11 @@ export const make = (sql: SqlClient.SqlClient) => {
        where s.secret_hash = ${secret_hash}
          and ${isOpen(sql, now)}`)
 
-  /** Skips a locked row: another request is already writing it. A use after `visitEnds` begins a new visit. */
+  /** Skips a locked row: another request is already writing it. */
   const touch = (session_id: string, visitEnds: Date, now: Date) => sql`
     update console_session
        set last_used_at = ${now},
-           last_visit_at = case when last_used_at < ${visitEnds} then last_used_at else last_visit_at end
+           last_visit_at = ${lastVisit(visitEnds)}
      where session_id in (
        select session_id
          from console_session

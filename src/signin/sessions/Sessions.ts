@@ -128,7 +128,8 @@ export class Sessions extends Context.Service<
         const secret = yield* Tokens.mint("scs")
         const session_id = yield* uuidAt(now)
         const { userAgent } = yield* Caller
-        yield* store.insert({ ...session, session_id, secret_hash: Tokens.hash(secret), user_agent: userAgent }, now)
+        const stored = { ...session, session_id, secret_hash: Tokens.hash(secret), user_agent: userAgent }
+        yield* store.insert(stored, before(now), now)
         const { actor, project_id } = session
         yield* audit.done(now, { action: "console_session.opened", project_id, actor, subject: { session_id } })
         return { secret, project_id, expires_at: session.expires_at }

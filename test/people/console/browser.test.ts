@@ -52,9 +52,9 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
     Effect.gen(function* () {
       const service = yield* Service
       const text = screenshots === undefined ? hostile : ""
-      const { entry_id, former_id, project_id, task_id, token } = yield* makeBusyProject(service, text)
+      const { entry_id, project_id, task_id, token } = yield* makeBusyProject(service, text)
       const home = `${service.url}/console/${project_id}`
-      const paths = ["", "/tasks", "/tasks?status=all", `/tasks/${task_id}`, "/memory", `/memory/${entry_id}`, `/memory/${former_id}`, "/bridges", "/activity"].map(
+      const paths = ["", "/tasks", `/tasks/${task_id}`, "/memory", `/memory/${entry_id}`, "/bridges", "/activity"].map(
         (path) => home + path
       )
       for (const [look, options] of looks) {
