@@ -92,8 +92,7 @@ const endpoints: Readonly<Record<string, (token: string, ring: Keyring) => Effec
     person.cookie = `console_8787=${secret}`
     return Effect.map(person.get("/console"), ({ headers }) => !headers.get("location")!.includes("sign-in"))
   },
-  "/console/sign-in": (token, { url }) =>
-    Effect.map(new Person(url).signIn(token), ({ status }) => status === 303),
+  "/console/sign-in": (token, { url }) => Effect.map(new Person(url).signIn(token), ({ status }) => status === 303),
   "/console/enter": (code, { url }) =>
     Effect.map(new Person(url).post("/console/enter", { code }), ({ status }) => status === 303),
   "/token with a code": (code, { url, client_id, verifier }) =>

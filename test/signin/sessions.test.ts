@@ -17,7 +17,8 @@ const use = <A, E>(work: (sessions: Sessions["Service"]) => Effect.Effect<A, E>)
 const token = (options: Parameters<typeof makeToken>[1] = {}) =>
   Effect.flatMap(Service, (service) => makeToken(service, options))
 const signIn = (raw: string) => use((sessions) => sessions.signIn(Redacted.make(raw)))
-const isOpen = (secret: Redacted.Redacted<string>) => use((sessions) => Effect.map(sessions.find(secret), Option.isSome))
+const isOpen = (secret: Redacted.Redacted<string>) =>
+  use((sessions) => Effect.map(sessions.find(secret), Option.isSome))
 const codeOf = (url: Redacted.Redacted<string>) => Redacted.make(new URL(Redacted.value(url)).searchParams.get("code")!)
 const operator = Effect.gen(function* () {
   const link = yield* use((sessions) => sessions.makeLink("operator", undefined))
@@ -44,14 +45,12 @@ layer(Service.layer)("a session", (it) => {
   > = [
     [
       "its token is revoked",
-      ({ token_id }) =>
-        Effect.flatMap(Service, ({ services }) => Context.get(services, ProjectTokens).revoke(token_id))
+      ({ token_id }) => Effect.flatMap(Service, ({ services }) => Context.get(services, ProjectTokens).revoke(token_id))
     ],
     ["its token expires", () => TestClock.adjust("1 hour")],
     [
       "its project is disabled",
-      ({ project_id }) =>
-        Effect.flatMap(Service, ({ services }) => Context.get(services, Projects).disable(project_id))
+      ({ project_id }) => Effect.flatMap(Service, ({ services }) => Context.get(services, Projects).disable(project_id))
     ],
     ["nobody uses it for 12 hours", () => TestClock.adjust("12 hours")]
   ]
@@ -208,7 +207,10 @@ layer(Service.layer)("a link of open-console", (it) => {
     Effect.gen(function* () {
       const link = yield* use((sessions) => sessions.makeLink("operator", undefined))
       yield* TestClock.adjust("5 minutes")
-      assert.strictEqual((yield* Effect.flip(use((sessions) => sessions.enter(codeOf(link.url)))))._tag, "WrongCredential")
+      assert.strictEqual(
+        (yield* Effect.flip(use((sessions) => sessions.enter(codeOf(link.url)))))._tag,
+        "WrongCredential"
+      )
       const unknown = yield* Effect.flip(use((sessions) => sessions.makeLink("operator", crypto.randomUUID())))
       assert.strictEqual(unknown._tag, "project_not_found")
     })

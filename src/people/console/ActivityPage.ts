@@ -33,7 +33,9 @@ export const activityPage = Effect.gen(function* () {
         ${
           page.length === 0
             ? empty(after === undefined ? "Nothing has happened yet." : "No earlier activity.")
-            : html`<ul class="rows">${page.map((event) => eventRow(event, called, view))}</ul>`
+            : html`<ul class="rows">
+                ${page.map((event) => eventRow(event, called, view))}
+              </ul>`
         }
         ${more(pathOf(view, "activity"), query, next)}`
     }
@@ -50,7 +52,8 @@ const eventRow = (event: AuditEvent, called: ActorName, view: View): Html => {
     ${
       outcome === "refused" &&
       html`<p class="meta">
-        <span>${mark("refused", "bad")}</span> <code>${code ?? undefined}</code> ${count > 1 && html`<span>${count} times</span>`}
+        <span>${mark("refused", "bad")}</span>
+        <code>${code ?? undefined}</code> ${count > 1 && html`<span>${count} times</span>`}
       </p>`
     }
     ${view.session.token === undefined && address !== "" && meta(html`from <span class="id">${address}</span>`)}

@@ -33,7 +33,9 @@ export const bridgesPage = Effect.gen(function* () {
                 html`The operator enrolls one with
                 ${command(`service-admin create-bridge-enrollment-credential --project ${project.project_id} --out FILE`)}`
               )
-            : html`<ul class="rows">${page.map((bridge) => bridgeRow(bridge, now))}</ul>`
+            : html`<ul class="rows">
+                ${page.map((bridge) => bridgeRow(bridge, now))}
+              </ul>`
         }
         ${more(pathOf(view, "bridges"), query, next)}`
     }

@@ -42,7 +42,8 @@ export const entryPage = Effect.gen(function* () {
 
 const ended = ({ active, superseded_at, superseded_by }: MemoryEntry, view: View): Part => {
   if (active) return undefined
-  if (superseded_by === null) return html`<div class="note"><p>This entry was archived; agents no longer find it.</p></div>`
+  if (superseded_by === null)
+    return html`<div class="note"><p>This entry was archived; agents no longer find it.</p></div>`
   return html`<div class="note">
     <p>
       This entry was <a href="${pathOf(view, "memory", superseded_by)}">superseded by another</a>
@@ -51,13 +52,13 @@ const ended = ({ active, superseded_at, superseded_by }: MemoryEntry, view: View
   </div>`
 }
 
-const superseded = (former: MemoryEntry, view: View) => html`
-  <h2>It superseded</h2>
-  <div class="card">
-    <h3><a class="name" href="${pathOf(view, "memory", former.id)}">${former.title}</a></h3>
-    <p class="meta"><span>${kindMark(former.kind)}</span> <span>${time(former.created_at, view.now)}</span></p>
-    ${prose(former.body)}
-  </div>`
+const superseded = (former: MemoryEntry, view: View) =>
+  html` <h2>It superseded</h2>
+    <div class="card">
+      <h3><a class="name" href="${pathOf(view, "memory", former.id)}">${former.title}</a></h3>
+      <p class="meta"><span>${kindMark(former.kind)}</span> <span>${time(former.created_at, view.now)}</span></p>
+      ${prose(former.body)}
+    </div>`
 
 const about = ({ created_at, id, provenance }: MemoryEntry, called: ActorName, now: Date, view: View) => {
   const { actor, role, session_ref, source, task_id } = provenance

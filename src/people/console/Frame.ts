@@ -51,7 +51,9 @@ export const framed = ({ project, section, session }: Frame, { body, title }: Sh
         <main id="content" tabindex="-1">
           ${
             project?.disabled === true &&
-            html`<div class="note"><p>This project is disabled: it refuses every request of its Bridges and agents.</p></div>`
+            html`<div class="note">
+              <p>This project is disabled: it refuses every request of its Bridges and agents.</p>
+            </div>`
           }
           ${body}
         </main>
@@ -61,18 +63,21 @@ export const framed = ({ project, section, session }: Frame, { body, title }: Sh
 const link = (href: string, label: string, isCurrent: boolean) =>
   isCurrent ? html`<a href="${href}" aria-current="page">${label}</a>` : html`<a href="${href}">${label}</a>`
 
-const who = ({ csrf, token }: Session) => html`
-  <details class="who">
-    <summary><span>${token === undefined ? "Operator" : (token.label ?? `Token ${shortId(token.token_id)}`)}</span></summary>
+const who = ({ csrf, token }: Session) =>
+  html` <details class="who">
+    <summary>
+      <span>${token === undefined ? "Operator" : (token.label ?? `Token ${shortId(token.token_id)}`)}</span>
+    </summary>
     <div>
       ${
         token === undefined
           ? html`<p>You are signed in as operator and see every project.</p>`
           : html`<p>
-              You are signed in with the project token ${token.label !== null && html`<b class="name">${token.label}</b>`}
-              <span class="id">${token.token_id}</span>.
-            </p>
-            <p>Role: ${mark(token.role)}</p>`
+                You are signed in with the project token
+                ${token.label !== null && html`<b class="name">${token.label}</b>`}
+                <span class="id">${token.token_id}</span>.
+              </p>
+              <p>Role: ${mark(token.role)}</p>`
       }
       <form method="post" action="/console/sign-out">
         <input type="hidden" name="csrf" value="${csrf}" />
@@ -87,7 +92,11 @@ export const shortId = (id: string): string => id.slice(-8)
 
 /** A page of a signed-in person that only says something. */
 export const told = (frame: Frame, title: string, sentence: Part): string =>
-  framed(frame, { title, body: html`<h1>${title}</h1><p class="soft">${sentence}</p>` })
+  framed(frame, {
+    title,
+    body: html`<h1>${title}</h1>
+      <p class="soft">${sentence}</p>`
+  })
 
 export const signInPage = (to: string, problem?: Part): string =>
   card(
@@ -164,7 +173,11 @@ const ends = {
 } as const satisfies Readonly<Record<string, readonly [number, string, Part]>>
 
 const notice = (title: string, sentence: Part) =>
-  card(title, html`<h1>${title}</h1><p class="soft">${sentence}</p>`)
+  card(
+    title,
+    html`<h1>${title}</h1>
+      <p class="soft">${sentence}</p>`
+  )
 
 /** The project has as many sessions as it may have (`limit_exceeded`). */
 export const fullSentence = (maximum: number): string =>

@@ -119,22 +119,24 @@ const routes = HttpRouter.use((router) =>
       render: (view: View) => Effect.Effect<Shown, Failure>,
       path: "" | "/:id" = ""
     ) =>
-      page(`/console/:project${section === "" ? "" : `/${section}`}${path}` as HttpRouter.PathInput, (session, request) =>
-        Effect.gen(function* () {
-          const params = yield* HttpRouter.params
-          const project = yield* projectOf(session, params["project"] ?? "")
-          const frame = { project, section, session }
-          const [, title, needs] = sections.find(([path]) => path === section)!
-          if (!maySee(session, needs)) {
-            return showFramed(403, told(frame, title, `Your project token does not include the scope ${needs}.`))
-          }
-          const query = new URLSearchParams(queryOf(request))
-          const view = { session, project, query, now: yield* clock.now, id: params["id"] ?? "" }
-          return yield* render(view).pipe(
-            Effect.map((shown) => showFramed(200, framed(frame, shown))),
-            Effect.catchTag("NotHere", () => Effect.succeed(notHere(frame)))
-          )
-        })
+      page(
+        `/console/:project${section === "" ? "" : `/${section}`}${path}` as HttpRouter.PathInput,
+        (session, request) =>
+          Effect.gen(function* () {
+            const params = yield* HttpRouter.params
+            const project = yield* projectOf(session, params["project"] ?? "")
+            const frame = { project, section, session }
+            const [, title, needs] = sections.find(([path]) => path === section)!
+            if (!maySee(session, needs)) {
+              return showFramed(403, told(frame, title, `Your project token does not include the scope ${needs}.`))
+            }
+            const query = new URLSearchParams(queryOf(request))
+            const view = { session, project, query, now: yield* clock.now, id: params["id"] ?? "" }
+            return yield* render(view).pipe(
+              Effect.map((shown) => showFramed(200, framed(frame, shown))),
+              Effect.catchTag("NotHere", () => Effect.succeed(notHere(frame)))
+            )
+          })
       )
 
     const listProjects = yield* projectsPage
@@ -155,9 +157,7 @@ const routes = HttpRouter.use((router) =>
     yield* projectPage("activity", yield* activityPage)
     // The router serves /console itself by this route, too.
     yield* page("/console/*", (session, request) =>
-      request.url.split("?")[0] === home
-        ? Effect.succeed(redirect(firstPage(session)))
-        : new NotHere()
+      request.url.split("?")[0] === home ? Effect.succeed(redirect(firstPage(session))) : new NotHere()
     )
 
     /** Where a sign-in leads: an address under /console/ at our own origin, otherwise the first page. */

@@ -20,12 +20,17 @@ export const life = (started_at: Date, expires_at: Date, now: Date): Html => {
   return html`<svg class="life" viewBox="-2 0 ${width + 4} 44" role="img" aria-label="${label}">
     <rect class="track" x="0" y="8" width="${width}" height="12" rx="6" />
     <rect class="window" x="${at(rotatesFrom)}" y="8" width="${at(rotatesUntil - rotatesFrom)}" height="12" />
-    <path class="late" d="M${at(rotatesUntil)} 8h${at(1 - rotatesUntil - 6 / width)}a6 6 0 0 1 0 12H${at(rotatesUntil)}z" />
+    <path
+      class="late"
+      d="M${at(rotatesUntil)} 8h${at(1 - rotatesUntil - 6 / width)}a6 6 0 0 1 0 12H${at(rotatesUntil)}z"
+    />
     <rect class="lived" x="0" y="12" width="${at(lived)}" height="4" rx="2" />
     <rect class="now" x="${at(lived)}" y="3" width="3" height="22" rx="1.5" transform="translate(-1.5 0)" />
     ${marks.map(
       ([share, word]) =>
-        html`<text x="${at(share)}" y="40" text-anchor="${share === 0 ? "start" : share === 1 ? "end" : "middle"}">${word}</text>`
+        html`<text x="${at(share)}" y="40" text-anchor="${share === 0 ? "start" : share === 1 ? "end" : "middle"}"
+          >${word}</text
+        >`
     )}
   </svg>`
 }

@@ -50,7 +50,9 @@ export const memoryPage = Effect.gen(function* () {
           </div>
           <div>
             <label for="kind">Kind</label>
-            <select id="kind" name="kind">${options(kinds, kind)}</select>
+            <select id="kind" name="kind">
+              ${options(kinds, kind)}
+            </select>
           </div>
           <div>
             <label for="tag">Tag</label>
@@ -72,8 +74,8 @@ export const memoryPage = Effect.gen(function* () {
   })
 })
 
-const entryList = (view: View, entries: MemoryHits["entries"], now: Date): Html => html`
-  <ul class="rows">
+const entryList = (view: View, entries: MemoryHits["entries"], now: Date): Html =>
+  html` <ul class="rows">
     ${entries.map(
       (entry) =>
         html`<li>

@@ -40,8 +40,8 @@ export const mark = (text: string, tone?: Tone): Html => html`<span class="mark 
 export const tags = (all: ReadonlyArray<string>): Part => all.map((tag) => html`<span class="mark tag">${tag}</span> `)
 
 /** Names and values side by side; rows whose value is undefined are left out. */
-export const facts = (rows: ReadonlyArray<readonly [name: string, value: Part]>): Html => html`
-  <dl>
+export const facts = (rows: ReadonlyArray<readonly [name: string, value: Part]>): Html =>
+  html` <dl>
     ${rows
       .filter(([, value]) => value !== undefined)
       .map(
@@ -59,12 +59,17 @@ export const meta = (...parts: ReadonlyArray<Part>): Html =>
   </p>`
 
 /** What a list says when it has nothing to show. */
-export const empty = (...sentences: ReadonlyArray<Part>): Html => html`<div class="empty">${sentences.map(paragraph)}</div>`
+export const empty = (...sentences: ReadonlyArray<Part>): Html =>
+  html`<div class="empty">${sentences.map(paragraph)}</div>`
 
 const paragraph = (sentence: Part) => html`<p>${sentence}</p>`
 
 /** The link to the next page of a list, with its filters; nothing on the last page. */
-export const more = (path: string, query: URLSearchParams, next: Readonly<Record<string, string>> | undefined): Part => {
+export const more = (
+  path: string,
+  query: URLSearchParams,
+  next: Readonly<Record<string, string>> | undefined
+): Part => {
   if (next === undefined) return undefined
   const address = new URLSearchParams(query)
   for (const [key, value] of Object.entries(next)) address.set(key, value)

@@ -36,8 +36,12 @@ export const taskPage = Effect.gen(function* () {
             <h2>Sessions</h2>
             ${
               page.length === 0
-                ? html`<p class="soft">${after === undefined ? "No session has left a receipt yet." : "No earlier receipts."}</p>`
-                : html`<ol class="timeline">${page.map((receipt) => receiptItem(receipt, called, now))}</ol>`
+                ? html`<p class="soft">
+                    ${after === undefined ? "No session has left a receipt yet." : "No earlier receipts."}
+                  </p>`
+                : html`<ol class="timeline">
+                    ${page.map((receipt) => receiptItem(receipt, called, now))}
+                  </ol>`
             }
             ${more(pathOf(view, "tasks", id), query, next)}
           </div>
@@ -88,8 +92,8 @@ const outcomes = {
   blocked: mark("blocked", "warn")
 } as const
 
-const receiptItem = (receipt: Receipt, called: ActorName, now: Date): Html => html`
-  <li>
+const receiptItem = (receipt: Receipt, called: ActorName, now: Date): Html =>
+  html` <li>
     <p>
       ${outcomes[receipt.outcome]} <b class="name">${receipt.worker}</b>
       <span class="soft">${time(receipt.created_at, now)}, through ${name(called(receipt.actor))}</span>
@@ -103,7 +107,9 @@ const receiptItem = (receipt: Receipt, called: ActorName, now: Date): Html => ht
 const steps = (title: string, all: ReadonlyArray<string>): Part =>
   all.length > 0 &&
   html`<h3>${title}</h3>
-    <ul>${all.map((step) => html`<li class="text">${step}</li>`)}</ul>`
+    <ul>
+      ${all.map((step) => html`<li class="text">${step}</li>`)}
+    </ul>`
 
 const checkpoint = (at: Receipt["git_checkpoint"]): Part =>
   at !== null &&

@@ -56,7 +56,9 @@ export const tasksPage = Effect.gen(function* () {
         <form class="filters" method="get" role="search" aria-label="Filter tasks">
           <div>
             <label for="status">Status</label>
-            <select id="status" name="status">${options(choices, status)}</select>
+            <select id="status" name="status">
+              ${options(choices, status)}
+            </select>
           </div>
           <div>
             <label for="assignee">Assignee</label>
@@ -68,7 +70,9 @@ export const tasksPage = Effect.gen(function* () {
           </div>
           <div>
             <label for="order">Order</label>
-            <select id="order" name="order">${options(orders, order)}</select>
+            <select id="order" name="order">
+              ${options(orders, order)}
+            </select>
           </div>
           <div><button>Show</button></div>
         </form>
@@ -88,8 +92,8 @@ const statusesOf = (chosen: (typeof choices)[number][0]): ReadonlyArray<Status> 
   return chosen === "unfinished" ? statuses.slice(0, 3) : [chosen]
 }
 
-export const taskList = (view: View, tasks: TaskPage["tasks"], now: Date): Html => html`
-  <ul class="rows">
+export const taskList = (view: View, tasks: TaskPage["tasks"], now: Date): Html =>
+  html` <ul class="rows">
     ${tasks.map(
       (task) =>
         html`<li>

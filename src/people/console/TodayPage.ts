@@ -66,8 +66,14 @@ export const todayPage = Effect.gen(function* () {
           .pipe(Effect.catchTags({ cursor_invalid: Effect.die, search_too_broad: Effect.die }))).entries
       : []
     const all = [
-      ...changedTasks.map((task) => ({ at: task.updated_at, row: changeRow(view, "tasks", task, statusMark(task), task.updated_at) })),
-      ...entries.map((entry) => ({ at: entry.created_at, row: changeRow(view, "memory", entry, kindMark(entry.kind), entry.created_at) }))
+      ...changedTasks.map((task) => ({
+        at: task.updated_at,
+        row: changeRow(view, "tasks", task, statusMark(task), task.updated_at)
+      })),
+      ...entries.map((entry) => ({
+        at: entry.created_at,
+        row: changeRow(view, "memory", entry, kindMark(entry.kind), entry.created_at)
+      }))
     ]
       .filter(({ at }) => at > since)
       .toSorted((one, other) => other.at.getTime() - one.at.getTime())
@@ -75,7 +81,11 @@ export const todayPage = Effect.gen(function* () {
       session.last_visit_at === null
         ? html`In the last 24 hours`
         : html`Since your last visit, ${time(session.last_visit_at, now)}`,
-      all.length === 0 ? empty("Nothing has changed.") : html`<ul class="rows">${all.slice(0, shown).map(({ row }) => row)}</ul>`,
+      all.length === 0
+        ? empty("Nothing has changed.")
+        : html`<ul class="rows">
+            ${all.slice(0, shown).map(({ row }) => row)}
+          </ul>`,
       all.length >= shown && allOf(pathOf(view, "activity"), "All activity")
     )
   })
@@ -86,7 +96,9 @@ export const todayPage = Effect.gen(function* () {
       found.length > 0 &&
       section(
         "Bridges that end soon",
-        html`<ul class="rows">${found.slice(0, shown).map((bridge) => bridgeRow(bridge, view.now))}</ul>`,
+        html`<ul class="rows">
+          ${found.slice(0, shown).map((bridge) => bridgeRow(bridge, view.now))}
+        </ul>`,
         allOf(pathOf(view, "bridges"), "All Bridges")
       )
     )
@@ -103,8 +115,8 @@ export const todayPage = Effect.gen(function* () {
   })
 })
 
-const section = (title: string | Html, body: Part, link: Part) => html`
-  <section>
+const section = (title: string | Html, body: Part, link: Part) =>
+  html` <section>
     <h2>${title}</h2>
     ${body} ${link}
   </section>`
@@ -119,8 +131,6 @@ const changeRow = (
   at: Date
 ) =>
   html`<li>
-    <div class="line">
-      <a class="name" href="${pathOf(view, section, id)}">${title}</a> <span>${mark}</span>
-    </div>
+    <div class="line"><a class="name" href="${pathOf(view, section, id)}">${title}</a> <span>${mark}</span></div>
     ${meta(section === "tasks" ? "task" : "memory", time(at, view.now))}
   </li>`

@@ -30,7 +30,11 @@ const operator = Effect.fnUntraced(function* (project_id?: string) {
   const { services, url } = yield* Service
   const link = yield* Context.get(services, Sessions).makeLink("operator", project_id)
   const address = new URL(Redacted.value(link.url))
-  return { code: address.searchParams.get("code")!, path: `${address.pathname}${address.search}`, person: new Person(url) }
+  return {
+    code: address.searchParams.get("code")!,
+    path: `${address.pathname}${address.search}`,
+    person: new Person(url)
+  }
 })
 
 layer(Service.layer)("the console", (it) => {
@@ -70,7 +74,11 @@ layer(Service.layer)("the console", (it) => {
       ]
       for (const to of places) {
         const person = new Person(service.url)
-        assert.include((yield* person.get(`/console/sign-in?to=${encodeURIComponent(to)}`)).text, 'name="to" value="/console"', to)
+        assert.include(
+          (yield* person.get(`/console/sign-in?to=${encodeURIComponent(to)}`)).text,
+          'name="to" value="/console"',
+          to
+        )
         assert.deepEqual(locationOf(yield* person.signIn(token, to)), [303, "/console"], to)
       }
       const own = yield* new Person(service.url).signIn(token, `${origin}/console/x?y=1`)
@@ -181,7 +189,8 @@ layer(Service.layer)("the console", (it) => {
         if (paths.includes(path)) bodies.add(text)
       }
       assert.strictEqual(bodies.size, 1)
-      const [event] = (yield* person.get(`${home}/activity?after=${theirs.task_id}`)).text.match(/No earlier activity/) ?? []
+      const [event] =
+        (yield* person.get(`${home}/activity?after=${theirs.task_id}`)).text.match(/No earlier activity/) ?? []
       assert.isDefined(event)
     })
   )
@@ -199,7 +208,13 @@ layer(Service.layer)("the console", (it) => {
         for (const expected of texts) assert.include(text, expected, path)
         assert.isBelow(text.length, 100_000)
       })
-      yield* shows("", "Should invoices be PDF or UBL?\nBoth work", "Move orders to the new queue", "bridge-lighthouse", "should have rotated")
+      yield* shows(
+        "",
+        "Should invoices be PDF or UBL?\nBoth work",
+        "Move orders to the new queue",
+        "bridge-lighthouse",
+        "should have rotated"
+      )
       yield* shows("/tasks", "Choose the invoice format", "waits for a decision")
       yield* shows("/tasks?status=done", "Remove the old endpoint")
       yield* shows("/tasks?tag=No+tag", "No task matches")

@@ -57,7 +57,9 @@ export const makeBusyProject = Effect.fnUntraced(function* (
   text = "",
   names: { readonly project?: string; readonly label?: string } = {}
 ) {
-  const { project_id } = yield* Context.get(on.services, Projects).create(`${names.project ?? "Harbour"}${text}`.slice(0, 200))
+  const { project_id } = yield* Context.get(on.services, Projects).create(
+    `${names.project ?? "Harbour"}${text}`.slice(0, 200)
+  )
   yield* Context.get(on.services, Projects).approveReference(project_id, "github:octo", Option.none())
   const person = yield* makeToken(on, { project_id, label: names.label ?? "Ada" })
   const agent = yield* Agent.make(on, { project_id })
@@ -74,13 +76,20 @@ export const makeBusyProject = Effect.fnUntraced(function* (
     ["Choose the invoice format", "Move orders to the new queue", "Write the guide", "Remove the old endpoint"],
     (title, index) =>
       Effect.map(
-        write("task_create", { title: `${title}${text}`, body: `Why: support asks for it.\nHow: see docs.${text}`, priority: index }),
+        write("task_create", {
+          title: `${title}${text}`,
+          body: `Why: support asks for it.\nHow: see docs.${text}`,
+          priority: index
+        }),
         ({ task }) => task
       )
   )
   const [question, atWork, , done] = tasks
   const change = (task: any, changes: object) =>
-    Effect.map(write("task_update", { id: task.id, expected_version: task.version, ...changes }), (output) => output.task)
+    Effect.map(
+      write("task_update", { id: task.id, expected_version: task.version, ...changes }),
+      (output) => output.task
+    )
   const receipt = (outcome: string) => ({
     session_ref: `session-${outcome}`,
     worker: `claude-code${text}`.slice(0, 120),
@@ -105,7 +114,11 @@ export const makeBusyProject = Effect.fnUntraced(function* (
     receipt: receipt("progress")
   })
 
-  const note = yield* write("memory_add", { kind: "note", title: `Deploys happen on Tuesdays${text}`, body: `Never on Fridays.${text}` })
+  const note = yield* write("memory_add", {
+    kind: "note",
+    title: `Deploys happen on Tuesdays${text}`,
+    body: `Never on Fridays.${text}`
+  })
   const decision = yield* write("memory_add", {
     kind: "decision",
     title: `Deploys happen any day${text}`,
