@@ -11,7 +11,6 @@
 import { Effect, Exit, Layer, Option, Redacted } from "effect"
 import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Projects } from "../../operator/projects/Projects.ts"
-import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { Attempts, type Outcome } from "../../platform/edge/Attempts.ts"
 import { readForm } from "../../platform/edge/Form.ts"
 import { onlyMethods } from "../../platform/edge/Methods.ts"
@@ -22,7 +21,6 @@ import { isFormOf, type Session, Sessions, type SignedIn, WrongCredential } from
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import { refuse } from "../../wire/Errors.ts"
 import { Caller } from "../../wire/Headers.ts"
-import { secondsUntil } from "../../wire/Instant.ts"
 import { activityPage } from "./ActivityPage.ts"
 import { bridgesPage } from "./BridgesPage.ts"
 import { entryPage } from "./EntryPage.ts"
@@ -56,7 +54,6 @@ const routes = HttpRouter.use((router) =>
     const sessions = yield* Sessions
     const projects = yield* Projects
     const attempts = yield* Attempts
-    const clock = yield* DatabaseClock
     const { fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, pageHeaders, endPage)
 
     const isSecure = baseUrl.protocol === "https:"
@@ -131,7 +128,7 @@ const routes = HttpRouter.use((router) =>
               return showFramed(403, told(frame, title, `Your project token does not include the scope ${needs}.`))
             }
             const query = new URLSearchParams(queryOf(request))
-            const view = { session, project, query, now: yield* clock.now, id: params["id"] ?? "" }
+            const view = { session, project, query, now: session.now, id: params["id"] ?? "" }
             return yield* render(view).pipe(
               Effect.map((shown) => showFramed(200, framed(frame, shown))),
               Effect.catchTag("NotHere", () => Effect.succeed(notHere(frame)))
@@ -144,7 +141,7 @@ const routes = HttpRouter.use((router) =>
       Effect.gen(function* () {
         if (session.token !== undefined) return yield* new NotHere()
         const query = new URLSearchParams(queryOf(request))
-        const shown = yield* listProjects({ now: yield* clock.now, query })
+        const shown = yield* listProjects({ now: session.now, query })
         return showFramed(200, framed({ session, section: "projects" }, shown))
       })
     )
@@ -184,11 +181,11 @@ const routes = HttpRouter.use((router) =>
       )
 
     /** The answer to a sign-in. The session that the browser had before ends with it. */
-    const signedIn = Effect.fnUntraced(function* ({ expires_at, secret }: SignedIn, to: string, request: Request) {
+    const signedIn = Effect.fnUntraced(function* ({ lasts, secret }: SignedIn, to: string, request: Request) {
       const former = yield* sessions.find(Redacted.make(request.cookies[cookie] ?? ""), false)
       if (Option.isSome(former)) yield* sessions.signOut(former.value)
       yield* attempts.remember(secret)
-      return withCookie(redirect(to), Redacted.value(secret), secondsUntil(expires_at, yield* clock.now))
+      return withCookie(redirect(to), Redacted.value(secret), lasts)
     })
 
     /** Tries a secret that a person entered, unless too many wrong ones came from that address. */

@@ -21,7 +21,7 @@ import { Settings } from "../../platform/settings/Settings.ts"
 import type { Page } from "../../platform/sql/Page.ts"
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import { Caller } from "../../wire/Headers.ts"
-import { after } from "../../wire/Instant.ts"
+import { after, secondsUntil } from "../../wire/Instant.ts"
 import type { Role, Scope } from "../../wire/Scopes.ts"
 import { refuse, type SessionRefusal } from "./Errors.ts"
 import * as Store from "./SessionStore.ts"
@@ -54,13 +54,16 @@ export interface Session {
   readonly last_visit_at: Date | null
   /** The value that every form of this session carries. */
   readonly csrf: string
+  /** The instant at which it was found open. */
+  readonly now: Date
 }
 
 /** The value of the cookie, and the page to open first. */
 export interface SignedIn {
   readonly secret: Redacted.Redacted<string>
   readonly project_id: string | null
-  readonly expires_at: Date
+  /** Seconds. */
+  readonly lasts: number
 }
 
 /** One answer for every value that does not open a session: unknown, expired, revoked, used or malformed. */
@@ -132,7 +135,7 @@ export class Sessions extends Context.Service<
         yield* store.insert(stored, before(now), now)
         const { actor, project_id } = session
         yield* audit.done(now, { action: "console_session.opened", project_id, actor, subject: { session_id } })
-        return { secret, project_id, expires_at: session.expires_at }
+        return { secret, project_id, lasts: secondsUntil(session.expires_at, now) }
       })
 
       const makeRoom = Effect.fnUntraced(function* (
@@ -199,7 +202,7 @@ export class Sessions extends Context.Service<
         }
         const isNewVisit = last_used_at < before(now)
         return Option.some(
-          sessionOf({ ...found.value, last_visit_at: isNewVisit ? last_used_at : last_visit_at }, secret)
+          sessionOf({ ...found.value, last_visit_at: isNewVisit ? last_used_at : last_visit_at }, secret, now)
         )
       }, persistence)
 
@@ -258,8 +261,10 @@ const before = (now: Date) => new Date(now.getTime() - Duration.toMillis(visitGa
 
 const sessionOf = (
   { actor, label, last_visit_at, project_id, project_name, role, scopes, session_id, token_id }: Store.Open,
-  secret: Redacted.Redacted<string>
+  secret: Redacted.Redacted<string>,
+  now: Date
 ): Session => ({
+  now,
   session_id,
   actor,
   last_visit_at,

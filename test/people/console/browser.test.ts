@@ -3,10 +3,11 @@
  * is an attack. SCREENSHOTS=folder saves a picture of each page.
  */
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer, type Scope } from "effect"
+import { Context, Effect, Layer, type Scope } from "effect"
 import { join } from "node:path"
 import type { BrowserContextOptions, Page } from "playwright-core"
-import { reachable } from "../../support/agents/Agent.ts"
+import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
+import { makeToken, reachable } from "../../support/agents/Agent.ts"
 import { Chromium, noChromium, openPage, pageFaults } from "../../support/agents/Chromium.ts"
 import { makeBusyProject } from "../../support/agents/Console.ts"
 import { Service } from "../../support/service/Service.ts"
@@ -71,5 +72,48 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
         // Taking a picture adds a style, which the policy reports.
         if (screenshots === undefined) assert.deepEqual(consoleErrors, [], look)
       }
+    }))
+
+  const visit = "document.dispatchEvent(new Event('visibilitychange'))"
+
+  test("an open page shows what is new, and keeps what is typed and the focus", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { agent, project_id, token } = yield* makeBusyProject(service)
+      const { consoleErrors, page } = yield* openPage()
+      const memory = `/console/${project_id}/memory`
+      yield* Effect.promise(async () => {
+        await page.goto(`${service.url}/console/sign-in?to=${memory}`)
+        await page.keyboard.type(token)
+        await page.keyboard.press("Enter")
+        await page.waitForURL(service.url + memory)
+        await page.fill("#query", "half a quest")
+      })
+      yield* agent.note("The harbour is open again")
+      yield* Effect.promise(async () => {
+        await page.evaluate(visit)
+        await page.waitForSelector("text=The harbour is open again")
+        await page.keyboard.type("ion")
+        assert.strictEqual(await page.inputValue("#query"), "half a question")
+      })
+      assert.deepEqual(consoleErrors, [])
+    }))
+
+  test("an open page whose session has ended leads to the sign-in page by itself", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { token, token_id } = yield* makeToken(service)
+      const { page } = yield* openPage()
+      yield* Effect.promise(async () => {
+        await page.goto(`${service.url}/console`)
+        await page.keyboard.type(token)
+        await page.keyboard.press("Enter")
+        await page.waitForSelector("text=Nothing waits for a person.")
+      })
+      yield* Context.get(service.services, ProjectTokens).revoke(token_id)
+      yield* Effect.promise(async () => {
+        await page.evaluate(visit)
+        await page.waitForURL(/sign-in/)
+      })
     }))
 })
