@@ -16,7 +16,8 @@ const createFlags = {
   scopes: Flags.scope("Restrict the token to this scope of its role; repeatable"),
   ttl: Flags.lifetime("Lifetime of the token (default: until it is revoked)").pipe(Flag.optional),
   noConsole: Flag.Boolean("no-console").pipe(
-    Flag.withDescription("For agents only: the token opens neither the console nor the consent page")
+    Flag.withDescription("For agents only: the token opens neither the console nor the consent page"),
+    Flag.withDefault(false)
   ),
   out: Flags.path("out", "New file for the token")
 }
