@@ -64,6 +64,7 @@ code, .id { font: .875em ui-monospace, SFMono-Regular, Menlo, Consolas, monospac
 .rows a { font-weight: 600; text-decoration: none; }
 .rows a:hover { text-decoration: underline; }
 .meta { display: flex; flex-wrap: wrap; gap: 2px 12px; margin: 2px 0 0; color: var(--soft); font-size: .875rem; overflow-wrap: anywhere; }
+.meta + .text { margin-top: 8px; }
 .empty { padding: 20px; border: 1px dashed var(--line); border-radius: 14px; color: var(--soft); overflow-wrap: anywhere; }
 .empty p:last-child { margin: 0; }
 .mark { display: inline-block; padding: 1px 9px; border-radius: 999px; background: var(--ground); border: 1px solid var(--line); color: var(--soft); font-size: .8125rem; font-weight: 500; white-space: nowrap; }
