@@ -14,6 +14,7 @@ import { oauth } from "./commands/oauth.ts"
 import { projects } from "./commands/projects.ts"
 import { projectTokens } from "./commands/projectTokens.ts"
 import { push } from "./commands/push.ts"
+import { sessions } from "./commands/sessions.ts"
 import { status } from "./commands/status.ts"
 import { Json } from "./support/command.ts"
 import { run } from "./support/run.ts"
@@ -32,6 +33,7 @@ Command.make("service-admin").pipe(
     ...credentials,
     ...bridges,
     ...projectTokens,
+    ...sessions,
     ...oauth,
     ...documents,
     ...memory,

@@ -18,9 +18,9 @@ const wings = {
   ],
   operator: ["projects", "limits"],
   bridges: ["identity", ["enrollment", "rotation"]],
-  signin: ["oauth", "access"],
+  signin: ["sessions", "oauth", "access"],
   agents: ["continuity", ["documents", "memory", "tasks"], ["handover", "transfer"], "mcp"],
-  people: [["mobile", "operator", "site"]]
+  people: [["console", "mobile", "operator", "site"]]
 }
 const order = Object.keys(wings)
 

@@ -6,6 +6,7 @@ import { McpHttp } from "./agents/mcp/Http.ts"
 import { EnrollmentHttp } from "./bridges/enrollment/Http.ts"
 import { bridgeRequirements } from "./bridges/Requirements.ts"
 import { RetiredHttp, RotationHttp } from "./bridges/rotation/Http.ts"
+import { ConsoleHttp } from "./people/console/Http.ts"
 import { MobileHttp } from "./people/mobile/Http.ts"
 import { SiteHttp } from "./people/site/Http.ts"
 import { Addresses } from "./platform/edge/Addresses.ts"
@@ -33,6 +34,7 @@ export const routes = Layer.mergeAll(
   McpHttp,
   OAuthHttp,
   ConsentHttp,
+  ConsoleHttp,
   SiteHttp,
   HealthHttp,
   boundary

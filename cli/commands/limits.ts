@@ -28,7 +28,8 @@ const setProjectLimits = command("set-project-limits", {
     concurrent_calls: Flags.maximum("concurrent-calls", "Tool calls at the same time"),
     concurrent_searches: Flags.maximum("concurrent-searches", "Searches among them"),
     searches_per_minute: Flags.maximum("searches-per-minute", "Searches in a minute"),
-    writes_per_minute: Flags.maximum("writes-per-minute", "Calls of tools that write in a minute")
+    writes_per_minute: Flags.maximum("writes-per-minute", "Calls of tools that write in a minute"),
+    sessions: Flags.maximum("sessions", "Open sessions of the console")
   },
   refuse: ({ project: _project, ...maxima }) =>
     Object.values(maxima).every(Option.isNone)

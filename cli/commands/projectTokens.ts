@@ -1,5 +1,5 @@
 /** Project tokens: the static bearer tokens of a project, which also authorize sign-ins on the consent page (spec 4.10, 5). */
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import { Flag } from "effect/cli"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
@@ -9,22 +9,37 @@ import { withSecretFiles } from "../support/SecretFiles.ts"
 
 const createFlags = {
   project: Flags.project,
+  label: Flags.label("label", 80, "Name of the token for people, such as the person or agent that holds it").pipe(
+    Flag.optional
+  ),
   role: Flags.role,
   scopes: Flags.scope("Restrict the token to this scope of its role; repeatable"),
   ttl: Flags.lifetime("Lifetime of the token (default: until it is revoked)").pipe(Flag.optional),
+  noConsole: Flag.Boolean("no-console").pipe(
+    Flag.withDescription("For agents only: the token opens neither the console nor the consent page"),
+    Flag.withDefault(false)
+  ),
   out: Flags.path("out", "New file for the token")
 }
 
 const createProjectToken = command("create-project-token", {
   description: "Write a token of a project to a file that only you can read",
   flags: createFlags,
-  run: ({ out, project, role, scopes, ttl }) =>
+  run: ({ label, noConsole, out, project, role, scopes, ttl }) =>
     using(({ persistently, projectTokens }) =>
       Effect.gen(function* () {
         const minted = yield* projectTokens.mint
+        const order = {
+          project_id: project,
+          label: Option.getOrUndefined(label),
+          role,
+          scopes,
+          ttl,
+          opens_console: !noConsole
+        }
         const issued = yield* withSecretFiles(
           [{ path: out, secret: minted.token }],
-          persistently(projectTokens.issue({ project_id: project, role, scopes, ttl }, minted))
+          persistently(projectTokens.issue(order, minted))
         )
         return { ...issued, file: out }
       })
@@ -39,7 +54,7 @@ const listProjectTokens = list("list-project-tokens", {
   after: Flags.uuid("after", ""),
   key: "token_id",
   page: ({ projectTokens }, { project }, page) => projectTokens.list(project, page),
-  columns: ["token_id", "status", "role", "scopes", "expires_at", "last_used_at", "live_grants"],
+  columns: ["token_id", "label", "status", "role", "scopes", "expires_at", "last_used_at", "live_grants"],
   none: "The project has no project tokens.",
   next: () => "revoke-project-token --token ID"
 })

@@ -10,20 +10,28 @@ import { Grants } from "./oauth/grants/Grants.ts"
 import { sweeps as oauthSweeps } from "./oauth/Sweeps.ts"
 import { Codes } from "./oauth/tokens/Codes.ts"
 import { RefreshTokens } from "./oauth/tokens/RefreshTokens.ts"
+import { Sessions } from "./sessions/Sessions.ts"
+import { sweeps as sessionSweeps } from "./sessions/Sweeps.ts"
 
 export const layer = Layer.mergeAll(
   ProjectTokens.layer,
   Authorize.layer,
   Consent.layer,
   Codes.layer,
-  RefreshTokens.layer
+  RefreshTokens.layer,
+  Sessions.layer
 ).pipe(
   Layer.provideMerge(Layer.merge(Access.layer, Grants.layer)),
   Layer.provideMerge(Clients.layer),
   Layer.provide(ClientDocuments.layer)
 )
 
-export const sweeps = oauthSweeps
+export const sweeps = [...oauthSweeps, ...sessionSweeps]
 
 /** The services that commands of service-admin use. */
-export const forCommands = { oauthClients: Clients, oauthGrants: Grants, projectTokens: ProjectTokens }
+export const forCommands = {
+  oauthClients: Clients,
+  oauthGrants: Grants,
+  projectTokens: ProjectTokens,
+  sessions: Sessions
+}

@@ -1,6 +1,7 @@
 /** Every kind of token at every endpoint: each endpoint accepts only the kinds listed here (spec 5). */
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Context, Effect, Redacted } from "effect"
+import { Sessions } from "../../src/signin/sessions/Sessions.ts"
 import {
   authorizeQuery,
   Browser,
@@ -11,6 +12,7 @@ import {
   post,
   refresh
 } from "../support/agents/Agent.ts"
+import { Person } from "../support/agents/Console.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { type Answer, send } from "../support/network/Http.ts"
 import { Service } from "../support/service/Service.ts"
@@ -27,6 +29,8 @@ const keyring = Effect.gen(function* () {
   const unused = yield* consent
   const { code, verifier } = yield* consent
   const { access_token, refresh_token } = (yield* exchange(service, { client_id, code, code_verifier: verifier })).body
+  const sessions = Context.get(service.services, Sessions)
+  const link = yield* sessions.makeLink("operator", undefined)
   const tokens: Record<string, string> = {
     "bootstrap credential": newcomer.credential,
     "Bridge token": bridge,
@@ -35,7 +39,9 @@ const keyring = Effect.gen(function* () {
     "access token": access_token,
     "refresh token": refresh_token,
     "authorization code": unused.code,
-    "client id": client_id
+    "client id": client_id,
+    "console session": Redacted.value((yield* sessions.signIn(Redacted.make(project))).secret),
+    "console link": new URL(Redacted.value(link.url)).searchParams.get("code")!
   }
   return { url: service.url, tokens, newcomer, rotation_id, client_id, verifier: unused.verifier }
 })
@@ -81,6 +87,14 @@ const endpoints: Readonly<Record<string, (token: string, ring: Keyring) => Effec
     const page = yield* browser.authorize(authorizeQuery({ client_id }))
     return good(yield* browser.submit(page, { project_token }))
   }),
+  "/console": (secret, { url }) => {
+    const person = new Person(url)
+    person.cookie = `console_8787=${secret}`
+    return Effect.map(person.get("/console"), ({ headers }) => !headers.get("location")!.includes("sign-in"))
+  },
+  "/console/sign-in": (token, { url }) => Effect.map(new Person(url).signIn(token), ({ status }) => status === 303),
+  "/console/enter": (code, { url }) =>
+    Effect.map(new Person(url).post("/console/enter", { code }), ({ status }) => status === 303),
   "/token with a code": (code, { url, client_id, verifier }) =>
     Effect.map(exchange({ url }, { client_id, code, code_verifier: verifier }), good),
   "/token with a refresh token": (refresh_token, { url, client_id }) =>
@@ -106,6 +120,9 @@ const accepted: Readonly<Record<string, ReadonlyArray<string>>> = {
   "/mcp/": ["project token", "access token"],
   "/bridge/v1/mobile": ["access token"],
   "/oauth/consent": ["project token"],
+  "/console": ["console session"],
+  "/console/sign-in": ["project token"],
+  "/console/enter": ["console link"],
   "/token with a code": ["authorization code"],
   "/token with a refresh token": ["refresh token"],
   "/revoke": ["access token", "refresh token"]

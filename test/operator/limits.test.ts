@@ -19,7 +19,8 @@ const defaults = {
   concurrent_calls: 8,
   concurrent_searches: 2,
   searches_per_minute: 600,
-  writes_per_minute: 600
+  writes_per_minute: 600,
+  sessions: 200
 }
 
 beforeAll(async () => {

@@ -190,9 +190,13 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
       act,
       actsNotOn: { "in another project": elsewhere("receipt"), ...rest }
     })
-  receipts("a receipt of a task is found", (sql) => ReceiptStore.make(sql).ofTask(project, task, 9), {
-    "of another task": `update receipt set task_id = '${needed}'`
-  })
+  receipts(
+    "a receipt of a task is found",
+    (sql) => ReceiptStore.make(sql).ofTask(project, task, { after: undefined, limit: 9 }),
+    {
+      "of another task": `update receipt set task_id = '${needed}'`
+    }
+  )
   receipts("a receipt of a project is found", (sql) => ReceiptStore.make(sql).recent(project, 9))
   testConditions(it, "the receipts of a project are counted", {
     given: `${tasks};

@@ -112,7 +112,7 @@ layer(TestDatabase.sql)("statements of projects", (it) => {
   })
   testConditions(it, "the limits of a project are found", {
     given: projects,
-    act: (sql) => LimitStore.make(sql).find(ids.project),
+    act: (sql) => LimitStore.make(sql).find(ids.project, now),
     actsNotOn: anotherProject
   })
   testConditions(it, "what a project uses is found", {
@@ -121,7 +121,7 @@ layer(TestDatabase.sql)("statements of projects", (it) => {
       values ('${ids.project}', 1, 1, 1, 1)`,
     act: (sql) =>
       Effect.map(
-        LimitStore.make(sql).find(ids.project),
+        LimitStore.make(sql).find(ids.project, now),
         Option.filter(({ tasks }) => tasks === 1)
       ),
     actsNotOn: { "if it is another's": `update project_usage set project_id = '${ids.otherProject}'` }

@@ -20,6 +20,9 @@ import * as Store from "./MemoryStore.ts"
 import { everIndexed, searchQuery, searchText } from "./Search.ts"
 import * as SearchStore from "./SearchStore.ts"
 
+/** What reading needs of an actor. */
+type InProject = Pick<Actor, "project_id">
+
 export class Memory extends Context.Service<
   Memory,
   {
@@ -39,11 +42,11 @@ export class Memory extends Context.Service<
     >
     /** Also returns entries that are no longer active. */
     readonly get: (
-      actor: Actor,
+      actor: InProject,
       id: string
     ) => Effect.Effect<MemoryEntry, Unavailable | ContinuityRefusal<"memory_not_found">>
     readonly search: (
-      actor: Actor,
+      actor: InProject,
       input: MemorySearch
     ) => Effect.Effect<MemoryHits, Unavailable | ContinuityRefusal<"cursor_invalid" | "search_too_broad">>
     /** Deactivates an entry without a successor, for the operator. May be repeated. */
@@ -117,7 +120,7 @@ export class Memory extends Context.Service<
         if (Option.isSome(old)) yield* store.unindex(project_id, id, everIndexed(textOf(old.value)))
       })
 
-      const get = Effect.fn("Memory.get")(function* ({ project_id }: Actor, id: string) {
+      const get = Effect.fn("Memory.get")(function* ({ project_id }: InProject, id: string) {
         const found = yield* store.find(project_id, id)
         return Option.isSome(found) ? entryOf(found.value) : yield* refuse("memory_not_found")
       }, persistence)
@@ -126,7 +129,7 @@ export class Memory extends Context.Service<
         Effect.map(searches.rarest(project_id, terms, mostAsked), (found) => found.map(({ lexeme }) => lexeme))
 
       const search = Effect.fn("Memory.search")(
-        function* ({ project_id }: Actor, options: MemorySearch) {
+        function* ({ project_id }: InProject, options: MemorySearch) {
           const { cursor, kind, limit = 10, query = "", tags } = options
           const filter = { kind, tags }
           const lexemes = query.trim() === "" ? [] : yield* store.queryLexemes(searchQuery(query))

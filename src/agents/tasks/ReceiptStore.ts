@@ -1,6 +1,7 @@
 /** Reads work-session receipts. TaskStore.ts inserts them, in the statement that updates the task. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import type { Page } from "../../platform/sql/Page.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { Receipt } from "./Shapes.ts"
 
@@ -12,12 +13,22 @@ export const make = (sql: SqlClient.SqlClient) => {
      task_version_after, task_status_after, actor, created_at`
   )
 
-  const ofTask = (project_id: string, task_id: string, limit: number) =>
+  /** Newest first, from the one before `after` on. */
+  const ofTask = (project_id: string, task_id: string, { after, limit }: Page) =>
     rows(ReceiptRow)(sql`
       select ${receiptColumns}
         from receipt
        where project_id = ${project_id}::uuid
          and task_id = ${task_id}::uuid
+         and ${
+           after === undefined
+             ? sql`true`
+             : sql`(created_at, id) < (
+                 select created_at, id
+                   from receipt
+                  where project_id = ${project_id}::uuid
+                    and id = ${after}::uuid)`
+         }
        order by created_at desc, id desc
        limit ${limit}`)
 

@@ -1,5 +1,5 @@
 /** Statements for tasks, and for the receipt that an update writes. */
-import { Schema } from "effect"
+import { Schema, Struct } from "effect"
 import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { charge, type Usage } from "../../platform/sql/ProjectUsage.ts"
@@ -12,6 +12,11 @@ const SummaryRow = Schema.toType(Schema.Struct({ ...TaskSummary.fields, created_
 const { body, blocked_reason, claimed_at } = Task.fields
 const UnfinishedTask = Schema.toType(Schema.Struct({ ...TaskSummary.fields, body, claimed_at, blocked_reason }))
 export type UnfinishedTask = typeof UnfinishedTask.Type
+
+const Question = Schema.toType(
+  Task.mapFields(Struct.pick(["id", "title", "priority", "assignee", "blocked_reason", "updated_at"]))
+)
+export type Question = typeof Question.Type
 
 const Count = Schema.Struct({ count: Schema.Int })
 
@@ -205,6 +210,18 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by ${place}, t.priority, t.created_at, t.id
        limit ${limit}`)
 
+  /** Tasks that wait for a decision of a person, the most urgent first. */
+  const questions = (project_id: string, limit: number) =>
+    rows(Question)(sql`
+      select id, title, priority, assignee, blocked_reason, updated_at
+        from task
+       where project_id = ${project_id}::uuid
+         and closed_at is null
+         and status = 'blocked'
+         and blocked_kind = 'decision'
+       order by priority, created_at, id
+       limit ${limit}`)
+
   const countUnfinished = (project_id: string) =>
     firstRow(Count)(sql`
       select count(*)::int as count
@@ -212,5 +229,5 @@ export const make = (sql: SqlClient.SqlClient) => {
        where project_id = ${project_id}::uuid
          and closed_at is null`)
 
-  return { insert, find, lock, update, list, unfinished, countUnfinished }
+  return { insert, find, lock, update, list, unfinished, questions, countUnfinished }
 }

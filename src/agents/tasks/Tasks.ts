@@ -14,6 +14,7 @@ import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { Outbox } from "../../push/outbox/Outbox.ts"
 import { type Actor, actorName } from "../../wire/Actor.ts"
+import type { Page } from "../../platform/sql/Page.ts"
 import type { Replayable } from "../../wire/Headers.ts"
 import { withDetails } from "../../wire/Refusal.ts"
 import {
@@ -36,6 +37,9 @@ import * as Idempotency from "../continuity/Idempotency.ts"
 import * as ReceiptStore from "./ReceiptStore.ts"
 import { changed, checkChange, notificationOf } from "./TaskChange.ts"
 import * as Store from "./TaskStore.ts"
+
+/** What reading needs of an actor. */
+type InProject = Pick<Actor, "project_id">
 
 export class Tasks extends Context.Service<
   Tasks,
@@ -69,13 +73,21 @@ export class Tasks extends Context.Service<
     >
     /** With its last 5 receipts, its dependencies, and up to 10 tasks that depend on it. */
     readonly get: (
-      actor: Actor,
+      actor: InProject,
       id: string
     ) => Effect.Effect<TaskFound, Unavailable | ContinuityRefusal<"task_not_found">>
     readonly list: (
-      actor: Actor,
+      actor: InProject,
       input: TaskList
     ) => Effect.Effect<TaskPage, Unavailable | ContinuityRefusal<"cursor_invalid">>
+    /** Tasks that wait for a decision of a person, with the question as `blocked_reason`; the most urgent first. */
+    readonly questions: (project_id: string, limit: number) => Effect.Effect<ReadonlyArray<Store.Question>, Unavailable>
+    /** The receipts of a task, newest first. */
+    readonly receipts: (
+      project_id: string,
+      task_id: string,
+      page: Page
+    ) => Effect.Effect<ReadonlyArray<Receipt>, Unavailable>
   }
 >()("service/tasks/Tasks") {
   static readonly layer = Layer.effect(
@@ -236,18 +248,18 @@ export class Tasks extends Context.Service<
         return found.filter(({ status }) => status !== "done" && status !== "cancelled").map(({ id }) => id)
       })
 
-      const get = Effect.fn("Tasks.get")(function* ({ project_id }: Actor, id: string) {
+      const get = Effect.fn("Tasks.get")(function* ({ project_id }: InProject, id: string) {
         const found = yield* store.find(project_id, id)
         if (Option.isNone(found)) return yield* refuse("task_not_found")
         return {
           task: found.value,
-          receipts: yield* receipts.ofTask(project_id, id, 5),
+          receipts: yield* receipts.ofTask(project_id, id, { after: undefined, limit: 5 }),
           dependencies: yield* dependencies.dependenciesOf(project_id, id),
           blocks: yield* dependencies.blockedBy(project_id, id, 10)
         }
       }, persistence)
 
-      const list = Effect.fn("Tasks.list")(function* ({ project_id }: Actor, input: TaskList) {
+      const list = Effect.fn("Tasks.list")(function* ({ project_id }: InProject, input: TaskList) {
         const { assignee, cursor, limit = 25, order = "priority", ready, status, tag } = input
         const filters = ["task_list", order, status ?? null, ready ?? null, assignee ?? null, tag ?? null]
         const after: Store.After =
@@ -265,7 +277,14 @@ export class Tasks extends Context.Service<
         return { tasks: page, next_cursor: Cursor.write(keys, filters) }
       }, persistence)
 
-      return { create, update, get, list }
+      return {
+        create,
+        update,
+        get,
+        list,
+        questions: Effect.fn("Tasks.questions")(store.questions, persistence),
+        receipts: Effect.fn("Tasks.receipts")(receipts.ofTask, persistence)
+      }
     })
   )
 }

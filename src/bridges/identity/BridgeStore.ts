@@ -20,6 +20,21 @@ export const Bridge = Schema.Struct({
   pending_rotation_id: Schema.NullOr(Schema.String)
 })
 
+/** A Bridge as people watch it: how long its token still lives. */
+export const Watched = Schema.Struct({
+  bridge_id: Schema.String,
+  display_name: Schema.String,
+  device_id: Schema.String,
+  status: Status,
+  enrolled_at: Schema.NullOr(Schema.Date),
+  revoked_at: Schema.NullOr(Schema.Date),
+  /** When the active token began its life: its proof or its confirm. Null without an active token. */
+  token_started_at: Schema.NullOr(Schema.Date),
+  token_expires_at: Schema.NullOr(Schema.Date),
+  /** The end of the window of a pending rotation. */
+  rotation_expires_at: Schema.NullOr(Schema.Date)
+})
+
 export const Token = Schema.Struct({
   token_id: Schema.String,
   state: Schema.Literals(["pending", "active", "revoked", "expired"]),
@@ -46,6 +61,46 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   const find = (project_id: string, bridge_id: string) =>
     firstRow(Bridge)(bridges(project_id, sql`i.bridge_id = ${bridge_id}`))
+
+  /** `place`: active ones by the end of their token, those without one first; then pending ones, then revoked ones. */
+  const watched = (project_id: string) => sql`
+    select i.bridge_id, i.display_name, i.device_id, i.status, i.enrolled_at, i.revoked_at,
+           coalesce(s.ended_at, t.created_at) as token_started_at, t.expires_at as token_expires_at,
+           r.confirmation_expires_at as rotation_expires_at,
+           case i.status when 'active' then 0 when 'pending' then 1 else 2 end as place,
+           coalesce(t.expires_at, '-infinity') as ends_at
+      from bridge_identity i
+      left join bridge_token t on t.identity_id = i.identity_id and t.state = 'active'
+      left join bridge_rotation s on s.successor_id = t.token_id and s.state = 'confirmed'
+      left join bridge_rotation r on r.rotation_id = i.pending_rotation_id
+     where i.project_id = ${project_id}::uuid`
+
+  const listByEnd = (project_id: string, { after, limit }: Page) =>
+    rows(Watched)(sql`
+      with watched as materialized (${watched(project_id)})
+      select bridge_id, display_name, device_id, status, enrolled_at, revoked_at, token_started_at, token_expires_at,
+             rotation_expires_at
+        from watched
+       where ${
+         after === undefined
+           ? sql`true`
+           : sql`(place, ends_at, bridge_id) > (select place, ends_at, bridge_id from watched where bridge_id = ${after})`
+       }
+       order by place, ends_at, bridge_id
+       limit ${limit}`)
+
+  /** Active Bridges whose token has lived for `share` of its life or has ended, the first to end first. */
+  const listEnding = (project_id: string, share: number, now: Date, limit: number) =>
+    rows(Watched)(sql`
+      with watched as (${watched(project_id)})
+      select bridge_id, display_name, device_id, status, enrolled_at, revoked_at, token_started_at, token_expires_at,
+             rotation_expires_at
+        from watched
+       where place = 0
+         and (token_expires_at is null
+              or token_started_at + ${share}::float8 * (token_expires_at - token_started_at) <= ${now})
+       order by ends_at, bridge_id
+       limit ${limit}`)
 
   const listTokens = (project_id: string, bridge_id: string) =>
     rows(Token)(sql`
@@ -98,5 +153,5 @@ export const make = (sql: SqlClient.SqlClient) => {
      where identity_id = ${identity_id}::uuid
        and state in ('pending', 'active')`
 
-  return { list, find, listTokens, revokeIdentity, endCredentials }
+  return { list, find, listByEnd, listEnding, listTokens, revokeIdentity, endCredentials }
 }

@@ -13,8 +13,12 @@ import type { Page } from "../../platform/sql/Page.ts"
 import { operator } from "../../platform/settings/Operator.ts"
 
 export type Bridge = typeof Store.Bridge.Type
+export type Watched = typeof Store.Watched.Type
 export type Token = typeof Store.Token.Type
 type Unavailable = OperatorRefusal<"bridge_persistence_error">
+
+/** A Bridge rotates between 60 and 80 % of its token's life (spec 3.3). */
+const rotatedBy = 0.8
 
 export class Bridges extends Context.Service<
   Bridges,
@@ -24,6 +28,10 @@ export class Bridges extends Context.Service<
       project_id: string,
       page: Page
     ) => Effect.Effect<ReadonlyArray<Bridge>, Unavailable | OperatorRefusal<"project_not_found">>
+    /** The first to end first, those without a valid token before; then pending and revoked ones. */
+    readonly listByEnd: (project_id: string, page: Page) => Effect.Effect<ReadonlyArray<Watched>, Unavailable>
+    /** Active Bridges that should have rotated by now: in the last fifth of their token's life, or without a token. */
+    readonly listEnding: (project_id: string, limit: number) => Effect.Effect<ReadonlyArray<Watched>, Unavailable>
     /** One Bridge with its last 20 tokens, newest first. */
     readonly show: (
       project_id: string,
@@ -53,6 +61,10 @@ export class Bridges extends Context.Service<
         return yield* store.list(project_id, page)
       }, persistence)
 
+      const listEnding = Effect.fn("Bridges.listEnding")(function* (project_id: string, limit: number) {
+        return yield* store.listEnding(project_id, rotatedBy, yield* clock.now, limit)
+      }, persistence)
+
       const show = Effect.fn("Bridges.show")(function* (project_id: string, bridge_id: string) {
         const bridge = yield* store.find(project_id, bridge_id)
         if (Option.isNone(bridge)) return yield* refuse("bridge_not_found")
@@ -77,7 +89,7 @@ export class Bridges extends Context.Service<
         persistence
       )
 
-      return { list, show, revoke }
+      return { list, listByEnd: Effect.fn("Bridges.listByEnd")(store.listByEnd, persistence), listEnding, show, revoke }
     })
   )
 }

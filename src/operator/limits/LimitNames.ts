@@ -9,7 +9,9 @@ export const defaults = {
   concurrent_calls: 8,
   concurrent_searches: 2,
   searches_per_minute: 600,
-  writes_per_minute: 600
+  writes_per_minute: 600,
+  /** Open sessions of the console. */
+  sessions: 200
 } as const
 
 export type LimitName = keyof typeof defaults

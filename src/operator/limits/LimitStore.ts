@@ -1,6 +1,7 @@
 /** The statements of a project's limits. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { openSessions } from "../../platform/sql/OpenSession.ts"
 import { firstRow } from "../../platform/sql/Rows.ts"
 
 const Found = Schema.Struct({
@@ -8,15 +9,16 @@ const Found = Schema.Struct({
   stored_bytes: Schema.Number,
   index_bytes: Schema.Number,
   entries: Schema.Number,
-  tasks: Schema.Number
+  tasks: Schema.Number,
+  sessions: Schema.Number
 })
 
 export const make = (sql: SqlClient.SqlClient) => {
-  const find = (project_id: string) =>
+  const find = (project_id: string, now: Date) =>
     firstRow(Found)(sql`
       select p.limits, coalesce(u.stored_bytes, 0)::float8 as stored_bytes,
              coalesce(u.index_bytes, 0)::float8 as index_bytes, coalesce(u.entries, 0)::float8 as entries,
-             coalesce(u.tasks, 0)::float8 as tasks
+             coalesce(u.tasks, 0)::float8 as tasks, (${openSessions(sql, project_id, now)})::float8 as sessions
         from project p
         left join project_usage u on u.project_id = p.project_id
        where p.project_id = ${project_id}::uuid`)

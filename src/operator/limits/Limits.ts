@@ -15,7 +15,7 @@ import * as Store from "./LimitStore.ts"
 
 export interface Limit {
   readonly limit: LimitName | "index_bytes"
-  /** What the project has stored; null for limits on calls, which each process counts by itself. */
+  /** What the project has stored, or has open; null for limits on calls, which each process counts by itself. */
   readonly value: number | null
   readonly maximum: number
   readonly default: number
@@ -43,7 +43,7 @@ export class Limits extends Context.Service<
       const store = Store.make(sql)
 
       const read = Effect.fnUntraced(function* (project_id: string) {
-        const found = yield* store.find(project_id)
+        const found = yield* store.find(project_id, yield* clock.now)
         if (Option.isNone(found)) return yield* refuse("project_not_found")
         const { limits, ...usage } = found.value
         const index_bytes: Limit = {

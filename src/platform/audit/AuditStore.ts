@@ -51,19 +51,21 @@ export const make = (sql: SqlClient.SqlClient) => {
      where event_id = ${trace.event_id}::uuid`
 
   /** Newest first. */
-  const list = (project_id: string | undefined, { after, limit }: Page) =>
-    rows(AuditEvent)(sql`
+  const list = (project_id: string | undefined, { after, limit }: Page) => {
+    const listed = project_id === undefined ? sql`true` : sql`project_id = ${project_id}::uuid`
+    return rows(AuditEvent)(sql`
       select event_id, at, action, outcome, code, actor, project_id, subject, address, user_agent,
              coalesce((select count from audit_refusal_count c where c.event_id = e.event_id), 1) as count
         from audit_event e
-       where ${project_id === undefined ? sql`true` : sql`project_id = ${project_id}::uuid`}
+       where ${listed}
          and ${
            after === undefined
              ? sql`true`
-             : sql`(at, event_id) < ((select at from audit_event where event_id = ${after}::uuid), ${after}::uuid)`
+             : sql`(at, event_id) < ((select at from audit_event where event_id = ${after}::uuid and ${listed}), ${after}::uuid)`
          }
        order by at desc, event_id desc
        limit ${limit}`)
+  }
 
   return { insertDone, countRefused, list }
 }

@@ -20,7 +20,9 @@ export const kinds = {
   sat: "OAuth access token",
   srt: "OAuth refresh token",
   sac: "OAuth authorization code",
-  sci: "registered OAuth client id"
+  sci: "registered OAuth client id",
+  scs: "console session",
+  sco: "console link"
 } as const
 
 export type TokenKind = keyof typeof kinds

@@ -1,5 +1,6 @@
 /**
- * Pages for people: one look and one content security policy. No scripts, images or fonts, nothing from other origins.
+ * Pages for people: one look and one content security policy. No images or fonts, nothing from other origins, and no
+ * script but one of our own where a page names it.
  *
  * `form-action` is deliberately not in the policy: browsers apply it to the redirects after a form, and an agent's
  * callback may redirect to an app. Without scripts, and with everything escaped, it would protect nothing.
@@ -8,12 +9,17 @@ import { sha256 } from "../crypto/Sha256.ts"
 import { type Html, html, trusted } from "./Html.ts"
 import { style } from "./Style.ts"
 
-/** Makes pages with this style sheet, and the headers whose policy allows only it. */
-export const pagesWith = (style: string) => {
+/**
+ * Makes pages with this style sheet, and the headers whose policy allows only it. With a script, which may fetch pages of
+ * this service, forms may be sent to this service only.
+ */
+export const pagesWith = (style: string, script?: string) => {
   const styled = trusted(`<style>${style}</style>`)
+  const scripted = script !== undefined && trusted(`<script type="module">${script}</script>`)
   const policy = [
     "default-src 'none'",
-    `style-src 'sha256-${Buffer.from(sha256(style)).toString("base64")}'`,
+    `style-src ${hashOf(style)}`,
+    ...(script === undefined ? [] : [`script-src ${hashOf(script)}`, "connect-src 'self'", "form-action 'self'"]),
     "base-uri 'none'",
     "frame-ancestors 'none'"
   ].join("; ")
@@ -26,7 +32,7 @@ export const pagesWith = (style: string) => {
             <meta name="viewport" content="width=device-width, initial-scale=1" />
             <meta name="color-scheme" content="light dark" />
             <title>${title}</title>
-            ${styled}
+            ${styled}${scripted}
           </head>
           <body>
             ${body}
@@ -47,6 +53,8 @@ export const pagesWith = (style: string) => {
     } satisfies Readonly<Record<string, string>>
   }
 }
+
+const hashOf = (text: string) => `'sha256-${Buffer.from(sha256(text)).toString("base64")}'`
 
 const card = pagesWith(style)
 

@@ -193,6 +193,8 @@ const oauth = Config.all({
   Config.map((read) => (read.secret === undefined ? { ...read, refreshGrace: Duration.zero } : read))
 )
 
+const consolePages = Config.all({ enabled: onOff("SERVICE_CONSOLE", "on") })
+
 /** The identity that server_identity shows, and the web origins that may call /mcp. */
 const mcp = Config.all({
   // In addition to the service's own origin. Default: every loopback origin if the base URL is loopback, else none.
@@ -280,7 +282,19 @@ const telemetry = Config.all({
   )
 })
 
-const all = Config.all({ http, database, audit, backup, bridge, access, oauth, mcp, push, telemetry })
+const all = Config.all({
+  http,
+  database,
+  audit,
+  backup,
+  bridge,
+  access,
+  oauth,
+  console: consolePages,
+  mcp,
+  push,
+  telemetry
+})
 type Read = Config.Success<typeof all>
 
 /** Values that depend on several settings. */

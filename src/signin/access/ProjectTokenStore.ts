@@ -2,11 +2,13 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { Uuid } from "../../wire/Ids.ts"
 import { Role, Scope } from "../../wire/Scopes.ts"
 import type { Page } from "../../platform/sql/Page.ts"
 
 export const ProjectToken = Schema.Struct({
   token_id: Schema.String,
+  label: Schema.NullOr(Schema.String),
   role: Role,
   scopes: Schema.Array(Scope),
   status: Schema.Literals(["active", "revoked", "expired"]),
@@ -14,6 +16,8 @@ export const ProjectToken = Schema.Struct({
   expires_at: Schema.NullOr(Schema.Date),
   revoked_at: Schema.NullOr(Schema.Date),
   last_used_at: Schema.NullOr(Schema.Date),
+  /** Whether the token opens the console and the consent page. */
+  opens_console: Schema.Boolean,
   /** OAuth grants made with this token, which end with it. */
   live_grants: Schema.Int
 })
@@ -21,8 +25,10 @@ export const ProjectToken = Schema.Struct({
 export const Issued = Schema.Struct({
   token_id: Schema.String,
   project_id: Schema.String,
+  label: Schema.NullOr(Schema.String),
   role: Role,
   scopes: Schema.Array(Scope),
+  opens_console: Schema.Boolean,
   expires_at: Schema.NullOr(Schema.Date)
 })
 
@@ -37,22 +43,23 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   const findIssued = (token_hash: Uint8Array) =>
     firstRow(Issued)(sql`
-      select token_id, project_id, role, scopes, expires_at
+      select token_id, project_id, label, role, scopes, opens_console, expires_at
         from project_token
        where token_hash = ${token_hash}`)
 
   /** Returns nothing if the token exists. Waits for a concurrent insert of the same token to commit. */
   const insert = (token: NewToken, now: Date) =>
     firstRow(Issued)(sql`
-      insert into project_token (token_id, token_hash, project_id, role, scopes, created_at, expires_at)
-      values (${token.token_id}::uuid, ${token.token_hash}, ${token.project_id}::uuid, ${token.role},
-              ${token.scopes}::text[], ${now}, ${token.expires_at})
+      insert into project_token (
+        token_id, token_hash, project_id, label, role, scopes, opens_console, created_at, expires_at)
+      values (${token.token_id}::uuid, ${token.token_hash}, ${token.project_id}::uuid, ${token.label}, ${token.role},
+              ${token.scopes}::text[], ${token.opens_console}, ${now}, ${token.expires_at})
           on conflict do nothing
-      returning token_id, project_id, role, scopes, expires_at`)
+      returning token_id, project_id, label, role, scopes, opens_console, expires_at`)
 
   const list = (project_id: string, { after, limit }: Page, now: Date) =>
     rows(ProjectToken)(sql`
-      select token_id, role, scopes,
+      select token_id, label, role, scopes, opens_console,
              case when revoked_at is not null then 'revoked'
                   when expires_at <= ${now} then 'expired'
                   else 'active' end as status,
@@ -68,6 +75,21 @@ export const make = (sql: SqlClient.SqlClient) => {
          and ${after === undefined ? sql`true` : sql`token_id > ${after}::uuid`}
        order by token_id
        limit ${limit}`)
+
+  /** What people call the tokens and grants among these actors. */
+  const names = (project_id: string, actors: ReadonlyArray<string>) =>
+    rows(Schema.Struct({ actor: Schema.String, name: Schema.String }))(sql`
+      select 'project_token:' || token_id as actor, label as name
+        from project_token
+       where project_id = ${project_id}::uuid
+         and token_id = any (${idsOf("project_token", actors)}::uuid[])
+         and label is not null
+       union all
+      select 'oauth_grant:' || g.grant_id, c.name
+        from oauth_grant g
+        join oauth_client c on c.client_id = g.client_id
+       where g.project_id = ${project_id}::uuid
+         and g.grant_id = any (${idsOf("oauth_grant", actors)}::uuid[])`)
 
   const revoke = (token_id: string, now: Date) =>
     firstRow(Schema.Struct({ project_id: Schema.String, revoked_at: Schema.Date, first: Schema.Boolean }))(sql`
@@ -102,5 +124,14 @@ export const make = (sql: SqlClient.SqlClient) => {
          and end_reason = 'project_token_revoked'
        order by grant_id`)
 
-  return { findProject, findIssued, insert, list, revoke, endGrants }
+  return { findProject, findIssued, insert, list, names, revoke, endGrants }
 }
+
+const isUuid = Schema.is(Uuid)
+
+/** The ids of the actors of one kind, which are named `kind:id`. An import can bring names of any form. */
+const idsOf = (kind: string, actors: ReadonlyArray<string>) =>
+  actors
+    .filter((actor) => actor.startsWith(`${kind}:`))
+    .map((actor) => actor.slice(kind.length + 1))
+    .filter(isUuid)

@@ -20,10 +20,14 @@ import { operator } from "../../platform/settings/Operator.ts"
 
 export interface NewProjectToken {
   readonly project_id: string
+  /** Tells people which token it is. */
+  readonly label?: string | undefined
   readonly role: Role
   /** Empty: every scope of the role. */
   readonly scopes: ReadonlyArray<Scope>
   readonly ttl: Option.Option<Duration.Duration>
+  /** False: the token is for agents only and opens neither the console nor the consent page. Default: true. */
+  readonly opens_console?: boolean
 }
 
 export interface Secret {
@@ -53,6 +57,11 @@ export class ProjectTokens extends Context.Service<
       project_id: string,
       page: Page
     ) => Effect.Effect<ReadonlyArray<ProjectToken>, Unavailable | ProjectTokenRefusal<"project_not_found">>
+    /** What people call the actors of audit rows and provenance: a token's label, an app's name. By actor. */
+    readonly names: (
+      project_id: string,
+      actors: ReadonlyArray<string>
+    ) => Effect.Effect<ReadonlyMap<string, string>, Unavailable>
     /** Also ends the token's OAuth grants and returns their ids. Idempotent. */
     readonly revoke: (
       token_id: string
@@ -88,7 +97,7 @@ export class ProjectTokens extends Context.Service<
 
       /** None: an earlier attempt with the same token, whose response was lost, has just committed. */
       const insert = Effect.fnUntraced(function* (
-        { project_id, role, scopes, ttl }: NewProjectToken,
+        { label, opens_console = true, project_id, role, scopes, ttl }: NewProjectToken,
         token: { readonly token_id: string; readonly token_hash: Uint8Array },
         now: Date
       ) {
@@ -101,7 +110,9 @@ export class ProjectTokens extends Context.Service<
           {
             ...token,
             project_id,
+            label: label ?? null,
             role,
+            opens_console,
             scopes: expanded(scopes.length === 0 ? allowed : scopes),
             expires_at: Option.getOrNull(Option.map(ttl, (duration) => after(now, duration)))
           },
@@ -120,6 +131,11 @@ export class ProjectTokens extends Context.Service<
       const list = Effect.fn("ProjectTokens.list")(function* (project_id: string, page: Page) {
         if (Option.isNone(yield* store.findProject(project_id))) return yield* refuse("project_not_found")
         return yield* store.list(project_id, page, yield* clock.now)
+      }, persistence)
+
+      const names = Effect.fn("ProjectTokens.names")(function* (project_id: string, actors: ReadonlyArray<string>) {
+        const found = yield* store.names(project_id, [...new Set(actors)])
+        return new Map(found.map(({ actor, name }) => [actor, name]))
       }, persistence)
 
       const revoke = Effect.fn("ProjectTokens.revoke")(
@@ -143,7 +159,7 @@ export class ProjectTokens extends Context.Service<
         persistence
       )
 
-      return { mint, issue, list, revoke }
+      return { mint, issue, list, names, revoke }
     })
   )
 }

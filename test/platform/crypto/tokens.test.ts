@@ -28,7 +28,9 @@ const vectors: ReadonlyArray<readonly [TokenKind, Uint8Array, string]> = [
   ["sat", counting, "sat_003aUlTJC7tjlCTQj2uNU3MFagCXG9LRKRcwGkBIDlf4Lb9en"],
   ["srt", counting, "srt_003aUlTJC7tjlCTQj2uNU3MFagCXG9LRKRcwGkBIDlf4cduqC"],
   ["sac", counting, "sac_003aUlTJC7tjlCTQj2uNU3MFagCXG9LRKRcwGkBIDlf09vSkf"],
-  ["sci", counting, "sci_003aUlTJC7tjlCTQj2uNU3MFagCXG9LRKRcwGkBIDlf2BmJNF"]
+  ["sci", counting, "sci_003aUlTJC7tjlCTQj2uNU3MFagCXG9LRKRcwGkBIDlf2BmJNF"],
+  ["scs", counting, "scs_003aUlTJC7tjlCTQj2uNU3MFagCXG9LRKRcwGkBIDlf3mtWEX"],
+  ["sco", counting, "sco_003aUlTJC7tjlCTQj2uNU3MFagCXG9LRKRcwGkBIDlf095R0Z"]
 ]
 
 /** 2^256, and the largest number of 43 digits, each with a correct checksum. */

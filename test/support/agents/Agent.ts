@@ -38,6 +38,8 @@ export const makeToken = Effect.fnUntraced(function* (
     readonly role?: Role
     readonly scopes?: ReadonlyArray<Scope>
     readonly ttl?: Ttl
+    readonly label?: string
+    readonly opens_console?: boolean
   } = {}
 ) {
   const tokens = Context.get(services, ProjectTokens)
@@ -46,9 +48,11 @@ export const makeToken = Effect.fnUntraced(function* (
   const issued = yield* tokens.issue(
     {
       project_id,
+      label: options.label,
       role: options.role ?? "contributor",
       scopes: options.scopes ?? [],
-      ttl: options.ttl ?? Option.none()
+      ttl: options.ttl ?? Option.none(),
+      opens_console: options.opens_console ?? true
     },
     secret
   )

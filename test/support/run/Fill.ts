@@ -119,6 +119,15 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
            case when k = 1 then sha256('salt') end
       from generate_series(1, $n / 10) i cross join generate_series(0, 2) k;
 
+    insert into console_session (
+      session_id, secret_hash, project_token_id, project_id, actor, user_agent, created_at, last_used_at, expires_at)
+    select pg_temp.id(23, i), sha256(('session ' || i)::bytea), pg_temp.id(2, i % ($n / 100) + 1), '${bigProject}',
+           'project_token:' || i, 'fill', pg_temp.ago(i), pg_temp.ago(i), pg_temp.ago(i, '7 days')
+      from generate_series(1, $n / 50) i;
+    insert into console_link (code_hash, actor, created_at, expires_at)
+    select sha256(('link ' || i)::bytea), 'operator', now(), now() + interval '12 hours'
+      from generate_series(1, $n / 50) i;
+
     insert into mobile_device (
       device_id, project_id, subject, client_id, grant_id, provider, environment, topic, token_key_id, token_sealed,
       token_lookup, token_updated_at, state, ended_at, created_at, last_seen_at, preferences)

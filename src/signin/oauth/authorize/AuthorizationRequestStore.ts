@@ -101,7 +101,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   const lock = (request_id: string, now: Date) =>
     firstRow(Request)(sql`${found(request_id, now)} for no key update of r`)
 
-  /** Finds only valid project tokens. */
+  /** Finds only valid project tokens that people may use. */
   const findToken = (token_hash: Uint8Array, now: Date) =>
     firstRow(Schema.Struct({ token_id: Schema.String }))(sql`
       select t.token_id
@@ -109,6 +109,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         join project p on p.project_id = t.project_id
        where t.token_hash = ${token_hash}
          and t.revoked_at is null
+         and t.opens_console
          and (t.expires_at is null or t.expires_at > ${now})
          and p.disabled_at is null`)
 

@@ -12,8 +12,7 @@ import { Settings } from "../../../platform/settings/Settings.ts"
 import { salt } from "../../../platform/crypto/Random.ts"
 import { readForm } from "../../../platform/edge/Form.ts"
 import { onlyMethods } from "../../../platform/edge/Methods.ts"
-import { RateLimit } from "../../../platform/edge/RateLimit.ts"
-import { isTransient, report } from "../../../platform/edge/Report.ts"
+import { isFromOwnPage, ownCookie, pageRoutes, queryOf } from "../../../platform/edge/PageRoutes.ts"
 import { pageHeaders as headers } from "../../../platform/html/Page.ts"
 import { Caller } from "../../../wire/Headers.ts"
 import { Authorize } from "../authorize/Authorize.ts"
@@ -25,63 +24,31 @@ import { consentPage, type EndReason, endPage, returnPage } from "./Pages.ts"
 type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
 
-/** A request can be decided for ten minutes. */
-const maxAge = "; Max-Age=600"
-const requestRate = { perSecond: 20, burst: 200 }
-/** Wrong project tokens per address; valid ones are not counted. */
-const wrongTokenRate = { perSecond: 20 / 60, burst: 20 }
+/** Seconds. A request can be decided for ten minutes. */
+const maxAge = 600
 
 const routes = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const { authUrl } = yield* Settings
     const authorize = yield* Authorize
     const consent = yield* Consent
-    const limits = yield* RateLimit
-    const requests = limits.buckets(requestRate)
-    const wrongTokens = limits.buckets(wrongTokenRate)
+    const { fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, headers, endPage)
 
     const secure = authUrl.protocol === "https:"
     const cookie = secure ? "__Host-oauth_browser" : "oauth_browser"
 
-    const show = (status: number, body: string, retryAfter?: number) =>
-      HttpServerResponse.text(body, {
-        status,
-        headers: { ...headers, ...(retryAfter !== undefined && { "retry-after": String(retryAfter) }) },
-        contentType: "text/html; charset=utf-8"
-      })
-    const end = (reason: EndReason, retryAfter?: number) => {
+    const end = (reason: EndReason) => {
       const { body, status } = endPage(reason)
-      return show(status, body, retryAfter ?? (status === 503 ? 5 : undefined))
+      return show(status, body)
     }
-    const redirect = (location: string) => HttpServerResponse.redirect(location, { status: 303, headers })
-
-    /** Answers with a page whatever happens: rate limits and failures included. */
-    const serve = (
-      method: "GET" | "POST",
-      path: HttpRouter.PathInput,
-      handle: (request: Request) => Effect.Effect<Response, unknown, Request>
-    ) =>
-      router.add(method, path, (request) =>
-        Effect.gen(function* () {
-          const { network } = yield* Caller
-          const wait = yield* requests.take(network)
-          return wait === 0 ? yield* handle(request) : end("busy", wait)
-        }).pipe(
-          Effect.catchCause((cause) => Effect.as(isTransient(cause) ? Effect.void : report(cause), end("failed")))
-        )
-      )
 
     const cookieOf = (request_id: string) => `${cookie}_${request_id}`
     const browserOf = ({ cookies }: Request, request_id = "") => {
       const value = cookies[cookieOf(request_id)] ?? cookies[cookie] ?? ""
       return /^[A-Za-z0-9_-]{43}$/.test(value) ? Option.some(Redacted.make(value)) : Option.none()
     }
-    const withCookie = (response: Response, name: string, value: Redacted.Redacted<string>, maxAge = "") =>
-      HttpServerResponse.setHeader(
-        response,
-        "set-cookie",
-        `${name}=${Redacted.value(value)}; Path=/${maxAge}; HttpOnly; SameSite=Lax${secure ? "; Secure" : ""}`
-      )
+    const withCookie = (response: Response, name: string, value: Redacted.Redacted<string>, maxAge?: number) =>
+      HttpServerResponse.setHeader(response, "set-cookie", ownCookie(name, Redacted.value(value), secure, maxAge))
 
     yield* serve("GET", "/authorize", (request) =>
       Effect.gen(function* () {
@@ -113,7 +80,7 @@ const routes = HttpRouter.use((router) =>
 
     yield* serve("POST", "/oauth/consent", (request) =>
       Effect.gen(function* () {
-        if (!isOwnForm(request, authUrl.origin)) return end("other_browser")
+        if (!isFromOwnPage(request, authUrl.origin)) return end("other_browser")
         const form = parametersOf(yield* readForm(request))
         const request_id = form.get("request") ?? ""
         const visit = { request_id, browser: browserOf(request, request_id), csrf: form.get("csrf") ?? "" }
@@ -122,8 +89,8 @@ const routes = HttpRouter.use((router) =>
           return redirect(yield* consent.decide({ ...visit, decision, token_id: form.get("token_id") }))
         }
         const { network } = yield* Caller
-        const wait = yield* wrongTokens.wait(network)
-        if (wait > 0) return end("busy", wait)
+        const wait = yield* wrongSecrets.wait(network)
+        if (wait > 0) return fail("busy", wait)
         const token = Redacted.make((form.get("project_token") ?? "").trim())
         const enter = (browser: typeof visit.browser) => consent.enterToken({ ...visit, browser, token })
         const renewed = yield* enter(visit.browser).pipe(
@@ -131,7 +98,7 @@ const routes = HttpRouter.use((router) =>
           Effect.catchTag("ConsentEnded", (ended) =>
             ended.reason === "other_browser" ? enter(browserOf(request)) : ended
           ),
-          Effect.tapErrorTag("WrongToken", () => wrongTokens.take(network))
+          Effect.tapErrorTag("WrongToken", () => wrongSecrets.take(network))
         )
         return withCookie(redirect(consentPath(request_id)), cookieOf(request_id), renewed, maxAge)
       }).pipe(
@@ -150,12 +117,3 @@ export const ConsentHttp = Layer.mergeAll(
   onlyMethods("/authorize", ["GET"]),
   onlyMethods("/oauth/consent", ["GET", "POST"])
 )
-
-const queryOf = ({ url }: Request) => {
-  const mark = url.indexOf("?")
-  return mark < 0 ? "" : url.slice(mark + 1)
-}
-
-/** Every browser sends Origin with a form; Sec-Fetch-Site is missing on http, except to loopback addresses. */
-const isOwnForm = ({ headers }: Request, origin: string) =>
-  headers["origin"] === origin && ["same-origin", "none"].includes(headers["sec-fetch-site"] ?? "none")

@@ -1,0 +1,184 @@
+/** The frame of every page: navigation, project, who is signed in; and the pages without one, for signing in. */
+import { html, type Html, type Part } from "../../platform/html/Html.ts"
+import { page as card, pagesWith } from "../../platform/html/Page.ts"
+import type { Session } from "../../signin/sessions/Sessions.ts"
+import type { Scope } from "../../wire/Scopes.ts"
+import { command, mark } from "./Parts.ts"
+import { consoleScript } from "./Script.ts"
+import { consoleStyle } from "./Style.ts"
+import { maySee, pathOf, type Shown, type View } from "./View.ts"
+
+const { headers, page } = pagesWith(consoleStyle, consoleScript)
+export const consoleHeaders = headers
+
+/** The pages of a project that the navigation shows, and the scope that each needs. */
+export const sections = [
+  ["", "Today", "context:read"],
+  ["tasks", "Tasks", "tasks:read"],
+  ["memory", "Memory", "memory:read"],
+  ["bridges", "Bridges", "context:read"],
+  ["activity", "Activity", "context:read"]
+] as const satisfies ReadonlyArray<readonly [path: string, title: string, needs: Scope]>
+
+export interface Frame {
+  readonly session: Session
+  readonly project?: View["project"] | undefined
+  /** The section that the page belongs to. */
+  readonly section?: string | undefined
+}
+
+export const framed = ({ project, section, session }: Frame, { body, title }: Shown): string =>
+  page(
+    project === undefined ? `${title} · Bridge Service` : `${title} · ${project.name}`,
+    html`<a class="skip" href="#content">Skip to the content</a>
+      <header class="bar">
+        <a class="brand" href="/console">Bridge Service</a>
+        ${project !== undefined && html`<span class="where">${project.name}</span>`} ${who(session)}
+      </header>
+      <p class="stale" role="status"></p>
+      <div class="page">
+        <nav class="sections" aria-label="Console">
+          ${session.token === undefined && link("/console/projects", "Projects", section === "projects")}
+          ${
+            project !== undefined &&
+            sections
+              .filter(([, , needs]) => maySee(session, needs))
+              .map(([path, label]) =>
+                link(pathOf({ project }, ...(path === "" ? [] : [path])), label, section === path)
+              )
+          }
+        </nav>
+        <main id="content" tabindex="-1">
+          ${
+            project?.disabled === true &&
+            html`<div class="note">
+              <p>This project is disabled: it refuses every request of its Bridges and agents.</p>
+            </div>`
+          }
+          ${body}
+        </main>
+      </div>`
+  )
+
+const link = (href: string, label: string, isCurrent: boolean) =>
+  isCurrent ? html`<a href="${href}" aria-current="page">${label}</a>` : html`<a href="${href}">${label}</a>`
+
+const who = ({ csrf, token }: Session) =>
+  html` <details class="who">
+    <summary>
+      <span>${token === undefined ? "Operator" : (token.label ?? `Token ${shortId(token.token_id)}`)}</span>
+    </summary>
+    <div>
+      ${
+        token === undefined
+          ? html`<p>You are signed in as operator and see every project.</p>`
+          : html`<p>
+                You are signed in with the project token
+                ${token.label !== null && html`<b class="name">${token.label}</b>`}
+                <span class="id">${token.token_id}</span>.
+              </p>
+              <p>Role: ${mark(token.role)}</p>`
+      }
+      <form method="post" action="/console/sign-out">
+        <input type="hidden" name="csrf" value="${csrf}" />
+        <button>Sign out</button>
+        <button name="everywhere" value="1">Sign out everywhere</button>
+      </form>
+    </div>
+  </details>`
+
+/** The random end of a UUID: its beginning is a time, which other ids share. */
+export const shortId = (id: string): string => id.slice(-8)
+
+/** A page of a signed-in person that only says something. */
+export const told = (frame: Frame, title: string, sentence: Part): string =>
+  framed(frame, {
+    title,
+    body: html`<h1>${title}</h1>
+      <p class="soft">${sentence}</p>`
+  })
+
+export const signInPage = (to: string, problem?: Part): string =>
+  card(
+    "Sign in to the console",
+    html`<h1>Sign in to the console</h1>
+      <p class="soft">See what the agents and Bridges of a project are doing, and what waits for a person.</p>
+      <form method="post" action="/console/sign-in">
+        <input type="hidden" name="to" value="${to}" />
+        <label for="project_token">Project token</label>
+        <span class="soft small" id="token-help">
+          It begins with <code>spt_</code>. The operator makes it with <code>service-admin create-project-token</code>.
+        </span>
+        ${problem !== undefined && html`<div class="alert" role="alert" id="token-error"><p>${problem}</p></div>`}
+        ${tokenField(problem !== undefined)}
+        <div class="buttons"><button class="primary">Sign in</button></div>
+      </form>
+      <p class="soft small foot">
+        Operators sign in with the link that <code>service-admin open-console</code> prints.
+      </p>`
+  )
+
+const tokenField = (isWrong: boolean): Html => {
+  const field = (more: Html) =>
+    html`<input
+      type="password"
+      id="project_token"
+      name="project_token"
+      autocomplete="off"
+      spellcheck="false"
+      autocapitalize="off"
+      required
+      autofocus
+      ${more}
+    />`
+  return isWrong
+    ? field(html`aria-invalid="true" aria-describedby="token-error token-help"`)
+    : field(html`aria-describedby="token-help"`)
+}
+
+/** A link is used by the button, so that a preview or a scanner that opens it does not use it up. */
+export const enterPage = (code: string): string =>
+  card(
+    "Open the console as operator",
+    html`<h1>Open the console as operator</h1>
+      <p class="soft">
+        You will see every project of this service in this browser, for eight hours or until you sign out.
+      </p>
+      <form method="post" action="/console/enter">
+        <input type="hidden" name="code" value="${code}" />
+        <div class="buttons"><button class="primary" autofocus>Open the console</button></div>
+      </form>`
+  )
+
+/** Pages that end a sign-in, and failures. */
+export const endPage = (reason: keyof typeof ends): { readonly status: number; readonly body: string } => {
+  const [status, title, sentence] = ends[reason]
+  return { status, body: notice(title, sentence) }
+}
+
+const ends = {
+  link_used: [
+    410,
+    "This link does not work any more",
+    html`It can be used once, within five minutes. Make another with ${command("service-admin open-console")}.`
+  ],
+  foreign_form: [
+    403,
+    "Nothing was changed",
+    html`The form was not sent by a page of this service. Open the <a href="/console">console</a> and try again.`
+  ],
+  malformed: [400, "This form cannot be read", html`Open the <a href="/console">console</a> and try again.`],
+  busy: [429, "Too many attempts", "Wait a minute, then load this page again."],
+  failed: [503, "The service cannot answer right now", "Try again in a minute."]
+} as const satisfies Readonly<Record<string, readonly [number, string, Part]>>
+
+const notice = (title: string, sentence: Part) =>
+  card(
+    title,
+    html`<h1>${title}</h1>
+      <p class="soft">${sentence}</p>`
+  )
+
+/** The project has as many sessions as it may have (`limit_exceeded`). */
+export const fullSentence = (maximum: number): string =>
+  `The project has ${maximum} of at most ${maximum} sessions. Somebody has to sign out, or its operator can raise the limit.`

@@ -1,0 +1,43 @@
+/** Every project of the service, for the operator. */
+import { Effect } from "effect"
+import { Projects } from "../../operator/projects/Projects.ts"
+import { html } from "../../platform/html/Html.ts"
+import { command, empty, mark, meta, more, time } from "./Parts.ts"
+import { isUuid, NotHere, type View } from "./View.ts"
+
+const shown = 50
+
+export const projectsPage = Effect.gen(function* () {
+  const projects = yield* Projects
+  return Effect.fnUntraced(function* ({ now, query }: Pick<View, "now" | "query">) {
+    const after = query.get("after") ?? undefined
+    if (after !== undefined && !isUuid(after)) return yield* new NotHere()
+    const found = yield* projects.list({ after, limit: shown + 1 })
+    const page = found.slice(0, shown)
+    const next = found.length > shown ? { after: page.at(-1)!.project_id } : undefined
+    return {
+      title: "Projects",
+      body: html`<h1>Projects</h1>
+        ${
+          page.length === 0
+            ? empty(
+                after === undefined ? "There is no project yet." : "No more projects.",
+                html`Create one with ${command("service-admin create-project --name NAME")}`
+              )
+            : html`<ul class="rows">
+                ${page.map(
+                  ({ created_at, disabled_at, name, project_id }) =>
+                    html`<li>
+                      <div class="line">
+                        <a class="name" href="/console/${project_id}">${name}</a>
+                        <span>${disabled_at !== null && mark("disabled", "bad")}</span>
+                      </div>
+                      ${meta(html`created ${time(created_at, now)}`, html`<span class="id">${project_id}</span>`)}
+                    </li>`
+                )}
+              </ul>`
+        }
+        ${more("/console/projects", query, next)}`
+    }
+  })
+})

@@ -1,0 +1,129 @@
+/** The style sheet of the console: one column on a phone, contents beside the page from 60 rem on. */
+import { colours } from "../../platform/html/Style.ts"
+
+export const consoleStyle = `${colours}
+:root { --good-ground: #e6f4ea; --info-ground: #e8effc; --info-ink: #0f47ac; --raised: 0 1px 2px rgb(0 0 0 / .05); }
+@media (prefers-color-scheme: dark) {
+  :root { --good-ground: #12301f; --info-ground: #16263f; --info-ink: #b3ceff; --raised: none; }
+}
+* { box-sizing: border-box; }
+html { -webkit-text-size-adjust: 100%; scroll-padding-top: 16px; }
+body {
+  margin: 0; min-height: 100vh; background: var(--ground); color: var(--ink);
+  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif;
+}
+a { color: var(--accent); text-underline-offset: 2px; }
+:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; border-radius: 6px; }
+main:focus { outline: none; }
+.skip { position: absolute; left: 16px; top: -64px; z-index: 2; padding: 8px 14px; border-radius: 8px; background: var(--card); }
+.skip:focus { top: 10px; }
+.bar { display: flex; align-items: center; gap: 4px 16px; padding: 8px 20px; background: var(--card); border-bottom: 1px solid var(--line); }
+.brand { flex: none; padding: 10px 0; color: var(--soft); font-weight: 600; text-decoration: none; }
+.brand:hover { color: var(--ink); }
+.where { min-width: 0; font-weight: 650; overflow: hidden; white-space: nowrap; text-overflow: ellipsis; unicode-bidi: isolate; }
+.where::before { content: "/"; margin-right: 14px; color: var(--line); font-weight: 400; }
+.who { position: relative; margin-left: auto; flex: none; }
+.who summary { display: flex; align-items: center; max-width: 40vw; min-height: 44px; padding: 0 12px; border: 1px solid var(--line); border-radius: 10px; cursor: pointer; list-style: none; font-size: .9375rem; }
+.who summary::-webkit-details-marker { display: none; }
+.who summary span { overflow: hidden; white-space: nowrap; text-overflow: ellipsis; unicode-bidi: isolate; }
+.who summary::after { content: ""; flex: none; width: 6px; height: 6px; margin: -3px 2px 0 10px; border: solid var(--soft); border-width: 0 2px 2px 0; transform: rotate(45deg); }
+.who summary:hover { border-color: var(--field); }
+.who > div { position: absolute; right: 0; top: 52px; z-index: 1; width: min(20rem, calc(100vw - 40px)); padding: 18px; border: 1px solid var(--line); border-radius: 14px; background: var(--card); box-shadow: 0 12px 32px rgb(0 0 0 / .16); }
+.who p { margin: 0 0 12px; overflow-wrap: anywhere; }
+.who form { margin: 0; display: grid; gap: 8px; }
+.stale { margin: 0; padding: 8px 20px; background: var(--warn-ground); color: var(--warn-ink); font-size: .9375rem; }
+.stale:empty { display: none; }
+nav.sections { display: flex; flex-wrap: wrap; padding: 0 10px; border-bottom: 1px solid var(--line); background: var(--card); }
+nav.sections a { display: flex; align-items: center; min-height: 44px; padding: 0 10px; color: var(--soft); text-decoration: none; font-size: .9375rem; }
+nav.sections a:hover { color: var(--ink); }
+nav.sections a[aria-current] { color: var(--ink); font-weight: 600; box-shadow: inset 0 -3px var(--accent); }
+main { min-width: 0; max-width: 76rem; margin: 0 auto; padding: 24px 20px 72px; }
+h1, h2, h3 { line-height: 1.25; font-weight: 650; letter-spacing: -.01em; text-wrap: balance; overflow-wrap: anywhere; }
+h1 { margin: 0 0 8px; font-size: 1.625rem; }
+h2 { margin: 36px 0 12px; font-size: 1.125rem; }
+h3 { margin: 0; font-size: 1rem; }
+p { margin: 0 0 12px; }
+.soft { color: var(--soft); }
+.small { font-size: .875rem; }
+.back { display: inline-flex; align-items: center; min-height: 44px; margin: -12px 0 4px; font-size: .9375rem; }
+time, .id { font-variant-numeric: tabular-nums; }
+code, .id { font: .875em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; overflow-wrap: anywhere; }
+.text { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: plaintext; }
+.name { unicode-bidi: isolate; overflow-wrap: anywhere; }
+.card, .rows, .table { border: 1px solid var(--line); border-radius: 14px; background: var(--card); box-shadow: var(--raised); }
+.card { padding: 16px 20px; }
+.card + .card { margin-top: 12px; }
+.ask { margin: 0 0 20px; border-left: 4px solid var(--accent); }
+.ask h2, .ask h3 { margin: 0 0 6px; font-size: 1rem; }
+.ask .text { margin: 0 0 8px; }
+.rows { margin: 0; padding: 0; list-style: none; }
+.rows > li { padding: 12px 20px; border-top: 1px solid var(--line); overflow-wrap: anywhere; }
+.rows > li:first-child { border-top: 0; }
+.rows .line { display: flex; flex-wrap: wrap; align-items: baseline; justify-content: space-between; gap: 2px 16px; }
+.rows .line > :first-child { flex: 1 1 16rem; min-width: 0; }
+.rows a { font-weight: 600; text-decoration: none; }
+.rows a:hover { text-decoration: underline; }
+.meta { display: flex; flex-wrap: wrap; gap: 2px 12px; margin: 2px 0 0; color: var(--soft); font-size: .875rem; overflow-wrap: anywhere; }
+.meta + .text { margin-top: 8px; }
+.empty { padding: 20px; border: 1px dashed var(--line); border-radius: 14px; color: var(--soft); overflow-wrap: anywhere; }
+.empty p:last-child { margin: 0; }
+.mark { display: inline-block; padding: 1px 9px; border-radius: 999px; background: var(--ground); border: 1px solid var(--line); color: var(--soft); font-size: .8125rem; font-weight: 500; white-space: nowrap; }
+.mark.good { border-color: transparent; background: var(--good-ground); color: var(--good-ink); }
+.mark.info { border-color: transparent; background: var(--info-ground); color: var(--info-ink); }
+.mark.warn { border-color: transparent; background: var(--warn-ground); color: var(--warn-ink); }
+.mark.bad { border-color: transparent; background: var(--bad-ground); color: var(--bad-ink); }
+.marks { display: flex; flex-wrap: wrap; gap: 6px; margin: 0 0 16px; }
+.tag { max-width: 100%; white-space: normal; overflow-wrap: anywhere; }
+.note { margin: 0 0 16px; padding: 12px 16px; border-radius: 12px; background: var(--warn-ground); color: var(--warn-ink); overflow-wrap: anywhere; }
+.note a { color: inherit; }
+.note p:last-child { margin: 0; }
+dl { margin: 0; }
+dl > div { display: grid; grid-template-columns: minmax(6.5rem, 10rem) minmax(0, 1fr); gap: 16px; padding: 8px 0; border-top: 1px solid var(--line); }
+dl > div:first-child { border-top: 0; }
+dt { color: var(--soft); }
+dd { margin: 0; min-width: 0; overflow-wrap: anywhere; }
+form.filters { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 10rem), 1fr)); align-items: end; gap: 12px; margin: 16px 0 20px; }
+form.filters .wide { grid-column: 1 / -1; }
+label { display: block; margin: 0 0 4px; font-size: .875rem; font-weight: 600; }
+input, select { width: 100%; min-height: 44px; padding: 8px 12px; border: 1px solid var(--field); border-radius: 10px; background: var(--card); color: var(--ink); font: inherit; }
+button, .button { display: inline-flex; align-items: center; justify-content: center; min-height: 44px; padding: 8px 18px; border: 1px solid var(--field); border-radius: 10px; background: var(--card); color: var(--ink); font: inherit; font-weight: 600; text-decoration: none; cursor: pointer; }
+button:hover, .button:hover { border-color: var(--ink); }
+.copy { min-height: 32px; margin-left: 8px; padding: 2px 12px; font-size: .8125rem; }
+.more { margin: 20px 0 0; }
+.about dl > div { grid-template-columns: minmax(0, 1fr); gap: 0; }
+.about dt { font-size: .875rem; }
+.timeline { margin: 0; padding: 0; list-style: none; }
+.timeline > li { position: relative; margin: 0 0 0 7px; padding: 0 0 20px 24px; border-left: 2px solid var(--line); }
+.timeline > li:last-child { border-left-color: transparent; padding-bottom: 0; }
+.timeline > li::before { content: ""; position: absolute; left: -7px; top: 7px; width: 12px; height: 12px; border-radius: 50%; border: 2px solid var(--ground); background: var(--field); }
+.timeline .card ul { margin: 4px 0 12px; padding: 0 0 0 20px; }
+.timeline .card h3 { margin: 12px 0 0; font-size: .875rem; }
+.life { display: block; width: 100%; height: 44px; }
+.life .track { fill: var(--line); }
+.life .lived { fill: var(--accent); }
+.life .window { fill: var(--good-ink); opacity: .28; }
+.life .late { fill: var(--bad-ink); opacity: .3; }
+.life .now { fill: var(--ink); }
+.life text { fill: var(--soft); font-size: 12px; }
+.bridge { display: grid; gap: 4px 24px; }
+@media (min-width: 60rem) {
+  .page { display: grid; grid-template-columns: 13rem minmax(0, 1fr); align-items: start; }
+  nav.sections { position: sticky; top: 0; display: grid; gap: 2px; min-height: calc(100vh - 61px); align-content: start; padding: 24px 12px; border: 0; border-right: 1px solid var(--line); background: none; }
+  nav.sections a { padding: 0 12px; border-radius: 10px; }
+  nav.sections a:hover { background: var(--card); }
+  nav.sections a[aria-current] { background: var(--card); box-shadow: inset 3px 0 var(--accent); }
+  main { width: 100%; padding: 32px 40px 96px; }
+  .bridge { grid-template-columns: minmax(0, 1fr) minmax(0, 22rem); align-items: center; }
+  .two > * > h2:first-child { margin-top: 0; }
+  .two { display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 1fr); gap: 0 32px; align-items: start; }
+}
+@media (max-width: 30rem) { .brand { font-size: .875rem; } .bar { padding: 8px 16px; gap: 4px 10px; } .where::before { margin-right: 8px; } main { padding: 20px 16px 56px; } .card, .rows > li { padding-left: 16px; padding-right: 16px; } }
+@media print {
+  :root { --ground: #fff; --card: #fff; --ink: #1b1d1f; --soft: #565b61; --line: #ccc; --accent: #175ddc; color-scheme: light; }
+  .bar form, .who, nav.sections, .skip, .filters, .more, .copy { display: none !important; }
+  .page { display: block; }
+  main { max-width: none; padding: 0; }
+  .card, .rows > li { break-inside: avoid; box-shadow: none; }
+}
+@media (forced-colors: active) { .life .lived, .life .now { fill: CanvasText; } }
+`

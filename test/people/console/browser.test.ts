@@ -1,0 +1,119 @@
+/**
+ * The console in a real Chromium: a person signs in by keyboard and walks over every page, in which every text of an agent
+ * is an attack. SCREENSHOTS=folder saves a picture of each page.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect, Layer, type Scope } from "effect"
+import { join } from "node:path"
+import type { BrowserContextOptions, Page } from "playwright-core"
+import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
+import { makeToken, reachable } from "../../support/agents/Agent.ts"
+import { Chromium, noChromium, openPage, pageFaults } from "../../support/agents/Chromium.ts"
+import { makeBusyProject } from "../../support/agents/Console.ts"
+import { Service } from "../../support/service/Service.ts"
+import { TestDatabase } from "../../support/run/TestDatabase.ts"
+
+const screenshots = process.env["SCREENSHOTS"]
+
+const Reachable = Layer.effect(Service, reachable()).pipe(Layer.provideMerge(TestDatabase.sql))
+const WithChromium = noChromium === undefined ? Layer.merge(Reachable, Chromium.layer) : (Layer.empty as never)
+
+/** Markup, a handler, an address, directions, and a word longer than a screen. */
+const hostile = `</p><script>document.title="owned"</script><img src=x onerror=alert(1)>"'\u202Eabc javascript:alert(1)${"w".repeat(60)}`
+
+const looks: ReadonlyArray<readonly [string, BrowserContextOptions]> = [390, 1280].flatMap((width) =>
+  (["light", "dark"] as const).map((colorScheme): readonly [string, BrowserContextOptions] => [
+    `${width}-${colorScheme}`,
+    { viewport: { width, height: 844 }, colorScheme, isMobile: width < 600 }
+  ])
+)
+
+layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
+  const test = (name: string, steps: () => Effect.Effect<void, unknown, Service | Chromium | Scope.Scope>) =>
+    it.effect(
+      name,
+      (context) => (noChromium === undefined ? steps() : Effect.sync(() => context.skip(noChromium!))),
+      60_000
+    )
+
+  /** Every page that a link of the navigation or of a list leads to. */
+  const walk = async (page: Page, look: string, paths: ReadonlyArray<string>) => {
+    for (const path of paths) {
+      await page.goto(path)
+      if (screenshots !== undefined) {
+        const name = `${look}${new URL(path).pathname.replaceAll(/[/-]|[0-9a-f]{4,}/g, "") + (path.split("?")[1] ?? "") + path.slice(-2)}.png`
+        await page.screenshot({ path: join(screenshots, name), fullPage: true })
+      }
+      assert.notStrictEqual(await page.title(), "owned")
+      assert.deepEqual(await pageFaults(page), [], `${look} ${path}`)
+    }
+  }
+
+  test("a person signs in by keyboard, and every page is accessible, fits the screen and runs no text of an agent", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const text = screenshots === undefined ? hostile : ""
+      const { entry_id, project_id, task_id, token } = yield* makeBusyProject(service, text)
+      const home = `${service.url}/console/${project_id}`
+      const paths = ["", "/tasks", `/tasks/${task_id}`, "/memory", `/memory/${entry_id}`, "/bridges", "/activity"].map(
+        (path) => home + path
+      )
+      for (const [look, options] of looks) {
+        const { consoleErrors, page } = yield* openPage(options)
+        yield* Effect.promise(async () => {
+          await page.goto(`${service.url}/console`)
+          assert.deepEqual(await pageFaults(page), [])
+          if (screenshots !== undefined) await page.screenshot({ path: join(screenshots, `${look}-sign-in.png`) })
+          await page.keyboard.type(token)
+          await page.keyboard.press("Enter")
+          await page.waitForURL(home)
+          await walk(page, look, paths)
+        })
+        // Taking a picture adds a style, which the policy reports.
+        if (screenshots === undefined) assert.deepEqual(consoleErrors, [], look)
+      }
+    }))
+
+  const visit = "document.dispatchEvent(new Event('visibilitychange'))"
+
+  test("an open page shows what is new, and keeps what is typed and the focus", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { agent, project_id, token } = yield* makeBusyProject(service)
+      const { consoleErrors, page } = yield* openPage()
+      const memory = `/console/${project_id}/memory`
+      yield* Effect.promise(async () => {
+        await page.goto(`${service.url}/console/sign-in?to=${memory}`)
+        await page.keyboard.type(token)
+        await page.keyboard.press("Enter")
+        await page.waitForURL(service.url + memory)
+        await page.fill("#query", "half a quest")
+      })
+      yield* agent.note("The harbour is open again")
+      yield* Effect.promise(async () => {
+        await page.evaluate(visit)
+        await page.waitForSelector("text=The harbour is open again")
+        await page.keyboard.type("ion")
+        assert.strictEqual(await page.inputValue("#query"), "half a question")
+      })
+      assert.deepEqual(consoleErrors, [])
+    }))
+
+  test("an open page whose session has ended leads to the sign-in page by itself", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { token, token_id } = yield* makeToken(service)
+      const { page } = yield* openPage()
+      yield* Effect.promise(async () => {
+        await page.goto(`${service.url}/console`)
+        await page.keyboard.type(token)
+        await page.keyboard.press("Enter")
+        await page.waitForSelector("text=Nothing waits for a person.")
+      })
+      yield* Context.get(service.services, ProjectTokens).revoke(token_id)
+      yield* Effect.promise(async () => {
+        await page.evaluate(visit)
+        await page.waitForURL(/sign-in/)
+      })
+    }))
+})

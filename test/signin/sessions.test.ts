@@ -1,0 +1,226 @@
+/** Sessions of the console at their service: what opens one, what ends one, and how many a project may have. */
+import { assert, layer } from "@effect/vitest"
+import { Context, Duration, Effect, Option, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import { Limits } from "../../src/operator/limits/Limits.ts"
+import { Projects } from "../../src/operator/projects/Projects.ts"
+import { ProjectTokens } from "../../src/signin/access/ProjectTokens.ts"
+import { Sessions } from "../../src/signin/sessions/Sessions.ts"
+import { makeToken } from "../support/agents/Agent.ts"
+import { firstPage } from "../support/run/Page.ts"
+import { instance, Service } from "../support/service/Service.ts"
+
+const use = <A, E>(work: (sessions: Sessions["Service"]) => Effect.Effect<A, E>) =>
+  Effect.flatMap(Service, ({ services }) => work(Context.get(services, Sessions)))
+
+const token = (options: Parameters<typeof makeToken>[1] = {}) =>
+  Effect.flatMap(Service, (service) => makeToken(service, options))
+const signIn = (raw: string) => use((sessions) => sessions.signIn(Redacted.make(raw)))
+const isOpen = (secret: Redacted.Redacted<string>) =>
+  use((sessions) => Effect.map(sessions.find(secret), Option.isSome))
+const codeOf = (url: Redacted.Redacted<string>) => Redacted.make(new URL(Redacted.value(url)).searchParams.get("code")!)
+const operator = Effect.gen(function* () {
+  const link = yield* use((sessions) => sessions.makeLink("operator", undefined))
+  return yield* use((sessions) => sessions.enter(codeOf(link.url)))
+})
+
+layer(Service.layer)("a session", (it) => {
+  it.effect("opens with a project token, and its secret is stored as a hash only", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { token: raw } = yield* token({ label: "Ada" })
+      const { secret } = yield* signIn(raw)
+      const session = Option.getOrThrow(yield* use((sessions) => sessions.find(secret)))
+      assert.strictEqual(session.token?.label, "Ada")
+      const [row] = yield* sql<{ text: string }>`
+        select console_session::text as text from console_session where session_id = ${session.session_id}::uuid`
+      assert.notInclude(row!.text, Redacted.value(secret))
+    })
+  )
+
+  /** Each condition alone ends the session for `find`, `list` and the count of the limit. */
+  const ends: ReadonlyArray<
+    readonly [string, (ids: { project_id: string; token_id: string }) => Effect.Effect<unknown, unknown, Service>]
+  > = [
+    [
+      "its token is revoked",
+      ({ token_id }) => Effect.flatMap(Service, ({ services }) => Context.get(services, ProjectTokens).revoke(token_id))
+    ],
+    ["its token expires", () => TestClock.adjust("1 hour")],
+    [
+      "its project is disabled",
+      ({ project_id }) => Effect.flatMap(Service, ({ services }) => Context.get(services, Projects).disable(project_id))
+    ],
+    ["nobody uses it for 12 hours", () => TestClock.adjust("12 hours")]
+  ]
+  for (const [index, [why, end]] of ends.entries()) {
+    it.effect(`ends when ${why}, and is neither listed nor counted any more`, () =>
+      Effect.gen(function* () {
+        const ttl = index === 1 ? Option.some(Duration.hours(1)) : Option.none()
+        const made = yield* token({ ttl })
+        const { secret } = yield* signIn(made.token)
+        const { services } = yield* Service
+        const seen = Effect.gen(function* () {
+          const listed = yield* use((sessions) => sessions.list(made.project_id, firstPage))
+          const limits = yield* Context.get(services, Limits).list(made.project_id)
+          return [yield* isOpen(secret), listed.length, limits.find(({ limit }) => limit === "sessions")?.value]
+        })
+        assert.deepStrictEqual(yield* seen, [true, 1, 1])
+        yield* end(made)
+        assert.deepStrictEqual(yield* seen, [false, 0, 0])
+      })
+    )
+  }
+
+  it.effect("ends after 7 days, however often it is used", () =>
+    Effect.gen(function* () {
+      const { token: raw } = yield* token()
+      const { secret } = yield* signIn(raw)
+      for (let hours = 0; hours < 7 * 24 - 8; hours += 8) {
+        yield* TestClock.adjust("8 hours")
+        assert.isTrue(yield* isOpen(secret))
+      }
+      yield* TestClock.adjust("8 hours")
+      assert.isFalse(yield* isOpen(secret))
+    })
+  )
+
+  it.effect("is not kept open by a page that refreshes itself", () =>
+    Effect.gen(function* () {
+      const { token: raw } = yield* token()
+      const { secret } = yield* signIn(raw)
+      yield* TestClock.adjust("11 hours")
+      assert.isTrue(yield* use((sessions) => Effect.map(sessions.find(secret, false), Option.isSome)))
+      yield* TestClock.adjust("1 hour")
+      assert.isFalse(yield* isOpen(secret))
+    })
+  )
+
+  it.effect("knows when the visit before this one ended", () =>
+    Effect.gen(function* () {
+      const { token: raw } = yield* token()
+      const { secret } = yield* signIn(raw)
+      const lastVisit = Effect.map(
+        use((sessions) => sessions.find(secret)),
+        (found) => Option.getOrThrow(found).last_visit_at?.getTime() ?? null
+      )
+      const start = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
+      assert.isNull(yield* lastVisit)
+      yield* TestClock.adjust("10 minutes")
+      assert.isNull(yield* lastVisit)
+      yield* TestClock.adjust("2 hours")
+      for (let again = 0; again < 2; again += 1) assert.strictEqual(yield* lastVisit, start + 600_000)
+    })
+  )
+
+  it.effect("of the same token ends everywhere, and no other", () =>
+    Effect.gen(function* () {
+      const mine = yield* token()
+      const other = yield* token({ project_id: mine.project_id })
+      const [first, second] = [yield* signIn(mine.token), yield* signIn(mine.token)]
+      const [theirs, operators] = [yield* signIn(other.token), yield* operator]
+      const session = Option.getOrThrow(yield* use((sessions) => sessions.find(first.secret)))
+      yield* use((sessions) => sessions.signOutEverywhere(session))
+      const open = yield* Effect.forEach([first, second, theirs, operators], ({ secret }) => isOpen(secret))
+      assert.deepStrictEqual(open, [false, false, true, true])
+    })
+  )
+
+  it.effect("cannot be opened with a token for agents only, or one that is none", () =>
+    Effect.gen(function* () {
+      const made = yield* token({ opens_console: false })
+      for (const raw of [made.token, made.token.slice(0, -1), "spt_", ""]) {
+        assert.strictEqual((yield* Effect.flip(signIn(raw)))._tag, "WrongCredential")
+      }
+    })
+  )
+
+  it.effect("over the limit ends the token's own oldest one, or is refused", () =>
+    Effect.gen(function* () {
+      const { services } = yield* Service
+      const mine = yield* token()
+      const other = yield* token({ project_id: mine.project_id })
+      yield* Context.get(services, Limits).set(mine.project_id, { sessions: 2 })
+      const first = yield* signIn(mine.token)
+      yield* TestClock.adjust("1 minute")
+      const second = yield* signIn(mine.token)
+      assert.deepInclude(yield* Effect.flip(signIn(other.token)), { _tag: "TooManySessions", maximum: 2 })
+      const third = yield* signIn(mine.token)
+      const open = yield* Effect.forEach([first, second, third], ({ secret }) => isOpen(secret))
+      assert.deepStrictEqual(open, [false, true, true])
+    })
+  )
+
+  it.effect("is counted by sign-ins at the same time", () =>
+    Effect.gen(function* () {
+      const { services } = yield* Service
+      const other = yield* instance()
+      const made = yield* Effect.forEach([...Array(6).keys()], () => token()).pipe(
+        Effect.flatMap(([first, ...rest]) =>
+          Effect.forEach(rest, () => token({ project_id: first!.project_id })).pipe(
+            Effect.map((others) => [first!, ...others])
+          )
+        )
+      )
+      yield* Context.get(services, Limits).set(made[0]!.project_id, { sessions: 2 })
+      const tried = yield* Effect.forEach(
+        made,
+        ({ token: raw }, index) => {
+          const at = index % 2 === 0 ? services : other.services
+          return Effect.option(Context.get(at, Sessions).signIn(Redacted.make(raw)))
+        },
+        { concurrency: "unbounded" }
+      )
+      assert.strictEqual(tried.filter(Option.isSome).length, 2)
+    })
+  )
+})
+
+layer(Service.layer)("a link of open-console", (it) => {
+  it.effect("opens one operator's session, which ends after 8 hours", () =>
+    Effect.gen(function* () {
+      const link = yield* use((sessions) => sessions.makeLink("operator", undefined))
+      const code = codeOf(link.url)
+      const { secret } = yield* use((sessions) => sessions.enter(code))
+      assert.strictEqual((yield* Effect.flip(use((sessions) => sessions.enter(code))))._tag, "WrongCredential")
+      yield* TestClock.adjust("479 minutes")
+      assert.isTrue(yield* isOpen(secret))
+      yield* TestClock.adjust("1 minute")
+      assert.isFalse(yield* isOpen(secret))
+    })
+  )
+
+  it.effect("opens one session, however many try at once", () =>
+    Effect.gen(function* () {
+      const link = yield* use((sessions) => sessions.makeLink("operator", undefined))
+      const tried = yield* Effect.forEach(
+        [1, 2, 3, 4, 5],
+        () => Effect.option(use((sessions) => sessions.enter(codeOf(link.url)))),
+        { concurrency: "unbounded" }
+      )
+      assert.strictEqual(tried.filter(Option.isSome).length, 1)
+    })
+  )
+
+  it.effect("works for five minutes, and only for a project that exists", () =>
+    Effect.gen(function* () {
+      const link = yield* use((sessions) => sessions.makeLink("operator", undefined))
+      yield* TestClock.adjust("5 minutes")
+      assert.strictEqual(
+        (yield* Effect.flip(use((sessions) => sessions.enter(codeOf(link.url)))))._tag,
+        "WrongCredential"
+      )
+      const unknown = yield* Effect.flip(use((sessions) => sessions.makeLink("operator", crypto.randomUUID())))
+      assert.strictEqual(unknown._tag, "project_not_found")
+    })
+  )
+
+  it.effect("is not made while the console is switched off", () =>
+    Effect.gen(function* () {
+      const { services } = yield* instance({ SERVICE_CONSOLE: "off" })
+      const refused = yield* Effect.flip(Context.get(services, Sessions).makeLink("operator", undefined))
+      assert.strictEqual(refused._tag, "console_off")
+    })
+  )
+})
