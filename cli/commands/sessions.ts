@@ -3,6 +3,7 @@ import { Effect, Option, Redacted } from "effect"
 import { Flag } from "effect/cli"
 import { openInBrowser } from "../support/browser.ts"
 import { command, using } from "../support/command.ts"
+import { operator } from "../../src/platform/settings/Operator.ts"
 import * as Flags from "../support/Flags.ts"
 import { list } from "../support/list.ts"
 import { facts, next } from "../support/Print.ts"
@@ -12,7 +13,7 @@ const openConsole = command("open-console", {
   flags: { project: Flags.project.pipe(Flag.optional) },
   run: ({ project }, asJson) =>
     Effect.gen(function* () {
-      const made = yield* using(({ sessions }) => sessions.makeLink("operator", Option.getOrUndefined(project)))
+      const made = yield* using(({ sessions }) => sessions.makeLink(operator, Option.getOrUndefined(project)))
       const url = Redacted.value(made.url)
       if (!asJson) yield* openInBrowser(url)
       return { url, expires_at: made.expires_at }
@@ -38,7 +39,7 @@ const listConsoleSessions = list("list-console-sessions", {
 const endConsoleSession = command("end-console-session", {
   description: "Sign a browser out of the console",
   flags: { session: Flags.uuid("session", "Id of the session; see list-console-sessions") },
-  run: ({ session }) => using(({ sessions }) => Effect.as(sessions.end(session, "operator"), { session_id: session })),
+  run: ({ session }) => using(({ sessions }) => Effect.as(sessions.end(session, operator), { session_id: session })),
   print: (ended) => [...facts(ended), next("list-console-sessions")]
 })
 

@@ -4,6 +4,7 @@ import { Context, Effect } from "effect"
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { operator } from "../../src/platform/settings/Operator.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { Person } from "../support/agents/Console.ts"
 import { Service } from "../support/service/Service.ts"
@@ -27,7 +28,7 @@ layer(Service.layer, { excludeTestServices: true, timeout: 120_000 })("the comma
         const { items } = yield* json("list-console-sessions")
         assert.deepEqual(
           items.map(({ actor, project_id }: any) => [actor, project_id]),
-          [["operator", null]]
+          [[operator, null]]
         )
         const [{ session_id }] = items
         assert.deepEqual(yield* json("end-console-session", "--session", session_id), { session_id })

@@ -16,5 +16,6 @@ const unnamed = (actor: string) => {
   if (actor === "operator") return "the operator"
   const [, kind, id] = /^([a-z_]+):(.+)$/.exec(actor) ?? []
   if (kind === undefined || id === undefined) return actor
+  if (kind === "operator") return `operator ${id}`
   return kind === "bridge" ? `Bridge ${id}` : `${kind.replaceAll("_", " ")} ${id.slice(-8)}`
 }
