@@ -218,6 +218,16 @@ describe("a backup of an earlier schema version", () => {
     expect(await service.query("restored", "select limits from project")).toEqual([{ limits: {} }])
   })
 
+  it("is refused by a database of an earlier release that is in use, which is not even migrated", async () => {
+    const migrations = "select count(*)::int as n from schema_migration"
+    const before = await service.query("earlier", migrations)
+    expect(refusal(await restore("earlier", join(service.folder, "earlier"), "--accept-unsigned"))).toEqual([
+      1,
+      "database_not_empty"
+    ])
+    expect(await service.query("earlier", migrations)).toEqual(before)
+  })
+
   it("is refused where the tables of a later version are already", async () => {
     const ended = await restore("other", join(service.folder, "earlier"), "--accept-unsigned")
     expect(refusal(ended)).toEqual([1, "backup_of_another_version"])

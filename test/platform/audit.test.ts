@@ -14,7 +14,7 @@ import { send } from "../support/network/Http.ts"
 import { instance, Service } from "../support/service/Service.ts"
 
 layer(Service.layer)("the life of a Bridge", (it) => {
-  it.effect("leaves an audit row for every step and every replayed proof, and one for the refusals of a minute", () =>
+  it.effect("leaves an audit row for every step, and one for the replays and refusals of a minute", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const tokens = `${service.url}/bridge/v1/tokens`
@@ -34,8 +34,7 @@ layer(Service.layer)("the life of a Bridge", (it) => {
         "1 bridge.challenge_created by bridge:",
         "2 bridge.proof enrollment_proof_invalid by bridge:",
         "1 bridge.enrolled by bridge:",
-        "1 bridge.proof_replayed by bridge:",
-        "1 bridge.proof_replayed by bridge:",
+        "2 bridge.proof_replayed by bridge:",
         "1 bridge.rotation_prepared by bridge:",
         "1 bridge.rotation_confirmed by bridge:",
         "1 bridge.token_revoked by bridge:"

@@ -96,6 +96,18 @@ describe("the answers of one request, in a budget of 100 KiB, 50 for one owner",
     })
   )
 
+  it.effect("of requests that overlap leave nothing behind", () =>
+    Effect.gen(function* () {
+      const { open } = yield* make
+      const [first, second] = [open("a"), open("a")]
+      assert.isTrue(yield* settled(first.admit(0)))
+      assert.isTrue(yield* settled(second.admit(0)))
+      first.close()
+      second.close()
+      assert.isTrue(yield* settled(open("a").admit(50 * kib)))
+    })
+  )
+
   it.effect("fit if there is only one, however large, and if a write cannot be undone", () =>
     Effect.gen(function* () {
       const { open } = yield* make

@@ -153,7 +153,7 @@ export const make = Effect.gen(function* () {
         "proof",
         derivedFrom(challenge.token_id!, challenge.identity_id, challenge.token_salt)
       )
-      yield* audit.done(now, event)
+      yield* audit.repeated(now, event)
       return { answer: answerOf(token, token_expires_at!), replayed: true }
     })
 

@@ -14,8 +14,9 @@ export const namesFor = (
 
 const unnamed = (actor: string) => {
   if (actor === "operator") return "the operator"
-  const [, kind, id] = /^([a-z_]+):(.+)$/.exec(actor) ?? []
-  if (kind === undefined || id === undefined) return actor
+  const colon = actor.indexOf(":")
+  if (colon < 0) return actor
+  const [kind, id] = [actor.slice(0, colon), actor.slice(colon + 1)]
   if (kind === "operator") return `operator ${id}`
   return kind === "bridge" ? `Bridge ${id}` : `${kind.replaceAll("_", " ")} ${id.slice(-8)}`
 }

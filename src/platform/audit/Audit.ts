@@ -27,6 +27,8 @@ export class Audit extends Context.Service<
   {
     /** Call this in the mutation's transaction. */
     readonly done: (at: Date, event: Store.Event) => Effect.Effect<void, SqlError.SqlError>
+    /** Like `done`, for what changes nothing and may be repeated at will: one row a minute and subject, with a count. */
+    readonly repeated: (at: Date, event: Store.Event) => Effect.Effect<void, SqlError.SqlError>
     /** Call this before refusing a mutation: if the row cannot be written, the answer is not the refusal (spec 4.11). */
     readonly refused: (at: Date, event: Refused) => Effect.Effect<void, SqlError.SqlError>
     /** The same for a credential or proof that is refused. A failed write is logged and does not change the answer. */
@@ -46,17 +48,19 @@ export class Audit extends Context.Service<
       const done = (at: Date, event: Store.Event) =>
         Effect.flatMap(traceAt(at), (trace) => store.insertDone(event, trace)).pipe(Effect.asVoid)
 
-      const refused = Effect.fn("Audit.refused")(function* (at: Date, event: Refused) {
+      const count = Effect.fn("Audit.count")(function* (at: Date, event: Store.Event & { readonly code?: string }) {
         const minute = Math.floor(at.getTime() / 60_000)
-        const key = [minute, event.action, event.code, JSON.stringify(event.subject)].join(" ")
-        yield* store.countRefused(event, key, yield* traceAt(at))
+        const key = [minute, event.action, event.code ?? "done", JSON.stringify(event.subject)].join(" ")
+        yield* store.count(event, key, yield* traceAt(at))
       })
+      const repeated = (at: Date, event: Store.Event) => count(at, event)
+      const refused = (at: Date, event: Refused) => count(at, event)
 
       const rejected = (at: Date, event: Refused) => Effect.ignore(persistence(refused(at, event)))
 
       const list = Effect.fn("Audit.list")(store.list, persistence)
 
-      return { done, refused, rejected, list }
+      return { done, repeated, refused, rejected, list }
     })
   )
 }

@@ -35,7 +35,8 @@ export const make = (sql: SqlClient.SqlClient) => {
     values (${trace.event_id}::uuid, ${trace.at}, ${event.project_id}::uuid, ${event.actor}, ${event.action}, 'done',
             ${JSON.stringify(event.subject)}::jsonb, ${trace.address}, ${trace.user_agent})`
 
-  const countRefused = (event: Event & { readonly code: string }, refusal_key: string, trace: Trace) => sql`
+  /** One row for all events of a key, with their number. */
+  const count = (event: Event & { readonly code?: string }, refusal_key: string, trace: Trace) => sql`
     with counted as (
       insert into audit_refusal_count (refusal_key, event_id, at)
       values (${refusal_key}, ${trace.event_id}::uuid, ${trace.at})
@@ -45,7 +46,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     )
     insert into audit_event (event_id, at, project_id, actor, action, outcome, code, subject, address, user_agent)
     select event_id, ${trace.at}::timestamptz, ${event.project_id}::uuid, ${event.actor}::text, ${event.action}::text,
-           'refused', ${event.code}::text, ${JSON.stringify(event.subject)}::jsonb, ${trace.address}::text,
+           ${event.code === undefined ? "done" : "refused"}, ${event.code ?? null}::text, ${JSON.stringify(event.subject)}::jsonb, ${trace.address}::text,
            ${trace.user_agent}::text
       from counted
      where event_id = ${trace.event_id}::uuid`
@@ -67,5 +68,5 @@ export const make = (sql: SqlClient.SqlClient) => {
        limit ${limit}`)
   }
 
-  return { insertDone, countRefused, list }
+  return { insertDone, count, list }
 }

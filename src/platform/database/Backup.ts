@@ -99,6 +99,8 @@ export class Backup extends Context.Service<
         const files = shipped.slice(0, header.migrations.length)
         if (!header.migrations.every(({ checksum }, index) => checksum === files[index]?.checksum)) return yield* newer
         const migrated = (to?: typeof files) => Effect.provideService(migrateSoon(to), Database, database)
+        // A database that is in use must not even be migrated.
+        yield* database.dedicated(refuseUsed).pipe(longPersistence)
         yield* migrated(files)
         yield* database.dedicated(load(header, file, sealOf)).pipe(longPersistence)
         yield* migrated()
@@ -232,6 +234,11 @@ const read = Effect.fnUntraced(function* <E, E2>(
 })
 
 /** Verifies the file once more: it may have been replaced since it was verified. */
+const refuseUsed = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  if (!(yield* Catalog.isEmpty(sql, yield* Catalog.tables(sql)))) return yield* new DatabaseNotEmpty()
+})
+
 const load = Effect.fnUntraced(function* <E>(
   header: Header,
   file: Stream.Stream<Uint8Array, E>,

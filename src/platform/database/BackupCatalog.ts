@@ -68,6 +68,19 @@ export const insert = (sql: SqlClient.SqlClient, { columns, name, types }: Table
   )
 }
 
+/** Whether the tables, if there are any, hold nothing but the instance id. Changes nothing. */
+export const isEmpty = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, tables: ReadonlyArray<Table>) {
+  const others = tables.filter(({ name }) => name !== "service_instance")
+  if (others.length === 0) return true
+  const [found] = yield* holdAnything(sql, others)
+  return found?.anything === false
+})
+
+const holdAnything = (sql: SqlClient.SqlClient, tables: ReadonlyArray<Table>) => {
+  const anything = tables.map(({ name }) => `exists (select from ${quoted(name)})`).join(" or ")
+  return rows(Schema.Struct({ anything: Schema.Boolean }))(sql.unsafe(`select ${anything} as anything`))
+}
+
 /**
  * Locks all tables against other sessions and returns whether they are empty. The instance id, which the first migration
  * inserts, does not count: it is deleted, and the backup brings its own.
@@ -75,8 +88,7 @@ export const insert = (sql: SqlClient.SqlClient, { columns, name, types }: Table
 export const lockIfEmpty = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, tables: ReadonlyArray<Table>) {
   yield* sql.unsafe(`lock table ${tables.map(({ name }) => quoted(name)).join(", ")} in access exclusive mode`)
   yield* sql`delete from service_instance`
-  const anything = tables.map(({ name }) => `exists (select from ${quoted(name)})`).join(" or ")
-  const [found] = yield* rows(Schema.Struct({ anything: Schema.Boolean }))(sql.unsafe(`select ${anything} as anything`))
+  const [found] = yield* holdAnything(sql, tables)
   return found?.anything === false
 })
 

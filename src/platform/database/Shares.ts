@@ -104,6 +104,11 @@ export const turns = (all: number, most: number) => {
             started = true
             done(Effect.void)
           }
+          // A turn may have become free since the first look.
+          if (free > 0 && mine.running < most) {
+            start(mine)
+            return resume()
+          }
           mine.waiting.add(resume)
           queue(mine)
         })

@@ -125,7 +125,7 @@ export const budget = (whole: number, share: number) => {
 
   const grant = (claim: Claim) => {
     held += claim.bytes
-    shares.set(claim.owner, (shares.get(claim.owner) ?? 0) + claim.bytes)
+    if (claim.bytes > 0) shares.set(claim.owner, (shares.get(claim.owner) ?? 0) + claim.bytes)
     claim.granted = true
   }
   /** A claim of no bytes waits only for its owner. */
@@ -150,7 +150,8 @@ export const budget = (whole: number, share: number) => {
   const release = (claim: Claim) => {
     if (!claim.granted) return
     held -= claim.bytes
-    const left = shares.get(claim.owner)! - claim.bytes
+    // Claims of no bytes may outlive the entry of their owner.
+    const left = (shares.get(claim.owner) ?? 0) - claim.bytes
     if (left === 0) shares.delete(claim.owner)
     else shares.set(claim.owner, left)
     // In the order of their arrival, skipping owners whose share is taken.

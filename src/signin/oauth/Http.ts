@@ -71,7 +71,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
       return yield* attempts.attempt(
         { credential: refresh_token, outcomeOf, limited },
         Effect.gen(function* () {
-          const grant = yield* refreshTokens.grantOf(refresh_token)
+          const grant = yield* refreshTokens.grantOf({ client_id, refresh_token })
           const wait = Option.isSome(grant) ? yield* refreshes.take(grant.value) : 0
           if (wait > 0) return yield* tooMany(wait)
           return yield* refreshTokens.refresh({

@@ -446,6 +446,18 @@ layer(Service.layer)("a used refresh token", (it) => {
 })
 
 layer(Service.layer)("a loop of refreshes", (it) => {
+  it.effect("that can only be refused take nothing from the grant", () =>
+    Effect.gen(function* () {
+      const on = yield* instance({ SERVICE_RATE_LIMITS: "on" })
+      const { client_id, refresh_token } = yield* signIn(on)
+      const other = yield* makeClient(on)
+      const wrong = refresh(on, { client_id: other, refresh_token })
+      const answers = yield* Effect.replicateEffect(wrong, 70)
+      assert.isTrue(answers.every(({ status }) => status !== 429))
+      assert.strictEqual((yield* refresh(on, { client_id, refresh_token })).status, 200)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("of one grant gets 429 after 60, and then one in ten seconds; other grants are served", () =>
     Effect.gen(function* () {
       const on = yield* instance({ SERVICE_RATE_LIMITS: "on" })

@@ -87,9 +87,15 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
         from access`)
 
   /** The grant of a refresh token in whatever state. */
-  const findGrant = (token_hash: Uint8Array) =>
+  /** The grant of a token of this client that is unused, or whose successor can still be returned. */
+  const findGrant = (token_hash: Uint8Array, client_id: string) =>
     firstRow(Schema.Struct({ grant_id: Schema.String }))(sql`
-      select grant_id from oauth_refresh_token where token_hash = ${token_hash}`)
+      select r.grant_id
+        from oauth_refresh_token r
+        join oauth_grant g on g.grant_id = r.grant_id
+       where r.token_hash = ${token_hash}
+         and g.client_id = ${client_id}
+         and (r.used_at is null or r.successor_salt is not null)`)
 
   /** `since`: the end of the grace period for tokens that were used until then. */
   const find = (token_hash: Uint8Array, since: Date, now: Date) =>

@@ -40,9 +40,9 @@ interface Refresh {
 export class RefreshTokens extends Context.Service<
   RefreshTokens,
   {
-    /** The grant of a refresh token, in whatever state both are; none if the token is unknown. */
+    /** The grant of a refresh token from which the client can get tokens; none if it can only be refused. */
     readonly grantOf: (
-      refresh_token: Redacted.Redacted<string>
+      request: Pick<Refresh, "client_id" | "refresh_token">
     ) => Effect.Effect<Option.Option<string>, SharedRefusal<"bridge_persistence_error">>
     readonly refresh: (
       request: Refresh
@@ -65,9 +65,12 @@ export class RefreshTokens extends Context.Service<
       const successors = successorsOf(oauth)
       yield* count(grantSuspicions("refresh_replayed_elsewhere"), 0)
 
-      const grantOf = Effect.fn("RefreshTokens.grantOf")(function* (refresh_token: Redacted.Redacted<string>) {
+      const grantOf = Effect.fn("RefreshTokens.grantOf")(function* ({
+        client_id,
+        refresh_token
+      }: Pick<Refresh, "client_id" | "refresh_token">) {
         if (!Tokens.isToken("srt", Redacted.value(refresh_token))) return Option.none()
-        const found = yield* store.findGrant(Tokens.hash(refresh_token))
+        const found = yield* store.findGrant(Tokens.hash(refresh_token), client_id)
         return Option.map(found, ({ grant_id }) => grant_id)
       }, persistence)
 
