@@ -161,10 +161,18 @@ layer(Newcomer.layer, { timeout: "3 minutes" })("README.md, run from top to bott
           return JSON.parse(stdout)
         })
 
-        // The walkthrough creates no grant, no client of the operator and no pinned document.
+        // The walkthrough creates no grant, no client of the operator, no session of the console and no pinned document.
         const token = readFileSync(join(folder, "first-bridge/agent.token"), "utf8").trim()
         const { client_id } = yield* admin("create-oauth-client", "--name", "An agent", "--redirect-uri", callback)
         yield* new Browser(url).consent(authorizeQuery({ client_id }), token)
+        yield* Effect.promise(() =>
+          fetch(`${url}/console/sign-in`, {
+            method: "POST",
+            redirect: "manual",
+            headers: { origin: url },
+            body: new URLSearchParams({ project_token: token })
+          })
+        )
         const { commit, repository } = oneFile(folder)
         const at = ["--repository", repository, "--label", "me/guide", "--commit", commit, "--path", "guide.md"]
         yield* admin("pin-document", "--project", project_id, ...at)

@@ -102,7 +102,8 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the 
       const { items } = yield* json("list-project-tokens", "--project", project_id)
       const { created_at, expires_at, last_used_at, token_id, ...rest } = items[0]
       const scopes = ["tasks:read", "tasks:write"]
-      assert.deepEqual(rest, { role: "contributor", scopes, status: "active", revoked_at: null, live_grants: 1 })
+      const unlabelled = { label: null, opens_console: true, revoked_at: null }
+      assert.deepEqual(rest, { role: "contributor", scopes, status: "active", live_grants: 1, ...unlabelled })
       assert.strictEqual(Date.parse(expires_at) - Date.parse(created_at), 3_600_000)
       assert.match(last_used_at, at)
 
