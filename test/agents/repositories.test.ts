@@ -293,15 +293,30 @@ describe("git", () => {
 })
 
 describe("git reads no object whose size could exhaust the memory", () => {
+  const largeCommit = ({ commit, directory, git }: Repository, size: number) => {
+    commit({ "a.md": "x" })
+    const file = join(directory, "commit")
+    writeFileSync(file, `${git("cat-file", "commit", "HEAD")}\n${"x".repeat(size)}`)
+    return git("-c", "core.looseCompression=1", "hash-object", "-w", "-t", "commit", file)
+  }
+
   scenario(
     "a large commit",
     Effect.gen(function* () {
-      const { commit, directory, git } = yield* repository
-      commit({ "a.md": "x" })
-      const file = join(directory, "commit")
-      writeFileSync(file, git("cat-file", "commit", "HEAD") + "\n" + "x".repeat(1_048_576))
-      const sha = git("hash-object", "-w", "-t", "commit", file)
-      assert.strictEqual((yield* Effect.flip(readFile(directory, sha, "a.md")))._tag, "document_too_large")
+      const repo = yield* repository
+      const sha = largeCommit(repo, 1_048_576)
+      assert.strictEqual((yield* Effect.flip(readFile(repo.directory, sha, "a.md")))._tag, "document_too_large")
+    })
+  )
+
+  scenario(
+    "an object behind a small one, of which git would have to read it",
+    Effect.gen(function* () {
+      const repo = yield* repository
+      const sha = largeCommit(repo, 68_000_000)
+      const read = () => execFileSync("git", ["-C", repo.directory, "cat-file", "commit", sha], options)
+      const options = { env: closedEnvironment, stdio: "pipe", maxBuffer: 100_000_000 } as const
+      assert.throws(read, /attempting to allocate 68\d+ over limit/)
     })
   )
 
