@@ -134,10 +134,87 @@ describe("a document is not pinned from a repository that somebody else can chan
     refuses(`another account owns ./${name}`, owned, "it belongs to another account", ({ directory }) =>
       giveAway(join(directory, name))
     )
-    refuses(`every account can write to ./${name}`, name, "every account may change it", ({ directory }) =>
-      chmodSync(join(directory, name), 0o757)
+  }
+  for (const name of [
+    "",
+    ".git",
+    ".git/HEAD",
+    ".git/config",
+    ".git/packed-refs",
+    ".git/refs",
+    ".git/objects",
+    ".git/objects/info",
+    ".git/objects/pack",
+    blobOfX
+  ]) {
+    for (const [who, mode] of [
+      ["its group", 0o775],
+      ["every account", 0o757]
+    ] as const) {
+      refuses(
+        `${who} can write to ./${name}`,
+        name,
+        "its group or every account may change it",
+        ({ directory, git }) => {
+          git("pack-refs", "--all")
+          chmodSync(join(directory, name), mode)
+        }
+      )
+    }
+  }
+
+  /** A clone at `parent/clone`, where the parent has this mode, and what `readFile` answers. */
+  const below = (mode: number, prepare: (parent: string) => void = () => {}) =>
+    Effect.gen(function* () {
+      const repo = yield* repository
+      const sha = repo.commit({ "a.md": "text" })
+      const parent = join((yield* repository).directory, "it's open")
+      mkdirSync(parent)
+      renameSync(repo.directory, join(parent, "clone"))
+      chmodSync(parent, mode)
+      prepare(parent)
+      return { parent, read: readFile(join(parent, "clone"), sha, "a.md") }
+    })
+  for (const mode of [0o777, 0o775]) {
+    scenario(
+      `a folder above it has mode ${mode.toString(8)}, and the message mends it`,
+      Effect.gen(function* () {
+        const { parent, read } = yield* below(mode)
+        const { _tag, message } = yield* Effect.flip(read)
+        assert.strictEqual(_tag, "document_repository_unsafe")
+        const command = /^Mend it with: (.*)$/m.exec(message)?.[1]
+        assert.strictEqual(command, `chmod go-w '${parent.replace("'", "'\\''")}'`)
+        execFileSync("sh", ["-c", command!])
+        assert.strictEqual(text(yield* read), "text")
+      })
     )
   }
+  scenario(
+    "everything was made for its group (umask 002), and the message mends it",
+    Effect.gen(function* () {
+      const { commit, directory } = yield* repository
+      const sha = commit({ "a.md": "text" })
+      execFileSync("chmod", ["-R", "g+w", directory])
+      const { message } = yield* Effect.flip(readFile(directory, sha, "a.md"))
+      execFileSync("sh", ["-c", /^Mend it with: (.*)$/m.exec(message)![1]!])
+      assert.strictEqual(text(yield* readFile(directory, sha, "a.md")), "text")
+    })
+  )
+  it.effect.skipIf(!hasGit || process.geteuid!() !== 0)("another account owns a folder above it", () =>
+    Effect.gen(function* () {
+      for (const mode of [0o755, 0o1777]) {
+        const { parent, read } = yield* below(mode, giveAway)
+        const { _tag, message } = yield* Effect.flip(read)
+        assert.strictEqual(_tag, "document_repository_unsafe")
+        assert.include(message, `${parent}: it belongs to another account`)
+      }
+    }).pipe(Effect.scoped)
+  )
+  it.effect.skipIf(!hasGit || process.geteuid!() !== 0)("except that a folder above it may be root's and sticky", () =>
+    Effect.gen(function* () {
+      assert.strictEqual(text(yield* (yield* below(0o1777)).read), "text")
+    }).pipe(Effect.scoped)
+  )
 })
 
 describe("git", () => {
@@ -211,6 +288,48 @@ describe("git", () => {
       mkdirSync(dirname(join(directory, objectPath(sha))), { recursive: true })
       writeFileSync(join(directory, objectPath(sha)), deflateSync(object))
       assert.strictEqual((yield* Effect.flip(readFile(directory, sha, "a.md")))._tag, "document_commit_invalid")
+    })
+  )
+})
+
+describe("git reads no object whose size could exhaust the memory", () => {
+  const largeCommit = ({ commit, directory, git }: Repository, size: number) => {
+    commit({ "a.md": "x" })
+    const file = join(directory, "commit")
+    writeFileSync(file, `${git("cat-file", "commit", "HEAD")}\n${"x".repeat(size)}`)
+    return git("-c", "core.looseCompression=1", "hash-object", "-w", "-t", "commit", file)
+  }
+
+  scenario(
+    "a large commit",
+    Effect.gen(function* () {
+      const repo = yield* repository
+      const sha = largeCommit(repo, 1_048_576)
+      assert.strictEqual((yield* Effect.flip(readFile(repo.directory, sha, "a.md")))._tag, "document_too_large")
+    })
+  )
+
+  scenario(
+    "an object behind a small one, of which git would have to read it",
+    Effect.gen(function* () {
+      const repo = yield* repository
+      const sha = largeCommit(repo, 68_000_000)
+      const read = () => execFileSync("git", ["-C", repo.directory, "cat-file", "commit", sha], options)
+      const options = { env: closedEnvironment, stdio: "pipe", maxBuffer: 100_000_000 } as const
+      assert.throws(read, /attempting to allocate 68\d+ over limit/)
+    })
+  )
+
+  scenario(
+    "a large tree",
+    Effect.gen(function* () {
+      const { commit, directory, git } = yield* repository
+      commit({ "a.md": "x" })
+      const blob = git("rev-parse", "HEAD:a.md")
+      const entries = Array.from({ length: 5000 }, (_, n) => `100644 blob ${blob}\t${n}${"n".repeat(250)}`)
+      const tree = execFileSync("git", ["-C", directory, "mktree"], { input: entries.join("\n"), encoding: "utf8" })
+      const sha = git("commit-tree", "-m", "large", tree.trim())
+      assert.strictEqual((yield* Effect.flip(readFile(directory, sha, "a.md")))._tag, "document_too_large")
     })
   )
 })

@@ -21,7 +21,7 @@ const table = {
     document_path_not_found: "The commit has no such file.",
     /** A symbolic link, a submodule or a folder; none is followed. */
     document_not_a_file: "Only a regular file can be pinned, no link, submodule or folder.",
-    document_too_large: "The file is larger than 1 MiB.",
+    document_too_large: "The file, its commit or a folder on its path is larger than 1 MiB in git.",
     document_is_lfs_pointer: "The file is a Git LFS pointer; its content is not in the repository.",
     document_repository_unusable: "git cannot read this repository; give the folder of a full local clone.",
     /** The message names the file and, in a configuration, the setting. */

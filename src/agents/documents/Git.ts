@@ -13,7 +13,8 @@ import { checkRepository, locate } from "./checkRepository.ts"
 import { refuse } from "./Errors.ts"
 import { type Git, gitOver } from "./runGit.ts"
 
-const largestFile = 1_048_576
+/** Of the file, the commit and each tree. It is known before the object is read: git holds whole objects in memory. */
+const largestObject = 1_048_576
 
 export interface GitFile {
   readonly mode: "100644" | "100755"
@@ -39,9 +40,6 @@ export const readFile = Effect.fnUntraced(function* (directory: string, commit: 
   }
   const { mode, oid } = entry
   if (mode !== "100644" && mode !== "100755") return yield* refuse("document_not_a_file")
-  const size = Number((yield* git(["cat-file", "-s", oid])) ?? Number.NaN)
-  if (!(size >= 0)) return yield* refuse("document_repository_unusable")
-  if (size > largestFile) return yield* refuse("document_too_large")
   const bytes = yield* readObject(git, "blob", oid)
   if (bytes === undefined) return yield* refuse("document_repository_unusable")
   if (!isText(bytes)) return yield* refuse("document_not_text")
@@ -53,6 +51,11 @@ type Kind = "commit" | "tree" | "blob"
 
 /** The bytes of an object; undefined if the clone lacks it, has it as another kind, or has other bytes under its hash. */
 const readObject = Effect.fnUntraced(function* (git: Git, kind: Kind, oid: string) {
+  // The size is that of the object read only if the kind is right: `cat-file commit` follows a tag to its commit.
+  const found = yield* git(["cat-file", "-t", oid])
+  const size = yield* git(["cat-file", "-s", oid])
+  if (size === undefined || found?.toString().trim() !== kind) return undefined
+  if (Number(size) > largestObject) return yield* refuse("document_too_large")
   const bytes = yield* git(["cat-file", kind, oid])
   return bytes !== undefined && isObject(kind, oid, bytes) ? bytes : undefined
 })

@@ -3,11 +3,12 @@
  *
  * Whoever may write to a repository decides what its commits contain: by a link or an alternate they could make root pin
  * a file of another, private repository. So everything that is read belongs to the account that runs the command, or to
- * root; then nobody else can change the repository between this check and the reading either.
+ * root, and only its owner may write to it; then nobody else can change the repository between this check and the
+ * reading either. That includes every folder above it, because whoever can write there can put another in its place.
  */
 import { Effect } from "effect"
-import { existsSync, lstatSync, readdirSync, realpathSync } from "node:fs"
-import { join } from "node:path"
+import { type Stats, existsSync, lstatSync, readdirSync, realpathSync } from "node:fs"
+import { dirname, join } from "node:path"
 import { withDetails } from "../../wire/Refusal.ts"
 import { refuse } from "./Errors.ts"
 import type { Git } from "./runGit.ts"
@@ -31,18 +32,26 @@ export const checkRepository = Effect.fnUntraced(function* (clone: Clone, git: G
     try: () => findBadFile(clone),
     catch: () => refuse("document_repository_unusable")
   })
-  if (bad !== undefined) return yield* unsafe(bad.file, bad.reason)
+  if (bad !== undefined) return yield* unsafe(bad)
   for (const file of configurations(clone)) {
     const listed = yield* git(["config", "--file", file, "--no-includes", "--null", "--list"])
     if (listed === undefined) return yield* refuse("document_repository_unusable")
     const setting = findBadSetting(listed.toString())
-    if (setting !== undefined) return yield* unsafe(file, setting)
+    if (setting !== undefined) return yield* unsafe({ file, reason: setting })
   }
 })
 
-const unsafe = (file: string, reason: string) => {
+interface Bad {
+  readonly file: string
+  readonly reason: string
+  /** The shell command that mends it, if there is one. */
+  readonly mend?: string
+}
+
+const unsafe = ({ file, reason, mend }: Bad) => {
   const refusal = refuse("document_repository_unsafe")
-  return withDetails(refusal, { file, reason }, `${file}: ${reason}.\n${refusal.message}`)
+  const remedy = mend === undefined ? refusal.message : `Mend it with: ${mend}\nOr: ${refusal.message}`
+  return withDetails(refusal, { file, reason }, `${file}: ${reason}.\n${remedy}`)
 }
 
 const configurations = ({ repository }: Clone) =>
@@ -51,33 +60,42 @@ const configurations = ({ repository }: Clone) =>
 /** Each of these makes git read the objects of another folder or server. */
 const indirections = ["commondir", "objects/info/alternates", "objects/info/http-alternates"]
 
-const findBadFile = (clone: Clone) => {
+/** Refs lead to no object that is read, because the commit is named by its hash; they are checked all the same. */
+const references = ["HEAD", "packed-refs"]
+
+const findBadFile = (clone: Clone): Bad | undefined => {
   const { folder, objects, repository } = clone
-  for (const file of [folder, repository]) {
-    const reason = badFile(file, "folder")
-    if (reason !== undefined) return { file, reason }
+  for (const inside of [folder, repository]) {
+    const bad = badFile(inside, "folder")
+    if (bad !== undefined) return bad
+  }
+  for (const above of foldersAbove(folder)) {
+    const bad = badFile(above, "above")
+    if (bad !== undefined) return bad
   }
   const leading = indirections.map((name) => join(repository, name)).find(exists)
   if (leading !== undefined) return { file: leading, reason: "it leads to another repository" }
-  for (const file of configurations(clone)) {
-    const reason = badFile(file, "file")
-    if (reason !== undefined) return { file, reason }
+  const files = references.map((name) => join(repository, name)).filter(exists)
+  for (const file of [...configurations(clone), ...files]) {
+    const bad = badFile(file, "file")
+    if (bad !== undefined) return bad
   }
-  return findBadObject(objects)
+  return badFile(join(repository, "refs"), "folder") ?? findBadObject(objects)
 }
 
-const findBadObject = (folder: string): { readonly file: string; readonly reason: string } | undefined => {
-  const reason = badFile(folder, "folder")
-  if (reason !== undefined) return { file: folder, reason }
+/** Up to the root. `folder` is absolute and without links, unless it does not exist. */
+const foldersAbove = (folder: string): ReadonlyArray<string> => {
+  const above = dirname(folder)
+  return above === folder ? [] : [above, ...foldersAbove(above)]
+}
+
+const findBadObject = (folder: string): Bad | undefined => {
+  const bad = badFile(folder, "folder")
+  if (bad !== undefined) return bad
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const file = join(folder, entry.name)
-    if (entry.isDirectory()) {
-      const below = findBadObject(file)
-      if (below !== undefined) return below
-      continue
-    }
-    const reason = badFile(file, "file")
-    if (reason !== undefined) return { file, reason }
+    const below = entry.isDirectory() ? findBadObject(file) : badFile(file, "file")
+    if (below !== undefined) return below
   }
   return undefined
 }
@@ -85,13 +103,25 @@ const findBadObject = (folder: string): { readonly file: string; readonly reason
 /** True for a link to nothing as well: its target may appear later. */
 const exists = (file: string) => lstatSync(file, { throwIfNoEntry: false }) !== undefined
 
-const badFile = (file: string, kind: "file" | "folder") => {
+/** A file or folder of the clone, or a folder above it. */
+type Place = "file" | "folder" | "above"
+
+const badFile = (file: string, place: Place): Bad | undefined => {
   const stat = lstatSync(file)
-  if (!(kind === "folder" ? stat.isDirectory() : stat.isFile())) return `it is not a ${kind}, and may lead elsewhere`
-  if (stat.uid !== 0 && stat.uid !== process.geteuid?.()) return "it belongs to another account"
-  if ((stat.mode & 0o002) !== 0) return "every account may change it"
-  return undefined
+  if (!(place === "file" ? stat.isFile() : stat.isDirectory())) {
+    return { file, reason: `it is not a ${place === "file" ? "file" : "folder"}, and may lead elsewhere` }
+  }
+  if (stat.uid !== 0 && stat.uid !== process.geteuid?.()) return { file, reason: "it belongs to another account" }
+  if ((stat.mode & 0o022) === 0 || (place === "above" && isShared(stat))) return undefined
+  const mend = `chmod ${place === "folder" ? "-R " : ""}go-w ${quote(file)}`
+  return { file, reason: "its group or every account may change it", mend }
 }
+
+/** Whether it is a folder such as /tmp, in which nobody can move or delete what belongs to another (unlink(2)). */
+const isShared = ({ mode, uid }: Stats) => uid === 0 && (mode & 0o1000) !== 0
+
+/** One word of a POSIX shell. */
+const quote = (word: string) => `'${word.replaceAll("'", "'\\''")}'`
 
 const fetches = "makes git fetch what is missing"
 const runs = "names a program"

@@ -27,6 +27,8 @@ export const closedOptions = [
 export const closedEnvironment = {
   PATH: searchPath,
   LC_ALL: "C",
+  // A small object can be the difference to a huge one, which git would read first.
+  GIT_ALLOC_LIMIT: "64m",
   GIT_ALLOW_PROTOCOL: "",
   GIT_ATTR_NOSYSTEM: "1",
   GIT_CONFIG_GLOBAL: "/dev/null",

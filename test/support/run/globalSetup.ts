@@ -36,6 +36,8 @@ export const makeCluster = async () => {
 }
 
 export default async (project: TestProject) => {
+  // The tests' processes inherit it: documents are not pinned from repositories that a group can write to.
+  process.umask(0o022)
   // Repeated runs reuse a cluster that is already running.
   const given = process.env["TEST_CLUSTER"]
   if (given !== undefined) return project.provide("cluster", JSON.parse(given))
