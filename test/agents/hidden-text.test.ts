@@ -171,6 +171,7 @@ layer(Service.layer)("text that agents write", (it) => {
         assert.deepStrictEqual([code, details.field], ["invalid_request", "title"], name)
       }
       assert.strictEqual((yield* a.note("\u034f\npelican")).title, "pelican")
+      assert.strictEqual((yield* a.note("\u034f")).title, "(blank)")
     })
   )
 
