@@ -36,26 +36,39 @@ const atMostBytes = (limit: number) =>
 
 /**
  * What one line must not show raw (decisions.md, Characters that are not shown): controls, line separators, and format
- * characters. U+200C and U+200D may join letters of scripts that need them, and emoji (UAX #31 2.3); a third invisible
- * character in a row carries hidden text.
+ * characters. U+200C and U+200D may join letters of scripts that need them, and emoji (UAX #31 2.3).
  */
 const hiddenInLine =
-  /[\p{Cc}\p{Zl}\p{Zp}]|(?![\u200c\u200d])\p{Cf}|(?=\p{DI})\p{Cn}|(?<![\p{L}\p{M}\p{Extended_Pictographic}\p{Emoji_Modifier}])[\u200c\u200d]|(?<=[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}])[\u200c\u200d]|(?<=\p{DI}{2})\p{DI}/gu
+  /[\p{Cc}\p{Zl}\p{Zp}]|(?![\u200c\u200d])\p{Cf}|(?=\p{DI})\p{Cn}|(?<![[\p{L}\p{M}\p{Extended_Pictographic}\p{Emoji_Modifier}]--\p{DI}]\p{VS}?)[\u200c\u200d]|(?<=[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}]\p{VS}?)[\u200c\u200d]/v
 
 /**
  * The same for text of several lines: line breaks, tabs, and the format characters of ordinary text are shown, such as
  * soft hyphens and marks of direction; overrides of direction and tag characters are not.
  */
 const hiddenInProse =
-  /(?![\t\n]|\r\n)\p{Cc}|(?![\u00ad\u061c\u180e\u200b-\u200f\u2060\ufeff])(?=\p{DI})[\p{Cf}\p{Cn}]|[\ufff9-\ufffb]|(?<=\p{DI}{2})\p{DI}/gu
+  /(?![\t\n]|\r\n)\p{Cc}|(?![\u00ad\u061c\u180e\u200b-\u200f\u2060\ufeff])(?=\p{DI})[\p{Cf}\p{Cn}]|[\ufff9-\ufffb]/v
+
+/**
+ * What neither shows: Hangul fillers, variation selectors without a base for which Unicode registers them (emoji, keycaps,
+ * Han, mathematical and Mongolian characters), and a third invisible character in a row. They carry hidden text.
+ */
+const hiddenAnywhere =
+  /[\u115f\u1160\u3164\uffa0]|(?!(?<=[[\p{Emoji}\p{Extended_Pictographic}]--[0-9#*]])[\ufe0e\ufe0f]|(?<=[0-9#*])[\ufe0e\ufe0f]\u20e3|(?<=\p{Script=Han})[\ufe00-\ufe02\u{e0100}-\u{e01ef}]|(?<=\p{Sm})\ufe00|(?<=[\p{Script=Mongolian}&&\p{L}])[\u180b-\u180d\u180f])\p{VS}|(?<=\p{DI}{2})\p{DI}/v
 
 export type Layout = "line" | "prose"
-const hidden = { line: hiddenInLine, prose: hiddenInProse }
+const hidden = {
+  line: new RegExp(`${hiddenInLine.source}|${hiddenAnywhere.source}`, "gv"),
+  prose: new RegExp(`${hiddenInProse.source}|${hiddenAnywhere.source}`, "gv")
+}
 
-/** The first character that must not be shown raw, as `U+202E`. */
+/** A line without a visible character, and the first one in it that is more than a space. */
+const invisibleLine = /^\p{Z}*([\p{M}\p{DI}\u2800])[\p{Z}\p{M}\p{DI}\u2800]*$/u
+
+/** The first character that must not be shown raw, or that makes up a line without a visible one, as `U+202E`. */
 export const findHidden = (given: string, layout: Layout): string | undefined => {
   const [found] = given.matchAll(hidden[layout])
-  return found === undefined ? undefined : `U+${found[0].codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}`
+  const character = found?.[0] ?? (layout === "line" ? invisibleLine.exec(given)?.[1] : undefined)
+  return character && `U+${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}`
 }
 
 /** The text with each such character as `\\u` and four hex digits per UTF-16 unit. */
@@ -68,10 +81,10 @@ export const escapes = (characters: string) =>
     .join("")
 
 /** The text without them. */
-export const withoutHidden = (given: string): string => given.replaceAll(hiddenInLine, "")
+export const withoutHidden = (given: string): string => given.replaceAll(hidden.line, "")
 
 const shown = Schema.makeFilter((given: string) => findHidden(given, "line") === undefined, {
-  expected: "text without characters that control, reorder or hide text"
+  expected: "visible text without characters that control, reorder or hide text"
 })
 
 /** One line of 1 to `limit` code points after NFC normalisation. */

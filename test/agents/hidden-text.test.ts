@@ -7,7 +7,7 @@ import { Context, Effect, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { Transfer } from "../../src/agents/transfer/Transfer.ts"
 import { notice } from "../../src/agents/continuity/Shapes.ts"
-import { findHidden } from "../../src/wire/Text.ts"
+import { escaped, findHidden, withoutHidden } from "../../src/wire/Text.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { Service } from "../support/service/Service.ts"
 
@@ -25,7 +25,29 @@ const never: Readonly<Record<string, string>> = {
   "tag characters": "\u{e0049}\u{e0067}",
   "unassigned invisible characters": "a\u{e0fff}",
   "bytes as variation selectors": "😀\u{e0148}\u{e0155}\u{e015c}",
-  "bits as zero widths": "a\u200b\u200c\u200b\u200b"
+  "bits as zero widths": "a\u200b\u200c\u200b\u200b",
+  "two bytes as selectors after each letter": withSelectors("Please review the deployment"),
+  "a selector after a Latin letter": "a\ufe0f",
+  "a selector after a digit without a keycap": "1\ufe0f",
+  "a second selector after an emoji": "❤\ufe0f\ufe0e",
+  "a second selector after a Han character": "葛\ufe00\u{e0100}",
+  "an ideographic selector after an emoji": "❤\u{e0100}",
+  "an unregistered selector after an emoji": "❤\ufe03",
+  "a Mongolian selector after a Latin letter": "a\u180b",
+  "a second Mongolian selector": "ᠠ\u180b\u180c",
+  "Hangul fillers": "\u115f\u1160\u3164\uffa0",
+  "a filler between letters": "ad\u3164min"
+}
+/** No line may consist of these alone. */
+const invisible: Readonly<Record<string, string>> = {
+  "a Hangul choseong filler": "\u115f",
+  "a Hangul jungseong filler": "\u1160",
+  "a Hangul filler": "\u3164",
+  "a halfwidth Hangul filler": "\uffa0",
+  "a selector": "\ufe0f",
+  "two selectors": "\ufe00\u{e0100}",
+  marks: " \u0301 \u034f",
+  "blank Braille": "\u2800"
 }
 /** Ordinary in a text of several lines, but not in a name. */
 const onlyInProse: Readonly<Record<string, string>> = {
@@ -46,7 +68,19 @@ const everywhere: Readonly<Record<string, string>> = {
   Japanese: "葛\u{e0100}飾区",
   "a family": "👩‍❤️‍💋‍👨 👨‍👩‍👧‍👦",
   "an astronaut": "👩🏽‍🚀",
-  "a keycap": "1️⃣"
+  "a keycap": "1️⃣ #️⃣ *️⃣",
+  "a heart": "❤️ ❤︎",
+  "a flag": "🏳️‍🌈 🇺🇳",
+  "a mathematical variant": "a ∩︀ b",
+  Mongolian: "ᠠ\u180b",
+  Korean: "한국어"
+}
+
+/** The hidden bytes 0 to 239, two after each letter, as U+E0100 to U+E01EF. */
+function withSelectors(text: string) {
+  return text.replaceAll(/\p{L}/gu, (letter, at: number) =>
+    [letter, ...[2 * at, 2 * at + 1].map((byte) => String.fromCodePoint(0xe0100 + byte))].join("")
+  )
 }
 
 const fields: ReadonlyArray<readonly [tool: string, field: string, given: (text: string) => Record<string, unknown>]> =
@@ -80,6 +114,28 @@ describe("a text", () => {
   }
 })
 
+describe("a line", () => {
+  for (const [name, text] of Object.entries(invisible)) {
+    it(`with ${name} alone is refused`, () => {
+      assert.isDefined(findHidden(text, "line"))
+    })
+  }
+  it("shows hidden bytes of an earlier release", () => {
+    const escape = String.raw`\\udb40\\udd[0-9a-f]{2}`
+    assert.match(escaped(withSelectors("ab"), "line"), new RegExp(`^a(?:${escape}){2}b(?:${escape}){2}$`))
+    assert.strictEqual(escaped("\u3164", "line"), String.raw`\u3164`)
+  })
+  it("without its hidden characters has none", () => {
+    const bases = ["a", "!", "1", "葛", "ا", "\u3164"]
+    for (const base of bases) {
+      for (const selector of ["\ufe0f", "\u{e0100}", "\u3164"]) {
+        const left = withoutHidden(`x ${base}${selector}\u200c`)
+        assert.isUndefined(findHidden(left, "line"), escaped(left, "line"))
+      }
+    }
+  })
+})
+
 layer(Service.layer)("text that agents write", (it) => {
   const agent = Effect.flatMap(Service, (service) => Agent.make(service))
 
@@ -106,6 +162,18 @@ layer(Service.layer)("text that agents write", (it) => {
       })
     )
   }
+
+  it.effect("refuses a title without a visible character, and makes none of a body", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      for (const [name, title] of Object.entries(invisible)) {
+        const { code, details } = yield* a.write("task_create", { title })
+        assert.deepStrictEqual([code, details.field], ["invalid_request", "title"], name)
+      }
+      assert.strictEqual((yield* a.note("\u034f\npelican")).title, "pelican")
+      assert.strictEqual((yield* a.note("\u034f")).title, "(blank)")
+    })
+  )
 
   it.effect("refuses them in every text of a receipt and in a search", () =>
     Effect.gen(function* () {
@@ -154,12 +222,12 @@ layer(Service.layer)("text that agents write", (it) => {
         yield* a.call("continuity_context", { max_bytes: 4096 }),
         yield* a.call("server_identity")
       ]
-      const escaped = String.raw`x\u001b[2J\u009b\u202e\udb40\udc41`
+      const shown = String.raw`x\u001b[2J\u009b\u202e\udb40\udc41`
       for (const { output, text } of reads) {
         assert.isDefined(output, text)
         assert.notMatch(JSON.stringify(output).replaceAll(/\\[nt]/g, ""), /(?<!\\)\\u00|[\p{Cc}\p{Cf}]/u)
         assert.deepStrictEqual(JSON.parse(text), output)
-        assert.include(text, JSON.stringify(escaped).slice(1, -1))
+        assert.include(text, JSON.stringify(shown).slice(1, -1))
       }
       assert.include(reads[0]!.output.entry.body, "a\tb\n")
       const snapshot = reads[5]!

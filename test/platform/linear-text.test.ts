@@ -165,6 +165,15 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
   ],
   ["src/wire/Ids.ts", /^[A-Za-z0-9+/_-]+={0,2}$/u, call, ["", "A", "==="], ["A", "=", ""]],
   ["src/wire/Text.ts", /((?<!\p{M})\p{M}{31,})/u, call, ["", "\u0301", "x"], ["", `${"\u0301".repeat(30)}a`, ""]],
+  [
+    "src/wire/Text.ts",
+    /^\p{Z}*([\p{M}\p{DI}\u2800])[\p{Z}\p{M}\p{DI}\u2800]*$/u,
+    call,
+    ["", " ", "x"],
+    ["", "\u0301", "x"],
+    ["", " \u0301", "x"],
+    [" \ufe0f", " ", "x"]
+  ],
   ["src/wire/Text.ts", /\p{Cc}+/gu, call, ["", "\u0001", "x"], ["", "\u0001x", ""]]
 ]
 
@@ -182,7 +191,9 @@ const never: ReadonlyArray<readonly [file: string, RegExp, reason: string]> = [
 /** Expressions that are built from text, and whose parts are all bounded. */
 const built = [
   ["src/platform/crypto/Tokens.ts", "new RegExp(`^${pattern}$`)"],
-  ["src/platform/crypto/Tokens.ts", 'new RegExp(`(?=(${pattern}))`, "g")']
+  ["src/platform/crypto/Tokens.ts", 'new RegExp(`(?=(${pattern}))`, "g")'],
+  ["src/wire/Text.ts", 'new RegExp(`${hiddenInLine.source}|${hiddenAnywhere.source}`, "gv")'],
+  ["src/wire/Text.ts", 'new RegExp(`${hiddenInProse.source}|${hiddenAnywhere.source}`, "gv")']
 ]
 
 function wide(type: string): Worst {
@@ -227,12 +238,12 @@ const readers: Readonly<
   "what must not be shown in a line": [
     (text) => [findHidden(text, "line"), escaped(text, "line")],
     call,
-    ...all("a", "\u200d", "a\u200d", "\u202e", "\ufe0f", "\u{e0041}", marks)
+    ...all("a", "\u200d", "a\u200d", "\u202e", "\ufe0f", "a\ufe0f", "葛\u{e0100}", "\u3164", "\u{e0041}", marks)
   ],
   "what must not be shown in several lines": [
     (text) => [findHiddenIn({ body: text }), shown({ body: text })],
     call,
-    ...all("a", "\r", "\u200d", "\u202e", "\ufe0f", "\u{e0041}", marks)
+    ...all("a", "\r", "\u200d", "\u202e", "\ufe0f", "a\ufe0f", "葛\u{e0100}", "\u3164", "\u{e0041}", marks)
   ],
   base64: [decode(Base64Bytes), call, ...all("A", "="), ["A", "=", "A"]],
   "an instant": [decode(Instant), call, ["2026-01-01T00:00:00.", "1", "Z"]],

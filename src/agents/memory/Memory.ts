@@ -9,7 +9,7 @@ import { persistence, untilSettled } from "../../platform/database/Persistence.t
 import { operator } from "../../platform/settings/Operator.ts"
 import type { Replayable } from "../../wire/Headers.ts"
 import { withDetails } from "../../wire/Refusal.ts"
-import { excerpt, withoutHidden } from "../../wire/Text.ts"
+import { excerpt, findHidden, withoutHidden } from "../../wire/Text.ts"
 import { type MemoryAdd, MemoryEntry, type MemoryHits, type MemorySearch } from "./Shapes.ts"
 import { storedMaxima } from "../../operator/limits/LimitNames.ts"
 import { bytesOf, refuseFull } from "../continuity/Budget.ts"
@@ -204,10 +204,10 @@ export const textOf = ({ body, tags, title }: Pick<Store.EntryRow, "body" | "tag
 export const storedBytes = ({ body, tags, title }: Pick<Store.EntryRow, "body" | "tags" | "title">) =>
   bytesOf(title, body, ...tags)
 
-/** The title of an entry without one: its first line that is not blank, cut to 200 bytes, as a title may be shown. */
+/** The title of an entry without one: the first visible line of its body, cut to 200 bytes, as a title may be shown. */
 const firstLine = (body: string) => {
   const lines = body.split(/\r?\n/).map((line) => withoutHidden(line.replaceAll(/\p{Cc}+/gu, " ")).trim())
-  return excerpt(lines.find((line) => line !== "") ?? "", 200)
+  return excerpt(lines.find((line) => line !== "" && findHidden(line, "line") === undefined) ?? "(blank)", 200)
 }
 
 const entryOf = ({ actor, role, session_ref, source, task_id, ...entry }: Store.EntryRow): MemoryEntry => ({

@@ -176,6 +176,19 @@ layer(WithRegistration)("dynamic registration", (it) => {
     })
   )
 
+  it.effect("shows a name without what hides text, and none that is invisible", () =>
+    Effect.gen(function* () {
+      const names = {
+        "An\ufe0f\u{e0100} ed\u3164itor ❤\ufe0f": "An editor ❤\ufe0f",
+        "\u3164 \ufe0f\u0301": "Unnamed client"
+      }
+      for (const [client_name, shown] of Object.entries(names)) {
+        const { body } = yield* register({ redirect_uris: ["http://localhost/cb"], client_name })
+        assert.strictEqual(body.client_name, shown)
+      }
+    })
+  )
+
   it.effect("keeps the usable redirect URIs of a mixed list", () =>
     Effect.gen(function* () {
       const { body } = yield* register({ redirect_uris: ["http://localhost/cb", "odd:thing", "http://example.com/cb"] })

@@ -7,7 +7,7 @@
 import { Result, Schema } from "effect"
 import { findToken } from "../../../platform/crypto/Tokens.ts"
 import { scopes, type Scope } from "../../../wire/Scopes.ts"
-import { nfc } from "../../../wire/Text.ts"
+import { findHidden, nfc, withoutHidden } from "../../../wire/Text.ts"
 import { type OAuthRefusal, refuse } from "../Errors.ts"
 import { isAcceptable, isDangerous } from "./RedirectUri.ts"
 import { ApplicationType, type ClientMetadata } from "./Shapes.ts"
@@ -82,11 +82,11 @@ const hasRedirectUris = (document: unknown) =>
   "redirect_uris" in document &&
   Schema.is(Texts)(document.redirect_uris)
 
-/** Makes a name safe to show: one line, no control or bidirectional characters, at most 64 characters. */
+/** Makes a name safe to show: one line without hidden characters, at most 64 characters; empty if nothing is visible. */
 export const displayName = (name: string): string => {
-  const clean = nfc(name.toWellFormed())
-    .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, " ")
-    .trim()
+  const spaced = nfc(name.toWellFormed()).replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, " ")
+  const clean = withoutHidden(spaced).trim()
+  if (findHidden(clean, "line") !== undefined) return ""
   const characters = [...clean]
   return characters.length > 64 ? `${characters.slice(0, 63).join("")}…` : clean
 }
