@@ -13,6 +13,8 @@ export interface Place {
 const Progress = Schema.Struct({
   linked_before: Schema.NullOr(Schema.Date),
   heads_logged_at: Schema.NullOr(Schema.Date),
+  /** The time of the newest head of all rows, or of the newest linked row if that is older; null without a head. */
+  newest: Schema.NullOr(Schema.Date),
   /** Transactions before this one have ended; those from `next` on have not begun. */
   oldest: Schema.Number,
   next: Schema.Number
@@ -64,6 +66,11 @@ export const make = (sql: SqlClient.SqlClient) => {
   /** Locks the chains for this transaction. None if another replica has them: nobody waits. */
   const lock = firstRow(Progress)(sql`
     select linked_before, heads_logged_at,
+           (select least(at, (select max(at) from audit_link where scope = 'all'))
+              from audit_chain
+             where scope = 'all'
+             order by seq desc
+             limit 1) as newest,
            pg_snapshot_xmin(pg_current_snapshot())::text::float8 as oldest,
            pg_snapshot_xmax(pg_current_snapshot())::text::float8 as next
       from audit_chain_progress
