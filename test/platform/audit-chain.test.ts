@@ -328,6 +328,29 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
+  it.live("names a row of a project whose chain is gone", () =>
+    Effect.gen(function* () {
+      const project = yield* makeProject
+      const [id] = yield* write(1, project)
+      yield* linkAll
+      yield* tamper("delete from audit_link where scope <> 'all'", "delete from audit_chain where scope <> 'all'")
+      assert.deepStrictEqual(yield* found(), ["unlinked", null, id!])
+    }).pipe(fresh)
+  )
+
+  it.live("gives heads away although they are said to be given away in the future", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* write(1)
+      yield* linkAll
+      yield* sql`update audit_chain_progress set heads_logged_at = now() + interval '1 year'`
+      yield* linkAll
+      assert.deepStrictEqual(yield* sql`select heads_logged_at < now() + interval '1 hour' as again from audit_chain_progress`, [
+        { again: true }
+      ])
+    }).pipe(fresh)
+  )
+
   it.live("does not link a row that was dated back, whatever the account that serves says", () =>
     Effect.gen(function* () {
       const { services } = yield* Service

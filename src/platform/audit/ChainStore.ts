@@ -1,6 +1,6 @@
 /** The statements that chain the audit log, and those that read the chains to verify them. */
 import { Effect, Schema } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 import { firstRow, rows } from "../sql/Rows.ts"
 import { HashedRow } from "./ChainHash.ts"
 
@@ -96,8 +96,15 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by next.at desc, event_id desc
        limit 1`)
 
-  /** Rows after `from`, up to `to`, that have no link. */
-  const unlinked = (from: Place, to: Place, project_id?: string) =>
+  const hasNoLink = (scope: string | Statement.Fragment) => sql`
+    not exists (select
+                  from audit_link l
+                 where l.at = e.at
+                   and l.event_id = e.event_id
+                   and l.scope = ${scope})`
+
+  /** Rows after `from`, up to `to`, without a link in the chain of all rows or of a project; or in one of both. */
+  const unlinked = (from: Place, to: Place, project_id?: string, everywhere = false) =>
     rows(HashedRow)(sql`
       select ${columns}
         from audit_event e
@@ -105,11 +112,8 @@ export const make = (sql: SqlClient.SqlClient) => {
          and (e.at, e.event_id) > (${from.at}::timestamptz, ${from.event_id}::uuid)
          and (e.at, e.event_id) <= (${to.at}::timestamptz, ${to.event_id}::uuid)
          and ${project_id === undefined ? sql`true` : sql`e.project_id = ${project_id}::uuid`}
-         and not exists (select
-                           from audit_link l
-                          where l.at = e.at
-                            and l.event_id = e.event_id
-                            and l.scope = ${project_id ?? "all"})
+         and (${hasNoLink(project_id ?? "all")}
+              ${everywhere ? sql`or e.project_id is not null and ${hasNoLink(sql`e.project_id::text`)}` : sql``})
        order by e.at, e.event_id`)
 
   /** The last head of each scope that has one. */

@@ -156,8 +156,10 @@ const append = Effect.fnUntraced(function* (
 
 /** Heads that somebody else keeps prove that a chain was not recomputed as a whole. */
 const logHeads = Effect.fnUntraced(function* (store: ReturnType<typeof Store.make>, logged: Date | null, now: Date) {
-  if (logged !== null && now.getTime() - logged.getTime() < headsEvery) return
-  const heads = yield* store.headsSince(logged)
+  // A time to come would silence the heads until then.
+  const since = logged !== null && logged > now ? null : logged
+  if (since !== null && now.getTime() - since.getTime() < headsEvery) return
+  const heads = yield* store.headsSince(since)
   if (heads.length === 0) return
   for (const { at, head, scope, seq } of heads) {
     yield* Effect.logInfo("Audit head").pipe(

@@ -228,7 +228,7 @@ const findUnlinked = Effect.fnUntraced(function* (
 ) {
   const until = new Date(now.getTime() - Duration.toMillis(patience)).toISOString()
   const search = (from: Store.Place, to: Store.Place) =>
-    Effect.map(store.unlinked(from, to, project), ([row]) =>
+    Effect.map(store.unlinked(from, to, project, true), ([row]) =>
       row === undefined || row.at > until
         ? undefined
         : ({
