@@ -345,9 +345,10 @@ describe("the audit log", () => {
       yield* linkAll
       yield* sql`update audit_chain_progress set heads_logged_at = now() + interval '1 year'`
       yield* linkAll
-      assert.deepStrictEqual(yield* sql`select heads_logged_at < now() + interval '1 hour' as again from audit_chain_progress`, [
-        { again: true }
-      ])
+      assert.deepStrictEqual(
+        yield* sql`select heads_logged_at < now() + interval '1 hour' as again from audit_chain_progress`,
+        [{ again: true }]
+      )
     }).pipe(fresh)
   )
 

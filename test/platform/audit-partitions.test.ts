@@ -105,7 +105,12 @@ describe("the partitions of the audit log", () => {
   it.live("are kept twelve months ahead", () =>
     Effect.gen(function* () {
       const first = yield* firstMonth
-      assert.deepStrictEqual(yield* maintain(at(first, 0)), { made: 0, dropped: [], months_ahead: 12, postponed: false })
+      assert.deepStrictEqual(yield* maintain(at(first, 0)), {
+        made: 0,
+        dropped: [],
+        months_ahead: 12,
+        postponed: false
+      })
       assert.deepInclude(yield* maintain(at(first, 3)), { made: 3, dropped: [], months_ahead: 12 })
       const months = yield* partitions("audit_event")
       assert.include(months, monthOf(at(first, 15)))
@@ -207,10 +212,9 @@ describe("the partitions of the audit log", () => {
         yield* sql`select seq::int from audit_link order by seq`,
         [3, 4, 5].map((seq) => ({ seq }))
       )
-      assert.deepStrictEqual(
-        yield* sql`select subject, at from audit_event where action = 'audit_log.month_dropped'`,
-        [{ subject: { month: first }, at: new Date(end) }]
-      )
+      assert.deepStrictEqual(yield* sql`select subject, at from audit_event where action = 'audit_log.month_dropped'`, [
+        { subject: { month: first }, at: new Date(end) }
+      ])
       assert.strictEqual(yield* count("audit_refusal_count"), 2)
       // The head of the last row that went is where the chain begins now.
       assert.deepStrictEqual(

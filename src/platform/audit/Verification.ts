@@ -136,7 +136,7 @@ const recompute = Effect.fnUntraced(function* (store: ChainStore, scope: string,
   // The first row of a block, and the row before the present one in it.
   let first: Store.Linked | undefined
   let before: Store.Linked | undefined
-  const times = newTimes(start)
+  const times = newTimes(start.at)
   // With `since` the links before its head are left alone; else those before the oldest head still need their rows.
   let from = { seq: since === undefined ? 0 : start.seq, at: "-infinity", event_id: firstId }
   while (true) {
@@ -183,7 +183,7 @@ const recompute = Effect.fnUntraced(function* (store: ChainStore, scope: string,
 })
 
 const startOf = Effect.fnUntraced(function* (store: ChainStore, scope: string, since: Date | undefined) {
-  const beginning = { seq: 0, head: noHead }
+  const beginning = { seq: 0, head: noHead, at: undefined }
   const at = since === undefined ? Option.none() : yield* store.startingHead(scope, since)
   if (Option.isSome(at)) return at.value
   if (yield* store.isWhole) return beginning
@@ -193,8 +193,8 @@ const startOf = Effect.fnUntraced(function* (store: ChainStore, scope: string, s
 const day = Duration.toMillis("1 day")
 
 /** The newest times of a chain's heads and rows so far. The next block's are judged by them. */
-const newTimes = (start: { readonly at?: Date }) => {
-  let head = start.at?.getTime() ?? -Infinity
+const newTimes = (start: Date | undefined) => {
+  let head = start?.getTime() ?? -Infinity
   let row = -Infinity
   return {
     add: (link: Store.Linked, covering?: Store.Head) => {
