@@ -147,10 +147,11 @@ describe("the partitions of the audit log", () => {
       const ahead = yield* insert("2090-01-01T00:00:00Z")
       const stray = yield* insert(new Date(at(first, 14)).toISOString())
       yield* link(at(first, 14))
-      assert.deepInclude(yield* maintain(at(first, 14)), { made: 14, months_ahead: 12 })
+      assert.deepInclude(yield* maintain(at(first, 14)), { made: 13, months_ahead: 12 })
       assert.deepStrictEqual(yield* sql`select event_id from audit_event_default`, [{ event_id: ahead }])
       assert.isAbove(yield* count(`audit_event_${monthOf(at(first, 14))}`), 0)
       assert.deepInclude(yield* maintain(at(first, 15)), { made: 1, months_ahead: 12 })
+      // Also after the first month was dropped, which leaves the row before the oldest head.
       const { broken } = yield* verify(at(first, 15))
       assert.deepInclude(broken[0], { problem: "misdated", event_id: ahead })
       assert.notStrictEqual(stray, ahead)

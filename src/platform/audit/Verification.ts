@@ -150,6 +150,8 @@ const recompute = Effect.fnUntraced(function* (store: ChainStore, scope: string,
         return broke(page.some((other) => same(digest, other.digest)) ? "reordered" : "changed", link)
       }
       if (link.seq <= start.seq) {
+        if (start.at !== undefined && Date.parse(link.place_at) > start.at.getTime() + day)
+          return broke("misdated", link)
         times.add(link)
         continue
       }
