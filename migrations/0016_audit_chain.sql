@@ -20,6 +20,12 @@ alter table audit_event_first drop constraint audit_event_pkey;
 alter table audit_event_first drop column refusal_key;
 alter table audit_event_first drop column count;
 alter table audit_event_first add constraint audit_event_refusal_has_code check ((outcome = 'refused') = (code is not null));
+-- A time that no service wrote would make this partition last forever: it becomes part of the subject.
+update audit_event_first
+   set at = clock_timestamp(), subject = subject || jsonb_build_object('at', at)
+ where at > clock_timestamp() + interval '1 day' or at < '1900-01-01 00:00:00+00';
+alter table audit_event_first add constraint audit_event_at_is_a_date
+  check (at >= '1900-01-01 00:00:00+00' and at < '3000-01-01 00:00:00+00');
 drop index audit_event_by_time;
 alter index audit_event_by_project rename to audit_event_first_project_id_at_idx;
 alter index audit_event_refused rename to audit_event_first_at_idx;
@@ -27,7 +33,9 @@ alter index audit_event_refused rename to audit_event_first_at_idx;
 -- What happened, to whom, by whom; ids and codes only, never a value that opens anything (spec 1.5, 6.2).
 create table audit_event (
   event_id uuid not null,
-  at timestamptz not null,
+  -- A year of four digits, so that whoever reads it finds an instant: 'infinity' is none.
+  at timestamptz not null constraint audit_event_at_is_a_date
+    check (at >= '1900-01-01 00:00:00+00' and at < '3000-01-01 00:00:00+00'),
   project_id uuid references project,
   actor text not null,
   action text not null,
@@ -48,7 +56,8 @@ create index audit_event_refused on audit_event (at) where outcome = 'refused';
 create table audit_link (
   event_id uuid not null,
   -- That of the row, so that links are dropped with their rows.
-  at timestamptz not null,
+  at timestamptz not null constraint audit_link_at_is_a_date
+    check (at >= '1900-01-01 00:00:00+00' and at < '3000-01-01 00:00:00+00'),
   scope text not null,
   -- 1, 2, 3 and so on in each scope, without gaps.
   seq bigint not null check (seq > 0),
@@ -118,7 +127,8 @@ begin
 end $$;
 
 -- Makes the partitions before `until`. Rows that found no partition are in the default one: that one becomes the
--- partition of all months up to its last row.
+-- partition of all months up to its last row before `until`. Rows of other times, which no service writes, stay in a
+-- default partition: verification names them.
 create function extend_audit_log(until date) returns int language plpgsql as $$
 declare
   lower date := audit_log_end();
@@ -126,10 +136,15 @@ declare
   parent text;
   made int := 0;
 begin
-  while lower < until or exists (select from audit_event_default) loop
-    select (date_trunc('month', max(at) at time zone 'UTC') + interval '1 month')::date
+  loop
+    select (date_trunc('month', max(at)) + interval '1 month')::date
       into upper
-      from audit_event_default;
+      from (select at at time zone 'UTC' from audit_event_default
+            union all
+            select at at time zone 'UTC' from audit_link_default) stray (at)
+     where at >= lower
+       and at < until;
+    exit when lower >= until;
     foreach parent in array array['audit_event', 'audit_link'] loop
       if upper is null then
         execute format('create table %I (like %I including all)', parent || '_next', parent);
@@ -137,8 +152,12 @@ begin
                                        (lower + interval '1 month')::date);
       else
         execute format('alter table %I detach partition %I', parent, parent || '_default');
-        perform attach_audit_partition(parent, parent || '_default', month_bound(lower), upper);
+        execute format('alter table %I rename to %I', parent || '_default', parent || '_stray');
         perform make_audit_default(parent);
+        execute format('with other as (delete from %I where at < %s or at >= %s returning *)
+                        insert into %I select * from other',
+                       parent || '_stray', month_bound(lower), month_bound(upper), parent);
+        perform attach_audit_partition(parent, parent || '_stray', month_bound(lower), upper);
       end if;
     end loop;
     lower := coalesce(upper, (lower + interval '1 month')::date);

@@ -4,6 +4,7 @@ import { Context, Deferred, Effect, Fiber, Layer, type Scope, Stream } from "eff
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
 import { Audit } from "../../src/platform/audit/Audit.ts"
+import { canonical, digestOf, headAfter } from "../../src/platform/audit/ChainHash.ts"
 import * as ChainStore from "../../src/platform/audit/ChainStore.ts"
 import { type KeptHead, keptHeads } from "../../src/platform/audit/HeadsFile.ts"
 import { linkOnce, newMemory } from "../../src/platform/audit/Linker.ts"
@@ -76,6 +77,21 @@ const tamper = (...statements: ReadonlyArray<string>) =>
       )
     )
   )
+
+/** Links the one row that has no link, and gives it a head: the account that serves may do so. */
+const forge = Effect.fnUntraced(function* (at: Date) {
+  const { services } = yield* Service
+  const store = ChainStore.make(Context.get(services, SqlClient.SqlClient))
+  const [row] = yield* store.unlinked({ at: "-infinity", event_id: noId }, { at: "infinity", event_id: noId })
+  const [last] = yield* store.lastHeads(["all"])
+  const [text, seq] = [canonical(row), last!.seq + 1]
+  const hash = headAfter(last!.head)
+  hash.add(text)
+  yield* store.insertLinks([{ event_id: row!.event_id, at: row!.at, scope: "all", seq, digest: digestOf(text) }])
+  yield* store.insertHeads([{ scope: "all", seq, head: hash.head(), at }], at)
+})
+
+const noId = "00000000-0000-0000-0000-000000000000"
 
 /** The first finding, without what the test does not know. */
 const found = Effect.fnUntraced(function* (asked?: Parameters<typeof verify>[0]) {
@@ -309,6 +325,71 @@ describe("the audit log", () => {
       assert.strictEqual(yield* turn(service, memory), 1)
       assert.isUndefined(yield* found())
       assert.deepStrictEqual(yield* sql`select seq::int from audit_link where event_id = ${late}::uuid`, [{ seq: 6 }])
+    }).pipe(fresh)
+  )
+
+  it.live("names a row of a project whose chain is gone", () =>
+    Effect.gen(function* () {
+      const project = yield* makeProject
+      const [id] = yield* write(1, project)
+      yield* linkAll
+      yield* tamper("delete from audit_link where scope <> 'all'", "delete from audit_chain where scope <> 'all'")
+      assert.deepStrictEqual(yield* found(), ["unlinked", null, id!])
+    }).pipe(fresh)
+  )
+
+  it.live("gives heads away although they are said to be given away in the future", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* write(1)
+      yield* linkAll
+      yield* sql`update audit_chain_progress set heads_logged_at = now() + interval '1 year'`
+      yield* linkAll
+      assert.deepStrictEqual(
+        yield* sql`select heads_logged_at < now() + interval '1 hour' as again from audit_chain_progress`,
+        [{ again: true }]
+      )
+    }).pipe(fresh)
+  )
+
+  it.live("does not link a row that was dated back, whatever the account that serves says", () =>
+    Effect.gen(function* () {
+      const { services } = yield* Service
+      yield* write(3)
+      yield* linkAll
+      const [old] = yield* write(1, null, 86_400)
+      const serving = Context.get(services, SqlClient.SqlClient)
+      yield* serving`update audit_chain_progress set linked_before = null`
+      assert.strictEqual(yield* linkAll, 0)
+      assert.deepStrictEqual(yield* found(), ["unlinked", null, old!])
+    }).pipe(fresh)
+  )
+
+  it.live("names a linked row whose time is before that of rows linked earlier, or after its head", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const day = 86_400
+      yield* write(3, null, 3 * day)
+      yield* linkAll
+      // Linked late, but in the order of their time, as after an upgrade that was interrupted.
+      yield* write(3, null, day)
+      yield* sql`update audit_chain_progress set linked_before = null`
+      yield* linkAll
+      assert.isUndefined(yield* found())
+      const old = yield* write(1, null, 2 * day)
+      yield* forge(new Date())
+      assert.deepStrictEqual(yield* found(), ["misdated", 7, old[0]!])
+      yield* tamper(
+        "delete from audit_chain where seq = 7",
+        "delete from audit_link where seq = 7",
+        `delete from audit_event where event_id = '${old[0]}'`
+      )
+      const ahead = yield* write(1, null, -2 * day)
+      yield* forge(new Date())
+      assert.deepStrictEqual(yield* found(), ["misdated", 7, ahead[0]!])
+      yield* tamper("update audit_chain set at = at - interval '1 hour' where seq = 6")
+      const fourth = yield* sql<{ id: string }>`select event_id as id from audit_link where seq = 4`
+      assert.deepStrictEqual(yield* found(), ["misdated", 4, fourth[0]!.id])
     }).pipe(fresh)
   )
 

@@ -1,6 +1,6 @@
 /** The audit log has partitions a year ahead, and loses a month only as a whole (decisions.md, Evidence). */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer, type Scope, Stream } from "effect"
+import { Context, Deferred, Effect, Fiber, Layer, type Scope, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
 import { Audit } from "../../src/platform/audit/Audit.ts"
@@ -105,8 +105,13 @@ describe("the partitions of the audit log", () => {
   it.live("are kept twelve months ahead", () =>
     Effect.gen(function* () {
       const first = yield* firstMonth
-      assert.deepStrictEqual(yield* maintain(at(first, 0)), { made: 0, dropped: [], months_ahead: 12 })
-      assert.deepStrictEqual(yield* maintain(at(first, 3)), { made: 3, dropped: [], months_ahead: 12 })
+      assert.deepStrictEqual(yield* maintain(at(first, 0)), {
+        made: 0,
+        dropped: [],
+        months_ahead: 12,
+        postponed: false
+      })
+      assert.deepInclude(yield* maintain(at(first, 3)), { made: 3, dropped: [], months_ahead: 12 })
       const months = yield* partitions("audit_event")
       assert.include(months, monthOf(at(first, 15)))
       assert.deepStrictEqual(yield* partitions("audit_link"), months)
@@ -129,6 +134,59 @@ describe("the partitions of the audit log", () => {
       assert.strictEqual(yield* count("audit_event_default"), 0)
       assert.deepInclude(yield* verify(at(first, 16)), { ok: true })
       yield* insert(new Date(at(first, 14)).toISOString())
+    }).pipe(fresh)
+  )
+
+  it.live("leave rows of times that no service writes aside, and go on; verification names them", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const first = yield* firstMonth
+      for (const time of ["infinity", "-infinity", "20000-01-01"]) {
+        assert.strictEqual((yield* Effect.flip(insert(time))).reason._tag, "ConstraintError")
+      }
+      const ahead = yield* insert("2090-01-01T00:00:00Z")
+      const stray = yield* insert(new Date(at(first, 14)).toISOString())
+      yield* link(at(first, 14))
+      assert.deepInclude(yield* maintain(at(first, 14)), { made: 13, months_ahead: 12 })
+      assert.deepStrictEqual(yield* sql`select event_id from audit_event_default`, [{ event_id: ahead }])
+      assert.isAbove(yield* count(`audit_event_${monthOf(at(first, 14))}`), 0)
+      assert.deepInclude(yield* maintain(at(first, 15)), { made: 1, months_ahead: 12 })
+      // Also after the first month was dropped, which leaves the row before the oldest head.
+      const { broken } = yield* verify(at(first, 15))
+      assert.deepInclude(broken[0], { problem: "misdated", event_id: ahead })
+      assert.notStrictEqual(stray, ahead)
+    }).pipe(fresh)
+  )
+
+  it.live("wait for a backup without stopping those who write", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const first = yield* firstMonth
+      const [reading, done] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      const backup = yield* sql
+        .withTransaction(
+          Effect.gen(function* () {
+            yield* sql`lock table audit_event, audit_link in access share mode`
+            yield* Deferred.succeed(reading, undefined)
+            yield* Deferred.await(done)
+          })
+        )
+        .pipe(Effect.forkChild)
+      yield* Deferred.await(reading)
+      yield* insert(new Date(at(first, 14)).toISOString())
+      const maintaining = yield* Effect.forkChild(maintain(at(first, 14)))
+      let slowest = 0
+      while (maintaining.pollUnsafe() === undefined) {
+        const started = performance.now()
+        yield* insert(new Date(at(first, 0)).toISOString())
+        slowest = Math.max(slowest, performance.now() - started)
+        yield* Effect.sleep("20 millis")
+      }
+      assert.deepInclude(yield* Fiber.join(maintaining), { made: 0, postponed: true })
+      assert.isBelow(slowest, 3000)
+      yield* Deferred.succeed(done, undefined)
+      yield* Fiber.join(backup)
+      assert.deepInclude(yield* maintain(at(first, 14)), { postponed: false, months_ahead: 12 })
     }).pipe(fresh)
   )
 
@@ -155,6 +213,9 @@ describe("the partitions of the audit log", () => {
         yield* sql`select seq::int from audit_link order by seq`,
         [3, 4, 5].map((seq) => ({ seq }))
       )
+      assert.deepStrictEqual(yield* sql`select subject, at from audit_event where action = 'audit_log.month_dropped'`, [
+        { subject: { month: first }, at: new Date(end) }
+      ])
       assert.strictEqual(yield* count("audit_refusal_count"), 2)
       // The head of the last row that went is where the chain begins now.
       assert.deepStrictEqual(

@@ -1,6 +1,6 @@
 /** The statements that chain the audit log, and those that read the chains to verify them. */
 import { Effect, Schema } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 import { firstRow, rows } from "../sql/Rows.ts"
 import { HashedRow } from "./ChainHash.ts"
 
@@ -13,6 +13,8 @@ export interface Place {
 const Progress = Schema.Struct({
   linked_before: Schema.NullOr(Schema.Date),
   heads_logged_at: Schema.NullOr(Schema.Date),
+  /** The time of the newest head of all rows, or of the newest linked row if that is older; null without a head. */
+  newest: Schema.NullOr(Schema.Date),
   /** Transactions before this one have ended; those from `next` on have not begun. */
   oldest: Schema.Number,
   next: Schema.Number
@@ -64,6 +66,11 @@ export const make = (sql: SqlClient.SqlClient) => {
   /** Locks the chains for this transaction. None if another replica has them: nobody waits. */
   const lock = firstRow(Progress)(sql`
     select linked_before, heads_logged_at,
+           (select least(at, (select max(at) from audit_link where scope = 'all'))
+              from audit_chain
+             where scope = 'all'
+             order by seq desc
+             limit 1) as newest,
            pg_snapshot_xmin(pg_current_snapshot())::text::float8 as oldest,
            pg_snapshot_xmax(pg_current_snapshot())::text::float8 as next
       from audit_chain_progress
@@ -89,8 +96,15 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by next.at desc, event_id desc
        limit 1`)
 
-  /** Rows after `from`, up to `to`, that have no link. */
-  const unlinked = (from: Place, to: Place, project_id?: string) =>
+  const hasNoLink = (scope: string | Statement.Fragment) => sql`
+    not exists (select
+                  from audit_link l
+                 where l.at = e.at
+                   and l.event_id = e.event_id
+                   and l.scope = ${scope})`
+
+  /** Rows after `from`, up to `to`, without a link in the chain of all rows or of a project; or in one of both. */
+  const unlinked = (from: Place, to: Place, project_id?: string, everywhere = false) =>
     rows(HashedRow)(sql`
       select ${columns}
         from audit_event e
@@ -98,11 +112,8 @@ export const make = (sql: SqlClient.SqlClient) => {
          and (e.at, e.event_id) > (${from.at}::timestamptz, ${from.event_id}::uuid)
          and (e.at, e.event_id) <= (${to.at}::timestamptz, ${to.event_id}::uuid)
          and ${project_id === undefined ? sql`true` : sql`e.project_id = ${project_id}::uuid`}
-         and not exists (select
-                           from audit_link l
-                          where l.at = e.at
-                            and l.event_id = e.event_id
-                            and l.scope = ${project_id ?? "all"})
+         and (${hasNoLink(project_id ?? "all")}
+              ${everywhere ? sql`or e.project_id is not null and ${hasNoLink(sql`e.project_id::text`)}` : sql``})
        order by e.at, e.event_id`)
 
   /** The last head of each scope that has one. */

@@ -7,7 +7,8 @@
  *
  * A row that is committed after its neighbours is found because each turn starts before the oldest transaction that was
  * running in the turn before. Once a minute a turn starts fifteen minutes back, for rows of a process that stood still
- * before it wrote. Whoever inserts a row does nothing for the chain and never waits for it.
+ * before it wrote. No turn starts earlier than that before what is linked: a row with an older time stays without a link,
+ * and verification names it. Whoever inserts a row does nothing for the chain and never waits for it.
  */
 import { Duration, Effect, Option } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
@@ -19,9 +20,9 @@ import { canonical, digestOf, headAfter, type HashedRow, noHead } from "./ChainH
 import * as Store from "./ChainStore.ts"
 
 /** In milliseconds. A row's time is that of its operation's start, this much before its transaction's first write. */
-const slack = 15_000
+export const slack = 15_000
 /** No transaction of the service runs longer than ten minutes. */
-const longest = 15 * 60_000
+export const longest = 15 * 60_000
 const lookBackEvery = 60_000
 /** Rows read at once. */
 const stretchSize = 2000
@@ -109,7 +110,7 @@ const linkStretch = Effect.fnUntraced(function* (
  */
 const newPass = (
   memory: Memory,
-  { linked_before, next, oldest }: Store.Progress,
+  { linked_before, newest: linked, next, oldest }: Store.Progress,
   now: number
 ): NonNullable<Memory["pass"]> => {
   const marks = [...memory.marks, { at: now, next }].filter(({ at }) => at > now - longest)
@@ -117,10 +118,12 @@ const newPass = (
   memory.marks = marks.slice(Math.max(newest, 0))
   const known = linked_before === null ? -Infinity : Math.min(linked_before.getTime(), now - slack)
   const safe = Math.max(now - longest, known, newest === -1 ? -Infinity : marks[newest]!.at - slack)
-  if (linked_before === null) return { from: theBeginning, safe }
-  if (now - memory.lookedBackAt < lookBackEvery) return { from: placeAt(known), safe }
-  memory.lookedBackAt = now
-  return { from: placeAt(Math.min(known, now - longest)), safe }
+  // The account that serves may set `linked_before`, and so ask for old rows to be linked as if they were.
+  const earliest = linked === null ? -Infinity : linked.getTime() - longest
+  const looksBack = now - memory.lookedBackAt >= lookBackEvery
+  if (looksBack) memory.lookedBackAt = now
+  const from = Math.max(earliest, looksBack ? Math.min(known, now - longest) : known)
+  return { from: from === -Infinity ? theBeginning : placeAt(from), safe }
 }
 
 /** Adds one block to the chain of all rows, and one to that of each project. */
@@ -153,8 +156,10 @@ const append = Effect.fnUntraced(function* (
 
 /** Heads that somebody else keeps prove that a chain was not recomputed as a whole. */
 const logHeads = Effect.fnUntraced(function* (store: ReturnType<typeof Store.make>, logged: Date | null, now: Date) {
-  if (logged !== null && now.getTime() - logged.getTime() < headsEvery) return
-  const heads = yield* store.headsSince(logged)
+  // A time to come would silence the heads until then.
+  const since = logged !== null && logged > now ? null : logged
+  if (since !== null && now.getTime() - since.getTime() < headsEvery) return
+  const heads = yield* store.headsSince(since)
   if (heads.length === 0) return
   for (const { at, head, scope, seq } of heads) {
     yield* Effect.logInfo("Audit head").pipe(

@@ -23,8 +23,9 @@ export const make = (sql: SqlClient.SqlClient) => {
       (found) => found.length > 0
     )
 
+  /** Every insert waits behind a statement that waits for its lock. */
   const lock = sql`
-    select pg_advisory_xact_lock(hashtext('bridge-service audit partitions')), set_config('lock_timeout', '5s', true)`
+    select pg_advisory_xact_lock(hashtext('bridge-service audit partitions')), set_config('lock_timeout', '200ms', true)`
 
   /** Makes the partitions before a day, and returns how many. */
   const extend = (until: string) =>

@@ -12,10 +12,15 @@ import { DatabaseClock } from "../database/Clock.ts"
 import { Database, explainLasting, type DatabaseForbids, type DatabaseUnsuitable } from "../database/Database.ts"
 import { describe, longPersistence } from "../database/Persistence.ts"
 import { count, sweepFailures } from "../metrics/Metrics.ts"
+import { operator } from "../settings/Operator.ts"
 import { Settings } from "../settings/Settings.ts"
+import { traceAt } from "./Audit.ts"
+import * as AuditStore from "./AuditStore.ts"
 import * as Store from "./PartitionStore.ts"
 
 const ahead = 12
+/** A backup locks the log for as long as it reads. */
+const attempts = { times: 4, schedule: Schedule.spaced("1 second") }
 /** Rows deleted at once. */
 const batch = 10_000
 
@@ -24,6 +29,8 @@ interface Maintained {
   readonly made: number
   readonly dropped: ReadonlyArray<string>
   readonly months_ahead: number
+  /** Whether something was left to do because others, such as a backup, had the log locked. */
+  readonly postponed: boolean
 }
 
 export class Partitions extends Context.Service<
@@ -53,23 +60,42 @@ export class Partitions extends Context.Service<
 const maintained = Effect.fnUntraced(function* (now: Date, retention: Duration.Duration) {
   const sql = yield* SqlClient.SqlClient
   const store = Store.make(sql)
-  const locked = <A, E>(work: Effect.Effect<A, E>) => sql.withTransaction(Effect.andThen(store.lock, work))
+  let postponed = false
+  const locked = <A, R>(work: Effect.Effect<A, SqlError.SqlError, R>) =>
+    sql.withTransaction(Effect.andThen(store.lock, work)).pipe(
+      Effect.retry({ ...attempts, while: isLocked }),
+      Effect.asSome,
+      Effect.catchIf(isLocked, () => Effect.sync(() => ((postponed = true), Option.none<A>())))
+    )
 
   const until = dayOf(new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + ahead + 1)))
-  const [extended] = yield* locked(store.extend(until))
+  const extended = yield* locked(store.extend(until))
 
   const dropped: Array<string> = []
   for (const { month } of yield* store.endedBy(dayOf(new Date(now.getTime() - Duration.toMillis(retention))))) {
     // The heads go first: if this ends midway, the chains are still verified from the oldest head that is left.
     for (const { scope, seq } of yield* store.lastLinks(month)) yield* inBatches(store.deleteHeads(scope, seq, batch))
     yield* inBatches(store.deleteCounts(`${endOf(month)}T00:00:00Z`, batch))
-    yield* locked(store.drop(month))
+    const gone = yield* locked(Effect.andThen(store.drop(month), recordDrop(sql, month, now)))
+    if (Option.isNone(gone)) break
     dropped.push(month)
   }
   const state = yield* store.state(now)
   const months_ahead = Option.match(state, { onNone: () => 0, onSome: (row) => row.months_ahead })
-  return { made: extended?.made ?? 0, dropped, months_ahead }
+  const made = Option.match(extended, { onNone: () => 0, onSome: ([row]) => row?.made ?? 0 })
+  return { made, dropped, months_ahead, postponed }
 })
+
+/** In the transaction of the drop: the log says itself what it lost. */
+const recordDrop = (sql: SqlClient.SqlClient, month: string, at: Date) =>
+  Effect.flatMap(traceAt(at), (trace) =>
+    AuditStore.make(sql).insertDone(
+      { action: "audit_log.month_dropped", project_id: null, actor: operator, subject: { month } },
+      trace
+    )
+  )
+
+const isLocked = ({ reason }: SqlError.SqlError) => reason._tag === "LockTimeoutError"
 
 const inBatches = (statement: Effect.Effect<ReadonlyArray<unknown>, SqlError.SqlError>) =>
   Effect.repeat(statement, { while: (deleted) => deleted.length === batch })

@@ -15,6 +15,7 @@ import { longPersistence } from "../database/Persistence.ts"
 import { Settings } from "../settings/Settings.ts"
 import { canonical, digestOf, headAfter, noHead } from "./ChainHash.ts"
 import * as Store from "./ChainStore.ts"
+import { longest, slack } from "./Linker.ts"
 import type { KeptHead } from "./HeadsFile.ts"
 
 const pageSize = 2000
@@ -30,11 +31,21 @@ export interface Broken {
    * - `removed`: the row, or its link, is gone.
    * - `inserted`: a link that no turn of the service wrote.
    * - `reordered`: the row stands in another order than when it was linked.
+   * - `misdated`: the row's time is not that of its linking: over fifteen minutes before rows linked earlier, or over a day
+   *   after its head. Or the head is older than the one before it.
    * - `unlinked`: the row has no link, ten seconds after its time.
    * - `head_differs`: the rows up to `seq` do not lead to the head there, or the head is not the kept one.
    * - `head_missing`: a kept head is not here.
    */
-  readonly problem: "changed" | "removed" | "inserted" | "reordered" | "unlinked" | "head_differs" | "head_missing"
+  readonly problem:
+    | "changed"
+    | "removed"
+    | "inserted"
+    | "reordered"
+    | "misdated"
+    | "unlinked"
+    | "head_differs"
+    | "head_missing"
   /** The row's number in the chain; null if it has none. */
   readonly seq: number | null
   readonly event_id: string | null
@@ -125,8 +136,9 @@ const recompute = Effect.fnUntraced(function* (store: ChainStore, scope: string,
   // The first row of a block, and the row before the present one in it.
   let first: Store.Linked | undefined
   let before: Store.Linked | undefined
-  // With `since` the links before it are left alone; else those before the oldest head still need their rows.
-  let from = { seq: since === undefined ? 0 : start.seq + 1, at: "-infinity", event_id: firstId }
+  const times = newTimes(start.at)
+  // With `since` the links before its head are left alone; else those before the oldest head still need their rows.
+  let from = { seq: since === undefined ? 0 : start.seq, at: "-infinity", event_id: firstId }
   while (true) {
     const page = yield* store.links(scope, from, pageSize)
     for (const link of page) {
@@ -137,7 +149,12 @@ const recompute = Effect.fnUntraced(function* (store: ChainStore, scope: string,
       if (!same(digest, link.digest)) {
         return broke(page.some((other) => same(digest, other.digest)) ? "reordered" : "changed", link)
       }
-      if (link.seq <= start.seq) continue
+      if (link.seq <= start.seq) {
+        if (start.at !== undefined && Date.parse(link.place_at) > start.at.getTime() + day)
+          return broke("misdated", link)
+        times.add(link)
+        continue
+      }
       if (link.seq < expected) return broke("inserted", link)
       if (link.seq > expected) return { rows, broken: gone(scope, expected) }
       if (before !== undefined && !follows(link, before)) return broke("reordered", link)
@@ -151,6 +168,9 @@ const recompute = Effect.fnUntraced(function* (store: ChainStore, scope: string,
       if (head === undefined || head.seq > link.seq) continue
       const computed = hash.head()
       if (!same(computed, head.head)) return broke("head_differs", first)
+      const misdated = times.misdated(first, link, head)
+      if (misdated !== undefined) return broke("misdated", misdated)
+      times.add(link, head)
       heads = later
       hash = headAfter(computed)
       first = before = undefined
@@ -165,12 +185,33 @@ const recompute = Effect.fnUntraced(function* (store: ChainStore, scope: string,
 })
 
 const startOf = Effect.fnUntraced(function* (store: ChainStore, scope: string, since: Date | undefined) {
-  const beginning = { seq: 0, head: noHead }
+  const beginning = { seq: 0, head: noHead, at: undefined }
   const at = since === undefined ? Option.none() : yield* store.startingHead(scope, since)
   if (Option.isSome(at)) return at.value
   if (yield* store.isWhole) return beginning
   return Option.getOrElse(yield* store.startingHead(scope, undefined), () => beginning)
 })
+
+const day = Duration.toMillis("1 day")
+
+/** The newest times of a chain's heads and rows so far. The next block's are judged by them. */
+const newTimes = (start: Date | undefined) => {
+  let head = start?.getTime() ?? -Infinity
+  let row = -Infinity
+  return {
+    add: (link: Store.Linked, covering?: Store.Head) => {
+      row = Math.max(row, Date.parse(link.place_at))
+      head = Math.max(head, covering?.at.getTime() ?? head)
+    },
+    /** A row of the next block whose time is wrong. The rows of a block are in the order of their time. */
+    misdated: (first: Store.Linked, last: Store.Linked, covering: Store.Head) => {
+      const at = covering.at.getTime()
+      const isLate = Date.parse(first.place_at) < Math.min(head, row) - longest - slack
+      if (isLate || at < head - slack) return first
+      return Date.parse(last.place_at) > at + day ? last : undefined
+    }
+  }
+}
 
 /** The row with this number has neither a link nor, as far as anybody can tell, an id. */
 const gone = (scope: string, seq: number): Broken => ({ scope, problem: "removed", seq, event_id: null, at: null })
@@ -189,7 +230,7 @@ const findUnlinked = Effect.fnUntraced(function* (
 ) {
   const until = new Date(now.getTime() - Duration.toMillis(patience)).toISOString()
   const search = (from: Store.Place, to: Store.Place) =>
-    Effect.map(store.unlinked(from, to, project), ([row]) =>
+    Effect.map(store.unlinked(from, to, project, true), ([row]) =>
       row === undefined || row.at > until
         ? undefined
         : ({
