@@ -236,7 +236,7 @@ layer(Service.layer)("a body", (it) => {
   it.effect("with a name that hides text is refused with the name of the field, without its text", () =>
     Effect.gen(function* () {
       const answer = yield* ask(yield* fresh(), { body: { display_name: "fdp\u202etxt" } })
-      assert.match(answer.body.error.message, / display_name: Expected text without characters that control/)
+      assert.match(answer.body.error.message, / display_name: Expected visible text without characters that control/)
       assert.notInclude(answer.text, "fdp")
     })
   )

@@ -122,7 +122,7 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
     insert into console_session (
       session_id, secret_hash, project_token_id, project_id, actor, user_agent, created_at, last_used_at, expires_at)
     select pg_temp.id(23, i), sha256(('session ' || i)::bytea), pg_temp.id(2, i % ($n / 100) + 1), '${bigProject}',
-           'project_token:' || i, 'fill', pg_temp.ago(i), pg_temp.ago(i), pg_temp.ago(i, '7 days')
+           'project_token:' || i, 'fill', pg_temp.ago(i), now(), now() + interval '5 days'
       from generate_series(1, $n / 50) i;
     insert into console_link (code_hash, actor, created_at, expires_at)
     select sha256(('link ' || i)::bytea), 'operator', now(), now() + interval '12 hours'
