@@ -20,6 +20,8 @@ const table = {
       "More than 2,000 tasks wait for this one, and it would wait for more than 2,000: too many to check for a cycle. Remove dependencies that no longer matter first.",
     /** `details`: `from`, `to`, and `allowed`, the statuses that `from` may change to. */
     task_transition_invalid: "The task cannot go from its status to that one.",
+    /** An answer came for a task that is not blocked for a decision. */
+    task_not_asking: "The task does not wait for a decision.",
     /** `details.current_version`. */
     stale_version: "The task has changed since you read it; read it again and decide anew.",
     receipt_exists:

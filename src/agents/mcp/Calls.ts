@@ -30,10 +30,11 @@ import { Documents } from "../documents/Documents.ts"
 import { Snapshot } from "../handover/Snapshot.ts"
 import { Memory } from "../memory/Memory.ts"
 import { Tasks } from "../tasks/Tasks.ts"
+import { Waits } from "../tasks/Waits.ts"
 import { CallBudget } from "./CallBudget.ts"
 import { checkWriteContext } from "./checkWriteContext.ts"
 import { failure, refuse } from "./Errors.ts"
-import { type Services, type Tool, type ToolName, tools } from "./Tools.ts"
+import { isWaiting, type Services, type Tool, type ToolName, tools } from "./Tools.ts"
 
 /** `run` of any row. Its input type is erased; `codecs` decodes the input with the schema of the same row. */
 type Run = (services: Services, actor: Actor, input: unknown) => Effect.Effect<unknown, Refusal>
@@ -53,15 +54,17 @@ export class Calls extends Context.Service<
   static readonly layer = Layer.effect(
     Calls,
     Effect.gen(function* () {
+      const budget = yield* CallBudget
       const services: Services = {
         documents: yield* Documents,
         memory: yield* Memory,
         settings: yield* Settings,
         snapshot: yield* Snapshot,
-        tasks: yield* Tasks
+        tasks: yield* Tasks,
+        waits: yield* Waits,
+        turn: (actor) => budget.admit(actor, { searches: false, writes: false })
       }
       const audit = yield* Audit
-      const budget = yield* CallBudget
       const clock = yield* DatabaseClock
       const { resource } = services.settings
 
@@ -74,13 +77,13 @@ export class Calls extends Context.Service<
           }
           const input = yield* decoded(name, writes ? rest : given)
           const output = yield* (run as Run)(services, actor, input)
-          const structuredContent = shown(yield* Effect.orDie(codecs[name].encode(output)))
+          const structuredContent = shown(yield* encoded(name, output))
           const text = JSON.stringify(structuredContent)
           const fits = yield* countAnswer(copies * Buffer.byteLength(text), writes)
           if (!fits) return yield* answersInUse(share)
           return success(structuredContent, text)
         }).pipe(
-          budget.admit(actor, tools[name]),
+          isWaiting(tools[name]) ? (waiting) => waiting : budget.admit(actor, tools[name]),
           Effect.tapErrorTag("limit_exceeded", ({ details }) => count(limitRefusals(String(details?.["limit"])))),
           counted(toolCalls, name),
           timed(toolSeconds(name)),
@@ -91,7 +94,7 @@ export class Calls extends Context.Service<
 
       return { call }
     })
-  ).pipe(Layer.provide(CallBudget.layer))
+  ).pipe(Layer.provide([CallBudget.layer, Waits.layer]))
 }
 
 /** An answer has its result as a value and as text. */
@@ -105,6 +108,10 @@ const codecs = Object.fromEntries(Object.entries(tools).map(([name, tool]) => [n
   ToolName,
   ReturnType<typeof codecOf>
 >
+
+/** Every output is an object. */
+const encoded = (name: ToolName, output: unknown) =>
+  Effect.orDie(codecs[name].encode(output)) as Effect.Effect<Readonly<Record<string, unknown>>>
 
 const decoded = Effect.fnUntraced(function* (name: ToolName, given: unknown) {
   const input = codecs[name].decode(given)

@@ -25,9 +25,12 @@ import {
   TaskList,
   TaskPage,
   TaskUpdate,
-  TaskUpdated
+  TaskUpdated,
+  TaskWait,
+  TaskWaited
 } from "../tasks/Shapes.ts"
 import type { Tasks } from "../tasks/Tasks.ts"
+import type { Turn, Waits } from "../tasks/Waits.ts"
 import { writeContextOf } from "./checkWriteContext.ts"
 import { NoParameters, ServerIdentity } from "./Shapes.ts"
 
@@ -41,6 +44,9 @@ export interface Services {
   readonly settings: Settings["Service"]
   readonly snapshot: Snapshot["Service"]
   readonly tasks: Tasks["Service"]
+  readonly waits: Waits["Service"]
+  /** A turn of the actor's project, for a tool that waits. */
+  readonly turn: (actor: Actor) => Turn
 }
 
 interface Row<Input extends Schema.Top, Output extends Schema.Top> {
@@ -50,6 +56,8 @@ interface Row<Input extends Schema.Top, Output extends Schema.Top> {
   readonly writes: boolean
   /** It may read a large part of the project's search index. */
   readonly searches: boolean
+  /** It may take up to 25 seconds: it takes turns by itself, and the credential is checked again before the answer. */
+  readonly waits?: boolean
   readonly input: Input
   readonly output: Output
   readonly run: (services: Services, actor: Actor, input: Input["Type"]) => Effect.Effect<Output["Type"], Refusal>
@@ -57,7 +65,7 @@ interface Row<Input extends Schema.Top, Output extends Schema.Top> {
 
 const row = <Input extends Schema.Codec<object, unknown>, Output extends Schema.Codec<unknown, unknown>>(
   row: Row<Input, Output>
-) => row
+): Row<Input, Output> => row
 
 /** The output of a tool that reads what others wrote: the notice that it is data comes first. */
 const noticed = <Fields extends Schema.Struct.Fields>({ fields }: Schema.Struct<Fields>) =>
@@ -86,7 +94,7 @@ export const tools = {
     description: [
       "Where work stands in this project: call it when a session starts.",
       "Optional: max_bytes (4096-49152, default 24576). Only this project is read.",
-      "Returns unfinished tasks (at work, ready, waiting), recent memory and work-session receipts as excerpts, and",
+      "Returns unfinished tasks (with a person's answer first, then those waiting for one), recent memory and work-session receipts as excerpts, and",
       "how many were omitted; fetch whole items by id.",
       "Nothing there: empty lists."
     ].join(" "),
@@ -168,6 +176,7 @@ export const tools = {
     title: "Get task",
     description: [
       "One task with its last 5 receipts, what it depends on and what it blocks. Required: id.",
+      "task.answer is what a person decided, until the task's next receipt.",
       "Only this project is read.",
       "Returns task (its version is the expected_version of an update), receipts, dependencies, blocks.",
       "Fails with task_not_found: then stop; do not recreate or migrate the task and do not search other projects."
@@ -203,6 +212,8 @@ export const tools = {
       "To claim: status in_progress and assignee.",
       "Optional: title, body, status (open, in_progress, blocked, done, cancelled), priority, tags, depends_on,",
       "assignee (null clears), blocked_reason and blocked_kind (with status blocked), receipt, idempotency_key.",
+      "To ask a person: status blocked, blocked_kind decision, the question in blocked_reason, and choices (2-6 answers",
+      "to choose from) if you have some; then task_wait.",
       "receipt: the one record that a session (session_ref) leaves on the task when it stops; outcome, summary,",
       "next_steps, pitfalls and git_checkpoint hand the work over.",
       "Returns task and receipt.",
@@ -218,6 +229,24 @@ export const tools = {
     output: TaskUpdated,
     run: ({ tasks }, actor, input) =>
       Effect.map(tasks.update(actor, input), ({ answer, replayed }) => ({ ...answer, replayed }))
+  }),
+  task_wait: row({
+    title: "Wait for a task",
+    description: [
+      "Waits until a task of this project changes, for example until a person has answered its question.",
+      "Required: id, version (the one you have read).",
+      "Optional: timeout_seconds (1-25, default 20).",
+      "Returns task and changed as soon as the version is higher, or changed false when the time is up: call it again.",
+      "task.answer is the person's decision: entry_id, text, by, at, same_credential.",
+      "Fails with task_not_found (stop), limit_exceeded (64 callers wait already), invalid_request."
+    ].join(" "),
+    needs: ["tasks:read"],
+    writes: false,
+    searches: false,
+    waits: true,
+    input: TaskWait,
+    output: noticed(TaskWaited),
+    run: ({ turn, waits }, actor, input) => withNotice(waits.wait(actor, input, turn(actor)))
   }),
   runtime_bootstrap_get: row({
     title: "Bootstrap documents",
@@ -260,6 +289,9 @@ export type Tool = (typeof tools)[ToolName]
 /** The tool, if credentials of the role can have its scopes. checkScopes.ts checks the scopes of one credential. */
 export const toolFor = (role: Role, name: string): Tool | undefined =>
   Object.hasOwn(tools, name) && usable(role, tools[name as ToolName]) ? tools[name as ToolName] : undefined
+
+/** Whether calls of the tool last as long as their caller wants to wait. */
+export const isWaiting = ({ waits }: Tool) => waits === true
 
 export const usable = (role: Role, { needs }: Tool) => needs.every((scope) => ofRole(role).includes(scope))
 

@@ -80,7 +80,7 @@ export class Memory extends Context.Service<
           superseded_by: null,
           superseded_at: null,
           actor: actorName(actor),
-          role: actor.role,
+          role: roleOf(actor),
           session_ref: input.session_ref ?? null,
           task_id: input.task_id ?? null,
           source: null,
@@ -204,8 +204,12 @@ export const textOf = ({ body, tags, title }: Pick<Store.EntryRow, "body" | "tag
 export const storedBytes = ({ body, tags, title }: Pick<Store.EntryRow, "body" | "tags" | "title">) =>
   bytesOf(title, body, ...tags)
 
-/** The title of an entry without one: the first visible line of its body, cut to 200 bytes, as a title may be shown. */
-const firstLine = (body: string) => {
+/** The role of an entry's author, as its provenance names it. */
+export const roleOf = ({ operator, role }: Pick<Actor, "operator" | "role">) =>
+  operator === undefined ? role : "operator"
+
+/** The title of an entry without one: the first visible line of its text, cut to 200 bytes, as a title may be shown. */
+export const firstLine = (body: string) => {
   const lines = body.split(/\r?\n/).map((line) => withoutHidden(line.replaceAll(/\p{Cc}+/gu, " ")).trim())
   return excerpt(lines.find((line) => line !== "" && findHidden(line, "line") === undefined) ?? "(blank)", 200)
 }

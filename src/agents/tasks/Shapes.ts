@@ -11,11 +11,35 @@ export const Version = between(1, largestInt)
 export const BlockedReason = prose(500)
 export const Summary = prose(4000)
 export const Steps = atMost(prose(500), 10)
+export const AnswerText = prose(4000)
+/** The answers that a question offers. An answer names one by its full text, so no two are alike. */
+export const Choices = Schema.Array(line(200)).check(
+  Schema.isMinLength(2),
+  Schema.isMaxLength(6),
+  Schema.isUnique()
+)
 
 export const Status = Schema.Literals(["open", "in_progress", "blocked", "done", "cancelled"])
 export type Status = typeof Status.Type
 const BlockedKind = Schema.Literals(["decision", "external", "other"])
 const Outcome = Schema.Literals(["progress", "handoff", "completed", "blocked"])
+
+/** What a person decided: carried by the task until its next receipt. */
+export const Answer = Schema.Struct({
+  /** The entry of memory that keeps answer and question. */
+  entry_id: Schema.String,
+  text: Schema.String,
+  by: Schema.Struct({
+    kind: Schema.Literals(["token", "passkey", "operator"]),
+    id: Schema.String,
+    /** For display only: whoever made the token chose it. */
+    label: Schema.NullOr(Schema.String)
+  }),
+  at: Instant,
+  /** The credential that asked also answered: it need not have been a person. */
+  same_credential: Schema.Boolean
+})
+export type Answer = typeof Answer.Type
 
 export const Task = Schema.Struct({
   id: Schema.String,
@@ -31,6 +55,13 @@ export const Task = Schema.Struct({
   version: Schema.Int,
   blocked_reason: Schema.NullOr(Schema.String),
   blocked_kind: Schema.NullOr(BlockedKind),
+  /** The answers to choose from. This field and the next four are absent in answers that earlier releases remembered. */
+  choices: Schema.optionalKey(Schema.NullOr(Schema.Array(Schema.String))),
+  asked_by: Schema.optionalKey(Schema.NullOr(Schema.String)),
+  answer: Schema.optionalKey(Schema.NullOr(Answer)),
+  /** Who answered last, and the entry that keeps the answer: they stay when `answer` has gone. */
+  answered_by: Schema.optionalKey(Schema.NullOr(Schema.String)),
+  answer_entry_id: Schema.optionalKey(Schema.NullOr(Schema.String)),
   created_by: Schema.String,
   /** Wrote this version. Unknown for versions that earlier releases wrote, and absent in answers that they remembered. */
   updated_by: Schema.optionalKey(Schema.NullOr(Schema.String)),
@@ -154,6 +185,7 @@ export const TaskUpdate = Schema.Struct({
   assignee: Schema.optionalKey(Schema.NullOr(Name)),
   blocked_reason: Schema.optionalKey(BlockedReason),
   blocked_kind: Schema.optionalKey(BlockedKind),
+  choices: Schema.optionalKey(Choices),
   receipt: Schema.optionalKey(NewReceipt),
   idempotency_key: Schema.optionalKey(IdempotencyKey)
 })
@@ -163,3 +195,32 @@ export type TaskUpdate = typeof TaskUpdate.Type
 export const TaskChanged = Schema.Struct({ task: Task, receipt: Schema.optionalKey(Receipt) })
 export type TaskChanged = typeof TaskChanged.Type
 export const TaskUpdated = Schema.Struct({ ...TaskChanged.fields, replayed: Schema.Boolean })
+
+/** What a person sends: one of the choices, or a text of their own. */
+export const TaskAnswer = Schema.Struct({
+  id: Id,
+  expected_version: Version,
+  text: AnswerText,
+  idempotency_key: Schema.optionalKey(IdempotencyKey)
+})
+export type TaskAnswer = typeof TaskAnswer.Type
+/** The task after its answer. */
+export const TaskAnswered = Schema.Struct({
+  id: Schema.String,
+  status: Status,
+  version: Schema.Int,
+  assignee: Schema.NullOr(Schema.String),
+  entry_id: Schema.String
+})
+export type TaskAnswered = typeof TaskAnswered.Type
+
+/** With version 0 it returns at once. */
+export const TaskWait = Schema.Struct({
+  id: Id,
+  version: between(0, largestInt),
+  timeout_seconds: Schema.optionalKey(between(1, 25))
+})
+export type TaskWait = typeof TaskWait.Type
+/** `changed`: the task has a higher version than the one asked for. */
+export const TaskWaited = Schema.Struct({ task: Task, changed: Schema.Boolean })
+export type TaskWaited = typeof TaskWaited.Type

@@ -23,6 +23,10 @@ export const changed = (before: Task, update: TaskUpdate, actor: Actor, now: Dat
   const claims = status === "in_progress" && (before.status !== "in_progress" || assignee !== before.assignee)
   const closed = status === "done" || status === "cancelled"
   const blocked = status === "blocked"
+  const blocked_kind = blocked ? (update.blocked_kind ?? before.blocked_kind ?? "other") : null
+  const asks = blocked_kind === "decision"
+  const asked = before.blocked_kind === "decision"
+  const askedAnew = !asked || update.blocked_reason !== undefined || update.choices !== undefined
   return {
     ...before,
     title: update.title ?? before.title,
@@ -34,7 +38,10 @@ export const changed = (before: Task, update: TaskUpdate, actor: Actor, now: Dat
     claimed_at: claims ? now : status === "open" ? null : before.claimed_at,
     version: before.version + 1,
     blocked_reason: blocked ? (update.blocked_reason ?? before.blocked_reason) : null,
-    blocked_kind: blocked ? (update.blocked_kind ?? before.blocked_kind ?? "other") : null,
+    blocked_kind,
+    choices: asks ? (update.choices ?? (asked ? (before.choices ?? null) : null)) : null,
+    asked_by: asks ? (askedAnew ? actorName(actor) : (before.asked_by ?? null)) : null,
+    answer: update.receipt === undefined ? (before.answer ?? null) : null,
     updated_by: actorName(actor),
     updated_at: now,
     closed_at: closed ? (before.closed_at ?? now) : null
@@ -50,7 +57,7 @@ export const notificationOf = (before: Task, after: Task): NotificationKind | un
   return after.status === "done" && before.status !== "done" ? "task.completed" : undefined
 }
 
-/** Refuses a transition that the status does not allow, and `blocked_*` fields without status blocked. */
+/** Refuses a transition that the status does not allow, `blocked_*` without status blocked, and choices without a question. */
 export const checkChange = Effect.fnUntraced(function* (before: Task, after: Task, update: TaskUpdate) {
   if (after.status !== before.status && !transitions[before.status].includes(after.status)) {
     return yield* withDetails(refuse("task_transition_invalid"), {
@@ -63,6 +70,10 @@ export const checkChange = Effect.fnUntraced(function* (before: Task, after: Tas
   if (setsBlock && after.status !== "blocked") {
     const field = update.blocked_reason === undefined ? "blocked_kind" : "blocked_reason"
     const reason = "Only with status blocked"
+    return yield* withDetails(refuse("invalid_request"), { field, reason }, `${field}: ${reason}.`)
+  }
+  if (update.choices !== undefined && after.blocked_kind !== "decision") {
+    const [field, reason] = ["choices", "Only with status blocked and blocked_kind decision"]
     return yield* withDetails(refuse("invalid_request"), { field, reason }, `${field}: ${reason}.`)
   }
 })

@@ -122,7 +122,12 @@ export class Tasks extends Context.Service<
           updated_by: actorName(actor),
           created_at: now,
           updated_at: now,
-          closed_at: null
+          closed_at: null,
+          choices: null,
+          asked_by: null,
+          answer: null,
+          answered_by: null,
+          answer_entry_id: null
         }
         const add = Effect.gen(function* () {
           const trace = yield* traceAt(now)
@@ -301,11 +306,14 @@ const ByUpdate = Schema.Tuple([Cursor.Time, Cursor.Id])
 
 /** What a task adds to the project's `stored_bytes`. */
 export const storedBytes = ({
+  answer,
   blocked_reason,
   body,
+  choices,
   tags,
   title
-}: Pick<Task, "blocked_reason" | "body" | "tags" | "title">) => bytesOf(title, body, blocked_reason, ...tags)
+}: Pick<Task, "answer" | "blocked_reason" | "body" | "choices" | "tags" | "title">) =>
+  bytesOf(title, body, blocked_reason, answer?.text ?? null, ...(choices ?? []), ...tags)
 
 /** Bytes that a receipt counts for besides its text: receipts have no other limit, and each takes two rows. */
 const perReceipt = 1024

@@ -47,14 +47,32 @@ const Task = Schema.Struct({
   version: Tasks.Version,
   blocked_reason: Schema.NullOr(Tasks.BlockedReason),
   created_by: Author,
-  updated_by: Schema.optionalKey(Schema.NullOr(Author))
+  updated_by: Schema.optionalKey(Schema.NullOr(Author)),
+  choices: Schema.optionalKey(Schema.NullOr(Tasks.Choices)),
+  asked_by: Schema.optionalKey(Schema.NullOr(Author)),
+  answer: Schema.optionalKey(
+    Schema.NullOr(
+      Schema.Struct({
+        ...Tasks.Answer.fields,
+        entry_id: Uuid,
+        text: Tasks.AnswerText,
+        by: Tasks.Answer.fields.by.mapFields((by) => ({ ...by, id: Author, label: Schema.NullOr(line(320)) }))
+      })
+    )
+  ),
+  answered_by: Schema.optionalKey(Schema.NullOr(Author)),
+  answer_entry_id: Schema.optionalKey(UuidOrNull)
 }).check(
   Schema.makeFilter(
-    ({ blocked_kind, blocked_reason, closed_at, status }) =>
+    ({ answer, answer_entry_id, blocked_kind, blocked_reason, closed_at, status }) =>
       (status === "blocked") === (blocked_kind !== null) &&
+      (answer === undefined || answer === null || answer.entry_id === answer_entry_id) &&
       (status === "blocked" || blocked_reason === null) &&
       (status === "done" || status === "cancelled") === (closed_at !== null),
-    { expected: "blocked_kind with status blocked, closed_at with done and cancelled, and neither otherwise" }
+    {
+      expected:
+        "blocked_kind with status blocked, closed_at with done and cancelled, neither otherwise, and an answer with its entry"
+    }
   )
 )
 

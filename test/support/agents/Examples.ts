@@ -61,6 +61,7 @@ export const examplesOf = (
       assignee: "ada",
       blocked_reason: "Which one?",
       blocked_kind: "decision",
+      choices: ["This one", "That one"],
       receipt: {
         session_ref: "session",
         worker: "worker",
@@ -81,6 +82,7 @@ export const examplesOf = (
       idempotency_key: "update",
       write_context
     },
+    task_wait: { id: task_id, version: 0, timeout_seconds: 1 },
     runtime_bootstrap_get: {},
     git_document_get: { document_id, offset: 0, max_bytes: 100 }
   }) satisfies Examples
