@@ -9,6 +9,7 @@ const table = {
   ...withoutStatus({
     idempotency_conflict: "This idempotency_key belongs to a different request; choose another.",
     memory_not_found: "The project has no such memory entry.",
+    /** `details.superseded_by`: the id of its successor; null if it was archived. */
     memory_already_superseded: "The entry was superseded or archived before; read it and supersede its successor.",
     /** The client must stop (spec 4.11). `details.field` if the id came from another parameter than `id`. */
     task_not_found: "The project has no such task. Stop: do not recreate it, migrate it or search other projects.",

@@ -104,7 +104,7 @@ export class Memory extends Context.Service<
           if (entry.supersedes !== null) {
             const old = yield* store.find(project_id, entry.supersedes)
             if (Option.isNone(old)) return yield* refuse("memory_not_found")
-            if (!old.value.active) return yield* refuse("memory_already_superseded")
+            if (!old.value.active) return yield* replaced(old.value)
           }
           return yield* refuseFull(sql, actor, { entries: 1, stored_bytes: storedBytes(entry), index_bytes: 0 })
         })
@@ -181,6 +181,16 @@ export class Memory extends Context.Service<
     })
   )
 }
+
+/** Names the successor, so that the caller can supersede that one. An archived entry has none. */
+const replaced = ({ superseded_by }: Pick<Store.EntryRow, "superseded_by">) =>
+  withDetails(
+    refuse("memory_already_superseded"),
+    { superseded_by },
+    superseded_by === null
+      ? "The entry was archived; add a new one without supersedes."
+      : `The entry was superseded by ${superseded_by}; read that one and supersede it.`
+  )
 
 /** How many lexemes of a query are searched, the rarest. */
 const mostAsked = 32

@@ -1,9 +1,9 @@
 /** Inputs and outputs of the task tools, receipts included (spec 2.8, 3.5, 4.11). */
 import { Schema, Struct } from "effect"
-import { Id, IdempotencyKey } from "../../wire/Ids.ts"
+import { IdempotencyKey } from "../../wire/Ids.ts"
 import { Instant } from "../../wire/Instant.ts"
 import { line, optionalProse, prose } from "../../wire/Text.ts"
-import { atMost, between, Cursor, largestInt, Name, Tag, Tags, Title } from "../continuity/Shapes.ts"
+import { atMost, between, Cursor, ItemId, largestInt, Name, Tag, Tags, Title } from "../continuity/Shapes.ts"
 
 export const Body = optionalProse(16_384)
 export const Priority = between(0, 4)
@@ -13,11 +13,7 @@ export const Summary = prose(4000)
 export const Steps = atMost(prose(500), 10)
 export const AnswerText = prose(4000)
 /** The answers that a question offers. An answer names one by its full text, so no two are alike. */
-export const Choices = Schema.Array(line(200)).check(
-  Schema.isMinLength(2),
-  Schema.isMaxLength(6),
-  Schema.isUnique()
-)
+export const Choices = Schema.Array(line(200)).check(Schema.isMinLength(2), Schema.isMaxLength(6), Schema.isUnique())
 
 export const Status = Schema.Literals(["open", "in_progress", "blocked", "done", "cancelled"])
 export type Status = typeof Status.Type
@@ -89,9 +85,11 @@ export const TaskSummary = Task.mapFields(
 
 export const TaskLink = Task.mapFields(Struct.pick(["id", "title", "status"]))
 
+/** A name or URL without a password. The user `git` of a remote is no secret. */
 const Repository = line(256).check(
-  // These parts of a URL can contain credentials.
-  Schema.makeFilter((name: string) => !/[@?#]/.test(name), { expected: "a name without userinfo, query or fragment" })
+  Schema.makeFilter((name: string) => /^((ssh:\/\/)?git@[^@?#:/]+[:/])?[^@?#]+$/.test(name), {
+    expected: "a name or a remote without a password, a query or a fragment; the only user name is git"
+  })
 )
 const CommitId = Schema.String.check(
   Schema.isPattern(/^([0-9a-f]{40}|[0-9a-f]{64})$/u, { expected: "a whole commit id, 40 or 64 lower-case hex digits" })
@@ -142,13 +140,13 @@ export const TaskCreate = Schema.Struct({
   body: Schema.optionalKey(Body),
   priority: Schema.optionalKey(Priority),
   tags: Schema.optionalKey(Tags),
-  depends_on: Schema.optionalKey(atMost(Id, 32)),
+  depends_on: Schema.optionalKey(atMost(ItemId, 32)),
   idempotency_key: Schema.optionalKey(IdempotencyKey)
 })
 export type TaskCreate = typeof TaskCreate.Type
 export const TaskCreated = Schema.Struct({ task: Task, replayed: Schema.Boolean })
 
-export const TaskGet = Schema.Struct({ id: Id })
+export const TaskGet = Schema.Struct({ id: ItemId })
 export const TaskFound = Schema.Struct({
   task: Task,
   receipts: Schema.Array(Receipt),
@@ -174,14 +172,14 @@ export const TaskPage = Schema.Struct({
 export type TaskPage = typeof TaskPage.Type
 
 export const TaskUpdate = Schema.Struct({
-  id: Id,
+  id: ItemId,
   expected_version: Version,
   title: Schema.optionalKey(Title),
   body: Schema.optionalKey(Body),
   status: Schema.optionalKey(Status),
   priority: Schema.optionalKey(Priority),
   tags: Schema.optionalKey(Tags),
-  depends_on: Schema.optionalKey(atMost(Id, 32)),
+  depends_on: Schema.optionalKey(atMost(ItemId, 32)),
   assignee: Schema.optionalKey(Schema.NullOr(Name)),
   blocked_reason: Schema.optionalKey(BlockedReason),
   blocked_kind: Schema.optionalKey(BlockedKind),
@@ -198,7 +196,7 @@ export const TaskUpdated = Schema.Struct({ ...TaskChanged.fields, replayed: Sche
 
 /** What a person sends: one of the choices, or a text of their own. */
 export const TaskAnswer = Schema.Struct({
-  id: Id,
+  id: ItemId,
   expected_version: Version,
   text: AnswerText,
   idempotency_key: Schema.optionalKey(IdempotencyKey)
@@ -216,7 +214,7 @@ export type TaskAnswered = typeof TaskAnswered.Type
 
 /** With version 0 it returns at once. */
 export const TaskWait = Schema.Struct({
-  id: Id,
+  id: ItemId,
   version: between(0, largestInt),
   timeout_seconds: Schema.optionalKey(between(1, 25))
 })
