@@ -5,10 +5,21 @@ import { Decisions } from "./decisions/Decisions.ts"
 import { Documents } from "./documents/Documents.ts"
 import { Snapshot } from "./handover/Snapshot.ts"
 import { Memory } from "./memory/Memory.ts"
+import { Claims } from "./tasks/Claims.ts"
+import { Notes } from "./tasks/Notes.ts"
 import { Tasks } from "./tasks/Tasks.ts"
 import { Transfer } from "./transfer/Transfer.ts"
 
-export const layer = Layer.mergeAll(Memory.layer, Tasks.layer, Decisions.layer, Snapshot.layer, Documents.layer, Transfer.layer)
+export const layer = Layer.mergeAll(
+  Memory.layer,
+  Tasks.layer,
+  Claims.layer,
+  Notes.layer,
+  Decisions.layer,
+  Snapshot.layer,
+  Documents.layer,
+  Transfer.layer
+)
 
 export const sweeps = continuitySweeps
 

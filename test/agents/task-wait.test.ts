@@ -154,4 +154,3 @@ layer(Service.layer, { timeout: 60_000 })("task_wait", (it) => {
     })
   )
 })
-

@@ -29,7 +29,12 @@ export const normalTag = (written: string) =>
     .replace(/^-+/, "")
     .replace(/(?<!-)-+$/, "")
 
-export const Tag = Schema.String.check(Schema.isMaxLength(256)).pipe(
+export const Tag = Schema.String.check(
+  Schema.isMaxLength(256),
+  Schema.makeFilter((written: string) => written.isWellFormed() && !/\p{Cc}/u.test(written), {
+    expected: "text without control characters"
+  })
+).pipe(
   Schema.annotate({ description: "<= 64 bytes" }),
   Schema.decode(SchemaTransformation.transform({ decode: normalTag, encode: (stored) => stored })),
   Schema.check(

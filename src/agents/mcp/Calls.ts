@@ -29,6 +29,8 @@ import { findHiddenIn, shown } from "../continuity/Shown.ts"
 import { Documents } from "../documents/Documents.ts"
 import { Snapshot } from "../handover/Snapshot.ts"
 import { Memory } from "../memory/Memory.ts"
+import { Claims } from "../tasks/Claims.ts"
+import { Notes } from "../tasks/Notes.ts"
 import { Tasks } from "../tasks/Tasks.ts"
 import { Waits } from "../tasks/Waits.ts"
 import { asWritten, type JsonSchema } from "./AsWritten.ts"
@@ -58,8 +60,10 @@ export class Calls extends Context.Service<
     Effect.gen(function* () {
       const budget = yield* CallBudget
       const services: Services = {
+        claims: yield* Claims,
         documents: yield* Documents,
         memory: yield* Memory,
+        notes: yield* Notes,
         settings: yield* Settings,
         snapshot: yield* Snapshot,
         tasks: yield* Tasks,
@@ -116,7 +120,8 @@ const encoded = (name: ToolName, output: unknown) =>
   Effect.orDie(codecs[name].encode(output)) as Effect.Effect<Readonly<Record<string, unknown>>>
 
 const decoded = Effect.fnUntraced(function* (name: ToolName, given: unknown) {
-  const input = codecs[name].decode(asWritten(inputSchemas[name], given))
+  const written = asWritten(inputSchemas[name], given)
+  const input = codecs[name].decode(written)
   if (Result.isFailure(input)) {
     const [field, reason, unknown] = firstIssue(input.failure.issue)
     if (unknown === undefined) return yield* malformed(field === "" ? "arguments" : field, reason)
@@ -126,7 +131,8 @@ const decoded = Effect.fnUntraced(function* (name: ToolName, given: unknown) {
       `${reason}; known: ${known(name, path)}`
     )
   }
-  const leak = findTokenIn(input.success)
+  // As it was written: a tag is stored in lower case.
+  const leak = findTokenIn(written)
   if (leak !== undefined) return yield* malformed(leak.field, `Contains a ${kinds[leak.kind]}; never write secrets`)
   const hidden = findHiddenIn(input.success)
   if (hidden === undefined) return input.success

@@ -18,17 +18,23 @@ import type { Snapshot } from "../handover/Snapshot.ts"
 import type { Memory } from "../memory/Memory.ts"
 import { MemoryAdd, MemoryAdded, MemoryFound, MemoryGet, MemoryHits, MemorySearch } from "../memory/Shapes.ts"
 import {
+  TaskClaim,
+  TaskClaimed,
   TaskCreate,
   TaskCreated,
   TaskFound,
   TaskGet,
   TaskList,
+  TaskNote,
+  TaskNoted,
   TaskPage,
   TaskUpdate,
   TaskUpdated,
   TaskWait,
   TaskWaited
 } from "../tasks/Shapes.ts"
+import type { Claims } from "../tasks/Claims.ts"
+import type { Notes } from "../tasks/Notes.ts"
 import type { Tasks } from "../tasks/Tasks.ts"
 import type { Turn, Waits } from "../tasks/Waits.ts"
 import { writeContextOf } from "./checkWriteContext.ts"
@@ -39,8 +45,10 @@ import { NoParameters, ServerIdentity } from "./Shapes.ts"
  * the services.
  */
 export interface Services {
+  readonly claims: Claims["Service"]
   readonly documents: Documents["Service"]
   readonly memory: Memory["Service"]
+  readonly notes: Notes["Service"]
   readonly settings: Settings["Service"]
   readonly snapshot: Snapshot["Service"]
   readonly tasks: Tasks["Service"]
@@ -175,10 +183,10 @@ export const tools = {
   task_get: row({
     title: "Get task",
     description: [
-      "One task with its last 5 receipts, what it depends on and what it blocks. Required: id.",
+      "One task with its last 5 receipts and notes, what it depends on and what it blocks. Required: id.",
       "task.answer is what a person decided, until the task's next receipt.",
       "Only this project is read.",
-      "Returns task (its version is the expected_version of an update), receipts, dependencies, blocks.",
+      "Returns task (its version is the expected_version of an update), receipts, notes, dependencies, blocks.",
       "Fails with task_not_found: then stop; do not recreate or migrate the task and do not search other projects."
     ].join(" "),
     needs: ["tasks:read"],
@@ -204,12 +212,52 @@ export const tools = {
     output: noticed(TaskPage),
     run: ({ tasks }, actor, input) => withNotice(tasks.list(actor, input))
   }),
+  task_claim: row({
+    title: "Claim task",
+    description: [
+      "Starts work on an open task of this project, for this credential and assignee together; repeating it is safe.",
+      "Required: id, expected_version, write_context.",
+      "Optional: assignee (your name; default this credential), takeover (reason: takes it from whoever is at work),",
+      "idempotency_key.",
+      "Returns task.",
+      "Fails with task_claimed (somebody else is at work: assignee and since; choose another task),",
+      "stale_version, task_dependencies_open, task_transition_invalid, task_not_found (stop),",
+      "write_context_required or _mismatch, idempotency_conflict, limit_exceeded, invalid_request; then nothing changed."
+    ].join(" "),
+    needs: ["tasks:write"],
+    writes: true,
+    searches: false,
+    input: TaskClaim,
+    output: TaskClaimed,
+    run: ({ claims }, actor, input) =>
+      Effect.map(claims.claim(actor, input), ({ answer, replayed }) => ({ task: answer, replayed }))
+  }),
+  task_note: row({
+    title: "Note on a task",
+    description: [
+      "Leaves a note on a task of this project, as many as a session needs; it changes no version.",
+      "Required: id, text, write_context. Optional: idempotency_key.",
+      "Returns note (id, task_id, created_at).",
+      "Fails with task_not_found (stop), write_context_required or _mismatch, idempotency_conflict, limit_exceeded,",
+      "invalid_request; then nothing was written."
+    ].join(" "),
+    needs: ["tasks:write"],
+    writes: true,
+    searches: false,
+    input: TaskNote,
+    output: TaskNoted,
+    run: ({ notes }, actor, input) =>
+      Effect.map(notes.add(actor, input), ({ answer: { created_at, id, task_id }, replayed }) => ({
+        note: { id, task_id, created_at },
+        replayed
+      }))
+  }),
   task_update: row({
     title: "Update task",
     description: [
       "Changes a task of this project in one atomic step.",
       "Required: id, expected_version (from the task as you read it), write_context.",
-      "To claim: status in_progress and assignee.",
+      "To claim, use task_claim.",
       "Optional: title, body, status (open, in_progress, blocked, done, cancelled), priority, tags, depends_on,",
       "assignee (null clears), blocked_reason and blocked_kind (with status blocked), receipt, idempotency_key.",
       "To ask a person: status blocked, blocked_kind decision, the question in blocked_reason, and choices (2-6 answers",
@@ -217,7 +265,7 @@ export const tools = {
       "receipt: the one record that a session (session_ref) leaves on the task when it stops; outcome, summary,",
       "next_steps, pitfalls and git_checkpoint hand the work over.",
       "Returns task and receipt.",
-      "Fails with task_not_found (stop), stale_version (read again), task_transition_invalid,",
+      "Fails with task_not_found (stop), stale_version (read again), task_claimed, task_transition_invalid,",
       "task_dependencies_open, task_dependency_cycle, task_graph_too_large, receipt_exists,",
       "write_context_required or _mismatch,",
       "idempotency_conflict, limit_exceeded, invalid_request; then neither task nor receipt was written."

@@ -48,6 +48,8 @@ export const Task = Schema.Struct({
   ready: Schema.Boolean,
   assignee: Schema.NullOr(Schema.String),
   claimed_at: Schema.NullOr(Instant),
+  /** Whose claim it is: the credential. This field and the six after `blocked_kind` are absent in older remembered answers. */
+  claimed_by: Schema.optionalKey(Schema.NullOr(Schema.String)),
   version: Schema.Int,
   blocked_reason: Schema.NullOr(Schema.String),
   blocked_kind: Schema.NullOr(BlockedKind),
@@ -146,10 +148,21 @@ export const TaskCreate = Schema.Struct({
 export type TaskCreate = typeof TaskCreate.Type
 export const TaskCreated = Schema.Struct({ task: Task, replayed: Schema.Boolean })
 
+export const NoteText = prose(4000)
+export const Note = Schema.Struct({
+  id: Schema.String,
+  task_id: Schema.String,
+  text: Schema.String,
+  actor: Schema.String,
+  created_at: Instant
+})
+export type Note = typeof Note.Type
+
 export const TaskGet = Schema.Struct({ id: ItemId })
 export const TaskFound = Schema.Struct({
   task: Task,
   receipts: Schema.Array(Receipt),
+  notes: Schema.Array(Note),
   dependencies: Schema.Array(TaskLink),
   blocks: Schema.Array(TaskLink)
 })
@@ -222,3 +235,25 @@ export type TaskWait = typeof TaskWait.Type
 /** `changed`: the task has a higher version than the one asked for. */
 export const TaskWaited = Schema.Struct({ task: Task, changed: Schema.Boolean })
 export type TaskWaited = typeof TaskWaited.Type
+
+export const TaskClaim = Schema.Struct({
+  id: ItemId,
+  expected_version: Version,
+  assignee: Schema.optionalKey(Name),
+  /** Takes the task from whoever holds it. */
+  takeover: Schema.optionalKey(Schema.Struct({ reason: prose(500) })),
+  idempotency_key: Schema.optionalKey(IdempotencyKey)
+})
+export type TaskClaim = typeof TaskClaim.Type
+export const TaskClaimed = Schema.Struct({ task: Task, replayed: Schema.Boolean })
+
+export const TaskNote = Schema.Struct({
+  id: ItemId,
+  text: NoteText,
+  idempotency_key: Schema.optionalKey(IdempotencyKey)
+})
+export type TaskNote = typeof TaskNote.Type
+export const TaskNoted = Schema.Struct({
+  note: Note.mapFields(Struct.pick(["id", "task_id", "created_at"])),
+  replayed: Schema.Boolean
+})

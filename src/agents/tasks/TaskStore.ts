@@ -62,7 +62,7 @@ export const make = (sql: SqlClient.SqlClient) => {
            where d.project_id = t.project_id
              and d.task_id = t.id
            order by d.depends_on) as depends_on,
-    t.claimed_at, t.blocked_reason, t.choices, t.asked_by, t.answer, t.answered_by, t.answer_entry_id, t.created_by,
+    t.claimed_at, t.claimed_by, t.blocked_reason, t.choices, t.asked_by, t.answer, t.answered_by, t.answer_entry_id, t.created_by,
     t.created_at, t.closed_at`
 
   /**
@@ -161,6 +161,7 @@ export const make = (sql: SqlClient.SqlClient) => {
                tags = ${task.tags}::text[],
                assignee = ${task.assignee},
                claimed_at = ${task.claimed_at}::timestamptz,
+               claimed_by = ${task.claimed_by ?? null},
                version = ${task.version},
                blocked_reason = ${task.blocked_reason},
                blocked_kind = ${task.blocked_kind},
@@ -228,6 +229,7 @@ export const make = (sql: SqlClient.SqlClient) => {
            set status = case when assignee is not null and waits_for = 0 then 'in_progress' else 'open' end,
                claimed_at = case when assignee is not null and waits_for = 0
                                  then coalesce(claimed_at, ${answer.at}::timestamptz) end,
+               claimed_by = case when assignee is not null and waits_for = 0 then claimed_by end,
                version = ${version},
                blocked_reason = null,
                blocked_kind = null,

@@ -20,7 +20,9 @@ const mostWaiters = 64
 const interval = Duration.seconds(1)
 
 /** Runs an operation in a turn of its project. */
-export type Turn = <A, E, R>(read: Effect.Effect<A, E, R>) => Effect.Effect<A, E | ContinuityRefusal<"limit_exceeded">, R>
+export type Turn = <A, E, R>(
+  read: Effect.Effect<A, E, R>
+) => Effect.Effect<A, E | ContinuityRefusal<"limit_exceeded">, R>
 
 interface Waiter {
   readonly project_id: string

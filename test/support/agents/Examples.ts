@@ -49,6 +49,15 @@ export const examplesOf = (
     },
     task_get: { id: task_id },
     task_list: { status: ["open"], ready: true, tag: "tag", limit: 3, order: "updated" },
+    task_claim: {
+      id: dependency_id,
+      expected_version: 1,
+      assignee: "ada",
+      takeover: { reason: "She asked me to" },
+      idempotency_key: "claim",
+      write_context
+    },
+    task_note: { id: task_id, text: "Half of the wall", idempotency_key: "note", write_context },
     task_update: {
       id: task_id,
       expected_version: 1,
