@@ -8,7 +8,14 @@ import { Memory } from "./memory/Memory.ts"
 import { Tasks } from "./tasks/Tasks.ts"
 import { Transfer } from "./transfer/Transfer.ts"
 
-export const layer = Layer.mergeAll(Memory.layer, Tasks.layer, Decisions.layer, Snapshot.layer, Documents.layer, Transfer.layer)
+export const layer = Layer.mergeAll(
+  Memory.layer,
+  Tasks.layer,
+  Decisions.layer,
+  Snapshot.layer,
+  Documents.layer,
+  Transfer.layer
+)
 
 export const sweeps = continuitySweeps
 

@@ -241,7 +241,10 @@ layer(Service.layer)("a decision", (it) => {
       assert.strictEqual((full as any).details.limit, "entries")
       assert.deepInclude(yield* taskOf(a, task.id), { version: task.version, status: "blocked" })
 
-      const used = Effect.map(limits.list(a.project_id), (all) => all.find(({ limit }) => limit === "stored_bytes")!.value!)
+      const used = Effect.map(
+        limits.list(a.project_id),
+        (all) => all.find(({ limit }) => limit === "stored_bytes")!.value!
+      )
       const before = yield* used
       yield* answer(service, person(a.project_id), task, "UBL")
       const entry = Buffer.byteLength(`Should invoices be PDF or UBL?UBL\n\n${question}`)

@@ -13,11 +13,7 @@ export const Summary = prose(4000)
 export const Steps = atMost(prose(500), 10)
 export const AnswerText = prose(4000)
 /** The answers that a question offers. An answer names one by its full text, so no two are alike. */
-export const Choices = Schema.Array(line(200)).check(
-  Schema.isMinLength(2),
-  Schema.isMaxLength(6),
-  Schema.isUnique()
-)
+export const Choices = Schema.Array(line(200)).check(Schema.isMinLength(2), Schema.isMaxLength(6), Schema.isUnique())
 
 export const Status = Schema.Literals(["open", "in_progress", "blocked", "done", "cancelled"])
 export type Status = typeof Status.Type

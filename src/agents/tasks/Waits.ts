@@ -20,7 +20,9 @@ const mostWaiters = 64
 const interval = Duration.seconds(1)
 
 /** Runs an operation in a turn of its project. */
-export type Turn = <A, E, R>(read: Effect.Effect<A, E, R>) => Effect.Effect<A, E | ContinuityRefusal<"limit_exceeded">, R>
+export type Turn = <A, E, R>(
+  read: Effect.Effect<A, E, R>
+) => Effect.Effect<A, E | ContinuityRefusal<"limit_exceeded">, R>
 
 interface Waiter {
   readonly project_id: string
@@ -32,7 +34,7 @@ interface Waiter {
 export class Waits extends Context.Service<
   Waits,
   {
-    /** Reads the task in a turn before and after the wait. */
+    /** The first read takes a turn. The one after the wait does not: whoever has waited is not refused. */
     readonly wait: (
       actor: Pick<Actor, "project_id">,
       input: TaskWait,
@@ -105,7 +107,7 @@ export class Waits extends Context.Service<
             ),
           () => leave(waiter)
         )
-        return yield* turn(read(project_id, input))
+        return yield* read(project_id, input)
       })
 
       return { wait }

@@ -91,7 +91,11 @@ export const importProject = Effect.fnUntraced(function* <E>(
 
   const [dangling] = yield* store.dangling(project_id)
   if (dangling !== undefined) {
-    return yield* reader.refuseRow(dangling.kind, dangling, "It refers to a row that neither the file nor the project has")
+    return yield* reader.refuseRow(
+      dangling.kind,
+      dangling,
+      "It refers to a row that neither the file nor the project has"
+    )
   }
   const edge = edgeOfCycle(waits)
   if (edge !== undefined) {

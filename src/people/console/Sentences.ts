@@ -49,6 +49,7 @@ export const sentences: Readonly<Record<string, string>> = {
   "memory.archived": "archived an entry of memory",
   "task.created": "created a task",
   "task.updated": "changed a task",
+  "task.answered": "answered the question of a task",
   "mcp.write": "tried to write without saying where",
   "document.pinned": "pinned a document",
   "document.unpinned": "unpinned a document",
