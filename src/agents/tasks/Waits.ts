@@ -34,7 +34,7 @@ interface Waiter {
 export class Waits extends Context.Service<
   Waits,
   {
-    /** Reads the task in a turn before and after the wait. */
+    /** The first read takes a turn. The one after the wait does not: whoever has waited is not refused. */
     readonly wait: (
       actor: Pick<Actor, "project_id">,
       input: TaskWait,
@@ -107,7 +107,7 @@ export class Waits extends Context.Service<
             ),
           () => leave(waiter)
         )
-        return yield* turn(read(project_id, input))
+        return yield* read(project_id, input)
       })
 
       return { wait }
