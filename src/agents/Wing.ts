@@ -13,8 +13,8 @@ import { Transfer } from "./transfer/Transfer.ts"
 export const layer = Layer.mergeAll(
   Memory.layer,
   Tasks.layer,
-Claims.layer,
-Notes.layer,
+  Claims.layer,
+  Notes.layer,
   Decisions.layer,
   Snapshot.layer,
   Documents.layer,
