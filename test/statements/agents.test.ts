@@ -9,6 +9,7 @@ import * as MemoryStore from "../../src/agents/memory/MemoryStore.ts"
 import { searchText } from "../../src/agents/memory/Search.ts"
 import * as SearchStore from "../../src/agents/memory/SearchStore.ts"
 import * as DependencyStore from "../../src/agents/tasks/DependencyStore.ts"
+import * as NoteStore from "../../src/agents/tasks/NoteStore.ts"
 import * as ReceiptStore from "../../src/agents/tasks/ReceiptStore.ts"
 import * as TaskStore from "../../src/agents/tasks/TaskStore.ts"
 import * as TransferStore from "../../src/agents/transfer/TransferStore.ts"
@@ -263,6 +264,20 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
     }
   )
   receipts("a receipt of a project is found", (sql) => ReceiptStore.make(sql).recent(project, 9))
+  const note = { id: id(58), task_id: task, text: "Half.", actor: "agent", created_at: now }
+  found("a note is left", (sql) => NoteStore.make(sql).insert(project, note, trace, 1, maxima), {
+    "on another task": another
+  })
+  testConditions(it, "a note of a task is found", {
+    given: `${tasks};
+      insert into task_note (project_id, id, task_id, text, actor, created_at)
+      values ('${project}', '${id(58)}', '${task}', 'Half.', 'agent', ${past})`,
+    act: (sql) => NoteStore.make(sql).ofTask(project, task, 9),
+    actsNotOn: {
+      "in another project": elsewhere("task_note"),
+      "of another task": `update task_note set task_id = '${needed}'`
+    }
+  })
   testConditions(it, "the receipts of a project are counted", {
     given: `${tasks};
       insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks, receipts)
