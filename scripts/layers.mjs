@@ -19,7 +19,7 @@ const wings = {
   operator: ["projects", "limits"],
   bridges: ["identity", ["enrollment", "rotation"]],
   signin: ["sessions", "oauth", "access"],
-  agents: ["continuity", ["documents", "memory", "tasks"], ["handover", "transfer"], "mcp"],
+  agents: ["continuity", ["documents", "memory", "tasks"], ["decisions", "handover", "transfer"], "mcp"],
   people: [["console", "mobile", "operator", "site"]]
 }
 const order = Object.keys(wings)

@@ -1,13 +1,25 @@
 /** The parts of this wing that the rest of the service uses. */
 import { Layer } from "effect"
 import { sweeps as continuitySweeps } from "./continuity/Sweeps.ts"
+import { Decisions } from "./decisions/Decisions.ts"
 import { Documents } from "./documents/Documents.ts"
 import { Snapshot } from "./handover/Snapshot.ts"
 import { Memory } from "./memory/Memory.ts"
+import { Claims } from "./tasks/Claims.ts"
+import { Notes } from "./tasks/Notes.ts"
 import { Tasks } from "./tasks/Tasks.ts"
 import { Transfer } from "./transfer/Transfer.ts"
 
-export const layer = Layer.mergeAll(Memory.layer, Tasks.layer, Snapshot.layer, Documents.layer, Transfer.layer)
+export const layer = Layer.mergeAll(
+  Memory.layer,
+  Tasks.layer,
+  Claims.layer,
+  Notes.layer,
+  Decisions.layer,
+  Snapshot.layer,
+  Documents.layer,
+  Transfer.layer
+)
 
 export const sweeps = continuitySweeps
 

@@ -19,6 +19,8 @@ export interface Actor {
   readonly instance_id: string
   /** The project's limits that differ from the defaults, by name. */
   readonly limits: Readonly<Record<string, number>>
+  /** An operator at the console, who has no credential of the project: `operator:account@host`. */
+  readonly operator?: string | undefined
 }
 
 /** An actor that signed in through OAuth. */
@@ -31,8 +33,8 @@ export interface Granted extends Actor {
 export class CurrentGrant extends Context.Service<CurrentGrant, Granted>()("service/wire/CurrentGrant") {}
 
 /**
- * The caller's name in audit rows and provenance, `kind:id`. An OAuth caller is named by the grant, because access
+ * The caller's name in audit rows and provenance, `kind:id` or `operator:account@host`. An OAuth caller is named by the grant, because access
  * tokens expire and are purged first.
  */
-export const actorName = ({ credential_id, grant_id }: Actor): string =>
-  grant_id === null ? `project_token:${credential_id}` : `oauth_grant:${grant_id}`
+export const actorName = ({ credential_id, grant_id, operator }: Actor): string =>
+  operator ?? (grant_id === null ? `project_token:${credential_id}` : `oauth_grant:${grant_id}`)

@@ -41,6 +41,17 @@ describe("docs/scaling.md", () => {
     }
   })
 
+  it("is right that the proxies' configurations allow an agent to wait", () => {
+    for (const [file, timeouts] of [
+      ["nginx.conf", /proxy_read_timeout (\d+)(s|h);/g],
+      ["haproxy.cfg", /timeout server (\d+)(s)$/gm]
+    ] as const) {
+      const found = [...read(`deploy/${file}`).matchAll(timeouts)]
+      assert.isNotEmpty(found)
+      for (const [, time, unit] of found) assert.isAtLeast(Number(time) * (unit === "h" ? 3600 : 1), 30, file)
+    }
+  })
+
   it("has the table that the simulation prints", () => {
     const printed = execFileSync(process.execPath, [join(packageRoot, "bench/capacity.ts"), "--bridges", "10000"], {
       encoding: "utf8"

@@ -9,6 +9,7 @@ import * as MemoryStore from "../../src/agents/memory/MemoryStore.ts"
 import { searchText } from "../../src/agents/memory/Search.ts"
 import * as SearchStore from "../../src/agents/memory/SearchStore.ts"
 import * as DependencyStore from "../../src/agents/tasks/DependencyStore.ts"
+import * as NoteStore from "../../src/agents/tasks/NoteStore.ts"
 import * as ReceiptStore from "../../src/agents/tasks/ReceiptStore.ts"
 import * as TaskStore from "../../src/agents/tasks/TaskStore.ts"
 import * as TransferStore from "../../src/agents/transfer/TransferStore.ts"
@@ -144,6 +145,71 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
       "at another version": `update task set version = 2 ${ofTheTask}`
     }
   })
+  const asks = `status = 'blocked', blocked_kind = 'decision'`
+  const keeps = `insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
+    values ('${project}', '${entry}', 'decision', 'word', 'word', '{}', 'agent', 'contributor', ${past})`
+  const answer = {
+    entry_id: entry,
+    text: "Yes",
+    by: { kind: "token", id: "1", label: null },
+    at: now,
+    same_credential: false
+  } as const
+  testConditions(it, "a task is answered", {
+    given: `${tasks}; ${keeps}; update task set ${asks} ${ofTheTask}`,
+    act: (sql) => TaskStore.make(sql).answered(project, { id: task, version: 2, answer }, "agent", trace),
+    actsNotOn: {
+      "if it is another one": another,
+      "in another project": elsewhere("task", ofTheTask),
+      "at another version": `update task set version = 2 ${ofTheTask}`
+    }
+  })
+  const resumed = (name: string, status: string, changes: Record<string, string>) =>
+    testConditions(it, name, {
+      given: `${tasks}; ${keeps}; update task set ${asks} ${ofTheTask}`,
+      act: (sql) =>
+        Effect.map(
+          TaskStore.make(sql).answered(project, { id: task, version: 2, answer }, "agent", trace),
+          Option.filter((freed) => freed.status === status)
+        ),
+      actsNotOn: changes
+    })
+  resumed("an answered task goes back to work", "in_progress", {
+    "without an assignee": `update task set assignee = null ${ofTheTask}`,
+    "while it waits for another": `update task set waits_for = 1 ${ofTheTask}`
+  })
+  testConditions(it, "an answer waits for its session", {
+    given: `${tasks}; update task set answer = '${JSON.stringify(answer)}' ${ofTheTask}`,
+    act: (sql) => TaskStore.make(sql).withAnswer(project, 9),
+    actsNotOn: {
+      "after a receipt": "update task set answer = null",
+      "after the end of its task": `update task set ${close} ${ofTheTask}`,
+      "in another project": elsewhere("task", ofTheTask)
+    }
+  })
+  for (const [name, find] of [
+    ["a task asks a person", (sql: SqlClient.SqlClient) => TaskStore.make(sql).asked(project, 9)],
+    ["a question is listed", (sql: SqlClient.SqlClient) => TaskStore.make(sql).questions(project, 9)]
+  ] as const) {
+    testConditions(it, name, {
+      given: `${tasks}; update task set ${asks} ${ofTheTask}`,
+      act: find,
+      actsNotOn: {
+        "when it is open": `update task set status = 'open', blocked_kind = null ${ofTheTask}`,
+        "when it waits for something else": `update task set blocked_kind = 'external' ${ofTheTask}`,
+        "in another project": elsewhere("task", ofTheTask)
+      }
+    })
+  }
+  testConditions(it, "a task is newer than a caller knows", {
+    given: `${tasks}; update task set version = 3 ${ofTheTask}`,
+    act: (sql) => TaskStore.make(sql).newer([[project, task, 2]]),
+    actsNotOn: {
+      "at the same version": `update task set version = 2 ${ofTheTask}`,
+      "if it is another one": another,
+      "in another project": elsewhere("task", ofTheTask)
+    }
+  })
   testConditions(it, "a task is added", {
     given: tasks,
     act: (sql) => TaskStore.make(sql).insert(project, { ...written, id: id(58), version: 1 }, now, trace, 1, maxima),
@@ -198,6 +264,20 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
     }
   )
   receipts("a receipt of a project is found", (sql) => ReceiptStore.make(sql).recent(project, 9))
+  const note = { id: id(58), task_id: task, text: "Half.", actor: "agent", created_at: now }
+  found("a note is left", (sql) => NoteStore.make(sql).insert(project, note, trace, 1, maxima), {
+    "on another task": another
+  })
+  testConditions(it, "a note of a task is found", {
+    given: `${tasks};
+      insert into task_note (project_id, id, task_id, text, actor, created_at)
+      values ('${project}', '${id(58)}', '${task}', 'Half.', 'agent', ${past})`,
+    act: (sql) => NoteStore.make(sql).ofTask(project, task, 9),
+    actsNotOn: {
+      "in another project": elsewhere("task_note"),
+      "of another task": `update task_note set task_id = '${needed}'`
+    }
+  })
   testConditions(it, "the receipts of a project are counted", {
     given: `${tasks};
       insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks, receipts)
@@ -476,6 +556,8 @@ layer(TestDatabase.sql)("statements of retries, transfer and documents", (it) =>
         select (jsonb_populate_record(e, '{"project_id": "${otherProject}", "id": "${id(59)}"}')).* from memory_entry e;
         update memory_entry set supersedes = null;
         ${refersTo("superseded_by", id(59))} where id = '${entry}'`,
+      "as the answer of a task": `update memory_entry set supersedes = null;
+        update task set answer_entry_id = '${id(59)}' ${ofTheTask}`,
       "beside a missing task": `update memory_entry set supersedes = null; ${refersTo("task_id", id(59))}`,
       "beside a task of another project": `update memory_entry set supersedes = null; ${refersTo("task_id", task)};
         ${elsewhere("task", ofTheTask)}`

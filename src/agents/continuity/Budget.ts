@@ -12,6 +12,7 @@ const perTime = {
   concurrent_calls: "calls at once",
   concurrent_searches: "searches at once",
   searches_per_minute: "searches a minute",
+  waiters: "waits for a task at once",
   writes_per_minute: "writes a minute"
 }
 

@@ -4,7 +4,7 @@
  */
 import { escaped, findHidden, type Layout } from "../../wire/Text.ts"
 
-const layouts: Readonly<Record<string, Layout | "exact">> = {
+const layouts: Readonly<Record<string, Layout>> = {
   body: "prose",
   excerpt: "prose",
   summary: "prose",
@@ -12,7 +12,7 @@ const layouts: Readonly<Record<string, Layout | "exact">> = {
   pitfalls: "prose",
   blocked_reason: "prose",
   query: "prose",
-  text: "exact"
+  text: "prose"
 }
 const layoutOf = (name: string) => (Object.hasOwn(layouts, name) ? layouts[name]! : "line")
 
@@ -20,10 +20,10 @@ const layoutOf = (name: string) => (Object.hasOwn(layouts, name) ? layouts[name]
 export const findHiddenIn = (
   input: unknown,
   field = "",
-  layout: Layout | "exact" = "line"
+  layout: Layout = "line"
 ): { readonly field: string; readonly character: string } | undefined => {
   if (typeof input === "string") {
-    const character = layout === "exact" ? undefined : findHidden(input, layout)
+    const character = findHidden(input, layout)
     return character === undefined ? undefined : { field, character }
   }
   if (typeof input !== "object" || input === null) return undefined
@@ -34,11 +34,14 @@ export const findHiddenIn = (
   }
 }
 
-/** A result with such characters escaped. Dates stay as they are. */
-export const shown = <A>(result: A): A => shownAs(result, "line") as A
+/** A result with such characters escaped. Dates stay as they are, and so does `text` at the top: a document's. */
+export const shown = <A extends object>(result: A): A => {
+  const escapedResult = shownAs(result, "line") as A
+  return "text" in result ? { ...escapedResult, text: result.text } : escapedResult
+}
 
-const shownAs = (value: unknown, layout: Layout | "exact"): unknown => {
-  if (typeof value === "string") return layout === "exact" ? value : escaped(value, layout)
+const shownAs = (value: unknown, layout: Layout): unknown => {
+  if (typeof value === "string") return escaped(value, layout)
   if (typeof value !== "object" || value === null || value instanceof Date) return value
   if (Array.isArray(value)) return value.map((item) => shownAs(item, layout))
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, shownAs(member, layoutOf(name))]))

@@ -14,6 +14,9 @@ const SnapshotTask = Schema.Struct({
   excerpt: Schema.String,
   claimed_at: Task.fields.claimed_at,
   blocked_reason: Task.fields.blocked_reason,
+  choices: Task.fields.choices,
+  /** What a person decided, its text cut to an excerpt. */
+  answer: Task.fields.answer,
   /** In progress, and not updated for 24 hours. */
   stale: Schema.Boolean
 })

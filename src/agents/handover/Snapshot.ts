@@ -1,7 +1,8 @@
 /**
  * The startup snapshot (spec 4.11): the state of a project for an agent that starts, within a size limit.
  *
- * Items are shortened to excerpts and added in turns (a task, an entry, a receipt) while they fit. An item that does
+ * Tasks with an answer come first, then those that wait for a person. Items are shortened to excerpts and added in turns
+ * (a task, an entry, a receipt) while they fit. An item that does
  * not fit is skipped and the next one tried. Ids are never shortened, and skipped items are counted.
  */
 import { Context, Duration, Effect, Layer, Option } from "effect"
@@ -45,7 +46,10 @@ export class Snapshot extends Context.Service<
       const take = Effect.fn("Snapshot.take")(function* (actor: Actor, max_bytes = 24_576) {
         const now = yield* clock.now
         const { project_id } = actor
-        const unfinished = yield* tasks.unfinished(project_id, maxItems.tasks)
+        const answered = yield* tasks.withAnswer(project_id, maxItems.tasks)
+        const asked = yield* tasks.asked(project_id, maxItems.tasks)
+        const rest = yield* tasks.unfinished(project_id, maxItems.tasks)
+        const unfinished = distinct([...answered, ...asked, ...rest]).slice(0, maxItems.tasks)
         const decisions = yield* memory.recent(project_id, { kind: "decision" }, undefined, maxItems.decisions)
         const entries = yield* memory.recent(project_id, {}, undefined, maxItems.memory + maxItems.decisions)
         const latest = yield* receipts.recent(project_id, maxItems.receipts)
@@ -139,8 +143,15 @@ const withOwnDigits = (rest: number): number => {
 const countOf = (row: Option.Option<{ readonly count: number }>) =>
   Option.match(row, { onNone: () => 0, onSome: ({ count }) => count })
 
-const taskOf = ({ body, ...task }: TaskStore.UnfinishedTask, now: Date): SnapshotTask => ({
+/** Each task once, at its first place. */
+const distinct = (tasks: ReadonlyArray<TaskStore.UnfinishedTask>) => {
+  const seen = new Set<string>()
+  return tasks.filter(({ id }) => seen.size < seen.add(id).size)
+}
+
+const taskOf = ({ answer, body, ...task }: TaskStore.UnfinishedTask, now: Date): SnapshotTask => ({
   ...task,
+  answer: answer === null ? null : { ...answer, text: excerpt(answer.text, excerptBytes) },
   excerpt: excerpt(body, excerptBytes),
   stale: task.status === "in_progress" && after(task.updated_at, staleAfter).getTime() <= now.getTime()
 })

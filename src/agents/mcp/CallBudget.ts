@@ -45,7 +45,9 @@ export class CallBudget extends Context.Service<
     Effect.gen(function* () {
       const { database, http } = yield* Settings
       const turns = Turns.make({ measured: http.rateLimits })
-      yield* Effect.forEach([...limitNames, "index_bytes", "answer_bytes"], (name) => count(limitRefusals(name), 0))
+      yield* Effect.forEach([...limitNames, "index_bytes", "answer_bytes", "waiters"], (name) =>
+        count(limitRefusals(name), 0)
+      )
       // The searches of all projects use at most half of the connections, and projects that wait take turns.
       const connections = yield* turnsBetween(Math.max(1, database.poolSize >> 1))
 

@@ -29,11 +29,16 @@ import { findHiddenIn, shown } from "../continuity/Shown.ts"
 import { Documents } from "../documents/Documents.ts"
 import { Snapshot } from "../handover/Snapshot.ts"
 import { Memory } from "../memory/Memory.ts"
+import { Claims } from "../tasks/Claims.ts"
+import { Notes } from "../tasks/Notes.ts"
 import { Tasks } from "../tasks/Tasks.ts"
+import { Waits } from "../tasks/Waits.ts"
+import { asWritten, type JsonSchema } from "./AsWritten.ts"
 import { CallBudget } from "./CallBudget.ts"
 import { checkWriteContext } from "./checkWriteContext.ts"
 import { failure, refuse } from "./Errors.ts"
-import { type Services, type Tool, type ToolName, tools } from "./Tools.ts"
+import { inputSchemas } from "./ToolList.ts"
+import { isWaiting, type Services, type Tool, type ToolName, tools } from "./Tools.ts"
 
 /** `run` of any row. Its input type is erased; `codecs` decodes the input with the schema of the same row. */
 type Run = (services: Services, actor: Actor, input: unknown) => Effect.Effect<unknown, Refusal>
@@ -53,15 +58,19 @@ export class Calls extends Context.Service<
   static readonly layer = Layer.effect(
     Calls,
     Effect.gen(function* () {
+      const budget = yield* CallBudget
       const services: Services = {
+        claims: yield* Claims,
         documents: yield* Documents,
         memory: yield* Memory,
+        notes: yield* Notes,
         settings: yield* Settings,
         snapshot: yield* Snapshot,
-        tasks: yield* Tasks
+        tasks: yield* Tasks,
+        waits: yield* Waits,
+        turn: (actor) => budget.admit(actor, { searches: false, writes: false })
       }
       const audit = yield* Audit
-      const budget = yield* CallBudget
       const clock = yield* DatabaseClock
       const { resource } = services.settings
 
@@ -74,13 +83,13 @@ export class Calls extends Context.Service<
           }
           const input = yield* decoded(name, writes ? rest : given)
           const output = yield* (run as Run)(services, actor, input)
-          const structuredContent = shown(yield* Effect.orDie(codecs[name].encode(output)))
+          const structuredContent = shown(yield* encoded(name, output))
           const text = JSON.stringify(structuredContent)
           const fits = yield* countAnswer(copies * Buffer.byteLength(text), writes)
           if (!fits) return yield* answersInUse(share)
           return success(structuredContent, text)
         }).pipe(
-          budget.admit(actor, tools[name]),
+          isWaiting(tools[name]) ? (waiting) => waiting : budget.admit(actor, tools[name]),
           Effect.tapErrorTag("limit_exceeded", ({ details }) => count(limitRefusals(String(details?.["limit"])))),
           counted(toolCalls, name),
           timed(toolSeconds(name)),
@@ -91,7 +100,7 @@ export class Calls extends Context.Service<
 
       return { call }
     })
-  ).pipe(Layer.provide(CallBudget.layer))
+  ).pipe(Layer.provide([CallBudget.layer, Waits.layer]))
 }
 
 /** An answer has its result as a value and as text. */
@@ -106,13 +115,24 @@ const codecs = Object.fromEntries(Object.entries(tools).map(([name, tool]) => [n
   ReturnType<typeof codecOf>
 >
 
+/** Every output is an object. */
+const encoded = (name: ToolName, output: unknown) =>
+  Effect.orDie(codecs[name].encode(output)) as Effect.Effect<Readonly<Record<string, unknown>>>
+
 const decoded = Effect.fnUntraced(function* (name: ToolName, given: unknown) {
-  const input = codecs[name].decode(given)
+  const written = asWritten(inputSchemas[name], given)
+  const input = codecs[name].decode(written)
   if (Result.isFailure(input)) {
-    const [field, reason] = firstIssue(input.failure.issue)
-    return yield* malformed(field === "" ? "arguments" : field, field === "" ? `${reason}; ${known(name)}` : reason)
+    const [field, reason, unknown] = firstIssue(input.failure.issue)
+    if (unknown === undefined) return yield* malformed(field === "" ? "arguments" : field, reason)
+    const path = field === "" ? [] : field.split(".")
+    return yield* malformed(
+      [...path, ...(isName(unknown) ? [unknown] : [])].join(".") || "arguments",
+      `${reason}; known: ${known(name, path)}`
+    )
   }
-  const leak = findTokenIn(input.success)
+  // As it was written: a tag is stored in lower case.
+  const leak = findTokenIn(written)
   if (leak !== undefined) return yield* malformed(leak.field, `Contains a ${kinds[leak.kind]}; never write secrets`)
   const hidden = findHiddenIn(input.success)
   if (hidden === undefined) return input.success
@@ -122,10 +142,17 @@ const decoded = Effect.fnUntraced(function* (name: ToolName, given: unknown) {
   )
 })
 
-const known = (name: ToolName) => {
-  const { input, writes } = tools[name]
-  const names = [...("fields" in input ? Object.keys(input.fields) : []), ...(writes ? ["write_context"] : [])]
-  return `known: ${names.length === 0 ? "none" : names.join(", ")}`
+/** Whether a parameter's name may be repeated: it looks like one, and is no secret that stands where a name belongs. */
+const isName = (given: string) => /^[a-z][a-z_]{0,31}$/i.test(given)
+
+/** The names of the parameters, or of the fields of the one at `path`. */
+const known = (name: ToolName, path: ReadonlyArray<string>) => {
+  const schema = path.reduce<JsonSchema | undefined>(
+    (outer, part) => outer?.properties?.[part] ?? outer?.items,
+    inputSchemas[name]
+  )
+  const names = Object.keys(schema?.properties ?? {})
+  return names.length === 0 ? "none" : names.join(", ")
 }
 
 /** Names the parameter and what is expected of it, but never repeats what was sent. */

@@ -26,7 +26,8 @@ import { Access } from "../../signin/access/Access.ts"
 import { authenticates } from "../../signin/access/Http.ts"
 import { CurrentShare, Shares } from "../../platform/database/Shares.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
-import { largestBody, MemoryBudget, smallBodies } from "../../platform/edge/MemoryBudget.ts"
+import { credentialOf } from "../../platform/edge/BearerCredential.ts"
+import { type CountAnswer, largestBody, MemoryBudget, smallBodies } from "../../platform/edge/MemoryBudget.ts"
 import { isTooLarge } from "../../platform/edge/Form.ts"
 import { RateLimit } from "../../platform/edge/RateLimit.ts"
 import { version } from "../../platform/settings/Package.ts"
@@ -38,7 +39,7 @@ import { failure, refuse } from "./Errors.ts"
 import { messagesOf, parse } from "./Messages.ts"
 import { allows, corsHeaders, preflightHeaders } from "./Origins.ts"
 import { lists } from "./ToolList.ts"
-import { toolFor, type ToolName } from "./Tools.ts"
+import { isWaiting, toolFor, type ToolName, tools } from "./Tools.ts"
 
 const largestBatch = 50
 const rate = { perSecond: 50, burst: 500 }
@@ -120,6 +121,13 @@ const routes = Effect.gen(function* () {
     )
   }).pipe(Effect.catch((refusal: Refusal) => Effect.succeed(answer(refusal))))
 
+  /** The result of a call that has waited, unless its credential has ended meanwhile. */
+  const stillAllowed = ({ headers }: HttpServerRequest.HttpServerRequest, result: CallToolResult) =>
+    access.authorize(credentialOf(headers["authorization"])).pipe(
+      Effect.as(result),
+      Effect.catch((refusal: Refusal) => Effect.succeed<CallToolResult>(failure(refusal)))
+    )
+
   const answered = Effect.fnUntraced(function* (
     request: HttpServerRequest.HttpServerRequest,
     actor: Actor,
@@ -135,8 +143,12 @@ const routes = Effect.gen(function* () {
     if (messages.length > largestBatch) return yield* tooManyMessages
     yield* limit(actor, key, Math.max(0, messages.length - 1))
     yield* checkScopes(access, actor, messages)
+    const call = (count: CountAnswer) => (name: ToolName, given: Readonly<Record<string, unknown>>) => {
+      const called = calls.call(actor, name, given, count)
+      return isWaiting(tools[name]) ? Effect.flatMap(called, (result) => stillAllowed(request, result)) : called
+    }
     return yield* memory.answers(actor.project_id, messages.length, request, (count) =>
-      exchangeWithSdk(sdk, request, body.value, actor, (name, given) => calls.call(actor, name, given, count))
+      exchangeWithSdk(sdk, request, body.value, actor, call(count))
     )
   })
 

@@ -1,8 +1,9 @@
 /** The answer to tools/list: the table of tools as JSON Schema, small enough for the context of an agent. */
 import { Schema } from "effect"
 import { type Role } from "../../wire/Scopes.ts"
+import type { JsonSchema } from "./AsWritten.ts"
 import { WriteContext } from "./Shapes.ts"
-import { tools, usable } from "./Tools.ts"
+import { type ToolName, tools, usable } from "./Tools.ts"
 
 /** Draft 2020-12 without references, because not every client resolves them. */
 const jsonSchema = (schema: Schema.Constraint, onExcessProperty: "error" | "ignore") =>
@@ -21,13 +22,6 @@ const outline = (schema: JsonSchema): JsonSchema => {
     type: "object",
     properties: Object.fromEntries(Object.entries(properties).map(([name, inner]) => [name, outline(inner)]))
   }
-}
-
-interface JsonSchema {
-  readonly type?: string | ReadonlyArray<string>
-  readonly anyOf?: ReadonlyArray<JsonSchema>
-  readonly items?: JsonSchema
-  readonly properties?: Readonly<Record<string, JsonSchema>>
 }
 
 const listed = Object.entries(tools).map(([name, tool]) => ({
@@ -59,3 +53,7 @@ const listFor = (role: Role) => listed.filter(({ tool }) => usable(role, tool)).
 
 /** The tools that each role can use. */
 export const lists = { reader: listFor("reader"), contributor: listFor("contributor") } as const
+
+export const inputSchemas = Object.fromEntries(
+  listed.map(({ definition }) => [definition.name, definition.inputSchema as JsonSchema])
+) as Readonly<Record<ToolName, JsonSchema>>

@@ -18,16 +18,25 @@ import type { Snapshot } from "../handover/Snapshot.ts"
 import type { Memory } from "../memory/Memory.ts"
 import { MemoryAdd, MemoryAdded, MemoryFound, MemoryGet, MemoryHits, MemorySearch } from "../memory/Shapes.ts"
 import {
+  TaskClaim,
+  TaskClaimed,
   TaskCreate,
   TaskCreated,
   TaskFound,
   TaskGet,
   TaskList,
+  TaskNote,
+  TaskNoted,
   TaskPage,
   TaskUpdate,
-  TaskUpdated
+  TaskUpdated,
+  TaskWait,
+  TaskWaited
 } from "../tasks/Shapes.ts"
+import type { Claims } from "../tasks/Claims.ts"
+import type { Notes } from "../tasks/Notes.ts"
 import type { Tasks } from "../tasks/Tasks.ts"
+import type { Turn, Waits } from "../tasks/Waits.ts"
 import { writeContextOf } from "./checkWriteContext.ts"
 import { NoParameters, ServerIdentity } from "./Shapes.ts"
 
@@ -36,11 +45,16 @@ import { NoParameters, ServerIdentity } from "./Shapes.ts"
  * the services.
  */
 export interface Services {
+  readonly claims: Claims["Service"]
   readonly documents: Documents["Service"]
   readonly memory: Memory["Service"]
+  readonly notes: Notes["Service"]
   readonly settings: Settings["Service"]
   readonly snapshot: Snapshot["Service"]
   readonly tasks: Tasks["Service"]
+  readonly waits: Waits["Service"]
+  /** A turn of the actor's project, for a tool that waits. */
+  readonly turn: (actor: Actor) => Turn
 }
 
 interface Row<Input extends Schema.Top, Output extends Schema.Top> {
@@ -50,6 +64,8 @@ interface Row<Input extends Schema.Top, Output extends Schema.Top> {
   readonly writes: boolean
   /** It may read a large part of the project's search index. */
   readonly searches: boolean
+  /** It may take up to 25 seconds: it takes turns by itself, and the credential is checked again before the answer. */
+  readonly waits?: boolean
   readonly input: Input
   readonly output: Output
   readonly run: (services: Services, actor: Actor, input: Input["Type"]) => Effect.Effect<Output["Type"], Refusal>
@@ -57,7 +73,7 @@ interface Row<Input extends Schema.Top, Output extends Schema.Top> {
 
 const row = <Input extends Schema.Codec<object, unknown>, Output extends Schema.Codec<unknown, unknown>>(
   row: Row<Input, Output>
-) => row
+): Row<Input, Output> => row
 
 /** The output of a tool that reads what others wrote: the notice that it is data comes first. */
 const noticed = <Fields extends Schema.Struct.Fields>({ fields }: Schema.Struct<Fields>) =>
@@ -86,7 +102,7 @@ export const tools = {
     description: [
       "Where work stands in this project: call it when a session starts.",
       "Optional: max_bytes (4096-49152, default 24576). Only this project is read.",
-      "Returns unfinished tasks (at work, ready, waiting), recent memory and work-session receipts as excerpts, and",
+      "Returns unfinished tasks (with a person's answer first, then those waiting for one), recent memory and work-session receipts as excerpts, and",
       "how many were omitted; fetch whole items by id.",
       "Nothing there: empty lists."
     ].join(" "),
@@ -167,9 +183,10 @@ export const tools = {
   task_get: row({
     title: "Get task",
     description: [
-      "One task with its last 5 receipts, what it depends on and what it blocks. Required: id.",
+      "One task with its last 5 receipts and notes, what it depends on and what it blocks. Required: id.",
+      "task.answer is what a person decided, until the task's next receipt.",
       "Only this project is read.",
-      "Returns task (its version is the expected_version of an update), receipts, dependencies, blocks.",
+      "Returns task (its version is the expected_version of an update), receipts, notes, dependencies, blocks.",
       "Fails with task_not_found: then stop; do not recreate or migrate the task and do not search other projects."
     ].join(" "),
     needs: ["tasks:read"],
@@ -195,18 +212,60 @@ export const tools = {
     output: noticed(TaskPage),
     run: ({ tasks }, actor, input) => withNotice(tasks.list(actor, input))
   }),
+  task_claim: row({
+    title: "Claim task",
+    description: [
+      "Starts work on an open task of this project, for this credential and assignee together; repeating it is safe.",
+      "Required: id, expected_version, write_context.",
+      "Optional: assignee (your name; default this credential), takeover (reason: takes it from whoever is at work),",
+      "idempotency_key.",
+      "Returns task.",
+      "Fails with task_claimed (somebody else is at work: assignee and since; choose another task),",
+      "stale_version, task_dependencies_open, task_transition_invalid, task_not_found (stop),",
+      "write_context_required or _mismatch, idempotency_conflict, limit_exceeded, invalid_request; then nothing changed."
+    ].join(" "),
+    needs: ["tasks:write"],
+    writes: true,
+    searches: false,
+    input: TaskClaim,
+    output: TaskClaimed,
+    run: ({ claims }, actor, input) =>
+      Effect.map(claims.claim(actor, input), ({ answer, replayed }) => ({ task: answer, replayed }))
+  }),
+  task_note: row({
+    title: "Note on a task",
+    description: [
+      "Leaves a note on a task of this project, as many as a session needs; it changes no version.",
+      "Required: id, text, write_context. Optional: idempotency_key.",
+      "Returns note (id, task_id, created_at).",
+      "Fails with task_not_found (stop), write_context_required or _mismatch, idempotency_conflict, limit_exceeded,",
+      "invalid_request; then nothing was written."
+    ].join(" "),
+    needs: ["tasks:write"],
+    writes: true,
+    searches: false,
+    input: TaskNote,
+    output: TaskNoted,
+    run: ({ notes }, actor, input) =>
+      Effect.map(notes.add(actor, input), ({ answer: { created_at, id, task_id }, replayed }) => ({
+        note: { id, task_id, created_at },
+        replayed
+      }))
+  }),
   task_update: row({
     title: "Update task",
     description: [
       "Changes a task of this project in one atomic step.",
       "Required: id, expected_version (from the task as you read it), write_context.",
-      "To claim: status in_progress and assignee.",
+      "To claim, use task_claim.",
       "Optional: title, body, status (open, in_progress, blocked, done, cancelled), priority, tags, depends_on,",
       "assignee (null clears), blocked_reason and blocked_kind (with status blocked), receipt, idempotency_key.",
+      "To ask a person: status blocked, blocked_kind decision, the question in blocked_reason, and choices (2-6 answers",
+      "to choose from) if you have some; then task_wait.",
       "receipt: the one record that a session (session_ref) leaves on the task when it stops; outcome, summary,",
       "next_steps, pitfalls and git_checkpoint hand the work over.",
       "Returns task and receipt.",
-      "Fails with task_not_found (stop), stale_version (read again), task_transition_invalid,",
+      "Fails with task_not_found (stop), stale_version (read again), task_claimed, task_transition_invalid,",
       "task_dependencies_open, task_dependency_cycle, task_graph_too_large, receipt_exists,",
       "write_context_required or _mismatch,",
       "idempotency_conflict, limit_exceeded, invalid_request; then neither task nor receipt was written."
@@ -218,6 +277,24 @@ export const tools = {
     output: TaskUpdated,
     run: ({ tasks }, actor, input) =>
       Effect.map(tasks.update(actor, input), ({ answer, replayed }) => ({ ...answer, replayed }))
+  }),
+  task_wait: row({
+    title: "Wait for a task",
+    description: [
+      "Waits until a task of this project changes, for example until a person has answered its question.",
+      "Required: id, version (the one you have read).",
+      "Optional: timeout_seconds (1-25, default 20).",
+      "Returns task and changed as soon as the version is higher, or changed false when the time is up: call it again.",
+      "task.answer is the person's decision: entry_id, text, by, at, same_credential.",
+      "Fails with task_not_found (stop), limit_exceeded (64 callers wait already), invalid_request."
+    ].join(" "),
+    needs: ["tasks:read"],
+    writes: false,
+    searches: false,
+    waits: true,
+    input: TaskWait,
+    output: noticed(TaskWaited),
+    run: ({ turn, waits }, actor, input) => withNotice(waits.wait(actor, input, turn(actor)))
   }),
   runtime_bootstrap_get: row({
     title: "Bootstrap documents",
@@ -260,6 +337,9 @@ export type Tool = (typeof tools)[ToolName]
 /** The tool, if credentials of the role can have its scopes. checkScopes.ts checks the scopes of one credential. */
 export const toolFor = (role: Role, name: string): Tool | undefined =>
   Object.hasOwn(tools, name) && usable(role, tools[name as ToolName]) ? tools[name as ToolName] : undefined
+
+/** Whether calls of the tool last as long as their caller wants to wait. */
+export const isWaiting = ({ waits }: Tool) => waits === true
 
 export const usable = (role: Role, { needs }: Tool) => needs.every((scope) => ofRole(role).includes(scope))
 

@@ -80,7 +80,7 @@ export class Memory extends Context.Service<
           superseded_by: null,
           superseded_at: null,
           actor: actorName(actor),
-          role: actor.role,
+          role: roleOf(actor),
           session_ref: input.session_ref ?? null,
           task_id: input.task_id ?? null,
           source: null,
@@ -104,7 +104,7 @@ export class Memory extends Context.Service<
           if (entry.supersedes !== null) {
             const old = yield* store.find(project_id, entry.supersedes)
             if (Option.isNone(old)) return yield* refuse("memory_not_found")
-            if (!old.value.active) return yield* refuse("memory_already_superseded")
+            if (!old.value.active) return yield* replaced(old.value)
           }
           return yield* refuseFull(sql, actor, { entries: 1, stored_bytes: storedBytes(entry), index_bytes: 0 })
         })
@@ -182,6 +182,16 @@ export class Memory extends Context.Service<
   )
 }
 
+/** Names the successor, so that the caller can supersede that one. An archived entry has none. */
+const replaced = ({ superseded_by }: Pick<Store.EntryRow, "superseded_by">) =>
+  withDetails(
+    refuse("memory_already_superseded"),
+    { superseded_by },
+    superseded_by === null
+      ? "The entry was archived; add a new one without supersedes."
+      : `The entry was superseded by ${superseded_by}; read that one and supersede it.`
+  )
+
 /** How many lexemes of a query are searched, the rarest. */
 const mostAsked = 32
 
@@ -204,8 +214,12 @@ export const textOf = ({ body, tags, title }: Pick<Store.EntryRow, "body" | "tag
 export const storedBytes = ({ body, tags, title }: Pick<Store.EntryRow, "body" | "tags" | "title">) =>
   bytesOf(title, body, ...tags)
 
-/** The title of an entry without one: the first visible line of its body, cut to 200 bytes, as a title may be shown. */
-const firstLine = (body: string) => {
+/** The role of an entry's author, as its provenance names it. */
+export const roleOf = ({ operator, role }: Pick<Actor, "operator" | "role">) =>
+  operator === undefined ? role : "operator"
+
+/** The title of an entry without one: the first visible line of its text, cut to 200 bytes, as a title may be shown. */
+export const firstLine = (body: string) => {
   const lines = body.split(/\r?\n/).map((line) => withoutHidden(line.replaceAll(/\p{Cc}+/gu, " ")).trim())
   return excerpt(lines.find((line) => line !== "" && findHidden(line, "line") === undefined) ?? "(blank)", 200)
 }

@@ -1,9 +1,9 @@
 /** Inputs and outputs of the memory tools (spec 2.8, 4.11). */
 import { Schema } from "effect"
-import { Id, IdempotencyKey } from "../../wire/Ids.ts"
+import { IdempotencyKey } from "../../wire/Ids.ts"
 import { Instant } from "../../wire/Instant.ts"
 import { optionalProse, prose } from "../../wire/Text.ts"
-import { between, Cursor, Name, Tags, Title } from "../continuity/Shapes.ts"
+import { between, Cursor, ItemId, Name, Tags, Title } from "../continuity/Shapes.ts"
 
 export const Kind = Schema.Literals(["note", "decision"])
 export const Body = prose(16_384)
@@ -38,15 +38,15 @@ export const MemoryAdd = Schema.Struct({
   body: Body,
   title: Schema.optionalKey(Title),
   tags: Schema.optionalKey(Tags),
-  supersedes: Schema.optionalKey(Id),
+  supersedes: Schema.optionalKey(ItemId),
   session_ref: Schema.optionalKey(Name),
-  task_id: Schema.optionalKey(Id),
+  task_id: Schema.optionalKey(ItemId),
   idempotency_key: Schema.optionalKey(IdempotencyKey)
 })
 export type MemoryAdd = typeof MemoryAdd.Type
 export const MemoryAdded = Schema.Struct({ entry: MemoryEntry, replayed: Schema.Boolean })
 
-export const MemoryGet = Schema.Struct({ id: Id })
+export const MemoryGet = Schema.Struct({ id: ItemId })
 export const MemoryFound = Schema.Struct({ entry: MemoryEntry })
 
 export const MemorySearch = Schema.Struct({

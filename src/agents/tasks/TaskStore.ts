@@ -1,20 +1,28 @@
 /** Statements for tasks, and for the receipt that an update writes. */
-import { Schema, Struct } from "effect"
+import { pipe, Schema, Struct } from "effect"
 import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { charge, type Usage } from "../../platform/sql/ProjectUsage.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
-import { type Receipt, Task, TaskSummary } from "./Shapes.ts"
+import { Answer, type Receipt, Task, TaskAnswered, TaskSummary } from "./Shapes.ts"
 
-const TaskRow = Schema.toType(Task)
+/** Columns are read as they are; `answer` is JSON. */
+const answer = Schema.NullOr(Answer)
+const TaskRow = Task.mapFields((fields) => ({
+  ...pipe(fields, Struct.omit(["answer"]), Struct.map(Schema.toType)),
+  answer
+}))
 const SummaryRow = Schema.toType(Schema.Struct({ ...TaskSummary.fields, created_at: Task.fields.created_at }))
 
-const { body, blocked_reason, claimed_at } = Task.fields
-const UnfinishedTask = Schema.toType(Schema.Struct({ ...TaskSummary.fields, body, claimed_at, blocked_reason }))
+const { body, blocked_reason, choices, claimed_at } = Task.fields
+const UnfinishedTask = Schema.Struct({
+  ...Struct.map({ ...TaskSummary.fields, body, claimed_at, blocked_reason, choices }, Schema.toType),
+  answer
+})
 export type UnfinishedTask = typeof UnfinishedTask.Type
 
 const Question = Schema.toType(
-  Task.mapFields(Struct.pick(["id", "title", "priority", "assignee", "blocked_reason", "updated_at"]))
+  Task.mapFields(Struct.pick(["id", "title", "priority", "assignee", "blocked_reason", "choices", "updated_at"]))
 )
 export type Question = typeof Question.Type
 
@@ -54,7 +62,8 @@ export const make = (sql: SqlClient.SqlClient) => {
            where d.project_id = t.project_id
              and d.task_id = t.id
            order by d.depends_on) as depends_on,
-    t.claimed_at, t.blocked_reason, t.created_by, t.created_at, t.closed_at`
+    t.claimed_at, t.claimed_by, t.blocked_reason, t.choices, t.asked_by, t.answer, t.answered_by, t.answer_entry_id, t.created_by,
+    t.created_at, t.closed_at`
 
   /**
    * Inserts the task with its dependencies. Inserts and returns nothing if a dependency does not exist or the project
@@ -152,9 +161,13 @@ export const make = (sql: SqlClient.SqlClient) => {
                tags = ${task.tags}::text[],
                assignee = ${task.assignee},
                claimed_at = ${task.claimed_at}::timestamptz,
+               claimed_by = ${task.claimed_by ?? null},
                version = ${task.version},
                blocked_reason = ${task.blocked_reason},
                blocked_kind = ${task.blocked_kind},
+               choices = ${task.choices ?? null}::text[],
+               asked_by = ${task.asked_by ?? null},
+               answer = case when ${receipt === undefined} then answer end,
                updated_by = ${actor},
                updated_at = ${now},
                closed_at = ${task.closed_at}::timestamptz
@@ -200,23 +213,96 @@ export const make = (sql: SqlClient.SqlClient) => {
     return sql`(t.priority, t.created_at, t.id) > (${priority}::smallint, ${created_at}::timestamptz, ${id}::uuid)`
   }
 
+  /**
+   * Frees the task that waited for a decision, with the answer on it: back to work if it has an assignee and nothing to
+   * wait for. The caller holds its lock and has charged for it.
+   */
+  const answered = (
+    project_id: string,
+    { answer, id, version }: { readonly id: string; readonly version: number; readonly answer: Answer },
+    actor: string,
+    trace: Trace
+  ) =>
+    firstRow(TaskAnswered)(sql`
+      with updated as (
+        update task
+           set status = case when assignee is not null and waits_for = 0 then 'in_progress' else 'open' end,
+               claimed_at = case when assignee is not null and waits_for = 0
+                                 then coalesce(claimed_at, ${answer.at}::timestamptz) end,
+               claimed_by = case when assignee is not null and waits_for = 0 then claimed_by end,
+               version = ${version},
+               blocked_reason = null,
+               blocked_kind = null,
+               choices = null,
+               asked_by = null,
+               answered_by = ${actor},
+               answer_entry_id = ${answer.entry_id}::uuid,
+               answer = ${JSON.stringify(encodeAnswer(answer))}::jsonb,
+               updated_by = ${actor},
+               updated_at = ${answer.at}
+         where project_id = ${project_id}::uuid
+           and id = ${id}::uuid
+           and version = ${version} - 1
+        returning project_id, id, status, version, assignee, answer_entry_id
+      ), audited as (${auditRow(sql, trace, {
+        action: "task.answered",
+        from: "updated",
+        project: sql`project_id`,
+        actor: sql`${actor}::text`,
+        subject: sql`jsonb_build_object('task_id', id, 'entry_id', answer_entry_id)`
+      })})
+      select id, status, version, assignee, answer_entry_id as entry_id from updated`)
+
+  const unfinishedColumns = sql`
+    ${summaryColumns}, left(t.body, 601) as body, t.claimed_at, t.blocked_reason, t.choices, t.answer`
+
+  /** Tasks whose answer no session has taken up, newest first. */
+  const withAnswer = (project_id: string, limit: number) =>
+    rows(UnfinishedTask)(sql`
+      select ${unfinishedColumns}
+        from task t
+       where t.project_id = ${project_id}::uuid
+         and t.answer is not null
+         and t.closed_at is null
+       order by t.updated_at desc, t.id desc
+       limit ${limit}`)
+
+  /** Tasks that wait for a decision of a person, the most urgent first. */
+  const asked = (project_id: string, limit: number) =>
+    rows(UnfinishedTask)(sql`
+      select ${unfinishedColumns}
+        from task t
+       where t.project_id = ${project_id}::uuid
+         and t.status = 'blocked'
+         and t.blocked_kind = 'decision'
+       order by t.priority, t.created_at, t.id
+       limit ${limit}`)
+
+  /** Of tasks that callers wait for, those whose version is higher than the one each knows. */
+  const newer = (known: ReadonlyArray<readonly [project_id: string, id: string, version: number]>) =>
+    rows(Schema.Struct({ place: Schema.Int }))(sql`
+      select w.place::int as place
+        from unnest(${known.map(([project_id]) => project_id)}::uuid[], ${known.map(([, id]) => id)}::uuid[],
+                    ${known.map(([, , version]) => version)}::int[]) with ordinality as w (project_id, id, version, place)
+        join task t on t.project_id = w.project_id and t.id = w.id
+       where t.version > w.version`)
+
   /** In the order of `place`, by index. */
   const unfinished = (project_id: string, limit: number) =>
     rows(UnfinishedTask)(sql`
-      select ${summaryColumns}, left(t.body, 601) as body, t.claimed_at, t.blocked_reason
+      select ${unfinishedColumns}
         from task t
        where t.project_id = ${project_id}::uuid
          and t.closed_at is null
        order by ${place}, t.priority, t.created_at, t.id
        limit ${limit}`)
 
-  /** Tasks that wait for a decision of a person, the most urgent first. */
+  /** The same tasks as `asked`, for people. */
   const questions = (project_id: string, limit: number) =>
     rows(Question)(sql`
-      select id, title, priority, assignee, blocked_reason, updated_at
+      select id, title, priority, assignee, blocked_reason, choices, updated_at
         from task
        where project_id = ${project_id}::uuid
-         and closed_at is null
          and status = 'blocked'
          and blocked_kind = 'decision'
        order by priority, created_at, id
@@ -229,5 +315,20 @@ export const make = (sql: SqlClient.SqlClient) => {
        where project_id = ${project_id}::uuid
          and closed_at is null`)
 
-  return { insert, find, lock, update, list, unfinished, questions, countUnfinished }
+  return {
+    insert,
+    find,
+    lock,
+    update,
+    answered,
+    list,
+    withAnswer,
+    asked,
+    newer,
+    unfinished,
+    questions,
+    countUnfinished
+  }
 }
+
+const encodeAnswer = Schema.encodeSync(Answer)

@@ -13,7 +13,8 @@ const tables = {
   memory: { table: "memory_entry", key: "id" },
   task: { table: "task", key: "id" },
   dependency: { table: "task_dependency", key: "task_id, depends_on" },
-  receipt: { table: "receipt", key: "id" }
+  receipt: { table: "receipt", key: "id" },
+  note: { table: "task_note", key: "id" }
 } as const
 
 const nil = "00000000-0000-0000-0000-000000000000"
@@ -88,22 +89,31 @@ export const make = (sql: SqlClient.SqlClient) => {
        where t.id is null`)
 
   /**
-   * Finds an imported entry that refers to a row which the project does not have. Constraints prevent this for all other
-   * rows.
+   * Finds an imported entry or task that refers to a row which the project does not have. Constraints prevent this for all
+   * other rows.
    */
   const dangling = (project_id: string) =>
-    rows(Schema.Struct({ id: Schema.String }))(sql`
-      select e.id
-        from memory_entry e
-        left join memory_entry old on old.project_id = e.project_id and old.id = e.supersedes
-        left join memory_entry new on new.project_id = e.project_id and new.id = e.superseded_by
-        left join task t on t.project_id = e.project_id and t.id = e.task_id
-       where e.project_id = ${project_id}::uuid
-         and (e.supersedes is not null and old.id is null
-              or e.superseded_by is not null and new.id is null
-              or e.task_id is not null and t.id is null)
-       order by e.id
-       limit 1`)
+    rows(Schema.Struct({ kind: Schema.Literals(["memory", "task"]), id: Schema.String }))(sql`
+      (select 'memory' as kind, e.id
+         from memory_entry e
+         left join memory_entry old on old.project_id = e.project_id and old.id = e.supersedes
+         left join memory_entry new on new.project_id = e.project_id and new.id = e.superseded_by
+         left join task t on t.project_id = e.project_id and t.id = e.task_id
+        where e.project_id = ${project_id}::uuid
+          and (e.supersedes is not null and old.id is null
+               or e.superseded_by is not null and new.id is null
+               or e.task_id is not null and t.id is null)
+        order by e.id
+        limit 1)
+       union all
+      (select 'task', t.id
+         from task t
+         left join memory_entry e on e.project_id = t.project_id and e.id = t.answer_entry_id
+        where t.project_id = ${project_id}::uuid
+          and t.answer_entry_id is not null
+          and e.id is null
+        order by t.id
+        limit 1)`)
 
   const audited = (project_id: string, counts: Counts, trace: Trace) => sql`
     with imported as (select 1)

@@ -1,9 +1,10 @@
 /** The Node server and its limits per connection (decisions.md, Connections). */
 import { NodeHttpServer } from "@effect/platform-node"
-import { Effect, Layer } from "effect"
+import { Effect, Latch, Layer } from "effect"
 import { type IncomingMessage, Server, type ServerResponse } from "node:http"
 import type { Socket } from "node:net"
 import { Settings } from "../settings/Settings.ts"
+import { Draining } from "./Draining.ts"
 
 /** Requests of one connection that are not answered yet. Browsers and proxies send one at a time. */
 const mostPending = 8
@@ -43,6 +44,12 @@ export class BoundedServer extends Server {
     return this.#accepts(request.socket, response) && super.emit(event, ...given)
   }
 
+  /** Says first that it stops, to requests that would otherwise keep it waiting. */
+  override close(callback?: (error?: Error) => void): this {
+    this.emit("closing")
+    return super.close(callback)
+  }
+
   /** Nothing here upgrades, and Node has no limits for a connection that was. So it ignores the header (RFC 9110 7.8). */
   override listenerCount(event: string, listener?: Function): number {
     return event === "upgrade" ? 0 : super.listenerCount(event, listener)
@@ -70,9 +77,12 @@ export class BoundedServer extends Server {
 export const listener = Layer.unwrap(
   Effect.map(Settings, ({ http }) => {
     const server = new BoundedServer({ connections: http.connections, stalled: 10_000 })
+    const closing = Latch.makeUnsafe()
+    server.once("closing", () => closing.openUnsafe())
     // Whoever has not read an answer by the end of the graceful shutdown would otherwise delay the exit.
     const closeAll = Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
     return Layer.effectDiscard(closeAll).pipe(
+      Layer.merge(Layer.succeed(Draining, { began: closing.await })),
       Layer.provideMerge(
         NodeHttpServer.layer(() => server, {
           host: http.host,

@@ -59,9 +59,9 @@ layer(Service.layer)("the tools", (it) => {
     })
   )
 
-  it.effect("tools/list is smaller than 24 KiB", () =>
+  it.effect("tools/list is smaller than 40 KiB", () =>
     Effect.gen(function* () {
-      assert.isBelow(Buffer.byteLength((yield* (yield* agent()).post("tools/list")).text), 24 * 1024)
+      assert.isBelow(Buffer.byteLength((yield* (yield* agent()).post("tools/list")).text), 40 * 1024)
     })
   )
 

@@ -1,8 +1,9 @@
 /** Many agents over two instances: every claim has one winner, and no update is half written (spec 4.11). */
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect } from "effect"
+import { Context, Effect, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { Limits } from "../../../src/operator/limits/Limits.ts"
+import { answer, ask, person } from "../../support/agents/Answers.ts"
 import { Agent, issueToken } from "../../support/agents/McpAgent.ts"
 import { miscounted } from "../../support/agents/Waiting.ts"
 import { race } from "../../support/attacks/Race.ts"
@@ -61,6 +62,61 @@ layer(Service.layer)("racing agents", (it) => {
         assert.deepStrictEqual(versions, [{ version: 2 }])
       }),
     120_000
+  )
+
+  it.effect("50 answers at once over two replicas: one decides, and 49 are told so", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const replica = yield* instance()
+      const first = yield* Agent.make(service)
+      const round = Effect.gen(function* () {
+        const task = yield* ask(first)
+        const answers = yield* Effect.forEach(
+          Array.from({ length: 50 }, (_, index) => index),
+          (index) =>
+            Effect.result(
+              answer(
+                index % 2 === 0 ? service : replica,
+                person(first.project_id),
+                task,
+                `Answer ${index}`,
+                `${task.id} ${index}`
+              )
+            ),
+          { concurrency: "unbounded" }
+        )
+        const won = answers.filter(Result.isSuccess)
+        assert.lengthOf(won, 1)
+        for (const lost of answers.filter(Result.isFailure)) assert.strictEqual(lost.failure._tag, "stale_version")
+        const { output } = yield* first.call("task_get", { id: task.id })
+        assert.strictEqual(output.task.answer.entry_id, won[0]!.success.answer.entry_id)
+        const decided = yield* SqlClient.SqlClient.use(
+          (sql) => sql<{ id: string }>`select id from memory_entry where task_id = ${task.id}::uuid`
+        )
+        assert.deepStrictEqual(decided, [{ id: output.task.answer.entry_id }])
+      })
+      yield* race(round, Effect.void)
+    })
+  )
+
+  it.effect("50 agents claim one task, and claim it again: one gets it, the others are told who", () =>
+    Effect.gen(function* () {
+      const { agents, first } = yield* team(50)
+      const task = yield* first.task("wanted")
+      const claimed = (given: Readonly<Record<string, unknown>>) =>
+        Effect.forEach(agents, (agent) => agent.write("task_claim", { id: task.id, ...given }), {
+          concurrency: "unbounded"
+        })
+      for (const given of [{ expected_version: 1 }, { expected_version: 2 }]) {
+        const claims = yield* claimed(given)
+        const { output } = yield* first.call("task_get", { id: task.id })
+        assert.strictEqual(output.task.version, 2)
+        const refused = claims.filter(({ code }) => code !== undefined)
+        assert.lengthOf(refused, 49)
+        for (const { code, details, text } of refused)
+          assert.deepStrictEqual([code, details?.assignee], ["task_claimed", output.task.assignee], text)
+      }
+    })
   )
 
   it.effect("one session that reports twice at the same time leaves one receipt", () =>

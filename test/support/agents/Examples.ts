@@ -49,6 +49,15 @@ export const examplesOf = (
     },
     task_get: { id: task_id },
     task_list: { status: ["open"], ready: true, tag: "tag", limit: 3, order: "updated" },
+    task_claim: {
+      id: dependency_id,
+      expected_version: 1,
+      assignee: "ada",
+      takeover: { reason: "She asked me to" },
+      idempotency_key: "claim",
+      write_context
+    },
+    task_note: { id: task_id, text: "Half of the wall", idempotency_key: "note", write_context },
     task_update: {
       id: task_id,
       expected_version: 1,
@@ -61,6 +70,7 @@ export const examplesOf = (
       assignee: "ada",
       blocked_reason: "Which one?",
       blocked_kind: "decision",
+      choices: ["This one", "That one"],
       receipt: {
         session_ref: "session",
         worker: "worker",
@@ -81,6 +91,7 @@ export const examplesOf = (
       idempotency_key: "update",
       write_context
     },
+    task_wait: { id: task_id, version: 0, timeout_seconds: 1 },
     runtime_bootstrap_get: {},
     git_document_get: { document_id, offset: 0, max_bytes: 100 }
   }) satisfies Examples

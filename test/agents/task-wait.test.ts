@@ -1,0 +1,156 @@
+/** task_wait: one statement a second for everyone who waits (decisions.md, The loop of a decision). */
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect, Exit, Fiber, Scope } from "effect"
+import { TestClock } from "effect/testing"
+import { Limits } from "../../src/operator/limits/Limits.ts"
+import { Projects } from "../../src/operator/projects/Projects.ts"
+import { answer, ask, person } from "../support/agents/Answers.ts"
+import { Agent, type Called } from "../support/agents/McpAgent.ts"
+import { faultyDatabase } from "../support/service/Faults.ts"
+import { instance, Service } from "../support/service/Service.ts"
+
+layer(Service.layer, { timeout: 60_000 })("task_wait", (it) => {
+  const agent = Effect.flatMap(Service, (service) => Agent.make(service))
+  /** Seconds pass until all calls are answered; returns how many seconds it took. */
+  const passUntil = Effect.fnUntraced(function* (calls: ReadonlyArray<Fiber.Fiber<Called>>) {
+    let seconds = 0
+    while (calls.some((call) => call.pollUnsafe() === undefined)) {
+      yield* TestClock.adjust("1 second")
+      seconds += 1
+      yield* Effect.promise(() => new Promise((done) => setTimeout(done, 20)))
+      assert.isBelow(seconds, 200)
+    }
+    return seconds
+  })
+  /** Until the service has read the task and waits. */
+  const settled = Effect.promise(() => new Promise((done) => setTimeout(done, 300)))
+  const waits = (a: Agent, task: { readonly id: string; readonly version: number }, timeout_seconds = 25) =>
+    Effect.forkChild(a.call("task_wait", { id: task.id, version: task.version, timeout_seconds }))
+
+  it.effect("returns the answer of a person as soon as there is one", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const a = yield* agent
+      const task = yield* ask(a)
+      const call = yield* waits(a, task)
+      yield* settled
+      yield* TestClock.adjust("1 second")
+      assert.isUndefined(call.pollUnsafe())
+      yield* answer(service, person(a.project_id), task, "UBL")
+      assert.isAtMost(yield* passUntil([call]), 3)
+      const { output } = yield* Fiber.join(call)
+      assert.deepInclude(output, { changed: true })
+      assert.deepInclude(output.task, { status: "in_progress", version: task.version + 1 })
+      assert.strictEqual(output.task.answer.text, "UBL")
+    })
+  )
+
+  it.effect("returns at once when the version is already higher, and unchanged when the time is up", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const task = yield* ask(a)
+      const known = yield* a.call("task_wait", { id: task.id, version: 1 })
+      assert.deepInclude(known.output, { changed: true })
+      const call = yield* waits(a, task, 2)
+      yield* settled
+      yield* passUntil([call])
+      assert.deepInclude((yield* Fiber.join(call)).output, { changed: false })
+    })
+  )
+
+  it.effect("knows no task of another project", () =>
+    Effect.gen(function* () {
+      const task = yield* ask(yield* agent)
+      const { code } = yield* (yield* agent).call("task_wait", { id: task.id, version: task.version })
+      assert.strictEqual(code, "task_not_found")
+    })
+  )
+
+  it.effect("lets 64 callers of a project wait with one statement a second, and others work meanwhile", () =>
+    Effect.gen(function* () {
+      const statements: Array<string> = []
+      const { layer: counting } = faultyDatabase((statement) => {
+        if (statement.includes("with ordinality as w")) statements.push(statement)
+        return statement
+      })
+      const service = yield* instance({}, counting)
+      const a = yield* Agent.make(service)
+      const task = yield* ask(a)
+      const calls = yield* Effect.forEach(Array.from({ length: 64 }), () => waits(a, task))
+      yield* settled
+      yield* settled
+      const full = yield* a.call("task_wait", { id: task.id, version: task.version })
+      assert.strictEqual(full.code, "limit_exceeded")
+      assert.deepStrictEqual(full.details, { limit: "waiters", value: 64, maximum: 64, retry_after: 1 })
+      const other = yield* Agent.make(service)
+      const theirs = yield* ask(other)
+      const theirCall = yield* waits(other, theirs, 1)
+      // A project has eight calls at once; those that wait are none of them.
+      yield* Effect.forEach(Array.from({ length: 16 }), () => a.note("meanwhile"), { concurrency: 8 })
+      yield* settled
+      const before = statements.length
+      const seconds = yield* passUntil([theirCall])
+      assert.isAtMost(statements.length - before, seconds + 1)
+      assert.isAtLeast(statements.length, 1)
+      assert.isTrue(calls.every((call) => call.pollUnsafe() === undefined))
+      yield* answer(service, person(a.project_id), task, "UBL")
+      yield* passUntil(calls)
+      for (const call of calls) assert.isTrue((yield* Fiber.join(call)).output.changed)
+      const again = yield* a.call("task_wait", { id: task.id, version: task.version })
+      assert.isTrue(again.output.changed)
+    })
+  )
+
+  it.effect("tells nobody anything whose credential has ended meanwhile", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const a = yield* agent
+      const task = yield* ask(a)
+      const call = yield* waits(a, task)
+      yield* settled
+      yield* answer(service, person(a.project_id), task, "UBL")
+      yield* Context.get(service.services, Projects).disable(a.project_id)
+      yield* passUntil([call])
+      const { code, text } = yield* Fiber.join(call)
+      assert.strictEqual(code, "unauthorized")
+      assert.notInclude(text, "UBL")
+    })
+  )
+
+  it.effect("outlasts a database that does not answer for a while", () =>
+    Effect.gen(function* () {
+      const { fail, heal, layer: faulty } = faultyDatabase()
+      const service = yield* instance({ SERVICE_LOG_LEVEL: "Fatal" }, faulty)
+      const a = yield* Agent.make(service)
+      const task = yield* ask(a)
+      const call = yield* waits(a, task)
+      yield* settled
+      yield* fail("refused", 1)
+      yield* TestClock.adjust("1 second")
+      yield* settled
+      assert.isUndefined(call.pollUnsafe())
+      assert.isTrue(yield* heal)
+      yield* answer(yield* Service, person(a.project_id), task, "UBL")
+      yield* passUntil([call])
+      assert.isTrue((yield* Fiber.join(call)).output.changed)
+    })
+  )
+
+  it.effect("ends unchanged when the process stops", () =>
+    Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      const service = yield* Scope.provide(instance(), scope)
+      const a = yield* Agent.make(service)
+      yield* Context.get(service.services, Limits).list(a.project_id)
+      const task = yield* ask(a)
+      const call = yield* waits(a, task)
+      yield* settled
+      const since = Date.now()
+      const closed = yield* Effect.forkChild(Scope.close(scope, Exit.void))
+      const { output } = yield* Fiber.join(call)
+      assert.deepInclude(output, { changed: false })
+      assert.isBelow(Date.now() - since, 3000)
+      yield* Fiber.join(closed)
+    })
+  )
+})
