@@ -138,6 +138,66 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     }
   })
 
+  const findCredential = (sql: SqlClient.SqlClient) => ChallengeStore.make(sql).findCredential(request)
+  const consumedBy = `${claim}; ${pendingIdentity}; ${openChallenge}; ${activeToken}; ${consume}`
+  testConditions(it, "a credential counts as used", {
+    given: `${credential}; ${consumedBy}`,
+    act: (sql) => Effect.map(findCredential(sql), Option.filter(({ consumed }) => consumed)),
+    actsNotOn: {
+      "by another credential's challenge": `update enrollment_challenge set credential_id = '${id(29)}'`,
+      "by a challenge that nobody has proved": `update enrollment_challenge
+        set consumed_at = null, proof_key_hash = null, proof_request_hash = null, token_id = null`
+    }
+  })
+  testConditions(it, "a credential's Bridge is looked at", {
+    given: `${credential}; ${pendingIdentity}`,
+    act: (sql) => Effect.map(findCredential(sql), Option.filter((found) => found.identity_status !== null)),
+    actsNotOn: {
+      "in another project": `update bridge_identity set project_id = '${ids.otherProject}'`,
+      "of another bridge_id": "update bridge_identity set bridge_id = 'bridge-2'"
+    }
+  })
+  testConditions(it, "the status of a Bridge is found", {
+    given: `${projects}; ${pendingIdentity}`,
+    act: (sql) => CredentialStore.make(sql).findIdentityStatus(ids.project, "bridge-1"),
+    actsNotOn: {
+      "in another project": `update bridge_identity set project_id = '${ids.otherProject}'`,
+      "of another Bridge": "update bridge_identity set bridge_id = 'bridge-2'"
+    }
+  })
+
+  const findChallenge = (sql: SqlClient.SqlClient) =>
+    ProofStore.make(sql).findChallenge(ids.challenge, sha256("proof"))
+  testConditions(it, "a challenge may enroll", {
+    given: `${challenged}; ${activate}; ${reenroll("bridge-1")}`,
+    act: (sql) => Effect.map(findChallenge(sql), Option.filter(({ enrollable }) => enrollable)),
+    actsOn: { "a pending Bridge": "update bridge_identity set status = 'pending', enrolled_at = null" },
+    actsNotOn: {
+      "a Bridge that this credential has enrolled": `update bridge_identity
+        set enrolled_credential_id = '${ids.credential}'`,
+      "an active Bridge with a credential for new ones": `update bridge_enrollment_credential
+        set reenroll_bridge_id = null`,
+      "a revoked Bridge": revokeIdentity
+    }
+  })
+  const secondChallenge = `
+    insert into enrollment_challenge
+    select (jsonb_populate_record(h, jsonb_build_object('challenge_id', '${id(89)}', 'credential_id', '${id(29)}'))).*
+      from enrollment_challenge h`
+  testConditions(it, "a proof's Idempotency-Key counts as used", {
+    given: `${challenged}; ${secondChallenge}; ${activeToken}; ${consume} where challenge_id = '${id(89)}'`,
+    bystander: challenged,
+    act: (sql) => Effect.map(findChallenge(sql), Option.filter(({ key_used }) => key_used)),
+    actsNotOn: {
+      "under another key": `update enrollment_challenge set proof_key_hash = ${others} where challenge_id = '${id(89)}'`,
+      "by another Bridge": `update enrollment_challenge set identity_id = '${id(88)}' where challenge_id = '${id(89)}'`,
+      "by the challenge itself": `delete from enrollment_challenge where challenge_id = '${id(89)}';
+        update enrollment_challenge
+           set consumed_at = ${past}, proof_key_hash = ${hash("proof")}, proof_request_hash = ${hash("request")},
+               token_id = '${ids.token}'`
+    }
+  })
+
   const enroll = (sql: SqlClient.SqlClient) => {
     const proof = { challenge_id: ids.challenge, key_hash: sha256("proof"), request_hash: sha256("request") }
     return ProofStore.make(sql).enroll(proof, newToken, now, trace)
@@ -216,10 +276,6 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     }
   })
 
-  const secondChallenge = `
-    insert into enrollment_challenge
-    select (jsonb_populate_record(h, jsonb_build_object('challenge_id', '${id(89)}', 'credential_id', '${id(29)}'))).*
-      from enrollment_challenge h`
   testConditions(it, "revoking a credential frees its reservation", {
     given: challenged,
     bystander: pendingIdentity,
