@@ -142,7 +142,11 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
   const consumedBy = `${claim}; ${pendingIdentity}; ${openChallenge}; ${activeToken}; ${consume}`
   testConditions(it, "a credential counts as used", {
     given: `${credential}; ${consumedBy}`,
-    act: (sql) => Effect.map(findCredential(sql), Option.filter(({ consumed }) => consumed)),
+    act: (sql) =>
+      Effect.map(
+        findCredential(sql),
+        Option.filter(({ consumed }) => consumed)
+      ),
     actsNotOn: {
       "by another credential's challenge": `update enrollment_challenge set credential_id = '${id(29)}'`,
       "by a challenge that nobody has proved": `update enrollment_challenge
@@ -151,7 +155,11 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
   })
   testConditions(it, "a credential's Bridge is looked at", {
     given: `${credential}; ${pendingIdentity}`,
-    act: (sql) => Effect.map(findCredential(sql), Option.filter((found) => found.identity_status !== null)),
+    act: (sql) =>
+      Effect.map(
+        findCredential(sql),
+        Option.filter((found) => found.identity_status !== null)
+      ),
     actsNotOn: {
       "in another project": `update bridge_identity set project_id = '${ids.otherProject}'`,
       "of another bridge_id": "update bridge_identity set bridge_id = 'bridge-2'"
@@ -166,11 +174,14 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     }
   })
 
-  const findChallenge = (sql: SqlClient.SqlClient) =>
-    ProofStore.make(sql).findChallenge(ids.challenge, sha256("proof"))
+  const findChallenge = (sql: SqlClient.SqlClient) => ProofStore.make(sql).findChallenge(ids.challenge, sha256("proof"))
   testConditions(it, "a challenge may enroll", {
     given: `${challenged}; ${activate}; ${reenroll("bridge-1")}`,
-    act: (sql) => Effect.map(findChallenge(sql), Option.filter(({ enrollable }) => enrollable)),
+    act: (sql) =>
+      Effect.map(
+        findChallenge(sql),
+        Option.filter(({ enrollable }) => enrollable)
+      ),
     actsOn: { "a pending Bridge": "update bridge_identity set status = 'pending', enrolled_at = null" },
     actsNotOn: {
       "a Bridge that this credential has enrolled": `update bridge_identity
@@ -187,7 +198,11 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
   testConditions(it, "a proof's Idempotency-Key counts as used", {
     given: `${challenged}; ${secondChallenge}; ${activeToken}; ${consume} where challenge_id = '${id(89)}'`,
     bystander: challenged,
-    act: (sql) => Effect.map(findChallenge(sql), Option.filter(({ key_used }) => key_used)),
+    act: (sql) =>
+      Effect.map(
+        findChallenge(sql),
+        Option.filter(({ key_used }) => key_used)
+      ),
     actsNotOn: {
       "under another key": `update enrollment_challenge set proof_key_hash = ${others} where challenge_id = '${id(89)}'`,
       "by another Bridge": `update enrollment_challenge set identity_id = '${id(88)}' where challenge_id = '${id(89)}'`,
