@@ -61,3 +61,6 @@ export const Name = line(128)
 
 /** The `next_cursor` of an earlier page; see Cursor.ts. */
 export const Cursor = Schema.String.check(Schema.isMaxLength(1024))
+
+/** Whether the result of a write has all of what was written, and not only what the caller does not know yet. */
+export const Verbose = Schema.Boolean

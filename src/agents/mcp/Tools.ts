@@ -16,8 +16,20 @@ import { Bootstrap, DocumentFragment, DocumentGet } from "../documents/Shapes.ts
 import { SnapshotRequest, StartupSnapshot } from "../handover/Shapes.ts"
 import type { Snapshot } from "../handover/Snapshot.ts"
 import type { Memory } from "../memory/Memory.ts"
-import { MemoryAdd, MemoryAdded, MemoryFound, MemoryGet, MemoryHits, MemorySearch } from "../memory/Shapes.ts"
 import {
+  briefEntry,
+  MemoryAdd,
+  MemoryAdded,
+  MemoryArchive,
+  MemoryArchived,
+  MemoryFound,
+  MemoryGet,
+  MemoryHits,
+  MemorySearch
+} from "../memory/Shapes.ts"
+import {
+  briefReceipt,
+  briefTask,
   TaskClaim,
   TaskClaimed,
   TaskCreate,
@@ -118,8 +130,11 @@ export const tools = {
     description: [
       "Appends a note or a decision to this project's memory. Required: kind, body, write_context.",
       "Optional: title, tags, supersedes (id of the active entry it replaces), session_ref, task_id,",
-      "idempotency_key (send it again on a retry: the original result returns, replayed true).",
-      "Writes only to the credential's project. Returns entry.",
+      "verbose (return the whole entry), idempotency_key (send it again on a retry: the original result returns,",
+      "replayed true).",
+      "Writes only to the credential's project.",
+      "Returns entry (id, kind, title, active, created_at) and similar: entries that say nearly the same or contradict it;",
+      "look at them, and supersede the one that it replaces.",
       "Fails with write_context_required or _mismatch, memory_not_found, memory_already_superseded, task_not_found,",
       "idempotency_conflict, limit_exceeded, invalid_request; then nothing was written."
     ].join(" "),
@@ -128,8 +143,28 @@ export const tools = {
     searches: false,
     input: MemoryAdd,
     output: MemoryAdded,
-    run: ({ memory }, actor, input) =>
-      Effect.map(memory.add(actor, input), ({ answer, replayed }) => ({ entry: answer, replayed }))
+    run: ({ memory }, actor, { verbose, ...input }) =>
+      Effect.map(memory.add(actor, input), ({ answer: { similar = [], ...entry }, replayed }) => ({
+        entry: briefEntry(entry, verbose),
+        similar,
+        replayed
+      }))
+  }),
+  memory_archive: row({
+    title: "Archive memory",
+    description: [
+      "Takes an entry of this project out of search and context because it is wrong or outdated and nothing replaces it;",
+      "otherwise supersede it with memory_add. It may be repeated. Required: id, write_context.",
+      "Returns entry; memory_get still reads it. Fails with memory_not_found, write_context_required or _mismatch,",
+      "limit_exceeded."
+    ].join(" "),
+    needs: ["memory:write"],
+    writes: true,
+    searches: false,
+    input: MemoryArchive,
+    output: MemoryArchived,
+    run: ({ memory }, actor, { id }) =>
+      Effect.map(memory.archive(actor.project_id, id, actor), (entry) => ({ entry: briefEntry(entry, false) }))
   }),
   memory_get: row({
     title: "Get memory entry",
@@ -167,8 +202,9 @@ export const tools = {
     description: [
       "Creates an open task in this project. Required: title, write_context.",
       "Optional: body, priority (0 critical to 4 backlog, default 2), tags, depends_on (ids of tasks it waits for),",
-      "idempotency_key (send it again on a retry: the original result returns, replayed true).",
-      "Writes only to the credential's project. Returns task with version 1.",
+      "idempotency_key (send it again on a retry: the original result returns, replayed true),",
+      "verbose (return the whole task).",
+      "Writes only to the credential's project. Returns task (id, version 1, status, assignee).",
       "Fails with task_not_found for an unknown depends_on, write_context_required or _mismatch,",
       "idempotency_conflict, limit_exceeded, invalid_request; then nothing was written."
     ].join(" "),
@@ -177,8 +213,8 @@ export const tools = {
     searches: false,
     input: TaskCreate,
     output: TaskCreated,
-    run: ({ tasks }, actor, input) =>
-      Effect.map(tasks.create(actor, input), ({ answer, replayed }) => ({ task: answer, replayed }))
+    run: ({ tasks }, actor, { verbose, ...input }) =>
+      Effect.map(tasks.create(actor, input), ({ answer, replayed }) => ({ task: briefTask(answer, verbose), replayed }))
   }),
   task_get: row({
     title: "Get task",
@@ -218,8 +254,8 @@ export const tools = {
       "Starts work on an open task of this project, for this credential and assignee together; repeating it is safe.",
       "Required: id, expected_version, write_context.",
       "Optional: assignee (your name; default this credential), takeover (reason: takes it from whoever is at work),",
-      "idempotency_key.",
-      "Returns task.",
+      "verbose (return the whole task), idempotency_key.",
+      "Returns task (id, version, status, assignee).",
       "Fails with task_claimed (somebody else is at work: assignee and since; choose another task),",
       "stale_version, task_dependencies_open, task_transition_invalid, task_not_found (stop),",
       "write_context_required or _mismatch, idempotency_conflict, limit_exceeded, invalid_request; then nothing changed."
@@ -229,8 +265,8 @@ export const tools = {
     searches: false,
     input: TaskClaim,
     output: TaskClaimed,
-    run: ({ claims }, actor, input) =>
-      Effect.map(claims.claim(actor, input), ({ answer, replayed }) => ({ task: answer, replayed }))
+    run: ({ claims }, actor, { verbose, ...input }) =>
+      Effect.map(claims.claim(actor, input), ({ answer, replayed }) => ({ task: briefTask(answer, verbose), replayed }))
   }),
   task_note: row({
     title: "Note on a task",
@@ -259,12 +295,12 @@ export const tools = {
       "Required: id, expected_version (from the task as you read it), write_context.",
       "To claim, use task_claim.",
       "Optional: title, body, status (open, in_progress, blocked, done, cancelled), priority, tags, depends_on,",
-      "assignee (null clears), blocked_reason and blocked_kind (with status blocked), receipt, idempotency_key.",
+      "assignee (null clears), blocked_reason and blocked_kind (with status blocked), receipt, verbose, idempotency_key.",
       "To ask a person: status blocked, blocked_kind decision, the question in blocked_reason, and choices (2-6 answers",
       "to choose from) if you have some; then task_wait.",
       "receipt: the one record that a session (session_ref) leaves on the task when it stops; outcome, summary,",
       "next_steps, pitfalls and git_checkpoint hand the work over.",
-      "Returns task and receipt.",
+      "Returns task (id, version, status, assignee) and receipt (id, created_at); all of both with verbose.",
       "Fails with task_not_found (stop), stale_version (read again), task_claimed, task_transition_invalid,",
       "task_dependencies_open, task_dependency_cycle, task_graph_too_large, receipt_exists,",
       "write_context_required or _mismatch,",
@@ -275,8 +311,12 @@ export const tools = {
     searches: false,
     input: TaskUpdate,
     output: TaskUpdated,
-    run: ({ tasks }, actor, input) =>
-      Effect.map(tasks.update(actor, input), ({ answer, replayed }) => ({ ...answer, replayed }))
+    run: ({ tasks }, actor, { verbose, ...input }) =>
+      Effect.map(tasks.update(actor, input), ({ answer: { receipt, task }, replayed }) => ({
+        task: briefTask(task, verbose),
+        ...(receipt === undefined ? undefined : { receipt: briefReceipt(receipt, verbose) }),
+        replayed
+      }))
   }),
   task_wait: row({
     title: "Wait for a task",

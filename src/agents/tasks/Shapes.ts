@@ -3,7 +3,7 @@ import { Schema, Struct } from "effect"
 import { IdempotencyKey } from "../../wire/Ids.ts"
 import { Instant } from "../../wire/Instant.ts"
 import { line, optionalProse, prose } from "../../wire/Text.ts"
-import { atMost, between, Cursor, ItemId, largestInt, Name, Tag, Tags, Title } from "../continuity/Shapes.ts"
+import { atMost, between, Cursor, ItemId, largestInt, Name, Tag, Tags, Title, Verbose } from "../continuity/Shapes.ts"
 
 export const Body = optionalProse(16_384)
 export const Priority = between(0, 4)
@@ -85,6 +85,14 @@ export const TaskSummary = Task.mapFields(
   ])
 )
 
+/** What a write returns of a task: the rest only if its caller asks for it. */
+export const TaskBrief = Schema.Struct({
+  ...Struct.map(Task.fields, Schema.optionalKey),
+  ...Struct.pick(Task.fields, ["id", "version", "status", "assignee"])
+})
+export const briefTask = (task: Task, verbose: boolean | undefined): typeof TaskBrief.Type =>
+  verbose === true ? task : Struct.pick(task, ["id", "version", "status", "assignee"])
+
 export const TaskLink = Task.mapFields(Struct.pick(["id", "title", "status"]))
 
 /** A name or URL without a password. The user `git` of a remote is no secret. */
@@ -137,16 +145,24 @@ export const Receipt = Schema.Struct({
 })
 export type Receipt = typeof Receipt.Type
 
+export const ReceiptBrief = Schema.Struct({
+  ...Struct.map(Receipt.fields, Schema.optionalKey),
+  ...Struct.pick(Receipt.fields, ["id", "created_at"])
+})
+export const briefReceipt = (receipt: Receipt, verbose: boolean | undefined): typeof ReceiptBrief.Type =>
+  verbose === true ? receipt : Struct.pick(receipt, ["id", "created_at"])
+
 export const TaskCreate = Schema.Struct({
   title: Title,
   body: Schema.optionalKey(Body),
   priority: Schema.optionalKey(Priority),
   tags: Schema.optionalKey(Tags),
   depends_on: Schema.optionalKey(atMost(ItemId, 32)),
-  idempotency_key: Schema.optionalKey(IdempotencyKey)
+  idempotency_key: Schema.optionalKey(IdempotencyKey),
+  verbose: Schema.optionalKey(Verbose)
 })
 export type TaskCreate = typeof TaskCreate.Type
-export const TaskCreated = Schema.Struct({ task: Task, replayed: Schema.Boolean })
+export const TaskCreated = Schema.Struct({ task: TaskBrief, replayed: Schema.Boolean })
 
 export const NoteText = prose(4000)
 export const Note = Schema.Struct({
@@ -198,14 +214,19 @@ export const TaskUpdate = Schema.Struct({
   blocked_kind: Schema.optionalKey(BlockedKind),
   choices: Schema.optionalKey(Choices),
   receipt: Schema.optionalKey(NewReceipt),
-  idempotency_key: Schema.optionalKey(IdempotencyKey)
+  idempotency_key: Schema.optionalKey(IdempotencyKey),
+  verbose: Schema.optionalKey(Verbose)
 })
 export type TaskUpdate = typeof TaskUpdate.Type
 
 /** The result of an update: the task, and the receipt if the update carried one. */
 export const TaskChanged = Schema.Struct({ task: Task, receipt: Schema.optionalKey(Receipt) })
 export type TaskChanged = typeof TaskChanged.Type
-export const TaskUpdated = Schema.Struct({ ...TaskChanged.fields, replayed: Schema.Boolean })
+export const TaskUpdated = Schema.Struct({
+  task: TaskBrief,
+  receipt: Schema.optionalKey(ReceiptBrief),
+  replayed: Schema.Boolean
+})
 
 /** What a person sends: one of the choices, or a text of their own. */
 export const TaskAnswer = Schema.Struct({
@@ -242,10 +263,11 @@ export const TaskClaim = Schema.Struct({
   assignee: Schema.optionalKey(Name),
   /** Takes the task from whoever holds it. */
   takeover: Schema.optionalKey(Schema.Struct({ reason: prose(500) })),
-  idempotency_key: Schema.optionalKey(IdempotencyKey)
+  idempotency_key: Schema.optionalKey(IdempotencyKey),
+  verbose: Schema.optionalKey(Verbose)
 })
 export type TaskClaim = typeof TaskClaim.Type
-export const TaskClaimed = Schema.Struct({ task: Task, replayed: Schema.Boolean })
+export const TaskClaimed = Schema.Struct({ task: TaskBrief, replayed: Schema.Boolean })
 
 export const TaskNote = Schema.Struct({
   id: ItemId,

@@ -36,6 +36,7 @@ export const examplesOf = (
       idempotency_key: "add",
       write_context
     },
+    memory_archive: { id: entry_id, write_context },
     memory_get: { id: entry_id },
     memory_search: { query: "entry", kind: "note", tags: [], limit: 3 },
     task_create: {
