@@ -91,7 +91,7 @@ export class Calls extends Context.Service<
 
       return { call }
     })
-  ).pipe(Layer.provide(CallBudget.layer))
+  )
 }
 
 /** An answer has its result as a value and as text. */
