@@ -115,7 +115,7 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
   ],
   [
     "src/push/channels/apns/ApnsOutcome.ts",
-    /^(DeviceTokenNotForTopic|TopicDisallowed|MissingTopic|BadTopic|BadEnvironmentKey\w*|Invalid\w*Token|MissingProviderToken|Forbidden|BadCertificate\w*)$/,
+    /^(TopicDisallowed|MissingTopic|BadTopic|BadEnvironmentKey\w*|Invalid\w*Token|MissingProviderToken|Forbidden|BadCertificate\w*)$/,
     headers,
     ["Invalid", "Token", "!"],
     ["BadCertificate", "a", "!"]

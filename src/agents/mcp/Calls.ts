@@ -100,7 +100,7 @@ export class Calls extends Context.Service<
 
       return { call }
     })
-  ).pipe(Layer.provide([CallBudget.layer, Waits.layer]))
+  ).pipe(Layer.provide(Waits.layer))
 }
 
 /** An answer has its result as a value and as text. */

@@ -3,18 +3,22 @@
  *
  * 1. Each page finds the session of its cookie. Without one, a GET leads to the sign-in page and back afterwards.
  * 2. A project token sees its own project, an operator every one. Anything else is the one 404.
- * 3. A form is accepted only from a page of ours: `Origin` must be the base URL's, and the form of a signed-in person
+ * 3. A page of a project token counts like a tool call of its project. A page counts in memory until it was sent.
+ * 4. A form is accepted only from a page of ours: `Origin` must be the base URL's, and the form of a signed-in person
  *    carries the value that belongs to the session. Success is a 303.
  *
  * With SERVICE_CONSOLE=off no route exists.
  */
 import { Effect, Exit, Layer, Option, Redacted } from "effect"
 import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { CallBudget } from "../../agents/mcp/CallBudget.ts"
 import { Projects } from "../../operator/projects/Projects.ts"
-import { Attempts, type Outcome } from "../../platform/edge/Attempts.ts"
+import { Attempts, keyOf, type Outcome } from "../../platform/edge/Attempts.ts"
 import { readForm } from "../../platform/edge/Form.ts"
+import { MemoryBudget } from "../../platform/edge/MemoryBudget.ts"
 import { onlyMethods } from "../../platform/edge/Methods.ts"
 import { isFromOwnPage, ownCookie, pageRoutes, queryOf } from "../../platform/edge/PageRoutes.ts"
+import { RateLimit } from "../../platform/edge/RateLimit.ts"
 import { pageHeaders } from "../../platform/html/Page.ts"
 import { CurrentShare, Shares } from "../../platform/database/Shares.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
@@ -49,6 +53,11 @@ type Found = Effect.Effect<Option.Option<Session>, SharedRefusal<"bridge_persist
 
 const home = "/console"
 
+/** Pages of a session, wherever it asks from. */
+const pageRate = { perSecond: 20, burst: 200 }
+/** Sign-ins with one project token: each leaves a session and two audit rows for weeks. */
+const signInRate = { perSecond: 1 / 60, burst: 60 }
+
 const routes = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const { baseUrl } = yield* Settings
@@ -56,6 +65,11 @@ const routes = HttpRouter.use((router) =>
     const shares = yield* Shares
     const projects = yield* Projects
     const attempts = yield* Attempts
+    const budget = yield* CallBudget
+    const memory = yield* MemoryBudget
+    const limits = yield* RateLimit
+    const perCredential = limits.buckets(pageRate)
+    const signIns = limits.buckets(signInRate)
     const { fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, pageHeaders, endPage)
 
     const isSecure = baseUrl.protocol === "https:"
@@ -80,8 +94,18 @@ const routes = HttpRouter.use((router) =>
       const credential = Redacted.make(value)
       const found: Found = sessions.find(credential, headers["console-refresh"] === undefined)
       const limited = (seconds: number): Found => Effect.fail(refuse("rate_limited", seconds))
-      return attempts.attempt({ credential, outcomeOf, limited }, found)
+      return attempts.attempt({ credential, perCredential, outcomeOf, limited }, found)
     }
+
+    /** An operator has to see a project that uses all of its turns. */
+    const inTurn =
+      ({ token }: Session, searches: boolean) =>
+      (shown: Effect.Effect<Response, Failure>) => {
+        if (token === undefined) return shown
+        return Effect.catchTag(budget.admit(token, { searches, writes: false })(shown), "limit_exceeded", (refusal) =>
+          Effect.fail(refuse("rate_limited", Number(refusal.details?.["retry_after"])))
+        )
+      }
 
     /** Answers a GET of a signed-in person; anyone else is led to the sign-in page. */
     const page = (
@@ -94,10 +118,11 @@ const routes = HttpRouter.use((router) =>
           if (Option.isSome(session)) {
             const notFound = () => Effect.succeed(notHere({ session: session.value }))
             const owner = session.value.token?.project_id ?? session.value.session_id
-            return yield* answer(session.value, request).pipe(
+            const answered = answer(session.value, request).pipe(
               Effect.catchTag("NotHere", notFound),
               Effect.provideService(CurrentShare, shares.known(owner))
             )
+            return yield* memory.answer(owner, request, answered)
           }
           return redirect(`/console/sign-in${request.url === home ? "" : `?to=${encodeURIComponent(request.url)}`}`)
         }).pipe(Effect.catchTag("rate_limited", ({ retryAfter }) => Effect.succeed(fail("busy", retryAfter))))
@@ -120,7 +145,8 @@ const routes = HttpRouter.use((router) =>
     const projectPage = (
       section: (typeof sections)[number][0],
       render: (view: View) => Effect.Effect<Shown, Failure>,
-      path: "" | "/:id" = ""
+      path: "" | "/:id" = "",
+      searches = false
     ) =>
       page(
         `/console/:project${section === "" ? "" : `/${section}`}${path}` as HttpRouter.PathInput,
@@ -137,7 +163,8 @@ const routes = HttpRouter.use((router) =>
             const view = { session, project, query, now: session.now, id: params["id"] ?? "" }
             return yield* render(view).pipe(
               Effect.map((shown) => showFramed(200, framed(frame, shown))),
-              Effect.catchTag("NotHere", () => Effect.succeed(notHere(frame)))
+              Effect.catchTag("NotHere", () => Effect.succeed(notHere(frame))),
+              inTurn(session, searches)
             )
           })
       )
@@ -154,7 +181,7 @@ const routes = HttpRouter.use((router) =>
     yield* projectPage("", yield* todayPage)
     yield* projectPage("tasks", yield* tasksPage)
     yield* projectPage("tasks", yield* taskPage, "/:id")
-    yield* projectPage("memory", yield* memoryPage)
+    yield* projectPage("memory", yield* memoryPage, "", true)
     yield* projectPage("memory", yield* entryPage, "/:id")
     yield* projectPage("bridges", yield* bridgesPage)
     yield* projectPage("activity", yield* activityPage)
@@ -216,7 +243,11 @@ const routes = HttpRouter.use((router) =>
     yield* form("/console/sign-in", (fields, request) => {
       const to = destination(fields.get("to") ?? "")
       const token = Redacted.make((fields.get("project_token") ?? "").trim())
-      return limited(Effect.flatMap(sessions.signIn(token), (opened) => signedIn(opened, to, request))).pipe(
+      const attempt = Effect.gen(function* () {
+        const wait = yield* signIns.take(keyOf(token))
+        return wait > 0 ? fail("busy", wait) : yield* signedIn(yield* sessions.signIn(token), to, request)
+      })
+      return limited(attempt).pipe(
         Effect.catchTags({
           WrongCredential: () => Effect.succeed(show(422, signInPage(to, wrongToken))),
           TooManySessions: ({ maximum }) => Effect.succeed(show(409, signInPage(to, fullSentence(maximum))))

@@ -9,7 +9,7 @@ import { facts, mark, more, name, prose, tags, time } from "./Parts.ts"
 import { statusMark } from "./TasksPage.ts"
 import { isUuid, NotHere, pathOf, type View } from "./View.ts"
 
-const shown = 20
+const shown = 10
 
 export const taskPage = Effect.gen(function* () {
   const tasks = yield* Tasks
