@@ -104,17 +104,36 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
       "in another project": elsewhere("task", ofTheTask)
     }
   })
-  testConditions(it, "a task counts as unfinished", {
-    given: tasks,
+  const counted = (name: string, isExpected: (counts: any) => boolean, rest: Record<string, string>, change = "") =>
+    testConditions(it, name, {
+      given: `${tasks}; insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks)
+        values ('${project}', 0, 0, 0, 2); ${change}`,
+      act: (sql) => Effect.map(TaskStore.make(sql).counts(project), Option.filter(isExpected)),
+      actsNotOn: { "in another project": elsewhere("task", ofTheTask), ...rest }
+    })
+  const block = `update task set status = 'blocked', blocked_kind = 'decision' ${ofTheTask}`
+  counted("a task counts as open", ({ closed, open }) => open === 1 && closed === 1, {
+    "after its end": `update task set ${close} ${ofTheTask}`,
+    "at work": `update task set status = 'in_progress' ${ofTheTask}`
+  })
+  counted(
+    "a task counts as waiting for a person",
+    ({ decisions }) => decisions === 1,
+    {
+      "for another reason": `${block}; update task set blocked_kind = 'other' ${ofTheTask}`,
+      "when it is open": `update task set status = 'open', blocked_kind = null ${ofTheTask}`
+    },
+    block
+  )
+  testConditions(it, "closed tasks are counted by the project's usage", {
+    given: `${tasks}; insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks)
+      values ('${project}', 0, 0, 0, 2)`,
     act: (sql) =>
       Effect.map(
-        TaskStore.make(sql).countUnfinished(project),
-        Option.filter(({ count }) => count === 1)
+        TaskStore.make(sql).counts(project),
+        Option.filter(({ closed }) => closed === 1)
       ),
-    actsNotOn: {
-      "after its end": `update task set ${close} ${ofTheTask}`,
-      "in another project": elsewhere("task", ofTheTask)
-    }
+    actsNotOn: { "of another project": elsewhere("project_usage") }
   })
 
   const written = {

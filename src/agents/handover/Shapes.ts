@@ -31,6 +31,7 @@ const SnapshotReceipt = Receipt.mapFields(
     "outcome",
     "summary",
     "next_steps",
+    "pitfalls",
     "git_checkpoint",
     "actor",
     "created_at"
@@ -38,10 +39,20 @@ const SnapshotReceipt = Receipt.mapFields(
 )
 export type SnapshotReceipt = typeof SnapshotReceipt.Type
 
+export type SnapshotEntry = typeof MemoryExcerpt.Type
+
 export const StartupSnapshot = Schema.Struct({
   notice: Notice,
   project: Schema.Struct({ id: Schema.String, name: Schema.String }),
   generated_at: Instant,
+  /** Of all tasks. `decisions`: those of `blocked` that wait for a person. `closed`: done or cancelled. */
+  counts: Schema.Struct({
+    in_progress: Schema.Int,
+    open: Schema.Int,
+    blocked: Schema.Int,
+    decisions: Schema.Int,
+    closed: Schema.Int
+  }),
   open_tasks: Schema.Array(SnapshotTask),
   recent_memory: Schema.Array(MemoryExcerpt),
   recent_receipts: Schema.Array(SnapshotReceipt),

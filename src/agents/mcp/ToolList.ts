@@ -1,9 +1,9 @@
 /** The answer to tools/list: the table of tools as JSON Schema, small enough for the context of an agent. */
 import { Schema } from "effect"
-import { type Role } from "../../wire/Scopes.ts"
+import { ofRole, type Scope } from "../../wire/Scopes.ts"
 import type { JsonSchema } from "./AsWritten.ts"
 import { WriteContext } from "./Shapes.ts"
-import { type ToolName, tools, usable } from "./Tools.ts"
+import { type ToolName, tools } from "./Tools.ts"
 
 /** Draft 2020-12 without references, because not every client resolves them. */
 const jsonSchema = (schema: Schema.Constraint, onExcessProperty: "error" | "ignore") =>
@@ -49,10 +49,15 @@ const listed = Object.entries(tools).map(([name, tool]) => ({
   }
 }))
 
-const listFor = (role: Role) => listed.filter(({ tool }) => usable(role, tool)).map(({ definition }) => definition)
+/** The tools that a credential with these scopes can use. */
+export const listFor = (scopes: ReadonlySet<Scope>) =>
+  listed.filter(({ tool }) => tool.needs.every((scope) => scopes.has(scope))).map(({ definition }) => definition)
 
 /** The tools that each role can use. */
-export const lists = { reader: listFor("reader"), contributor: listFor("contributor") } as const
+export const lists = {
+  reader: listFor(new Set(ofRole("reader"))),
+  contributor: listFor(new Set(ofRole("contributor")))
+} as const
 
 export const inputSchemas = Object.fromEntries(
   listed.map(({ definition }) => [definition.name, definition.inputSchema as JsonSchema])

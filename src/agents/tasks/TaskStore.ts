@@ -26,7 +26,13 @@ const Question = Schema.toType(
 )
 export type Question = typeof Question.Type
 
-const Count = Schema.Struct({ count: Schema.Int })
+const TaskCounts = Schema.Struct({
+  in_progress: Schema.Int,
+  open: Schema.Int,
+  blocked: Schema.Int,
+  decisions: Schema.Int,
+  closed: Schema.Int
+})
 
 export interface Filter {
   readonly status?: ReadonlyArray<string> | undefined
@@ -308,12 +314,22 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by priority, created_at, id
        limit ${limit}`)
 
-  const countUnfinished = (project_id: string) =>
-    firstRow(Count)(sql`
-      select count(*)::int as count
-        from task
-       where project_id = ${project_id}::uuid
-         and closed_at is null`)
+  /** Unfinished tasks by index; the closed ones are the rest of what the project's usage counts. */
+  const counts = (project_id: string) =>
+    firstRow(TaskCounts)(sql`
+      select u.*, greatest(0, coalesce(p.tasks, 0)::int - u.in_progress - u.open - u.blocked) as closed,
+             (select count(*)::int
+                from task
+               where project_id = ${project_id}::uuid
+                 and status = 'blocked'
+                 and blocked_kind = 'decision') as decisions
+        from (select count(*) filter (where status = 'in_progress')::int as in_progress,
+                     count(*) filter (where status = 'open')::int as open,
+                     count(*) filter (where status = 'blocked')::int as blocked
+                from task
+               where project_id = ${project_id}::uuid
+                 and closed_at is null) u
+        left join project_usage p on p.project_id = ${project_id}::uuid`)
 
   return {
     insert,
@@ -327,7 +343,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     newer,
     unfinished,
     questions,
-    countUnfinished
+    counts
   }
 }
 

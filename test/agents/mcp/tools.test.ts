@@ -59,6 +59,32 @@ layer(Service.layer)("the tools", (it) => {
     })
   )
 
+  it.effect("a credential lists only the tools that its scopes allow", () =>
+    Effect.gen(function* () {
+      const some = yield* agent({ scopes: ["tasks:read", "memory:write"] })
+      assert.sameMembers(
+        (yield* listed(some)).map(({ name }) => name),
+        names.filter((name) =>
+          tools[name as ToolName].needs.every((scope) => ["tasks:read", "memory:read", "memory:write"].includes(scope))
+        )
+      )
+    })
+  )
+
+  it.effect("the instructions name the project and bring the write_context that every write takes", () =>
+    Effect.gen(function* () {
+      const a = yield* agent()
+      const { result } = (yield* a.post("server/discover")).body
+      assert.include(result.instructions, 'the project "Test project"')
+      const [, given] = /write_context with every write: (\{[^}]*\})/.exec(result.instructions)!
+      assert.deepStrictEqual(JSON.parse(given!), a.write_context)
+      const reader = yield* agent({ role: "reader" })
+      const { instructions } = (yield* reader.post("server/discover")).body.result
+      assert.notInclude(instructions, "write_context")
+      assert.include(instructions, "can only read")
+    })
+  )
+
   it.effect("tools/list is smaller than 40 KiB", () =>
     Effect.gen(function* () {
       assert.isBelow(Buffer.byteLength((yield* (yield* agent()).post("tools/list")).text), 40 * 1024)
