@@ -3,6 +3,7 @@ import { Layer } from "effect"
 import { sweeps as continuitySweeps } from "./continuity/Sweeps.ts"
 import { Decisions } from "./decisions/Decisions.ts"
 import { Documents } from "./documents/Documents.ts"
+import { Activity } from "./handover/Activity.ts"
 import { Snapshot } from "./handover/Snapshot.ts"
 import { Memory } from "./memory/Memory.ts"
 import { Claims } from "./tasks/Claims.ts"
@@ -17,6 +18,7 @@ export const layer = Layer.mergeAll(
   Notes.layer,
   Decisions.layer,
   Snapshot.layer,
+  Activity.layer,
   Documents.layer,
   Transfer.layer
 )

@@ -5,6 +5,8 @@ import type { SqlClient } from "effect/sql"
 import * as IdempotencyStore from "../../src/agents/continuity/IdempotencyStore.ts"
 import { sweeps } from "../../src/agents/continuity/Sweeps.ts"
 import * as DocumentStore from "../../src/agents/documents/DocumentStore.ts"
+import * as ActivityStore from "../../src/agents/handover/ActivityStore.ts"
+import type { HappenedKind } from "../../src/agents/handover/Shapes.ts"
 import * as MemoryStore from "../../src/agents/memory/MemoryStore.ts"
 import { searchText } from "../../src/agents/memory/Search.ts"
 import * as SearchStore from "../../src/agents/memory/SearchStore.ts"
@@ -46,6 +48,11 @@ const memory = `${tasks};
   insert into memory_count (project_id, part, active) values ('${project}', 2, 1);
   insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks)
   values ('${project}', 100, 28, 1, 2)`
+
+const noted = `${tasks};
+  insert into task_note (project_id, id, task_id, text, actor, created_at)
+  values ('${project}', '${id(58)}', '${task}', 'Half.', 'agent', ${past})`
+const hourAgo = new Date(now.getTime() - 3_600_000)
 
 const elsewhere = (table: string, where = "") => `update ${table} set project_id = '${otherProject}' ${where}`
 const ofTheTask = `where id = '${task}'`
@@ -288,14 +295,45 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
     "on another task": another
   })
   testConditions(it, "a note of a task is found", {
-    given: `${tasks};
-      insert into task_note (project_id, id, task_id, text, actor, created_at)
-      values ('${project}', '${id(58)}', '${task}', 'Half.', 'agent', ${past})`,
+    given: noted,
     act: (sql) => NoteStore.make(sql).ofTask(project, task, 9),
     actsNotOn: {
       "in another project": elsewhere("task_note"),
       "of another task": `update task_note set task_id = '${needed}'`
     }
+  })
+  receipts(
+    "a receipt is listed by task, worker and time",
+    (sql) => ActivityStore.make(sql).receipts(project, { task_id: task, worker: "me", since: hourAgo }, undefined, 9),
+    {
+      "of another task": `update receipt set task_id = '${needed}'`,
+      "of another worker": "update receipt set worker = 'another'",
+      "before the time": `update receipt set created_at = ${past} - interval '1 ms'`
+    }
+  )
+  const happened = (kind: HappenedKind, table: string, at: string, given: string, rest: Record<string, string> = {}) =>
+    testConditions(it, `a ${kind} has happened`, {
+      given,
+      act: (sql) =>
+        Effect.map(ActivityStore.make(sql).since(project, hourAgo, [kind], undefined, 9), (found) =>
+          found.filter((one) => one.kind === kind && one.id !== needed)
+        ),
+      actsNotOn: {
+        "in another project": elsewhere(table, table === "task" ? ofTheTask : ""),
+        "before the time": `update ${table} set ${at} = ${past} - interval '1 ms'`,
+        ...rest
+      }
+    })
+  happened("task", "task", "updated_at", tasks)
+  happened("receipt", "receipt", "created_at", tasks)
+  happened("task_note", "task_note", "created_at", noted)
+  happened("note", "memory_entry", "created_at", memory, {
+    "when it is archived": "update memory_entry set active = false",
+    "as a decision": "update memory_entry set kind = 'decision'"
+  })
+  happened("decision", "memory_entry", "created_at", `${memory}; update memory_entry set kind = 'decision'`, {
+    "when it is archived": "update memory_entry set active = false",
+    "as a note": "update memory_entry set kind = 'note'"
   })
   testConditions(it, "the receipts of a project are counted", {
     given: `${tasks};

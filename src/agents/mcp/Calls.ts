@@ -27,6 +27,7 @@ import { type Refusal, withDetails } from "../../wire/Refusal.ts"
 import { answersInUse } from "../continuity/Budget.ts"
 import { findHiddenIn, shown } from "../continuity/Shown.ts"
 import { Documents } from "../documents/Documents.ts"
+import { Activity } from "../handover/Activity.ts"
 import { Snapshot } from "../handover/Snapshot.ts"
 import { Memory } from "../memory/Memory.ts"
 import { Claims } from "../tasks/Claims.ts"
@@ -60,6 +61,7 @@ export class Calls extends Context.Service<
     Effect.gen(function* () {
       const budget = yield* CallBudget
       const services: Services = {
+        activity: yield* Activity,
         claims: yield* Claims,
         documents: yield* Documents,
         memory: yield* Memory,

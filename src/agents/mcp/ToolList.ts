@@ -2,7 +2,6 @@
 import { Schema } from "effect"
 import { ofRole, type Scope } from "../../wire/Scopes.ts"
 import type { JsonSchema } from "./AsWritten.ts"
-import { WriteContext } from "./Shapes.ts"
 import { type ToolName, tools } from "./Tools.ts"
 
 /** Draft 2020-12 without references, because not every client resolves them. */
@@ -24,6 +23,9 @@ const outline = (schema: JsonSchema): JsonSchema => {
   }
 }
 
+/** An agent copies the object; its fields would only cost every tool that writes their schema. */
+const write_context = Schema.Record(Schema.String, Schema.String)
+
 const listed = Object.entries(tools).map(([name, tool]) => ({
   tool,
   definition: {
@@ -33,19 +35,15 @@ const listed = Object.entries(tools).map(([name, tool]) => ({
     inputSchema: {
       type: "object" as const,
       ...jsonSchema(
-        tool.writes && "fields" in tool.input
-          ? Schema.Struct({ ...tool.input.fields, write_context: WriteContext })
-          : tool.input,
+        tool.writes && "fields" in tool.input ? Schema.Struct({ ...tool.input.fields, write_context }) : tool.input,
         "error"
       )
     },
     outputSchema: { ...outline(jsonSchema(tool.output, "ignore") as JsonSchema), type: "object" as const },
-    annotations: {
-      readOnlyHint: !tool.writes,
-      destructiveHint: false,
-      idempotentHint: !tool.writes,
-      openWorldHint: false
-    }
+    // Of a tool that only reads, the other hints mean nothing.
+    annotations: tool.writes
+      ? { readOnlyHint: false, destructiveHint: false, openWorldHint: false }
+      : { readOnlyHint: true, openWorldHint: false }
   }
 }))
 

@@ -13,7 +13,15 @@ import { ofRole, type Role, type Scope } from "../../wire/Scopes.ts"
 import { Notice, notice } from "../continuity/Shapes.ts"
 import type { Documents } from "../documents/Documents.ts"
 import { Bootstrap, DocumentFragment, DocumentGet } from "../documents/Shapes.ts"
-import { SnapshotRequest, StartupSnapshot } from "../handover/Shapes.ts"
+import type { Activity } from "../handover/Activity.ts"
+import {
+  ActivityPage,
+  ActivityRequest,
+  ReceiptPage,
+  ReceiptRequest,
+  SnapshotRequest,
+  StartupSnapshot
+} from "../handover/Shapes.ts"
 import type { Snapshot } from "../handover/Snapshot.ts"
 import type { Memory } from "../memory/Memory.ts"
 import {
@@ -57,6 +65,7 @@ import { NoParameters, ServerIdentity } from "./Shapes.ts"
  * the services.
  */
 export interface Services {
+  readonly activity: Activity["Service"]
   readonly claims: Claims["Service"]
   readonly documents: Documents["Service"]
   readonly memory: Memory["Service"]
@@ -124,6 +133,22 @@ export const tools = {
     input: SnapshotRequest,
     output: StartupSnapshot,
     run: ({ snapshot }, actor, { max_bytes }) => snapshot.take(actor, max_bytes)
+  }),
+  activity: row({
+    title: "What happened since",
+    description: [
+      "What changed in this project since a time, the newest first: tasks, receipts, decisions, notes, notes on tasks.",
+      "Required: since (a time, or how long ago: 90m, 24h, 7d). Optional: kinds (task, receipt, decision, note,",
+      "task_note), limit (1-100, default 25), cursor (from next_cursor). Only this project is read.",
+      "Returns activity (kind, id, at, title, text as excerpt, actor, task) and, if there is more, next_cursor.",
+      "Nothing: an empty list. Fails with cursor_invalid, invalid_request."
+    ].join(" "),
+    needs: ["context:read"],
+    writes: false,
+    searches: false,
+    input: ActivityRequest,
+    output: noticed(ActivityPage),
+    run: ({ activity }, actor, input) => withNotice(activity.since(actor, input))
   }),
   memory_add: row({
     title: "Add memory",
@@ -335,6 +360,22 @@ export const tools = {
     input: TaskWait,
     output: noticed(TaskWaited),
     run: ({ turn, waits }, actor, input) => withNotice(waits.wait(actor, input, turn(actor)))
+  }),
+  receipt_list: row({
+    title: "List receipts",
+    description: [
+      "Receipts of this project, the newest first.",
+      "Optional: task_id, worker, since (a time, or how long ago: 90m, 24h, 7d), limit (1-50, default 10),",
+      "cursor (from next_cursor). Only this project is read.",
+      "Returns receipts and, if there are more, next_cursor. None: an empty list.",
+      "Fails with task_not_found (stop), cursor_invalid, invalid_request."
+    ].join(" "),
+    needs: ["tasks:read"],
+    writes: false,
+    searches: false,
+    input: ReceiptRequest,
+    output: noticed(ReceiptPage),
+    run: ({ activity }, actor, input) => withNotice(activity.receipts(actor, input))
   }),
   runtime_bootstrap_get: row({
     title: "Bootstrap documents",

@@ -25,6 +25,7 @@ export const examplesOf = (
   ({
     server_identity: {},
     continuity_context: { max_bytes: 8192 },
+    activity: { since: "24h", kinds: ["task", "receipt", "decision", "note", "task_note"], limit: 3 },
     memory_add: {
       kind: "decision",
       title: "Title",
@@ -93,6 +94,7 @@ export const examplesOf = (
       write_context
     },
     task_wait: { id: task_id, version: 0, timeout_seconds: 1 },
+    receipt_list: { task_id, worker: "worker", since: "24h", limit: 3 },
     runtime_bootstrap_get: {},
     git_document_get: { document_id, offset: 0, max_bytes: 100 }
   }) satisfies Examples
