@@ -14,7 +14,6 @@ import { CallBudget } from "../../agents/mcp/CallBudget.ts"
 import { Limits } from "../../operator/limits/Limits.ts"
 import { Projects } from "../../operator/projects/Projects.ts"
 import { Audit } from "../../platform/audit/Audit.ts"
-import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { Attempts, type Outcome } from "../../platform/edge/Attempts.ts"
 import { readForm } from "../../platform/edge/Form.ts"
 import { MemoryBudget } from "../../platform/edge/MemoryBudget.ts"
@@ -47,6 +46,7 @@ import {
 import { memoryActions } from "./MemoryForms.ts"
 import { memoryPage } from "./MemoryPage.ts"
 import { projectsPage } from "./ProjectsPage.ts"
+import { Subjects } from "./Subjects.ts"
 import { taskActions } from "./TaskForms.ts"
 import { taskPage } from "./TaskPage.ts"
 import { tasksPage } from "./TasksPage.ts"
@@ -74,9 +74,9 @@ const routes = HttpRouter.use((router) =>
     const attempts = yield* Attempts
     const audit = yield* Audit
     const budget = yield* CallBudget
-    const clock = yield* DatabaseClock
     const limits = yield* Limits
     const memory = yield* MemoryBudget
+    const subjects = yield* Subjects
     const { fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, pageHeaders, endPage)
 
     const isSecure = baseUrl.protocol === "https:"
@@ -219,7 +219,7 @@ const routes = HttpRouter.use((router) =>
         if (project.disabled) return showFramed(409, told(frame, "Nothing was changed", "This project is disabled."))
         const { actor, session_id } = session
         const event = { action: "console.write", code: "insufficient_scope", project_id: project.project_id, actor }
-        yield* persistence(audit.refused(yield* clock.now, { ...event, subject: { session_id } }))
+        yield* persistence(audit.refused(session.now, { ...event, subject: { session_id } }))
         const sentence = `Your project token does not include the scope ${needs}.`
         return showFramed(403, told(frame, "Nothing was changed", sentence))
       })
@@ -256,6 +256,17 @@ const routes = HttpRouter.use((router) =>
     yield* projectForms("memory", entries.one, { supersede: entries.actions.supersede }, "/:id")
     yield* projectPage("bridges", yield* bridgesPage)
     yield* projectPage("activity", yield* activityPage)
+    /** Leads to what a notification is about, so that a phone's app needs to know no project. */
+    yield* page("/console/open/:id", (session) =>
+      Effect.gen(function* () {
+        const { id = "" } = yield* HttpRouter.params
+        if (!isUuid(id)) return yield* new NotHere()
+        const found = yield* subjects.find(id, session.token?.project_id)
+        if (Option.isNone(found)) return yield* new NotHere()
+        const { kind, project_id } = found.value
+        return redirect(`/console/${project_id}/${kind === "task" ? `tasks/${id}` : sectionOf(kind)}`)
+      })
+    )
     // The router serves /console itself by this route, too.
     yield* page("/console/*", (session, request) =>
       request.url.split("?")[0] === home ? Effect.succeed(redirect(firstPage(session))) : new NotHere()
@@ -356,6 +367,10 @@ const firstPage = (session: Session) => {
   const [path] = sections.find(([, , needs]) => maySee(session, needs)) ?? sections[0]
   return path === "" ? `/console/${token.project_id}` : `/console/${token.project_id}/${path}`
 }
+
+/** The page that lists Bridges, agents or phones; as long as there is none, the one that says what happened. */
+const sectionOf = (kind: "bridge" | "agent" | "phone"): string =>
+  sections.map(([path]): string => path).find((path) => path === `${kind}s`) ?? "activity"
 
 const wrongToken =
   "This token does not open the console. Check that you copied all of it, or ask your operator: it may have ended, or be for agents only."

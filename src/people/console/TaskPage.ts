@@ -34,7 +34,7 @@ export const taskPage = Effect.gen(function* () {
         ${lostAnswer(view, task)} ${question(view, task)} ${decision(view, task)}
         <div class="two">
           <div>
-            ${task.body !== "" && html`<div class="card">${prose(task.body)}</div>`}
+            ${task.body !== "" && html`<div class="card">${prose(task.body)}</div>`} ${changeTaskForm(view, task)}
             <h2>Sessions</h2>
             ${
               page.length === 0
@@ -51,7 +51,6 @@ export const taskPage = Effect.gen(function* () {
             <h2>About</h2>
             <div class="card about">${about(task, called, now)}</div>
             ${links("Waits for", found.dependencies, view)} ${links("Others wait for it", found.blocks, view)}
-            ${changeTaskForm(view, task)}
           </div>
         </div>`
     }
