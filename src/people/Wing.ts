@@ -1,5 +1,6 @@
 /** The parts of this wing that the rest of the service uses. */
 import { Layer } from "effect"
+import { Subjects } from "./console/Subjects.ts"
 import { Devices } from "./mobile/Devices.ts"
 import { sweeps as mobileSweeps } from "./mobile/Sweeps.ts"
 import { Gauges } from "./operator/Gauges.ts"
@@ -7,7 +8,7 @@ import { pushedGauges } from "./operator/Otlp.ts"
 import { Overview } from "./operator/Overview.ts"
 import { prometheus } from "./operator/Prometheus.ts"
 
-export const layer = Layer.merge(Devices.layer, Overview.layer)
+export const layer = Layer.mergeAll(Devices.layer, Overview.layer, Subjects.layer)
 
 /** Metrics for scraping and for export, each if the settings enable it. */
 export const metrics = Layer.merge(prometheus, pushedGauges).pipe(Layer.provide(Gauges.layer))

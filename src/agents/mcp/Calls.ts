@@ -14,7 +14,6 @@
 import type { CallToolResult } from "@modelcontextprotocol/server"
 import { Cause, Context, Effect, Layer, Result, Schema } from "effect"
 import { Audit } from "../../platform/audit/Audit.ts"
-import { findTokenIn, kinds } from "../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { withoutValues } from "../../platform/database/Persistence.ts"
 import { type CountAnswer, share } from "../../platform/edge/MemoryBudget.ts"
@@ -24,8 +23,9 @@ import { Settings } from "../../platform/settings/Settings.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { firstIssue } from "../../wire/Issue.ts"
 import { type Refusal, withDetails } from "../../wire/Refusal.ts"
+import { findUnacceptable } from "../continuity/Acceptable.ts"
 import { answersInUse } from "../continuity/Budget.ts"
-import { findHiddenIn, shown } from "../continuity/Shown.ts"
+import { shown } from "../continuity/Shown.ts"
 import { Documents } from "../documents/Documents.ts"
 import { Activity } from "../handover/Activity.ts"
 import { Snapshot } from "../handover/Snapshot.ts"
@@ -134,14 +134,9 @@ const decoded = Effect.fnUntraced(function* (name: ToolName, given: unknown) {
     )
   }
   // As it was written: a tag is stored in lower case.
-  const leak = findTokenIn(written)
-  if (leak !== undefined) return yield* malformed(leak.field, `Contains a ${kinds[leak.kind]}; never write secrets`)
-  const hidden = findHiddenIn(input.success)
-  if (hidden === undefined) return input.success
-  return yield* malformed(
-    hidden.field,
-    `Contains ${hidden.character}, which controls, reorders or hides text; leave it out`
-  )
+  const unacceptable = findUnacceptable(written)
+  if (unacceptable === undefined) return input.success
+  return yield* malformed(unacceptable.field, unacceptable.reason)
 })
 
 /** Whether a parameter's name may be repeated: it looks like one, and is no secret that stands where a name belongs. */

@@ -10,7 +10,7 @@ import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { operator } from "../../platform/settings/Operator.ts"
 import { type ProjectRefusal, refuse } from "../projects/Errors.ts"
-import { defaults, type LimitName, limitNames, maximumOf, storedMaxima } from "./LimitNames.ts"
+import { defaults, type LimitName, limitNames, maximumOf, type OwnLimits, storedMaxima } from "./LimitNames.ts"
 import * as Store from "./LimitStore.ts"
 
 export interface Limit {
@@ -26,6 +26,8 @@ type NoProject = ProjectRefusal<"project_not_found" | "bridge_persistence_error"
 export class Limits extends Context.Service<
   Limits,
   {
+    /** The maxima that differ from the defaults. */
+    readonly own: (project_id: string) => Effect.Effect<OwnLimits, NoProject>
     readonly list: (project_id: string) => Effect.Effect<ReadonlyArray<Limit>, NoProject>
     /** Sets the named limits, null restores a default; returns all. A limit below the present use stops further writes. */
     readonly set: (
@@ -41,6 +43,12 @@ export class Limits extends Context.Service<
       const clock = yield* DatabaseClock
       const audit = yield* Audit
       const store = Store.make(sql)
+
+      const own = Effect.fn("Limits.own")(function* (project_id: string) {
+        const found = yield* store.find(project_id, yield* clock.now)
+        if (Option.isNone(found)) return yield* refuse("project_not_found")
+        return found.value.limits
+      }, persistence)
 
       const read = Effect.fnUntraced(function* (project_id: string) {
         const found = yield* store.find(project_id, yield* clock.now)
@@ -78,7 +86,7 @@ export class Limits extends Context.Service<
         persistence
       )
 
-      return { list: Effect.fn("Limits.list")(read, persistence), set }
+      return { own, list: Effect.fn("Limits.list")(read, persistence), set }
     })
   )
 }

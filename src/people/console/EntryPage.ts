@@ -6,6 +6,7 @@ import { html, type Part } from "../../platform/html/Html.ts"
 import { ProjectTokens } from "../../signin/access/ProjectTokens.ts"
 import { type ActorName, namesFor } from "./Actors.ts"
 import { kindMark } from "./MemoryPage.ts"
+import { supersedeForm } from "./MemoryForms.ts"
 import { facts, mark, name, prose, tags, time } from "./Parts.ts"
 import { isUuid, maySee, NotHere, pathOf, type View } from "./View.ts"
 
@@ -29,7 +30,7 @@ export const entryPage = Effect.gen(function* () {
         <div class="two">
           <div>
             <div class="card">${prose(entry.body)}</div>
-            ${former !== undefined && superseded(former, view)}
+            ${former !== undefined && superseded(former, view)} ${supersedeForm(view, entry)}
           </div>
           <div>
             <h2>About</h2>

@@ -167,6 +167,11 @@ const ends = {
     "Nothing was changed",
     html`The form was not sent by a page of this service. Open the <a href="/console">console</a> and try again.`
   ],
+  signed_out: [
+    401,
+    "You are signed out, so nothing was changed",
+    html`Go back: your browser keeps what you typed. Copy it, then <a href="/console/sign-in">sign in</a> again.`
+  ],
   malformed: [400, "This form cannot be read", html`Open the <a href="/console">console</a> and try again.`],
   busy: [429, "Too many attempts", "Wait a minute, then load this page again."],
   failed: [503, "The service cannot answer right now", "Try again in a minute."]

@@ -9,10 +9,12 @@
  *
  * With SERVICE_CONSOLE=off no route exists.
  */
-import { Effect, Exit, Layer, Option, Redacted } from "effect"
-import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { ByteSize, Effect, Exit, Layer, Option, Redacted } from "effect"
+import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CallBudget } from "../../agents/mcp/CallBudget.ts"
+import { Limits } from "../../operator/limits/Limits.ts"
 import { Projects } from "../../operator/projects/Projects.ts"
+import { Audit } from "../../platform/audit/Audit.ts"
 import { Attempts, keyOf, type Outcome } from "../../platform/edge/Attempts.ts"
 import { readForm } from "../../platform/edge/Form.ts"
 import { MemoryBudget } from "../../platform/edge/MemoryBudget.ts"
@@ -20,11 +22,14 @@ import { onlyMethods } from "../../platform/edge/Methods.ts"
 import { isFromOwnPage, ownCookie, pageRoutes, queryOf } from "../../platform/edge/PageRoutes.ts"
 import { RateLimit } from "../../platform/edge/RateLimit.ts"
 import { pageHeaders } from "../../platform/html/Page.ts"
+import { persistence } from "../../platform/database/Persistence.ts"
 import { CurrentShare, Shares } from "../../platform/database/Shares.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { isFormOf, type Session, Sessions, type SignedIn, WrongCredential } from "../../signin/sessions/Sessions.ts"
 import type { SharedRefusal } from "../../wire/Errors.ts"
+import type { Actor } from "../../wire/Actor.ts"
 import { refuse } from "../../wire/Errors.ts"
+import type { Scope } from "../../wire/Scopes.ts"
 import { Caller } from "../../wire/Headers.ts"
 import { activityPage } from "./ActivityPage.ts"
 import { bridgesPage } from "./BridgesPage.ts"
@@ -40,18 +45,27 @@ import {
   signInPage,
   told
 } from "./Frame.ts"
+import { memoryActions } from "./MemoryForms.ts"
 import { memoryPage } from "./MemoryPage.ts"
 import { projectsPage } from "./ProjectsPage.ts"
+import { Subjects } from "./Subjects.ts"
+import { taskActions } from "./TaskForms.ts"
 import { taskPage } from "./TaskPage.ts"
 import { tasksPage } from "./TasksPage.ts"
 import { todayPage } from "./TodayPage.ts"
 import { type Failure, isUuid, maySee, NotHere, type Shown, type View } from "./View.ts"
+import { authorOf, commonRefusals, mayWrite, type Sent, Unsaved } from "./Writing.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
 type Found = Effect.Effect<Option.Option<Session>, SharedRefusal<"bridge_persistence_error" | "rate_limited">>
 
+/** What one form of a page does: it returns the page to show next. */
+type Action = (view: View, author: Actor, sent: Sent) => Effect.Effect<string, Unsaved | Failure>
+
 const home = "/console"
+/** Percent-encoded, the largest text of a form has three times its size. */
+const largestForm = ByteSize.fromInputUnsafe(128 * 1024)
 
 /** Pages of a session, wherever it asks from. */
 const pageRate = { perSecond: 20, burst: 200 }
@@ -65,11 +79,14 @@ const routes = HttpRouter.use((router) =>
     const shares = yield* Shares
     const projects = yield* Projects
     const attempts = yield* Attempts
+    const audit = yield* Audit
     const budget = yield* CallBudget
+    const limits = yield* Limits
     const memory = yield* MemoryBudget
-    const limits = yield* RateLimit
-    const perCredential = limits.buckets(pageRate)
-    const signIns = limits.buckets(signInRate)
+    const subjects = yield* Subjects
+    const rates = yield* RateLimit
+    const perCredential = rates.buckets(pageRate)
+    const signIns = rates.buckets(signInRate)
     const { fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, pageHeaders, endPage)
 
     const isSecure = baseUrl.protocol === "https:"
@@ -178,13 +195,101 @@ const routes = HttpRouter.use((router) =>
         return showFramed(200, framed({ session, section: "projects" }, shown))
       })
     )
+    /** The forms of a page of a project, by their field `action`. What they do not accept is shown on the page again. */
+    const projectForms = (
+      section: "tasks" | "memory",
+      render: (view: View) => Effect.Effect<Shown, Failure>,
+      actions: Readonly<Record<string, Action>>,
+      path: "" | "/:id" = ""
+    ) => {
+      const needs = `${section}:write` as const
+
+      const written = Effect.fnUntraced(function* (session: Session, request: Request) {
+        const params = yield* HttpRouter.params
+        const project = yield* projectOf(session, params["project"] ?? "")
+        const frame = { project, section, session }
+        const fields = yield* Effect.option(
+          Effect.provideService(readForm(request), HttpServerRequest.MaxBodySize, largestForm)
+        )
+        if (Option.isNone(fields)) return end("malformed")
+        if (!isFormOf(session, fields.value.get("csrf") ?? "")) return end("foreign_form")
+        const view: View = { session, project, query: new URLSearchParams(), now: session.now, id: params["id"] ?? "" }
+        if (!mayWrite(view, needs)) return yield* refused(frame, needs)
+        const sent: Sent = { action: fields.value.get("action") ?? "", fields: fields.value }
+        const act = Object.hasOwn(actions, sent.action) ? actions[sent.action] : undefined
+        if (act === undefined || (path !== "" && !isUuid(view.id))) return notHere(frame)
+        return yield* Effect.gen(function* () {
+          const author = authorOf(session, project, yield* limits.own(project.project_id))
+          const admitted = budget.admit(author, { searches: false, writes: true })
+          return redirect(
+            yield* admitted(act(view, author, sent)).pipe(
+              Effect.catchTag("limit_exceeded", commonRefusals.limit_exceeded)
+            )
+          )
+        }).pipe(
+          Effect.catchTag("Unsaved", ({ problem, status }) =>
+            Effect.map(render({ ...view, unsaved: { ...sent, problem } }), (shown) =>
+              showFramed(status, framed(frame, shown))
+            )
+          ),
+          Effect.catchTag(["NotHere", "project_not_found"], () => Effect.succeed(notHere(frame)))
+        )
+      })
+
+      /** A person should know of a token that tries to write what it may not. */
+      const refused = Effect.fnUntraced(function* (frame: Frame & Pick<View, "project">, needs: Scope) {
+        const { project, session } = frame
+        if (project.disabled) return showFramed(409, told(frame, "Nothing was changed", "This project is disabled."))
+        const { actor, session_id } = session
+        const event = { action: "console.write", code: "insufficient_scope", project_id: project.project_id, actor }
+        yield* persistence(audit.refused(session.now, { ...event, subject: { session_id } }))
+        const sentence = `Your project token does not include the scope ${needs}.`
+        return showFramed(403, told(frame, "Nothing was changed", sentence))
+      })
+
+      return serve(
+        "POST",
+        `/console/:project/${section}${path}` as HttpRouter.PathInput,
+        Effect.fnUntraced(
+          function* (request) {
+            if (!isFromOwnPage(request, baseUrl.origin)) return end("foreign_form")
+            const session = yield* sessionOf(request)
+            if (Option.isNone(session)) return end("signed_out")
+            const owner = session.value.token?.project_id ?? session.value.session_id
+            return yield* memory.body(owner, request, written(session.value, request)).pipe(
+              Effect.catchTag("NotHere", () => Effect.succeed(notHere({ session: session.value }))),
+              Effect.provideService(CurrentShare, shares.known(owner))
+            )
+          },
+          Effect.catchTag("rate_limited", ({ retryAfter }) => Effect.succeed(fail("busy", retryAfter)))
+        )
+      )
+    }
+
+    const tasks = { actions: yield* taskActions, list: yield* tasksPage, one: yield* taskPage }
+    const entries = { actions: yield* memoryActions, list: yield* memoryPage, one: yield* entryPage }
     yield* projectPage("", yield* todayPage)
-    yield* projectPage("tasks", yield* tasksPage)
-    yield* projectPage("tasks", yield* taskPage, "/:id")
-    yield* projectPage("memory", yield* memoryPage, "", true)
-    yield* projectPage("memory", yield* entryPage, "/:id")
+    yield* projectPage("tasks", tasks.list)
+    yield* projectPage("tasks", tasks.one, "/:id")
+    yield* projectForms("tasks", tasks.list, { create: tasks.actions.create })
+    yield* projectForms("tasks", tasks.one, { answer: tasks.actions.answer, change: tasks.actions.change }, "/:id")
+    yield* projectPage("memory", entries.list, "", true)
+    yield* projectPage("memory", entries.one, "/:id")
+    yield* projectForms("memory", entries.list, { add: entries.actions.add })
+    yield* projectForms("memory", entries.one, { supersede: entries.actions.supersede }, "/:id")
     yield* projectPage("bridges", yield* bridgesPage)
     yield* projectPage("activity", yield* activityPage)
+    /** Leads to what a notification is about, so that a phone's app needs to know no project. */
+    yield* page("/console/open/:id", (session) =>
+      Effect.gen(function* () {
+        const { id = "" } = yield* HttpRouter.params
+        if (!isUuid(id)) return yield* new NotHere()
+        const found = yield* subjects.find(id, session.token?.project_id)
+        if (Option.isNone(found)) return yield* new NotHere()
+        const { kind, project_id } = found.value
+        return redirect(`/console/${project_id}/${kind === "task" ? `tasks/${id}` : sectionOf(kind)}`)
+      })
+    )
     // The router serves /console itself by this route, too.
     yield* page("/console/*", (session, request) =>
       request.url.split("?")[0] === home ? Effect.succeed(redirect(firstPage(session))) : new NotHere()
@@ -290,6 +395,10 @@ const firstPage = (session: Session) => {
   return path === "" ? `/console/${token.project_id}` : `/console/${token.project_id}/${path}`
 }
 
+/** The page that lists Bridges, agents or phones; as long as there is none, the one that says what happened. */
+const sectionOf = (kind: "bridge" | "agent" | "phone"): string =>
+  sections.map(([path]): string => path).find((path) => path === `${kind}s`) ?? "activity"
+
 const wrongToken =
   "This token does not open the console. Check that you copied all of it, or ask your operator: it may have ended, or be for agents only."
 
@@ -304,6 +413,9 @@ export const ConsoleHttp = Layer.unwrap(
           onlyMethods("/console/sign-in", ["GET", "POST"]),
           onlyMethods("/console/enter", ["GET", "POST"]),
           onlyMethods("/console/sign-out", ["POST"]),
+          ...["tasks", "tasks/:id", "memory", "memory/:id"].map((path) =>
+            onlyMethods(`/console/:project/${path}`, ["GET", "POST"])
+          ),
           onlyMethods("/console/*", ["GET"])
         )
       : Layer.empty

@@ -4,6 +4,7 @@ import { Memory } from "../../agents/memory/Memory.ts"
 import { type MemoryHits, MemorySearch } from "../../agents/memory/Shapes.ts"
 import { html, type Html } from "../../platform/html/Html.ts"
 import { empty, mark, meta, more, options, prose, tags, time } from "./Parts.ts"
+import { addEntryForm } from "./MemoryForms.ts"
 import { NotHere, pathOf, type View } from "./View.ts"
 
 const kinds = [
@@ -43,6 +44,7 @@ export const memoryPage = Effect.gen(function* () {
     return {
       title: "Memory",
       body: html`<h1>Memory</h1>
+        ${addEntryForm(view)}
         <form class="filters" method="get" role="search" aria-label="Search memory">
           <div class="wide">
             <label for="query">Search</label>
@@ -67,7 +69,10 @@ export const memoryPage = Effect.gen(function* () {
           found.problem === undefined &&
           (isFiltered
             ? empty("Nothing in memory matches.")
-            : empty("This project remembers nothing yet.", "Agents add notes and decisions with the tool memory_add."))
+            : empty(
+                "This project remembers nothing yet.",
+                "Agents add notes and decisions with the tool memory_add, people here."
+              ))
         }
         ${more(pathOf(view, "memory"), query, next)}`
     }

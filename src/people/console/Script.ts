@@ -2,7 +2,8 @@
  * The script of the console. Every page works without it.
  *
  * Freshness: while the page is visible, it is fetched again every five seconds, and `main` is replaced if it changed. What
- * was typed, the focus and open details stay. It waits while text is selected. The header tells the service that nobody
+ * was typed, the focus and open details stay. It waits while text is selected, and while the page shows a form that was
+ * not accepted, or has no place any more for what was typed. The header tells the service that nobody
  * asked for this page, so that an open tab does not keep a session alive.
  * Copy buttons: one beside each `code.command`.
  */
@@ -28,10 +29,10 @@ const addCopyButtons = () => {
 }
 
 /** Elements that look alike before and after a replacement, each with its number among its likes. */
-const byLikeness = (selector) => {
+const byLikeness = (root, selector) => {
   const seen = new Map()
   const named = new Map()
-  for (const element of main.querySelectorAll(selector)) {
+  for (const element of root.querySelectorAll(selector)) {
     const likeness = [element.tagName, element.name, element.getAttribute("href"), element.matches("a, button, summary") && element.textContent].join(" ")
     const number = (seen.get(likeness) ?? 0) + 1
     seen.set(likeness, number)
@@ -44,22 +45,29 @@ const focusable = "a, button, input, select, textarea, summary"
 const wasChanged = (field) =>
   field.tagName === "SELECT"
     ? [...field.options].some((option) => option.selected !== option.defaultSelected)
-    : field.value !== field.defaultValue
+    : field.type === "radio"
+      ? field.checked !== field.defaultChecked
+      : field.value !== field.defaultValue
+/** A form that somebody fills in keeps the version that they have seen. */
+const fields = "input, select, textarea"
+const isKept = (field) =>
+  wasChanged(field) || (field.name === "version" && [...field.form.querySelectorAll(fields)].some(wasChanged))
+const typedIn = (named) => [...named].filter(([, field]) => field.matches(fields) && isKept(field))
 
 const replace = (html) => {
-  const before = byLikeness(focusable)
+  const before = byLikeness(main, focusable)
   const focused = keyOf(before, document.activeElement)
-  const typed = [...before].filter(([, field]) => field.matches("input, select, textarea") && wasChanged(field))
-  const values = typed.map(([key, field]) => [key, field.value, field.selectionStart, field.selectionEnd])
+  const values = typedIn(before).map(([key, field]) => [key, field.value, field.checked, field.selectionStart, field.selectionEnd])
   const open = [...before].filter(([, summary]) => summary.matches("details[open] > summary")).map(([key]) => key)
   main.innerHTML = html
   addCopyButtons()
-  const after = byLikeness(focusable)
+  const after = byLikeness(main, focusable)
   for (const key of open) after.get(key)?.parentElement.setAttribute("open", "")
-  for (const [key, value, start, end] of values) {
+  for (const [key, value, checked, start, end] of values) {
     const field = after.get(key)
     if (field === undefined) continue
     field.value = value
+    if (field.type === "radio") field.checked = checked
     if (typeof start === "number") field.setSelectionRange(start, end)
   }
   if (focused !== undefined) after.get(focused)?.focus({ preventScroll: true })
@@ -71,14 +79,20 @@ const isSelecting = () => {
 }
 
 const refresh = async () => {
-  if (document.hidden || isSelecting()) return
+  if (document.hidden || isSelecting() || main.querySelector("[data-unsaved]") !== null) return
   const response = await fetch(location.href, { redirect: "manual", headers: { "console-refresh": "1" } })
   if (response.type === "opaqueredirect") return location.reload()
   if (!response.ok) throw new Error()
   const parsed = new DOMParser().parseFromString(await response.text(), "text/html")
-  const html = parsed.querySelector("main").innerHTML
+  const fresh = parsed.querySelector("main")
+  const html = fresh.innerHTML
   stale.textContent = ""
   if (html === shown || isSelecting()) return
+  const places = byLikeness(fresh, focusable)
+  if (typedIn(byLikeness(main, focusable)).some(([key]) => !places.has(key))) {
+    stale.textContent = "This page has changed while you were typing. Send what you typed, or load the page again."
+    return
+  }
   shown = html
   replace(html)
 }

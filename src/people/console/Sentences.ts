@@ -52,6 +52,7 @@ export const sentences: Readonly<Record<string, string>> = {
   "task.taken_over": "took a task over from whoever was at work on it",
   "task.updated": "changed a task",
   "task.answered": "answered the question of a task",
+  "console.write": "tried to write at the console without the right to",
   "mcp.write": "tried to write without saying where",
   "document.pinned": "pinned a document",
   "document.unpinned": "unpinned a document",

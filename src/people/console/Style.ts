@@ -85,9 +85,27 @@ dd { margin: 0; min-width: 0; overflow-wrap: anywhere; }
 form.filters { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 10rem), 1fr)); align-items: end; gap: 12px; margin: 16px 0 20px; }
 form.filters .wide { grid-column: 1 / -1; }
 label { display: block; margin: 0 0 4px; font-size: .875rem; font-weight: 600; }
-input, select { width: 100%; min-height: 44px; padding: 8px 12px; border: 1px solid var(--field); border-radius: 10px; background: var(--card); color: var(--ink); font: inherit; }
+input, select, textarea { width: 100%; min-height: 44px; padding: 8px 12px; border: 1px solid var(--field); border-radius: 10px; background: var(--card); color: var(--ink); font: inherit; }
+textarea { min-height: 5rem; resize: vertical; line-height: 1.5; }
+form.write { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 10rem), 1fr)); align-items: end; gap: 12px; margin: 12px 0 0; }
+form.write .wide, form.write fieldset, form.write .note, .current { grid-column: 1 / -1; }
+.current { margin: -8px 0 0; white-space: pre-wrap; overflow-wrap: anywhere; }
+fieldset { min-width: 0; margin: 0; padding: 0; border: 0; display: grid; gap: 8px; }
+legend { margin: 0 0 8px; padding: 0; font-size: .875rem; font-weight: 600; }
+.choice { display: flex; align-items: center; gap: 12px; min-height: 44px; margin: 0; padding: 8px 14px; border: 1px solid var(--line); border-radius: 10px; font-size: 1rem; font-weight: 500; cursor: pointer; }
+.choice:hover { border-color: var(--field); }
+.choice:has(:checked) { border-color: var(--accent); box-shadow: inset 0 0 0 1px var(--accent); }
+.choice input { flex: none; width: 20px; min-height: 20px; height: 20px; margin: 0; accent-color: var(--accent); }
+.choice .name { min-width: 0; }
+.folded { margin: 16px 0 20px; }
+.folded > summary { display: inline-flex; align-items: center; min-height: 44px; padding: 0 16px; border: 1px solid var(--field); border-radius: 10px; background: var(--card); font-weight: 600; cursor: pointer; list-style: none; }
+.folded > summary::-webkit-details-marker { display: none; }
+.folded > summary:hover { border-color: var(--ink); }
+.folded[open] > summary { border-color: var(--line); color: var(--soft); }
 button, .button { display: inline-flex; align-items: center; justify-content: center; min-height: 44px; padding: 8px 18px; border: 1px solid var(--field); border-radius: 10px; background: var(--card); color: var(--ink); font: inherit; font-weight: 600; text-decoration: none; cursor: pointer; }
 button:hover, .button:hover { border-color: var(--ink); }
+button.primary { background: var(--accent); border-color: var(--accent); color: var(--on-accent); }
+button.primary:hover { background: var(--accent-deep); border-color: var(--accent-deep); }
 .copy { min-height: 32px; margin-left: 8px; padding: 2px 12px; font-size: .8125rem; }
 .more { margin: 20px 0 0; }
 .about dl > div { grid-template-columns: minmax(0, 1fr); gap: 0; }
@@ -120,7 +138,7 @@ button:hover, .button:hover { border-color: var(--ink); }
 @media (max-width: 30rem) { .brand { font-size: .875rem; } .bar { padding: 8px 16px; gap: 4px 10px; } .where::before { margin-right: 8px; } main { padding: 20px 16px 56px; } .card, .rows > li { padding-left: 16px; padding-right: 16px; } }
 @media print {
   :root { --ground: #fff; --card: #fff; --ink: #1b1d1f; --soft: #565b61; --line: #ccc; --accent: #175ddc; color-scheme: light; }
-  .bar form, .who, nav.sections, .skip, .filters, .more, .copy { display: none !important; }
+  .bar form, .who, nav.sections, .skip, .filters, .more, .copy, form.write, .folded { display: none !important; }
   .page { display: block; }
   main { max-width: none; padding: 0; }
   .card, .rows > li { break-inside: avoid; box-shadow: none; }

@@ -1,13 +1,15 @@
 /** One task: its question, body, dependencies, and the receipts of its sessions as a time line. */
 import { Effect } from "effect"
-import type { Receipt, Task, TaskFound } from "../../agents/tasks/Shapes.ts"
+import type { Answer, Receipt, Task, TaskFound } from "../../agents/tasks/Shapes.ts"
 import { Tasks } from "../../agents/tasks/Tasks.ts"
 import { html, type Html, type Part } from "../../platform/html/Html.ts"
 import { ProjectTokens } from "../../signin/access/ProjectTokens.ts"
 import { type ActorName, namesFor } from "./Actors.ts"
 import { facts, mark, more, name, prose, tags, time } from "./Parts.ts"
+import { shortId } from "./Frame.ts"
+import { changeTaskForm, lostAnswer, question } from "./TaskForms.ts"
 import { statusMark } from "./TasksPage.ts"
-import { isUuid, NotHere, pathOf, type View } from "./View.ts"
+import { isUuid, maySee, NotHere, pathOf, type View } from "./View.ts"
 
 const shown = 10
 
@@ -29,10 +31,10 @@ export const taskPage = Effect.gen(function* () {
       body: html`<a class="back" href="${pathOf(view, "tasks")}">Tasks</a>
         <h1 class="name">${task.title}</h1>
         <p class="marks">${statusMark(task)} ${mark(`priority ${task.priority}`)} ${tags(task.tags)}</p>
-        ${question(task)}
+        ${lostAnswer(view, task)} ${question(view, task)} ${decision(view, task)}
         <div class="two">
           <div>
-            ${task.body !== "" && html`<div class="card">${prose(task.body)}</div>`}
+            ${task.body !== "" && html`<div class="card">${prose(task.body)}</div>`} ${changeTaskForm(view, task)}
             <h2>Sessions</h2>
             ${
               page.length === 0
@@ -55,12 +57,31 @@ export const taskPage = Effect.gen(function* () {
   })
 })
 
-const question = ({ blocked_kind, blocked_reason, status, title }: Task): Part =>
-  status === "blocked" &&
-  html`<section class="card ask" aria-labelledby="question">
-    <h2 id="question">${blocked_kind === "decision" ? "A decision is needed" : "It is blocked"}</h2>
-    ${prose(blocked_reason ?? title)}
+/** The answer that the task carries until its next receipt; afterwards the entry of memory that keeps it. */
+const decision = (view: View, { answer, answer_entry_id }: Task): Part => {
+  if (answer === undefined || answer === null) {
+    return (
+      typeof answer_entry_id === "string" &&
+      maySee(view.session, "memory:read") &&
+      html`<p><a href="${pathOf(view, "memory", answer_entry_id)}">The last decision about this task</a></p>`
+    )
+  }
+  const { at, by, entry_id, same_credential, text } = answer
+  return html`<section class="card ask" aria-labelledby="decision">
+    <h2 id="decision">Decided</h2>
+    ${prose(text)}
+    <p class="meta">
+      <span>${nameOf(by)}</span> <span>${time(at, view.now)}</span>
+      ${same_credential && mark("by the credential that asked", "warn")}
+      ${maySee(view.session, "memory:read") && html`<a href="${pathOf(view, "memory", entry_id)}">in memory</a>`}
+    </p>
   </section>`
+}
+
+const nameOf = ({ id, kind, label }: Answer["by"]): Part => {
+  if (kind === "operator") return html`by operator ${name(id)}`
+  return html`by ${name(label ?? `${kind} ${shortId(id)}`)}`
+}
 
 const about = (task: Task, called: ActorName, now: Date) =>
   facts([

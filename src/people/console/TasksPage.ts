@@ -4,6 +4,7 @@ import { Status, TaskList, type TaskPage } from "../../agents/tasks/Shapes.ts"
 import { Tasks } from "../../agents/tasks/Tasks.ts"
 import { html, type Html, type Part } from "../../platform/html/Html.ts"
 import { empty, mark, meta, more, name, options, tags, time } from "./Parts.ts"
+import { createTaskForm } from "./TaskForms.ts"
 import { NotHere, pathOf, type View } from "./View.ts"
 
 const statuses = Status.literals
@@ -53,6 +54,7 @@ export const tasksPage = Effect.gen(function* () {
     return {
       title: "Tasks",
       body: html`<h1>Tasks</h1>
+        ${createTaskForm(view)}
         <form class="filters" method="get" role="search" aria-label="Filter tasks">
           <div>
             <label for="status">Status</label>
@@ -85,7 +87,7 @@ export const tasksPage = Effect.gen(function* () {
 const nothing = (isFiltered: boolean): Part =>
   isFiltered
     ? empty("No task matches.")
-    : empty("This project has no unfinished tasks.", "Agents create them with the tool task_create.")
+    : empty("This project has no unfinished tasks.", "Agents create them with the tool task_create, people here.")
 
 const statusesOf = (chosen: (typeof choices)[number][0]): ReadonlyArray<Status> | undefined => {
   if (chosen === "all") return undefined

@@ -104,6 +104,7 @@ export const makeBusyProject = Effect.fnUntraced(function* (
     status: "blocked",
     blocked_kind: "decision",
     blocked_reason: `Should invoices be PDF or UBL?\nBoth work; UBL costs a day more.${text}`,
+    choices: ["PDF", `UBL${text}`.slice(0, 200)],
     receipt: receipt("blocked")
   })
   yield* change(yield* change(done, { status: "in_progress" }), { status: "done", receipt: receipt("completed") })
