@@ -135,8 +135,10 @@ layer(Service.layer)("memory", (it) => {
       yield* a.note("one")
       yield* a.note("two")
       const { output } = yield* a.call("memory_search", { limit: 1 })
-      const other = yield* a.call("memory_search", { limit: 1, kind: "note", cursor: output.next_cursor })
-      assert.strictEqual(other.code, "cursor_invalid")
+      for (const other of [{ kind: "note" }, { tags: ["api"] }]) {
+        const { code } = yield* a.call("memory_search", { limit: 1, ...other, cursor: output.next_cursor })
+        assert.strictEqual(code, "cursor_invalid")
+      }
     })
   )
 

@@ -351,8 +351,9 @@ layer(Service.layer)("the consent page", (it) => {
       ]) {
         assert.strictEqual((yield* browser.submit(bound, { decision: "allow" }, headers)).status, 403)
       }
-      const forged = yield* browser.submit(bound, { decision: "allow", csrf: "x" })
-      assert.strictEqual(forged.status, 403)
+      for (const decision of ["allow", "deny"]) {
+        assert.strictEqual((yield* browser.submit(bound, { decision, csrf: "x" })).status, 403)
+      }
       const own = yield* browser.submit(bound, { decision: "allow" }, { origin: iss, "sec-fetch-site": "same-origin" })
       assert.strictEqual(own.status, 303)
     })
