@@ -25,8 +25,10 @@ const names = [
   "token",
   "token_type_hint",
   // Fields of the consent page's forms and links.
+  "access",
   "csrf",
   "decision",
+  "label",
   "other",
   "project_token",
   "token_id"

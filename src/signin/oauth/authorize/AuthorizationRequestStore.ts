@@ -54,6 +54,7 @@ interface NewRequest {
 interface NewGrant extends Audience {
   readonly grant_id: string
   readonly scopes: ReadonlyArray<Scope>
+  readonly label: string | null
   readonly expires_at: Date
 }
 
@@ -156,14 +157,22 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   const insertGrant = (request_id: string, grant: NewGrant, now: Date) => sql`
     insert into oauth_grant (
-      grant_id, client_id, project_id, project_token_id, scopes, resource, instance_id, redirect_uri, created_at,
+      grant_id, client_id, project_id, project_token_id, scopes, label, resource, instance_id, redirect_uri, created_at,
       expires_at)
-    select ${grant.grant_id}::uuid, r.client_id, t.project_id, t.token_id, ${grant.scopes}::text[], ${grant.resource},
-           ${instanceId(sql, grant)},
+    select ${grant.grant_id}::uuid, r.client_id, t.project_id, t.token_id, ${grant.scopes}::text[],
+           ${grant.label}::text, ${grant.resource}, ${instanceId(sql, grant)},
            r.redirect_uri, ${now}::timestamptz, ${grant.expires_at}::timestamptz
       from oauth_request r
       join project_token t on t.token_id = r.project_token_id
      where r.request_id = ${request_id}::uuid`
+
+  /** What the last click chose. A grant whose code was exchanged stays as it is. */
+  const reviseGrant = ({ grant_id, label, scopes }: Pick<NewGrant, "grant_id" | "label" | "scopes">) => sql`
+    update oauth_grant
+       set scopes = ${scopes}::text[], label = ${label}
+     where grant_id = ${grant_id}::uuid
+       and activated_at is null
+       and revoked_at is null`
 
   const touchToken = (token_id: string, now: Date) => sql`
     update project_token
@@ -209,6 +218,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     countWrongToken,
     keepClient,
     insertGrant,
+    reviseGrant,
     touchToken,
     decide,
     replaceCode

@@ -3,12 +3,13 @@
  *
  * 1. The token only selects the project and the role. The request stores the token's id, never the token. Entering it
  *    renews the cookie that binds the request to the browser.
- * 2. The scopes are limited to those of the token, and the grant holds exactly the scopes on the page. If another token
- *    was entered in another tab meanwhile, Allow shows the page again instead.
+ * 2. The scopes are limited to those of the token. The person may take the writing ones away and name the sign-in; the
+ *    grant holds exactly what the page showed and the person left. If another token was entered in another tab
+ *    meanwhile, Allow shows the page again instead.
  * 3. The client is found again at each step: one that was disabled meanwhile is refused.
  * 4. Allow creates the grant and its code in one transaction. Until the client exchanges the code, another click replaces
- *    it with a new code of the same grant, because the browser follows only its last click
- *    (decisions.md, Pressing Allow twice).
+ *    it with a new code of the same grant, which then holds what that click chose, because the browser follows only its
+ *    last click (decisions.md, Pressing Allow twice).
  */
 import { Context, Data, type Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -22,8 +23,9 @@ import { persistence, untilSettled } from "../../../platform/database/Persistenc
 import { Outbox } from "../../../push/outbox/Outbox.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { after } from "../../../wire/Instant.ts"
-import { type Role, type Scope } from "../../../wire/Scopes.ts"
+import { isWrite, type Role, type Scope } from "../../../wire/Scopes.ts"
 import * as Store from "../authorize/AuthorizationRequestStore.ts"
+import { displayName } from "../clients/ClientMetadata.ts"
 import { Clients } from "../clients/Clients.ts"
 import { matches, withResponse } from "../clients/RedirectUri.ts"
 import type { Client } from "../clients/Shapes.ts"
@@ -40,6 +42,9 @@ import {
 
 /** One answer for every value that is not a valid project token: unknown, expired, revoked or malformed. */
 export class WrongToken extends Data.TaggedError("WrongToken")<{ readonly page: ConsentPage }> {}
+
+/** The person entered a token of this service where the name of the sign-in belongs. It is not kept. */
+export class WrongLabel extends Data.TaggedError("WrongLabel")<{ readonly page: ConsentPage }> {}
 
 export interface ConsentPage {
   readonly request_id: string
@@ -60,6 +65,10 @@ interface Decision extends Submission {
   readonly decision: "allow" | "deny"
   /** The project token of the page that the person saw; omitted by programs that never loaded the page. */
   readonly token_id?: string | undefined
+  /** `read` takes the writing scopes away. */
+  readonly access?: "read" | "write" | undefined
+  /** What the person calls the sign-in. */
+  readonly label?: string | undefined
 }
 
 type Unavailable = SharedRefusal<"bridge_persistence_error">
@@ -73,7 +82,7 @@ export class Consent extends Context.Service<
       visit: Submission & { readonly token: Redacted.Redacted<string> }
     ) => Effect.Effect<Redacted.Redacted<string>, ConsentEnded | WrongToken | Unavailable>
     /** Returns the address to redirect the browser to. */
-    readonly decide: (visit: Decision) => Effect.Effect<string, ConsentEnded | Unavailable>
+    readonly decide: (visit: Decision) => Effect.Effect<string, ConsentEnded | WrongLabel | Unavailable>
   }
 >()("service/oauth/Consent") {
   static readonly layer = Layer.effect(
@@ -168,8 +177,13 @@ export class Consent extends Context.Service<
       /** Finds the client before the transaction, because its metadata document may have to be fetched. */
       const decide = Effect.fn("Consent.decide")(function* (visit: Decision) {
         if (visit.decision === "deny") return yield* decideFor(visit, Option.none())
-        const { request } = yield* find(visit, yield* clock.now)
-        return yield* decideFor(visit, Option.some(yield* clientOf(request)))
+        const now = yield* clock.now
+        const { csrf, request } = yield* find(visit, now)
+        const client = yield* clientOf(request)
+        if (Tokens.findToken(visit.label ?? "") !== undefined) {
+          return yield* new WrongLabel({ page: pageOf(client, request, csrf, now) })
+        }
+        return yield* decideFor(visit, Option.some(client))
       }, persistence)
 
       /** `client` is not needed to deny. */
@@ -195,12 +209,17 @@ export class Consent extends Context.Service<
           return denied
         }
         if (request.project_id === null) return yield* new ConsentEnded({ reason: "expired" })
-        if (grantable(request).length === 0) {
+        const chosen = {
+          scopes: grantable(request).filter((scope) => visit.access !== "read" || !isWrite(scope)),
+          label: displayName(visit.label ?? "") || null
+        }
+        if (chosen.scopes.length === 0) {
           yield* recordDenial(request, now)
           return denied
         }
 
-        const grant_id = request.grant_id ?? (yield* makeGrant(request, client.value, now))
+        if (request.grant_id !== null) yield* store.reviseGrant({ ...chosen, grant_id: request.grant_id })
+        const grant_id = request.grant_id ?? (yield* makeGrant(request, client.value, chosen, now))
         const code = yield* Tokens.mint("sac")
         const placed = yield* store.replaceCode(
           grant_id,
@@ -226,13 +245,18 @@ export class Consent extends Context.Service<
         })
       })
 
-      const makeGrant = Effect.fnUntraced(function* (request: Store.Request, client: Client, now: Date) {
+      const makeGrant = Effect.fnUntraced(function* (
+        request: Store.Request,
+        client: Client,
+        chosen: { readonly scopes: ReadonlyArray<Scope>; readonly label: string | null },
+        now: Date
+      ) {
         const kept = yield* store.keepClient(client, now)
         if (kept.length === 0) return yield* new ConsentEnded({ reason: "unknown_client" })
         const grant_id = yield* uuidAt(now)
         const grant = {
           grant_id,
-          scopes: grantable(request),
+          ...chosen,
           resource,
           instance_id: access.instanceId,
           expires_at: grantExpiry(request, now)

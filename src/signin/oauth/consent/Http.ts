@@ -86,7 +86,20 @@ const routes = HttpRouter.use((router) =>
         const visit = { request_id, browser: browserOf(request, request_id), csrf: form.get("csrf") ?? "" }
         const decision = form.get("decision")
         if (decision === "allow" || decision === "deny") {
-          return redirect(yield* consent.decide({ ...visit, decision, token_id: form.get("token_id") }))
+          const access = form.get("access") === "read" ? "read" : "write"
+          const decided = consent.decide({
+            ...visit,
+            decision,
+            access,
+            token_id: form.get("token_id"),
+            label: form.get("label")
+          })
+          return yield* decided.pipe(
+            Effect.map(redirect),
+            Effect.catchTag("WrongLabel", ({ page }) =>
+              Effect.succeed(show(422, consentPage(page, { wrong: "label", access })))
+            )
+          )
         }
         const { network } = yield* Caller
         const wait = yield* wrongSecrets.wait(network)
@@ -104,7 +117,7 @@ const routes = HttpRouter.use((router) =>
       }).pipe(
         Effect.catchTags({
           ConsentEnded: ({ reason }) => Effect.succeed(end(reason)),
-          WrongToken: ({ page }) => Effect.succeed(show(422, consentPage(page, true))),
+          WrongToken: ({ page }) => Effect.succeed(show(422, consentPage(page, { wrong: "token" }))),
           FormError: () => Effect.succeed(end("malformed"))
         })
       )

@@ -1,6 +1,6 @@
 /** The consent pages (spec 4.10). They show which app asks for which project, and what it will be able to do. */
 import { Duration } from "effect"
-import type { Role, Scope } from "../../../wire/Scopes.ts"
+import { isWrite, type Role, type Scope } from "../../../wire/Scopes.ts"
 import { html, type Html } from "../../../platform/html/Html.ts"
 import { page } from "../../../platform/html/Page.ts"
 import type { ErrorRedirect, NoRedirect } from "../authorize/Authorize.ts"
@@ -23,10 +23,16 @@ const roles: Readonly<Record<Role, string>> = {
   contributor: "Contributor: can read and change"
 }
 
-/** Asks for a project token first, then for consent. `wrong`: the token just entered is not valid. */
-export const consentPage = (view: ConsentPage, wrong = false): string => {
+/** The field that was just sent and is refused, and the choice sent with it. */
+interface Sent {
+  readonly wrong?: "token" | "label"
+  readonly access?: "read" | "write"
+}
+
+/** Asks for a project token first, then for consent. */
+export const consentPage = (view: ConsentPage, sent: Sent = {}): string => {
   const { client, project } = view
-  return project === undefined ? askToken(view, wrong) : askConsent(client.name, view, project)
+  return project === undefined ? askToken(view, sent.wrong === "token") : askConsent(client.name, view, project, sent)
 }
 
 const askToken = ({ client, csrf, redirect_uri, request_id }: ConsentPage, wrong: boolean) =>
@@ -77,7 +83,7 @@ const tokenField = (wrong: boolean) =>
         aria-describedby="token-help"
       />`
 
-const askConsent = (name: string, view: ConsentPage, project: NonNullable<ConsentPage["project"]>) => {
+const askConsent = (name: string, view: ConsentPage, project: NonNullable<ConsentPage["project"]>, sent: Sent) => {
   const { client, csrf, redirect_uri, request_id, scopes } = view
   const title = `Allow ${name} to use ${project.name}?`
   const again = `${consentPath(request_id)}&other=1`
@@ -107,14 +113,10 @@ const askConsent = (name: string, view: ConsentPage, project: NonNullable<Consen
       )}
       ${warning(client, redirect_uri)}
       <h2>It will be able to</h2>
-      <ul>
-        ${scopes.map((scope) => {
-          const { changes, text } = words[scope]
-          return html`<li>${text}${changes === true && html` <span class="mark">can change</span>`}</li>`
-        })}
-      </ul>
+      ${can(scopes)}
       <form method="post" action="/oauth/consent">
         ${hidden(request_id, csrf)}<input type="hidden" name="token_id" value="${project.token_id}" />
+        ${scopes.some(isWrite) && chooseAccess(sent.access)} ${nameField(sent.wrong === "label")}
         <div class="buttons">
           <button class="primary" name="decision" value="allow">Allow</button>
           <button name="decision" value="deny">Deny</button>
@@ -128,6 +130,36 @@ const askConsent = (name: string, view: ConsentPage, project: NonNullable<Consen
       </p>`
   )
 }
+
+const can = (scopes: ReadonlyArray<Scope>) =>
+  html`<ul>
+    ${scopes.map((scope) => {
+      const { changes, text } = words[scope]
+      return html`<li>${text}${changes === true && html` <span class="mark">can change</span>`}</li>`
+    })}
+  </ul>`
+
+/** A request for writing scopes is a request, not a decision: the person may take them away. */
+const chooseAccess = (access: Sent["access"] = "write") => {
+  const choice = (value: "read" | "write", text: string) => {
+    const radio =
+      value === access
+        ? html`<input type="radio" name="access" value="${value}" checked />`
+        : html`<input type="radio" name="access" value="${value}" />`
+    return html`<label class="choice">${radio} <span>${text}</span></label>`
+  }
+  return html`<fieldset>
+    <legend>You decide</legend>
+    ${choice("write", "Read and change")}
+    ${choice("read", "Only read: it adds and changes no notes, decisions or tasks")}
+  </fieldset>`
+}
+
+const nameField = (wrong: boolean) =>
+  html`<label for="label">Name for this sign-in <span class="soft small">(optional)</span></label>
+    <span class="soft small" id="label-help">Tells it from others later, such as “laptop”.</span>
+    ${wrong && alert("label-error", "This is a token, not a name. It was not kept. Enter a name, or leave the field empty.")}
+    <input id="label" name="label" maxlength="64" autocomplete="off" aria-describedby="label-help" />`
 
 const hidden = (request_id: string, csrf: string) =>
   html`<input type="hidden" name="request" value="${request_id}" /><input type="hidden" name="csrf" value="${csrf}" />`
