@@ -8,19 +8,18 @@
  *
  * With SERVICE_CONSOLE=off no route exists.
  */
-import { Effect, Exit, Layer, Option, Redacted } from "effect"
+import { Effect, Layer, Option, Redacted } from "effect"
 import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Projects } from "../../operator/projects/Projects.ts"
-import { Attempts, type Outcome } from "../../platform/edge/Attempts.ts"
+import { Attempts } from "../../platform/edge/Attempts.ts"
 import { readForm } from "../../platform/edge/Form.ts"
 import { onlyMethods } from "../../platform/edge/Methods.ts"
-import { isFromOwnPage, ownCookie, pageRoutes, queryOf } from "../../platform/edge/PageRoutes.ts"
+import { isFromOwnPage, pageRoutes, queryOf } from "../../platform/edge/PageRoutes.ts"
 import { pageHeaders } from "../../platform/html/Page.ts"
 import { CurrentShare, Shares } from "../../platform/database/Shares.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { isFormOf, type Session, Sessions, type SignedIn, WrongCredential } from "../../signin/sessions/Sessions.ts"
-import type { SharedRefusal } from "../../wire/Errors.ts"
-import { refuse } from "../../wire/Errors.ts"
+import { sessionCookie } from "../../signin/sessions/SessionCookie.ts"
 import { Caller } from "../../wire/Headers.ts"
 import { activityPage } from "./ActivityPage.ts"
 import { bridgesPage } from "./BridgesPage.ts"
@@ -45,7 +44,6 @@ import { type Failure, isUuid, maySee, NotHere, type Shown, type View } from "./
 
 type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
-type Found = Effect.Effect<Option.Option<Session>, SharedRefusal<"bridge_persistence_error" | "rate_limited">>
 
 const home = "/console"
 
@@ -58,11 +56,7 @@ const routes = HttpRouter.use((router) =>
     const attempts = yield* Attempts
     const { fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, pageHeaders, endPage)
 
-    const isSecure = baseUrl.protocol === "https:"
-    const cookie = isSecure ? "__Host-console" : `console_${baseUrl.port || "80"}`
-    const withCookie = (response: Response, value: string, maxAge: number) =>
-      HttpServerResponse.setHeader(response, "set-cookie", ownCookie(cookie, value, isSecure, maxAge))
-
+    const { secretOf, sessionOf: cookieSession, withCookie } = yield* sessionCookie
     const end = (reason: Parameters<typeof endPage>[0]) => {
       const { body, status } = endPage(reason)
       return show(status, body)
@@ -74,14 +68,7 @@ const routes = HttpRouter.use((router) =>
       showFramed(404, told(frame, "Nothing is here", "The address is wrong, or what it names is not yours to see."))
 
     /** A page that refreshes itself does not count as a use. */
-    const sessionOf = ({ cookies, headers }: Request): Found => {
-      const value = cookies[cookie] ?? ""
-      if (value === "") return Effect.succeedNone
-      const credential = Redacted.make(value)
-      const found: Found = sessions.find(credential, headers["console-refresh"] === undefined)
-      const limited = (seconds: number): Found => Effect.fail(refuse("rate_limited", seconds))
-      return attempts.attempt({ credential, outcomeOf, limited }, found)
-    }
+    const sessionOf = (request: Request) => cookieSession(request, request.headers["console-refresh"] === undefined)
 
     /** Answers a GET of a signed-in person; anyone else is led to the sign-in page. */
     const page = (
@@ -188,7 +175,7 @@ const routes = HttpRouter.use((router) =>
 
     /** The answer to a sign-in. The session that the browser had before ends with it. */
     const signedIn = Effect.fnUntraced(function* ({ lasts, secret }: SignedIn, to: string, request: Request) {
-      const former = yield* sessions.find(Redacted.make(request.cookies[cookie] ?? ""), false)
+      const former = yield* sessions.find(secretOf(request), false)
       if (Option.isSome(former)) yield* sessions.signOut(former.value)
       yield* attempts.remember(secret)
       return withCookie(redirect(to), Redacted.value(secret), lasts)
@@ -238,7 +225,7 @@ const routes = HttpRouter.use((router) =>
 
     yield* form("/console/sign-out", (fields, request) =>
       Effect.gen(function* () {
-        const session = yield* sessions.find(Redacted.make(request.cookies[cookie] ?? ""), false)
+        const session = yield* sessions.find(secretOf(request), false)
         if (Option.isSome(session)) {
           if (!isFormOf(session.value, fields.get("csrf") ?? "")) return end("foreign_form")
           yield* fields.get("everywhere") === "1"
@@ -261,9 +248,6 @@ const firstPage = (session: Session) => {
 
 const wrongToken =
   "This token does not open the console. Check that you copied all of it, or ask your operator: it may have ended, or be for agents only."
-
-const outcomeOf = (exit: Exit.Exit<Option.Option<Session>, unknown>): Outcome =>
-  Exit.isFailure(exit) ? "undecided" : Option.isSome(exit.value) ? "accepted" : "rejected"
 
 export const ConsoleHttp = Layer.unwrap(
   Effect.map(Settings, ({ console }) =>

@@ -31,6 +31,7 @@ const names = [
   "label",
   "other",
   "project_token",
+  "session",
   "token_id"
 ] as const
 export type ParameterName = (typeof names)[number]

@@ -2,7 +2,8 @@
  * The consent boundary (spec 4.10): a person enters a project token, sees what the client will be able to do, and decides.
  *
  * 1. The token only selects the project and the role. The request stores the token's id, never the token. Entering it
- *    renews the cookie that binds the request to the browser.
+ *    renews the cookie that binds the request to the browser. An open console session may stand for its token
+ *    (decisions.md, Sessions of the console): the request stores the session's id, and Allow needs it to be open still.
  * 2. The scopes are limited to those of the token. The person may take the writing ones away and name the sign-in; the
  *    grant holds exactly what the page showed and the person left. If another token was entered in another tab
  *    meanwhile, Allow shows the page again instead.
@@ -21,6 +22,7 @@ import * as Tokens from "../../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../../platform/database/Persistence.ts"
 import { Outbox } from "../../../push/outbox/Outbox.ts"
+import { Sessions } from "../../sessions/Sessions.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { after } from "../../../wire/Instant.ts"
 import { isWrite, type Role, type Scope } from "../../../wire/Scopes.ts"
@@ -42,6 +44,9 @@ import {
 
 /** One answer for every value that is not a valid project token: unknown, expired, revoked or malformed. */
 export class WrongToken extends Data.TaggedError("WrongToken")<{ readonly page: ConsentPage }> {}
+
+/** The console session that the page offered has ended, or the browser has another one by now. */
+export class SessionOver extends Data.TaggedError("SessionOver")<{ readonly page: ConsentPage }> {}
 
 /** The person entered a token of this service where the name of the sign-in belongs. It is not kept. */
 export class WrongLabel extends Data.TaggedError("WrongLabel")<{ readonly page: ConsentPage }> {}
@@ -81,6 +86,10 @@ export class Consent extends Context.Service<
     readonly enterToken: (
       visit: Submission & { readonly token: Redacted.Redacted<string> }
     ) => Effect.Effect<Redacted.Redacted<string>, ConsentEnded | WrongToken | Unavailable>
+    /** The same, with the console session of the browser for the token. `session_id` is the one that the page named. */
+    readonly useSession: (
+      visit: Submission & { readonly session_id: string; readonly secret: Redacted.Redacted<string> }
+    ) => Effect.Effect<Redacted.Redacted<string>, ConsentEnded | SessionOver | Unavailable>
     /** Returns the address to redirect the browser to. */
     readonly decide: (visit: Decision) => Effect.Effect<string, ConsentEnded | WrongLabel | Unavailable>
   }
@@ -93,6 +102,7 @@ export class Consent extends Context.Service<
       const audit = yield* Audit
       const outbox = yield* Outbox
       const clients = yield* Clients
+      const sessions = yield* Sessions
       const { access, authUrl, oauth, resource } = yield* Settings
       const store = Store.make(sql)
 
@@ -145,33 +155,70 @@ export class Consent extends Context.Service<
         return pageOf(yield* clientOf(request), request, csrf, now)
       }, persistence)
 
+      /**
+       * Binds the request to what the secret stands for and renews the cookie. If `found` is none, fails as `otherwise`
+       * says, with the page that asks again.
+       */
+      const bind = <FindError, AskError>(
+        visit: Submission,
+        secret: Redacted.Redacted<string>,
+        found: (
+          now: Date
+        ) => Effect.Effect<Option.Option<{ readonly token_id: string; readonly session_id: string | null }>, FindError>,
+        otherwise: (page: ConsentPage) => Effect.Effect<never, AskError>
+      ) =>
+        Effect.gen(function* () {
+          const now = yield* clock.now
+          const browser = renewed(visit, secret)
+          const attempt = Effect.gen(function* () {
+            const { csrf, request } = yield* find(visit, now).pipe(
+              // A form that is sent twice: the first one has renewed the cookie.
+              Effect.catchTag("ConsentEnded", (ended) =>
+                ended.reason === "other_browser" && Option.isSome(browser) ? find({ ...visit, browser }, now) : ended
+              )
+            )
+            yield* checkCsrf(visit)
+            if (request.decided_at !== null) return yield* new ConsentEnded({ reason: "answered" })
+            const client = yield* clientOf(request)
+            const bearer = yield* found(now)
+            if (Option.isNone(bearer) || Option.isNone(browser)) {
+              return yield* otherwise(pageOf(client, { ...request, project_id: null }, csrf, now))
+            }
+            const bound = yield* store.bindToken(request, bearer.value, sha256(Redacted.value(browser.value)))
+            return Option.as(bound, browser.value)
+          })
+          return yield* untilSettled(attempt)
+        })
+
       const enterToken = Effect.fn("Consent.enterToken")(function* (
         visit: Submission & { readonly token: Redacted.Redacted<string> }
       ) {
-        const now = yield* clock.now
-        const isToken = Tokens.isToken("spt", Redacted.value(visit.token))
-        const browser = isToken ? renewed(visit, visit.token) : Option.none()
+        const { request_id, token } = visit
+        const found = (now: Date) =>
+          Tokens.isToken("spt", Redacted.value(token))
+            ? Effect.map(
+                store.findToken(Tokens.hash(token), now),
+                Option.map(({ token_id }) => ({ token_id, session_id: null }))
+              )
+            : Effect.succeedNone
+        const wrong = (page: ConsentPage) => Effect.andThen(store.countWrongToken(request_id), new WrongToken({ page }))
+        return yield* bind(visit, token, found, wrong)
+      }, persistence)
 
-        const attempt = Effect.gen(function* () {
-          const { csrf, request } = yield* find(visit, now).pipe(
-            // A form that is sent twice: the first one has renewed the cookie.
-            Effect.catchTag("ConsentEnded", (ended) =>
-              ended.reason === "other_browser" && Option.isSome(browser) ? find({ ...visit, browser }, now) : ended
+      const useSession = Effect.fn("Consent.useSession")(function* (
+        visit: Submission & { readonly session_id: string; readonly secret: Redacted.Redacted<string> }
+      ) {
+        const { secret, session_id } = visit
+        const found = () =>
+          Effect.map(
+            sessions.find(secret),
+            Option.flatMap((session) =>
+              session.session_id === session_id && session.token !== undefined
+                ? Option.some({ token_id: session.token.token_id, session_id })
+                : Option.none()
             )
           )
-          yield* checkCsrf(visit)
-          if (request.decided_at !== null) return yield* new ConsentEnded({ reason: "answered" })
-          const client = yield* clientOf(request)
-          const found = isToken ? yield* store.findToken(Tokens.hash(visit.token), now) : Option.none()
-          if (Option.isNone(found) || Option.isNone(browser)) {
-            yield* store.countWrongToken(request.request_id)
-            return yield* new WrongToken({ page: pageOf(client, { ...request, project_id: null }, csrf, now) })
-          }
-          const bound = yield* store.bindToken(request, found.value.token_id, sha256(Redacted.value(browser.value)))
-          return Option.as(bound, browser.value)
-        })
-
-        return yield* untilSettled(attempt)
+        return yield* bind(visit, secret, found, (page) => new SessionOver({ page }))
       }, persistence)
 
       /** Finds the client before the transaction, because its metadata document may have to be fetched. */
@@ -280,7 +327,7 @@ export class Consent extends Context.Service<
         return grant_id
       })
 
-      return { show, enterToken, decide }
+      return { show, enterToken, useSession, decide }
     })
   )
 }

@@ -3,6 +3,7 @@ import { Duration } from "effect"
 import { isWrite, type Role, type Scope } from "../../../wire/Scopes.ts"
 import { html, type Html } from "../../../platform/html/Html.ts"
 import { page } from "../../../platform/html/Page.ts"
+import type { Session } from "../../sessions/Sessions.ts"
 import type { ErrorRedirect, NoRedirect } from "../authorize/Authorize.ts"
 import { destination } from "../clients/RedirectUri.ts"
 import { type ConsentEnded, consentPath } from "./BrowserBinding.ts"
@@ -24,26 +25,37 @@ const roles: Readonly<Record<Role, string>> = {
 }
 
 /** The field that was just sent and is refused, and the choice sent with it. */
-interface Sent {
-  readonly wrong?: "token" | "label"
+export interface Sent {
+  readonly wrong?: "token" | "session" | "label"
   readonly access?: "read" | "write"
 }
 
-/** Asks for a project token first, then for consent. */
-export const consentPage = (view: ConsentPage, sent: Sent = {}): string => {
+/** Asks for a project token first, or for the console session that may stand for it, then for consent. */
+export const consentPage = (view: ConsentPage, sent: Sent = {}, session?: Session): string => {
   const { client, project } = view
-  return project === undefined ? askToken(view, sent.wrong === "token") : askConsent(client.name, view, project, sent)
+  return project === undefined
+    ? askToken(view, sent, session?.token && { ...session.token, session_id: session.session_id })
+    : askConsent(client.name, view, project, sent)
 }
 
-const askToken = ({ client, csrf, redirect_uri, request_id }: ConsentPage, wrong: boolean) =>
-  page(
+type Offered = Pick<Session, "session_id"> & NonNullable<Session["token"]>
+
+const askToken = (
+  { client, csrf, redirect_uri, request_id }: ConsentPage,
+  sent: Sent,
+  session: Offered | undefined
+) => {
+  const wrong = sent.wrong === "token"
+  return page(
     `Allow ${client.name} to use a project?`,
     html`<h1>${client.name} wants to use one of your projects</h1>
-      <p class="soft">Enter the token of the project. Nothing is allowed yet: you decide on the next page.</p>
+      <p class="soft">Choose the project. Nothing is allowed yet: you decide on the next page.</p>
       ${facts(whoAsks(client), whereTo(redirect_uri))} ${warning(client, redirect_uri)}
+      ${sent.wrong === "session" && alert("session-error", "You are no longer signed in to the console. Enter the project token instead.")}
+      ${session !== undefined && withSession(session, request_id, csrf)}
       <form method="post" action="/oauth/consent">
         ${hidden(request_id, csrf)}
-        <label for="project_token">Project token</label>
+        <label for="project_token">${session === undefined ? "Project token" : "Or another project token"}</label>
         <span class="soft small" id="token-help">
           It begins with <code>spt_</code> and tells this service which project and role are yours. ${client.name} never
           sees it.
@@ -51,11 +63,25 @@ const askToken = ({ client, csrf, redirect_uri, request_id }: ConsentPage, wrong
         ${wrong && alert("token-error", "This token is not valid. Check that you copied all of it, or ask your operator.")}
         ${tokenField(wrong)}
         <div class="buttons">
-          <button class="primary">Continue</button>
+          ${continueWithToken(session === undefined)}
           <button name="decision" value="deny" formnovalidate>Deny</button>
         </div>
       </form>`
   )
+}
+
+/** The form of a person who is signed in to the console. */
+const withSession = ({ label, project_name, role, session_id }: Offered, request_id: string, csrf: string) =>
+  html`<form method="post" action="/oauth/consent">
+    ${hidden(request_id, csrf)}<input type="hidden" name="session" value="${session_id}" />
+    <p>
+      You are signed in to the console of <b>${project_name}</b>${label !== null && html` as ${label}`}. ${roles[role]}.
+    </p>
+    <div class="buttons"><button class="primary">Continue with ${project_name}</button></div>
+  </form>`
+
+const continueWithToken = (isPrimary: boolean) =>
+  isPrimary ? html`<button class="primary">Continue</button>` : html`<button>Continue with this token</button>`
 
 // Enter presses the first button of the form, which is Continue.
 const tokenField = (wrong: boolean) =>
