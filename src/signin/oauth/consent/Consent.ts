@@ -28,7 +28,7 @@ import { after } from "../../../wire/Instant.ts"
 import { isWrite, type Role, type Scope } from "../../../wire/Scopes.ts"
 import * as Store from "../authorize/AuthorizationRequestStore.ts"
 import { displayName } from "../clients/ClientMetadata.ts"
-import { Clients } from "../clients/Clients.ts"
+import { Clients, type FoundClient } from "../clients/Clients.ts"
 import { matches, withResponse } from "../clients/RedirectUri.ts"
 import type { Client } from "../clients/Shapes.ts"
 import { refuse } from "../Errors.ts"
@@ -54,7 +54,7 @@ export class WrongLabel extends Data.TaggedError("WrongLabel")<{ readonly page: 
 export interface ConsentPage {
   readonly request_id: string
   readonly csrf: string
-  readonly client: Pick<Client, "client_id" | "name" | "kind">
+  readonly client: Pick<FoundClient, "client_id" | "name" | "kind" | "is_copy">
   readonly redirect_uri: string
   readonly scopes: ReadonlyArray<Scope>
   readonly resource: string
@@ -119,14 +119,14 @@ export class Consent extends Context.Service<
       })
 
       const pageOf = (
-        { client_id, kind, name }: Client,
+        { client_id, is_copy = false, kind, name }: FoundClient,
         request: Store.Request,
         csrf: string,
         now: Date
       ): ConsentPage => ({
         request_id: request.request_id,
         csrf,
-        client: { client_id, name, kind },
+        client: { client_id, name, kind, is_copy },
         redirect_uri: request.redirect_uri,
         resource,
         idle: oauth.refreshIdleTtl,

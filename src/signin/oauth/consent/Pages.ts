@@ -200,10 +200,14 @@ const fact = (name: string, value: string, more?: Html) =>
     <dd>${value}${more}</dd>
   </div>`
 
-const whoAsks = ({ client_id, kind, name }: ConsentPage["client"]) => {
+const whoAsks = ({ client_id, is_copy, kind, name }: ConsentPage["client"]) => {
+  const host = kind === "document" ? new URL(client_id).host : ""
   const verified = {
     operator: html`<span class="small good">Registered by the operator of this service</span>`,
-    document: html`<span class="small good">Identified by ${kind === "document" && new URL(client_id).host}</span>`,
+    document:
+      is_copy === true
+        ? html`<span class="small soft">An app of ${host}, as this release knows it; ${host} could not be asked</span>`
+        : html`<span class="small good">Identified by ${host}</span>`,
     dynamic: html`<span class="small soft">Registered itself; nobody has verified the name</span>`
   }
   return fact("App", name, verified[kind])
