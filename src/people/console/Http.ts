@@ -9,27 +9,27 @@
  *
  * With SERVICE_CONSOLE=off no route exists.
  */
-import { ByteSize, Effect, Exit, Layer, Option, Redacted } from "effect"
+import { ByteSize, Effect, Layer, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CallBudget } from "../../agents/mcp/CallBudget.ts"
 import { Limits } from "../../operator/limits/Limits.ts"
 import { Projects } from "../../operator/projects/Projects.ts"
 import { Audit } from "../../platform/audit/Audit.ts"
-import { Attempts, keyOf, type Outcome } from "../../platform/edge/Attempts.ts"
+import { Attempts, keyOf } from "../../platform/edge/Attempts.ts"
 import { readForm } from "../../platform/edge/Form.ts"
 import { MemoryBudget } from "../../platform/edge/MemoryBudget.ts"
 import { onlyMethods } from "../../platform/edge/Methods.ts"
-import { isFromOwnPage, ownCookie, pageRoutes, queryOf } from "../../platform/edge/PageRoutes.ts"
+import { isFromOwnPage, pageRoutes, queryOf } from "../../platform/edge/PageRoutes.ts"
 import { RateLimit } from "../../platform/edge/RateLimit.ts"
 import { pageHeaders } from "../../platform/html/Page.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { CurrentShare, Shares } from "../../platform/database/Shares.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { isFormOf, type Session, Sessions, type SignedIn, WrongCredential } from "../../signin/sessions/Sessions.ts"
-import type { SharedRefusal } from "../../wire/Errors.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { refuse } from "../../wire/Errors.ts"
 import type { Scope } from "../../wire/Scopes.ts"
+import { sessionCookie } from "../../signin/sessions/SessionCookie.ts"
 import { Caller } from "../../wire/Headers.ts"
 import { activityPage } from "./ActivityPage.ts"
 import { bridgesPage } from "./BridgesPage.ts"
@@ -58,7 +58,6 @@ import { authorOf, commonRefusals, mayWrite, type Sent, Unsaved } from "./Writin
 
 type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
-type Found = Effect.Effect<Option.Option<Session>, SharedRefusal<"bridge_persistence_error" | "rate_limited">>
 
 /** What one form of a page does: it returns the page to show next. */
 type Action = (view: View, author: Actor, sent: Sent) => Effect.Effect<string, Unsaved | Failure>
@@ -67,8 +66,6 @@ const home = "/console"
 /** Percent-encoded, the largest text of a form has three times its size. */
 const largestForm = ByteSize.fromInputUnsafe(128 * 1024)
 
-/** Pages of a session, wherever it asks from. */
-const pageRate = { perSecond: 20, burst: 200 }
 /** Sign-ins with one project token: each leaves a session and two audit rows for weeks. */
 const signInRate = { perSecond: 1 / 60, burst: 60 }
 
@@ -84,16 +81,10 @@ const routes = HttpRouter.use((router) =>
     const limits = yield* Limits
     const memory = yield* MemoryBudget
     const subjects = yield* Subjects
-    const rates = yield* RateLimit
-    const perCredential = rates.buckets(pageRate)
-    const signIns = rates.buckets(signInRate)
+    const signIns = (yield* RateLimit).buckets(signInRate)
     const { fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, pageHeaders, endPage)
 
-    const isSecure = baseUrl.protocol === "https:"
-    const cookie = isSecure ? "__Host-console" : `console_${baseUrl.port || "80"}`
-    const withCookie = (response: Response, value: string, maxAge: number) =>
-      HttpServerResponse.setHeader(response, "set-cookie", ownCookie(cookie, value, isSecure, maxAge))
-
+    const { secretOf, sessionOf: cookieSession, withCookie } = yield* sessionCookie
     const end = (reason: Parameters<typeof endPage>[0]) => {
       const { body, status } = endPage(reason)
       return show(status, body)
@@ -105,14 +96,7 @@ const routes = HttpRouter.use((router) =>
       showFramed(404, told(frame, "Nothing is here", "The address is wrong, or what it names is not yours to see."))
 
     /** A page that refreshes itself does not count as a use. */
-    const sessionOf = ({ cookies, headers }: Request): Found => {
-      const value = cookies[cookie] ?? ""
-      if (value === "") return Effect.succeedNone
-      const credential = Redacted.make(value)
-      const found: Found = sessions.find(credential, headers["console-refresh"] === undefined)
-      const limited = (seconds: number): Found => Effect.fail(refuse("rate_limited", seconds))
-      return attempts.attempt({ credential, perCredential, outcomeOf, limited }, found)
-    }
+    const sessionOf = (request: Request) => cookieSession(request, request.headers["console-refresh"] === undefined)
 
     /** An operator has to see a project that uses all of its turns. */
     const inTurn =
@@ -320,7 +304,7 @@ const routes = HttpRouter.use((router) =>
 
     /** The answer to a sign-in. The session that the browser had before ends with it. */
     const signedIn = Effect.fnUntraced(function* ({ lasts, secret }: SignedIn, to: string, request: Request) {
-      const former = yield* sessions.find(Redacted.make(request.cookies[cookie] ?? ""), false)
+      const former = yield* sessions.find(secretOf(request), false)
       if (Option.isSome(former)) yield* sessions.signOut(former.value)
       yield* attempts.remember(secret)
       return withCookie(redirect(to), Redacted.value(secret), lasts)
@@ -374,7 +358,7 @@ const routes = HttpRouter.use((router) =>
 
     yield* form("/console/sign-out", (fields, request) =>
       Effect.gen(function* () {
-        const session = yield* sessions.find(Redacted.make(request.cookies[cookie] ?? ""), false)
+        const session = yield* sessions.find(secretOf(request), false)
         if (Option.isSome(session)) {
           if (!isFormOf(session.value, fields.get("csrf") ?? "")) return end("foreign_form")
           yield* fields.get("everywhere") === "1"
@@ -401,9 +385,6 @@ const sectionOf = (kind: "bridge" | "agent" | "phone"): string =>
 
 const wrongToken =
   "This token does not open the console. Check that you copied all of it, or ask your operator: it may have ended, or be for agents only."
-
-const outcomeOf = (exit: Exit.Exit<Option.Option<Session>, unknown>): Outcome =>
-  Exit.isFailure(exit) ? "undecided" : Option.isSome(exit.value) ? "accepted" : "rejected"
 
 export const ConsoleHttp = Layer.unwrap(
   Effect.map(Settings, ({ console }) =>

@@ -146,7 +146,8 @@ layer(Service.layer)("the tools", (it) => {
         assert.deepStrictEqual([answer.status, answer.code], [403, "insufficient_scope"])
         const challenge = answer.headers.get("www-authenticate") ?? ""
         assert.include(challenge, 'error="insufficient_scope"')
-        assert.include(challenge, `scope="${scope}"`)
+        const named = /[ ,]scope="([^"]*)"/.exec(challenge)![1]!.split(" ")
+        assert.includeMembers(named, [scope, ...scopes], "what is missing, and what the token has")
         assert.include(challenge, "resource_metadata=")
       })
     )
