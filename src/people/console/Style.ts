@@ -49,13 +49,31 @@ p { margin: 0 0 12px; }
 time, .id { font-variant-numeric: tabular-nums; }
 code, .id { font: .875em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; overflow-wrap: anywhere; }
 .text { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: plaintext; }
+.md { overflow-wrap: anywhere; }
+.md > :first-child { margin-top: 0; }
+.md > :last-child { margin-bottom: 0; }
+.md p, .md li, .md th, .md td, .md pre { unicode-bidi: plaintext; text-align: start; }
+.md p { margin: 0 0 10px; }
+.md .heading { margin-top: 18px; font-weight: 650; }
+.md ul, .md ol, .timeline .md ul, .timeline .md ol { margin: 0 0 10px; padding-left: 22px; }
+.md li > ul, .md li > ol { margin-bottom: 0; }
+.md li > p:last-child { margin-bottom: 0; }
+.md blockquote { margin: 0 0 10px; padding-left: 14px; border-left: 3px solid var(--line); color: var(--soft); }
+.md pre { margin: 0 0 10px; padding: 10px 14px; border: 1px solid var(--line); border-radius: 10px; background: var(--ground); white-space: pre-wrap; }
+.md hr { height: 1px; margin: 16px 0; border: 0; background: var(--line); }
+.md .host { margin-left: 4px; color: var(--soft); font-size: .8125em; }
+.md .host::before { content: "("; }
+.md .host::after { content: ")"; }
+.wide { overflow-x: auto; margin: 0 0 10px; }
+.md table { border-collapse: collapse; font-size: .9375rem; }
+.md th, .md td { padding: 4px 12px 4px 0; border-bottom: 1px solid var(--line); text-align: start; vertical-align: top; overflow-wrap: normal; }
 .name { unicode-bidi: isolate; overflow-wrap: anywhere; }
 .card, .rows, .table { border: 1px solid var(--line); border-radius: 14px; background: var(--card); box-shadow: var(--raised); }
 .card { padding: 16px 20px; }
 .card + .card { margin-top: 12px; }
 .ask { margin: 0 0 20px; border-left: 4px solid var(--accent); }
 .ask h2, .ask h3 { margin: 0 0 6px; font-size: 1rem; }
-.ask .text { margin: 0 0 8px; }
+.ask .text, .ask .md { margin: 0 0 8px; }
 .rows { margin: 0; padding: 0; list-style: none; }
 .rows > li { padding: 12px 20px; border-top: 1px solid var(--line); overflow-wrap: anywhere; }
 .rows > li:first-child { border-top: 0; }

@@ -5,7 +5,8 @@ import { Tasks } from "../../agents/tasks/Tasks.ts"
 import { html, type Html, type Part } from "../../platform/html/Html.ts"
 import { ProjectTokens } from "../../signin/access/ProjectTokens.ts"
 import { type ActorName, namesFor } from "./Actors.ts"
-import { facts, mark, more, name, prose, tags, time } from "./Parts.ts"
+import { markdown } from "./Markdown.ts"
+import { facts, mark, more, name, tags, time } from "./Parts.ts"
 import { statusMark } from "./TasksPage.ts"
 import { isUuid, NotHere, pathOf, type View } from "./View.ts"
 
@@ -32,7 +33,7 @@ export const taskPage = Effect.gen(function* () {
         ${question(task)}
         <div class="two">
           <div>
-            ${task.body !== "" && html`<div class="card">${prose(task.body)}</div>`}
+            ${task.body !== "" && html`<div class="card">${markdown(task.body)}</div>`}
             <h2>Sessions</h2>
             ${
               page.length === 0
@@ -59,7 +60,7 @@ const question = ({ blocked_kind, blocked_reason, status, title }: Task): Part =
   status === "blocked" &&
   html`<section class="card ask" aria-labelledby="question">
     <h2 id="question">${blocked_kind === "decision" ? "A decision is needed" : "It is blocked"}</h2>
-    ${prose(blocked_reason ?? title)}
+    ${markdown(blocked_reason ?? title)}
   </section>`
 
 const about = (task: Task, called: ActorName, now: Date) =>
@@ -99,7 +100,7 @@ const receiptItem = (receipt: Receipt, called: ActorName, now: Date): Html =>
       <span class="soft">${time(receipt.created_at, now)}, through ${name(called(receipt.actor))}</span>
     </p>
     <div class="card">
-      ${prose(receipt.summary)} ${steps("Next steps", receipt.next_steps)} ${steps("Pitfalls", receipt.pitfalls)}
+      ${markdown(receipt.summary)} ${steps("Next steps", receipt.next_steps)} ${steps("Pitfalls", receipt.pitfalls)}
       ${checkpoint(receipt.git_checkpoint)}
     </div>
   </li>`
@@ -108,7 +109,7 @@ const steps = (title: string, all: ReadonlyArray<string>): Part =>
   all.length > 0 &&
   html`<h3>${title}</h3>
     <ul>
-      ${all.map((step) => html`<li class="text">${step}</li>`)}
+      ${all.map((step) => html`<li>${markdown(step)}</li>`)}
     </ul>`
 
 const checkpoint = (at: Receipt["git_checkpoint"]): Part =>

@@ -19,7 +19,7 @@ const Reachable = Layer.effect(Service, reachable()).pipe(Layer.provideMerge(Tes
 const WithChromium = noChromium === undefined ? Layer.merge(Reachable, Chromium.layer) : (Layer.empty as never)
 
 /** Markup, a handler, an address, and a word longer than a screen. */
-const hostile = `</p><script>document.title="owned"</script><img src=x onerror=alert(1)>"'abc javascript:alert(1)${"w".repeat(60)}`
+const hostile = `</p><script>document.title="owned"</script><img src=x onerror=alert(1)>"'abc javascript:alert(1) [a](javascript:alert(1)) ![b](https://evil.example/b.png) <form>\n# c\n${"w".repeat(60)}`
 
 const looks: ReadonlyArray<readonly [string, BrowserContextOptions]> = [390, 1280].flatMap((width) =>
   (["light", "dark"] as const).map((colorScheme): readonly [string, BrowserContextOptions] => [
