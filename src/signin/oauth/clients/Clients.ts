@@ -19,7 +19,7 @@ import { type OAuthOperatorRefusal, type OAuthRefusal, refuse, refuseOperator } 
 import { isAcceptable } from "./RedirectUri.ts"
 import type { ApplicationType, Client, ClientMetadata } from "./Shapes.ts"
 import type { Page } from "../../../platform/sql/Page.ts"
-import { operator } from "../../../platform/settings/Operator.ts"
+import { CurrentOperator } from "../../../platform/settings/Operator.ts"
 
 /** A client as the operator's command creates it. */
 export interface NewClient {
@@ -104,7 +104,7 @@ export class Clients extends Context.Service<
         yield* audit.done(created_at, {
           action: kind === "dynamic" ? "oauth_client.registered" : "oauth_client.created",
           project_id: null,
-          actor: kind === "dynamic" ? `oauth_client:${client_id}` : operator,
+          actor: kind === "dynamic" ? `oauth_client:${client_id}` : yield* CurrentOperator,
           subject: { client_id }
         })
         return client
@@ -155,7 +155,7 @@ export class Clients extends Context.Service<
             yield* audit.done(now, {
               action: "oauth_client.disabled",
               project_id: null,
-              actor: operator,
+              actor: yield* CurrentOperator,
               subject: { client_id }
             })
           }
