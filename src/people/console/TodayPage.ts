@@ -98,7 +98,7 @@ export const todayPage = Effect.gen(function* () {
       section(
         "Bridges that end soon",
         html`<ul class="rows">
-          ${found.slice(0, shown).map((bridge) => bridgeRow(bridge, view.now))}
+          ${found.slice(0, shown).map((bridge) => bridgeRow(bridge, view.session, view.now))}
         </ul>`,
         allOf(pathOf(view, "bridges"), "All Bridges")
       )
