@@ -34,6 +34,7 @@ import { isDocumentUrl } from "../../src/signin/oauth/clients/fetchDocument.ts"
 import { isAcceptable, isDangerous, matches } from "../../src/signin/oauth/clients/RedirectUri.ts"
 import { isResource } from "../../src/signin/oauth/metadata/Resource.ts"
 import { parametersOf } from "../../src/signin/oauth/Parameters.ts"
+import { markdown } from "../../src/people/console/Markdown.ts"
 import { Base64Bytes } from "../../src/wire/Ids.ts"
 import { Instant } from "../../src/wire/Instant.ts"
 import { expanded, parsed, wordsOf } from "../../src/wire/Scopes.ts"
@@ -318,6 +319,28 @@ const readers: Readonly<
     ["http://", "a.", ""]
   ],
   "a server's address": [decode(BaseUrl), headers, ["http://127.", "1", ""], ["http://", "a.", ""]],
+  "the Markdown of an agent": [
+    markdown,
+    entry,
+    ...all(
+      "*a ",
+      "*a_ ",
+      "__a",
+      "**a *a ",
+      "a**b",
+      "~~a ",
+      "[",
+      "![",
+      "[](",
+      "![[]()",
+      '[a](b "',
+      "[a]\n\n",
+      "[a]: b\n"
+    ),
+    ...all("`", "`` ` ", "<", "<http://", "&", "\\", "> ", "- ", "  - a\n", "- a\n  > ", "# a\n", "* * *\n", "x\n=\n"),
+    ["|a|b\n|-|-\n", "|a|b\n", ""],
+    [`${"|a".repeat(500)}\n${"|-".repeat(500)}\n`, "|\n", ""]
+  ],
   "a page": [(text) => html`<p>${text}</p>`, body, ...all("&", "<", "a")],
   "a command's output": [(text) => printed(text.split("\n")), operator, ...all("\u202e", "\u{e0041}", "\n", "a")],
   "addresses of a chain of proxies": [

@@ -31,8 +31,13 @@ import { refuse } from "../../wire/Errors.ts"
 import type { Scope } from "../../wire/Scopes.ts"
 import { sessionCookie } from "../../signin/sessions/SessionCookie.ts"
 import { Caller } from "../../wire/Headers.ts"
+import { Samples } from "../operator/Samples.ts"
+import { accessPage } from "./AccessPage.ts"
+import { doneSentence, operatorActions } from "./Actions.ts"
 import { activityPage } from "./ActivityPage.ts"
+import { agentsPage } from "./AgentsPage.ts"
 import { bridgesPage } from "./BridgesPage.ts"
+import { documentsPage } from "./DocumentsPage.ts"
 import { entryPage } from "./EntryPage.ts"
 import {
   consoleHeaders,
@@ -42,18 +47,24 @@ import {
   framed,
   fullSentence,
   sections,
+  serviceSections,
   signInPage,
   told
 } from "./Frame.ts"
+import { healthPage } from "./HealthPage.ts"
+import { limitsPage } from "./LimitsPage.ts"
 import { memoryActions } from "./MemoryForms.ts"
 import { memoryPage } from "./MemoryPage.ts"
+import { phonesPage } from "./PhonesPage.ts"
 import { projectsPage } from "./ProjectsPage.ts"
+import { pushPage } from "./PushPage.ts"
+import { serviceBridgesPage } from "./ServiceBridgesPage.ts"
 import { Subjects } from "./Subjects.ts"
 import { taskActions } from "./TaskForms.ts"
 import { taskPage } from "./TaskPage.ts"
 import { tasksPage } from "./TasksPage.ts"
 import { todayPage } from "./TodayPage.ts"
-import { type Failure, isUuid, maySee, NotHere, type Shown, type View } from "./View.ts"
+import { type Failure, isUuid, maySee, NotHere, type ServiceView, type Shown, type View } from "./View.ts"
 import { authorOf, commonRefusals, mayWrite, type Sent, Unsaved } from "./Writing.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
@@ -144,7 +155,7 @@ const routes = HttpRouter.use((router) =>
 
     /** A page of a project; `path` follows the project's id. */
     const projectPage = (
-      section: (typeof sections)[number][0],
+      section: (typeof sections)[number][0] | "limits",
       render: (view: View) => Effect.Effect<Shown, Failure>,
       path: "" | "/:id" = "",
       searches = false
@@ -155,12 +166,12 @@ const routes = HttpRouter.use((router) =>
           Effect.gen(function* () {
             const params = yield* HttpRouter.params
             const project = yield* projectOf(session, params["project"] ?? "")
-            const frame = { project, section, session }
-            const [, title, needs] = sections.find(([path]) => path === section)!
-            if (!maySee(session, needs)) {
+            const query = new URLSearchParams(queryOf(request))
+            const frame = { project, section, session, done: doneSentence(query.get("done")) }
+            const [, title, needs] = sections.find(([path]) => path === section) ?? ["", "", undefined]
+            if (needs !== undefined && !maySee(session, needs)) {
               return showFramed(403, told(frame, title, `Your project token does not include the scope ${needs}.`))
             }
-            const query = new URLSearchParams(queryOf(request))
             const view = { session, project, query, now: session.now, id: params["id"] ?? "" }
             return yield* render(view).pipe(
               Effect.map((shown) => showFramed(200, framed(frame, shown))),
@@ -170,15 +181,28 @@ const routes = HttpRouter.use((router) =>
           })
       )
 
-    const listProjects = yield* projectsPage
-    yield* page("/console/projects", (session, request) =>
-      Effect.gen(function* () {
-        if (session.token !== undefined) return yield* new NotHere()
-        const query = new URLSearchParams(queryOf(request))
-        const shown = yield* listProjects({ now: session.now, query })
-        return showFramed(200, framed({ session, section: "projects" }, shown))
-      })
-    )
+    /** A page of the operator; for anyone else it does not exist. */
+    const servicePage = (
+      section: (typeof serviceSections)[number][0],
+      render: (view: ServiceView) => Effect.Effect<Shown, Failure>
+    ) =>
+      page(`/console/${section}`, (session, request) =>
+        Effect.gen(function* () {
+          if (session.token !== undefined) return yield* new NotHere()
+          const query = new URLSearchParams(queryOf(request))
+          const shown = yield* render({ session, now: session.now, query })
+          return showFramed(200, framed({ session, section, done: doneSentence(query.get("done")) }, shown))
+        })
+      )
+
+    const showActivity = yield* activityPage
+    yield* servicePage("projects", yield* projectsPage)
+    yield* servicePage("bridges", yield* serviceBridgesPage)
+    yield* servicePage("access", yield* accessPage)
+    yield* servicePage("push", yield* pushPage)
+    yield* servicePage("health", yield* healthPage)
+    yield* servicePage("activity", showActivity)
+
     /** The forms of a page of a project, by their field `action`. What they do not accept is shown on the page again. */
     const projectForms = (
       section: "tasks" | "memory",
@@ -262,7 +286,11 @@ const routes = HttpRouter.use((router) =>
     yield* projectForms("memory", entries.list, { add: entries.actions.add })
     yield* projectForms("memory", entries.one, { supersede: entries.actions.supersede }, "/:id")
     yield* projectPage("bridges", yield* bridgesPage)
-    yield* projectPage("activity", yield* activityPage)
+    yield* projectPage("documents", yield* documentsPage)
+    yield* projectPage("agents", yield* agentsPage)
+    yield* projectPage("phones", yield* phonesPage)
+    yield* projectPage("activity", showActivity)
+    yield* projectPage("limits", yield* limitsPage)
     /** Leads to what a notification is about, so that a phone's app needs to know no project. */
     yield* page("/console/open/:id", (session) =>
       Effect.gen(function* () {
@@ -301,6 +329,43 @@ const routes = HttpRouter.use((router) =>
             )
           : Effect.succeed(end("foreign_form"))
       )
+
+    const runAction = yield* operatorActions
+    /** The forms of a page's actions, which lead back to the page. Only an operator's session may send them. */
+    const actions = (path: HttpRouter.PathInput) =>
+      form(path, (fields, request) =>
+        Effect.gen(function* () {
+          const session = Option.getOrUndefined(yield* sessionOf(request))
+          if (session === undefined) return redirect("/console/sign-in")
+          if (!isFormOf(session, fields.get("csrf") ?? "")) return end("foreign_form")
+          const frame = { session }
+          if (session.token !== undefined) {
+            const project_id = session.token.project_id
+            const event = {
+              action: "console.action",
+              code: "operator_only",
+              project_id,
+              actor: session.actor,
+              subject: {}
+            }
+            yield* audit.rejected(session.now, event)
+            return showFramed(403, told(frame, "Nothing was changed", "Only the operator may do this."))
+          }
+          const running = runAction(session.actor, fields)
+          if (running === undefined) {
+            return showFramed(422, told(frame, "Nothing was changed", "A value of the form is missing or malformed."))
+          }
+          return yield* running.pipe(
+            Effect.map((action) => redirect(withDone(request, action))),
+            Effect.catchTag("NotHere", () => Effect.succeed(notHere(frame)))
+          )
+        }).pipe(Effect.catchTag("rate_limited", ({ retryAfter }) => Effect.succeed(fail("busy", retryAfter))))
+      )
+    for (const path of ["projects", "bridges", "access", "push"])
+      yield* actions(`/console/${path}` as HttpRouter.PathInput)
+    for (const path of ["documents", "bridges", "agents", "phones", "limits"]) {
+      yield* actions(`/console/:project/${path}` as HttpRouter.PathInput)
+    }
 
     /** The answer to a sign-in. The session that the browser had before ends with it. */
     const signedIn = Effect.fnUntraced(function* ({ lasts, secret }: SignedIn, to: string, request: Request) {
@@ -371,6 +436,13 @@ const routes = HttpRouter.use((router) =>
   })
 )
 
+/** The page that sent the form, which then says what was done. */
+const withDone = (request: Request, action: string) => {
+  const query = new URLSearchParams(queryOf(request))
+  query.set("done", action)
+  return `${request.url.split("?")[0]}?${query}`
+}
+
 /** The first page that the session may see: of its project, or the list of projects. */
 const firstPage = (session: Session) => {
   const { token } = session
@@ -390,7 +462,7 @@ export const ConsoleHttp = Layer.unwrap(
   Effect.map(Settings, ({ console }) =>
     console.enabled
       ? Layer.mergeAll(
-          routes,
+          routes.pipe(Layer.provide(Samples.layer)),
           onlyMethods("/console/sign-in", ["GET", "POST"]),
           onlyMethods("/console/enter", ["GET", "POST"]),
           onlyMethods("/console/sign-out", ["POST"]),

@@ -63,6 +63,8 @@ export class Gauges extends Context.Service<
   {
     /** Updates the gauges, or removes them if the database does not answer. */
     readonly refresh: Effect.Effect<void>
+    /** The same, and what was measured; None if the database does not answer. */
+    readonly measured: Effect.Effect<Option.Option<typeof Store.Measured.Type>>
   }
 >()("service/operator/Gauges") {
   static readonly layer = Layer.effect(
@@ -96,8 +98,10 @@ export class Gauges extends Context.Service<
         const row = yield* measured
         yield* Metric.update(up, Option.isSome(row) ? 1 : 0)
         yield* show(row)
+        return row
       })
-      return { refresh: yield* Effect.cachedWithTTL(refresh, "5 seconds") }
+      const cached = yield* Effect.cachedWithTTL(refresh, "5 seconds")
+      return { refresh: Effect.asVoid(cached), measured: cached }
     })
   )
 }
