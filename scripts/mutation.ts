@@ -8,7 +8,7 @@
  *     npm run mutation -- --file src/push       files whose path starts with this, whatever their area
  *     npm run mutation -- --conditions          only left-out conditions of SQL
  *     npm run mutation -- --share 4             every fourth mutant
- *     npm run mutation -- --seconds 120         a mutant gets so many seconds of tests, the fastest first (default 60)
+ *     npm run mutation -- --seconds 120         a mutant gets so many seconds of tests, those that reach the least first (default 60)
  *
  * Mutants in scripts/mutation/unseen.json change nothing that can be seen. Each has its reason there, and is left out.
  */
@@ -67,7 +67,7 @@ if (!values.record) {
     return unseen.some((known) => known.file === file && known.line === line && known.change === change)
   }
 
-  /** Tests in the order of their time, up to the budget; those of a second or two first and alone. */
+  /** Runs tests in growing groups until one fails or the budget is spent. */
   const isNoticed = async (sandbox: Sandbox, mutant: Mutant, text: string) => {
     const tests = testsAt(mutant.file, text, mutant.start)
     let spent = 0

@@ -2,6 +2,7 @@
 import { ByteSize, Layer } from "effect"
 import { HttpMiddleware, HttpRouter, HttpServerRequest } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
+import { CallBudget } from "./agents/mcp/CallBudget.ts"
 import { McpHttp } from "./agents/mcp/Http.ts"
 import { EnrollmentHttp } from "./bridges/enrollment/Http.ts"
 import { bridgeRequirements } from "./bridges/Requirements.ts"
@@ -39,7 +40,7 @@ export const routes = Layer.mergeAll(
   HealthHttp,
   boundary
 ).pipe(
-  Layer.provide([Attempts.layer, PageLimit.layer]),
+  Layer.provide([Attempts.layer, CallBudget.layer, PageLimit.layer]),
   Layer.provide([Addresses.layer, MemoryBudget.layer, RateLimit.layer, Shares.layer])
 )
 

@@ -71,6 +71,7 @@ const listOauthGrants = list("list-oauth-grants", {
     "grant_id",
     "status",
     "client_name",
+    "label",
     "scopes",
     "project_token_id",
     "expires_at",

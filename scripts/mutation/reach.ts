@@ -69,10 +69,10 @@ export const recordReach = async (sandboxes: ReadonlyArray<Sandbox>) => {
 
 export const hasReach = () => existsSync(record)
 
-/** Returns the test files that reach a position, the fastest first. */
+/** Returns the test files that reach a position. Those that reach the least come first: they test the place itself. */
 export const loadReach = () => {
   const { sources, tests } = JSON.parse(readFileSync(record, "utf8")) as Reach
-  const sorted = Object.entries(tests).toSorted(([, left], [, right]) => left.seconds - right.seconds)
+  const sorted = Object.entries(tests).toSorted(([, left], [, right]) => left.reached.length - right.reached.length)
   return (file: string, text: string, at: number) => {
     const changed = sources[file] !== hashOf(text)
     const wanted = idOf(file, changed ? 0 : innermost(file, text, at))

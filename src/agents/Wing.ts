@@ -3,16 +3,22 @@ import { Layer } from "effect"
 import { sweeps as continuitySweeps } from "./continuity/Sweeps.ts"
 import { Decisions } from "./decisions/Decisions.ts"
 import { Documents } from "./documents/Documents.ts"
+import { Activity } from "./handover/Activity.ts"
 import { Snapshot } from "./handover/Snapshot.ts"
 import { Memory } from "./memory/Memory.ts"
+import { Claims } from "./tasks/Claims.ts"
+import { Notes } from "./tasks/Notes.ts"
 import { Tasks } from "./tasks/Tasks.ts"
 import { Transfer } from "./transfer/Transfer.ts"
 
 export const layer = Layer.mergeAll(
   Memory.layer,
   Tasks.layer,
+  Claims.layer,
+  Notes.layer,
   Decisions.layer,
   Snapshot.layer,
+  Activity.layer,
   Documents.layer,
   Transfer.layer
 )

@@ -18,10 +18,9 @@ export const layer = Layer.mergeAll(
   Authorize.layer,
   Consent.layer,
   Codes.layer,
-  RefreshTokens.layer,
-  Sessions.layer
+  RefreshTokens.layer
 ).pipe(
-  Layer.provideMerge(Layer.merge(Access.layer, Grants.layer)),
+  Layer.provideMerge(Layer.mergeAll(Access.layer, Grants.layer, Sessions.layer)),
   Layer.provideMerge(Clients.layer),
   Layer.provide(ClientDocuments.layer)
 )

@@ -21,12 +21,16 @@ export type Scope = typeof Scope.Type
 export const Role = Schema.Literals(["reader", "contributor"])
 export type Role = typeof Role.Type
 
-/** The default of a request without `scope`, and the scopes that WWW-Authenticate names. */
+/** The default of a request without `scope`. */
 export const readScopes = ["context:read", "memory:read", "tasks:read", "documents:read"] as const satisfies Scope[]
 
 /** No role includes `mobile:devices`: an operator allows it to a client (decisions.md, mobile:devices). */
-export const ofRole = (role: Role): ReadonlyArray<Scope> =>
-  role === "reader" ? readScopes : [...readScopes, "memory:write", "tasks:write"]
+export const ofRole = (role: Role): ReadonlyArray<Scope> => (role === "reader" ? readScopes : contributorScopes)
+
+const contributorScopes: ReadonlyArray<Scope> = scopes.filter((scope) => scope !== "mobile:devices")
+
+/** Scopes that a person may take away at consent. */
+export const isWrite = (scope: Scope): boolean => scope.endsWith(":write")
 
 /** Adds the implied read scopes; each scope once, in the order of `scopes`. */
 export const expanded = (given: Iterable<string>): ReadonlyArray<Scope> => {

@@ -60,6 +60,64 @@ layer(Service.layer)("continuity_context", (it) => {
     })
   )
 
+  it.effect("all tasks are counted by status, also those that do not fit", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const task = Effect.fnUntraced(function* (given: Readonly<Record<string, unknown>>) {
+        yield* a.update(yield* a.task("Task"), given)
+      })
+      for (let index = 0; index < 30; index += 1) yield* a.task("Task")
+      yield* task({ status: "in_progress" })
+      yield* task({ status: "blocked", blocked_kind: "decision" })
+      yield* task({ status: "blocked", blocked_kind: "external" })
+      yield* task({ status: "done" })
+      yield* task({ status: "cancelled" })
+      const { output } = yield* a.call("continuity_context", { max_bytes: 4096 })
+      assert.deepStrictEqual(output.counts, { in_progress: 1, open: 30, blocked: 2, decisions: 1, closed: 2 })
+    })
+  )
+
+  it.effect("the smallest snapshot has an item of each kind, however long they are, and its pitfalls", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const words = "Ünïcödé “quotes” ".repeat(40)
+      const tags = Array.from({ length: 16 }, (_, n) => `${"t".repeat(60)}${n}`)
+      const receipt = {
+        session_ref: "s".repeat(128),
+        worker: "w".repeat(128),
+        outcome: "handoff",
+        summary: words.slice(0, 900),
+        next_steps: Array(10).fill("n".repeat(500)),
+        pitfalls: Array(10).fill("p".repeat(500)),
+        git_checkpoint: {
+          repository: "r".repeat(256),
+          branch: "b".repeat(255),
+          commit_sha: "a".repeat(40),
+          dirty: true
+        }
+      }
+      const task = yield* a.task("t".repeat(200), { body: words, tags })
+      const question = {
+        status: "blocked",
+        blocked_kind: "decision",
+        blocked_reason: "q".repeat(500),
+        choices: ["a", "b", "c", "d", "e", "f"].map((one) => one.repeat(200)),
+        assignee: "m".repeat(128),
+        receipt
+      }
+      assert.isUndefined((yield* a.update(task, question)).code)
+      yield* a.note(words, { title: "t".repeat(200), tags })
+      const { output, text } = yield* a.call("continuity_context", { max_bytes: 4096 })
+      assert.isAtMost(Buffer.byteLength(text), 4096)
+      assert.deepStrictEqual(
+        [output.open_tasks.length, output.recent_memory.length, output.recent_receipts.length],
+        [1, 1, 1]
+      )
+      assert.match(output.recent_receipts[0].pitfalls[0], /^p+…$/)
+      assert.lengthOf(output.open_tasks[0].choices, 6)
+    })
+  )
+
   for (const max_bytes of [4096, 10_000, 24_576, 49_152]) {
     it.effect(`a full project is cut to ${max_bytes} bytes with whole ids, and omitted items are counted`, () =>
       Effect.gen(function* () {

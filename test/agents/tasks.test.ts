@@ -80,7 +80,7 @@ layer(Service.layer)("tasks", (it) => {
       const current = (yield* a.update(task, { title: "U" })).output.task
       const stale = yield* a.update(task, { title: "V", receipt: receipt("s") })
       assert.strictEqual(stale.code, "stale_version")
-      assert.deepStrictEqual(stale.details, { current_version: 2 })
+      assert.deepStrictEqual(stale.details, { current_version: 2, status: "open", assignee: null })
       assert.deepStrictEqual((yield* a.call("task_get", { id: task.id })).output.task, current)
       assert.lengthOf(yield* receiptsOf(task.id), 0)
     })

@@ -54,14 +54,20 @@ layer(Service.layer)("text", (it) => {
     })
   )
 
-  it.effect("an unknown parameter is refused without repeating its name", () =>
-    Effect.gen(function* () {
-      const { code, details, text } = yield* (yield* agent).call("memory_get", { id: "x", surprise: 1 })
-      assert.strictEqual(code, "invalid_request")
-      assert.strictEqual(details.reason, "Unknown parameter; known: id")
-      assert.notInclude(text, "surprise")
-    })
-  )
+  for (const [name, field] of [
+    ["surprise", "surprise"],
+    ["sk-live-4eC39HqLyjWDarjtT1zdp7dc", "arguments"],
+    ["\u001b[31mred", "arguments"]
+  ] as const) {
+    it.effect(`an unknown parameter is refused with what is known, and ${JSON.stringify(name)} as ${field}`, () =>
+      Effect.gen(function* () {
+        const { code, details, text } = yield* (yield* agent).call("memory_get", { id: "x", [name]: 1 })
+        assert.strictEqual(code, "invalid_request")
+        assert.deepStrictEqual([details.field, details.reason], [field, "Unknown parameter; known: id"])
+        if (field === "arguments") assert.notInclude(text, name.slice(-8))
+      })
+    )
+  }
 
   const raw = (a: Agent, body: string) =>
     send(`${a.url}/mcp`, {

@@ -66,8 +66,9 @@ const receipt = {
   actor: "project_token:x",
   created_at: at
 }
+const remark = { id: id(5), task_id: id(2), text: "x", actor: "project_token:x", created_at: at }
 const rows = [{ memory }, { task }, { task: { ...task, id: id(3) } }, { dependency }, { receipt }]
-const end = { counts: { memory: 1, task: 2, dependency: 1, receipt: 1 } }
+const end = { counts: { memory: 1, task: 2, dependency: 1, receipt: 1, note: 0 } }
 const whole = [header, ...rows, end]
 
 /** The valid file with one line replaced; lines count from 1. */
@@ -76,6 +77,7 @@ const text = (lines: ReadonlyArray<unknown>) =>
   lines.map((line) => `${typeof line === "string" ? line : JSON.stringify(line)}\n`).join("")
 
 const twoDependencies = { counts: { ...end.counts, dependency: 2 } }
+const oneNote = { counts: { ...end.counts, note: 1 } }
 const token = Redacted.value(format("spt", randomBytes(32)))
 
 /** What is wrong with the file, the file, and the line that the refusal names. */
@@ -117,6 +119,9 @@ const broken: ReadonlyArray<readonly [string, string | Buffer, number]> = [
   ["an entry about an unknown task", text(instead(2, { memory: { ...memory, task_id: id(9) } })), 2],
   ["a dependency on an unknown task", text(instead(5, { dependency: { ...dependency, depends_on: id(9) } })), 5],
   ["a receipt of an unknown task", text(instead(6, { receipt: { ...receipt, task_id: id(9) } })), 6],
+  ["a note on an unknown task", text([...whole.slice(0, 6), { note: { ...remark, task_id: id(9) } }, oneNote]), 7],
+  ["a repeated note", text([...whole.slice(0, 6), { note: remark }, { note: remark }, oneNote]), 8],
+  ["a note before a receipt", text([...whole.slice(0, 5), { note: remark }, rows[4], oneNote]), 7],
   ["a task that depends on itself", text(instead(5, { dependency: { task_id: id(2), depends_on: id(2) } })), 5],
   [
     "tasks that depend on each other",
@@ -136,7 +141,7 @@ function successors() {
   return text([header, { memory: old }, successor(7), successor(8), { counts: { ...end.counts, memory: 3 } }])
 }
 
-const tables = ["memory_entry", "memory_posting", "memory_count", "task", "task_dependency", "receipt"]
+const tables = ["memory_entry", "memory_posting", "memory_count", "task", "task_dependency", "receipt", "task_note"]
 
 layer(Service.layer)("transfer", (it) => {
   const project = Effect.flatMap(Service, ({ services }) => Context.get(services, Projects).create("Project"))
@@ -174,18 +179,41 @@ layer(Service.layer)("transfer", (it) => {
       const { project_id } = yield* project
       assert.deepStrictEqual(yield* load(project_id, text(whole)), end.counts)
       const before = yield* rowsOf(project_id)
-      assert.deepStrictEqual(yield* load(project_id, text(whole)), { memory: 0, task: 0, dependency: 0, receipt: 0 })
+      assert.deepStrictEqual(yield* load(project_id, text(whole)), {
+        memory: 0,
+        task: 0,
+        dependency: 0,
+        receipt: 0,
+        note: 0
+      })
       assert.deepStrictEqual(yield* rowsOf(project_id), before)
+    })
+  )
+
+  it.effect("notes are imported, and a file of a release without notes is complete", () =>
+    Effect.gen(function* () {
+      const { project_id } = yield* project
+      const { note: _, ...counts } = end.counts
+      assert.deepStrictEqual(yield* load(project_id, text([...whole.slice(0, 6), { counts }])), end.counts)
+      const noted = yield* load(project_id, text([...whole.slice(0, 6), { note: remark }, oneNote]))
+      assert.deepStrictEqual(noted, { memory: 0, task: 0, dependency: 0, receipt: 0, note: 1 })
+      assert.include(yield* save(project_id), '"note"')
     })
   )
 
   it.effect("rows that the project already has stay unchanged, including the dependencies of a task", () =>
     Effect.gen(function* () {
       const { project_id } = yield* project
-      const alone = [header, rows[1], rows[2], { counts: { memory: 0, task: 2, dependency: 0, receipt: 0 } }]
+      const alone = [header, rows[1], rows[2], { counts: { memory: 0, task: 2, dependency: 0, receipt: 0, note: 0 } }]
       yield* load(project_id, text(alone))
       const changed = instead(3, { task: { ...task, title: "Another title" } })
-      assert.deepStrictEqual(yield* load(project_id, text(changed)), { memory: 1, task: 0, dependency: 0, receipt: 1 })
+      assert.deepStrictEqual(yield* load(project_id, text(changed)), {
+        memory: 1,
+        task: 0,
+        dependency: 0,
+        receipt: 1,
+        note: 0
+      })
       const exported = yield* save(project_id)
       assert.notInclude(exported, "Another title")
       assert.notInclude(exported, '"dependency": {')

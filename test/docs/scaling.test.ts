@@ -34,7 +34,13 @@ describe("docs/scaling.md", () => {
     assert.isAbove(limits.length, 5)
     const said = parts.get("From one process to many")!
     for (const [, perSecond, burst] of limits) {
-      const often = { "20 / 60": "20 wrong tokens a minute", "6 / 60": "6 refreshes a minute", "1": "1 registration" }
+      const often = {
+        "20 / 60": "20 wrong tokens a minute",
+        "6 / 60": "6 refreshes a minute",
+        "10 / 60": "10 changes to the phones",
+        "1 / 60": "1 sign-in a minute",
+        "1": "1 registration"
+      }
       const named = often[perSecond as keyof typeof often]
       assert.include(said, named ?? perSecond!)
       if (named === undefined) assert.include(said, Number(burst).toLocaleString("en"))

@@ -455,6 +455,39 @@ layer(Service.layer)("every answer", (it) => {
       })
   )
 
+  it.effect("that refuses has a line 200 times for one address, then one a second with a count; a path is cut", () =>
+    Effect.gen(function* () {
+      const { lines, record } = recording()
+      const on = yield* record(
+        instance({
+          SERVICE_LOG_LEVEL: "Info",
+          SERVICE_RATE_LIMITS: "on",
+          SERVICE_TRUSTED_PROXIES: "127.0.0.0/8"
+        })
+      )
+      const ask = (host: number) =>
+        send(`${on.url}/${"a/".repeat(7000)}`, { method: "GET", headers: { "x-forwarded-for": `203.0.113.${host}` } })
+      yield* Effect.replicateEffect(ask(7), 200, { concurrency: 8 })
+      const full = lines.length
+      yield* Effect.replicateEffect(ask(7), 30, { concurrency: 8 })
+      yield* ask(8)
+      const logged = lines.map((line) => JSON.parse(line)).filter(({ message }) => message === "Answered")
+      assert.isAtLeast(full, 200)
+      const counted = logged
+        .slice(200)
+        .map(({ annotations: { address, code, count, network, status } }) =>
+          JSON.stringify([status, code, network ?? address, count])
+        )
+      assert.includeMembers(counted, [
+        JSON.stringify([429, "rate_limited", "203.0.113.7", 1]),
+        JSON.stringify([404, "not_found", "203.0.113.8", undefined])
+      ])
+      // How often the second passes while they are sent is the machine's affair.
+      assert.isBelow(counted.length, 10)
+      assert.isTrue(lines.every((line) => line.length < 1000))
+    })
+  )
+
   it.effect("to a request whose user agent commands a terminal leaves it escaped in the audit log", () =>
     Effect.gen(function* () {
       const on = yield* Service

@@ -57,6 +57,17 @@ const all = (...fillings: ReadonlyArray<string>): ReadonlyArray<Worst> => fillin
 const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, ...ReadonlyArray<Worst>]> = [
   ["cli/support/list.ts", /^[\w.:@/-]+$/, operator, ["", "a", " "]],
   ["cli/support/Flags.ts", /^[^\0]+$/, operator, ["", "a", "\0"]],
+  ["src/agents/continuity/Shapes.ts", /[^\p{L}\p{N}._:/+#-]+/gu, 256, ["", "!", "a"], ["", "!a", ""]],
+  ["src/agents/continuity/Shapes.ts", /^-+/, 256, ["", "-", "a"]],
+  ["src/agents/continuity/Shapes.ts", /(?<!-)-+$/, 256, ["", "-", "a"], ["", "-a", ""]],
+  [
+    "src/agents/tasks/Shapes.ts",
+    /^((ssh:\/\/)?git@[^@?#:/]+[:/])?[^@?#]+$/,
+    call,
+    ["git@", "a", "@"],
+    ["ssh://git@", "a:", "#"],
+    ["", "a", "?"]
+  ],
   ["src/agents/documents/checkRepository.ts", /^[a-z0-9+.-]*::/i, operator, ["", "a", ":"], ["", "-", ""]],
   ["src/agents/memory/Memory.ts", /\p{Cc}+/gu, entry, ["", "\u0001", "x"], ["", "\u0001x", ""]],
   [
@@ -104,7 +115,7 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
   ],
   [
     "src/push/channels/apns/ApnsOutcome.ts",
-    /^(DeviceTokenNotForTopic|TopicDisallowed|MissingTopic|BadTopic|BadEnvironmentKey\w*|Invalid\w*Token|MissingProviderToken|Forbidden|BadCertificate\w*)$/,
+    /^(TopicDisallowed|MissingTopic|BadTopic|BadEnvironmentKey\w*|Invalid\w*Token|MissingProviderToken|Forbidden|BadCertificate\w*)$/,
     headers,
     ["Invalid", "Token", "!"],
     ["BadCertificate", "a", "!"]

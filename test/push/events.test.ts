@@ -8,7 +8,8 @@ import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
 import { Outbox } from "../../src/push/outbox/Outbox.ts"
 import { sweeps as bridgeSweeps } from "../../src/bridges/Wing.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
-import { deliveriesOf, Delivery } from "../support/service/Delivery.ts"
+import { deliveriesOf, Delivery, notify } from "../support/service/Delivery.ts"
+import { instance } from "../support/service/Service.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { makeRegisteredPhone } from "../support/phones/Phone.ts"
 import { makePerson } from "../support/agents/SignIn.ts"
@@ -235,5 +236,32 @@ layer(Delivery.layer)("a change that is rolled back", (it) => {
       assert.strictEqual((yield* Effect.result(rolledBack))._tag, "Failure")
       assert.deepStrictEqual(yield* kinds, [])
     })
+  )
+})
+
+layer(Delivery.layer)("a project that raises more notifications about tasks than anybody reads", (it) => {
+  it.effect(
+    "gets 200 and then one in ten seconds, other projects theirs, and those about other things come anyway",
+    () =>
+      Effect.gen(function* () {
+        const on = yield* instance({ SERVICE_RATE_LIMITS: "on", SERVICE_APNS_TOPICS: "com.example.app" })
+        const phoneOf = Effect.gen(function* () {
+          const person = yield* makePerson(on)
+          const { device_id } = yield* makeRegisteredPhone(on, person)
+          const waiting = Effect.map(deliveriesOf(device_id), (rows) => rows.length)
+          return { person, waiting }
+        })
+        const loud = yield* phoneOf
+        const quiet = yield* phoneOf
+        yield* Effect.replicateEffect(notify(on, loud.person.project_id), 210)
+        assert.strictEqual(yield* loud.waiting, 200)
+        yield* notify(on, quiet.person.project_id)
+        assert.strictEqual(yield* quiet.waiting, 1)
+        yield* notify(on, loud.person.project_id, "security.client_authorized")
+        assert.strictEqual(yield* loud.waiting, 201)
+        yield* TestClock.adjust("10 seconds")
+        yield* Effect.replicateEffect(notify(on, loud.person.project_id), 2)
+        assert.strictEqual(yield* loud.waiting, 202)
+      })
   )
 })

@@ -165,34 +165,33 @@ layer(Delivery.layer)("an answer of APNs", (it) => {
     })
   )
 
-  it.effect("400 BadDeviceToken for many devices at once pauses the environment and ends no device", () =>
-    Effect.gen(function* () {
-      const { on, person } = yield* fresh
-      const phones = yield* Effect.forEach(Array.from({ length: 12 }), () => makeRegisteredPhone(on, person))
-      for (const { token } of phones) on.simulator.faults.set(token, { status: 400, reason: "BadDeviceToken" })
-      yield* notify(on, person.project_id)
-      yield* drain(on.worker)
-      const states = yield* Effect.forEach(phones, ({ device_id }) => deviceOf(device_id))
-      assert.isTrue(states.every(({ state }) => state === "active"))
-      assert.deepInclude(yield* pauseOf, { reason: "BadDeviceToken" })
-    })
-  )
-
-  it.effect("400 BadDeviceToken for one device after another ends four devices and then pauses", () =>
-    Effect.gen(function* () {
-      const { on, person, sql } = yield* fresh
-      const phones = yield* Effect.forEach(Array.from({ length: 12 }), () => makeRegisteredPhone(on, person))
-      yield* sql`delete from push_outbox`
-      for (const { token } of phones) on.simulator.faults.set(token, { status: 400, reason: "BadDeviceToken" })
-      for (const { device_id } of phones) {
-        yield* notifyDevice(device_id, person.project_id)
+  for (const [reason, count] of [
+    ["BadDeviceToken", 12],
+    ["DeviceTokenNotForTopic", 1]
+  ] as const) {
+    it.effect(`400 ${reason} for ${count} of one project delays these devices only, once others were accepted`, () =>
+      Effect.gen(function* () {
+        const { on, person, phone } = yield* fresh
+        const hostile = yield* makePerson(on)
+        const phones = yield* Effect.forEach(Array.from({ length: count }), () => makeRegisteredPhone(on, hostile))
         yield* drain(on.worker)
-      }
-      const states = yield* Effect.forEach(phones, ({ device_id }) => deviceOf(device_id))
-      assert.strictEqual(states.filter(({ state }) => state === "active").length, 8)
-      assert.deepInclude(yield* pauseOf, { reason: "BadDeviceToken" })
-    })
-  )
+        yield* notify(on, person.project_id)
+        yield* drain(on.worker)
+        for (const { token } of phones) on.simulator.faults.set(token, { status: 400, reason })
+        yield* notify(on, hostile.project_id)
+        yield* drain(on.worker)
+        const { requests } = on.simulator
+        yield* notify(on, hostile.project_id)
+        yield* notify(on, person.project_id)
+        yield* drain(on.worker)
+        assert.isUndefined(yield* pauseOf)
+        assert.strictEqual(on.simulator.requests, requests + 1)
+        assert.strictEqual(on.simulator.received.filter(({ token }) => token === phone.token).length, 2)
+        const states = yield* Effect.forEach(phones, ({ device_id }) => deviceOf(device_id))
+        assert.isTrue(states.every(({ state }) => state === "active"))
+      })
+    )
+  }
 
   it.effect("429 TooManyRequests delays this device only", () =>
     Effect.gen(function* () {
@@ -269,6 +268,38 @@ layer(Delivery.layer)("an answer of APNs", (it) => {
       }
       const [row] = yield* deliveriesOf(phone.device_id)
       assert.deepInclude(row, { state: "dead", attempts: 8 })
+    })
+  )
+})
+
+layer(Delivery.layer)("before any delivery was accepted", (it) => {
+  it.effect("400 BadDeviceToken for many devices at once pauses the environment and ends no device", () =>
+    Effect.gen(function* () {
+      const { on, person, phone } = yield* fresh
+      const phones = yield* Effect.forEach(Array.from({ length: 12 }), () => makeRegisteredPhone(on, person))
+      for (const { token } of [phone, ...phones])
+        on.simulator.faults.set(token, { status: 400, reason: "BadDeviceToken" })
+      yield* notify(on, person.project_id)
+      yield* drain(on.worker)
+      const states = yield* Effect.forEach(phones, ({ device_id }) => deviceOf(device_id))
+      assert.isTrue(states.every(({ state }) => state === "active"))
+      assert.deepInclude(yield* pauseOf, { reason: "BadDeviceToken" })
+    })
+  )
+
+  it.effect("400 BadDeviceToken for one device after another ends four devices and then pauses", () =>
+    Effect.gen(function* () {
+      const { on, person, sql } = yield* fresh
+      const phones = yield* Effect.forEach(Array.from({ length: 12 }), () => makeRegisteredPhone(on, person))
+      yield* sql`delete from push_outbox`
+      for (const { token } of phones) on.simulator.faults.set(token, { status: 400, reason: "BadDeviceToken" })
+      for (const { device_id } of phones) {
+        yield* notifyDevice(device_id, person.project_id)
+        yield* drain(on.worker)
+      }
+      const states = yield* Effect.forEach(phones, ({ device_id }) => deviceOf(device_id))
+      assert.strictEqual(states.filter(({ state }) => state === "active").length, 8)
+      assert.deepInclude(yield* pauseOf, { reason: "BadDeviceToken" })
     })
   )
 })

@@ -16,7 +16,7 @@ import * as Tokens from "../../src/platform/crypto/Tokens.ts"
 import { Clients } from "../../src/signin/oauth/clients/Clients.ts"
 import { Grants } from "../../src/signin/oauth/grants/Grants.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
-import { expanded, scopes } from "../../src/wire/Scopes.ts"
+import { expanded, ofRole, scopes } from "../../src/wire/Scopes.ts"
 import { makeClient, makeToken, obtainCode, refresh, signIn } from "../support/agents/Agent.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { request } from "../support/network/Raw.ts"
@@ -399,13 +399,13 @@ layer(Service.layer)("the generic 401", (it) => {
         assert.strictEqual(
           refusal?.challenge,
           'Bearer resource_metadata="http://127.0.0.1:8787/.well-known/oauth-protected-resource/mcp", ' +
-            'scope="context:read memory:read tasks:read documents:read"'
+            'scope="context:read memory:read memory:write tasks:read tasks:write documents:read"'
         )
       }
     })
   )
 
-  it.effect("gives way to a 403 with every scope of the operation if a scope is missing", () =>
+  it.effect("gives way to a 403 with the scopes held and those of the operation if one is missing", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { token } = yield* makeToken(service, { role: "reader" })
@@ -415,7 +415,7 @@ layer(Service.layer)("the generic 401", (it) => {
       )
       assert.strictEqual(refusal.status, 403)
       assert.include(refusal.challenge, 'error="insufficient_scope"')
-      assert.include(refusal.challenge, 'scope="tasks:read tasks:write"')
+      assert.include(refusal.challenge, 'scope="context:read memory:read tasks:read tasks:write documents:read"')
     })
   )
 })
@@ -433,14 +433,15 @@ test("three independent parsers read the same from every challenge", async () =>
     "https://xn--bcher-kva.test:84"
   )
   const needed = FastCheck.subarray([...scopes], { minLength: 1 })
+  const held = FastCheck.subarray([...scopes])
   await FastCheck.assert(
-    FastCheck.asyncProperty(origin, needed, async (base_url, operation) => {
+    FastCheck.asyncProperty(origin, needed, held, async (base_url, operation, has) => {
       const { insufficient, invalid, missing } = challenges(base_url)
-      const reads = "context:read memory:read tasks:read documents:read"
+      const contributor = ofRole("contributor").join(" ")
       for (const [challenge, error, scope] of [
-        [missing, undefined, reads],
-        [invalid, "invalid_token", reads],
-        [insufficient(operation), "insufficient_scope", operation.join(" ")]
+        [missing, undefined, contributor],
+        [invalid, "invalid_token", contributor],
+        [insufficient(operation, has), "insufficient_scope", expanded([...operation, ...has]).join(" ")]
       ] as const) {
         // The parsers accept more than the grammar allows (RFC 9110 11.6.1).
         assert.match(challenge, /^Bearer [a-z_]+="[^"\\]*"(, [a-z_]+="[^"\\]*")*$/)

@@ -6,6 +6,7 @@ import { TestClock } from "effect/testing"
 import { Limits } from "../../src/operator/limits/Limits.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { ProjectTokens } from "../../src/signin/access/ProjectTokens.ts"
+import { openSessions } from "../../src/platform/sql/OpenSession.ts"
 import { Sessions } from "../../src/signin/sessions/Sessions.ts"
 import { makeToken } from "../support/agents/Agent.ts"
 import { firstPage } from "../support/run/Page.ts"
@@ -72,6 +73,35 @@ layer(Service.layer)("a session", (it) => {
       })
     )
   }
+
+  it.effect("is counted without reading those that have ended", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { project_id, token: raw, token_id } = yield* token()
+      yield* signIn(raw)
+      const now = new Date(yield* Effect.clockWith(({ currentTimeMillis }) => currentTimeMillis))
+      yield* sql`
+        insert into console_session (session_id, secret_hash, project_token_id, project_id, actor, user_agent, created_at,
+                                     last_used_at, expires_at, ended_at)
+        select gen_random_uuid(), sha256(n::text::bytea), ${token_id}::uuid, ${project_id}::uuid, 'a', '', ${now}, ${now},
+               ${new Date(now.getTime() + 604_800_000)}, ${now}
+          from generate_series(1, 20000) n`
+      yield* sql`vacuum analyze console_session`.unprepared
+      const read = sql<{ readonly tuples: number }>`
+        select sum(seq_tup_read + idx_tup_fetch)::int as tuples
+          from pg_stat_xact_user_tables
+         where relname = 'console_session'`
+      const tuples = yield* sql.withTransaction(
+        Effect.gen(function* () {
+          const [before] = yield* read
+          assert.deepStrictEqual(yield* openSessions(sql, project_id, now), [{ open: 1 }])
+          const [after] = yield* read
+          return after!.tuples - before!.tuples
+        })
+      )
+      assert.isBelow(tuples, 20)
+    })
+  )
 
   it.effect("ends after 7 days, however often it is used", () =>
     Effect.gen(function* () {

@@ -5,10 +5,13 @@ import type { SqlClient } from "effect/sql"
 import * as IdempotencyStore from "../../src/agents/continuity/IdempotencyStore.ts"
 import { sweeps } from "../../src/agents/continuity/Sweeps.ts"
 import * as DocumentStore from "../../src/agents/documents/DocumentStore.ts"
+import * as ActivityStore from "../../src/agents/handover/ActivityStore.ts"
+import type { HappenedKind } from "../../src/agents/handover/Shapes.ts"
 import * as MemoryStore from "../../src/agents/memory/MemoryStore.ts"
 import { searchText } from "../../src/agents/memory/Search.ts"
 import * as SearchStore from "../../src/agents/memory/SearchStore.ts"
 import * as DependencyStore from "../../src/agents/tasks/DependencyStore.ts"
+import * as NoteStore from "../../src/agents/tasks/NoteStore.ts"
 import * as ReceiptStore from "../../src/agents/tasks/ReceiptStore.ts"
 import * as TaskStore from "../../src/agents/tasks/TaskStore.ts"
 import * as TransferStore from "../../src/agents/transfer/TransferStore.ts"
@@ -45,6 +48,11 @@ const memory = `${tasks};
   insert into memory_count (project_id, part, active) values ('${project}', 2, 1);
   insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks)
   values ('${project}', 100, 28, 1, 2)`
+
+const noted = `${tasks};
+  insert into task_note (project_id, id, task_id, text, actor, created_at)
+  values ('${project}', '${id(58)}', '${task}', 'Half.', 'agent', ${past})`
+const hourAgo = new Date(now.getTime() - 3_600_000)
 
 const elsewhere = (table: string, where = "") => `update ${table} set project_id = '${otherProject}' ${where}`
 const ofTheTask = `where id = '${task}'`
@@ -103,17 +111,36 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
       "in another project": elsewhere("task", ofTheTask)
     }
   })
-  testConditions(it, "a task counts as unfinished", {
-    given: tasks,
+  const counted = (name: string, isExpected: (counts: any) => boolean, rest: Record<string, string>, change = "") =>
+    testConditions(it, name, {
+      given: `${tasks}; insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks)
+        values ('${project}', 0, 0, 0, 2); ${change}`,
+      act: (sql) => Effect.map(TaskStore.make(sql).counts(project), Option.filter(isExpected)),
+      actsNotOn: { "in another project": elsewhere("task", ofTheTask), ...rest }
+    })
+  const block = `update task set status = 'blocked', blocked_kind = 'decision' ${ofTheTask}`
+  counted("a task counts as open", ({ closed, open }) => open === 1 && closed === 1, {
+    "after its end": `update task set ${close} ${ofTheTask}`,
+    "at work": `update task set status = 'in_progress' ${ofTheTask}`
+  })
+  counted(
+    "a task counts as waiting for a person",
+    ({ decisions }) => decisions === 1,
+    {
+      "for another reason": `${block}; update task set blocked_kind = 'other' ${ofTheTask}`,
+      "when it is open": `update task set status = 'open', blocked_kind = null ${ofTheTask}`
+    },
+    block
+  )
+  testConditions(it, "closed tasks are counted by the project's usage", {
+    given: `${tasks}; insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks)
+      values ('${project}', 0, 0, 0, 2)`,
     act: (sql) =>
       Effect.map(
-        TaskStore.make(sql).countUnfinished(project),
-        Option.filter(({ count }) => count === 1)
+        TaskStore.make(sql).counts(project),
+        Option.filter(({ closed }) => closed === 1)
       ),
-    actsNotOn: {
-      "after its end": `update task set ${close} ${ofTheTask}`,
-      "in another project": elsewhere("task", ofTheTask)
-    }
+    actsNotOn: { "of another project": elsewhere("project_usage") }
   })
 
   const written = {
@@ -263,6 +290,51 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
     }
   )
   receipts("a receipt of a project is found", (sql) => ReceiptStore.make(sql).recent(project, 9))
+  const note = { id: id(58), task_id: task, text: "Half.", actor: "agent", created_at: now }
+  found("a note is left", (sql) => NoteStore.make(sql).insert(project, note, trace, 1, maxima), {
+    "on another task": another
+  })
+  testConditions(it, "a note of a task is found", {
+    given: noted,
+    act: (sql) => NoteStore.make(sql).ofTask(project, task, 9),
+    actsNotOn: {
+      "in another project": elsewhere("task_note"),
+      "of another task": `update task_note set task_id = '${needed}'`
+    }
+  })
+  receipts(
+    "a receipt is listed by task, worker and time",
+    (sql) => ActivityStore.make(sql).receipts(project, { task_id: task, worker: "me", since: hourAgo }, undefined, 9),
+    {
+      "of another task": `update receipt set task_id = '${needed}'`,
+      "of another worker": "update receipt set worker = 'another'",
+      "before the time": `update receipt set created_at = ${past} - interval '1 ms'`
+    }
+  )
+  const happened = (kind: HappenedKind, table: string, at: string, given: string, rest: Record<string, string> = {}) =>
+    testConditions(it, `a ${kind} has happened`, {
+      given,
+      act: (sql) =>
+        Effect.map(ActivityStore.make(sql).since(project, hourAgo, [kind], undefined, 9), (found) =>
+          found.filter((one) => one.kind === kind && one.id !== needed)
+        ),
+      actsNotOn: {
+        "in another project": elsewhere(table, table === "task" ? ofTheTask : ""),
+        "before the time": `update ${table} set ${at} = ${past} - interval '1 ms'`,
+        ...rest
+      }
+    })
+  happened("task", "task", "updated_at", tasks)
+  happened("receipt", "receipt", "created_at", tasks)
+  happened("task_note", "task_note", "created_at", noted)
+  happened("note", "memory_entry", "created_at", memory, {
+    "when it is archived": "update memory_entry set active = false",
+    "as a decision": "update memory_entry set kind = 'decision'"
+  })
+  happened("decision", "memory_entry", "created_at", `${memory}; update memory_entry set kind = 'decision'`, {
+    "when it is archived": "update memory_entry set active = false",
+    "as a note": "update memory_entry set kind = 'note'"
+  })
   testConditions(it, "the receipts of a project are counted", {
     given: `${tasks};
       insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks, receipts)

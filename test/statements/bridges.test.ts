@@ -138,6 +138,81 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     }
   })
 
+  const findCredential = (sql: SqlClient.SqlClient) => ChallengeStore.make(sql).findCredential(request)
+  const consumedBy = `${claim}; ${pendingIdentity}; ${openChallenge}; ${activeToken}; ${consume}`
+  testConditions(it, "a credential counts as used", {
+    given: `${credential}; ${consumedBy}`,
+    act: (sql) =>
+      Effect.map(
+        findCredential(sql),
+        Option.filter(({ consumed }) => consumed)
+      ),
+    actsNotOn: {
+      "by another credential's challenge": `update enrollment_challenge set credential_id = '${id(29)}'`,
+      "by a challenge that nobody has proved": `update enrollment_challenge
+        set consumed_at = null, proof_key_hash = null, proof_request_hash = null, token_id = null`
+    }
+  })
+  testConditions(it, "a credential's Bridge is looked at", {
+    given: `${credential}; ${pendingIdentity}`,
+    act: (sql) =>
+      Effect.map(
+        findCredential(sql),
+        Option.filter((found) => found.identity_status !== null)
+      ),
+    actsNotOn: {
+      "in another project": `update bridge_identity set project_id = '${ids.otherProject}'`,
+      "of another bridge_id": "update bridge_identity set bridge_id = 'bridge-2'"
+    }
+  })
+  testConditions(it, "the status of a Bridge is found", {
+    given: `${projects}; ${pendingIdentity}`,
+    act: (sql) => CredentialStore.make(sql).findIdentityStatus(ids.project, "bridge-1"),
+    actsNotOn: {
+      "in another project": `update bridge_identity set project_id = '${ids.otherProject}'`,
+      "of another Bridge": "update bridge_identity set bridge_id = 'bridge-2'"
+    }
+  })
+
+  const findChallenge = (sql: SqlClient.SqlClient) => ProofStore.make(sql).findChallenge(ids.challenge, sha256("proof"))
+  testConditions(it, "a challenge may enroll", {
+    given: `${challenged}; ${activate}; ${reenroll("bridge-1")}`,
+    act: (sql) =>
+      Effect.map(
+        findChallenge(sql),
+        Option.filter(({ enrollable }) => enrollable)
+      ),
+    actsOn: { "a pending Bridge": "update bridge_identity set status = 'pending', enrolled_at = null" },
+    actsNotOn: {
+      "a Bridge that this credential has enrolled": `update bridge_identity
+        set enrolled_credential_id = '${ids.credential}'`,
+      "an active Bridge with a credential for new ones": `update bridge_enrollment_credential
+        set reenroll_bridge_id = null`,
+      "a revoked Bridge": revokeIdentity
+    }
+  })
+  const secondChallenge = `
+    insert into enrollment_challenge
+    select (jsonb_populate_record(h, jsonb_build_object('challenge_id', '${id(89)}', 'credential_id', '${id(29)}'))).*
+      from enrollment_challenge h`
+  testConditions(it, "a proof's Idempotency-Key counts as used", {
+    given: `${challenged}; ${secondChallenge}; ${activeToken}; ${consume} where challenge_id = '${id(89)}'`,
+    bystander: challenged,
+    act: (sql) =>
+      Effect.map(
+        findChallenge(sql),
+        Option.filter(({ key_used }) => key_used)
+      ),
+    actsNotOn: {
+      "under another key": `update enrollment_challenge set proof_key_hash = ${others} where challenge_id = '${id(89)}'`,
+      "by another Bridge": `update enrollment_challenge set identity_id = '${id(88)}' where challenge_id = '${id(89)}'`,
+      "by the challenge itself": `delete from enrollment_challenge where challenge_id = '${id(89)}';
+        update enrollment_challenge
+           set consumed_at = ${past}, proof_key_hash = ${hash("proof")}, proof_request_hash = ${hash("request")},
+               token_id = '${ids.token}'`
+    }
+  })
+
   const enroll = (sql: SqlClient.SqlClient) => {
     const proof = { challenge_id: ids.challenge, key_hash: sha256("proof"), request_hash: sha256("request") }
     return ProofStore.make(sql).enroll(proof, newToken, now, trace)
@@ -216,10 +291,6 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     }
   })
 
-  const secondChallenge = `
-    insert into enrollment_challenge
-    select (jsonb_populate_record(h, jsonb_build_object('challenge_id', '${id(89)}', 'credential_id', '${id(29)}'))).*
-      from enrollment_challenge h`
   testConditions(it, "revoking a credential frees its reservation", {
     given: challenged,
     bystander: pendingIdentity,
@@ -258,6 +329,48 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
       "in another project": `update bridge_identity set project_id = '${ids.otherProject}'`,
       "after the token's end": endToken(ids.token),
       "if the token is another's": `update bridge_token set identity_id = '${id(89)}'`
+    }
+  })
+  const watched = (sql: SqlClient.SqlClient) => BridgeStore.make(sql).listByEnd(ids.project, page)
+  const ofOtherProject = `update bridge_identity set project_id = '${ids.otherProject}'`
+  testConditions(it, "a Bridge is watched with its token", {
+    given: enrolled,
+    act: (sql) =>
+      Effect.map(watched(sql), (found) => (found.length === 1 && found[0]!.token_expires_at !== null ? found : [])),
+    actsNotOn: {
+      "in another project": ofOtherProject,
+      "after the token's end": endToken(ids.token),
+      "if the token is another's": `update bridge_token set identity_id = '${id(89)}'`
+    }
+  })
+  testConditions(it, "a token starts with its confirmation", {
+    given: `${rotating}; ${endToken(ids.token)};
+      update bridge_token set state = 'active', expires_at = ${later} where token_id = '${ids.successor}';
+      update bridge_rotation set state = 'confirmed', ended_at = ${sqlNow}, end_key_hash = ${hash("end")}`,
+    act: (sql) =>
+      Effect.map(watched(sql), (found) => found.filter((one) => one.token_started_at?.getTime() === now.getTime())),
+    actsNotOn: {
+      "of another token": `update bridge_rotation set successor_id = '${id(89)}'`,
+      "if that was aborted": "update bridge_rotation set state = 'aborted'"
+    }
+  })
+  testConditions(it, "a Bridge is watched with its pending rotation", {
+    given: rotating,
+    act: (sql) => Effect.map(watched(sql), (found) => found.filter((one) => one.rotation_expires_at !== null)),
+    actsNotOn: {
+      "unless it names none": "update bridge_identity set pending_rotation_id = null",
+      "unless it names another": `update bridge_rotation set rotation_id = '${id(89)}'`
+    }
+  })
+  testConditions(it, "a Bridge is about to end", {
+    given: `${enrolled}; update bridge_token set created_at = ${past}, expires_at = ${sqlNow} + interval '15 minutes'`,
+    act: (sql) => BridgeStore.make(sql).listEnding(ids.project, 0.8, now, 9),
+    actsOn: { "without a token": endToken(ids.token) },
+    actsNotOn: {
+      "in another project": ofOtherProject,
+      "while its token is young": `update bridge_token set expires_at = ${later}`,
+      "when it is pending": "update bridge_identity set status = 'pending'",
+      "when it is revoked": revokeIdentity
     }
   })
   testConditions(it, "a token of a Bridge is listed", {
@@ -368,6 +481,74 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     }
   })
 
+  /** Two rotations of the last hour; the oldest of them uses up a limit of two. */
+  const allowed = { rotations: 2, since: new Date(now.getTime() - 3_600_000) }
+  const uuidAt = (seconds: number, n: number) => {
+    const time = (now.getTime() + seconds * 1000).toString(16).padStart(12, "0")
+    return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${String(n).padStart(12, "0")}`
+  }
+  const earlierRotation = (seconds: number, n: number) => `
+    insert into bridge_rotation (
+      rotation_id, identity_id, predecessor_id, successor_id, state, created_at, prepared_from,
+      confirmation_expires_at, prepare_key_hash, ended_at)
+    values ('${uuidAt(seconds, n)}', '${ids.identity}', '${id(86)}', '${id(87 + n)}', 'expired',
+            ${sqlNow} + interval '${seconds} s', '127.0.0.1', ${past}, ${hash(`p${n}`)}, ${past})`
+  const [older, newer] = [earlierRotation(-3599, 1), earlierRotation(-60, 2)]
+  testConditions(it, "a rotation is prepared within the limit", {
+    given: `${enrolled}; ${older}`,
+    bystander: `${rotating}; update bridge_rotation set confirmation_expires_at = ${past}`,
+    act: (sql) => {
+      const successor = { ...newToken, rotation_id: id(84), confirmation_expires_at: newToken.expires_at }
+      return PrepareStore.make(sql).prepare(sha256("token"), sha256("new prepare"), successor, allowed, now, trace)
+    },
+    actsOn: {
+      "when another Bridge has used up its own": `${newer};
+        update bridge_rotation set identity_id = '${id(89)}'`,
+      "when the oldest was an hour ago": `${newer};
+        update bridge_rotation set created_at = ${past} where rotation_id = '${uuidAt(-3599, 1)}'`
+    },
+    actsNotOn: { "after as many as are allowed": newer }
+  })
+  const prepareState = (sql: SqlClient.SqlClient) =>
+    PrepareStore.make(sql).findPrepareState(sha256("token"), sha256("prepare"), allowed)
+  testConditions(it, "the limit of rotations names its oldest", {
+    given: `${enrolled}; ${older}; ${newer}`,
+    bystander: enrolled,
+    act: (sql) =>
+      Effect.map(
+        prepareState(sql),
+        Option.filter((found) => found.limited_since !== null)
+      ),
+    actsNotOn: {
+      "of the same Bridge": `update bridge_rotation set identity_id = '${id(89)}'`,
+      "of the last hour": `update bridge_rotation set created_at = ${past}`
+    }
+  })
+  testConditions(it, "a prepare finds the rotation of its key", {
+    given: rotating,
+    act: (sql) =>
+      Effect.map(
+        prepareState(sql),
+        Option.filter((found) => found.key_rotation_id !== null)
+      ),
+    actsNotOn: {
+      "of another Bridge": `update bridge_rotation set identity_id = '${id(89)}'`,
+      "of another key": `update bridge_rotation set prepare_key_hash = ${others}`
+    }
+  })
+  testConditions(it, "a prepare finds the pending rotation", {
+    given: rotating,
+    act: (sql) =>
+      Effect.map(
+        prepareState(sql),
+        Option.filter((found) => found.pending_until !== null)
+      ),
+    actsNotOn: {
+      "unless it has ended": expireRotation,
+      "unless the Bridge names none": "update bridge_identity set pending_rotation_id = null"
+    }
+  })
+
   const end = { token_hash: sha256("successor"), rotation_id: ids.rotation, key_hash: sha256("end") }
   const earlierEnd = (state: string) => `
     insert into bridge_rotation (
@@ -382,7 +563,8 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     "at the end of its window": `update bridge_rotation set confirmation_expires_at = ${sqlNow}`,
     "for a revoked Bridge": revokeIdentity,
     "in a disabled project": disableProject,
-    "for an ended successor": endToken(ids.successor)
+    "for an ended successor": endToken(ids.successor),
+    "with the successor of another rotation": `update bridge_rotation set successor_id = '${id(89)}'`
   }
   const otherEnds = (state: string) => ({
     "with a key that another Bridge has used": `${earlierEnd(state)};
@@ -390,6 +572,27 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     "after another of this Bridge": `${earlierEnd(state)};
       update bridge_rotation set end_key_hash = ${hash("another end")} where rotation_id = '${id(85)}'`
   })
+  const usedBy = (outcome: "confirmed" | "aborted") => (sql: SqlClient.SqlClient) =>
+    Effect.map(
+      ConfirmOrAbortStore.make(sql).findNamedRotation(end, outcome),
+      Option.filter(({ key_used }) => key_used)
+    )
+  for (const outcome of ["confirmed", "aborted"] as const) {
+    testConditions(it, `an Idempotency-Key has ${outcome} a rotation`, {
+      given: `${rotating}; ${earlierEnd(outcome)}`,
+      bystander: rotating,
+      act: usedBy(outcome),
+      actsNotOn: {
+        "of another Bridge": `update bridge_rotation set identity_id = '${id(89)}' where rotation_id = '${id(85)}'`,
+        "under another key": `update bridge_rotation set end_key_hash = ${others} where rotation_id = '${id(85)}'`,
+        "that ended otherwise": `update bridge_rotation
+          set state = case state when 'confirmed' then 'aborted' else 'confirmed' end where rotation_id = '${id(85)}'`,
+        "that is the named one": `delete from bridge_rotation where rotation_id = '${id(85)}';
+          update bridge_rotation set state = '${outcome}', ended_at = ${past}, end_key_hash = ${hash("end")}`
+      }
+    })
+  }
+
   testConditions(it, "a rotation is confirmed", {
     given: rotating,
     act: (sql) => ConfirmOrAbortStore.make(sql).confirm(end, newToken.expires_at, now, trace),

@@ -66,6 +66,9 @@ const rows = [
   copies("memory_entry", "id"),
   copies("task_dependency", "depends_on"),
   copies("receipt", "id", "|| jsonb_build_object('session_ref', copy)"),
+  `insert into task_note (project_id, id, task_id, text, actor, created_at)
+   values ('${project}', '${id(55)}', '${a}', 'Half.', 'agent', ${past})`,
+  copies("task_note", "id"),
   copies("audit_event", "event_id"),
   copies("pinned_document", "document_id", "|| jsonb_build_object('path', copy)")
 ]
@@ -83,7 +86,7 @@ const keysOf =
 
 const at = new Date(now.getTime() - 3_600_000).toISOString()
 const exported =
-  (kind: "memory" | "task" | "dependency" | "receipt"): Read =>
+  (kind: "memory" | "task" | "dependency" | "receipt" | "note"): Read =>
   (sql, { after, limit }) => {
     const from = after === undefined ? "" : kind === "dependency" ? `${id(904)} ${after}` : after
     return Effect.map(TransferStore.make(sql).page(project, kind, from, limit), (lines) =>
@@ -97,6 +100,9 @@ const ascending: Readonly<Record<string, Read>> = {
   projects: keysOf("project_id", (sql, page) => ProjectStore.make(sql).list(page)),
   "account references": keysOf("reference", (sql, page) => ProjectStore.make(sql).listReferences(project, page)),
   Bridges: keysOf("bridge_id", (sql, page) => BridgeStore.make(sql).list(project, page)),
+  "Bridges by the end of their token": keysOf("bridge_id", (sql, page) =>
+    BridgeStore.make(sql).listByEnd(project, page)
+  ),
   credentials: keysOf("credential_id", (sql, page) => CredentialStore.make(sql).list(project, page, now)),
   "project tokens": keysOf("token_id", (sql, page) => ProjectTokenStore.make(sql).list(project, page, now)),
   clients: keysOf("client_id", (sql, page) => ClientStore.make(sql).list(page, now)),
@@ -107,6 +113,7 @@ const ascending: Readonly<Record<string, Read>> = {
   "exported tasks": exported("task"),
   "exported dependencies of one task": exported("dependency"),
   "exported receipts": exported("receipt"),
+  "exported notes": exported("note"),
   "tasks of one priority and instant": keysOf("id", (sql, { after }) =>
     TaskStore.make(sql).list(
       project,

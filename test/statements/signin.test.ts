@@ -213,7 +213,11 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
     given: `${signedIn}; ${request}; update oauth_request set project_token_id = null`,
     act: (sql) => {
       const request = { request_id: ids.request, browser_hash: sha256("browser") }
-      return AuthorizationRequestStore.make(sql).bindToken(request, ids.projectToken, sha256("renewed"))
+      return AuthorizationRequestStore.make(sql).bindToken(
+        request,
+        { token_id: ids.projectToken, session_id: null },
+        sha256("renewed")
+      )
     },
     actsNotOn: {
       "if it is another one": `update oauth_request set request_id = '${id(39)}'`,

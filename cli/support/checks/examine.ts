@@ -10,6 +10,7 @@ import { databaseSettings, Settings, unusualLifetimes } from "../../../src/platf
 import { apns } from "./apns.ts"
 import { baseUrl } from "./baseUrl.ts"
 import { type Check, check } from "./Check.ts"
+import { clientDocuments } from "./clientDocuments.ts"
 import { database } from "./database.ts"
 import { diskOf, filesOf, notStarted } from "./dataFolder.ts"
 import { proxy } from "./proxy.ts"
@@ -33,9 +34,12 @@ const checks = Effect.gen(function* () {
 
 const configured = Effect.fnUntraced(function* (dataDir: string, folder: ReadonlyArray<Check>) {
   const settings = yield* Settings
-  const outside = yield* Effect.all([proxy(settings), baseUrl(settings), apns(settings), database], {
-    concurrency: "unbounded"
-  })
+  const outside = yield* Effect.all(
+    [proxy(settings), baseUrl(settings), clientDocuments(settings), apns(settings), database],
+    {
+      concurrency: "unbounded"
+    }
+  )
   return [
     check("configuration", "ok", `Complete; the service is at ${settings.baseUrl.origin}.`),
     secrets(settings),

@@ -9,6 +9,7 @@ const table = {
   ...withoutStatus({
     idempotency_conflict: "This idempotency_key belongs to a different request; choose another.",
     memory_not_found: "The project has no such memory entry.",
+    /** `details.superseded_by`: the id of its successor; null if it was archived. */
     memory_already_superseded: "The entry was superseded or archived before; read it and supersede its successor.",
     /** The client must stop (spec 4.11). `details.field` if the id came from another parameter than `id`. */
     task_not_found: "The project has no such task. Stop: do not recreate it, migrate it or search other projects.",
@@ -22,7 +23,9 @@ const table = {
     task_transition_invalid: "The task cannot go from its status to that one.",
     /** An answer came for a task that is not blocked for a decision. */
     task_not_asking: "The task does not wait for a decision.",
-    /** `details.current_version`. */
+    /** `details`: `assignee` and `claimed_by`, who hold it, and `since`. */
+    task_claimed: "Somebody else is at work on the task; choose another, or take it over with a reason.",
+    /** `details`: `current_version`, `status`, `assignee`. */
     stale_version: "The task has changed since you read it; read it again and decide anew.",
     receipt_exists:
       "This session has written its receipt for the task; nothing was changed. Send the update without one.",

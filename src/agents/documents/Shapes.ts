@@ -1,7 +1,6 @@
 /** Inputs and outputs of the document tools (spec 4.11): references, and bounded fragments of text. */
 import { Schema } from "effect"
-import { Id } from "../../wire/Ids.ts"
-import { between, largestInt } from "../continuity/Shapes.ts"
+import { between, ItemId, largestInt } from "../continuity/Shapes.ts"
 
 export const DocumentReference = Schema.Struct({
   document_id: Schema.String,
@@ -27,7 +26,7 @@ export type PinnedDocument = typeof PinnedDocument.Type
 export const Bootstrap = Schema.Struct({ documents: Schema.Array(DocumentReference) })
 
 export const DocumentGet = Schema.Struct({
-  document_id: Id,
+  document_id: ItemId,
   offset: Schema.optionalKey(between(0, largestInt)),
   start_line: Schema.optionalKey(between(1, largestInt)),
   max_bytes: Schema.optionalKey(between(1, 32_768)),

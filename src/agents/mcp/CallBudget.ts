@@ -1,6 +1,6 @@
 /**
- * Admits tool calls within the limits of their project (decisions.md, Budgets of a project): how many in a minute, and how
- * many at once. A call waits up to a second for its turn. Only tool calls are counted, never Bridges or phones.
+ * Admits tool calls and pages of the console within the limits of their project (decisions.md, Budgets of a project): how
+ * many in a minute, and how many at once. A call waits up to a second for its turn. Bridges and phones are not counted.
  */
 import { Clock, Context, Effect, Layer } from "effect"
 import { limitNames, maximumOf } from "../../operator/limits/LimitNames.ts"
@@ -28,6 +28,9 @@ export interface Kind {
   readonly writes: boolean
 }
 
+/** What is needed of whoever calls. */
+type Caller = Pick<Actor, "project_id" | "limits">
+
 type Exceeded = ContinuityRefusal<"limit_exceeded">
 
 export class CallBudget extends Context.Service<
@@ -35,7 +38,7 @@ export class CallBudget extends Context.Service<
   {
     /** Runs the call in its turn, or refuses it without running it. */
     readonly admit: (
-      actor: Actor,
+      caller: Caller,
       kind: Kind
     ) => <A, E, R>(call: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Exceeded, R>
   }
@@ -54,20 +57,23 @@ export class CallBudget extends Context.Service<
       // A bucket holds one minute, of which a call takes the share that its project's limit gives it.
       const minutes = (yield* RateLimit).buckets(aMinute)
 
-      const inMinute = Effect.fnUntraced(function* (actor: Actor, limit: "searches_per_minute" | "writes_per_minute") {
-        const maximum = maximumOf(actor.limits, limit)
-        const seconds = yield* minutes.take(`${limit} ${actor.project_id}`, share / maximum)
+      const inMinute = Effect.fnUntraced(function* (
+        { limits, project_id }: Caller,
+        limit: "searches_per_minute" | "writes_per_minute"
+      ) {
+        const maximum = maximumOf(limits, limit)
+        const seconds = yield* minutes.take(`${limit} ${project_id}`, share / maximum)
         if (seconds > 0) return yield* limitInUse(limit, maximum, seconds)
       })
 
       const admit =
-        (actor: Actor, { searches, writes }: Kind) =>
+        (caller: Caller, { searches, writes }: Kind) =>
         <A, E, R>(call: Effect.Effect<A, E, R>) =>
           Effect.gen(function* () {
-            if (writes) yield* inMinute(actor, "writes_per_minute")
-            if (searches) yield* inMinute(actor, "searches_per_minute")
+            if (writes) yield* inMinute(caller, "writes_per_minute")
+            if (searches) yield* inMinute(caller, "searches_per_minute")
             const until = (yield* Clock.currentTimeMillis) + longestWait
-            const { limits: own, project_id } = actor
+            const { limits: own, project_id } = caller
             const maxima = {
               calls: maximumOf(own, "concurrent_calls"),
               searches: maximumOf(own, "concurrent_searches")

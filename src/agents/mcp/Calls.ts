@@ -27,13 +27,18 @@ import { findUnacceptable } from "../continuity/Acceptable.ts"
 import { answersInUse } from "../continuity/Budget.ts"
 import { shown } from "../continuity/Shown.ts"
 import { Documents } from "../documents/Documents.ts"
+import { Activity } from "../handover/Activity.ts"
 import { Snapshot } from "../handover/Snapshot.ts"
 import { Memory } from "../memory/Memory.ts"
+import { Claims } from "../tasks/Claims.ts"
+import { Notes } from "../tasks/Notes.ts"
 import { Tasks } from "../tasks/Tasks.ts"
 import { Waits } from "../tasks/Waits.ts"
+import { asWritten, type JsonSchema } from "./AsWritten.ts"
 import { CallBudget } from "./CallBudget.ts"
 import { checkWriteContext } from "./checkWriteContext.ts"
 import { failure, refuse } from "./Errors.ts"
+import { inputSchemas } from "./ToolList.ts"
 import { isWaiting, type Services, type Tool, type ToolName, tools } from "./Tools.ts"
 
 /** `run` of any row. Its input type is erased; `codecs` decodes the input with the schema of the same row. */
@@ -56,8 +61,11 @@ export class Calls extends Context.Service<
     Effect.gen(function* () {
       const budget = yield* CallBudget
       const services: Services = {
+        activity: yield* Activity,
+        claims: yield* Claims,
         documents: yield* Documents,
         memory: yield* Memory,
+        notes: yield* Notes,
         settings: yield* Settings,
         snapshot: yield* Snapshot,
         tasks: yield* Tasks,
@@ -94,7 +102,7 @@ export class Calls extends Context.Service<
 
       return { call }
     })
-  ).pipe(Layer.provide([CallBudget.layer, Waits.layer]))
+  ).pipe(Layer.provide(Waits.layer))
 }
 
 /** An answer has its result as a value and as text. */
@@ -114,20 +122,34 @@ const encoded = (name: ToolName, output: unknown) =>
   Effect.orDie(codecs[name].encode(output)) as Effect.Effect<Readonly<Record<string, unknown>>>
 
 const decoded = Effect.fnUntraced(function* (name: ToolName, given: unknown) {
-  const input = codecs[name].decode(given)
+  const written = asWritten(inputSchemas[name], given)
+  const input = codecs[name].decode(written)
   if (Result.isFailure(input)) {
-    const [field, reason] = firstIssue(input.failure.issue)
-    return yield* malformed(field === "" ? "arguments" : field, field === "" ? `${reason}; ${known(name)}` : reason)
+    const [field, reason, unknown] = firstIssue(input.failure.issue)
+    if (unknown === undefined) return yield* malformed(field === "" ? "arguments" : field, reason)
+    const path = field === "" ? [] : field.split(".")
+    return yield* malformed(
+      [...path, ...(isName(unknown) ? [unknown] : [])].join(".") || "arguments",
+      `${reason}; known: ${known(name, path)}`
+    )
   }
-  const unacceptable = findUnacceptable(input.success)
+  // As it was written: a tag is stored in lower case.
+  const unacceptable = findUnacceptable(written)
   if (unacceptable === undefined) return input.success
   return yield* malformed(unacceptable.field, unacceptable.reason)
 })
 
-const known = (name: ToolName) => {
-  const { input, writes } = tools[name]
-  const names = [...("fields" in input ? Object.keys(input.fields) : []), ...(writes ? ["write_context"] : [])]
-  return `known: ${names.length === 0 ? "none" : names.join(", ")}`
+/** Whether a parameter's name may be repeated: it looks like one, and is no secret that stands where a name belongs. */
+const isName = (given: string) => /^[a-z][a-z_]{0,31}$/i.test(given)
+
+/** The names of the parameters, or of the fields of the one at `path`. */
+const known = (name: ToolName, path: ReadonlyArray<string>) => {
+  const schema = path.reduce<JsonSchema | undefined>(
+    (outer, part) => outer?.properties?.[part] ?? outer?.items,
+    inputSchemas[name]
+  )
+  const names = Object.keys(schema?.properties ?? {})
+  return names.length === 0 ? "none" : names.join(", ")
 }
 
 /** Names the parameter and what is expected of it, but never repeats what was sent. */

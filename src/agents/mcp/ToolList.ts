@@ -1,8 +1,8 @@
 /** The answer to tools/list: the table of tools as JSON Schema, small enough for the context of an agent. */
 import { Schema } from "effect"
-import { type Role } from "../../wire/Scopes.ts"
-import { WriteContext } from "./Shapes.ts"
-import { tools, usable } from "./Tools.ts"
+import { ofRole, type Scope } from "../../wire/Scopes.ts"
+import type { JsonSchema } from "./AsWritten.ts"
+import { type ToolName, tools } from "./Tools.ts"
 
 /** Draft 2020-12 without references, because not every client resolves them. */
 const jsonSchema = (schema: Schema.Constraint, onExcessProperty: "error" | "ignore") =>
@@ -23,12 +23,8 @@ const outline = (schema: JsonSchema): JsonSchema => {
   }
 }
 
-interface JsonSchema {
-  readonly type?: string | ReadonlyArray<string>
-  readonly anyOf?: ReadonlyArray<JsonSchema>
-  readonly items?: JsonSchema
-  readonly properties?: Readonly<Record<string, JsonSchema>>
-}
+/** An agent copies the object; its fields would only cost every tool that writes their schema. */
+const write_context = Schema.Record(Schema.String, Schema.String)
 
 const listed = Object.entries(tools).map(([name, tool]) => ({
   tool,
@@ -39,23 +35,28 @@ const listed = Object.entries(tools).map(([name, tool]) => ({
     inputSchema: {
       type: "object" as const,
       ...jsonSchema(
-        tool.writes && "fields" in tool.input
-          ? Schema.Struct({ ...tool.input.fields, write_context: WriteContext })
-          : tool.input,
+        tool.writes && "fields" in tool.input ? Schema.Struct({ ...tool.input.fields, write_context }) : tool.input,
         "error"
       )
     },
     outputSchema: { ...outline(jsonSchema(tool.output, "ignore") as JsonSchema), type: "object" as const },
-    annotations: {
-      readOnlyHint: !tool.writes,
-      destructiveHint: false,
-      idempotentHint: !tool.writes,
-      openWorldHint: false
-    }
+    // Of a tool that only reads, the other hints mean nothing.
+    annotations: tool.writes
+      ? { readOnlyHint: false, destructiveHint: false, openWorldHint: false }
+      : { readOnlyHint: true, openWorldHint: false }
   }
 }))
 
-const listFor = (role: Role) => listed.filter(({ tool }) => usable(role, tool)).map(({ definition }) => definition)
+/** The tools that a credential with these scopes can use. */
+export const listFor = (scopes: ReadonlySet<Scope>) =>
+  listed.filter(({ tool }) => tool.needs.every((scope) => scopes.has(scope))).map(({ definition }) => definition)
 
 /** The tools that each role can use. */
-export const lists = { reader: listFor("reader"), contributor: listFor("contributor") } as const
+export const lists = {
+  reader: listFor(new Set(ofRole("reader"))),
+  contributor: listFor(new Set(ofRole("contributor")))
+} as const
+
+export const inputSchemas = Object.fromEntries(
+  listed.map(({ definition }) => [definition.name, definition.inputSchema as JsonSchema])
+) as Readonly<Record<ToolName, JsonSchema>>

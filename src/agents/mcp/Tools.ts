@@ -13,22 +13,48 @@ import { ofRole, type Role, type Scope } from "../../wire/Scopes.ts"
 import { Notice, notice } from "../continuity/Shapes.ts"
 import type { Documents } from "../documents/Documents.ts"
 import { Bootstrap, DocumentFragment, DocumentGet } from "../documents/Shapes.ts"
-import { SnapshotRequest, StartupSnapshot } from "../handover/Shapes.ts"
+import type { Activity } from "../handover/Activity.ts"
+import {
+  ActivityPage,
+  ActivityRequest,
+  ReceiptPage,
+  ReceiptRequest,
+  SnapshotRequest,
+  StartupSnapshot
+} from "../handover/Shapes.ts"
 import type { Snapshot } from "../handover/Snapshot.ts"
 import type { Memory } from "../memory/Memory.ts"
-import { MemoryAdd, MemoryAdded, MemoryFound, MemoryGet, MemoryHits, MemorySearch } from "../memory/Shapes.ts"
 import {
+  briefEntry,
+  MemoryAdd,
+  MemoryAdded,
+  MemoryArchive,
+  MemoryArchived,
+  MemoryFound,
+  MemoryGet,
+  MemoryHits,
+  MemorySearch
+} from "../memory/Shapes.ts"
+import {
+  briefReceipt,
+  briefTask,
+  TaskClaim,
+  TaskClaimed,
   TaskCreate,
   TaskCreated,
   TaskFound,
   TaskGet,
   TaskList,
+  TaskNote,
+  TaskNoted,
   TaskPage,
   TaskUpdate,
   TaskUpdated,
   TaskWait,
   TaskWaited
 } from "../tasks/Shapes.ts"
+import type { Claims } from "../tasks/Claims.ts"
+import type { Notes } from "../tasks/Notes.ts"
 import type { Tasks } from "../tasks/Tasks.ts"
 import type { Turn, Waits } from "../tasks/Waits.ts"
 import { writeContextOf } from "./checkWriteContext.ts"
@@ -39,8 +65,11 @@ import { NoParameters, ServerIdentity } from "./Shapes.ts"
  * the services.
  */
 export interface Services {
+  readonly activity: Activity["Service"]
+  readonly claims: Claims["Service"]
   readonly documents: Documents["Service"]
   readonly memory: Memory["Service"]
+  readonly notes: Notes["Service"]
   readonly settings: Settings["Service"]
   readonly snapshot: Snapshot["Service"]
   readonly tasks: Tasks["Service"]
@@ -105,13 +134,32 @@ export const tools = {
     output: StartupSnapshot,
     run: ({ snapshot }, actor, { max_bytes }) => snapshot.take(actor, max_bytes)
   }),
+  activity: row({
+    title: "What happened since",
+    description: [
+      "What changed in this project since a time, the newest first: tasks, receipts, decisions, notes, notes on tasks.",
+      "Required: since (a time, or how long ago: 90m, 24h, 7d). Optional: kinds (task, receipt, decision, note,",
+      "task_note), limit (1-100, default 25), cursor (from next_cursor). Only this project is read.",
+      "Returns activity (kind, id, at, title, text as excerpt, actor, task) and, if there is more, next_cursor.",
+      "Nothing: an empty list. Fails with cursor_invalid, invalid_request."
+    ].join(" "),
+    needs: ["context:read"],
+    writes: false,
+    searches: false,
+    input: ActivityRequest,
+    output: noticed(ActivityPage),
+    run: ({ activity }, actor, input) => withNotice(activity.since(actor, input))
+  }),
   memory_add: row({
     title: "Add memory",
     description: [
       "Appends a note or a decision to this project's memory. Required: kind, body, write_context.",
       "Optional: title, tags, supersedes (id of the active entry it replaces), session_ref, task_id,",
-      "idempotency_key (send it again on a retry: the original result returns, replayed true).",
-      "Writes only to the credential's project. Returns entry.",
+      "verbose (return the whole entry), idempotency_key (send it again on a retry: the original result returns,",
+      "replayed true).",
+      "Writes only to the credential's project.",
+      "Returns entry (id, kind, title, active, created_at) and similar: entries that say nearly the same or contradict it;",
+      "look at them, and supersede the one that it replaces.",
       "Fails with write_context_required or _mismatch, memory_not_found, memory_already_superseded, task_not_found,",
       "idempotency_conflict, limit_exceeded, invalid_request; then nothing was written."
     ].join(" "),
@@ -120,8 +168,28 @@ export const tools = {
     searches: false,
     input: MemoryAdd,
     output: MemoryAdded,
-    run: ({ memory }, actor, input) =>
-      Effect.map(memory.add(actor, input), ({ answer, replayed }) => ({ entry: answer, replayed }))
+    run: ({ memory }, actor, { verbose, ...input }) =>
+      Effect.map(memory.add(actor, input), ({ answer: { similar = [], ...entry }, replayed }) => ({
+        entry: briefEntry(entry, verbose),
+        similar,
+        replayed
+      }))
+  }),
+  memory_archive: row({
+    title: "Archive memory",
+    description: [
+      "Takes an entry of this project out of search and context because it is wrong or outdated and nothing replaces it;",
+      "otherwise supersede it with memory_add. It may be repeated. Required: id, write_context.",
+      "Returns entry; memory_get still reads it. Fails with memory_not_found, write_context_required or _mismatch,",
+      "limit_exceeded."
+    ].join(" "),
+    needs: ["memory:write"],
+    writes: true,
+    searches: false,
+    input: MemoryArchive,
+    output: MemoryArchived,
+    run: ({ memory }, actor, { id }) =>
+      Effect.map(memory.archive(actor.project_id, id, actor), (entry) => ({ entry: briefEntry(entry, false) }))
   }),
   memory_get: row({
     title: "Get memory entry",
@@ -159,8 +227,9 @@ export const tools = {
     description: [
       "Creates an open task in this project. Required: title, write_context.",
       "Optional: body, priority (0 critical to 4 backlog, default 2), tags, depends_on (ids of tasks it waits for),",
-      "idempotency_key (send it again on a retry: the original result returns, replayed true).",
-      "Writes only to the credential's project. Returns task with version 1.",
+      "idempotency_key (send it again on a retry: the original result returns, replayed true),",
+      "verbose (return the whole task).",
+      "Writes only to the credential's project. Returns task (id, version 1, status, assignee).",
       "Fails with task_not_found for an unknown depends_on, write_context_required or _mismatch,",
       "idempotency_conflict, limit_exceeded, invalid_request; then nothing was written."
     ].join(" "),
@@ -169,16 +238,16 @@ export const tools = {
     searches: false,
     input: TaskCreate,
     output: TaskCreated,
-    run: ({ tasks }, actor, input) =>
-      Effect.map(tasks.create(actor, input), ({ answer, replayed }) => ({ task: answer, replayed }))
+    run: ({ tasks }, actor, { verbose, ...input }) =>
+      Effect.map(tasks.create(actor, input), ({ answer, replayed }) => ({ task: briefTask(answer, verbose), replayed }))
   }),
   task_get: row({
     title: "Get task",
     description: [
-      "One task with its last 5 receipts, what it depends on and what it blocks. Required: id.",
+      "One task with its last 5 receipts and notes, what it depends on and what it blocks. Required: id.",
       "task.answer is what a person decided, until the task's next receipt.",
       "Only this project is read.",
-      "Returns task (its version is the expected_version of an update), receipts, dependencies, blocks.",
+      "Returns task (its version is the expected_version of an update), receipts, notes, dependencies, blocks.",
       "Fails with task_not_found: then stop; do not recreate or migrate the task and do not search other projects."
     ].join(" "),
     needs: ["tasks:read"],
@@ -204,20 +273,60 @@ export const tools = {
     output: noticed(TaskPage),
     run: ({ tasks }, actor, input) => withNotice(tasks.list(actor, input))
   }),
+  task_claim: row({
+    title: "Claim task",
+    description: [
+      "Starts work on an open task of this project, for this credential and assignee together; repeating it is safe.",
+      "Required: id, expected_version, write_context.",
+      "Optional: assignee (your name; default this credential), takeover (reason: takes it from whoever is at work),",
+      "verbose (return the whole task), idempotency_key.",
+      "Returns task (id, version, status, assignee).",
+      "Fails with task_claimed (somebody else is at work: assignee and since; choose another task),",
+      "stale_version, task_dependencies_open, task_transition_invalid, task_not_found (stop),",
+      "write_context_required or _mismatch, idempotency_conflict, limit_exceeded, invalid_request; then nothing changed."
+    ].join(" "),
+    needs: ["tasks:write"],
+    writes: true,
+    searches: false,
+    input: TaskClaim,
+    output: TaskClaimed,
+    run: ({ claims }, actor, { verbose, ...input }) =>
+      Effect.map(claims.claim(actor, input), ({ answer, replayed }) => ({ task: briefTask(answer, verbose), replayed }))
+  }),
+  task_note: row({
+    title: "Note on a task",
+    description: [
+      "Leaves a note on a task of this project, as many as a session needs; it changes no version.",
+      "Required: id, text, write_context. Optional: idempotency_key.",
+      "Returns note (id, task_id, created_at).",
+      "Fails with task_not_found (stop), write_context_required or _mismatch, idempotency_conflict, limit_exceeded,",
+      "invalid_request; then nothing was written."
+    ].join(" "),
+    needs: ["tasks:write"],
+    writes: true,
+    searches: false,
+    input: TaskNote,
+    output: TaskNoted,
+    run: ({ notes }, actor, input) =>
+      Effect.map(notes.add(actor, input), ({ answer: { created_at, id, task_id }, replayed }) => ({
+        note: { id, task_id, created_at },
+        replayed
+      }))
+  }),
   task_update: row({
     title: "Update task",
     description: [
       "Changes a task of this project in one atomic step.",
       "Required: id, expected_version (from the task as you read it), write_context.",
-      "To claim: status in_progress and assignee.",
+      "To claim, use task_claim.",
       "Optional: title, body, status (open, in_progress, blocked, done, cancelled), priority, tags, depends_on,",
-      "assignee (null clears), blocked_reason and blocked_kind (with status blocked), receipt, idempotency_key.",
+      "assignee (null clears), blocked_reason and blocked_kind (with status blocked), receipt, verbose, idempotency_key.",
       "To ask a person: status blocked, blocked_kind decision, the question in blocked_reason, and choices (2-6 answers",
       "to choose from) if you have some; then task_wait.",
       "receipt: the one record that a session (session_ref) leaves on the task when it stops; outcome, summary,",
       "next_steps, pitfalls and git_checkpoint hand the work over.",
-      "Returns task and receipt.",
-      "Fails with task_not_found (stop), stale_version (read again), task_transition_invalid,",
+      "Returns task (id, version, status, assignee) and receipt (id, created_at); all of both with verbose.",
+      "Fails with task_not_found (stop), stale_version (read again), task_claimed, task_transition_invalid,",
       "task_dependencies_open, task_dependency_cycle, task_graph_too_large, receipt_exists,",
       "write_context_required or _mismatch,",
       "idempotency_conflict, limit_exceeded, invalid_request; then neither task nor receipt was written."
@@ -227,8 +336,12 @@ export const tools = {
     searches: false,
     input: TaskUpdate,
     output: TaskUpdated,
-    run: ({ tasks }, actor, input) =>
-      Effect.map(tasks.update(actor, input), ({ answer, replayed }) => ({ ...answer, replayed }))
+    run: ({ tasks }, actor, { verbose, ...input }) =>
+      Effect.map(tasks.update(actor, input), ({ answer: { receipt, task }, replayed }) => ({
+        task: briefTask(task, verbose),
+        ...(receipt === undefined ? undefined : { receipt: briefReceipt(receipt, verbose) }),
+        replayed
+      }))
   }),
   task_wait: row({
     title: "Wait for a task",
@@ -247,6 +360,22 @@ export const tools = {
     input: TaskWait,
     output: noticed(TaskWaited),
     run: ({ turn, waits }, actor, input) => withNotice(waits.wait(actor, input, turn(actor)))
+  }),
+  receipt_list: row({
+    title: "List receipts",
+    description: [
+      "Receipts of this project, the newest first.",
+      "Optional: task_id, worker, since (a time, or how long ago: 90m, 24h, 7d), limit (1-50, default 10),",
+      "cursor (from next_cursor). Only this project is read.",
+      "Returns receipts and, if there are more, next_cursor. None: an empty list.",
+      "Fails with task_not_found (stop), cursor_invalid, invalid_request."
+    ].join(" "),
+    needs: ["tasks:read"],
+    writes: false,
+    searches: false,
+    input: ReceiptRequest,
+    output: noticed(ReceiptPage),
+    run: ({ activity }, actor, input) => withNotice(activity.receipts(actor, input))
   }),
   runtime_bootstrap_get: row({
     title: "Bootstrap documents",

@@ -10,7 +10,7 @@ import { operator } from "../../platform/settings/Operator.ts"
 import type { Replayable } from "../../wire/Headers.ts"
 import { withDetails } from "../../wire/Refusal.ts"
 import { excerpt, findHidden, withoutHidden } from "../../wire/Text.ts"
-import { type MemoryAdd, MemoryEntry, type MemoryHits, type MemorySearch } from "./Shapes.ts"
+import { AddedEntry, type MemoryAdd, type MemoryEntry, type MemoryHits, type MemorySearch } from "./Shapes.ts"
 import { storedMaxima } from "../../operator/limits/LimitNames.ts"
 import { bytesOf, refuseFull } from "../continuity/Budget.ts"
 import * as Cursor from "../continuity/Cursor.ts"
@@ -26,11 +26,12 @@ type InProject = Pick<Actor, "project_id">
 export class Memory extends Context.Service<
   Memory,
   {
+    /** With at most 3 other active entries that share most of its rarer words, the most similar first. */
     readonly add: (
       actor: Actor,
       input: MemoryAdd
     ) => Effect.Effect<
-      Replayable<MemoryEntry>,
+      Replayable<AddedEntry>,
       | Unavailable
       | ContinuityRefusal<
           | "memory_not_found"
@@ -49,10 +50,11 @@ export class Memory extends Context.Service<
       actor: InProject,
       input: MemorySearch
     ) => Effect.Effect<MemoryHits, Unavailable | ContinuityRefusal<"cursor_invalid" | "search_too_broad">>
-    /** Deactivates an entry without a successor, for the operator. May be repeated. */
+    /** Deactivates an entry without a successor. May be repeated. `by`: who does it; the operator by default. */
     readonly archive: (
       project_id: string,
-      id: string
+      id: string,
+      by?: Actor
     ) => Effect.Effect<MemoryEntry, Unavailable | ContinuityRefusal<"memory_not_found">>
   }
 >()("service/memory/Memory") {
@@ -104,14 +106,17 @@ export class Memory extends Context.Service<
           if (entry.supersedes !== null) {
             const old = yield* store.find(project_id, entry.supersedes)
             if (Option.isNone(old)) return yield* refuse("memory_not_found")
-            if (!old.value.active) return yield* refuse("memory_already_superseded")
+            if (!old.value.active) return yield* replaced(old.value)
           }
           return yield* refuseFull(sql, actor, { entries: 1, stored_bytes: storedBytes(entry), index_bytes: 0 })
         })
 
         const settled = untilSettled(attempt, explain)
-        const work = entry.supersedes === null ? settled : sql.withTransaction(settled)
-        return yield* once(MemoryEntry, { actor, tool: "memory_add" }, input, now, work)
+        const added = entry.supersedes === null ? settled : sql.withTransaction(settled)
+        const work = Effect.flatMap(added, (entry) =>
+          Effect.map(similarTo(project_id, entry), (similar) => ({ ...entry, similar }))
+        )
+        return yield* once(AddedEntry, { actor, tool: "memory_add" }, input, now, work)
       }, persistence)
 
       /** Removes an entry that is no longer active from the search index. */
@@ -127,6 +132,28 @@ export class Memory extends Context.Service<
 
       const rarest = (project_id: string, terms: ReadonlyArray<string>) =>
         Effect.map(searches.rarest(project_id, terms, mostAsked), (found) => found.map(({ lexeme }) => lexeme))
+
+      /** The entry's own score is the measure: it has all of its words. */
+      const similarTo = (project_id: string, entry: MemoryEntry) =>
+        Effect.gen(function* () {
+          const lexemes = yield* store.queryLexemes(searchQuery(excerpt(textOf(entry), 200)))
+          if (lexemes.length === 0) return []
+          const terms = yield* rarest(
+            project_id,
+            lexemes.map(({ lexeme }) => lexeme)
+          )
+          const hits = yield* searches.ranked(project_id, terms, {}, 4, SearchStore.unasked)
+          const own = hits.find(({ id }) => id === entry.id)?.score ?? Infinity
+          return hits
+            .filter(({ id, score }) => id !== entry.id && score >= alike * own)
+            .slice(0, 3)
+            .map(({ id, kind, score, title }) => ({ id, kind, title, score: rounded(Math.min(1, score / own)) }))
+        }).pipe(
+          // A savepoint, if the entry is written in a transaction: that nobody could look must not fail the write.
+          sql.withTransaction,
+          Effect.timeoutOrElse({ duration: "250 millis", orElse: () => Effect.succeed([]) }),
+          Effect.catch(() => Effect.succeed([]))
+        )
 
       const search = Effect.fn("Memory.search")(
         function* ({ project_id }: InProject, options: MemorySearch) {
@@ -161,13 +188,18 @@ export class Memory extends Context.Service<
       )
 
       const archive = Effect.fn("Memory.archive")(
-        function* (project_id: string, id: string) {
+        function* (project_id: string, id: string, by?: Actor) {
           const now = yield* clock.now
           const archived = yield* store.archive(project_id, id)
           if (Option.isSome(archived)) {
             yield* store.unindex(project_id, id, everIndexed(textOf(archived.value)))
             const subject = { entry_id: id }
-            yield* audit.done(now, { action: "memory.archived", project_id, actor: operator, subject })
+            yield* audit.done(now, {
+              action: "memory.archived",
+              project_id,
+              actor: by ? actorName(by) : operator,
+              subject
+            })
             return entryOf(archived.value)
           }
           const found = yield* store.find(project_id, id)
@@ -182,8 +214,21 @@ export class Memory extends Context.Service<
   )
 }
 
+/** Names the successor, so that the caller can supersede that one. An archived entry has none. */
+const replaced = ({ superseded_by }: Pick<Store.EntryRow, "superseded_by">) =>
+  withDetails(
+    refuse("memory_already_superseded"),
+    { superseded_by },
+    superseded_by === null
+      ? "The entry was archived; add a new one without supersedes."
+      : `The entry was superseded by ${superseded_by}; read that one and supersede it.`
+  )
+
 /** How many lexemes of a query are searched, the rarest. */
 const mostAsked = 32
+
+/** Entries with at least this share of an entry's own score are about the same. */
+const alike = 0.5
 
 /** Interrupting the search cancels its statement. */
 const withinLimit = Effect.timeoutOrElse({

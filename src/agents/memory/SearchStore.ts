@@ -24,10 +24,13 @@ export interface Filter {
 
 /** Postings that are counted to find the rarest lexemes. A lexeme with more is common. */
 const countedFirst = 2_000
-/** Postings that are counted to weigh a lexeme; one that has more counts as being in half of the entries at least. */
-const counted = 20_000
-/** Postings that one search reads. */
-const mostRead = 200_000
+/**
+ * What a search may cost. `counted`: postings that are counted to weigh a lexeme; one that has more counts as being in half
+ * of the entries at least. `mostRead`: postings that are read to score entries.
+ */
+export const asked = { counted: 20_000, mostRead: 200_000 }
+/** The same for a search that nobody asked for, beside a write. */
+export const unasked = { counted: countedFirst, mostRead: 20_000 }
 
 export const make = (sql: SqlClient.SqlClient) => {
   /** Counts the entries that hold a lexeme, but no more than `most`. */
@@ -59,7 +62,13 @@ export const make = (sql: SqlClient.SqlClient) => {
    * than materializing them. Without filters the limit applies before the join, so that a search reads `limit` entries.
    * The constants are float8: a plain 0.84 is numeric, and numeric arithmetic took longer than everything else.
    */
-  const ranked = (project_id: string, lexemes: ReadonlyArray<string>, filter: Filter, limit: number) => {
+  const ranked = (
+    project_id: string,
+    lexemes: ReadonlyArray<string>,
+    filter: Filter,
+    limit: number,
+    { counted, mostRead } = asked
+  ) => {
     const filtered = filter.kind !== undefined || (filter.tags?.length ?? 0) > 0
     return rows(Ranked)(sql`
       with size as materialized (

@@ -1,9 +1,9 @@
 /** Inputs and outputs of the memory tools (spec 2.8, 4.11). */
-import { Schema } from "effect"
-import { Id, IdempotencyKey } from "../../wire/Ids.ts"
+import { Schema, Struct } from "effect"
+import { IdempotencyKey } from "../../wire/Ids.ts"
 import { Instant } from "../../wire/Instant.ts"
 import { optionalProse, prose } from "../../wire/Text.ts"
-import { between, Cursor, Name, Tags, Title } from "../continuity/Shapes.ts"
+import { between, Cursor, ItemId, Name, Tags, Title, Verbose } from "../continuity/Shapes.ts"
 
 export const Kind = Schema.Literals(["note", "decision"])
 export const Body = prose(16_384)
@@ -38,15 +38,42 @@ export const MemoryAdd = Schema.Struct({
   body: Body,
   title: Schema.optionalKey(Title),
   tags: Schema.optionalKey(Tags),
-  supersedes: Schema.optionalKey(Id),
+  supersedes: Schema.optionalKey(ItemId),
   session_ref: Schema.optionalKey(Name),
-  task_id: Schema.optionalKey(Id),
-  idempotency_key: Schema.optionalKey(IdempotencyKey)
+  task_id: Schema.optionalKey(ItemId),
+  idempotency_key: Schema.optionalKey(IdempotencyKey),
+  verbose: Schema.optionalKey(Verbose)
 })
 export type MemoryAdd = typeof MemoryAdd.Type
-export const MemoryAdded = Schema.Struct({ entry: MemoryEntry, replayed: Schema.Boolean })
+/** What a write returns of an entry: the rest only if its caller asks for it. */
+export const EntryBrief = Schema.Struct({
+  ...Struct.map(MemoryEntry.fields, Schema.optionalKey),
+  ...Struct.pick(MemoryEntry.fields, ["id", "kind", "title", "active", "created_at"])
+})
+export const briefEntry = (entry: MemoryEntry, verbose: boolean | undefined): typeof EntryBrief.Type =>
+  verbose === true ? entry : Struct.pick(entry, ["id", "kind", "title", "active", "created_at"])
 
-export const MemoryGet = Schema.Struct({ id: Id })
+/** Another active entry about the same. `score`: 1 would be the same words. */
+export const Similar = Schema.Struct({
+  id: MemoryEntry.fields.id,
+  kind: Kind,
+  title: MemoryEntry.fields.title,
+  score: Schema.Finite
+})
+export type Similar = typeof Similar.Type
+/** What is remembered for an idempotency_key. Earlier releases looked for no similar entries. */
+export const AddedEntry = Schema.Struct({ ...MemoryEntry.fields, similar: Schema.optionalKey(Schema.Array(Similar)) })
+export type AddedEntry = typeof AddedEntry.Type
+export const MemoryAdded = Schema.Struct({
+  entry: EntryBrief,
+  similar: Schema.Array(Similar),
+  replayed: Schema.Boolean
+})
+
+export const MemoryArchive = Schema.Struct({ id: ItemId })
+export const MemoryArchived = Schema.Struct({ entry: EntryBrief })
+
+export const MemoryGet = Schema.Struct({ id: ItemId })
 export const MemoryFound = Schema.Struct({ entry: MemoryEntry })
 
 export const MemorySearch = Schema.Struct({

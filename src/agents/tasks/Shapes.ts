@@ -1,9 +1,9 @@
 /** Inputs and outputs of the task tools, receipts included (spec 2.8, 3.5, 4.11). */
 import { Schema, Struct } from "effect"
-import { Id, IdempotencyKey } from "../../wire/Ids.ts"
+import { IdempotencyKey } from "../../wire/Ids.ts"
 import { Instant } from "../../wire/Instant.ts"
 import { line, optionalProse, prose } from "../../wire/Text.ts"
-import { atMost, between, Cursor, largestInt, Name, Tag, Tags, Title } from "../continuity/Shapes.ts"
+import { atMost, between, Cursor, ItemId, largestInt, Name, Tag, Tags, Title, Verbose } from "../continuity/Shapes.ts"
 
 export const Body = optionalProse(16_384)
 export const Priority = between(0, 4)
@@ -48,6 +48,8 @@ export const Task = Schema.Struct({
   ready: Schema.Boolean,
   assignee: Schema.NullOr(Schema.String),
   claimed_at: Schema.NullOr(Instant),
+  /** Whose claim it is: the credential. This field and the six after `blocked_kind` are absent in older remembered answers. */
+  claimed_by: Schema.optionalKey(Schema.NullOr(Schema.String)),
   version: Schema.Int,
   blocked_reason: Schema.NullOr(Schema.String),
   blocked_kind: Schema.NullOr(BlockedKind),
@@ -83,11 +85,21 @@ export const TaskSummary = Task.mapFields(
   ])
 )
 
+/** What a write returns of a task: the rest only if its caller asks for it. */
+export const TaskBrief = Schema.Struct({
+  ...Struct.map(Task.fields, Schema.optionalKey),
+  ...Struct.pick(Task.fields, ["id", "version", "status", "assignee"])
+})
+export const briefTask = (task: Task, verbose: boolean | undefined): typeof TaskBrief.Type =>
+  verbose === true ? task : Struct.pick(task, ["id", "version", "status", "assignee"])
+
 export const TaskLink = Task.mapFields(Struct.pick(["id", "title", "status"]))
 
+/** A name or URL without a password. The user `git` of a remote is no secret. */
 const Repository = line(256).check(
-  // These parts of a URL can contain credentials.
-  Schema.makeFilter((name: string) => !/[@?#]/.test(name), { expected: "a name without userinfo, query or fragment" })
+  Schema.makeFilter((name: string) => /^((ssh:\/\/)?git@[^@?#:/]+[:/])?[^@?#]+$/.test(name), {
+    expected: "a name or a remote without a password, a query or a fragment; the only user name is git"
+  })
 )
 const CommitId = Schema.String.check(
   Schema.isPattern(/^([0-9a-f]{40}|[0-9a-f]{64})$/u, { expected: "a whole commit id, 40 or 64 lower-case hex digits" })
@@ -133,21 +145,40 @@ export const Receipt = Schema.Struct({
 })
 export type Receipt = typeof Receipt.Type
 
+export const ReceiptBrief = Schema.Struct({
+  ...Struct.map(Receipt.fields, Schema.optionalKey),
+  ...Struct.pick(Receipt.fields, ["id", "created_at"])
+})
+export const briefReceipt = (receipt: Receipt, verbose: boolean | undefined): typeof ReceiptBrief.Type =>
+  verbose === true ? receipt : Struct.pick(receipt, ["id", "created_at"])
+
 export const TaskCreate = Schema.Struct({
   title: Title,
   body: Schema.optionalKey(Body),
   priority: Schema.optionalKey(Priority),
   tags: Schema.optionalKey(Tags),
-  depends_on: Schema.optionalKey(atMost(Id, 32)),
-  idempotency_key: Schema.optionalKey(IdempotencyKey)
+  depends_on: Schema.optionalKey(atMost(ItemId, 32)),
+  idempotency_key: Schema.optionalKey(IdempotencyKey),
+  verbose: Schema.optionalKey(Verbose)
 })
 export type TaskCreate = typeof TaskCreate.Type
-export const TaskCreated = Schema.Struct({ task: Task, replayed: Schema.Boolean })
+export const TaskCreated = Schema.Struct({ task: TaskBrief, replayed: Schema.Boolean })
 
-export const TaskGet = Schema.Struct({ id: Id })
+export const NoteText = prose(4000)
+export const Note = Schema.Struct({
+  id: Schema.String,
+  task_id: Schema.String,
+  text: Schema.String,
+  actor: Schema.String,
+  created_at: Instant
+})
+export type Note = typeof Note.Type
+
+export const TaskGet = Schema.Struct({ id: ItemId })
 export const TaskFound = Schema.Struct({
   task: Task,
   receipts: Schema.Array(Receipt),
+  notes: Schema.Array(Note),
   dependencies: Schema.Array(TaskLink),
   blocks: Schema.Array(TaskLink)
 })
@@ -170,31 +201,36 @@ export const TaskPage = Schema.Struct({
 export type TaskPage = typeof TaskPage.Type
 
 export const TaskUpdate = Schema.Struct({
-  id: Id,
+  id: ItemId,
   expected_version: Version,
   title: Schema.optionalKey(Title),
   body: Schema.optionalKey(Body),
   status: Schema.optionalKey(Status),
   priority: Schema.optionalKey(Priority),
   tags: Schema.optionalKey(Tags),
-  depends_on: Schema.optionalKey(atMost(Id, 32)),
+  depends_on: Schema.optionalKey(atMost(ItemId, 32)),
   assignee: Schema.optionalKey(Schema.NullOr(Name)),
   blocked_reason: Schema.optionalKey(BlockedReason),
   blocked_kind: Schema.optionalKey(BlockedKind),
   choices: Schema.optionalKey(Choices),
   receipt: Schema.optionalKey(NewReceipt),
-  idempotency_key: Schema.optionalKey(IdempotencyKey)
+  idempotency_key: Schema.optionalKey(IdempotencyKey),
+  verbose: Schema.optionalKey(Verbose)
 })
 export type TaskUpdate = typeof TaskUpdate.Type
 
 /** The result of an update: the task, and the receipt if the update carried one. */
 export const TaskChanged = Schema.Struct({ task: Task, receipt: Schema.optionalKey(Receipt) })
 export type TaskChanged = typeof TaskChanged.Type
-export const TaskUpdated = Schema.Struct({ ...TaskChanged.fields, replayed: Schema.Boolean })
+export const TaskUpdated = Schema.Struct({
+  task: TaskBrief,
+  receipt: Schema.optionalKey(ReceiptBrief),
+  replayed: Schema.Boolean
+})
 
 /** What a person sends: one of the choices, or a text of their own. */
 export const TaskAnswer = Schema.Struct({
-  id: Id,
+  id: ItemId,
   expected_version: Version,
   text: AnswerText,
   idempotency_key: Schema.optionalKey(IdempotencyKey)
@@ -212,7 +248,7 @@ export type TaskAnswered = typeof TaskAnswered.Type
 
 /** With version 0 it returns at once. */
 export const TaskWait = Schema.Struct({
-  id: Id,
+  id: ItemId,
   version: between(0, largestInt),
   timeout_seconds: Schema.optionalKey(between(1, 25))
 })
@@ -220,3 +256,26 @@ export type TaskWait = typeof TaskWait.Type
 /** `changed`: the task has a higher version than the one asked for. */
 export const TaskWaited = Schema.Struct({ task: Task, changed: Schema.Boolean })
 export type TaskWaited = typeof TaskWaited.Type
+
+export const TaskClaim = Schema.Struct({
+  id: ItemId,
+  expected_version: Version,
+  assignee: Schema.optionalKey(Name),
+  /** Takes the task from whoever holds it. */
+  takeover: Schema.optionalKey(Schema.Struct({ reason: prose(500) })),
+  idempotency_key: Schema.optionalKey(IdempotencyKey),
+  verbose: Schema.optionalKey(Verbose)
+})
+export type TaskClaim = typeof TaskClaim.Type
+export const TaskClaimed = Schema.Struct({ task: TaskBrief, replayed: Schema.Boolean })
+
+export const TaskNote = Schema.Struct({
+  id: ItemId,
+  text: NoteText,
+  idempotency_key: Schema.optionalKey(IdempotencyKey)
+})
+export type TaskNote = typeof TaskNote.Type
+export const TaskNoted = Schema.Struct({
+  note: Note.mapFields(Struct.pick(["id", "task_id", "created_at"])),
+  replayed: Schema.Boolean
+})

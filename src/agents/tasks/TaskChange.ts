@@ -36,6 +36,7 @@ export const changed = (before: Task, update: TaskUpdate, actor: Actor, now: Dat
     tags: update.tags === undefined ? before.tags : [...new Set(update.tags)],
     assignee,
     claimed_at: claims ? now : status === "open" ? null : before.claimed_at,
+    claimed_by: claims ? (update.status === undefined ? null : actorName(actor)) : holderOf(before, status),
     version: before.version + 1,
     blocked_reason: blocked ? (update.blocked_reason ?? before.blocked_reason) : null,
     blocked_kind,
@@ -47,6 +48,31 @@ export const changed = (before: Task, update: TaskUpdate, actor: Actor, now: Dat
     closed_at: closed ? (before.closed_at ?? now) : null
   }
 }
+
+const holderOf = (before: Task, status: Status) => (status === "open" ? null : (before.claimed_by ?? null))
+
+/** Whether somebody has claimed the task and not given it up. */
+export const isAtWork = ({ assignee, claimed_by, status }: Task) =>
+  status === "in_progress" && (assignee !== null || claimed_by != null)
+
+/** The credential and the name together hold a task. One that was handed over by name only waits for that name. */
+export const holds = ({ assignee, claimed_by }: Task, actor: Actor, name: string | null) =>
+  (assignee === null || assignee === name) && (claimed_by == null || claimed_by === actorName(actor))
+
+/** Whether an update would take the task from whoever is at work on it. Its holder may hand it to somebody else. */
+export const takes = (before: Task, { assignee = before.assignee, status }: TaskUpdate, actor: Actor) => {
+  const claims = status === "in_progress"
+  if (!isAtWork(before) || !(claims || assignee !== before.assignee)) return false
+  return !holds(before, actor, claims ? assignee : before.assignee)
+}
+
+/** The refusal of a claim, which says who holds the task. */
+export const claimed = ({ assignee, claimed_at, claimed_by = null }: Task) =>
+  withDetails(refuse("task_claimed"), { assignee, claimed_by, since: claimed_at })
+
+/** The refusal of a change that was decided on another version. */
+export const stale = ({ assignee, status, version }: Task) =>
+  withDetails(refuse("stale_version"), { current_version: version, status, assignee })
 
 /** The notification that the change causes, if any. */
 export const notificationOf = (before: Task, after: Task): NotificationKind | undefined => {

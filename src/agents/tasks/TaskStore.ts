@@ -26,7 +26,13 @@ const Question = Schema.toType(
 )
 export type Question = typeof Question.Type
 
-const Count = Schema.Struct({ count: Schema.Int })
+const TaskCounts = Schema.Struct({
+  in_progress: Schema.Int,
+  open: Schema.Int,
+  blocked: Schema.Int,
+  decisions: Schema.Int,
+  closed: Schema.Int
+})
 
 export interface Filter {
   readonly status?: ReadonlyArray<string> | undefined
@@ -62,7 +68,7 @@ export const make = (sql: SqlClient.SqlClient) => {
            where d.project_id = t.project_id
              and d.task_id = t.id
            order by d.depends_on) as depends_on,
-    t.claimed_at, t.blocked_reason, t.choices, t.asked_by, t.answer, t.answered_by, t.answer_entry_id, t.created_by,
+    t.claimed_at, t.claimed_by, t.blocked_reason, t.choices, t.asked_by, t.answer, t.answered_by, t.answer_entry_id, t.created_by,
     t.created_at, t.closed_at`
 
   /**
@@ -161,6 +167,7 @@ export const make = (sql: SqlClient.SqlClient) => {
                tags = ${task.tags}::text[],
                assignee = ${task.assignee},
                claimed_at = ${task.claimed_at}::timestamptz,
+               claimed_by = ${task.claimed_by ?? null},
                version = ${task.version},
                blocked_reason = ${task.blocked_reason},
                blocked_kind = ${task.blocked_kind},
@@ -228,6 +235,7 @@ export const make = (sql: SqlClient.SqlClient) => {
            set status = case when assignee is not null and waits_for = 0 then 'in_progress' else 'open' end,
                claimed_at = case when assignee is not null and waits_for = 0
                                  then coalesce(claimed_at, ${answer.at}::timestamptz) end,
+               claimed_by = case when assignee is not null and waits_for = 0 then claimed_by end,
                version = ${version},
                blocked_reason = null,
                blocked_kind = null,
@@ -306,12 +314,22 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by priority, created_at, id
        limit ${limit}`)
 
-  const countUnfinished = (project_id: string) =>
-    firstRow(Count)(sql`
-      select count(*)::int as count
-        from task
-       where project_id = ${project_id}::uuid
-         and closed_at is null`)
+  /** Unfinished tasks by index; the closed ones are the rest of what the project's usage counts. */
+  const counts = (project_id: string) =>
+    firstRow(TaskCounts)(sql`
+      select u.*, greatest(0, coalesce(p.tasks, 0)::int - u.in_progress - u.open - u.blocked) as closed,
+             (select count(*)::int
+                from task
+               where project_id = ${project_id}::uuid
+                 and status = 'blocked'
+                 and blocked_kind = 'decision') as decisions
+        from (select count(*) filter (where status = 'in_progress')::int as in_progress,
+                     count(*) filter (where status = 'open')::int as open,
+                     count(*) filter (where status = 'blocked')::int as blocked
+                from task
+               where project_id = ${project_id}::uuid
+                 and closed_at is null) u
+        left join project_usage p on p.project_id = ${project_id}::uuid`)
 
   return {
     insert,
@@ -325,7 +343,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     newer,
     unfinished,
     questions,
-    countUnfinished
+    counts
   }
 }
 

@@ -4,7 +4,8 @@
  * 1. An update names the version that its caller has read. If several callers send the same version, one wins; this is
  *    how tasks are claimed.
  * 2. The row is locked, checked and written with the receipt in one transaction. A refusal rolls the transaction back.
- * 3. Refusals are checked in this order: not found, stale version, transition, dependencies, receipt exists.
+ * 3. Refusals are checked in this order: not found, stale version, claimed by somebody else, transition, dependencies,
+ *    receipt exists.
  */
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
@@ -34,8 +35,9 @@ import { mostWaiting } from "./Cycle.ts"
 import * as DependencyStore from "./DependencyStore.ts"
 import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
 import * as Idempotency from "../continuity/Idempotency.ts"
+import * as NoteStore from "./NoteStore.ts"
 import * as ReceiptStore from "./ReceiptStore.ts"
-import { changed, checkChange, notificationOf } from "./TaskChange.ts"
+import { changed, checkChange, claimed, notificationOf, stale, takes } from "./TaskChange.ts"
 import * as Store from "./TaskStore.ts"
 
 /** What reading needs of an actor. */
@@ -61,6 +63,7 @@ export class Tasks extends Context.Service<
       | ContinuityRefusal<
           | "task_not_found"
           | "stale_version"
+          | "task_claimed"
           | "task_transition_invalid"
           | "task_dependencies_open"
           | "task_dependency_cycle"
@@ -99,6 +102,7 @@ export class Tasks extends Context.Service<
       const store = Store.make(sql)
       const dependencies = DependencyStore.make(sql)
       const receipts = ReceiptStore.make(sql)
+      const notes = NoteStore.make(sql)
       const { once } = Idempotency.make(sql)
 
       const create = Effect.fn("Tasks.create")(function* (actor: Actor, input: TaskCreate) {
@@ -115,6 +119,7 @@ export class Tasks extends Context.Service<
           ready: true,
           assignee: null,
           claimed_at: null,
+          claimed_by: null,
           version: 1,
           blocked_reason: null,
           blocked_kind: null,
@@ -157,8 +162,9 @@ export class Tasks extends Context.Service<
           if (Option.isNone(found)) return yield* refuse("task_not_found")
           const before = found.value
           if (before.version !== input.expected_version) {
-            return yield* withDetails(refuse("stale_version"), { current_version: before.version })
+            return yield* stale(before)
           }
+          if (takes(before, input, actor)) return yield* claimed(before)
           const after = {
             ...changed(before, input, actor, now),
             ...(depends_on === undefined ? undefined : { depends_on })
@@ -259,6 +265,7 @@ export class Tasks extends Context.Service<
         return {
           task: found.value,
           receipts: yield* receipts.ofTask(project_id, id, { after: undefined, limit: 5 }),
+          notes: yield* notes.ofTask(project_id, id, 5),
           dependencies: yield* dependencies.dependenciesOf(project_id, id),
           blocks: yield* dependencies.blockedBy(project_id, id, 10)
         }

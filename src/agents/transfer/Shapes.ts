@@ -1,5 +1,5 @@
 /** The lines of an export. A row has every column except the project, within the limits of the tools. */
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import { Uuid } from "../../wire/Ids.ts"
 import { Instant } from "../../wire/Instant.ts"
 import { line } from "../../wire/Text.ts"
@@ -46,6 +46,7 @@ const Task = Schema.Struct({
   assignee: Schema.NullOr(Name),
   version: Tasks.Version,
   blocked_reason: Schema.NullOr(Tasks.BlockedReason),
+  claimed_by: Schema.optionalKey(Schema.NullOr(Author)),
   created_by: Author,
   updated_by: Schema.optionalKey(Schema.NullOr(Author)),
   choices: Schema.optionalKey(Schema.NullOr(Tasks.Choices)),
@@ -96,8 +97,17 @@ const Receipt = Schema.Struct({
 })
 type Receipt = typeof Receipt.Type
 
+const Note = Schema.Struct({ ...Tasks.Note.fields, id: Uuid, task_id: Uuid, text: Tasks.NoteText, actor: Author })
+
 const Natural = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
-const Counts = Schema.Struct({ memory: Natural, task: Natural, dependency: Natural, receipt: Natural })
+/** `note` is absent in files of releases without notes. */
+const Counts = Schema.Struct({
+  memory: Natural,
+  task: Natural,
+  dependency: Natural,
+  receipt: Natural,
+  note: Natural.pipe(Schema.withDecodingDefaultKey(Effect.succeed(0)))
+})
 export type Counts = typeof Counts.Type
 export type Kind = keyof Counts
 interface Rows {
@@ -105,14 +115,21 @@ interface Rows {
   readonly task: typeof Task.Type
   readonly dependency: Dependency
   readonly receipt: Receipt
+  readonly note: typeof Note.Type
 }
 export type Row = Rows[Kind]
 /** Consecutive rows of one kind. */
 export type Batch = { readonly [K in Kind]: { readonly kind: K; readonly rows: Array<Rows[K]> } }[Kind]
 
-/** In the order of the file: tasks before the dependencies and receipts that name them. */
-export const kinds = ["memory", "task", "dependency", "receipt"] as const satisfies ReadonlyArray<Kind>
-export const noRows = (): { -readonly [K in Kind]: number } => ({ memory: 0, task: 0, dependency: 0, receipt: 0 })
+/** In the order of the file: tasks before the dependencies, receipts and notes that name them. */
+export const kinds = ["memory", "task", "dependency", "receipt", "note"] as const satisfies ReadonlyArray<Kind>
+export const noRows = (): { -readonly [K in Kind]: number } => ({
+  memory: 0,
+  task: 0,
+  dependency: 0,
+  receipt: 0,
+  note: 0
+})
 
 /** Rows per statement of an export or import. */
 export const pageSize = 500
@@ -131,5 +148,6 @@ export const decoders = {
   task: decoder(Task),
   dependency: decoder(Dependency),
   receipt: decoder(Receipt),
+  note: decoder(Note),
   counts: decoder(Counts)
 }

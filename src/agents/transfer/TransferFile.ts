@@ -2,8 +2,9 @@
  * The file of an export: one JSON object per line.
  *
  *     header   {"export":"bridge-service project","project":{"id":…,"name":…},"created_at":…}
- *     rows     {"memory":{…}}  {"task":{…}}  {"dependency":{…}}  {"receipt":{…}}      in this order
- *     end      {"counts":{"memory":…,"task":…,"dependency":…,"receipt":…}}            a file without it is incomplete
+ *     rows     {"memory":{…}}  {"task":{…}}  {"dependency":{…}}  {"receipt":{…}}  {"note":{…}}
+ *              in this order
+ *     end      {"counts":{"memory":…,"task":…,"dependency":…,"receipt":…,"note":…}}   a file without it is incomplete
  *
  * A file is untrusted: each row must have exactly the fields of an export, within the limits of the tools.
  */
@@ -133,5 +134,7 @@ const keysOf = (kind: Kind, row: Keyed): ReadonlyArray<string> => {
       return [`dependency ${task_id} ${depends_on}`]
     case "receipt":
       return [`receipt ${id}`, `receipt of ${task_id} ${session_ref}`]
+    case "note":
+      return [`note ${id}`]
   }
 }

@@ -13,7 +13,8 @@ const tables = {
   memory: { table: "memory_entry", key: "id" },
   task: { table: "task", key: "id" },
   dependency: { table: "task_dependency", key: "task_id, depends_on" },
-  receipt: { table: "receipt", key: "id" }
+  receipt: { table: "receipt", key: "id" },
+  note: { table: "task_note", key: "id" }
 } as const
 
 const nil = "00000000-0000-0000-0000-000000000000"

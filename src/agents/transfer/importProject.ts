@@ -2,7 +2,7 @@
  * Imports a file into a project. Runs in a transaction of the caller, which every refusal rolls back.
  *
  * 1. Rows of one kind are inserted in batches. A row whose id the project already has is skipped.
- * 2. Dependencies and receipts must name tasks that the project has by then.
+ * 2. Dependencies, receipts and notes must name tasks that the project has by then.
  * 3. References between entries, which point in both directions, and cycles between tasks are checked at the end.
  */
 import { Effect, Option, Stream } from "effect"
@@ -15,6 +15,7 @@ import * as Memory from "../memory/Memory.ts"
 import * as MemoryStore from "../memory/MemoryStore.ts"
 import { searchText } from "../memory/Search.ts"
 import { edgeOfCycle } from "../tasks/Cycle.ts"
+import { storedBytesOfNote } from "../tasks/Notes.ts"
 import * as Tasks from "../tasks/Tasks.ts"
 import { type Batch, type Counts, noRows, pageSize, type Row } from "./Shapes.ts"
 import * as File from "./TransferFile.ts"
@@ -61,7 +62,7 @@ export const importProject = Effect.fnUntraced(function* <E>(
   })
 
   const checkTasks = Effect.fnUntraced(function* (batch: Batch) {
-    if (batch.kind !== "dependency" && batch.kind !== "receipt") return
+    if (batch.kind === "memory" || batch.kind === "task") return
     const named =
       batch.kind === "dependency"
         ? batch.rows.map((row) => [row.task_id, row.depends_on])
@@ -121,6 +122,8 @@ const storedBytesOf = (batch: Batch, added: ReadonlySet<string>): number => {
       return sum(batch.rows.filter(({ id }) => added.has(id)).map(Tasks.storedBytes))
     case "receipt":
       return sum(batch.rows.filter(({ id }) => added.has(id)).map(Tasks.storedBytesOfReceipt))
+    case "note":
+      return sum(batch.rows.filter(({ id }) => added.has(id)).map(storedBytesOfNote))
     case "dependency":
       return 0
   }

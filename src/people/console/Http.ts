@@ -3,31 +3,33 @@
  *
  * 1. Each page finds the session of its cookie. Without one, a GET leads to the sign-in page and back afterwards.
  * 2. A project token sees its own project, an operator every one. Anything else is the one 404.
- * 3. A form is accepted only from a page of ours: `Origin` must be the base URL's, and the form of a signed-in person
+ * 3. A page of a project token counts like a tool call of its project. A page counts in memory until it was sent.
+ * 4. A form is accepted only from a page of ours: `Origin` must be the base URL's, and the form of a signed-in person
  *    carries the value that belongs to the session. Success is a 303.
  *
  * With SERVICE_CONSOLE=off no route exists.
  */
-import { ByteSize, Effect, Exit, Layer, Option, Redacted } from "effect"
+import { ByteSize, Effect, Layer, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CallBudget } from "../../agents/mcp/CallBudget.ts"
 import { Limits } from "../../operator/limits/Limits.ts"
 import { Projects } from "../../operator/projects/Projects.ts"
 import { Audit } from "../../platform/audit/Audit.ts"
-import { Attempts, type Outcome } from "../../platform/edge/Attempts.ts"
+import { Attempts, keyOf } from "../../platform/edge/Attempts.ts"
 import { readForm } from "../../platform/edge/Form.ts"
 import { MemoryBudget } from "../../platform/edge/MemoryBudget.ts"
 import { onlyMethods } from "../../platform/edge/Methods.ts"
-import { isFromOwnPage, ownCookie, pageRoutes, queryOf } from "../../platform/edge/PageRoutes.ts"
+import { isFromOwnPage, pageRoutes, queryOf } from "../../platform/edge/PageRoutes.ts"
+import { RateLimit } from "../../platform/edge/RateLimit.ts"
 import { pageHeaders } from "../../platform/html/Page.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { CurrentShare, Shares } from "../../platform/database/Shares.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { isFormOf, type Session, Sessions, type SignedIn, WrongCredential } from "../../signin/sessions/Sessions.ts"
-import type { SharedRefusal } from "../../wire/Errors.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { refuse } from "../../wire/Errors.ts"
 import type { Scope } from "../../wire/Scopes.ts"
+import { sessionCookie } from "../../signin/sessions/SessionCookie.ts"
 import { Caller } from "../../wire/Headers.ts"
 import { activityPage } from "./ActivityPage.ts"
 import { bridgesPage } from "./BridgesPage.ts"
@@ -56,7 +58,6 @@ import { authorOf, commonRefusals, mayWrite, type Sent, Unsaved } from "./Writin
 
 type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
-type Found = Effect.Effect<Option.Option<Session>, SharedRefusal<"bridge_persistence_error" | "rate_limited">>
 
 /** What one form of a page does: it returns the page to show next. */
 type Action = (view: View, author: Actor, sent: Sent) => Effect.Effect<string, Unsaved | Failure>
@@ -64,6 +65,9 @@ type Action = (view: View, author: Actor, sent: Sent) => Effect.Effect<string, U
 const home = "/console"
 /** Percent-encoded, the largest text of a form has three times its size. */
 const largestForm = ByteSize.fromInputUnsafe(128 * 1024)
+
+/** Sign-ins with one project token: each leaves a session and two audit rows for weeks. */
+const signInRate = { perSecond: 1 / 60, burst: 60 }
 
 const routes = HttpRouter.use((router) =>
   Effect.gen(function* () {
@@ -77,13 +81,10 @@ const routes = HttpRouter.use((router) =>
     const limits = yield* Limits
     const memory = yield* MemoryBudget
     const subjects = yield* Subjects
+    const signIns = (yield* RateLimit).buckets(signInRate)
     const { fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, pageHeaders, endPage)
 
-    const isSecure = baseUrl.protocol === "https:"
-    const cookie = isSecure ? "__Host-console" : `console_${baseUrl.port || "80"}`
-    const withCookie = (response: Response, value: string, maxAge: number) =>
-      HttpServerResponse.setHeader(response, "set-cookie", ownCookie(cookie, value, isSecure, maxAge))
-
+    const { secretOf, sessionOf: cookieSession, withCookie } = yield* sessionCookie
     const end = (reason: Parameters<typeof endPage>[0]) => {
       const { body, status } = endPage(reason)
       return show(status, body)
@@ -95,14 +96,17 @@ const routes = HttpRouter.use((router) =>
       showFramed(404, told(frame, "Nothing is here", "The address is wrong, or what it names is not yours to see."))
 
     /** A page that refreshes itself does not count as a use. */
-    const sessionOf = ({ cookies, headers }: Request): Found => {
-      const value = cookies[cookie] ?? ""
-      if (value === "") return Effect.succeedNone
-      const credential = Redacted.make(value)
-      const found: Found = sessions.find(credential, headers["console-refresh"] === undefined)
-      const limited = (seconds: number): Found => Effect.fail(refuse("rate_limited", seconds))
-      return attempts.attempt({ credential, outcomeOf, limited }, found)
-    }
+    const sessionOf = (request: Request) => cookieSession(request, request.headers["console-refresh"] === undefined)
+
+    /** An operator has to see a project that uses all of its turns. */
+    const inTurn =
+      ({ token }: Session, searches: boolean) =>
+      (shown: Effect.Effect<Response, Failure>) => {
+        if (token === undefined) return shown
+        return Effect.catchTag(budget.admit(token, { searches, writes: false })(shown), "limit_exceeded", (refusal) =>
+          Effect.fail(refuse("rate_limited", Number(refusal.details?.["retry_after"])))
+        )
+      }
 
     /** Answers a GET of a signed-in person; anyone else is led to the sign-in page. */
     const page = (
@@ -115,10 +119,11 @@ const routes = HttpRouter.use((router) =>
           if (Option.isSome(session)) {
             const notFound = () => Effect.succeed(notHere({ session: session.value }))
             const owner = session.value.token?.project_id ?? session.value.session_id
-            return yield* answer(session.value, request).pipe(
+            const answered = answer(session.value, request).pipe(
               Effect.catchTag("NotHere", notFound),
               Effect.provideService(CurrentShare, shares.known(owner))
             )
+            return yield* memory.answer(owner, request, answered)
           }
           return redirect(`/console/sign-in${request.url === home ? "" : `?to=${encodeURIComponent(request.url)}`}`)
         }).pipe(Effect.catchTag("rate_limited", ({ retryAfter }) => Effect.succeed(fail("busy", retryAfter))))
@@ -141,7 +146,8 @@ const routes = HttpRouter.use((router) =>
     const projectPage = (
       section: (typeof sections)[number][0],
       render: (view: View) => Effect.Effect<Shown, Failure>,
-      path: "" | "/:id" = ""
+      path: "" | "/:id" = "",
+      searches = false
     ) =>
       page(
         `/console/:project${section === "" ? "" : `/${section}`}${path}` as HttpRouter.PathInput,
@@ -158,7 +164,8 @@ const routes = HttpRouter.use((router) =>
             const view = { session, project, query, now: session.now, id: params["id"] ?? "" }
             return yield* render(view).pipe(
               Effect.map((shown) => showFramed(200, framed(frame, shown))),
-              Effect.catchTag("NotHere", () => Effect.succeed(notHere(frame)))
+              Effect.catchTag("NotHere", () => Effect.succeed(notHere(frame))),
+              inTurn(session, searches)
             )
           })
       )
@@ -250,7 +257,7 @@ const routes = HttpRouter.use((router) =>
     yield* projectPage("tasks", tasks.one, "/:id")
     yield* projectForms("tasks", tasks.list, { create: tasks.actions.create })
     yield* projectForms("tasks", tasks.one, { answer: tasks.actions.answer, change: tasks.actions.change }, "/:id")
-    yield* projectPage("memory", entries.list)
+    yield* projectPage("memory", entries.list, "", true)
     yield* projectPage("memory", entries.one, "/:id")
     yield* projectForms("memory", entries.list, { add: entries.actions.add })
     yield* projectForms("memory", entries.one, { supersede: entries.actions.supersede }, "/:id")
@@ -297,7 +304,7 @@ const routes = HttpRouter.use((router) =>
 
     /** The answer to a sign-in. The session that the browser had before ends with it. */
     const signedIn = Effect.fnUntraced(function* ({ lasts, secret }: SignedIn, to: string, request: Request) {
-      const former = yield* sessions.find(Redacted.make(request.cookies[cookie] ?? ""), false)
+      const former = yield* sessions.find(secretOf(request), false)
       if (Option.isSome(former)) yield* sessions.signOut(former.value)
       yield* attempts.remember(secret)
       return withCookie(redirect(to), Redacted.value(secret), lasts)
@@ -325,7 +332,11 @@ const routes = HttpRouter.use((router) =>
     yield* form("/console/sign-in", (fields, request) => {
       const to = destination(fields.get("to") ?? "")
       const token = Redacted.make((fields.get("project_token") ?? "").trim())
-      return limited(Effect.flatMap(sessions.signIn(token), (opened) => signedIn(opened, to, request))).pipe(
+      const attempt = Effect.gen(function* () {
+        const wait = yield* signIns.take(keyOf(token))
+        return wait > 0 ? fail("busy", wait) : yield* signedIn(yield* sessions.signIn(token), to, request)
+      })
+      return limited(attempt).pipe(
         Effect.catchTags({
           WrongCredential: () => Effect.succeed(show(422, signInPage(to, wrongToken))),
           TooManySessions: ({ maximum }) => Effect.succeed(show(409, signInPage(to, fullSentence(maximum))))
@@ -347,7 +358,7 @@ const routes = HttpRouter.use((router) =>
 
     yield* form("/console/sign-out", (fields, request) =>
       Effect.gen(function* () {
-        const session = yield* sessions.find(Redacted.make(request.cookies[cookie] ?? ""), false)
+        const session = yield* sessions.find(secretOf(request), false)
         if (Option.isSome(session)) {
           if (!isFormOf(session.value, fields.get("csrf") ?? "")) return end("foreign_form")
           yield* fields.get("everywhere") === "1"
@@ -375,14 +386,11 @@ const sectionOf = (kind: "bridge" | "agent" | "phone"): string =>
 const wrongToken =
   "This token does not open the console. Check that you copied all of it, or ask your operator: it may have ended, or be for agents only."
 
-const outcomeOf = (exit: Exit.Exit<Option.Option<Session>, unknown>): Outcome =>
-  Exit.isFailure(exit) ? "undecided" : Option.isSome(exit.value) ? "accepted" : "rejected"
-
 export const ConsoleHttp = Layer.unwrap(
   Effect.map(Settings, ({ console }) =>
     console.enabled
       ? Layer.mergeAll(
-          routes.pipe(Layer.provide(CallBudget.layer)),
+          routes,
           onlyMethods("/console/sign-in", ["GET", "POST"]),
           onlyMethods("/console/enter", ["GET", "POST"]),
           onlyMethods("/console/sign-out", ["POST"]),

@@ -37,7 +37,7 @@ export const name = (text: string): Html => html`<span class="name">${text}</spa
 type Tone = "good" | "info" | "warn" | "bad"
 export const mark = (text: string, tone?: Tone): Html => html`<span class="mark ${tone ?? ""}">${text}</span>`
 
-export const tags = (all: ReadonlyArray<string>): Part => all.map((tag) => html`<span class="mark tag">${tag}</span> `)
+export const tags = (all: ReadonlyArray<string>): Part => all.map((tag) => html`${mark(tag)} `)
 
 /** Names and values side by side; rows whose value is undefined are left out. */
 export const facts = (rows: ReadonlyArray<readonly [name: string, value: Part]>): Html =>

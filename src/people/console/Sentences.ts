@@ -48,6 +48,8 @@ export const sentences: Readonly<Record<string, string>> = {
   "memory.added": "added to memory",
   "memory.archived": "archived an entry of memory",
   "task.created": "created a task",
+  "task.noted": "left a note on a task",
+  "task.taken_over": "took a task over from whoever was at work on it",
   "task.updated": "changed a task",
   "task.answered": "answered the question of a task",
   "console.write": "tried to write at the console without the right to",

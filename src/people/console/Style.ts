@@ -67,13 +67,12 @@ code, .id { font: .875em ui-monospace, SFMono-Regular, Menlo, Consolas, monospac
 .meta + .text { margin-top: 8px; }
 .empty { padding: 20px; border: 1px dashed var(--line); border-radius: 14px; color: var(--soft); overflow-wrap: anywhere; }
 .empty p:last-child { margin: 0; }
-.mark { display: inline-block; padding: 1px 9px; border-radius: 999px; background: var(--ground); border: 1px solid var(--line); color: var(--soft); font-size: .8125rem; font-weight: 500; white-space: nowrap; }
+.mark { display: inline-block; padding: 1px 9px; border-radius: 999px; background: var(--ground); border: 1px solid var(--line); color: var(--soft); font-size: .8125rem; font-weight: 500; max-width: 100%; overflow-wrap: anywhere; }
 .mark.good { border-color: transparent; background: var(--good-ground); color: var(--good-ink); }
 .mark.info { border-color: transparent; background: var(--info-ground); color: var(--info-ink); }
 .mark.warn { border-color: transparent; background: var(--warn-ground); color: var(--warn-ink); }
 .mark.bad { border-color: transparent; background: var(--bad-ground); color: var(--bad-ink); }
 .marks { display: flex; flex-wrap: wrap; gap: 6px; margin: 0 0 16px; }
-.tag { max-width: 100%; white-space: normal; overflow-wrap: anywhere; }
 .note { margin: 0 0 16px; padding: 12px 16px; border-radius: 12px; background: var(--warn-ground); color: var(--warn-ink); overflow-wrap: anywhere; }
 .note a { color: inherit; }
 .note p:last-child { margin: 0; }

@@ -106,6 +106,8 @@ export const taskActions = Effect.gen(function* () {
         ...commonRefusals,
         task_not_found: gone,
         stale_version: changed(hasChanged),
+        task_claimed: () =>
+          conflict("Somebody else is at work on this task. Set its status to open first, then assign it."),
         task_transition_invalid: ({ message }) => conflict(message),
         task_dependencies_open: ({ message }) => conflict(message),
         invalid_request: ({ message }) => conflict(message),

@@ -11,7 +11,7 @@ import { changeTaskForm, lostAnswer, question } from "./TaskForms.ts"
 import { statusMark } from "./TasksPage.ts"
 import { isUuid, maySee, NotHere, pathOf, type View } from "./View.ts"
 
-const shown = 20
+const shown = 10
 
 export const taskPage = Effect.gen(function* () {
   const tasks = yield* Tasks

@@ -26,7 +26,7 @@ export interface Shown {
 export class NotHere extends Data.TaggedError("NotHere")<{}> {}
 
 /** Why a page is not shown. */
-export type Failure = NotHere | SharedRefusal<"bridge_persistence_error">
+export type Failure = NotHere | SharedRefusal<"bridge_persistence_error" | "rate_limited">
 
 export const pathOf = ({ project }: Pick<View, "project">, ...parts: ReadonlyArray<string>): string =>
   ["/console", project.project_id, ...parts].join("/")

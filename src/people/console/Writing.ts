@@ -82,7 +82,10 @@ export const checked = <A>(
   input: Readonly<Record<string, unknown>>
 ): Effect.Effect<A, Unsaved> => {
   const decoded = Schema.decodeUnknownResult(schema as Schema.Codec<A>)(input)
-  if (Result.isFailure(decoded)) return mistake(...firstIssue(decoded.failure.issue))
+  if (Result.isFailure(decoded)) {
+    const [field, reason] = firstIssue(decoded.failure.issue)
+    return mistake(field, reason)
+  }
   const unacceptable = findUnacceptable(decoded.success)
   return unacceptable === undefined ? Effect.succeed(decoded.success) : mistake(unacceptable.field, unacceptable.reason)
 }

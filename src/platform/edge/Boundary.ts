@@ -20,6 +20,7 @@ import { escaped } from "../../wire/Text.ts"
 import { Addresses, networkOf } from "./Addresses.ts"
 import { makeFloodPause } from "./Floods.ts"
 import { PageLimit } from "./PageLimit.ts"
+import { type Buckets, RateLimit } from "./RateLimit.ts"
 import { report } from "./Report.ts"
 import { strictUtf8 } from "./Utf8.ts"
 
@@ -44,6 +45,7 @@ export const boundary = HttpRouter.middleware(
     }
     const limited = yield* PageLimit
     const pause = makeFloodPause()
+    const lines = (yield* RateLimit).buckets(lineRate)
     // Clients compare `Date` with `expires_at`, so both have to come from one clock (RFC 9110 6.6.1).
     const date = Effect.map(
       clock.nowIfKnown,
@@ -82,7 +84,7 @@ export const boundary = HttpRouter.middleware(
         ),
         Effect.tap((response) => (response.status === 429 ? pause : Effect.void)),
         Effect.tap((response) => measure(request.method, response.status, since)),
-        Effect.tap((response) => record(request, response)),
+        Effect.tap((response) => record(request, response, lines)),
         Effect.provideService(Caller, caller),
         Effect.provideService(CurrentShare, shares.unknown(caller.network)),
         Effect.annotateLogs("request_id", requestId),
@@ -144,20 +146,28 @@ const measure = (method: string, status: number, since: bigint) =>
     )
   })
 
+/** Lines about refusals of one address; of further ones only their number is logged. */
+const lineRate = { perSecond: 20, burst: 200 }
+/** Characters of a path in a line. */
+const longestPath = 200
+
 /** Skips log lines and attributes that neither a log nor a span consumes; building them would slow every request. */
 const record = Effect.fnUntraced(function* (
   request: HttpServerRequest.HttpServerRequest,
-  response: HttpServerResponse.HttpServerResponse
+  response: HttpServerResponse.HttpServerResponse,
+  lines: Buckets
 ) {
   const level = response.status >= 400 ? "Info" : "Debug"
   const consumed = (yield* LogLevel.isEnabled(level)) || (yield* References.TracerEnabled)
   if (!consumed) return
-  const { address } = yield* Caller
-  const path = loggable(request.url.split("?")[0]!)
+  const { address, network } = yield* Caller
+  const path = loggable(request.url.split("?")[0]!).slice(0, longestPath)
   const facts = { method: request.method, path, status: response.status, address, ...codeOf(response) }
   // While the database is away every request is answered like this; its cause has lines of its own.
   if (response.status === 503) yield* logFault("Answered", { status: 503, ...codeOf(response) })
-  else yield* Effect.logWithLevel(level)("Answered").pipe(Effect.annotateLogs(facts))
+  else if (level === "Info" && (yield* lines.take(network)) > 0) {
+    yield* logFault("Answered", { status: response.status, network, ...codeOf(response) })
+  } else yield* Effect.logWithLevel(level)("Answered").pipe(Effect.annotateLogs(facts))
   yield* Effect.annotateCurrentSpan(facts)
 })
 

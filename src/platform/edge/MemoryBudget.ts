@@ -58,35 +58,52 @@ export class MemoryBudget extends Context.Service<
       request: HttpServerRequest.HttpServerRequest,
       work: (count: CountAnswer) => Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
     ) => Answered<E, R>
+    /** The same for one answer whose size is known once `work` has ended. */
+    readonly answer: <E, R>(
+      owner: string,
+      request: HttpServerRequest.HttpServerRequest,
+      work: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+    ) => Answered<E, R>
   }
 >()("service/edge/MemoryBudget") {
   static readonly layer = Layer.sync(MemoryBudget, () => {
     const bodies = budget(whole, share)
-    const answers = budget(wholeOfAnswers, share)
+    const unsent = budget(wholeOfAnswers, share)
+
+    const answers = <E, R>(
+      owner: string,
+      messages: number,
+      request: HttpServerRequest.HttpServerRequest,
+      work: (count: CountAnswer) => Answered<E, R>
+    ): Answered<E, R> =>
+      Effect.suspend(() => {
+        const held = unsent.open(owner)
+        return held.admit(messages <= 1 ? 0 : Math.min(share, messages * answerBytes)).pipe(
+          Effect.flatMap((isAdmitted): Answered<E, R> => (isAdmitted ? work(held.count) : refuse("rate_limited", 1))),
+          Effect.onExit((exit) =>
+            Effect.sync(() => {
+              if (Exit.isFailure(exit)) return held.close()
+              held.settle(lengthOf(exit.value))
+              whenSent(request, held.close)
+            })
+          )
+        )
+      })
+
     return {
       body: (owner, request, work) => {
         const bytes = sizeOf(request)
         return bytes <= small ? work : bodies.hold(owner, bytes, work)
       },
-      answers: <E, R>(
-        owner: string,
-        messages: number,
-        request: HttpServerRequest.HttpServerRequest,
-        work: (count: CountAnswer) => Answered<E, R>
-      ) =>
-        Effect.suspend(() => {
-          const held = answers.open(owner)
-          return held.admit(messages <= 1 ? 0 : Math.min(share, messages * answerBytes)).pipe(
-            Effect.flatMap((isAdmitted): Answered<E, R> => (isAdmitted ? work(held.count) : refuse("rate_limited", 1))),
-            Effect.onExit((exit) =>
-              Effect.sync(() => {
-                if (Exit.isFailure(exit)) return held.close()
-                held.settle(lengthOf(exit.value))
-                whenSent(request, held.close)
-              })
+      answers,
+      answer: (owner, request, work) =>
+        answers(owner, 1, request, (count) =>
+          Effect.flatMap(work, (response) =>
+            Effect.flatMap(count(lengthOf(response), false), (fits) =>
+              fits ? Effect.succeed(response) : refuse("rate_limited", 1)
             )
           )
-        })
+        )
     }
   })
 }
@@ -135,6 +152,15 @@ export const budget = (whole: number, share: number) => {
   }
   /** Waits a second at most; whether the claim was granted. */
   const admitted = (claim: Claim) =>
+    Effect.suspend(() => {
+      // Not in the callback: its fiber may start late in a process that is busy, and time runs from before.
+      if (fits(claim)) {
+        grant(claim)
+        return Effect.succeed(true)
+      }
+      return Effect.map(Effect.timeoutOption(turn(claim), "1 second"), () => claim.granted)
+    })
+  const turn = (claim: Claim) =>
     Effect.callback<void>((resume) => {
       if (fits(claim)) {
         grant(claim)
@@ -143,10 +169,7 @@ export const budget = (whole: number, share: number) => {
       claim.resume = () => resume(Effect.void)
       waiting.add(claim)
       return Effect.sync(() => waiting.delete(claim))
-    }).pipe(
-      Effect.timeoutOption("1 second"),
-      Effect.map(() => claim.granted)
-    )
+    })
   const release = (claim: Claim) => {
     if (!claim.granted) return
     held -= claim.bytes

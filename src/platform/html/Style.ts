@@ -57,6 +57,10 @@ input {
   width: 100%; min-height: 48px; margin: 8px 0 0; padding: 10px 14px; border: 1px solid var(--field); border-radius: 10px;
   background: var(--card); color: var(--ink); font: inherit;
 }
+fieldset { margin: 0 0 20px; padding: 0; border: 0; }
+legend { margin: 0 0 4px; padding: 0; font-weight: 600; }
+.choice { display: flex; align-items: center; gap: 12px; min-height: 44px; margin: 0; font-weight: 400; }
+input[type="radio"] { flex: none; width: 20px; min-height: 20px; margin: 0; padding: 0; accent-color: var(--accent); }
 .buttons { display: flex; flex-wrap: wrap; gap: 12px; margin: 20px 0 0; }
 .buttons > * { flex: 1 1 0; min-width: fit-content; overflow-wrap: anywhere; }
 button, .button {

@@ -6,8 +6,11 @@ export type Outcome =
   | { readonly _tag: "Delivered" }
   /** The app was removed from the phone, unless the token was registered after `since`. */
   | { readonly _tag: "Gone"; readonly since: Date | undefined }
-  /** The provider does not know the token. Many unknown tokens at once mean a wrong environment, not removed apps. */
-  | { readonly _tag: "BadToken" }
+  /**
+   * The provider refuses the token, either because the phone has not the app (`ends`) or because it is another app's. It
+   * is the configuration's fault if the provider accepts no token.
+   */
+  | { readonly _tag: "BadToken"; readonly ends: boolean }
   /** Retry this delivery later; with `device`, send nothing else to the device before that. */
   | { readonly _tag: "Retry"; readonly backoff: Backoff; readonly device: boolean }
   /** Pause the whole environment; no attempt is counted. `fault`: only the operator can fix the cause. */

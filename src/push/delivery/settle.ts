@@ -37,7 +37,12 @@ export const makeBatch = (environment: Environment, lease: Lease): Effect.Effect
 export type Remainder =
   | { readonly _tag: "Nothing" }
   | { readonly _tag: "MarkDelivered"; readonly delivery_id: string }
-  | { readonly _tag: "JudgeToken"; readonly delivery: ClaimedDelivery; readonly result: Result }
+  | {
+      readonly _tag: "JudgeToken"
+      readonly delivery: ClaimedDelivery
+      readonly result: Result
+      readonly ends: boolean
+    }
 
 const nothing: Remainder = { _tag: "Nothing" }
 const maxAttempts = 8
@@ -51,6 +56,8 @@ export const make = Effect.gen(function* () {
   const leases = LeaseStore.make(sql)
   const devices = DeviceFeedbackStore.make(sql)
   const pauses = PauseStore.make(sql)
+  /** Environments for which the provider has accepted a token since this process started: their configuration is right. */
+  const proven = new Set<Environment>()
 
   const settle = Effect.fnUntraced(function* (delivery: ClaimedDelivery, attempt: Attempt, batch: Batch) {
     switch (attempt._tag) {
@@ -96,10 +103,11 @@ export const make = Effect.gen(function* () {
   ) {
     switch (outcome._tag) {
       case "Delivered":
+        proven.add(batch.environment)
         yield* count(pushed(batch.environment, "delivered"))
         return { _tag: "MarkDelivered", delivery_id: delivery.delivery_id } satisfies Remainder
       case "BadToken":
-        return { _tag: "JudgeToken", delivery, result } satisfies Remainder
+        return { _tag: "JudgeToken", delivery, result, ends: outcome.ends } satisfies Remainder
       case "Gone": {
         // A token registered after `since` is tried once more before the provider is believed.
         const since = delivery.last_status === 410 ? null : (outcome.since ?? null)
@@ -107,8 +115,8 @@ export const make = Effect.gen(function* () {
         break
       }
       case "Retry": {
-        const until = yield* retry(delivery, outcome.backoff, result, batch)
-        if (outcome.device) yield* devices.rest(delivery.device_id, until)
+        if (outcome.device) yield* retryDevice(delivery, outcome.backoff, result, batch)
+        else yield* retry(delivery, outcome.backoff, result, batch)
         break
       }
       case "Pause":
@@ -150,6 +158,16 @@ export const make = Effect.gen(function* () {
       yield* count(pushed(batch.environment, "retried"))
     }
     return until
+  })
+
+  /** Sends nothing to the device before the delivery is tried again. */
+  const retryDevice = Effect.fnUntraced(function* (
+    delivery: ClaimedDelivery,
+    backoff: Backoff,
+    result: Result,
+    batch: Batch
+  ) {
+    yield* devices.rest(delivery.device_id, yield* retry(delivery, backoff, result, batch))
   })
 
   const giveUp = Effect.fnUntraced(function* (
@@ -206,13 +224,20 @@ export const make = Effect.gen(function* () {
     const unknown = remainders.filter((one) => one._tag === "JudgeToken")
     if (unknown.length === 0) return
     const areMany = yield* tooManyUnknown(new Set(unknown.map(({ delivery }) => delivery.device_id)).size, batch)
-    for (const { delivery, result } of unknown) {
-      if (areMany) yield* pause(delivery, misconfigured, result, batch)
-      else if (!(yield* deactivate(delivery, null, result, batch))) yield* retry(delivery, quickly, result, batch)
+    const isProven = proven.has(batch.environment)
+    for (const { delivery, ends, result } of unknown) {
+      if (!areMany && ends) {
+        if (!(yield* deactivate(delivery, null, result, batch))) yield* retry(delivery, quickly, result, batch)
+      } else if (isProven) yield* retryDevice(delivery, misconfigured.backoff, result, batch)
+      else yield* pause(delivery, misconfigured, result, batch)
     }
   }, persistence)
 
-  /** One unknown token means a phone without the app. Many at once mean a wrong environment: no device is deactivated. */
+  /**
+   * One unknown token means a phone without the app. Many at once mean a wrong environment, of the service or of a build
+   * of the app: no device is deactivated. If the provider accepts others, the devices rest, because the phones of one
+   * project must not stop the notifications of all.
+   */
   const tooManyUnknown = Effect.fnUntraced(function* (now: number, { environment }: Batch) {
     const before = Option.getOrElse(yield* devices.countBadTokens(environment), () => ({ bad: 0, devices: 0 }))
     const bad = before.bad + now

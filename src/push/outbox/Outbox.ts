@@ -5,10 +5,18 @@
  * They do not wake the worker: its next poll finds their rows.
  *
  * Whether a device wants the kind is checked here and again before sending; quiet hours and pauses only before sending.
+ * A project that raises more about its tasks than anybody reads gets no further ones of these.
  */
 import { Context, Effect, Layer, Queue } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
+import { logFault } from "../../platform/database/FaultLog.ts"
+import { bucketsOf } from "../../platform/edge/RateLimit.ts"
+import { Settings } from "../../platform/settings/Settings.ts"
+import { notificationKinds } from "../../wire/mobile/Notifications.ts"
 import * as Store from "./OutboxStore.ts"
+
+/** About the tasks of one project. Each leaves a row for each of its phones for 30 days. */
+const taskRate = { perSecond: 6 / 60, burst: 200 }
 
 export class Outbox extends Context.Service<
   Outbox,
@@ -26,10 +34,16 @@ export class Outbox extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const store = Store.make(sql)
+      const { http } = yield* Settings
+      const buckets = bucketsOf(taskRate)
       const wakeUps = yield* Queue.sliding<void>(1)
       const wake = sql.afterCommit(Effect.asVoid(Queue.offer(wakeUps, undefined)))
 
       const enqueue = Effect.fn("Outbox.enqueue")(function* (now: Date, notice: Store.Notice) {
+        if (http.rateLimits && notificationKinds[notice.kind].category === "TASK") {
+          const { project_id } = notice
+          if ((yield* buckets.take(project_id)) > 0) return yield* logFault("Too many notifications", { project_id })
+        }
         yield* store.enqueue(now, notice)
         yield* wake
       })

@@ -34,7 +34,7 @@ export class Access extends Context.Service<
     readonly foreignGrants: Effect.Effect<number, AccessRefusal<"bridge_persistence_error">>
     /** For operations that need an OAuth sign-in: rejects a project token like any invalid credential. */
     readonly requireGrant: (actor: Actor) => Effect.Effect<Granted, AccessRefusal<"unauthorized">>
-    /** The challenge names every scope of the operation, so that a client can request all of them at once. */
+    /** The challenge names every scope of the operation and every scope held, so that one more sign-in has all of them. */
     readonly require: (
       actor: Actor,
       ...needed: ReadonlyArray<Scope>
@@ -82,7 +82,7 @@ export class Access extends Context.Service<
       const require = (actor: Actor, ...needed: ReadonlyArray<Scope>) =>
         needed.every((scope) => actor.scopes.has(scope))
           ? Effect.void
-          : challenged(refuse("insufficient_scope"), challenge.insufficient(needed))
+          : challenged(refuse("insufficient_scope"), challenge.insufficient(needed, actor.scopes))
 
       const foreignGrants = Effect.gen(function* () {
         const [counted] = yield* store.countForeignGrants(yield* clock.now)

@@ -34,15 +34,26 @@ const outcomeOf = (exit: Exit.Exit<Actor, Refused>): Outcome => {
   return Option.exists(Exit.findErrorOption(exit), ({ _tag }) => _tag === "unauthorized") ? "rejected" : "undecided"
 }
 
+/**
+ * Changes to the phones of one project, whoever makes them: each leaves audit rows for as long as the log is kept, and a
+ * new phone a notification to the others of its owner.
+ */
+const changeRate = { perSecond: 10 / 60, burst: 100 }
+
 /** Only an OAuth sign-in with the scope `mobile:devices` owns devices. */
 export const AccessHttp = Layer.effect(
   PhoneCredential,
   Effect.gen(function* () {
     const access = yield* Access
-    const authenticate = yield* authenticates((yield* RateLimit).buckets({ perSecond: 20, burst: 200 }))
+    const limits = yield* RateLimit
+    const authenticate = yield* authenticates(limits.buckets({ perSecond: 20, burst: 200 }))
+    const changes = limits.buckets(changeRate)
     const phone = Effect.gen(function* () {
       const granted = yield* access.requireGrant((yield* authenticate).actor)
       yield* access.require(granted, "mobile:devices")
+      const { method } = yield* HttpServerRequest.HttpServerRequest
+      const wait = method === "GET" || method === "HEAD" ? 0 : yield* changes.take(granted.project_id)
+      if (wait > 0) return yield* refuse("rate_limited", wait)
       return granted
     })
     return {

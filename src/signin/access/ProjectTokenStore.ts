@@ -85,7 +85,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          and token_id = any (${idsOf("project_token", actors)}::uuid[])
          and label is not null
        union all
-      select 'oauth_grant:' || g.grant_id, c.name
+      select 'oauth_grant:' || g.grant_id, c.name || coalesce(' (' || g.label || ')', '')
         from oauth_grant g
         join oauth_client c on c.client_id = g.client_id
        where g.project_id = ${project_id}::uuid

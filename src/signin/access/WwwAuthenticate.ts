@@ -3,12 +3,12 @@
  *
  * One challenge per response, every value a quoted string, each attribute once: many clients cannot parse anything else.
  */
-import { readScopes, type Scope } from "../../wire/Scopes.ts"
+import { expanded, ofRole, type Scope } from "../../wire/Scopes.ts"
 
 /** `base_url` is the configured origin, never the Host header of a request. */
 export const challenges = (base_url: string) => {
   const resource_metadata = `${base_url}/.well-known/oauth-protected-resource/mcp`
-  const scope = readScopes.join(" ")
+  const scope = ofRole("contributor").join(" ")
   return {
     missing: bearer({ resource_metadata, scope }),
     /** The same for malformed, unknown, expired, revoked and wrong-audience tokens (spec 5.3). */
@@ -18,12 +18,15 @@ export const challenges = (base_url: string) => {
       resource_metadata,
       scope
     }),
-    /** Names every scope that the operation needs, including those that the token has. */
-    insufficient: (needed: ReadonlyArray<Scope>) =>
+    /**
+     * Names what the operation needs together with what the token has: clients ask for exactly this, and a sign-in for the
+     * missing scope alone would lose the others.
+     */
+    insufficient: (needed: ReadonlyArray<Scope>, held: Iterable<Scope>) =>
       bearer({
         error: "insufficient_scope",
         error_description: "The access token lacks a scope that this operation needs",
-        scope: needed.join(" "),
+        scope: expanded([...held, ...needed]).join(" "),
         resource_metadata
       })
   }

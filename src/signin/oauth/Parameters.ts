@@ -25,10 +25,13 @@ const names = [
   "token",
   "token_type_hint",
   // Fields of the consent page's forms and links.
+  "access",
   "csrf",
   "decision",
+  "label",
   "other",
   "project_token",
+  "session",
   "token_id"
 ] as const
 export type ParameterName = (typeof names)[number]

@@ -23,7 +23,8 @@ const Open = Schema.Struct({
   project_id: Schema.NullOr(Schema.String),
   project_name: Schema.NullOr(Schema.String),
   role: Schema.NullOr(Role),
-  scopes: Schema.NullOr(Schema.Array(Scope))
+  scopes: Schema.NullOr(Schema.Array(Scope)),
+  limits: Schema.NullOr(Schema.Record(Schema.String, Schema.Number))
 })
 export type Open = typeof Open.Type
 
@@ -114,7 +115,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   const find = (secret_hash: Uint8Array, now: Date) =>
     firstRow(Open)(sql`
       select s.session_id, s.actor, s.last_used_at, s.last_visit_at, t.token_id, t.label, p.project_id,
-             p.name as project_name, t.role, t.scopes
+             p.name as project_name, t.role, t.scopes, p.limits
         from console_session s
         ${sessionJoined(sql)}
        where s.secret_hash = ${secret_hash}

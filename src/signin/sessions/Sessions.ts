@@ -9,7 +9,7 @@
  */
 import { Context, Data, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { maximumOf } from "../../operator/limits/LimitNames.ts"
+import { maximumOf, type OwnLimits } from "../../operator/limits/LimitNames.ts"
 import { Audit } from "../../platform/audit/Audit.ts"
 import { deriveFrom } from "../../platform/crypto/Derivation.ts"
 import { uuidAt } from "../../platform/crypto/Random.ts"
@@ -42,6 +42,8 @@ export interface SessionToken {
   readonly project_name: string
   readonly role: Role
   readonly scopes: ReadonlySet<Scope>
+  /** The project's limits that differ from the defaults, by name. */
+  readonly limits: OwnLimits
 }
 
 export interface Session {
@@ -260,7 +262,7 @@ export class Sessions extends Context.Service<
 const before = (now: Date) => new Date(now.getTime() - Duration.toMillis(visitGap))
 
 const sessionOf = (
-  { actor, label, last_visit_at, project_id, project_name, role, scopes, session_id, token_id }: Store.Open,
+  { actor, label, last_visit_at, limits, project_id, project_name, role, scopes, session_id, token_id }: Store.Open,
   secret: Redacted.Redacted<string>,
   now: Date
 ): Session => ({
@@ -278,7 +280,8 @@ const sessionOf = (
           project_id: project_id!,
           project_name: project_name!,
           role: role!,
-          scopes: new Set(scopes)
+          scopes: new Set(scopes),
+          limits: limits!
         }
 })
 

@@ -49,15 +49,17 @@ layer(Reachable)("an agent that a person has signed in", (it) => {
     })
   )
 
-  it.effect("gets 403 with the missing scope when it calls a tool that the person's grant does not cover", () =>
-    Effect.gen(function* () {
-      const { agent } = yield* signedIn("tasks:read")
-      const { answer, code } = yield* agent.write("task_create", { title: "T" })
-      assert.deepStrictEqual([answer.status, code], [403, "insufficient_scope"])
-      const challenge = answer.headers.get("www-authenticate")
-      assert.include(challenge, 'error="insufficient_scope"')
-      assert.include(challenge, "tasks:write")
-    })
+  it.effect(
+    "gets 403 with the missing scope and those held when it calls a tool that the person's grant does not cover",
+    () =>
+      Effect.gen(function* () {
+        const { agent } = yield* signedIn("tasks:read")
+        const { answer, code } = yield* agent.write("task_create", { title: "T" })
+        assert.deepStrictEqual([answer.status, code], [403, "insufficient_scope"])
+        const challenge = answer.headers.get("www-authenticate")
+        assert.include(challenge, 'error="insufficient_scope"')
+        assert.include(challenge, 'scope="tasks:read tasks:write"')
+      })
   )
 
   it.effect("is refused with 401 once the person has signed out", () =>

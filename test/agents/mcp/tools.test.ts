@@ -59,9 +59,35 @@ layer(Service.layer)("the tools", (it) => {
     })
   )
 
-  it.effect("tools/list is smaller than 24 KiB", () =>
+  it.effect("a credential lists only the tools that its scopes allow", () =>
     Effect.gen(function* () {
-      assert.isBelow(Buffer.byteLength((yield* (yield* agent()).post("tools/list")).text), 24 * 1024)
+      const some = yield* agent({ scopes: ["tasks:read", "memory:write"] })
+      assert.sameMembers(
+        (yield* listed(some)).map(({ name }) => name),
+        names.filter((name) =>
+          tools[name as ToolName].needs.every((scope) => ["tasks:read", "memory:read", "memory:write"].includes(scope))
+        )
+      )
+    })
+  )
+
+  it.effect("the instructions name the project and bring the write_context that every write takes", () =>
+    Effect.gen(function* () {
+      const a = yield* agent()
+      const { result } = (yield* a.post("server/discover")).body
+      assert.include(result.instructions, 'the project "Test project"')
+      const [, given] = /write_context with every write: (\{[^}]*\})/.exec(result.instructions)!
+      assert.deepStrictEqual(JSON.parse(given!), a.write_context)
+      const reader = yield* agent({ role: "reader" })
+      const { instructions } = (yield* reader.post("server/discover")).body.result
+      assert.notInclude(instructions, "write_context")
+      assert.include(instructions, "can only read")
+    })
+  )
+
+  it.effect("tools/list is smaller than 40 KiB", () =>
+    Effect.gen(function* () {
+      assert.isBelow(Buffer.byteLength((yield* (yield* agent()).post("tools/list")).text), 40 * 1024)
     })
   )
 
@@ -120,7 +146,8 @@ layer(Service.layer)("the tools", (it) => {
         assert.deepStrictEqual([answer.status, answer.code], [403, "insufficient_scope"])
         const challenge = answer.headers.get("www-authenticate") ?? ""
         assert.include(challenge, 'error="insufficient_scope"')
-        assert.include(challenge, `scope="${scope}"`)
+        const named = /[ ,]scope="([^"]*)"/.exec(challenge)![1]!.split(" ")
+        assert.includeMembers(named, [scope, ...scopes], "what is missing, and what the token has")
         assert.include(challenge, "resource_metadata=")
       })
     )

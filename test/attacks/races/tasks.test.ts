@@ -99,6 +99,26 @@ layer(Service.layer)("racing agents", (it) => {
     })
   )
 
+  it.effect("50 agents claim one task, and claim it again: one gets it, the others are told who", () =>
+    Effect.gen(function* () {
+      const { agents, first } = yield* team(50)
+      const task = yield* first.task("wanted")
+      const claimed = (given: Readonly<Record<string, unknown>>) =>
+        Effect.forEach(agents, (agent) => agent.write("task_claim", { id: task.id, ...given }), {
+          concurrency: "unbounded"
+        })
+      for (const given of [{ expected_version: 1 }, { expected_version: 2 }]) {
+        const claims = yield* claimed(given)
+        const { output } = yield* first.call("task_get", { id: task.id })
+        assert.strictEqual(output.task.version, 2)
+        const refused = claims.filter(({ code }) => code !== undefined)
+        assert.lengthOf(refused, 49)
+        for (const { code, details, text } of refused)
+          assert.deepStrictEqual([code, details?.assignee], ["task_claimed", output.task.assignee], text)
+      }
+    })
+  )
+
   it.effect("one session that reports twice at the same time leaves one receipt", () =>
     Effect.gen(function* () {
       const { agents, first } = yield* team(8)

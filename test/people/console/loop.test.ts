@@ -193,7 +193,7 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
           await page.goto(`${home}/tasks`)
           await page.click(".folded > summary")
           await page.fill("#title", "Paint the gate")
-          await page.fill("#tags", "not,A tag!")
+          await page.fill("#tags", "!!!")
           await page.click("text=Create task")
           await page.waitForSelector("[role=alert]")
           assert.strictEqual(await page.inputValue("#title"), "Paint the gate")

@@ -355,7 +355,7 @@ layer(Service.layer)("the console", (it) => {
         [path, { action: "change", version, title: "Mine", status: "gone" }, 422, "Status: "],
         ["/tasks", { action: "create", title: "", body: "Mine" }, 422, "Title: "],
         ["/tasks", { action: "create", title: "Mine", priority: "9" }, 422, "Priority: "],
-        ["/tasks", { action: "create", title: "Mine", tags: "Not A Tag!" }, 422, "Tags: "],
+        ["/tasks", { action: "create", title: "Mine", tags: "!!!" }, 422, "Tags: "],
         ["/memory", { action: "add", body: "", title: "Mine" }, 422, "Text: "],
         ["/memory", { action: "add", kind: "poem", body: "Mine" }, 422, "Kind: "]
       ]

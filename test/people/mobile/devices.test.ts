@@ -441,3 +441,25 @@ layer(Delivery.layer)("a phone's request is checked in order:", (it) => {
     })
   )
 })
+
+layer(Delivery.layer)("changes to the phones of a project", (it) => {
+  it.effect("are made 100 times at once and then ten times a minute, whoever makes them; reading is free", () =>
+    Effect.gen(function* () {
+      const on = yield* instance({ SERVICE_RATE_LIMITS: "on", SERVICE_APNS_TOPICS: "com.example.app" })
+      const person = yield* makePerson(on)
+      const { device_id, prefer } = yield* makeRegisteredPhone(on, person)
+      const answers = yield* Effect.replicateEffect(prefer(device_id, everything), 100)
+      assert.deepStrictEqual(
+        answers.map(({ status }) => status),
+        [...Array.from({ length: 99 }, () => 200), 429]
+      )
+      assert.strictEqual(answers[99]!.headers.get("retry-after"), "6")
+      const phone = makePhone(on, person)
+      assert.strictEqual((yield* phone.register()).status, 429)
+      assert.strictEqual((yield* phone.get(device_id)).status, 200)
+      assert.strictEqual((yield* makePhone(on, yield* makePerson(on)).register()).status, 201)
+      yield* TestClock.adjust("6 seconds")
+      assert.strictEqual((yield* prefer(device_id, everything)).status, 200)
+    })
+  )
+})

@@ -196,6 +196,19 @@ layer(Service.layer)("an authorization request", (it) => {
     })
   )
 
+  it.effect("may name another port than the one that a loopback URI was registered with", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const client_id = yield* makeClient(service, { redirect_uris: ["http://127.0.0.1:6276/callback"] })
+      const redirect_uri = "http://127.0.0.1:51234/callback"
+      const { code, verifier } = yield* obtainCode(service, { client_id, redirect_uri })
+      const exchangeAt = (uri: string) =>
+        exchange(service, { client_id, code, code_verifier: verifier, redirect_uri: uri })
+      assert.strictEqual((yield* exchangeAt("http://127.0.0.1:6276/callback")).body.error, "invalid_grant")
+      assert.strictEqual((yield* exchangeAt(redirect_uri)).status, 200)
+    })
+  )
+
   it.effect("grants the requested scopes that the role allows", () =>
     Effect.gen(function* () {
       const service = yield* Service
@@ -351,8 +364,9 @@ layer(Service.layer)("the consent page", (it) => {
       ]) {
         assert.strictEqual((yield* browser.submit(bound, { decision: "allow" }, headers)).status, 403)
       }
-      const forged = yield* browser.submit(bound, { decision: "allow", csrf: "x" })
-      assert.strictEqual(forged.status, 403)
+      for (const decision of ["allow", "deny"]) {
+        assert.strictEqual((yield* browser.submit(bound, { decision, csrf: "x" })).status, 403)
+      }
       const own = yield* browser.submit(bound, { decision: "allow" }, { origin: iss, "sec-fetch-site": "same-origin" })
       assert.strictEqual(own.status, 303)
     })

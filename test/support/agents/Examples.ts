@@ -25,6 +25,7 @@ export const examplesOf = (
   ({
     server_identity: {},
     continuity_context: { max_bytes: 8192 },
+    activity: { since: "24h", kinds: ["task", "receipt", "decision", "note", "task_note"], limit: 3 },
     memory_add: {
       kind: "decision",
       title: "Title",
@@ -36,6 +37,7 @@ export const examplesOf = (
       idempotency_key: "add",
       write_context
     },
+    memory_archive: { id: entry_id, write_context },
     memory_get: { id: entry_id },
     memory_search: { query: "entry", kind: "note", tags: [], limit: 3 },
     task_create: {
@@ -49,6 +51,15 @@ export const examplesOf = (
     },
     task_get: { id: task_id },
     task_list: { status: ["open"], ready: true, tag: "tag", limit: 3, order: "updated" },
+    task_claim: {
+      id: dependency_id,
+      expected_version: 1,
+      assignee: "ada",
+      takeover: { reason: "She asked me to" },
+      idempotency_key: "claim",
+      write_context
+    },
+    task_note: { id: task_id, text: "Half of the wall", idempotency_key: "note", write_context },
     task_update: {
       id: task_id,
       expected_version: 1,
@@ -83,6 +94,7 @@ export const examplesOf = (
       write_context
     },
     task_wait: { id: task_id, version: 0, timeout_seconds: 1 },
+    receipt_list: { task_id, worker: "worker", since: "24h", limit: 3 },
     runtime_bootstrap_get: {},
     git_document_get: { document_id, offset: 0, max_bytes: 100 }
   }) satisfies Examples

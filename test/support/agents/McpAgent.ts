@@ -23,6 +23,9 @@ export const issueToken = Effect.fnUntraced(function* ({ services }: Instance, p
   return Redacted.value(secret.token)
 })
 
+/** Tools that return what was written with `verbose`. */
+const echoes = ["memory_add", "task_create", "task_update", "task_claim"]
+
 /** The answer to a tools/call: its output, or the code and details of its failure. */
 export interface Called {
   readonly answer: Answer
@@ -98,9 +101,10 @@ export class Agent {
     })
   }
 
-  /** Calls a tool with write_context. */
+  /** Calls a tool with write_context, and asks for the whole of what was written if the tool returns it. */
   write(name: string, given: Readonly<Record<string, unknown>> = {}) {
-    return this.call(name, { write_context: this.write_context, ...given })
+    const whole = echoes.includes(name) ? { verbose: true } : undefined
+    return this.call(name, { write_context: this.write_context, ...whole, ...given })
   }
 
   note(body: string, given: Readonly<Record<string, unknown>> = {}) {

@@ -127,6 +127,7 @@ const tables = [
   "task",
   "task_dependency",
   "receipt",
+  "task_note",
   "idempotency_record",
   "project_usage",
   "pinned_document"

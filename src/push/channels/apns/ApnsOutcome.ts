@@ -21,7 +21,7 @@ export type ApnsOutcome =
   | { readonly _tag: "RenewProviderToken" }
 
 const configuration =
-  /^(DeviceTokenNotForTopic|TopicDisallowed|MissingTopic|BadTopic|BadEnvironmentKey\w*|Invalid\w*Token|MissingProviderToken|Forbidden|BadCertificate\w*)$/
+  /^(TopicDisallowed|MissingTopic|BadTopic|BadEnvironmentKey\w*|Invalid\w*Token|MissingProviderToken|Forbidden|BadCertificate\w*)$/
 
 export const outcomeOf = ({ goneSince, reason = "", retryAfter, status }: ApnsResponse): ApnsOutcome => {
   const pause = (backoff: Backoff): Outcome => ({ _tag: "Pause", backoff, fault: false })
@@ -32,7 +32,9 @@ export const outcomeOf = ({ goneSince, reason = "", retryAfter, status }: ApnsRe
   }
   if (status === 200) return { _tag: "Delivered" }
   if (status === 410) return { _tag: "Gone", since: goneSince }
-  if (reason === "BadDeviceToken") return { _tag: "BadToken" }
+  if (reason === "BadDeviceToken") return { _tag: "BadToken", ends: true }
+  // A phone may register the token of another app; a topic that is not the app's meets every phone.
+  if (reason === "DeviceTokenNotForTopic") return { _tag: "BadToken", ends: false }
   if (reason === "ExpiredProviderToken") return { _tag: "RenewProviderToken" }
   if (reason === "IdleTimeout") return { _tag: "Unprocessed" }
   if (configuration.test(reason) || status === 401 || status === 403) return misconfigured

@@ -6,6 +6,7 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
+import { isOpen, sessionJoined } from "../../../platform/sql/OpenSession.ts"
 import { type Audience, instanceId } from "../../../platform/sql/StandingGrant.ts"
 import { Role, Scope } from "../../../wire/Scopes.ts"
 import type { Client } from "../clients/Shapes.ts"
@@ -28,7 +29,10 @@ export const Request = Schema.Struct({
   wrong_tokens: Schema.Int,
   decided_at: Schema.NullOr(At),
   grant_id: Schema.NullOr(Schema.String),
-  /** This and the fields below: of the project token that the person entered, while it is valid. Otherwise null. */
+  /**
+   * This and the fields below: of the project token that the person entered, while it is valid, or of a console session,
+   * while it is open. Otherwise null.
+   */
   project_token_id: Schema.NullOr(Schema.String),
   project_id: Schema.NullOr(Schema.String),
   project_name: Schema.NullOr(Schema.String),
@@ -54,6 +58,7 @@ interface NewRequest {
 interface NewGrant extends Audience {
   readonly grant_id: string
   readonly scopes: ReadonlyArray<Scope>
+  readonly label: string | null
   readonly expires_at: Date
 }
 
@@ -93,6 +98,13 @@ export const make = (sql: SqlClient.SqlClient) => {
       left join project_token t on t.token_id = r.project_token_id
                                and t.revoked_at is null
                                and (t.expires_at is null or t.expires_at > ${now})
+                               and (r.console_session_id is null or exists (
+                                      select 1
+                                        from console_session s
+                                        ${sessionJoined(sql)}
+                                       where s.session_id = r.console_session_id
+                                         and s.project_token_id = r.project_token_id
+                                         and ${isOpen(sql, now)}))
       left join project p on p.project_id = t.project_id and p.disabled_at is null
      where r.request_id = ${request_id}::uuid`
 
@@ -116,12 +128,14 @@ export const make = (sql: SqlClient.SqlClient) => {
   /** Binds project token and browser to the request. Returns nothing if another form has renewed the browser's cookie. */
   const bindToken = (
     { browser_hash, request_id }: Pick<Request, "browser_hash" | "request_id">,
-    token_id: string,
+    { session_id, token_id }: { readonly token_id: string; readonly session_id: string | null },
     renewed_hash: Uint8Array
   ) =>
     firstRow(Schema.Struct({ request_id: Schema.String }))(sql`
       update oauth_request
-         set project_token_id = ${token_id}::uuid, browser_hash = ${renewed_hash}
+         set project_token_id = ${token_id}::uuid,
+             console_session_id = ${session_id}::uuid,
+             browser_hash = ${renewed_hash}
        where request_id = ${request_id}::uuid
          and browser_hash = ${browser_hash}
          and decided_at is null
@@ -156,14 +170,22 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   const insertGrant = (request_id: string, grant: NewGrant, now: Date) => sql`
     insert into oauth_grant (
-      grant_id, client_id, project_id, project_token_id, scopes, resource, instance_id, redirect_uri, created_at,
+      grant_id, client_id, project_id, project_token_id, scopes, label, resource, instance_id, redirect_uri, created_at,
       expires_at)
-    select ${grant.grant_id}::uuid, r.client_id, t.project_id, t.token_id, ${grant.scopes}::text[], ${grant.resource},
-           ${instanceId(sql, grant)},
+    select ${grant.grant_id}::uuid, r.client_id, t.project_id, t.token_id, ${grant.scopes}::text[],
+           ${grant.label}::text, ${grant.resource}, ${instanceId(sql, grant)},
            r.redirect_uri, ${now}::timestamptz, ${grant.expires_at}::timestamptz
       from oauth_request r
       join project_token t on t.token_id = r.project_token_id
      where r.request_id = ${request_id}::uuid`
+
+  /** What the last click chose. A grant whose code was exchanged stays as it is. */
+  const reviseGrant = ({ grant_id, label, scopes }: Pick<NewGrant, "grant_id" | "label" | "scopes">) => sql`
+    update oauth_grant
+       set scopes = ${scopes}::text[], label = ${label}
+     where grant_id = ${grant_id}::uuid
+       and activated_at is null
+       and revoked_at is null`
 
   const touchToken = (token_id: string, now: Date) => sql`
     update project_token
@@ -209,6 +231,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     countWrongToken,
     keepClient,
     insertGrant,
+    reviseGrant,
     touchToken,
     decide,
     replaceCode

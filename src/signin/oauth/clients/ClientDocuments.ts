@@ -2,33 +2,42 @@
  * Clients whose id is the URL of their metadata document (Client ID Metadata Documents).
  * Limits: decisions.md, Metadata documents of clients.
  *
+ * For well-known clients a copy ships with the release (ShippedDocuments.ts). It counts only while fetching fails: what the
+ * host sends or says takes precedence.
+ *
  * Documents are fetched only from hosts that the operator listed. They are cached for as long as Cache-Control says, at
- * least a minute and at most a day; failures are not cached. Fetches are limited per minute, per host and in total, and
+ * least a minute and at most a day, a copy for a minute; failures are not cached. Fetches are limited per minute, per host and in total, and
  * concurrent requests for one client share a fetch.
  */
-import { Cache, Clock, Context, Data, Duration, Effect, Exit, Layer, Option, Result, Semaphore } from "effect"
+import { Cache, Clock, Context, Duration, Effect, Exit, Layer, Option, Result, Semaphore } from "effect"
 import { Settings } from "../../../platform/settings/Settings.ts"
 import { readMetadata } from "./ClientMetadata.ts"
-import { DocumentNetwork, DocumentUnavailable, fetchDocument, isDocumentUrl } from "./fetchDocument.ts"
+import { DocumentNetwork, DocumentUnavailable, fetchDocument, isDocumentUrl, unacceptable } from "./fetchDocument.ts"
 import type { ClientMetadata } from "./Shapes.ts"
+import { shippedDocument } from "./ShippedDocuments.ts"
 
 /** Fetches per minute. An unauthenticated request can cause a fetch, so this bounds the traffic to other servers. */
 const fetchesPerMinute = { host: 30, total: 120 }
 const concurrentFetches = 16
 const cacheCapacity = 500
+/** Then the host is asked again. */
+const copyLasts = Duration.minutes(1)
 
-interface CachedDocument {
-  readonly metadata: ClientMetadata
-  readonly timeToLive: Duration.Duration
+/** `is_copy`: the client's host could not be asked; this is the copy of the release. */
+export interface DocumentMetadata extends ClientMetadata {
+  readonly is_copy: boolean
 }
 
-class FetchLimitReached extends Data.TaggedError("FetchLimitReached") {}
+interface CachedDocument {
+  readonly metadata: DocumentMetadata
+  readonly timeToLive: Duration.Duration
+}
 
 export class ClientDocuments extends Context.Service<
   ClientDocuments,
   {
     /** None: no such client. Fails only when a later attempt may succeed. */
-    readonly find: (client_id: string) => Effect.Effect<Option.Option<ClientMetadata>, DocumentUnavailable>
+    readonly find: (client_id: string) => Effect.Effect<Option.Option<DocumentMetadata>, DocumentUnavailable>
   }
 >()("service/oauth/ClientDocuments") {
   static readonly layer = Layer.effect(
@@ -39,22 +48,12 @@ export class ClientDocuments extends Context.Service<
       const permits = yield* Semaphore.make(concurrentFetches)
       const countFetch = fetchLimit()
 
-      const read = Effect.fnUntraced(
+      const fetched = Effect.fnUntraced(
         function* (client_id: string) {
           const url = new URL(client_id)
           yield* countFetch(url.hostname)
           const { document, max_age } = yield* permits.withPermit(fetchDocument(url))
-          const hasClientId = typeof document === "object" && document !== null && "client_id" in document
-          if (!hasClientId || document.client_id !== client_id) {
-            return yield* new DocumentUnavailable({ reason: "client_id does not match", transient: false })
-          }
-          if ("client_secret" in document || "client_secret_expires_at" in document) {
-            return yield* new DocumentUnavailable({ reason: "contains a secret", transient: false })
-          }
-          const metadata = readMetadata(document)
-          if (Result.isFailure(metadata) || metadata.success.name === "") {
-            return yield* new DocumentUnavailable({ reason: "metadata not acceptable", transient: false })
-          }
+          const metadata = yield* Effect.fromResult(acceptable(client_id, document))
           const seconds = Math.min(
             Math.max(
               Option.getOrElse(max_age, () => 3600),
@@ -62,10 +61,31 @@ export class ClientDocuments extends Context.Service<
             ),
             86_400
           )
-          return { metadata: metadata.success, timeToLive: Duration.seconds(seconds) } satisfies CachedDocument
+          return {
+            metadata: { ...metadata, is_copy: false },
+            timeToLive: Duration.seconds(seconds)
+          } satisfies CachedDocument
         },
         Effect.provideService(DocumentNetwork, network)
       )
+
+      const read = (client_id: string): Effect.Effect<CachedDocument, DocumentUnavailable> =>
+        fetched(client_id).pipe(
+          Effect.tapError(({ reason }) =>
+            Effect.logWarning("A client's metadata document is unusable").pipe(
+              Effect.annotateLogs({ host: new URL(client_id).hostname, reason })
+            )
+          ),
+          Effect.catchIf(
+            ({ isFinal }) => isFinal !== true,
+            (unavailable) =>
+              Option.match(shippedDocument(client_id), {
+                onNone: () => Effect.fail(unavailable),
+                onSome: (metadata) =>
+                  Effect.succeed({ metadata: { ...metadata, is_copy: true }, timeToLive: copyLasts })
+              })
+          )
+        )
 
       const cache = yield* Cache.makeWith(read, {
         capacity: cacheCapacity,
@@ -77,14 +97,6 @@ export class ClientDocuments extends Context.Service<
         if (!oauth.cimdHosts.has(new URL(client_id).hostname)) return Option.none()
         return yield* Cache.get(cache, client_id).pipe(
           Effect.map(({ metadata }) => Option.some(metadata)),
-          Effect.catchTag("FetchLimitReached", () =>
-            Effect.fail(new DocumentUnavailable({ reason: "fetch limit reached", transient: true }))
-          ),
-          Effect.tapError(({ reason }) =>
-            Effect.logWarning("A client's metadata document is unusable").pipe(
-              Effect.annotateLogs({ host: new URL(client_id).hostname, reason })
-            )
-          ),
           Effect.catchIf(
             ({ transient }) => !transient,
             () => Effect.succeedNone
@@ -97,6 +109,22 @@ export class ClientDocuments extends Context.Service<
   )
 }
 
+/** The metadata of a document that was fetched for this client id. */
+export const acceptable = (
+  client_id: string,
+  document: unknown
+): Result.Result<ClientMetadata, DocumentUnavailable> => {
+  const hasClientId = typeof document === "object" && document !== null && "client_id" in document
+  if (!hasClientId || document.client_id !== client_id) return Result.fail(unacceptable("client_id does not match"))
+  if ("client_secret" in document || "client_secret_expires_at" in document) {
+    return Result.fail(unacceptable("contains a secret"))
+  }
+  const metadata = readMetadata(document)
+  return Result.isFailure(metadata) || metadata.success.name === ""
+    ? Result.fail(unacceptable("metadata not acceptable"))
+    : Result.succeed(metadata.success)
+}
+
 /** Counts the fetches of the current minute, in total and per host. */
 const fetchLimit = () => {
   let minute = 0
@@ -107,7 +135,7 @@ const fetchLimit = () => {
       if (current !== minute) [minute, counts] = [current, new Map()]
       const [total, ofHost] = [counts.get("") ?? 0, counts.get(host) ?? 0]
       if (total >= fetchesPerMinute.total || ofHost >= fetchesPerMinute.host)
-        return Effect.fail(new FetchLimitReached())
+        return Effect.fail(new DocumentUnavailable({ reason: "fetch limit reached", transient: true }))
       counts.set("", total + 1).set(host, ofHost + 1)
       return Effect.void
     })

@@ -21,6 +21,9 @@ import type { ApplicationType, Client, ClientMetadata } from "./Shapes.ts"
 import type { Page } from "../../../platform/sql/Page.ts"
 import { operator } from "../../../platform/settings/Operator.ts"
 
+/** `is_copy`: of a document's client, whose host could not be asked; the metadata is the copy of the release. */
+export type FoundClient = Client & { readonly is_copy?: boolean }
+
 /** A client as the operator's command creates it. */
 export interface NewClient {
   readonly name: string
@@ -36,7 +39,7 @@ export class Clients extends Context.Service<
   Clients,
   {
     /** None: unknown or disabled. */
-    readonly find: (client_id: string) => Effect.Effect<Option.Option<Client>, Unavailable | DocumentUnavailable>
+    readonly find: (client_id: string) => Effect.Effect<Option.Option<FoundClient>, Unavailable | DocumentUnavailable>
     /** Fails for an unknown or disabled client. /token and /revoke thus reveal only whether a client id exists. */
     readonly requireKnown: (client_id: string) => Effect.Effect<void, Unavailable | OAuthRefusal<"invalid_client">>
     /** Registers any caller (RFC 7591), with the scopes that need no operator. */

@@ -2,8 +2,8 @@
  * Decides which redirect URIs a client may register, and whether a requested URI matches a registered one (spec 5.5;
  * RFC 8252 7, OAuth 2.1 "Client Redirection Endpoint"). URIs are compared as text, character by character.
  *
- * The one exception is for apps on the user's own machine: a registered http loopback URI without a port matches every
- * port of the same host literal, path and query. 127.0.0.1, [::1] and localhost never match each other.
+ * The one exception is for apps on the user's own machine: a registered http loopback URI matches every port of the same
+ * host literal, path and query, whatever port it was registered with (RFC 8252 7.3). 127.0.0.1, [::1] and localhost never match each other.
  */
 import type { ApplicationType } from "./Shapes.ts"
 
@@ -35,9 +35,9 @@ export const matches = (requested: string, registered: ReadonlyArray<string>): b
   registered.includes(requested) || registered.some((uri) => matchesAnyPort(requested, uri))
 
 const matchesAnyPort = (requested: string, registered: string) => {
-  const [, host, port, rest = ""] = loopback.exec(registered) ?? []
+  const [, host, , rest = ""] = loopback.exec(registered) ?? []
   const [, requestedHost, requestedPort, requestedRest = ""] = loopback.exec(requested) ?? []
-  if (host === undefined || port !== undefined || requestedPort === undefined) return false
+  if (host === undefined || requestedPort === undefined) return false
   return host === requestedHost && rest === requestedRest && !requested.includes("#") && isPort(requestedPort)
 }
 

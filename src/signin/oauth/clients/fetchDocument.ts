@@ -16,6 +16,10 @@ export class DocumentUnavailable extends Data.TaggedError("DocumentUnavailable")
   readonly reason: string
   /** Fetching it again later may work. */
   readonly transient: boolean
+  /** The host's own word: it says that there is no document, or has sent one that is not acceptable. */
+  readonly isFinal?: boolean
+  /** The host answered. */
+  readonly isAnswer?: boolean
 }> {}
 
 /** The network that the fetcher uses; tests provide their own resolver and server. */
@@ -43,6 +47,11 @@ const maxBytes = 5 * 1024
 const timeout = "3 seconds"
 
 const unavailable = (reason: string, transient = false) => new DocumentUnavailable({ reason, transient })
+/** An answer without a document, such as a page that wants to see a browser. */
+const noDocument = (reason: string, transient = false) => new DocumentUnavailable({ reason, transient, isAnswer: true })
+/** A document that is not acceptable, or that its host has withdrawn. */
+export const unacceptable = (reason: string): DocumentUnavailable =>
+  new DocumentUnavailable({ reason, transient: false, isFinal: true, isAnswer: true })
 
 /** `url` must satisfy `isDocumentUrl`. */
 export const fetchDocument = Effect.fn("fetchDocument")(
@@ -82,15 +91,16 @@ const get = (url: URL, address: string, port: number, ca: string | undefined) =>
           resume(outcome)
         }
         const { headers, statusCode } = response
-        if (statusCode !== 200) return end(Effect.fail(unavailable(`status ${statusCode}`, (statusCode ?? 0) >= 500)))
+        if (statusCode === 404 || statusCode === 410) return end(Effect.fail(unacceptable(`status ${statusCode}`)))
+        if (statusCode !== 200) return end(Effect.fail(noDocument(`status ${statusCode}`, (statusCode ?? 0) >= 500)))
         if (!/^application\/(json|[a-z0-9.-]+\+json)(;|$)/i.test(headers["content-type"] ?? "")) {
-          return end(Effect.fail(unavailable("not JSON")))
+          return end(Effect.fail(noDocument("not JSON")))
         }
         const chunks: Array<Buffer> = []
         let bytes = 0
         response.on("data", (chunk: Buffer) => {
           bytes += chunk.length
-          if (bytes > maxBytes) return end(Effect.fail(unavailable("too large")))
+          if (bytes > maxBytes) return end(Effect.fail(unacceptable("too large")))
           chunks.push(chunk)
         })
         response.on("end", () => {
@@ -105,7 +115,7 @@ const get = (url: URL, address: string, port: number, ca: string | undefined) =>
   })
 
 const parse = (text: string): Effect.Effect<unknown, DocumentUnavailable> =>
-  Effect.try({ try: (): unknown => JSON.parse(text), catch: () => unavailable("not JSON") })
+  Effect.try({ try: (): unknown => JSON.parse(text), catch: () => unacceptable("not JSON") })
 
 const maxAge = (cacheControl: string | undefined) => {
   if (/\bno-(store|cache)\b/i.test(cacheControl ?? "")) return Option.some(0)

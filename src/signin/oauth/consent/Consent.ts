@@ -2,13 +2,15 @@
  * The consent boundary (spec 4.10): a person enters a project token, sees what the client will be able to do, and decides.
  *
  * 1. The token only selects the project and the role. The request stores the token's id, never the token. Entering it
- *    renews the cookie that binds the request to the browser.
- * 2. The scopes are limited to those of the token, and the grant holds exactly the scopes on the page. If another token
- *    was entered in another tab meanwhile, Allow shows the page again instead.
+ *    renews the cookie that binds the request to the browser. An open console session may stand for its token
+ *    (decisions.md, Sessions of the console): the request stores the session's id, and Allow needs it to be open still.
+ * 2. The scopes are limited to those of the token. The person may take the writing ones away and name the sign-in; the
+ *    grant holds exactly what the page showed and the person left. If another token was entered in another tab
+ *    meanwhile, Allow shows the page again instead.
  * 3. The client is found again at each step: one that was disabled meanwhile is refused.
  * 4. Allow creates the grant and its code in one transaction. Until the client exchanges the code, another click replaces
- *    it with a new code of the same grant, because the browser follows only its last click
- *    (decisions.md, Pressing Allow twice).
+ *    it with a new code of the same grant, which then holds what that click chose, because the browser follows only its
+ *    last click (decisions.md, Pressing Allow twice).
  */
 import { Context, Data, type Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -20,11 +22,13 @@ import * as Tokens from "../../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../../platform/database/Persistence.ts"
 import { Outbox } from "../../../push/outbox/Outbox.ts"
+import { Sessions } from "../../sessions/Sessions.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { after } from "../../../wire/Instant.ts"
-import { type Role, type Scope } from "../../../wire/Scopes.ts"
+import { isWrite, type Role, type Scope } from "../../../wire/Scopes.ts"
 import * as Store from "../authorize/AuthorizationRequestStore.ts"
-import { Clients } from "../clients/Clients.ts"
+import { displayName } from "../clients/ClientMetadata.ts"
+import { Clients, type FoundClient } from "../clients/Clients.ts"
 import { matches, withResponse } from "../clients/RedirectUri.ts"
 import type { Client } from "../clients/Shapes.ts"
 import { refuse } from "../Errors.ts"
@@ -41,10 +45,16 @@ import {
 /** One answer for every value that is not a valid project token: unknown, expired, revoked or malformed. */
 export class WrongToken extends Data.TaggedError("WrongToken")<{ readonly page: ConsentPage }> {}
 
+/** The console session that the page offered has ended, or the browser has another one by now. */
+export class SessionOver extends Data.TaggedError("SessionOver")<{ readonly page: ConsentPage }> {}
+
+/** The person entered a token of this service where the name of the sign-in belongs. It is not kept. */
+export class WrongLabel extends Data.TaggedError("WrongLabel")<{ readonly page: ConsentPage }> {}
+
 export interface ConsentPage {
   readonly request_id: string
   readonly csrf: string
-  readonly client: Pick<Client, "client_id" | "name" | "kind">
+  readonly client: Pick<FoundClient, "client_id" | "name" | "kind" | "is_copy">
   readonly redirect_uri: string
   readonly scopes: ReadonlyArray<Scope>
   readonly resource: string
@@ -60,6 +70,10 @@ interface Decision extends Submission {
   readonly decision: "allow" | "deny"
   /** The project token of the page that the person saw; omitted by programs that never loaded the page. */
   readonly token_id?: string | undefined
+  /** `read` takes the writing scopes away. */
+  readonly access?: "read" | "write" | undefined
+  /** What the person calls the sign-in. */
+  readonly label?: string | undefined
 }
 
 type Unavailable = SharedRefusal<"bridge_persistence_error">
@@ -72,8 +86,12 @@ export class Consent extends Context.Service<
     readonly enterToken: (
       visit: Submission & { readonly token: Redacted.Redacted<string> }
     ) => Effect.Effect<Redacted.Redacted<string>, ConsentEnded | WrongToken | Unavailable>
+    /** The same, with the console session of the browser for the token. `session_id` is the one that the page named. */
+    readonly useSession: (
+      visit: Submission & { readonly session_id: string; readonly secret: Redacted.Redacted<string> }
+    ) => Effect.Effect<Redacted.Redacted<string>, ConsentEnded | SessionOver | Unavailable>
     /** Returns the address to redirect the browser to. */
-    readonly decide: (visit: Decision) => Effect.Effect<string, ConsentEnded | Unavailable>
+    readonly decide: (visit: Decision) => Effect.Effect<string, ConsentEnded | WrongLabel | Unavailable>
   }
 >()("service/oauth/Consent") {
   static readonly layer = Layer.effect(
@@ -84,6 +102,7 @@ export class Consent extends Context.Service<
       const audit = yield* Audit
       const outbox = yield* Outbox
       const clients = yield* Clients
+      const sessions = yield* Sessions
       const { access, authUrl, oauth, resource } = yield* Settings
       const store = Store.make(sql)
 
@@ -100,14 +119,14 @@ export class Consent extends Context.Service<
       })
 
       const pageOf = (
-        { client_id, kind, name }: Client,
+        { client_id, is_copy = false, kind, name }: FoundClient,
         request: Store.Request,
         csrf: string,
         now: Date
       ): ConsentPage => ({
         request_id: request.request_id,
         csrf,
-        client: { client_id, name, kind },
+        client: { client_id, name, kind, is_copy },
         redirect_uri: request.redirect_uri,
         resource,
         idle: oauth.refreshIdleTtl,
@@ -136,40 +155,82 @@ export class Consent extends Context.Service<
         return pageOf(yield* clientOf(request), request, csrf, now)
       }, persistence)
 
+      /**
+       * Binds the request to what the secret stands for and renews the cookie. If `found` is none, fails as `otherwise`
+       * says, with the page that asks again.
+       */
+      const bind = <FindError, AskError>(
+        visit: Submission,
+        secret: Redacted.Redacted<string>,
+        found: (
+          now: Date
+        ) => Effect.Effect<Option.Option<{ readonly token_id: string; readonly session_id: string | null }>, FindError>,
+        otherwise: (page: ConsentPage) => Effect.Effect<never, AskError>
+      ) =>
+        Effect.gen(function* () {
+          const now = yield* clock.now
+          const browser = renewed(visit, secret)
+          const attempt = Effect.gen(function* () {
+            const { csrf, request } = yield* find(visit, now).pipe(
+              // A form that is sent twice: the first one has renewed the cookie.
+              Effect.catchTag("ConsentEnded", (ended) =>
+                ended.reason === "other_browser" && Option.isSome(browser) ? find({ ...visit, browser }, now) : ended
+              )
+            )
+            yield* checkCsrf(visit)
+            if (request.decided_at !== null) return yield* new ConsentEnded({ reason: "answered" })
+            const client = yield* clientOf(request)
+            const bearer = yield* found(now)
+            if (Option.isNone(bearer) || Option.isNone(browser)) {
+              return yield* otherwise(pageOf(client, { ...request, project_id: null }, csrf, now))
+            }
+            const bound = yield* store.bindToken(request, bearer.value, sha256(Redacted.value(browser.value)))
+            return Option.as(bound, browser.value)
+          })
+          return yield* untilSettled(attempt)
+        })
+
       const enterToken = Effect.fn("Consent.enterToken")(function* (
         visit: Submission & { readonly token: Redacted.Redacted<string> }
       ) {
-        const now = yield* clock.now
-        const isToken = Tokens.isToken("spt", Redacted.value(visit.token))
-        const browser = isToken ? renewed(visit, visit.token) : Option.none()
+        const { request_id, token } = visit
+        const found = (now: Date) =>
+          Tokens.isToken("spt", Redacted.value(token))
+            ? Effect.map(
+                store.findToken(Tokens.hash(token), now),
+                Option.map(({ token_id }) => ({ token_id, session_id: null }))
+              )
+            : Effect.succeedNone
+        const wrong = (page: ConsentPage) => Effect.andThen(store.countWrongToken(request_id), new WrongToken({ page }))
+        return yield* bind(visit, token, found, wrong)
+      }, persistence)
 
-        const attempt = Effect.gen(function* () {
-          const { csrf, request } = yield* find(visit, now).pipe(
-            // A form that is sent twice: the first one has renewed the cookie.
-            Effect.catchTag("ConsentEnded", (ended) =>
-              ended.reason === "other_browser" && Option.isSome(browser) ? find({ ...visit, browser }, now) : ended
+      const useSession = Effect.fn("Consent.useSession")(function* (
+        visit: Submission & { readonly session_id: string; readonly secret: Redacted.Redacted<string> }
+      ) {
+        const { secret, session_id } = visit
+        const found = () =>
+          Effect.map(
+            sessions.find(secret),
+            Option.flatMap((session) =>
+              session.session_id === session_id && session.token !== undefined
+                ? Option.some({ token_id: session.token.token_id, session_id })
+                : Option.none()
             )
           )
-          yield* checkCsrf(visit)
-          if (request.decided_at !== null) return yield* new ConsentEnded({ reason: "answered" })
-          const client = yield* clientOf(request)
-          const found = isToken ? yield* store.findToken(Tokens.hash(visit.token), now) : Option.none()
-          if (Option.isNone(found) || Option.isNone(browser)) {
-            yield* store.countWrongToken(request.request_id)
-            return yield* new WrongToken({ page: pageOf(client, { ...request, project_id: null }, csrf, now) })
-          }
-          const bound = yield* store.bindToken(request, found.value.token_id, sha256(Redacted.value(browser.value)))
-          return Option.as(bound, browser.value)
-        })
-
-        return yield* untilSettled(attempt)
+        return yield* bind(visit, secret, found, (page) => new SessionOver({ page }))
       }, persistence)
 
       /** Finds the client before the transaction, because its metadata document may have to be fetched. */
       const decide = Effect.fn("Consent.decide")(function* (visit: Decision) {
         if (visit.decision === "deny") return yield* decideFor(visit, Option.none())
-        const { request } = yield* find(visit, yield* clock.now)
-        return yield* decideFor(visit, Option.some(yield* clientOf(request)))
+        const now = yield* clock.now
+        const { csrf, request } = yield* find(visit, now)
+        const client = yield* clientOf(request)
+        if (Tokens.findToken(visit.label ?? "") !== undefined) {
+          return yield* new WrongLabel({ page: pageOf(client, request, csrf, now) })
+        }
+        return yield* decideFor(visit, Option.some(client))
       }, persistence)
 
       /** `client` is not needed to deny. */
@@ -195,12 +256,17 @@ export class Consent extends Context.Service<
           return denied
         }
         if (request.project_id === null) return yield* new ConsentEnded({ reason: "expired" })
-        if (grantable(request).length === 0) {
+        const chosen = {
+          scopes: grantable(request).filter((scope) => visit.access !== "read" || !isWrite(scope)),
+          label: displayName(visit.label ?? "") || null
+        }
+        if (chosen.scopes.length === 0) {
           yield* recordDenial(request, now)
           return denied
         }
 
-        const grant_id = request.grant_id ?? (yield* makeGrant(request, client.value, now))
+        if (request.grant_id !== null) yield* store.reviseGrant({ ...chosen, grant_id: request.grant_id })
+        const grant_id = request.grant_id ?? (yield* makeGrant(request, client.value, chosen, now))
         const code = yield* Tokens.mint("sac")
         const placed = yield* store.replaceCode(
           grant_id,
@@ -226,13 +292,18 @@ export class Consent extends Context.Service<
         })
       })
 
-      const makeGrant = Effect.fnUntraced(function* (request: Store.Request, client: Client, now: Date) {
+      const makeGrant = Effect.fnUntraced(function* (
+        request: Store.Request,
+        client: Client,
+        chosen: { readonly scopes: ReadonlyArray<Scope>; readonly label: string | null },
+        now: Date
+      ) {
         const kept = yield* store.keepClient(client, now)
         if (kept.length === 0) return yield* new ConsentEnded({ reason: "unknown_client" })
         const grant_id = yield* uuidAt(now)
         const grant = {
           grant_id,
-          scopes: grantable(request),
+          ...chosen,
           resource,
           instance_id: access.instanceId,
           expires_at: grantExpiry(request, now)
@@ -256,7 +327,7 @@ export class Consent extends Context.Service<
         return grant_id
       })
 
-      return { show, enterToken, decide }
+      return { show, enterToken, useSession, decide }
     })
   )
 }

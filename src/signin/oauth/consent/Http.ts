@@ -15,11 +15,12 @@ import { onlyMethods } from "../../../platform/edge/Methods.ts"
 import { isFromOwnPage, ownCookie, pageRoutes, queryOf } from "../../../platform/edge/PageRoutes.ts"
 import { pageHeaders as headers } from "../../../platform/html/Page.ts"
 import { Caller } from "../../../wire/Headers.ts"
+import { sessionCookie } from "../../sessions/SessionCookie.ts"
 import { Authorize } from "../authorize/Authorize.ts"
 import { parametersOf } from "../Parameters.ts"
 import { consentPath } from "./BrowserBinding.ts"
-import { Consent } from "./Consent.ts"
-import { consentPage, type EndReason, endPage, returnPage } from "./Pages.ts"
+import { Consent, type ConsentPage } from "./Consent.ts"
+import { consentPage, type EndReason, endPage, returnPage, type Sent } from "./Pages.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
@@ -29,10 +30,23 @@ const maxAge = 600
 
 const routes = HttpRouter.use((router) =>
   Effect.gen(function* () {
-    const { authUrl } = yield* Settings
+    const { authUrl, baseUrl, console } = yield* Settings
     const authorize = yield* Authorize
     const consent = yield* Consent
     const { fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, headers, endPage)
+
+    // A session stands for its token at the address of the console only. Another port shares its cookies, but not more.
+    const offersSession = console.enabled && authUrl.origin === baseUrl.origin
+    const { secretOf, sessionOf } = yield* sessionCookie
+    /** The page; while it asks for a token, it offers the session of this browser. */
+    const ask = (request: Request, status: number, view: ConsentPage, sent: Sent = {}) => {
+      const session = offersSession && view.project === undefined ? sessionOf(request, false) : Effect.succeedNone
+      // A cookie of the console that is limited is no reason to refuse this page.
+      return Effect.map(
+        Effect.catchTag(session, "rate_limited", () => Effect.succeedNone),
+        (found) => show(status, consentPage(view, sent, Option.getOrUndefined(found)))
+      )
+    }
 
     const secure = authUrl.protocol === "https:"
     const cookie = secure ? "__Host-oauth_browser" : "oauth_browser"
@@ -73,7 +87,7 @@ const routes = HttpRouter.use((router) =>
       const request_id = query.get("request") ?? ""
       return consent.show({ request_id, browser: browserOf(request, request_id) }).pipe(
         Effect.map((view) => (query.get("other") === undefined ? view : { ...view, project: undefined })),
-        Effect.map((view) => show(200, consentPage(view))),
+        Effect.flatMap((view) => ask(request, 200, view)),
         Effect.catchTag("ConsentEnded", ({ reason }) => Effect.succeed(end(reason)))
       )
     })
@@ -86,13 +100,33 @@ const routes = HttpRouter.use((router) =>
         const visit = { request_id, browser: browserOf(request, request_id), csrf: form.get("csrf") ?? "" }
         const decision = form.get("decision")
         if (decision === "allow" || decision === "deny") {
-          return redirect(yield* consent.decide({ ...visit, decision, token_id: form.get("token_id") }))
+          const access = form.get("access") === "read" ? "read" : "write"
+          const decided = consent.decide({
+            ...visit,
+            decision,
+            access,
+            token_id: form.get("token_id"),
+            label: form.get("label")
+          })
+          return yield* decided.pipe(
+            Effect.map(redirect),
+            Effect.catchTag("WrongLabel", ({ page }) => ask(request, 422, page, { wrong: "label", access }))
+          )
         }
         const { network } = yield* Caller
         const wait = yield* wrongSecrets.wait(network)
         if (wait > 0) return fail("busy", wait)
         const token = Redacted.make((form.get("project_token") ?? "").trim())
-        const enter = (browser: typeof visit.browser) => consent.enterToken({ ...visit, browser, token })
+        const session_id = form.get("session")
+        const enter = (
+          browser: typeof visit.browser
+        ): Effect.Effect<
+          Redacted.Redacted<string>,
+          Effect.Error<ReturnType<typeof consent.enterToken | typeof consent.useSession>>
+        > =>
+          session_id !== undefined && offersSession
+            ? consent.useSession({ ...visit, browser, session_id, secret: secretOf(request) })
+            : consent.enterToken({ ...visit, browser, token })
         const renewed = yield* enter(visit.browser).pipe(
           // A form that is sent twice was shown under the cookie of before.
           Effect.catchTag("ConsentEnded", (ended) =>
@@ -104,7 +138,8 @@ const routes = HttpRouter.use((router) =>
       }).pipe(
         Effect.catchTags({
           ConsentEnded: ({ reason }) => Effect.succeed(end(reason)),
-          WrongToken: ({ page }) => Effect.succeed(show(422, consentPage(page, true))),
+          WrongToken: ({ page }) => ask(request, 422, page, { wrong: "token" }),
+          SessionOver: ({ page }) => ask(request, 422, page, { wrong: "session" }),
           FormError: () => Effect.succeed(end("malformed"))
         })
       )

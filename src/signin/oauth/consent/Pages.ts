@@ -1,8 +1,9 @@
 /** The consent pages (spec 4.10). They show which app asks for which project, and what it will be able to do. */
 import { Duration } from "effect"
-import type { Role, Scope } from "../../../wire/Scopes.ts"
+import { isWrite, type Role, type Scope } from "../../../wire/Scopes.ts"
 import { html, type Html } from "../../../platform/html/Html.ts"
 import { page } from "../../../platform/html/Page.ts"
+import type { Session } from "../../sessions/Sessions.ts"
 import type { ErrorRedirect, NoRedirect } from "../authorize/Authorize.ts"
 import { destination } from "../clients/RedirectUri.ts"
 import { type ConsentEnded, consentPath } from "./BrowserBinding.ts"
@@ -23,21 +24,38 @@ const roles: Readonly<Record<Role, string>> = {
   contributor: "Contributor: can read and change"
 }
 
-/** Asks for a project token first, then for consent. `wrong`: the token just entered is not valid. */
-export const consentPage = (view: ConsentPage, wrong = false): string => {
-  const { client, project } = view
-  return project === undefined ? askToken(view, wrong) : askConsent(client.name, view, project)
+/** The field that was just sent and is refused, and the choice sent with it. */
+export interface Sent {
+  readonly wrong?: "token" | "session" | "label"
+  readonly access?: "read" | "write"
 }
 
-const askToken = ({ client, csrf, redirect_uri, request_id }: ConsentPage, wrong: boolean) =>
-  page(
+/** Asks for a project token first, or for the console session that may stand for it, then for consent. */
+export const consentPage = (view: ConsentPage, sent: Sent = {}, session?: Session): string => {
+  const { client, project } = view
+  return project === undefined
+    ? askToken(view, sent, session?.token && { ...session.token, session_id: session.session_id })
+    : askConsent(client.name, view, project, sent)
+}
+
+type Offered = Pick<Session, "session_id"> & NonNullable<Session["token"]>
+
+const askToken = (
+  { client, csrf, redirect_uri, request_id }: ConsentPage,
+  sent: Sent,
+  session: Offered | undefined
+) => {
+  const wrong = sent.wrong === "token"
+  return page(
     `Allow ${client.name} to use a project?`,
     html`<h1>${client.name} wants to use one of your projects</h1>
-      <p class="soft">Enter the token of the project. Nothing is allowed yet: you decide on the next page.</p>
+      <p class="soft">Choose the project. Nothing is allowed yet: you decide on the next page.</p>
       ${facts(whoAsks(client), whereTo(redirect_uri))} ${warning(client, redirect_uri)}
+      ${sent.wrong === "session" && alert("session-error", "You are no longer signed in to the console. Enter the project token instead.")}
+      ${session !== undefined && withSession(session, request_id, csrf)}
       <form method="post" action="/oauth/consent">
         ${hidden(request_id, csrf)}
-        <label for="project_token">Project token</label>
+        <label for="project_token">${session === undefined ? "Project token" : "Or another project token"}</label>
         <span class="soft small" id="token-help">
           It begins with <code>spt_</code> and tells this service which project and role are yours. ${client.name} never
           sees it.
@@ -45,11 +63,25 @@ const askToken = ({ client, csrf, redirect_uri, request_id }: ConsentPage, wrong
         ${wrong && alert("token-error", "This token is not valid. Check that you copied all of it, or ask your operator.")}
         ${tokenField(wrong)}
         <div class="buttons">
-          <button class="primary">Continue</button>
+          ${continueWithToken(session === undefined)}
           <button name="decision" value="deny" formnovalidate>Deny</button>
         </div>
       </form>`
   )
+}
+
+/** The form of a person who is signed in to the console. */
+const withSession = ({ label, project_name, role, session_id }: Offered, request_id: string, csrf: string) =>
+  html`<form method="post" action="/oauth/consent">
+    ${hidden(request_id, csrf)}<input type="hidden" name="session" value="${session_id}" />
+    <p>
+      You are signed in to the console of <b>${project_name}</b>${label !== null && html` as ${label}`}. ${roles[role]}.
+    </p>
+    <div class="buttons"><button class="primary">Continue with ${project_name}</button></div>
+  </form>`
+
+const continueWithToken = (isPrimary: boolean) =>
+  isPrimary ? html`<button class="primary">Continue</button>` : html`<button>Continue with this token</button>`
 
 // Enter presses the first button of the form, which is Continue.
 const tokenField = (wrong: boolean) =>
@@ -77,7 +109,7 @@ const tokenField = (wrong: boolean) =>
         aria-describedby="token-help"
       />`
 
-const askConsent = (name: string, view: ConsentPage, project: NonNullable<ConsentPage["project"]>) => {
+const askConsent = (name: string, view: ConsentPage, project: NonNullable<ConsentPage["project"]>, sent: Sent) => {
   const { client, csrf, redirect_uri, request_id, scopes } = view
   const title = `Allow ${name} to use ${project.name}?`
   const again = `${consentPath(request_id)}&other=1`
@@ -107,14 +139,10 @@ const askConsent = (name: string, view: ConsentPage, project: NonNullable<Consen
       )}
       ${warning(client, redirect_uri)}
       <h2>It will be able to</h2>
-      <ul>
-        ${scopes.map((scope) => {
-          const { changes, text } = words[scope]
-          return html`<li>${text}${changes === true && html` <span class="mark">can change</span>`}</li>`
-        })}
-      </ul>
+      ${can(scopes)}
       <form method="post" action="/oauth/consent">
         ${hidden(request_id, csrf)}<input type="hidden" name="token_id" value="${project.token_id}" />
+        ${scopes.some(isWrite) && chooseAccess(sent.access)} ${nameField(sent.wrong === "label")}
         <div class="buttons">
           <button class="primary" name="decision" value="allow">Allow</button>
           <button name="decision" value="deny">Deny</button>
@@ -129,6 +157,36 @@ const askConsent = (name: string, view: ConsentPage, project: NonNullable<Consen
   )
 }
 
+const can = (scopes: ReadonlyArray<Scope>) =>
+  html`<ul>
+    ${scopes.map((scope) => {
+      const { changes, text } = words[scope]
+      return html`<li>${text}${changes === true && html` <span class="mark">can change</span>`}</li>`
+    })}
+  </ul>`
+
+/** A request for writing scopes is a request, not a decision: the person may take them away. */
+const chooseAccess = (access: Sent["access"] = "write") => {
+  const choice = (value: "read" | "write", text: string) => {
+    const radio =
+      value === access
+        ? html`<input type="radio" name="access" value="${value}" checked />`
+        : html`<input type="radio" name="access" value="${value}" />`
+    return html`<label class="choice">${radio} <span>${text}</span></label>`
+  }
+  return html`<fieldset>
+    <legend>You decide</legend>
+    ${choice("write", "Read and change")}
+    ${choice("read", "Only read: it adds and changes no notes, decisions or tasks")}
+  </fieldset>`
+}
+
+const nameField = (wrong: boolean) =>
+  html`<label for="label">Name for this sign-in <span class="soft small">(optional)</span></label>
+    <span class="soft small" id="label-help">Tells it from others later, such as “laptop”.</span>
+    ${wrong && alert("label-error", "This is a token, not a name. It was not kept. Enter a name, or leave the field empty.")}
+    <input id="label" name="label" maxlength="64" autocomplete="off" aria-describedby="label-help" />`
+
 const hidden = (request_id: string, csrf: string) =>
   html`<input type="hidden" name="request" value="${request_id}" /><input type="hidden" name="csrf" value="${csrf}" />`
 
@@ -142,10 +200,14 @@ const fact = (name: string, value: string, more?: Html) =>
     <dd>${value}${more}</dd>
   </div>`
 
-const whoAsks = ({ client_id, kind, name }: ConsentPage["client"]) => {
+const whoAsks = ({ client_id, is_copy, kind, name }: ConsentPage["client"]) => {
+  const host = kind === "document" ? new URL(client_id).host : ""
   const verified = {
     operator: html`<span class="small good">Registered by the operator of this service</span>`,
-    document: html`<span class="small good">Identified by ${kind === "document" && new URL(client_id).host}</span>`,
+    document:
+      is_copy === true
+        ? html`<span class="small soft">An app of ${host}, as this release knows it; ${host} could not be asked</span>`
+        : html`<span class="small good">Identified by ${host}</span>`,
     dynamic: html`<span class="small soft">Registered itself; nobody has verified the name</span>`
   }
   return fact("App", name, verified[kind])

@@ -14,6 +14,8 @@ export const Grant = Schema.Struct({
   project_id: Schema.String,
   client_id: Schema.String,
   client_name: Schema.String,
+  /** What the person called the sign-in; null if nothing. */
+  label: Schema.NullOr(Schema.String),
   project_token_id: Schema.String,
   scopes: Schema.Array(Scope),
   /** `waiting`: the client has not exchanged its code yet. */
@@ -72,7 +74,8 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   const list = (project_id: string, { after, limit }: Page, now: Date) =>
     rows(Grant)(sql`
-      select g.grant_id, g.project_id, g.client_id, c.name as client_name, g.project_token_id, g.scopes,
+      select g.grant_id, g.project_id, g.client_id, c.name as client_name, g.label, g.project_token_id,
+             g.scopes,
              case when g.revoked_at is not null then 'revoked'
                   when g.expires_at <= ${now} then 'expired'
                   when g.activated_at is not null then 'active'

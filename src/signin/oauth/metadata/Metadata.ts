@@ -4,7 +4,7 @@
  * Every URL is built from configured text, never from the Host header, and never passes through a URL parser: a parser
  * would append a slash to the issuer, and clients compare it byte by byte.
  */
-import { readScopes, scopes } from "../../../wire/Scopes.ts"
+import { ofRole, scopes } from "../../../wire/Scopes.ts"
 
 export interface MetadataOptions {
   /** The base URL and the issuer are origins, without a trailing slash. */
@@ -20,7 +20,8 @@ export interface MetadataOptions {
 export const protectedResource = ({ base_url, issuer, resource }: MetadataOptions) => ({
   resource,
   authorization_servers: [issuer],
-  scopes_supported: readScopes,
+  // Clients ask for all of these: one sign-in can write, if the person's role can and the person allows it.
+  scopes_supported: ofRole("contributor"),
   bearer_methods_supported: ["header"],
   resource_documentation: `${base_url}/docs`
 })

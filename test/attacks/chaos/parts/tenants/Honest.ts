@@ -27,11 +27,11 @@ export interface Timed {
 /** Requests per second. */
 const rate = 30
 
-/** Things of which one request at a time uses one. A request waits until one is free. */
+/** Things of which one request at a time uses one, in rotation. A request waits until one is free. */
 const pool = <A>(items: Array<A>) => {
   const waiting: Array<(item: A) => void> = []
   const take = Effect.callback<A>((resume) => {
-    const free = items.pop()
+    const free = items.shift()
     if (free !== undefined) resume(Effect.succeed(free))
     else waiting.push((item) => resume(Effect.succeed(item)))
   })

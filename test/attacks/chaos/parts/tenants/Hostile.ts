@@ -190,6 +190,29 @@ export const means: Readonly<Record<string, Means>> = {
       return () => outcomes(batch("memory_add", () => entry))
     }
   },
+  /** The page of a task with its receipts, and searches of memory, from eight addresses. */
+  console: {
+    clients: 8,
+    client: ({ dense, tokens, url, write_context }, line, index) => {
+      const { origin } = new URL(url)
+      const body = new URLSearchParams({ project_token: tokens[index]!, to: "" })
+      const signedIn = fetch(`${url}/console/sign-in`, {
+        method: "POST",
+        redirect: "manual",
+        headers: { origin },
+        body
+      })
+      const cookie = signedIn.then(({ headers }) => headers.get("set-cookie")?.split(";")[0] ?? "")
+      const home = `/console/${(write_context as { readonly project_id: string }).project_id}`
+      const paths = [`${home}/tasks/${taskId(1)}`, `${home}/memory?${new URLSearchParams({ query: dense })}`, home]
+      return async (n) => {
+        const path = paths[n % paths.length]!
+        return outcomes(
+          line({ method: "GET", path, source: `127.0.4.${1 + index}`, headers: { cookie: await cookie } })
+        )
+      }
+    }
+  },
   "large-bodies": {
     clients: 32,
     client: (given, line, index) => {
