@@ -1,5 +1,5 @@
 /** Scenes with a phone: the companion app receives the notifications that its owner wants (spec 2.9, 4.12, 4.13). */
-import { Clock, Effect, Redacted } from "effect"
+import { Clock, Effect, Fiber, Redacted } from "effect"
 import { FetchHttpClient } from "effect/http"
 import { randomBytes } from "node:crypto"
 import { readFileSync } from "node:fs"
@@ -7,7 +7,7 @@ import { join } from "node:path"
 import * as Companion from "../../src/client/Companion.ts"
 import type { ApnsSimulator } from "../../test/support/phones/ApnsSimulator.ts"
 import { agent } from "./Agent.ts"
-import { callback, consents } from "./Person.ts"
+import { answers, callback, consents } from "./Person.ts"
 import { DemoError, expected, print, type Scene } from "./Stage.ts"
 
 /** Set by one scene and used by the next ones. */
@@ -15,6 +15,8 @@ let project_id: string
 let companion: Effect.Success<ReturnType<typeof app>>
 let agentTools: ReturnType<typeof agent>
 let write_context: object
+let token: Redacted.Redacted<string>
+let asked: { readonly id: string; readonly version: number }
 
 export const phones = (apns: ApnsSimulator): ReadonlyArray<Scene> => [
   {
@@ -25,9 +27,12 @@ export const phones = (apns: ApnsSimulator): ReadonlyArray<Scene> => [
       yield* admin("create-project-token", "--project", project_id, "--role", "contributor", "--out", out)
       const allowed = ["--application-type", "native", "--redirect-uri", callback, "--scope", "mobile:devices"]
       const { client_id } = yield* admin("create-oauth-client", "--name", "Demo companion", ...allowed)
-      const token = Redacted.make(readFileSync(out, "utf8").trim())
+      token = Redacted.make(readFileSync(out, "utf8").trim())
       companion = yield* app(base_url, client_id, token, via)
-      agentTools = agent(base_url, token, via)
+      const forAgents = join(scratch, "agent-token")
+      const agents = ["--role", "contributor", "--no-console", "--out", forAgents]
+      yield* admin("create-project-token", "--project", project_id, ...agents)
+      agentTools = agent(base_url, Redacted.make(readFileSync(forAgents, "utf8").trim()), via)
       yield* companion.signIn
     })
   },
@@ -59,10 +64,22 @@ export const phones = (apns: ApnsSimulator): ReadonlyArray<Scene> => [
     title: "An agent needs a decision: the phone is notified, and Apple sees no text of the task",
     play: Effect.fnUntraced(function* () {
       write_context = (yield* agentTools.done("server_identity")).write_context
-      yield* blocked("Choose the colour of the ferry", "decision")
+      asked = yield* blocked("Choose the colour of the ferry", "decision", { choices: ["blue", "white"] })
       const payload = yield* arrival(apns)
       yield* expected("task.needs_decision", JSON.parse(payload).k)
       yield* expected("false", String(/ferry/i.test(payload)))
+    })
+  },
+  {
+    title: "The person opens the link, signs in to the console and answers; the agent that waits goes on",
+    play: Effect.fnUntraced(function* ({ base_url, via }) {
+      const { id, version } = asked
+      const waiting = yield* Effect.forkChild(agentTools.done("task_wait", { id, version }))
+      yield* answers(new URL(`/console/open/${id}`, base_url), token, "blue", via)
+      const { changed, task } = yield* Fiber.join(waiting)
+      yield* expected("true", String(changed))
+      yield* expected("blue", task.answer.text)
+      yield* expected("false", String(task.answer.same_credential))
     })
   },
   {
@@ -100,10 +117,11 @@ const app = (base_url: string, client_id: string, project_token: Redacted.Redact
   }).pipe(Effect.provide(FetchHttpClient.layer), Effect.provideService(FetchHttpClient.Fetch, via))
 }
 
-const blocked = Effect.fnUntraced(function* (title: string, blocked_kind: string) {
+const blocked = Effect.fnUntraced(function* (title: string, blocked_kind: string, more: object = {}) {
   const { task } = yield* agentTools.done("task_create", { title, write_context })
-  const change = { status: "blocked", blocked_kind, expected_version: task.version, write_context }
-  yield* agentTools.done("task_update", { id: task.id, ...change })
+  const change = { status: "blocked", blocked_kind, ...more, expected_version: task.version, write_context }
+  const changed = yield* agentTools.done("task_update", { id: task.id, ...change })
+  return changed.task as { readonly id: string; readonly version: number }
 })
 
 /** Waits for the first notification at the APNs simulator, prints it and returns its payload. */

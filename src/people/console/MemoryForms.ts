@@ -99,6 +99,6 @@ const entryFields = (view: View, action: string, entry: MemoryEntry | undefined,
     </div>
     ${textField("title", "Title", value("title"), html`maxlength="200"`)}
     ${textArea("body", "Text", value("body"), html`rows="8" maxlength="16384" required`)}
-    ${textField("tags", "Tags, separated by spaces", value("tags"))}
+    ${textField("tags", "Tags (with spaces between)", value("tags"))}
     <div class="wide"><button class="primary">${button}</button></div>`
 }

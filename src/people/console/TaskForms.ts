@@ -217,10 +217,10 @@ export const createTaskForm = (view: View): Part => {
     view,
     "create",
     "New task",
-    html`${periodOf(view)} ${textField("title", "Title", value("title"), html`required maxlength="200"`)}
+    html`${periodOf(view)} ${textField("title", "Title", value("title"), html`required maxlength="200"`, "wide")}
       ${textArea("body", "Text", value("body"), html`rows="6" maxlength="16384"`)}
       ${choiceField("priority", "Priority", priorities, sent?.get("priority") ?? "2")}
-      ${textField("tags", "Tags, separated by spaces", value("tags"))}
+      ${textField("tags", "Tags (with spaces between)", value("tags"))}
       <div class="wide"><button class="primary">Create task</button></div>`
   )
 }
@@ -249,13 +249,13 @@ export const changeTaskForm = (view: View, task: Task): Part => {
     "change",
     "Change this task",
     html`<input type="hidden" name="version" value="${task.version}" />
-      ${textField("title", "Title", value("title"), html`required maxlength="200"`)} ${current("title")}
+      ${textField("title", "Title", value("title"), html`required maxlength="200"`, "wide")} ${current("title")}
       ${textArea("body", "Text", value("body"), html`rows="8" maxlength="16384"`)} ${current("body")}
       ${choiceField("status", "Status", statuses, value("status"))} ${current("status")}
       ${choiceField("priority", "Priority", priorities, value("priority"))} ${current("priority")}
       ${textField("assignee", "Assigned to", value("assignee"), html`maxlength="128"`)} ${current("assignee")}
-      ${textField("tags", "Tags, separated by spaces", value("tags"))} ${current("tags")}
-      ${choiceField("blocked_kind", "If blocked: what it waits for", waitsFor, value("blocked_kind"))}
+      ${textField("tags", "Tags (with spaces between)", value("tags"))} ${current("tags")}
+      ${choiceField("blocked_kind", "If blocked: waits for", waitsFor, value("blocked_kind"))}
       ${current("blocked_kind")}
       ${textArea("blocked_reason", "If blocked: why", value("blocked_reason"), html`rows="3" maxlength="500"`)}
       ${current("blocked_reason")}

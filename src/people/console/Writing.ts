@@ -142,8 +142,8 @@ export const folded = (view: View, action: string, title: string, body: Html): H
     ${form(view, action, body)}
   </details>`
 
-export const textField = (id: string, label: string, value: string, more: Html = html``): Html =>
-  html`<div>
+export const textField = (id: string, label: string, value: string, more: Html = html``, width = ""): Html =>
+  html`<div class="${width}">
     <label for="${id}">${label}</label>
     <input id="${id}" name="${id}" value="${value}" ${more} />
   </div>`
