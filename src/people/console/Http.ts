@@ -361,11 +361,8 @@ const routes = HttpRouter.use((router) =>
           )
         }).pipe(Effect.catchTag("rate_limited", ({ retryAfter }) => Effect.succeed(fail("busy", retryAfter))))
       )
-    for (const path of ["projects", "bridges", "access", "push"])
-      yield* actions(`/console/${path}` as HttpRouter.PathInput)
-    for (const path of ["documents", "bridges", "agents", "phones", "limits"]) {
-      yield* actions(`/console/:project/${path}` as HttpRouter.PathInput)
-    }
+    for (const path of serviceActionPages) yield* actions(`/console/${path}`)
+    for (const path of projectActionPages) yield* actions(`/console/:project/${path}`)
 
     /** The answer to a sign-in. The session that the browser had before ends with it. */
     const signedIn = Effect.fnUntraced(function* ({ lasts, secret }: SignedIn, to: string, request: Request) {
@@ -455,6 +452,10 @@ const firstPage = (session: Session) => {
 const sectionOf = (kind: "bridge" | "agent" | "phone"): string =>
   sections.map(([path]): string => path).find((path) => path === `${kind}s`) ?? "activity"
 
+/** Pages with actions of the operator: of the service, and of a project. */
+const serviceActionPages = ["projects", "bridges", "access", "push"] as const
+const projectActionPages = ["documents", "bridges", "agents", "phones", "limits"] as const
+
 const wrongToken =
   "This token does not open the console. Check that you copied all of it, or ask your operator: it may have ended, or be for agents only."
 
@@ -466,9 +467,10 @@ export const ConsoleHttp = Layer.unwrap(
           onlyMethods("/console/sign-in", ["GET", "POST"]),
           onlyMethods("/console/enter", ["GET", "POST"]),
           onlyMethods("/console/sign-out", ["POST"]),
-          ...["tasks", "tasks/:id", "memory", "memory/:id"].map((path) =>
+          ...["tasks", "tasks/:id", "memory", "memory/:id", ...projectActionPages].map((path) =>
             onlyMethods(`/console/:project/${path}`, ["GET", "POST"])
           ),
+          ...serviceActionPages.map((path) => onlyMethods(`/console/${path}`, ["GET", "POST"])),
           onlyMethods("/console/*", ["GET"])
         )
       : Layer.empty
