@@ -2,7 +2,7 @@
  * What this process and its database did lately, for the charts of the console: one sample every 15 seconds, the last hour
  * of them in memory. They start with the process; a monitoring system keeps the metrics for longer (docs/run.md).
  */
-import { Clock, Context, Effect, Layer, Metric, Option, Schedule } from "effect"
+import { Clock, Context, Effect, Layer, Metric, Option } from "effect"
 import { Gauges } from "./Gauges.ts"
 
 /** Between two samples. */
@@ -56,7 +56,7 @@ export class Samples extends Context.Service<
         before = now
       })
 
-      yield* Effect.forkScoped(Effect.repeat(take, Schedule.spaced(`${sampleSeconds} seconds`)))
+      yield* Effect.forkScoped(Effect.forever(Effect.delay(take, `${sampleSeconds} seconds`)))
       return { read: Effect.sync(() => [...samples]) }
     })
   ).pipe(Layer.provide(Gauges.layer))
