@@ -12,7 +12,7 @@ import { grantRow } from "./AgentsPage.ts"
 import { command, empty, mark, meta, more, name, projectLink, time } from "./Parts.ts"
 import { isUuid, NotHere, type ServiceView } from "./View.ts"
 
-const shown = 25
+const shown = 15
 const path = "/console/access"
 type Client = Effect.Success<ReturnType<Clients["Service"]["list"]>>[number]
 type Browser = Effect.Success<ReturnType<Sessions["Service"]["list"]>>[number]

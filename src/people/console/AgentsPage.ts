@@ -8,7 +8,7 @@ import { act } from "./Actions.ts"
 import { command, empty, mark, meta, more, time } from "./Parts.ts"
 import { isUuid, NotHere, pathOf, type View } from "./View.ts"
 
-const shown = 30
+const shown = 20
 
 export const agentsPage = Effect.gen(function* () {
   const projectTokens = yield* ProjectTokens

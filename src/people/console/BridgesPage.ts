@@ -10,7 +10,7 @@ import { life } from "./Life.ts"
 import { command, empty, mark, meta, more, name, time } from "./Parts.ts"
 import { NotHere, pathOf, type View } from "./View.ts"
 
-const shown = 30
+const shown = 20
 const isBridgeId = Schema.is(BridgeId)
 
 export const bridgesPage = Effect.gen(function* () {

@@ -6,7 +6,7 @@ import { act } from "./Actions.ts"
 import { command, empty, mark, meta, more, name, size, time } from "./Parts.ts"
 import { isUuid, NotHere, pathOf, type View } from "./View.ts"
 
-const shown = 50
+const shown = 40
 
 export const documentsPage = Effect.gen(function* () {
   const documents = yield* Documents

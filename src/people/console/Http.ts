@@ -31,7 +31,6 @@ import { refuse } from "../../wire/Errors.ts"
 import type { Scope } from "../../wire/Scopes.ts"
 import { sessionCookie } from "../../signin/sessions/SessionCookie.ts"
 import { Caller } from "../../wire/Headers.ts"
-import { Samples } from "../operator/Samples.ts"
 import { accessPage } from "./AccessPage.ts"
 import { doneSentence, operatorActions } from "./Actions.ts"
 import { activityPage } from "./ActivityPage.ts"
@@ -342,7 +341,7 @@ const routes = HttpRouter.use((router) =>
           if (session.token !== undefined) {
             const project_id = session.token.project_id
             const event = {
-              action: "console.action",
+              action: "console_session.refused",
               code: "operator_only",
               project_id,
               actor: session.actor,
@@ -463,7 +462,7 @@ export const ConsoleHttp = Layer.unwrap(
   Effect.map(Settings, ({ console }) =>
     console.enabled
       ? Layer.mergeAll(
-          routes.pipe(Layer.provide(Samples.layer)),
+          routes,
           onlyMethods("/console/sign-in", ["GET", "POST"]),
           onlyMethods("/console/enter", ["GET", "POST"]),
           onlyMethods("/console/sign-out", ["POST"]),

@@ -6,7 +6,7 @@ import { act } from "./Actions.ts"
 import { empty, mark, meta, more, name, time } from "./Parts.ts"
 import { isUuid, NotHere, pathOf, type View } from "./View.ts"
 
-const shown = 50
+const shown = 40
 
 const states = {
   active: mark("active", "good"),

@@ -6,7 +6,7 @@ import { act } from "./Actions.ts"
 import { command, empty, mark, meta, more, time } from "./Parts.ts"
 import { isUuid, NotHere, type ServiceView } from "./View.ts"
 
-const shown = 50
+const shown = 40
 
 export const projectsPage = Effect.gen(function* () {
   const projects = yield* Projects

@@ -8,7 +8,7 @@ import { act } from "./Actions.ts"
 import { command, empty, facts, mark, meta, more, projectLink, time } from "./Parts.ts"
 import { isUuid, NotHere, type ServiceView } from "./View.ts"
 
-const shown = 50
+const shown = 40
 
 export const pushPage = Effect.gen(function* () {
   const push = yield* PushAdmin

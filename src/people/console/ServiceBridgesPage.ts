@@ -9,7 +9,7 @@ import { bridgeRow } from "./BridgesPage.ts"
 import { command, empty, mark, meta, more, name, projectLink, time } from "./Parts.ts"
 import { isUuid, NotHere, type ServiceView } from "./View.ts"
 
-const shown = 30
+const shown = 15
 
 export const serviceBridgesPage = Effect.gen(function* () {
   const bridges = yield* Bridges

@@ -132,16 +132,17 @@ button.primary:hover { background: var(--accent-deep); border-color: var(--accen
 .act > summary:hover { border-color: var(--field); color: var(--ink); }
 .act > form { margin: 10px 0 4px; padding: 14px 16px; border-left: 4px solid var(--bad-ink); border-radius: 8px; background: var(--ground); }
 .act + .rows { margin-top: 12px; }
-.act > form p { margin: 0 0 10px; max-width: 44rem; }
+.act > form p { margin: 0 0 10px; }
 .danger { border-color: var(--bad-ink); color: var(--bad-ink); }
 .danger:hover { background: var(--bad-ground); }
 .note.done { background: var(--good-ground); color: var(--good-ink); }
-.limits .filters { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 13rem), 1fr)); gap: 12px; margin: 0 0 16px; }
+.limits .filters { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 13rem), 1fr)); align-items: end; gap: 12px; margin: 0 0 16px; }
 .bar-of { display: block; width: 100%; height: 6px; margin: 8px 0 2px; border-radius: 3px; }
 .bar-of .track { fill: var(--line); }
 .bar-of .used { fill: var(--accent); }
 .bar-of.late .used { fill: var(--bad-ink); }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 15rem), 1fr)); gap: 12px; }
+.charts + .two { margin-top: 32px; }
 .charts .card + .card { margin-top: 0; }
 .chart { margin: 0; padding: 12px 16px; }
 .chart figcaption { display: flex; justify-content: space-between; gap: 12px; font-size: .9375rem; }

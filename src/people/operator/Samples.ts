@@ -2,7 +2,8 @@
  * What this process and its database did lately, for the charts of the console: one sample every 15 seconds, the last hour
  * of them in memory. They start with the process; a monitoring system keeps the metrics for longer (docs/run.md).
  */
-import { Clock, Context, Effect, Layer, Metric, Option } from "effect"
+import { Clock, Context, Effect, Layer, Metric, Option, Schedule } from "effect"
+import { Settings } from "../../platform/settings/Settings.ts"
 import { Gauges } from "./Gauges.ts"
 
 /** Between two samples. */
@@ -28,6 +29,7 @@ export class Samples extends Context.Service<
   {
     /** Oldest first. */
     readonly read: Effect.Effect<ReadonlyArray<Sample>>
+    readonly take: Effect.Effect<void>
   }
 >()("service/operator/Samples") {
   static readonly layer = Layer.effect(
@@ -56,11 +58,17 @@ export class Samples extends Context.Service<
         before = now
       })
 
-      yield* Effect.forkScoped(Effect.forever(Effect.delay(take, `${sampleSeconds} seconds`)))
-      return { read: Effect.sync(() => [...samples]) }
+      return { read: Effect.sync(() => [...samples]), take }
     })
   ).pipe(Layer.provide(Gauges.layer))
 }
+
+/** The charts are on a page of the console: without it, nothing is measured for them. */
+export const sampleForever = Effect.gen(function* () {
+  const { console } = yield* Settings
+  const { take } = yield* Samples
+  if (console.enabled) yield* Effect.repeat(take, Schedule.spaced(`${sampleSeconds} seconds`))
+})
 
 /** What only grows: the difference of two readings is what happened between them. */
 const counters = Effect.gen(function* () {
