@@ -89,6 +89,7 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
   ["src/agents/memory/Search.ts", /\S{129,}/gu, entry, ["", "a", " "], ["", `${"a".repeat(128)} `, ""]],
   ["src/agents/memory/Search.ts", /[^\p{L}\p{N}]+/gu, entry, ["", ".", "a"], ["", ".a", ""]],
   ["src/client/State.ts", /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/, headers, ["127.", "1", "!"], ["127", ".1", "!"]],
+  ["src/people/console/Writing.ts", /[\s,]+/u, 128 * kib, ["", " ", "a"], ["", ",a", ""]],
   ["src/platform/edge/Addresses.ts", /^([^/]+)(?:\/(\d{1,3}))?$/, operator, ["", "1", "/x"], ["", "1", "/1111"]],
   ["src/platform/edge/Boundary.ts", /[^/\s]{37,}/g, headers, ["", `${"a".repeat(36)}/`, ""], ["", "a", ""]],
   [
