@@ -19,8 +19,8 @@ const screenshots = process.env["SCREENSHOTS"]
 const Reachable = Layer.effect(Service, reachable()).pipe(Layer.provideMerge(TestDatabase.sql))
 const WithChromium = noChromium === undefined ? Layer.merge(Reachable, Chromium.layer) : (Layer.empty as never)
 
-/** Markup, a handler, an address, and a word longer than a screen. */
-const hostile = `</p><script>document.title="owned"</script><img src=x onerror=alert(1)>"'abc javascript:alert(1) [a](javascript:alert(1)) ![b](https://evil.example/b.png) <form> ${"w".repeat(60)}`
+/** Markup, a handler, an address, an image, and a word longer than a small screen. At most 170 B: titles have 200. */
+const hostile = `</p><script>document.title="owned"</script><img src=x onerror=alert(1)>"'[a](javascript:x) ![b](http://e.example) ${"w".repeat(45)}`
 
 const looks: ReadonlyArray<readonly [string, BrowserContextOptions]> = [390, 1280].flatMap((width) =>
   (["light", "dark"] as const).map((colorScheme): readonly [string, BrowserContextOptions] => [
