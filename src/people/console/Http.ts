@@ -64,7 +64,7 @@ import { taskPage } from "./TaskPage.ts"
 import { tasksPage } from "./TasksPage.ts"
 import { todayPage } from "./TodayPage.ts"
 import { type Failure, isUuid, maySee, NotHere, type ServiceView, type Shown, type View } from "./View.ts"
-import { authorOf, commonRefusals, mayWrite, type Sent, Unsaved } from "./Writing.ts"
+import { authorOf, mayWrite, type Sent, Unsaved } from "./Writing.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
@@ -227,16 +227,19 @@ const routes = HttpRouter.use((router) =>
         if (act === undefined || (path !== "" && !isUuid(view.id))) return notHere(frame)
         return yield* Effect.gen(function* () {
           const author = authorOf(session, project, yield* limits.own(project.project_id))
-          const admitted = budget.admit(author, { searches: false, writes: true })
-          return redirect(
-            yield* admitted(act(view, author, sent)).pipe(
-              Effect.catchTag("limit_exceeded", commonRefusals.limit_exceeded)
+          // What was not accepted costs a whole page, so it takes the same turn.
+          const answered = Effect.map(act(view, author, sent), redirect).pipe(
+            Effect.catchTag("Unsaved", ({ problem, status }) =>
+              Effect.map(render({ ...view, unsaved: { ...sent, problem } }), (shown) =>
+                showFramed(status, framed(frame, shown))
+              )
             )
           )
+          return yield* budget.admit(author, { searches: false, writes: true })(answered)
         }).pipe(
-          Effect.catchTag("Unsaved", ({ problem, status }) =>
-            Effect.map(render({ ...view, unsaved: { ...sent, problem } }), (shown) =>
-              showFramed(status, framed(frame, shown))
+          Effect.catchTag("limit_exceeded", ({ message }) =>
+            Effect.succeed(
+              showFramed(429, told(frame, "Nothing was saved", `${message} Go back: what you typed is still there.`))
             )
           ),
           Effect.catchTag(["NotHere", "project_not_found"], () => Effect.succeed(notHere(frame)))
@@ -263,10 +266,11 @@ const routes = HttpRouter.use((router) =>
             const session = yield* sessionOf(request)
             if (Option.isNone(session)) return end("signed_out")
             const owner = session.value.token?.project_id ?? session.value.session_id
-            return yield* memory.body(owner, request, written(session.value, request)).pipe(
+            const answered = memory.body(owner, request, written(session.value, request)).pipe(
               Effect.catchTag("NotHere", () => Effect.succeed(notHere({ session: session.value }))),
               Effect.provideService(CurrentShare, shares.known(owner))
             )
+            return yield* memory.answer(owner, request, answered)
           },
           Effect.catchTag("rate_limited", ({ retryAfter }) => Effect.succeed(fail("busy", retryAfter)))
         )
