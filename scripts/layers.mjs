@@ -20,7 +20,7 @@ const wings = {
   bridges: ["identity", ["enrollment", "rotation"]],
   signin: ["sessions", "oauth", "access"],
   agents: ["continuity", ["documents", "memory", "tasks"], ["decisions", "handover", "transfer"], "mcp"],
-  people: [["console", "mobile", "operator", "site"]]
+  people: [["mobile", "operator", "site"], "console"]
 }
 const order = Object.keys(wings)
 

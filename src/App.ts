@@ -5,6 +5,7 @@ import * as bridges from "./bridges/Wing.ts"
 import { http } from "./Http.ts"
 import * as operator from "./operator/Wing.ts"
 import { otlp } from "./people/operator/Otlp.ts"
+import { sampleForever } from "./people/operator/Samples.ts"
 import * as people from "./people/Wing.ts"
 import { Audit } from "./platform/audit/Audit.ts"
 import { linkForever } from "./platform/audit/Linker.ts"
@@ -93,6 +94,7 @@ export const server = Layer.effectDiscard(
       startDelivery,
       Effect.forkScoped(sweepForever(sweeps)),
       Effect.forkScoped(linkForever),
+      Effect.forkScoped(sampleForever),
       Effect.forkScoped(maintainForever)
     ],
     { discard: true }

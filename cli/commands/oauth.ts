@@ -10,9 +10,7 @@ const createFlags = {
   name: Flags.label("name", 64, "Name shown on the consent page"),
   redirectUris: Flags.redirectUri.pipe(
     Flag.between(1, 10),
-    Flag.withDescription(
-      "Redirect URI, compared character by character (a loopback URI without a port matches any port); repeatable"
-    )
+    Flag.withDescription("Redirect URI, compared character by character (a loopback URI matches any port); repeatable")
   ),
   type: Flags.applicationType.pipe(Flag.optional),
   scopes: Flags.scope("Scope that the client may be granted (default: all but mobile:devices); repeatable")

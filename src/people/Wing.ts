@@ -6,9 +6,10 @@ import { sweeps as mobileSweeps } from "./mobile/Sweeps.ts"
 import { Gauges } from "./operator/Gauges.ts"
 import { pushedGauges } from "./operator/Otlp.ts"
 import { Overview } from "./operator/Overview.ts"
+import { Samples } from "./operator/Samples.ts"
 import { prometheus } from "./operator/Prometheus.ts"
 
-export const layer = Layer.mergeAll(Devices.layer, Overview.layer, Subjects.layer)
+export const layer = Layer.mergeAll(Devices.layer, Overview.layer, Subjects.layer, Samples.layer)
 
 /** Metrics for scraping and for export, each if the settings enable it. */
 export const metrics = Layer.merge(prometheus, pushedGauges).pipe(Layer.provide(Gauges.layer))

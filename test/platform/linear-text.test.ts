@@ -34,6 +34,7 @@ import { isDocumentUrl } from "../../src/signin/oauth/clients/fetchDocument.ts"
 import { isAcceptable, isDangerous, matches } from "../../src/signin/oauth/clients/RedirectUri.ts"
 import { isResource } from "../../src/signin/oauth/metadata/Resource.ts"
 import { parametersOf } from "../../src/signin/oauth/Parameters.ts"
+import { markdown } from "../../src/people/console/Markdown.ts"
 import { Base64Bytes } from "../../src/wire/Ids.ts"
 import { Instant } from "../../src/wire/Instant.ts"
 import { expanded, parsed, wordsOf } from "../../src/wire/Scopes.ts"
@@ -88,6 +89,7 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
   ["src/agents/memory/Search.ts", /\S{129,}/gu, entry, ["", "a", " "], ["", `${"a".repeat(128)} `, ""]],
   ["src/agents/memory/Search.ts", /[^\p{L}\p{N}]+/gu, entry, ["", ".", "a"], ["", ".a", ""]],
   ["src/client/State.ts", /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/, headers, ["127.", "1", "!"], ["127", ".1", "!"]],
+  ["src/people/console/Writing.ts", /[\s,]+/u, 128 * kib, ["", " ", "a"], ["", ",a", ""]],
   ["src/platform/edge/Addresses.ts", /^([^/]+)(?:\/(\d{1,3}))?$/, operator, ["", "1", "/x"], ["", "1", "/1111"]],
   ["src/platform/edge/Boundary.ts", /[^/\s]{37,}/g, headers, ["", `${"a".repeat(36)}/`, ""], ["", "a", ""]],
   [
@@ -318,6 +320,28 @@ const readers: Readonly<
     ["http://", "a.", ""]
   ],
   "a server's address": [decode(BaseUrl), headers, ["http://127.", "1", ""], ["http://", "a.", ""]],
+  "the Markdown of an agent": [
+    markdown,
+    entry,
+    ...all(
+      "*a ",
+      "*a_ ",
+      "__a",
+      "**a *a ",
+      "a**b",
+      "~~a ",
+      "[",
+      "![",
+      "[](",
+      "![[]()",
+      '[a](b "',
+      "[a]\n\n",
+      "[a]: b\n"
+    ),
+    ...all("`", "`` ` ", "<", "<http://", "&", "\\", "> ", "- ", "  - a\n", "- a\n  > ", "# a\n", "* * *\n", "x\n=\n"),
+    ["|a|b\n|-|-\n", "|a|b\n", ""],
+    [`${"|a".repeat(500)}\n${"|-".repeat(500)}\n`, "|\n", ""]
+  ],
   "a page": [(text) => html`<p>${text}</p>`, body, ...all("&", "<", "a")],
   "a command's output": [(text) => printed(text.split("\n")), operator, ...all("\u202e", "\u{e0041}", "\n", "a")],
   "addresses of a chain of proxies": [

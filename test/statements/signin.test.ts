@@ -209,6 +209,32 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
       "in a disabled project": disableProject
     }
   })
+  const session = `
+    insert into console_session (
+      session_id, secret_hash, project_token_id, project_id, actor, user_agent, created_at, last_used_at, expires_at)
+    values ('${id(77)}', sha256('session'), '${ids.projectToken}', '${ids.project}', 'a', '', ${past}, ${past},
+            ${sqlNow} + interval '1 day');
+    update oauth_request set console_session_id = '${id(77)}'`
+  testConditions(it, "a request has the token of its console session", {
+    given: `${signedIn}; ${request}; ${session}`,
+    act: (sql) =>
+      Effect.map(
+        AuthorizationRequestStore.make(sql).find(ids.request, now),
+        Option.filter(({ project_id }) => project_id !== null)
+      ),
+    actsOn: {
+      ...lastingToken,
+      "if the token itself was entered": `delete from console_session; update oauth_request set console_session_id = null`
+    },
+    actsNotOn: {
+      "after the session ended": `update console_session set ended_at = ${past}`,
+      "at its expiry": `update console_session set expires_at = ${sqlNow}`,
+      "after it was idle for too long": `update console_session set created_at = ${sqlNow} - interval '13 hours',
+        last_used_at = ${sqlNow} - interval '12 hours'`,
+      "after it was purged": "delete from console_session",
+      "after its token was revoked": projectTokenOver["after its revocation"]
+    }
+  })
   testConditions(it, "a project token is bound to a request", {
     given: `${signedIn}; ${request}; update oauth_request set project_token_id = null`,
     act: (sql) => {

@@ -20,7 +20,7 @@ import { boundaryBefore, endOf, lineAt, lineCount, offsetOfLine } from "./Fragme
 import { isBlob, readFile } from "./Git.ts"
 import * as Store from "./DocumentStore.ts"
 import type { Page } from "../../platform/sql/Page.ts"
-import { operator } from "../../platform/settings/Operator.ts"
+import { CurrentOperator } from "../../platform/settings/Operator.ts"
 
 export interface Pin {
   readonly project_id: string
@@ -100,7 +100,7 @@ export class Documents extends Context.Service<
           yield* audit.done(now, {
             action: "document.pinned",
             project_id: place.project_id,
-            actor: operator,
+            actor: yield* CurrentOperator,
             subject: { document_id, blob_oid, commit: place.commit }
           })
           return { document_id, blob_oid, size_bytes: bytes.length }
@@ -123,7 +123,7 @@ export class Documents extends Context.Service<
           yield* audit.done(now, {
             action: "document.unpinned",
             project_id: unpinned.value.project_id,
-            actor: operator,
+            actor: yield* CurrentOperator,
             subject: { document_id }
           })
         },

@@ -38,7 +38,7 @@ import { checkScopes } from "./checkScopes.ts"
 import { Calls } from "./Calls.ts"
 import { writeContextOf } from "./checkWriteContext.ts"
 import { failure, refuse } from "./Errors.ts"
-import { messagesOf, parse } from "./Messages.ts"
+import { calledTool, messagesOf, parse } from "./Messages.ts"
 import { allows, corsHeaders, preflightHeaders } from "./Origins.ts"
 import { listFor } from "./ToolList.ts"
 import { isWaiting, toolFor, type ToolName, tools } from "./Tools.ts"
@@ -159,6 +159,8 @@ const routes = Effect.gen(function* () {
     if (Option.isNone(body)) return notJson
     const messages = messagesOf(body.value)
     if (messages.length > largestBatch) return yield* tooManyMessages
+    // A call that waits would hold the memory of its neighbours, and of a large body, for as long as it waits.
+    if (messages.some(callsWaiting) && (messages.length > 1 || Option.exists(text, isLarge))) return yield* waitsAlone
     yield* limit(actor, key, Math.max(0, messages.length - 1))
     yield* checkScopes(access, actor, messages)
     const call = (count: CountAnswer) => (name: ToolName, given: Readonly<Record<string, unknown>>) => {
@@ -193,6 +195,19 @@ const notJson = HttpServerResponse.jsonUnsafe(
     error: { code: -32_700, message: "Parse error: the body is not JSON, nested too deeply, or has too many values" }
   },
   { status: 400, headers: { "cache-control": "no-store" } }
+)
+
+const callsWaiting = (message: unknown) => {
+  const name = calledTool(message)
+  return name !== undefined && Object.hasOwn(tools, name) && isWaiting(tools[name as ToolName])
+}
+
+const isLarge = (body: string) => smallBodies(body.length) > 1
+
+const waitsAlone = withDetails(
+  refuse("invalid_request"),
+  {},
+  "A call of task_wait is sent alone: not in a batch, and in at most 16 KiB."
 )
 
 const tooManyMessages = withDetails(refuse("invalid_request"), {}, `A batch has at most ${largestBatch} messages.`)

@@ -15,6 +15,9 @@ export const Credential = Schema.Struct({
   expires_at: Schema.Date
 })
 
+/** A credential with which a Bridge may still enroll. */
+export const Waiting = Schema.Struct({ ...Credential.fields, project_id: Schema.String })
+
 export interface NewCredential {
   readonly credential_id: string
   readonly credential_hash: Uint8Array
@@ -87,6 +90,30 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by c.credential_id
        limit ${limit}`)
 
+  /** Of every project that may work: unused or claimed, the first to expire first. */
+  const listWaiting = ({ after, limit }: Page, now: Date) =>
+    rows(Waiting)(sql`
+      select c.credential_id, c.project_id, c.account_references, c.reenroll_bridge_id,
+             case when c.claimed_at is null then 'unused' else 'claimed' end as status,
+             c.claimed_bridge_id, c.claimed_at, c.created_at, c.expires_at
+        from bridge_enrollment_credential c
+        join project p on p.project_id = c.project_id and p.disabled_at is null
+       where c.revoked_at is null
+         and c.expires_at > ${now}
+         and not exists (select 1
+                           from enrollment_challenge h
+                          where h.credential_id = c.credential_id
+                            and h.consumed_at is not null)
+         and ${
+           after === undefined
+             ? sql`true`
+             : sql`(c.expires_at, c.credential_id) >
+                   ((select expires_at from bridge_enrollment_credential where credential_id = ${after}::uuid),
+                    ${after}::uuid)`
+         }
+       order by c.expires_at, c.credential_id
+       limit ${limit}`)
+
   const revoke = (credential_id: string, now: Date) =>
     firstRow(Schema.Struct({ project_id: Schema.String, revoked_at: Schema.Date, first: Schema.Boolean }))(sql`
       with found as materialized (
@@ -108,6 +135,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     findIssued,
     insert,
     list,
+    listWaiting,
     revoke
   }
 }

@@ -15,7 +15,7 @@ import { after } from "../../wire/Instant.ts"
 import * as Store from "./CredentialStore.ts"
 import { type CredentialRefusal, refuseCredential as refuse } from "./Errors.ts"
 import type { Page } from "../../platform/sql/Page.ts"
-import { operator } from "../../platform/settings/Operator.ts"
+import { CurrentOperator } from "../../platform/settings/Operator.ts"
 
 export interface IssueRequest {
   readonly project_id: string
@@ -38,6 +38,7 @@ export interface Issued {
 }
 
 type Credential = typeof Store.Credential.Type
+export type Waiting = typeof Store.Waiting.Type
 type Unavailable = CredentialRefusal<"bridge_persistence_error">
 
 export class Credentials extends Context.Service<
@@ -68,6 +69,8 @@ export class Credentials extends Context.Service<
       project_id: string,
       page: Page
     ) => Effect.Effect<ReadonlyArray<Credential>, Unavailable | CredentialRefusal<"project_not_found">>
+    /** Of all projects that are not disabled: those with which a Bridge may still enroll, the first to expire first. */
+    readonly listWaiting: (page: Page) => Effect.Effect<ReadonlyArray<Waiting>, Unavailable>
     /** Also expires its open challenge. Can be repeated. A token that was minted from it stays valid. */
     readonly revoke: (
       credential_id: string
@@ -129,7 +132,7 @@ export class Credentials extends Context.Service<
           yield* audit.done(now, {
             action: "bridge_credential.issued",
             project_id,
-            actor: operator,
+            actor: yield* CurrentOperator,
             subject: { credential_id, ...(reenroll_bridge_id && { bridge_id: reenroll_bridge_id }) }
           })
         }
@@ -148,6 +151,10 @@ export class Credentials extends Context.Service<
         return yield* store.list(project_id, page, yield* clock.now)
       }, persistence)
 
+      const listWaiting = Effect.fn("Credentials.listWaiting")(function* (page: Page) {
+        return yield* store.listWaiting(page, yield* clock.now)
+      }, persistence)
+
       const revoke = Effect.fn("Credentials.revoke")(
         function* (credential_id: string) {
           const now = yield* clock.now
@@ -160,7 +167,7 @@ export class Credentials extends Context.Service<
             yield* audit.done(now, {
               action: "bridge_credential.revoked",
               project_id,
-              actor: operator,
+              actor: yield* CurrentOperator,
               subject: { credential_id }
             })
           }
@@ -170,7 +177,7 @@ export class Credentials extends Context.Service<
         persistence
       )
 
-      return { issue, list, revoke, mint }
+      return { issue, list, listWaiting, revoke, mint }
     })
   )
 }

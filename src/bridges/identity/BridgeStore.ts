@@ -22,6 +22,8 @@ export const Bridge = Schema.Struct({
 
 /** A Bridge as people watch it: how long its token still lives. */
 export const Watched = Schema.Struct({
+  identity_id: Schema.String,
+  project_id: Schema.String,
   bridge_id: Schema.String,
   display_name: Schema.String,
   device_id: Schema.String,
@@ -63,8 +65,8 @@ export const make = (sql: SqlClient.SqlClient) => {
     firstRow(Bridge)(bridges(project_id, sql`i.bridge_id = ${bridge_id}`))
 
   /** `place`: active ones by the end of their token, those without one first; then pending ones, then revoked ones. */
-  const watched = (project_id: string) => sql`
-    select i.bridge_id, i.display_name, i.device_id, i.status, i.enrolled_at, i.revoked_at,
+  const watched = (which: Statement.Fragment) => sql`
+    select i.identity_id, i.project_id, i.bridge_id, i.display_name, i.device_id, i.status, i.enrolled_at, i.revoked_at,
            coalesce(s.ended_at, t.created_at) as token_started_at, t.expires_at as token_expires_at,
            r.confirmation_expires_at as rotation_expires_at,
            case i.status when 'active' then 0 when 'pending' then 1 else 2 end as place,
@@ -73,13 +75,17 @@ export const make = (sql: SqlClient.SqlClient) => {
       left join bridge_token t on t.identity_id = i.identity_id and t.state = 'active'
       left join bridge_rotation s on s.successor_id = t.token_id and s.state = 'confirmed'
       left join bridge_rotation r on r.rotation_id = i.pending_rotation_id
-     where i.project_id = ${project_id}::uuid`
+     where ${which}`
+
+  const ofProject = (project_id: string) => sql`i.project_id = ${project_id}::uuid`
+  const shown = sql`
+    identity_id, project_id, bridge_id, display_name, device_id, status, enrolled_at, revoked_at, token_started_at,
+    token_expires_at, rotation_expires_at`
 
   const listByEnd = (project_id: string, { after, limit }: Page) =>
     rows(Watched)(sql`
-      with watched as materialized (${watched(project_id)})
-      select bridge_id, display_name, device_id, status, enrolled_at, revoked_at, token_started_at, token_expires_at,
-             rotation_expires_at
+      with watched as materialized (${watched(ofProject(project_id))})
+      select ${shown}
         from watched
        where ${
          after === undefined
@@ -89,12 +95,26 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by place, ends_at, bridge_id
        limit ${limit}`)
 
+  /** Active Bridges of every project that may work, the first to end first. `after` is an identity. */
+  const listAllByEnd = ({ after, limit }: Page) =>
+    rows(Watched)(sql`
+      with watched as materialized (${watched(sql`
+        i.status = 'active' and i.project_id in (select project_id from project where disabled_at is null)`)})
+      select ${shown}
+        from watched
+       where ${
+         after === undefined
+           ? sql`true`
+           : sql`(ends_at, identity_id) > (select ends_at, identity_id from watched where identity_id = ${after}::uuid)`
+       }
+       order by ends_at, identity_id
+       limit ${limit}`)
+
   /** Active Bridges whose token has lived for `share` of its life or has ended, the first to end first. */
   const listEnding = (project_id: string, share: number, now: Date, limit: number) =>
     rows(Watched)(sql`
-      with watched as (${watched(project_id)})
-      select bridge_id, display_name, device_id, status, enrolled_at, revoked_at, token_started_at, token_expires_at,
-             rotation_expires_at
+      with watched as (${watched(ofProject(project_id))})
+      select ${shown}
         from watched
        where place = 0
          and (token_expires_at is null
@@ -153,5 +173,5 @@ export const make = (sql: SqlClient.SqlClient) => {
      where identity_id = ${identity_id}::uuid
        and state in ('pending', 'active')`
 
-  return { list, find, listByEnd, listEnding, listTokens, revokeIdentity, endCredentials }
+  return { list, find, listByEnd, listAllByEnd, listEnding, listTokens, revokeIdentity, endCredentials }
 }

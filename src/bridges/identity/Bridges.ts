@@ -10,7 +10,7 @@ import { Outbox } from "../../push/outbox/Outbox.ts"
 import * as Store from "./BridgeStore.ts"
 import { type OperatorRefusal, refuseOperator as refuse } from "./Errors.ts"
 import type { Page } from "../../platform/sql/Page.ts"
-import { operator } from "../../platform/settings/Operator.ts"
+import { CurrentOperator } from "../../platform/settings/Operator.ts"
 
 export type Bridge = typeof Store.Bridge.Type
 export type Watched = typeof Store.Watched.Type
@@ -30,6 +30,8 @@ export class Bridges extends Context.Service<
     ) => Effect.Effect<ReadonlyArray<Bridge>, Unavailable | OperatorRefusal<"project_not_found">>
     /** The first to end first, those without a valid token before; then pending and revoked ones. */
     readonly listByEnd: (project_id: string, page: Page) => Effect.Effect<ReadonlyArray<Watched>, Unavailable>
+    /** Active Bridges of all projects that are not disabled, by end; `after` is an identity. */
+    readonly listAllByEnd: (page: Page) => Effect.Effect<ReadonlyArray<Watched>, Unavailable>
     /** Active Bridges that should have rotated by now: in the last fifth of their token's life, or without a token. */
     readonly listEnding: (project_id: string, limit: number) => Effect.Effect<ReadonlyArray<Watched>, Unavailable>
     /** One Bridge with its last 20 tokens, newest first. */
@@ -81,7 +83,12 @@ export class Bridges extends Context.Service<
           if (first) {
             const event_id = yield* uuidAt(now)
             yield* outbox.enqueue(now, { kind: "bridge.revoked", event_id, project_id, about: identity_id })
-            yield* audit.done(now, { action: "bridge.revoked", project_id, actor: operator, subject: { bridge_id } })
+            yield* audit.done(now, {
+              action: "bridge.revoked",
+              project_id,
+              actor: yield* CurrentOperator,
+              subject: { bridge_id }
+            })
           }
           return { revoked_at }
         },
@@ -89,7 +96,14 @@ export class Bridges extends Context.Service<
         persistence
       )
 
-      return { list, listByEnd: Effect.fn("Bridges.listByEnd")(store.listByEnd, persistence), listEnding, show, revoke }
+      return {
+        list,
+        listByEnd: Effect.fn("Bridges.listByEnd")(store.listByEnd, persistence),
+        listAllByEnd: Effect.fn("Bridges.listAllByEnd")(store.listAllByEnd, persistence),
+        listEnding,
+        show,
+        revoke
+      }
     })
   )
 }

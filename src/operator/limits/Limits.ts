@@ -8,7 +8,7 @@ import { SqlClient } from "effect/sql"
 import { Audit } from "../../platform/audit/Audit.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
-import { operator } from "../../platform/settings/Operator.ts"
+import { CurrentOperator } from "../../platform/settings/Operator.ts"
 import { type ProjectRefusal, refuse } from "../projects/Errors.ts"
 import { defaults, type LimitName, limitNames, maximumOf, type OwnLimits, storedMaxima } from "./LimitNames.ts"
 import * as Store from "./LimitStore.ts"
@@ -78,7 +78,7 @@ export class Limits extends Context.Service<
               Object.entries(changes).map(([name, maximum]) => [name, String(maximum ?? "default")])
             )
             const now = yield* clock.now
-            yield* audit.done(now, { action: "project.limits_set", project_id, actor: operator, subject })
+            yield* audit.done(now, { action: "project.limits_set", project_id, actor: yield* CurrentOperator, subject })
           }
           return yield* read(project_id)
         },

@@ -33,6 +33,12 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by project_id
        limit ${limit}`)
 
+  const names = (ids: ReadonlyArray<string>) =>
+    rows(Schema.Struct({ project_id: Schema.String, name: Schema.String }))(sql`
+      select project_id, name
+        from project
+       where project_id = any (${ids}::uuid[])`)
+
   const find = (project_id: string) =>
     firstRow(Project)(sql`
       select project_id, name, created_at, disabled_at
@@ -132,6 +138,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     insert,
     list,
     find,
+    names,
     setDisabled,
     approve,
     findReference,

@@ -9,7 +9,7 @@ import { expireChallenges, lockReserved } from "../../platform/sql/OpenChallenge
 import { type ProjectRefusal, refuse } from "./Errors.ts"
 import * as Store from "./ProjectStore.ts"
 import type { Page } from "../../platform/sql/Page.ts"
-import { operator } from "../../platform/settings/Operator.ts"
+import { CurrentOperator } from "../../platform/settings/Operator.ts"
 
 type Project = typeof Store.Project.Type
 type AccountReference = typeof Store.AccountReference.Type
@@ -24,6 +24,8 @@ export class Projects extends Context.Service<
     ) => Effect.Effect<{ readonly project_id: string; readonly name: string }, Unavailable>
     /** In the order of creation. */
     readonly list: (page: Page) => Effect.Effect<ReadonlyArray<Project>, Unavailable>
+    /** By id; unknown ids are left out. */
+    readonly names: (ids: ReadonlyArray<string>) => Effect.Effect<ReadonlyMap<string, string>, Unavailable>
     readonly find: (project_id: string) => Effect.Effect<Project, NoProject>
     /** A disabled project refuses every request at once; nothing is deleted. `enable` undoes it. Both may be repeated. */
     readonly disable: (project_id: string) => Effect.Effect<Project, NoProject>
@@ -58,7 +60,9 @@ export class Projects extends Context.Service<
       const store = Store.make(sql)
 
       const done = (at: Date, action: string, project_id: string, subject: Record<string, string> = {}) =>
-        audit.done(at, { action, project_id, actor: operator, subject: { project_id, ...subject } })
+        Effect.flatMap(CurrentOperator, (actor) =>
+          audit.done(at, { action, project_id, actor, subject: { project_id, ...subject } })
+        )
 
       const existing = (project_id: string) =>
         Effect.flatMap(
@@ -135,6 +139,10 @@ export class Projects extends Context.Service<
       return {
         create,
         list: Effect.fn("Projects.list")(store.list, persistence),
+        names: Effect.fn("Projects.names")(function* (ids: ReadonlyArray<string>) {
+          const found = yield* store.names([...new Set(ids)])
+          return new Map(found.map(({ name, project_id }) => [project_id, name]))
+        }, persistence),
         find: Effect.fn("Projects.find")(existing, persistence),
         disable: setDisabled(true),
         enable: setDisabled(false),

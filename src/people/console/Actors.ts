@@ -7,7 +7,7 @@ export type ActorName = (actor: string) => string
 /** Tokens are called by their label, sign-ins by their app; what has no name, by its kind and the end of its id. */
 export const namesFor = (
   tokens: ProjectTokens["Service"],
-  project_id: string,
+  project_id: string | undefined,
   actors: ReadonlyArray<string>
 ): Effect.Effect<ActorName, Effect.Error<ReturnType<ProjectTokens["Service"]["names"]>>> =>
   Effect.map(tokens.names(project_id, actors), (names) => (actor) => names.get(actor) ?? unnamed(actor))

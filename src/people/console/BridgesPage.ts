@@ -4,17 +4,19 @@ import { type Watched, Bridges } from "../../bridges/identity/Bridges.ts"
 import { html, type Html } from "../../platform/html/Html.ts"
 import { BridgeId } from "../../wire/Ids.ts"
 import { hasPassed } from "../../wire/Instant.ts"
+import type { Session } from "../../signin/sessions/Sessions.ts"
+import { act } from "./Actions.ts"
 import { life } from "./Life.ts"
 import { command, empty, mark, meta, more, name, time } from "./Parts.ts"
 import { NotHere, pathOf, type View } from "./View.ts"
 
-const shown = 30
+const shown = 20
 const isBridgeId = Schema.is(BridgeId)
 
 export const bridgesPage = Effect.gen(function* () {
   const bridges = yield* Bridges
   return Effect.fnUntraced(function* (view: View) {
-    const { now, project, query } = view
+    const { now, project, query, session } = view
     const after = query.get("after") ?? undefined
     if (after !== undefined && !isBridgeId(after)) return yield* new NotHere()
     const found = yield* bridges.listByEnd(project.project_id, { after, limit: shown + 1 })
@@ -34,7 +36,7 @@ export const bridgesPage = Effect.gen(function* () {
                 ${command(`service-admin create-bridge-enrollment-credential --project ${project.project_id} --out FILE`)}`
               )
             : html`<ul class="rows">
-                ${page.map((bridge) => bridgeRow(bridge, now))}
+                ${page.map((bridge) => bridgeRow(bridge, session, now))}
               </ul>`
         }
         ${more(pathOf(view, "bridges"), query, next)}`
@@ -42,8 +44,12 @@ export const bridgesPage = Effect.gen(function* () {
   })
 })
 
-export const bridgeRow = (bridge: Watched, now: Date): Html => {
-  const { bridge_id, device_id, display_name, enrolled_at, revoked_at, rotation_expires_at } = bridge
+/**
+ * The service records no request of a Bridge that changes nothing, so that a poll costs no write. What is known of its
+ * last contact is when it enrolled or last confirmed a rotation.
+ */
+export const bridgeRow = (bridge: Watched, session: Session, now: Date, project?: Html): Html => {
+  const { bridge_id, device_id, display_name, enrolled_at, revoked_at, rotation_expires_at, status } = bridge
   const { token_expires_at, token_started_at } = bridge
   const isValid = token_expires_at !== null && token_started_at !== null && !hasPassed(token_expires_at, now)
   const isRotating = rotation_expires_at !== null && !hasPassed(rotation_expires_at, now)
@@ -54,14 +60,29 @@ export const bridgeRow = (bridge: Watched, now: Date): Html => {
         <span>${stateOf(bridge, isValid, now)} ${isRotating && mark("rotating", "info")}</span>
       </div>
       ${meta(
+        project,
         html`device ${name(device_id)}`,
         enrolled_at !== null && html`enrolled ${time(enrolled_at, now)}`,
         revoked_at !== null && html`revoked ${time(revoked_at, now)}`,
-        isValid && html`this token since ${time(token_started_at, now)}`,
+        token_started_at !== null &&
+          (enrolled_at !== null && token_started_at > enrolled_at
+            ? html`last rotation ${time(token_started_at, now)}`
+            : "no rotation since"),
         isRotating && html`the rotation has to be confirmed ${time(rotation_expires_at, now)}`
       )}
     </div>
     ${isValid && life(token_started_at, token_expires_at, now)}
+    ${
+      status !== "revoked" &&
+      act(
+        session,
+        "revoke-bridge",
+        { project: bridge.project_id, bridge: bridge_id },
+        bridge_id,
+        html`${name(display_name)} loses its tokens at once and for good. A new Bridge has to enroll in its place, under
+        another id.`
+      )
+    }
   </li>`
 }
 

@@ -7,7 +7,8 @@ import { ProjectTokens } from "../../signin/access/ProjectTokens.ts"
 import { type ActorName, namesFor } from "./Actors.ts"
 import { kindMark } from "./MemoryPage.ts"
 import { supersedeForm } from "./MemoryForms.ts"
-import { facts, mark, name, prose, tags, time } from "./Parts.ts"
+import { markdown } from "./Markdown.ts"
+import { facts, mark, name, tags, time } from "./Parts.ts"
 import { isUuid, maySee, NotHere, pathOf, type View } from "./View.ts"
 
 export const entryPage = Effect.gen(function* () {
@@ -29,7 +30,7 @@ export const entryPage = Effect.gen(function* () {
         ${ended(entry, view)}
         <div class="two">
           <div>
-            <div class="card">${prose(entry.body)}</div>
+            <div class="card">${markdown(entry.body)}</div>
             ${former !== undefined && superseded(former, view)} ${supersedeForm(view, entry)}
           </div>
           <div>
@@ -58,7 +59,7 @@ const superseded = (former: MemoryEntry, view: View) =>
     <div class="card">
       <h3><a class="name" href="${pathOf(view, "memory", former.id)}">${former.title}</a></h3>
       <p class="meta"><span>${kindMark(former.kind)}</span> <span>${time(former.created_at, view.now)}</span></p>
-      ${prose(former.body)}
+      ${markdown(former.body)}
     </div>`
 
 const about = ({ created_at, id, provenance }: MemoryEntry, called: ActorName, now: Date, view: View) => {

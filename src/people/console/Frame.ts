@@ -16,18 +16,33 @@ export const sections = [
   ["", "Today", "context:read"],
   ["tasks", "Tasks", "tasks:read"],
   ["memory", "Memory", "memory:read"],
+  ["documents", "Documents", "documents:read"],
   ["bridges", "Bridges", "context:read"],
+  ["agents", "Agents", "context:read"],
+  ["phones", "Phones", "context:read"],
   ["activity", "Activity", "context:read"]
 ] as const satisfies ReadonlyArray<readonly [path: string, title: string, needs: Scope]>
+
+/** The pages of the operator, about the whole service. */
+export const serviceSections = [
+  ["projects", "Projects"],
+  ["bridges", "Bridges"],
+  ["access", "Access"],
+  ["push", "Push"],
+  ["health", "Health"],
+  ["activity", "Activity"]
+] as const
 
 export interface Frame {
   readonly session: Session
   readonly project?: View["project"] | undefined
   /** The section that the page belongs to. */
   readonly section?: string | undefined
+  /** What was done by the form that led here. */
+  readonly done?: string | undefined
 }
 
-export const framed = ({ project, section, session }: Frame, { body, title }: Shown): string =>
+export const framed = ({ done, project, section, session }: Frame, { body, title }: Shown): string =>
   page(
     project === undefined ? `${title} · Bridge Service` : `${title} · ${project.name}`,
     html`<a class="skip" href="#content">Skip to the content</a>
@@ -38,7 +53,12 @@ export const framed = ({ project, section, session }: Frame, { body, title }: Sh
       <p class="stale" role="status"></p>
       <div class="page">
         <nav class="sections" aria-label="Console">
-          ${session.token === undefined && link("/console/projects", "Projects", section === "projects")}
+          ${
+            session.token === undefined &&
+            (project === undefined
+              ? serviceSections.map(([path, label]) => link(`/console/${path}`, label, section === path))
+              : link("/console/projects", "All projects", false))
+          }
           ${
             project !== undefined &&
             sections
@@ -46,6 +66,11 @@ export const framed = ({ project, section, session }: Frame, { body, title }: Sh
               .map(([path, label]) =>
                 link(pathOf({ project }, ...(path === "" ? [] : [path])), label, section === path)
               )
+          }
+          ${
+            project !== undefined &&
+            session.token === undefined &&
+            link(pathOf({ project }, "limits"), "Limits", section === "limits")
           }
         </nav>
         <main id="content" tabindex="-1">
@@ -55,7 +80,7 @@ export const framed = ({ project, section, session }: Frame, { body, title }: Sh
               <p>This project is disabled: it refuses every request of its Bridges and agents.</p>
             </div>`
           }
-          ${body}
+          ${done !== undefined && html`<div class="note done" role="status"><p>${done}</p></div>`} ${body}
         </main>
       </div>`
   )

@@ -31,8 +31,12 @@ import { refuse } from "../../wire/Errors.ts"
 import type { Scope } from "../../wire/Scopes.ts"
 import { sessionCookie } from "../../signin/sessions/SessionCookie.ts"
 import { Caller } from "../../wire/Headers.ts"
+import { accessPage } from "./AccessPage.ts"
+import { doneSentence, operatorActions } from "./Actions.ts"
 import { activityPage } from "./ActivityPage.ts"
+import { agentsPage } from "./AgentsPage.ts"
 import { bridgesPage } from "./BridgesPage.ts"
+import { documentsPage } from "./DocumentsPage.ts"
 import { entryPage } from "./EntryPage.ts"
 import {
   consoleHeaders,
@@ -42,19 +46,25 @@ import {
   framed,
   fullSentence,
   sections,
+  serviceSections,
   signInPage,
   told
 } from "./Frame.ts"
+import { healthPage } from "./HealthPage.ts"
+import { limitsPage } from "./LimitsPage.ts"
 import { memoryActions } from "./MemoryForms.ts"
 import { memoryPage } from "./MemoryPage.ts"
+import { phonesPage } from "./PhonesPage.ts"
 import { projectsPage } from "./ProjectsPage.ts"
+import { pushPage } from "./PushPage.ts"
+import { serviceBridgesPage } from "./ServiceBridgesPage.ts"
 import { Subjects } from "./Subjects.ts"
 import { taskActions } from "./TaskForms.ts"
 import { taskPage } from "./TaskPage.ts"
 import { tasksPage } from "./TasksPage.ts"
 import { todayPage } from "./TodayPage.ts"
-import { type Failure, isUuid, maySee, NotHere, type Shown, type View } from "./View.ts"
-import { authorOf, commonRefusals, mayWrite, type Sent, Unsaved } from "./Writing.ts"
+import { type Failure, isUuid, maySee, NotHere, type ServiceView, type Shown, type View } from "./View.ts"
+import { authorOf, mayWrite, type Sent, Unsaved } from "./Writing.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
@@ -144,7 +154,7 @@ const routes = HttpRouter.use((router) =>
 
     /** A page of a project; `path` follows the project's id. */
     const projectPage = (
-      section: (typeof sections)[number][0],
+      section: (typeof sections)[number][0] | "limits",
       render: (view: View) => Effect.Effect<Shown, Failure>,
       path: "" | "/:id" = "",
       searches = false
@@ -155,12 +165,12 @@ const routes = HttpRouter.use((router) =>
           Effect.gen(function* () {
             const params = yield* HttpRouter.params
             const project = yield* projectOf(session, params["project"] ?? "")
-            const frame = { project, section, session }
-            const [, title, needs] = sections.find(([path]) => path === section)!
-            if (!maySee(session, needs)) {
+            const query = new URLSearchParams(queryOf(request))
+            const frame = { project, section, session, done: doneSentence(query.get("done")) }
+            const [, title, needs] = sections.find(([path]) => path === section) ?? ["", "", undefined]
+            if (needs !== undefined && !maySee(session, needs)) {
               return showFramed(403, told(frame, title, `Your project token does not include the scope ${needs}.`))
             }
-            const query = new URLSearchParams(queryOf(request))
             const view = { session, project, query, now: session.now, id: params["id"] ?? "" }
             return yield* render(view).pipe(
               Effect.map((shown) => showFramed(200, framed(frame, shown))),
@@ -170,15 +180,28 @@ const routes = HttpRouter.use((router) =>
           })
       )
 
-    const listProjects = yield* projectsPage
-    yield* page("/console/projects", (session, request) =>
-      Effect.gen(function* () {
-        if (session.token !== undefined) return yield* new NotHere()
-        const query = new URLSearchParams(queryOf(request))
-        const shown = yield* listProjects({ now: session.now, query })
-        return showFramed(200, framed({ session, section: "projects" }, shown))
-      })
-    )
+    /** A page of the operator; for anyone else it does not exist. */
+    const servicePage = (
+      section: (typeof serviceSections)[number][0],
+      render: (view: ServiceView) => Effect.Effect<Shown, Failure>
+    ) =>
+      page(`/console/${section}`, (session, request) =>
+        Effect.gen(function* () {
+          if (session.token !== undefined) return yield* new NotHere()
+          const query = new URLSearchParams(queryOf(request))
+          const shown = yield* render({ session, now: session.now, query })
+          return showFramed(200, framed({ session, section, done: doneSentence(query.get("done")) }, shown))
+        })
+      )
+
+    const showActivity = yield* activityPage
+    yield* servicePage("projects", yield* projectsPage)
+    yield* servicePage("bridges", yield* serviceBridgesPage)
+    yield* servicePage("access", yield* accessPage)
+    yield* servicePage("push", yield* pushPage)
+    yield* servicePage("health", yield* healthPage)
+    yield* servicePage("activity", showActivity)
+
     /** The forms of a page of a project, by their field `action`. What they do not accept is shown on the page again. */
     const projectForms = (
       section: "tasks" | "memory",
@@ -204,16 +227,19 @@ const routes = HttpRouter.use((router) =>
         if (act === undefined || (path !== "" && !isUuid(view.id))) return notHere(frame)
         return yield* Effect.gen(function* () {
           const author = authorOf(session, project, yield* limits.own(project.project_id))
-          const admitted = budget.admit(author, { searches: false, writes: true })
-          return redirect(
-            yield* admitted(act(view, author, sent)).pipe(
-              Effect.catchTag("limit_exceeded", commonRefusals.limit_exceeded)
+          // What was not accepted costs a whole page, so it takes the same turn.
+          const answered = Effect.map(act(view, author, sent), redirect).pipe(
+            Effect.catchTag("Unsaved", ({ problem, status }) =>
+              Effect.map(render({ ...view, unsaved: { ...sent, problem } }), (shown) =>
+                showFramed(status, framed(frame, shown))
+              )
             )
           )
+          return yield* budget.admit(author, { searches: false, writes: true })(answered)
         }).pipe(
-          Effect.catchTag("Unsaved", ({ problem, status }) =>
-            Effect.map(render({ ...view, unsaved: { ...sent, problem } }), (shown) =>
-              showFramed(status, framed(frame, shown))
+          Effect.catchTag("limit_exceeded", ({ message }) =>
+            Effect.succeed(
+              showFramed(429, told(frame, "Nothing was saved", `${message} Go back: what you typed is still there.`))
             )
           ),
           Effect.catchTag(["NotHere", "project_not_found"], () => Effect.succeed(notHere(frame)))
@@ -240,10 +266,11 @@ const routes = HttpRouter.use((router) =>
             const session = yield* sessionOf(request)
             if (Option.isNone(session)) return end("signed_out")
             const owner = session.value.token?.project_id ?? session.value.session_id
-            return yield* memory.body(owner, request, written(session.value, request)).pipe(
+            const answered = memory.body(owner, request, written(session.value, request)).pipe(
               Effect.catchTag("NotHere", () => Effect.succeed(notHere({ session: session.value }))),
               Effect.provideService(CurrentShare, shares.known(owner))
             )
+            return yield* memory.answer(owner, request, answered)
           },
           Effect.catchTag("rate_limited", ({ retryAfter }) => Effect.succeed(fail("busy", retryAfter)))
         )
@@ -262,7 +289,11 @@ const routes = HttpRouter.use((router) =>
     yield* projectForms("memory", entries.list, { add: entries.actions.add })
     yield* projectForms("memory", entries.one, { supersede: entries.actions.supersede }, "/:id")
     yield* projectPage("bridges", yield* bridgesPage)
-    yield* projectPage("activity", yield* activityPage)
+    yield* projectPage("documents", yield* documentsPage)
+    yield* projectPage("agents", yield* agentsPage)
+    yield* projectPage("phones", yield* phonesPage)
+    yield* projectPage("activity", showActivity)
+    yield* projectPage("limits", yield* limitsPage)
     /** Leads to what a notification is about, so that a phone's app needs to know no project. */
     yield* page("/console/open/:id", (session) =>
       Effect.gen(function* () {
@@ -301,6 +332,40 @@ const routes = HttpRouter.use((router) =>
             )
           : Effect.succeed(end("foreign_form"))
       )
+
+    const runAction = yield* operatorActions
+    /** The forms of a page's actions, which lead back to the page. Only an operator's session may send them. */
+    const actions = (path: HttpRouter.PathInput) =>
+      form(path, (fields, request) =>
+        Effect.gen(function* () {
+          const session = Option.getOrUndefined(yield* sessionOf(request))
+          if (session === undefined) return redirect("/console/sign-in")
+          if (!isFormOf(session, fields.get("csrf") ?? "")) return end("foreign_form")
+          const frame = { session }
+          if (session.token !== undefined) {
+            const project_id = session.token.project_id
+            const event = {
+              action: "console_session.refused",
+              code: "operator_only",
+              project_id,
+              actor: session.actor,
+              subject: {}
+            }
+            yield* audit.rejected(session.now, event)
+            return showFramed(403, told(frame, "Nothing was changed", "Only the operator may do this."))
+          }
+          const running = runAction(session.actor, fields)
+          if (running === undefined) {
+            return showFramed(422, told(frame, "Nothing was changed", "A value of the form is missing or malformed."))
+          }
+          return yield* running.pipe(
+            Effect.map((action) => redirect(withDone(request, action))),
+            Effect.catchTag("NotHere", () => Effect.succeed(notHere(frame)))
+          )
+        }).pipe(Effect.catchTag("rate_limited", ({ retryAfter }) => Effect.succeed(fail("busy", retryAfter))))
+      )
+    for (const path of serviceActionPages) yield* actions(`/console/${path}`)
+    for (const path of projectActionPages) yield* actions(`/console/:project/${path}`)
 
     /** The answer to a sign-in. The session that the browser had before ends with it. */
     const signedIn = Effect.fnUntraced(function* ({ lasts, secret }: SignedIn, to: string, request: Request) {
@@ -371,6 +436,13 @@ const routes = HttpRouter.use((router) =>
   })
 )
 
+/** The page that sent the form, which then says what was done. */
+const withDone = (request: Request, action: string) => {
+  const query = new URLSearchParams(queryOf(request))
+  query.set("done", action)
+  return `${request.url.split("?")[0]}?${query}`
+}
+
 /** The first page that the session may see: of its project, or the list of projects. */
 const firstPage = (session: Session) => {
   const { token } = session
@@ -383,6 +455,10 @@ const firstPage = (session: Session) => {
 const sectionOf = (kind: "bridge" | "agent" | "phone"): string =>
   sections.map(([path]): string => path).find((path) => path === `${kind}s`) ?? "activity"
 
+/** Pages with actions of the operator: of the service, and of a project. */
+const serviceActionPages = ["projects", "bridges", "access", "push"] as const
+const projectActionPages = ["documents", "bridges", "agents", "phones", "limits"] as const
+
 const wrongToken =
   "This token does not open the console. Check that you copied all of it, or ask your operator: it may have ended, or be for agents only."
 
@@ -394,9 +470,10 @@ export const ConsoleHttp = Layer.unwrap(
           onlyMethods("/console/sign-in", ["GET", "POST"]),
           onlyMethods("/console/enter", ["GET", "POST"]),
           onlyMethods("/console/sign-out", ["POST"]),
-          ...["tasks", "tasks/:id", "memory", "memory/:id"].map((path) =>
+          ...["tasks", "tasks/:id", "memory", "memory/:id", ...projectActionPages].map((path) =>
             onlyMethods(`/console/:project/${path}`, ["GET", "POST"])
           ),
+          ...serviceActionPages.map((path) => onlyMethods(`/console/${path}`, ["GET", "POST"])),
           onlyMethods("/console/*", ["GET"])
         )
       : Layer.empty

@@ -83,5 +83,21 @@ export const options = (all: ReadonlyArray<readonly [value: string, label: strin
       : html`<option value="${value}">${label}</option>`
   )
 
+/** A project's name, which leads to one of its pages. */
+export const projectLink = (project_id: string, called: string, section = ""): Html =>
+  html`<a class="name" href="/console/${project_id}${section && `/${section}`}">${called || project_id}</a>`
+
+/** Bytes in the largest unit that fits. */
+export const size = (bytes: number): string => {
+  const unit = sizes.find(([, length]) => bytes >= length)
+  return unit === undefined ? `${bytes} B` : `${(bytes / unit[1]).toFixed(bytes / unit[1] < 10 ? 1 : 0)} ${unit[0]}`
+}
+
+const sizes = [
+  ["GiB", 1024 ** 3],
+  ["MiB", 1024 ** 2],
+  ["KiB", 1024]
+] as const
+
 /** A command for the operator, with a button that copies it. */
 export const command = (text: string): Html => html`<code class="command">${text}</code>`

@@ -2,14 +2,15 @@
 import { Effect } from "effect"
 import { Projects } from "../../operator/projects/Projects.ts"
 import { html } from "../../platform/html/Html.ts"
+import { act } from "./Actions.ts"
 import { command, empty, mark, meta, more, time } from "./Parts.ts"
-import { isUuid, NotHere, type View } from "./View.ts"
+import { isUuid, NotHere, type ServiceView } from "./View.ts"
 
-const shown = 50
+const shown = 40
 
 export const projectsPage = Effect.gen(function* () {
   const projects = yield* Projects
-  return Effect.fnUntraced(function* ({ now, query }: Pick<View, "now" | "query">) {
+  return Effect.fnUntraced(function* ({ now, query, session }: ServiceView) {
     const after = query.get("after") ?? undefined
     if (after !== undefined && !isUuid(after)) return yield* new NotHere()
     const found = yield* projects.list({ after, limit: shown + 1 })
@@ -32,7 +33,24 @@ export const projectsPage = Effect.gen(function* () {
                         <a class="name" href="/console/${project_id}">${name}</a>
                         <span>${disabled_at !== null && mark("disabled", "bad")}</span>
                       </div>
-                      ${meta(html`created ${time(created_at, now)}`, html`<span class="id">${project_id}</span>`)}
+                      ${meta(html`created ${time(created_at, now)}`, html`<span class="id">${project_id}</span>`, html`<a href="/console/${project_id}/limits">Limits</a>`)}
+                      ${
+                        disabled_at === null
+                          ? act(
+                              session,
+                              "disable-project",
+                              { project: project_id },
+                              name,
+                              "Every request of its Bridges and agents is refused at once, and its people are signed out. Nothing is deleted, and it can be enabled again."
+                            )
+                          : act(
+                              session,
+                              "enable-project",
+                              { project: project_id },
+                              name,
+                              "Its Bridges, agents and people can work again, with tokens that have not ended."
+                            )
+                      }
                     </li>`
                 )}
               </ul>`

@@ -49,13 +49,31 @@ p { margin: 0 0 12px; }
 time, .id { font-variant-numeric: tabular-nums; }
 code, .id { font: .875em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; overflow-wrap: anywhere; }
 .text { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: plaintext; }
+.md { overflow-wrap: anywhere; }
+.md > :first-child { margin-top: 0; }
+.md > :last-child { margin-bottom: 0; }
+.md p, .md li, .md th, .md td, .md pre { unicode-bidi: plaintext; text-align: start; }
+.md p { margin: 0 0 10px; }
+.md .heading { margin-top: 18px; font-weight: 650; }
+.md ul, .md ol, .timeline .md ul, .timeline .md ol { margin: 0 0 10px; padding-left: 22px; }
+.md li > ul, .md li > ol { margin-bottom: 0; }
+.md li > p:last-child { margin-bottom: 0; }
+.md blockquote { margin: 0 0 10px; padding-left: 14px; border-left: 3px solid var(--line); color: var(--soft); }
+.md pre { margin: 0 0 10px; padding: 10px 14px; border: 1px solid var(--line); border-radius: 10px; background: var(--ground); white-space: pre-wrap; }
+.md hr { height: 1px; margin: 16px 0; border: 0; background: var(--line); }
+.md .host { margin-left: 4px; color: var(--soft); font-size: .8125em; }
+.md .host::before { content: "("; }
+.md .host::after { content: ")"; }
+.wide { overflow-x: auto; margin: 0 0 10px; }
+.md table { border-collapse: collapse; font-size: .9375rem; }
+.md th, .md td { padding: 4px 12px 4px 0; border-bottom: 1px solid var(--line); text-align: start; vertical-align: top; overflow-wrap: normal; }
 .name { unicode-bidi: isolate; overflow-wrap: anywhere; }
 .card, .rows, .table { border: 1px solid var(--line); border-radius: 14px; background: var(--card); box-shadow: var(--raised); }
 .card { padding: 16px 20px; }
 .card + .card { margin-top: 12px; }
 .ask { margin: 0 0 20px; border-left: 4px solid var(--accent); }
 .ask h2, .ask h3 { margin: 0 0 6px; font-size: 1rem; }
-.ask .text { margin: 0 0 8px; }
+.ask .text, .ask .md { margin: 0 0 8px; }
 .rows { margin: 0; padding: 0; list-style: none; }
 .rows > li { padding: 12px 20px; border-top: 1px solid var(--line); overflow-wrap: anywhere; }
 .rows > li:first-child { border-top: 0; }
@@ -107,6 +125,32 @@ button.primary { background: var(--accent); border-color: var(--accent); color: 
 button.primary:hover { background: var(--accent-deep); border-color: var(--accent-deep); }
 .copy { min-height: 32px; margin-left: 8px; padding: 2px 12px; font-size: .8125rem; }
 .more { margin: 20px 0 0; }
+.hidden { position: absolute; width: 1px; height: 1px; margin: -1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+.act { grid-column: 1 / -1; margin: 6px 0 0; font-size: .9375rem; }
+.act > summary { display: inline-flex; align-items: center; min-height: 32px; padding: 2px 12px; border: 1px solid var(--line); border-radius: 8px; color: var(--soft); font-size: .8125rem; font-weight: 600; cursor: pointer; list-style: none; }
+.act > summary::-webkit-details-marker { display: none; }
+.act > summary:hover { border-color: var(--field); color: var(--ink); }
+.act > form { margin: 10px 0 4px; padding: 14px 16px; border-left: 4px solid var(--bad-ink); border-radius: 8px; background: var(--ground); }
+.act + .rows { margin-top: 12px; }
+.act > form p { margin: 0 0 10px; }
+.danger { border-color: var(--bad-ink); color: var(--bad-ink); }
+.danger:hover { background: var(--bad-ground); }
+.note.done { background: var(--good-ground); color: var(--good-ink); }
+.limits .filters { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 13rem), 1fr)); align-items: end; gap: 12px; margin: 0 0 16px; }
+.bar-of { display: block; width: 100%; height: 6px; margin: 8px 0 2px; border-radius: 3px; }
+.bar-of .track { fill: var(--line); }
+.bar-of .used { fill: var(--accent); }
+.bar-of.late .used { fill: var(--bad-ink); }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 15rem), 1fr)); gap: 12px; }
+.charts + .two { margin-top: 32px; }
+.charts .card + .card { margin-top: 0; }
+.chart { margin: 0; padding: 12px 16px; }
+.chart figcaption { display: flex; justify-content: space-between; gap: 12px; font-size: .9375rem; }
+.chart b { font-variant-numeric: tabular-nums; white-space: nowrap; }
+.chart svg { display: block; width: 100%; height: 56px; margin: 8px 0 4px; }
+.chart path { fill: none; stroke: var(--accent); stroke-width: 2; stroke-linejoin: round; vector-effect: non-scaling-stroke; }
+.chart line { stroke: var(--line); }
+.chart p { margin: 0; }
 .about dl > div { grid-template-columns: minmax(0, 1fr); gap: 0; }
 .about dt { font-size: .875rem; }
 .timeline { margin: 0; padding: 0; list-style: none; }
@@ -137,7 +181,7 @@ button.primary:hover { background: var(--accent-deep); border-color: var(--accen
 @media (max-width: 30rem) { .brand { font-size: .875rem; } .bar { padding: 8px 16px; gap: 4px 10px; } .where::before { margin-right: 8px; } main { padding: 20px 16px 56px; } .card, .rows > li { padding-left: 16px; padding-right: 16px; } }
 @media print {
   :root { --ground: #fff; --card: #fff; --ink: #1b1d1f; --soft: #565b61; --line: #ccc; --accent: #175ddc; color-scheme: light; }
-  .bar form, .who, nav.sections, .skip, .filters, .more, .copy, form.write, .folded { display: none !important; }
+  .bar form, .who, nav.sections, .skip, .filters, .more, .copy, form.write, .folded, .act, .limits { display: none !important; }
   .page { display: block; }
   main { max-width: none; padding: 0; }
   .card, .rows > li { break-inside: avoid; box-shadow: none; }

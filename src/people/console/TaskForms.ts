@@ -5,6 +5,7 @@ import { type Task, TaskAnswer, TaskCreate, TaskUpdate } from "../../agents/task
 import { Tasks } from "../../agents/tasks/Tasks.ts"
 import { html, type Html, type Part } from "../../platform/html/Html.ts"
 import type { Actor } from "../../wire/Actor.ts"
+import { markdown } from "./Markdown.ts"
 import { options, prose } from "./Parts.ts"
 import { NotHere, pathOf, type View } from "./View.ts"
 import {
@@ -161,7 +162,7 @@ export const question = (view: View, task: Task): Part => {
   if (status !== "blocked") return undefined
   return html`<section class="card ask" aria-labelledby="question">
     <h2 id="question">${isAsking ? "A decision is needed" : "It is blocked"}</h2>
-    ${prose(blocked_reason ?? title)}
+    ${markdown(blocked_reason ?? title)}
     ${isAsking && mayWrite(view, "tasks:write") && answerForm(view, choices ?? [], version)}
   </section>`
 }

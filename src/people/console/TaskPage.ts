@@ -5,7 +5,8 @@ import { Tasks } from "../../agents/tasks/Tasks.ts"
 import { html, type Html, type Part } from "../../platform/html/Html.ts"
 import { ProjectTokens } from "../../signin/access/ProjectTokens.ts"
 import { type ActorName, namesFor } from "./Actors.ts"
-import { facts, mark, more, name, prose, tags, time } from "./Parts.ts"
+import { markdown } from "./Markdown.ts"
+import { facts, mark, more, name, tags, time } from "./Parts.ts"
 import { shortId } from "./Frame.ts"
 import { changeTaskForm, lostAnswer, question } from "./TaskForms.ts"
 import { statusMark } from "./TasksPage.ts"
@@ -34,7 +35,7 @@ export const taskPage = Effect.gen(function* () {
         ${lostAnswer(view, task)} ${question(view, task)} ${decision(view, task)}
         <div class="two">
           <div>
-            ${task.body !== "" && html`<div class="card">${prose(task.body)}</div>`} ${changeTaskForm(view, task)}
+            ${task.body !== "" && html`<div class="card">${markdown(task.body)}</div>`} ${changeTaskForm(view, task)}
             <h2>Sessions</h2>
             ${
               page.length === 0
@@ -69,7 +70,7 @@ const decision = (view: View, { answer, answer_entry_id }: Task): Part => {
   const { at, by, entry_id, same_credential, text } = answer
   return html`<section class="card ask" aria-labelledby="decision">
     <h2 id="decision">Decided</h2>
-    ${prose(text)}
+    ${markdown(text)}
     <p class="meta">
       <span>${nameOf(by)}</span> <span>${time(at, view.now)}</span>
       ${same_credential && mark("by the credential that asked", "warn")}
@@ -120,7 +121,7 @@ const receiptItem = (receipt: Receipt, called: ActorName, now: Date): Html =>
       <span class="soft">${time(receipt.created_at, now)}, through ${name(called(receipt.actor))}</span>
     </p>
     <div class="card">
-      ${prose(receipt.summary)} ${steps("Next steps", receipt.next_steps)} ${steps("Pitfalls", receipt.pitfalls)}
+      ${markdown(receipt.summary)} ${steps("Next steps", receipt.next_steps)} ${steps("Pitfalls", receipt.pitfalls)}
       ${checkpoint(receipt.git_checkpoint)}
     </div>
   </li>`
@@ -129,7 +130,7 @@ const steps = (title: string, all: ReadonlyArray<string>): Part =>
   all.length > 0 &&
   html`<h3>${title}</h3>
     <ul>
-      ${all.map((step) => html`<li class="text">${step}</li>`)}
+      ${all.map((step) => html`<li>${markdown(step)}</li>`)}
     </ul>`
 
 const checkpoint = (at: Receipt["git_checkpoint"]): Part =>

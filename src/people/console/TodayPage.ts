@@ -7,7 +7,8 @@ import { html, type Html, type Part } from "../../platform/html/Html.ts"
 import { after } from "../../wire/Instant.ts"
 import { bridgeRow } from "./BridgesPage.ts"
 import { kindMark } from "./MemoryPage.ts"
-import { empty, mark, meta, name, prose, time } from "./Parts.ts"
+import { markdown } from "./Markdown.ts"
+import { empty, mark, meta, name, time } from "./Parts.ts"
 import { statusMark, taskList } from "./TasksPage.ts"
 import { maySee, pathOf, type View } from "./View.ts"
 
@@ -29,7 +30,7 @@ export const todayPage = Effect.gen(function* () {
             (task) =>
               html`<article class="card ask">
                 <h3><a class="name" href="${pathOf(view, "tasks", task.id)}">${task.title}</a></h3>
-                ${prose(task.blocked_reason ?? task.title)}
+                ${markdown(task.blocked_reason ?? task.title)}
                 ${task.choices !== undefined && task.choices !== null && meta(...task.choices.map((choice) => mark(choice)))}
                 ${meta(
                   `priority ${task.priority}`,
@@ -98,7 +99,7 @@ export const todayPage = Effect.gen(function* () {
       section(
         "Bridges that end soon",
         html`<ul class="rows">
-          ${found.slice(0, shown).map((bridge) => bridgeRow(bridge, view.now))}
+          ${found.slice(0, shown).map((bridge) => bridgeRow(bridge, view.session, view.now))}
         </ul>`,
         allOf(pathOf(view, "bridges"), "All Bridges")
       )

@@ -28,10 +28,15 @@ export class NotHere extends Data.TaggedError("NotHere")<{}> {}
 /** Why a page is not shown. */
 export type Failure = NotHere | SharedRefusal<"bridge_persistence_error" | "rate_limited">
 
-export const pathOf = ({ project }: Pick<View, "project">, ...parts: ReadonlyArray<string>): string =>
-  ["/console", project.project_id, ...parts].join("/")
+export const pathOf = (
+  { project }: { readonly project: Pick<View["project"], "project_id"> },
+  ...parts: ReadonlyArray<string>
+): string => ["/console", project.project_id, ...parts].join("/")
 
 /** Whether the session may see what this scope lets an agent read. An operator sees everything. */
 export const maySee = ({ token }: Session, scope: Scope): boolean => token === undefined || token.scopes.has(scope)
+
+/** A page of the operator, about the whole service. */
+export type ServiceView = Pick<View, "session" | "now" | "query">
 
 export const isUuid = Schema.is(Uuid)

@@ -3,7 +3,7 @@ import { Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
-import { operator } from "../../platform/settings/Operator.ts"
+import { CurrentOperator } from "../../platform/settings/Operator.ts"
 import { actorName, type Granted } from "../../wire/Actor.ts"
 import { refuse } from "../../wire/mobile/MobileApi.ts"
 import { refuseOperator } from "./Errors.ts"
@@ -42,7 +42,7 @@ export const make = Effect.gen(function* () {
       const now = yield* clock.now
       const found = yield* store.lock(device_id)
       if (Option.isNone(found)) return yield* refuseOperator("device_not_found")
-      return { revoked_at: yield* endDevice(found.value, "revoked_by_operator", operator, now) }
+      return { revoked_at: yield* endDevice(found.value, "revoked_by_operator", yield* CurrentOperator, now) }
     },
     sql.withTransaction,
     persistence

@@ -63,6 +63,8 @@ export class Gauges extends Context.Service<
   {
     /** Updates the gauges, or removes them if the database does not answer. */
     readonly refresh: Effect.Effect<void>
+    /** Measures without updating them; None if the database does not answer within its own time limits. */
+    readonly measured: Effect.Effect<Option.Option<typeof Store.Measured.Type>>
   }
 >()("service/operator/Gauges") {
   static readonly layer = Layer.effect(
@@ -73,13 +75,11 @@ export class Gauges extends Context.Service<
       const { bridge, identity } = yield* Settings
       const tenth = Duration.times(bridge.tokenTtl, 0.1)
 
-      const measured = Effect.gen(function* () {
+      const measure = Effect.gen(function* () {
         const now = yield* clock.now
         return yield* store.measure(now, after(now, tenth))
-      }).pipe(
-        Effect.timeout("2 seconds"),
-        Effect.catchCause(() => Effect.succeed(Option.none<typeof Store.Measured.Type>()))
-      )
+      })
+      const orNone = Effect.catchCause(() => Effect.succeed(Option.none<typeof Store.Measured.Type>()))
       const show = (row: Option.Option<typeof Store.Measured.Type>) =>
         Effect.forEach(
           Object.entries(gauges) as ReadonlyArray<[Column, Metric.Gauge<number>]>,
@@ -93,11 +93,11 @@ export class Gauges extends Context.Service<
       )
 
       const refresh = Effect.gen(function* () {
-        const row = yield* measured
+        const row = yield* measure.pipe(Effect.timeout("2 seconds"), orNone)
         yield* Metric.update(up, Option.isSome(row) ? 1 : 0)
         yield* show(row)
       })
-      return { refresh: yield* Effect.cachedWithTTL(refresh, "5 seconds") }
+      return { refresh: yield* Effect.cachedWithTTL(refresh, "5 seconds"), measured: orNone(measure) }
     })
   )
 }

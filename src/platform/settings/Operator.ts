@@ -1,4 +1,5 @@
 /** Who runs a command: the system account and the host, as audit rows name them. */
+import { Context } from "effect"
 import { hostname, userInfo } from "node:os"
 
 /** Containers may run under a uid without an account. */
@@ -21,3 +22,8 @@ export const operatorOf = (account: string, host: string) => `operator:${named(a
 
 /** The actor of every row that a command writes. Rows of earlier releases have `operator` alone. */
 export const operator = operatorOf(account(), hostname())
+
+/** The operator who acts: the one of this process, or the one whose session of the console sent the request. */
+export const CurrentOperator = Context.Reference<string>("service/settings/CurrentOperator", {
+  defaultValue: () => operator
+})

@@ -10,7 +10,7 @@ import { PushTokens } from "../tokens/PushTokens.ts"
 import * as Rekey from "../tokens/rekey.ts"
 import * as Store from "./PushAdminStore.ts"
 import type { Page } from "../../platform/sql/Page.ts"
-import { operator } from "../../platform/settings/Operator.ts"
+import { CurrentOperator } from "../../platform/settings/Operator.ts"
 
 export type DeadLetter = typeof Store.DeadLetter.Type
 export type Pause = Store.Pause
@@ -70,7 +70,7 @@ export class PushAdmin extends Context.Service<
           yield* audit.done(now, {
             action: "push.dead_letters_retried",
             project_id: null,
-            actor: operator,
+            actor: yield* CurrentOperator,
             subject: {}
           })
         }

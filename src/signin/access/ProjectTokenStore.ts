@@ -77,18 +77,18 @@ export const make = (sql: SqlClient.SqlClient) => {
        limit ${limit}`)
 
   /** What people call the tokens and grants among these actors. */
-  const names = (project_id: string, actors: ReadonlyArray<string>) =>
+  const names = (project_id: string | undefined, actors: ReadonlyArray<string>) =>
     rows(Schema.Struct({ actor: Schema.String, name: Schema.String }))(sql`
       select 'project_token:' || token_id as actor, label as name
         from project_token
-       where project_id = ${project_id}::uuid
+       where ${project_id === undefined ? sql`true` : sql`project_id = ${project_id}::uuid`}
          and token_id = any (${idsOf("project_token", actors)}::uuid[])
          and label is not null
        union all
       select 'oauth_grant:' || g.grant_id, c.name || coalesce(' (' || g.label || ')', '')
         from oauth_grant g
         join oauth_client c on c.client_id = g.client_id
-       where g.project_id = ${project_id}::uuid
+       where ${project_id === undefined ? sql`true` : sql`g.project_id = ${project_id}::uuid`}
          and g.grant_id = any (${idsOf("oauth_grant", actors)}::uuid[])`)
 
   const revoke = (token_id: string, now: Date) =>

@@ -16,7 +16,7 @@ import { expanded, ofRole, type Role, type Scope } from "../../wire/Scopes.ts"
 import { type ProjectTokenRefusal, refuseOperator as refuse } from "./Errors.ts"
 import * as Store from "./ProjectTokenStore.ts"
 import type { Page } from "../../platform/sql/Page.ts"
-import { operator } from "../../platform/settings/Operator.ts"
+import { CurrentOperator } from "../../platform/settings/Operator.ts"
 
 export interface NewProjectToken {
   readonly project_id: string
@@ -36,7 +36,7 @@ export interface Secret {
 }
 
 type Issued = typeof Store.Issued.Type
-type ProjectToken = typeof Store.ProjectToken.Type
+export type ProjectToken = typeof Store.ProjectToken.Type
 type Unavailable = ProjectTokenRefusal<"bridge_persistence_error">
 
 export class ProjectTokens extends Context.Service<
@@ -57,9 +57,12 @@ export class ProjectTokens extends Context.Service<
       project_id: string,
       page: Page
     ) => Effect.Effect<ReadonlyArray<ProjectToken>, Unavailable | ProjectTokenRefusal<"project_not_found">>
-    /** What people call the actors of audit rows and provenance: a token's label, an app's name. By actor. */
+    /**
+     * What people call the actors of audit rows and provenance: a token's label, an app's name. By actor; of one project,
+     * or of all.
+     */
     readonly names: (
-      project_id: string,
+      project_id: string | undefined,
       actors: ReadonlyArray<string>
     ) => Effect.Effect<ReadonlyMap<string, string>, Unavailable>
     /** Also ends the token's OAuth grants and returns their ids. Idempotent. */
@@ -122,7 +125,7 @@ export class ProjectTokens extends Context.Service<
         yield* audit.done(now, {
           action: "project_token.issued",
           project_id,
-          actor: operator,
+          actor: yield* CurrentOperator,
           subject: { project_token_id: token.token_id }
         })
         return issued
@@ -133,7 +136,10 @@ export class ProjectTokens extends Context.Service<
         return yield* store.list(project_id, page, yield* clock.now)
       }, persistence)
 
-      const names = Effect.fn("ProjectTokens.names")(function* (project_id: string, actors: ReadonlyArray<string>) {
+      const names = Effect.fn("ProjectTokens.names")(function* (
+        project_id: string | undefined,
+        actors: ReadonlyArray<string>
+      ) {
         const found = yield* store.names(project_id, [...new Set(actors)])
         return new Map(found.map(({ actor, name }) => [actor, name]))
       }, persistence)
@@ -149,7 +155,7 @@ export class ProjectTokens extends Context.Service<
             yield* audit.done(now, {
               action: "project_token.revoked",
               project_id,
-              actor: operator,
+              actor: yield* CurrentOperator,
               subject: { project_token_id: token_id }
             })
           }

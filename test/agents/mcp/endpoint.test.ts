@@ -244,6 +244,21 @@ layer(Service.layer)("the MCP endpoint", (it) => {
     )
   }
 
+  it.effect("a call that waits is refused in a batch or a large body, whose memory it would hold", () =>
+    Effect.gen(function* () {
+      const a = yield* Agent.make(yield* Service)
+      const task = yield* a.task("Task")
+      const given = { id: task.id, version: 9, timeout_seconds: 25 }
+      const wait = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "task_wait", arguments: given } }
+      const large = { ...wait, params: { ...wait.params, _meta: { padding: "x".repeat(20_000) } } }
+      for (const body of [[wait, { jsonrpc: "2.0", id: 2, method: "ping" }], large]) {
+        const { code, status, text } = yield* send(`${a.url}/mcp`, { bearer: a.token, headers: accept, body })
+        assert.deepStrictEqual([status, code], [400, "invalid_request"])
+        assert.include(text, "sent alone")
+      }
+    })
+  )
+
   it.effect("a batch of revision 2025-03-26 is answered, and one of more than 50 messages is refused", () =>
     Effect.gen(function* () {
       const { token: bearer, url } = yield* agent

@@ -4,12 +4,13 @@
  */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer, type Scope } from "effect"
+import { SqlClient } from "effect/sql"
 import { join } from "node:path"
 import type { BrowserContextOptions, Page } from "playwright-core"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { makeToken, reachable } from "../../support/agents/Agent.ts"
 import { Chromium, noChromium, openPage, pageFaults } from "../../support/agents/Chromium.ts"
-import { makeBusyProject } from "../../support/agents/Console.ts"
+import { makeBusyProject, makeEquippedProject, makeOperator } from "../../support/agents/Console.ts"
 import { Service } from "../../support/service/Service.ts"
 import { TestDatabase } from "../../support/run/TestDatabase.ts"
 
@@ -18,8 +19,8 @@ const screenshots = process.env["SCREENSHOTS"]
 const Reachable = Layer.effect(Service, reachable()).pipe(Layer.provideMerge(TestDatabase.sql))
 const WithChromium = noChromium === undefined ? Layer.merge(Reachable, Chromium.layer) : (Layer.empty as never)
 
-/** Markup, a handler, an address, and a word longer than a screen. */
-const hostile = `</p><script>document.title="owned"</script><img src=x onerror=alert(1)>"'abc javascript:alert(1)${"w".repeat(60)}`
+/** Markup, a handler, an address, an image, and a word longer than a small screen. At most 170 B: titles have 200. */
+const hostile = `</p><script>document.title="owned"</script><img src=x onerror=alert(1)>"'[a](javascript:x) ![b](http://e.example) ${"w".repeat(45)}`
 
 const looks: ReadonlyArray<readonly [string, BrowserContextOptions]> = [390, 1280].flatMap((width) =>
   (["light", "dark"] as const).map((colorScheme): readonly [string, BrowserContextOptions] => [
@@ -29,7 +30,10 @@ const looks: ReadonlyArray<readonly [string, BrowserContextOptions]> = [390, 128
 )
 
 layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
-  const test = (name: string, steps: () => Effect.Effect<void, unknown, Service | Chromium | Scope.Scope>) =>
+  const test = (
+    name: string,
+    steps: () => Effect.Effect<void, unknown, Service | SqlClient.SqlClient | Chromium | Scope.Scope>
+  ) =>
     it.effect(
       name,
       (context) => (noChromium === undefined ? steps() : Effect.sync(() => context.skip(noChromium!))),
@@ -55,9 +59,18 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
       const text = screenshots === undefined ? hostile : ""
       const { entry_id, project_id, task_id, token } = yield* makeBusyProject(service, text)
       const home = `${service.url}/console/${project_id}`
-      const paths = ["", "/tasks", `/tasks/${task_id}`, "/memory", `/memory/${entry_id}`, "/bridges", "/activity"].map(
-        (path) => home + path
-      )
+      const paths = [
+        "",
+        "/tasks",
+        `/tasks/${task_id}`,
+        "/memory",
+        `/memory/${entry_id}`,
+        "/documents",
+        "/bridges",
+        "/agents",
+        "/phones",
+        "/activity"
+      ].map((path) => home + path)
       for (const [look, options] of looks) {
         const { consoleErrors, page } = yield* openPage(options)
         yield* Effect.promise(async () => {
@@ -72,6 +85,61 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
         // Taking a picture adds a style, which the policy reports.
         if (screenshots === undefined) assert.deepEqual(consoleErrors, [], look)
       }
+    }))
+
+  for (const [look, options] of looks) {
+    test(`an operator's pages are accessible, fit the screen and run no text of an agent: ${look}`, () =>
+      Effect.gen(function* () {
+        const service = yield* Service
+        const { project_id } = yield* makeEquippedProject(service, screenshots === undefined ? hostile : "")
+        const home = `${service.url}/console/${project_id}`
+        const { path } = yield* makeOperator(service)
+        const { consoleErrors, page } = yield* openPage(options)
+        yield* Effect.promise(async () => {
+          await page.goto(service.url + path)
+          await page.focus("button")
+          await page.keyboard.press("Enter")
+          await page.waitForURL(/projects/)
+          const ofService = ["projects", "bridges", "access", "push", "health", "activity"]
+          const ofProject = ["documents", "bridges", "agents", "phones", "limits", "activity"]
+          await walk(page, `operator-${look}`, [
+            ...ofService.map((section) => `${service.url}/console/${section}`),
+            ...ofProject.map((section) => `${home}/${section}`)
+          ])
+          await page.goto(`${home}/bridges`)
+          await page.evaluate("for (const opened of document.querySelectorAll('.act')) opened.open = true")
+          if (screenshots !== undefined) {
+            await page.screenshot({ path: join(screenshots, `operator-${look}-open.png`), fullPage: true })
+          }
+          assert.deepEqual(await pageFaults(page), [], "with every question open")
+        })
+        if (screenshots === undefined) assert.deepEqual(consoleErrors, [])
+      }))
+  }
+
+  test("an operator ends a Bridge by keyboard, after reading what will happen", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { project_id } = yield* makeBusyProject(service)
+      const home = `${service.url}/console/${project_id}`
+      const { path } = yield* makeOperator(service, project_id)
+      const { consoleErrors, page } = yield* openPage()
+      yield* Effect.promise(async () => {
+        await page.goto(service.url + path)
+        await page.focus("button")
+        await page.keyboard.press("Enter")
+        await page.waitForURL(home)
+        await page.goto(`${home}/bridges`)
+        await page.getByText("Revoke … bridge-pier").focus()
+        await page.keyboard.press("Enter")
+        await page.getByText("loses its tokens at once and for good").last().waitFor()
+        await page.keyboard.press("Tab")
+        assert.include(await page.evaluate<string>("document.activeElement.textContent"), "Copy")
+        await page.keyboard.press("Tab")
+        await page.keyboard.press("Enter")
+        await page.waitForSelector("text=The Bridge is revoked.")
+      })
+      assert.deepEqual(consoleErrors, [])
     }))
 
   const visit = "document.dispatchEvent(new Event('visibilitychange'))"

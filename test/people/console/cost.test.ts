@@ -8,7 +8,7 @@ import { Limits } from "../../../src/operator/limits/Limits.ts"
 import type { LimitName } from "../../../src/operator/limits/LimitNames.ts"
 import { Database } from "../../../src/platform/database/Database.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
-import { Person } from "../../support/agents/Console.ts"
+import { csrfOf, Person } from "../../support/agents/Console.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
@@ -42,6 +42,25 @@ const inTestTime = <A, E>(fiber: Fiber.Fiber<A, E>) =>
   })
 
 layer(Service.layer, { timeout: "1 minute" })("a page of the console", (it) => {
+  it.effect("that comes back with a form counts as a write of its project, and beyond its limit is a small one", () =>
+    Effect.gen(function* () {
+      const { agent, home, person } = yield* limited({ writes_per_minute: 3 })
+      const task = yield* agent.task("Task", { body: "pelican ".repeat(1000) })
+      const page = yield* person.get(`${home}/tasks/${task.id}`)
+      const stale = { action: "change", csrf: csrfOf(page), version: "99", title: "Late" }
+      const send = person.post(`${home}/tasks/${task.id}`, stale, { origin: "http://127.0.0.1:8787" })
+      const answers = yield* Effect.forEach(indexes(3), () => send)
+      assert.deepStrictEqual(
+        answers.map(({ status, text }) => [status, text.includes("pelican")]),
+        [
+          [409, true],
+          [409, true],
+          [429, false]
+        ]
+      )
+    })
+  )
+
   it.effect("that searches counts as a search of its project", () =>
     Effect.gen(function* () {
       const { agent, home, person } = yield* limited({ searches_per_minute: 2 })

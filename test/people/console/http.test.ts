@@ -210,7 +210,7 @@ layer(Service.layer)("the console", (it) => {
       })
       yield* shows(
         "",
-        "Should invoices be PDF or UBL?\nBoth work",
+        "Should invoices be PDF or UBL?<br />Both work",
         "Move orders to the new queue",
         "bridge-lighthouse",
         "should have rotated"

@@ -27,7 +27,14 @@ layer(Service.layer)("metadata", (it) => {
         assert.deepEqual(body, {
           resource: `${base}/mcp`,
           authorization_servers: [base],
-          scopes_supported: ["context:read", "memory:read", "tasks:read", "documents:read"],
+          scopes_supported: [
+            "context:read",
+            "memory:read",
+            "memory:write",
+            "tasks:read",
+            "tasks:write",
+            "documents:read"
+          ],
           bearer_methods_supported: ["header"],
           resource_documentation: `${base}/docs`
         })

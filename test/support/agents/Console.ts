@@ -1,9 +1,17 @@
-/** A person at the console, and a project in which something has happened. */
-import { Context, Effect, Option } from "effect"
+/** A person at the console, an operator, and a project in which something has happened. */
+import { Context, Effect, Option, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { randomUUID } from "node:crypto"
 import { Agent } from "./McpAgent.ts"
 import { type Instance, makeToken, post } from "./Agent.ts"
-import { Bridge, type Instance as BridgeInstance } from "../bridges/Bridge.ts"
+import { makeRegisteredPhone } from "../phones/Phone.ts"
+import { makeApp, signIn } from "./SignIn.ts"
+import type { Service } from "../service/Service.ts"
+import { repository } from "./Repository.ts"
+import { Documents } from "../../../src/agents/documents/Documents.ts"
+import { Sessions } from "../../../src/signin/sessions/Sessions.ts"
+import { Bridge, issueCredential, type Instance as BridgeInstance } from "../bridges/Bridge.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { type Answer, send } from "../network/Http.ts"
 
@@ -136,4 +144,54 @@ export const makeBusyProject = Effect.fnUntraced(function* (
     entry_id: decision.entry.id as string,
     former_id: note.entry.id as string
   }
+})
+
+type Running = Service["Service"]
+
+/** The link that `open-console` prints: its code, its path, and a browser that has not used it yet. */
+export const makeOperator = Effect.fnUntraced(function* (on: Running, project_id?: string) {
+  const link = yield* Context.get(on.services, Sessions).makeLink("operator:ada@desk", project_id)
+  const address = new URL(Redacted.value(link.url))
+  return {
+    code: address.searchParams.get("code")!,
+    path: `${address.pathname}${address.search}`,
+    person: new Person(on.url)
+  }
+})
+
+/** A project with something on each page of the operator: a document, a sign-in, a phone, a credential, a dead letter. */
+export const makeEquippedProject = Effect.fnUntraced(function* (
+  on: Running,
+  text = "",
+  names: Parameters<typeof makeBusyProject>[2] = {}
+) {
+  const made = yield* makeBusyProject(on, text, names)
+  const { project_id } = made
+  const clone = yield* repository
+  const document = yield* Context.get(on.services, Documents).pin({
+    project_id,
+    directory: clone.directory,
+    repository: `acme/shop${text}`.slice(0, 200),
+    commit: clone.commit({ "docs/guide.md": "# Guide\n" }),
+    path: "docs/guide.md",
+    title: `Guide${text}`.slice(0, 200),
+    bootstrap: true
+  })
+  const client_id = yield* makeApp(on)
+  const person = yield* signIn(on, { client_id, token: Redacted.make(made.token) })
+  const { device_id } = yield* makeRegisteredPhone(on, { bearer: Redacted.value(person.access_token) })
+  const { credential_id } = yield* issueCredential(on, project_id)
+  const sql = yield* SqlClient.SqlClient
+  const [grant] = yield* sql<{ grant_id: string; now: Date }>`
+    select grant_id, created_at as now from oauth_grant where project_id = ${project_id}::uuid`
+  const { grant_id, now } = grant!
+  const delivery_id = randomUUID()
+  yield* sql`
+    insert into push_outbox (
+      delivery_id, event_id, device_id, project_id, kind, reference, priority, collapse_key, state, attempts, not_before,
+      expires_at, last_status, last_reason, created_at, settled_at)
+    values (${delivery_id}::uuid, ${randomUUID()}::uuid, ${device_id}::uuid, ${project_id}::uuid, 'task.blocked',
+            ${made.task_id}::uuid, 2, ${`t:${delivery_id}`}, 'dead', 8, ${now}, ${now}::timestamptz + interval '1 day', 429,
+            'TooManyRequests', ${now}, ${now})`
+  return { ...made, document_id: document.document_id, client_id, grant_id, device_id, credential_id, delivery_id }
 })

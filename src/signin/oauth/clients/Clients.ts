@@ -19,7 +19,7 @@ import { type OAuthOperatorRefusal, type OAuthRefusal, refuse, refuseOperator } 
 import { isAcceptable } from "./RedirectUri.ts"
 import type { ApplicationType, Client, ClientMetadata } from "./Shapes.ts"
 import type { Page } from "../../../platform/sql/Page.ts"
-import { operator } from "../../../platform/settings/Operator.ts"
+import { CurrentOperator } from "../../../platform/settings/Operator.ts"
 
 /** `is_copy`: of a document's client, whose host could not be asked; the metadata is the copy of the release. */
 export type FoundClient = Client & { readonly is_copy?: boolean }
@@ -107,7 +107,7 @@ export class Clients extends Context.Service<
         yield* audit.done(created_at, {
           action: kind === "dynamic" ? "oauth_client.registered" : "oauth_client.created",
           project_id: null,
-          actor: kind === "dynamic" ? `oauth_client:${client_id}` : operator,
+          actor: kind === "dynamic" ? `oauth_client:${client_id}` : yield* CurrentOperator,
           subject: { client_id }
         })
         return client
@@ -158,7 +158,7 @@ export class Clients extends Context.Service<
             yield* audit.done(now, {
               action: "oauth_client.disabled",
               project_id: null,
-              actor: operator,
+              actor: yield* CurrentOperator,
               subject: { client_id }
             })
           }

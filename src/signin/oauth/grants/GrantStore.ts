@@ -72,7 +72,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     )
     ${audited(sql, "oauth_grant.revoked", "revoked", trace)}`
 
-  const list = (project_id: string, { after, limit }: Page, now: Date) =>
+  const list = (project_id: string | undefined, { after, limit }: Page, now: Date) =>
     rows(Grant)(sql`
       select g.grant_id, g.project_id, g.client_id, c.name as client_name, g.label, g.project_token_id,
              g.scopes,
@@ -85,7 +85,7 @@ export const make = (sql: SqlClient.SqlClient) => {
              g.created_at, g.expires_at, g.last_used_at, g.revoked_at, g.end_reason
         from oauth_grant g
         join oauth_client c on c.client_id = g.client_id
-       where g.project_id = ${project_id}::uuid
+       where ${project_id === undefined ? sql`true` : sql`g.project_id = ${project_id}::uuid`}
          and ${after === undefined ? sql`true` : sql`g.grant_id > ${after}::uuid`}
        order by g.grant_id
        limit ${limit}`)

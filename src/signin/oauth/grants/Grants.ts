@@ -14,9 +14,9 @@ import { Clients } from "../clients/Clients.ts"
 import { type OAuthOperatorRefusal, type OAuthRefusal, refuse, refuseOperator } from "../Errors.ts"
 import * as Store from "./GrantStore.ts"
 import type { Page } from "../../../platform/sql/Page.ts"
-import { operator } from "../../../platform/settings/Operator.ts"
+import { CurrentOperator } from "../../../platform/settings/Operator.ts"
 
-type Grant = typeof Store.Grant.Type
+export type Grant = typeof Store.Grant.Type
 type Unavailable = SharedRefusal<"bridge_persistence_error">
 
 export class Grants extends Context.Service<
@@ -36,9 +36,9 @@ export class Grants extends Context.Service<
       client_id: string,
       token: Redacted.Redacted<string>
     ) => Effect.Effect<void, OAuthRefusal<"invalid_client" | "unsupported_token_type"> | Unavailable>
-    /** In the order of creation. */
+    /** Of one project or of all, in the order of creation. */
     readonly list: (
-      project_id: string,
+      project_id: string | undefined,
       page: Page
     ) => Effect.Effect<ReadonlyArray<Grant>, OAuthOperatorRefusal<"project_not_found" | "bridge_persistence_error">>
     /** The operator's command. Idempotent. */
@@ -94,8 +94,9 @@ export class Grants extends Context.Service<
         yield* end(Tokens.hash(token), client_id, now, yield* traceAt(now))
       }, persistence)
 
-      const list = Effect.fn("Grants.list")(function* (project_id: string, page: Page) {
-        if (!(yield* store.projectExists(project_id))) return yield* refuseOperator("project_not_found")
+      const list = Effect.fn("Grants.list")(function* (project_id: string | undefined, page: Page) {
+        if (project_id !== undefined && !(yield* store.projectExists(project_id)))
+          return yield* refuseOperator("project_not_found")
         return yield* store.list(project_id, page, yield* clock.now)
       }, persistence)
 
@@ -109,7 +110,7 @@ export class Grants extends Context.Service<
             yield* audit.done(now, {
               action: "oauth_grant.revoked",
               project_id,
-              actor: operator,
+              actor: yield* CurrentOperator,
               subject: { grant_id }
             })
           }

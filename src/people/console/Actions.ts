@@ -1,0 +1,151 @@
+/**
+ * What an operator does in the console: a command's action, by the command's service (decisions.md, The operator's actions).
+ *
+ * A button opens a sentence that says what will happen, with the command that does the same, and the button that does it.
+ * What mints a secret, imports or reads a local folder stays a command: the pages show it (spec 1.5).
+ */
+import { Effect, Result, Schema } from "effect"
+import { Documents } from "../../agents/documents/Documents.ts"
+import { Credentials } from "../../bridges/enrollment/Credentials.ts"
+import { Bridges } from "../../bridges/identity/Bridges.ts"
+import { type LimitName, limitNames } from "../../operator/limits/LimitNames.ts"
+import { Limits } from "../../operator/limits/Limits.ts"
+import { Projects } from "../../operator/projects/Projects.ts"
+import { html, type Part } from "../../platform/html/Html.ts"
+import { CurrentOperator } from "../../platform/settings/Operator.ts"
+import { PushAdmin } from "../../push/admin/PushAdmin.ts"
+import { ProjectTokens } from "../../signin/access/ProjectTokens.ts"
+import { Clients } from "../../signin/oauth/clients/Clients.ts"
+import { Grants } from "../../signin/oauth/grants/Grants.ts"
+import { type Session, Sessions } from "../../signin/sessions/Sessions.ts"
+import type { SharedRefusal } from "../../wire/Errors.ts"
+import { BridgeId, Uuid } from "../../wire/Ids.ts"
+import { Devices } from "../mobile/Devices.ts"
+import { command } from "./Parts.ts"
+import { NotHere } from "./View.ts"
+
+/** Each action by its command: what its button says, and what the page says once it is done. */
+const actions = {
+  "revoke-bridge": ["Revoke", "The Bridge is revoked."],
+  "revoke-bridge-enrollment-credential": ["Revoke", "The credential is revoked."],
+  "revoke-project-token": ["Revoke", "The token is revoked, and every sign-in made with it."],
+  "revoke-oauth-grant": ["End", "The sign-in has ended."],
+  "disable-oauth-client": ["Disable", "The client is disabled, and its sign-ins have ended."],
+  "revoke-device": ["End", "The phone gets no more notifications."],
+  "unpin-document": ["Unpin", "The document is unpinned."],
+  "retry-push-dead-letters": ["Retry all", "The notifications that can still be sent are queued again."],
+  "disable-project": ["Disable", "The project is disabled."],
+  "enable-project": ["Enable", "The project is enabled."],
+  "set-project-limits": ["Set limits", "The limits are set."],
+  "end-console-session": ["Sign out", "The browser is signed out."]
+} as const satisfies Readonly<Record<string, readonly [label: string, done: string]>>
+export type ActionName = keyof typeof actions
+
+const isAction = (name: string): name is ActionName => Object.hasOwn(actions, name)
+
+/** What the page says after an action; nothing for any other name. */
+export const doneSentence = (name: string | null): string | undefined =>
+  name !== null && isAction(name) ? actions[name][1] : undefined
+
+/** The button of an action, for operators only. `fields` are the command's flags; `of` names what it is about. */
+export const act = (
+  { csrf, token }: Session,
+  action: ActionName,
+  fields: Readonly<Record<string, string>>,
+  of: string,
+  says: Part
+): Part => {
+  if (token !== undefined) return undefined
+  const [label] = actions[action]
+  const flags = Object.entries(fields).map(([name, value]) => ` --${name} ${value}`)
+  return html`<details class="act">
+    <summary>${label} …<span class="hidden"> ${of}</span></summary>
+    <form method="post">
+      <input type="hidden" name="csrf" value="${csrf}" />
+      ${Object.entries(fields).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
+      <p>${says}</p>
+      <p class="small">${command(`service-admin ${action}${flags.join("")}`)}</p>
+      <button class="${action === "enable-project" ? "" : "danger"}" name="action" value="${action}">
+        ${label}<span class="hidden"> ${of}</span>
+      </button>
+    </form>
+  </details>`
+}
+
+/** Empty leaves a limit as it is. */
+const Maximum = Schema.String.check(Schema.isPattern(/^([1-9]\d{0,14}|default)?$/))
+const ClientId = Schema.String.check(Schema.isPattern(/^(sci_[0-9A-Za-z]{49}|https:\/\/[\x21-\x7e]{1,492})$/))
+const maxima = Object.fromEntries(limitNames.map((name) => [name, Schema.optionalKey(Maximum)])) as Readonly<
+  Record<LimitName, Schema.optionalKey<typeof Maximum>>
+>
+
+type Failed = NotHere | SharedRefusal<"bridge_persistence_error">
+/** Undefined: the form is not one of ours. */
+export type RunAction = (operator: string, fields: URLSearchParams) => Effect.Effect<ActionName, Failed> | undefined
+
+export const operatorActions = Effect.gen(function* () {
+  const bridges = yield* Bridges
+  const credentials = yield* Credentials
+  const projectTokens = yield* ProjectTokens
+  const grants = yield* Grants
+  const clients = yield* Clients
+  const devices = yield* Devices
+  const documents = yield* Documents
+  const push = yield* PushAdmin
+  const projects = yield* Projects
+  const limits = yield* Limits
+  const sessions = yield* Sessions
+
+  const runs: Readonly<Record<ActionName, (given: unknown) => Effect.Effect<unknown, Failed> | undefined>> = {
+    "revoke-bridge": taking({ project: Uuid, bridge: BridgeId }, ({ bridge, project }) =>
+      bridges.revoke(project, bridge)
+    ),
+    "revoke-bridge-enrollment-credential": taking({ credential: Uuid }, (given) =>
+      credentials.revoke(given.credential)
+    ),
+    "revoke-project-token": taking({ token: Uuid }, ({ token }) => projectTokens.revoke(token)),
+    "revoke-oauth-grant": taking({ grant: Uuid }, ({ grant }) => grants.revoke(grant)),
+    "disable-oauth-client": taking({ client: ClientId }, ({ client }) => clients.disable(client)),
+    "revoke-device": taking({ device: Uuid }, ({ device }) => devices.end(device)),
+    "unpin-document": taking({ document: Uuid }, ({ document }) => documents.unpin(document)),
+    "retry-push-dead-letters": taking({}, () => push.retryDead),
+    "disable-project": taking({ project: Uuid }, ({ project }) => projects.disable(project)),
+    "enable-project": taking({ project: Uuid }, ({ project }) => projects.enable(project)),
+    "set-project-limits": taking({ project: Uuid, ...maxima }, ({ project, ...given }) => {
+      const changes = Object.entries(given)
+        .filter(([, maximum]) => maximum !== "")
+        .map(([name, maximum]) => [name, maximum === "default" ? null : Number(maximum)] as const)
+      return limits.set(project, Object.fromEntries(changes))
+    }),
+    "end-console-session": taking({ session: Uuid }, ({ session }) =>
+      Effect.flatMap(CurrentOperator, (operator) => sessions.end(session, operator))
+    )
+  }
+
+  const run: RunAction = (operator, fields) => {
+    const action = fields.get("action") ?? ""
+    if (!isAction(action)) return undefined
+    const running = runs[action](Object.fromEntries(fields))
+    return running && Effect.as(Effect.provideService(running, CurrentOperator, operator), action)
+  }
+  return run
+})
+
+interface Refused {
+  readonly _tag: string
+}
+
+/** What the action is about may be gone; every other refusal is a failure of the database. */
+const taking = <F extends Readonly<Record<string, Schema.Constraint & { readonly DecodingServices: never }>>>(
+  fields: F,
+  run: (given: Schema.Struct<F>["Type"]) => Effect.Effect<unknown, Refused | SharedRefusal<"bridge_persistence_error">>
+) => {
+  const decode = Schema.decodeUnknownResult(Schema.Struct(fields))
+  return (given: unknown): Effect.Effect<unknown, Failed> | undefined => {
+    const decoded = decode(given)
+    if (Result.isFailure(decoded)) return undefined
+    return Effect.mapError(run(decoded.success as Schema.Struct<F>["Type"]), (error) =>
+      error._tag === "bridge_persistence_error" ? (error as SharedRefusal<"bridge_persistence_error">) : new NotHere()
+    )
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * The Markdown of agents, shown as text with structure (CommonMark, and tables).
+ *
+ * The parser only makes tokens. The table below renders the kinds that may appear, through `html`, which escapes; HTML
+ * stays text, because the parser does not read it, and no token renders an id, a class or a style of the agent.
+ * An image becomes a link. A link names its host, leads to another site, and takes nothing of this one along.
+ * A heading is a bold line: an agent's text must not look like a part of the page, nor change its outline.
+ */
+import MarkdownIt, { type Token } from "markdown-it"
+import { html, type Html } from "../../platform/html/Html.ts"
+import { prose } from "./Parts.ts"
+
+/** Where the parser stops descending, and drops what is deeper: such a text is shown as it is. */
+const maxNesting = 20
+/** Markup that is longer than this shows a text as it is. Short rows of a wide table are the worst: 2 B make 1 KiB. */
+const maxMarkup = 64 * 1024
+
+const parser = new MarkdownIt({ html: false, linkify: false, typographer: false, breaks: true })
+parser.set({ maxNesting })
+// Every address is parsed as a link, and `destination` decides: a link that is not shown as one still shows its text.
+parser.validateLink = () => true
+
+export const markdown = (text: string): Html => {
+  const tokens = parser.parse(text, {})
+  if (tokens.some(({ level }) => level >= maxNesting - 1)) return prose(text)
+  const shown = html`<div class="md">${render(tokens)}</div>`
+  return shown.text.length > maxMarkup ? prose(text) : shown
+}
+
+/** Renders from the inside out: a closing token wraps what came since its opening one. */
+const render = (tokens: ReadonlyArray<Token>): ReadonlyArray<Html> => {
+  const open: Array<{ readonly token: Token; readonly parts: Array<Html> }> = []
+  let parts: Array<Html> = []
+  for (const token of tokens) {
+    if (token.nesting === 1) {
+      open.push({ token, parts })
+      parts = []
+    } else if (token.nesting === -1) {
+      const opened = open.pop()!
+      opened.parts.push(wrap(opened.token, parts))
+      parts = opened.parts
+    } else {
+      parts.push(leaf(token))
+    }
+  }
+  return parts
+}
+
+const wrap = (token: Token, inner: ReadonlyArray<Html>): Html => {
+  switch (token.type) {
+    case "heading_open":
+      return html`<p class="heading">${inner}</p>`
+    case "paragraph_open":
+      // In a list without blank lines.
+      return token.hidden ? html`${inner}` : html`<p>${inner}</p>`
+    case "blockquote_open":
+      return html`<blockquote>${inner}</blockquote>`
+    case "bullet_list_open":
+      return html`<ul>
+        ${inner}
+      </ul>`
+    case "ordered_list_open":
+      return html`<ol start="${token.attrGet("start") ?? 1}">
+        ${inner}
+      </ol>`
+    case "list_item_open":
+      return html`<li>${inner}</li>`
+    case "table_open":
+      return html`<div class="wide" role="region" tabindex="0" aria-label="Table">
+        <table>
+          ${inner}
+        </table>
+      </div>`
+    case "thead_open":
+      return html`<thead>
+        ${inner}
+      </thead>`
+    case "tbody_open":
+      return html`<tbody>
+        ${inner}
+      </tbody>`
+    case "tr_open":
+      return html`<tr>
+        ${inner}
+      </tr>`
+    case "th_open":
+      return html`<th scope="col">${inner}</th>`
+    case "td_open":
+      return html`<td>${inner}</td>`
+    case "em_open":
+      return html`<em>${inner}</em>`
+    case "strong_open":
+      return html`<strong>${inner}</strong>`
+    case "s_open":
+      return html`<s>${inner}</s>`
+    case "link_open":
+      return link(String(token.attrGet("href") ?? ""), inner)
+    default:
+      return html`${inner}`
+  }
+}
+
+const leaf = (token: Token): Html => {
+  switch (token.type) {
+    case "inline":
+      return html`${render(token.children ?? [])}`
+    case "code_inline":
+      return html`<code>${token.content}</code>`
+    case "code_block":
+    case "fence":
+      return html`<pre><code>${token.content}</code></pre>`
+    case "softbreak":
+    case "hardbreak":
+      return html`<br />`
+    case "hr":
+      return html`<hr />`
+    case "image":
+      return link(String(token.attrGet("src") ?? ""), [html`image: ${token.content}`])
+    default:
+      return html`${token.content}`
+  }
+}
+
+/** Only addresses of the web and of mail lead somewhere; the rest of a link is its text. */
+const link = (address: string, inner: ReadonlyArray<Html>): Html => {
+  const to = destination(address)
+  if (to === undefined) return html`${inner}`
+  return html`<a href="${to.href}" rel="noopener noreferrer nofollow">${inner}<span class="host">${to.place}</span></a>`
+}
+
+const destination = (address: string) => {
+  if (!URL.canParse(address)) return undefined
+  const { host, href, pathname, protocol } = new URL(address)
+  if (protocol === "mailto:") return { href, place: pathname }
+  return protocol === "https:" || protocol === "http:" ? { href, place: host } : undefined
+}

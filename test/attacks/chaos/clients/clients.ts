@@ -1,0 +1,139 @@
+/**
+ * Real clients from npm, with everything at its default: each signs in once and can write, refreshes, is revoked, and signs in
+ * again; works with a token in a header; and signs in where clients do not register themselves. The service needs no way out.
+ *
+ * Clients that call tools only when a model asks are judged by their grant: which scopes one sign-in gave.
+ */
+import { Effect, Redacted } from "effect"
+import { mkdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { ofRole } from "../../../../src/wire/Scopes.ts"
+import { admin, chaos, scratch, server, type Server } from "../harness.ts"
+import { realClients, type RealClient } from "../parts/clients/Clients.ts"
+import { desk as deskIn, type Outcome } from "../parts/clients/Person.ts"
+import { install, versions } from "../parts/clients/Programs.ts"
+
+/** Seconds; a client that waits longer has to refresh. */
+const accessTtl = 8
+
+const violations: Array<string> = []
+const figures: Record<string, string> = {}
+
+const writes = ofRole("contributor").join(" ")
+
+const project = Effect.fnUntraced(function* (folder: string) {
+  const { project_id } = yield* admin(folder, "create-project", "--name", "Harbour")
+  const out = join(folder, "token")
+  yield* admin(folder, "create-project-token", "--project", project_id, "--role", "contributor", "--out", out)
+  return { project_id: project_id as string, token: Redacted.make(readFileSync(out, "utf8").trim()) }
+})
+
+/** The standing grants of the project. */
+const standing = Effect.fnUntraced(function* (folder: string, project_id: string) {
+  const { items } = yield* admin(folder, "list-oauth-grants", "--project", project_id)
+  return (items as ReadonlyArray<{ grant_id: string; status: string; scopes: ReadonlyArray<string> }>).filter(
+    ({ status }) => status === "active"
+  )
+})
+
+const play = Effect.fnUntraced(function* (
+  client: RealClient,
+  commands: string,
+  folder: string,
+  on: Server,
+  { project_id, token }: { readonly project_id: string; readonly token: Redacted.Redacted<string> }
+) {
+  const name = client.package
+  const url = `${on.url}/mcp`
+  const secret = Redacted.value(token)
+  let homes = 0
+  const desk = () => {
+    const home = join(folder, `${name.replaceAll(/\W/g, "-")}-${(homes += 1)}`)
+    mkdirSync(home, { recursive: true })
+    return deskIn(home, commands, secret)
+  }
+  const expect = (holds: boolean, what: string, output = "") => {
+    if (!holds) violations.push(`${name} ${what}: ${output.replaceAll(secret, "spt_…").slice(-600)}`)
+  }
+  const revokeAll = Effect.gen(function* () {
+    for (const { grant_id } of yield* standing(folder, project_id)) {
+      yield* admin(folder, "revoke-oauth-grant", "--grant", grant_id)
+    }
+  })
+  const canWrite = Effect.map(standing(folder, project_id), (grants) =>
+    grants.some(({ scopes }) => scopes.join(" ") === writes)
+  )
+  const call = (...[at, tool, given, as]: [ReturnType<typeof desk>, string, object, object?]) =>
+    Effect.promise(() => client.call!(at, url, tool, { ...given }, as))
+
+  const person = desk()
+  if (client.signIn !== undefined) {
+    const signIn = Effect.promise<Outcome>(() => client.signIn!(person, url))
+    for (const time of ["first", "again after a revocation"]) {
+      const { output } = yield* signIn
+      expect(yield* canWrite, `does not sign in to write, ${time}`, output)
+      yield* revokeAll
+    }
+    return
+  }
+
+  const identity = yield* call(person, "server_identity", {})
+  const found = /\{\s*\\*"resource\\*":[^{}]*\\*"project_id\\*":[^{}]*\}/.exec(identity.output)?.[0]
+  expect(found !== undefined, "does not sign in", identity.output)
+  if (found === undefined) return
+  const write_context = JSON.parse(found.replaceAll("\\n", " ").replaceAll("\\", "")) as object
+  const write = Effect.fnUntraced(function* (when: string, at = person, as: object = {}) {
+    const note = yield* call(at, "memory_add", { write_context, kind: "note", title: when, body: when }, as)
+    const task = yield* call(at, "task_create", { write_context, title: when }, as)
+    expect(
+      /version/.test(task.output) && /created_at/.test(note.output),
+      `cannot write ${when}`,
+      note.output + task.output
+    )
+  })
+  yield* write("after the sign-in")
+  expect(person.allowed === 1, `signs in ${person.allowed} times to write once`)
+
+  yield* Effect.sleep(`${accessTtl + 1} seconds`)
+  yield* write("after a refresh")
+  expect(person.allowed === 1, "signs in again instead of refreshing")
+
+  yield* revokeAll
+  yield* write("after a revocation")
+  expect(person.allowed > 1, "was not asked to sign in again after a revocation")
+
+  const holder = desk()
+  yield* write("with a header token", holder, { header: secret })
+  expect(holder.allowed === 0, "signs in although it has a token")
+
+  if (client.redirect_uri !== undefined) {
+    const made = yield* admin(folder, "create-oauth-client", "--name", name, "--redirect-uri", client.redirect_uri)
+    yield* write("as a client that the operator created", desk(), { client_id: made.client_id })
+  }
+})
+
+chaos(
+  "clients",
+  () => ({ clients: figures }),
+  Effect.gen(function* () {
+    const folder = yield* scratch
+    const settings = { SERVICE_OAUTH_ACCESS_TTL_SECONDS: String(accessTtl) }
+    const on = yield* server(folder, settings)
+    const made = yield* project(folder)
+    for (const client of realClients) {
+      const name = client.package
+      const at = join(folder, "programs", name.replaceAll(/\W/g, "-"))
+      mkdirSync(at, { recursive: true })
+      const commands = yield* Effect.promise(() => install(at, name))
+      if (commands === undefined) {
+        figures[name] = "cannot be installed here"
+        continue
+      }
+      const before = violations.length
+      yield* play(client, commands, folder, on, made)
+      figures[name] = `${versions[name]} ${violations.length === before ? "works" : "fails"}`
+    }
+    return { figures: { clients: figures }, violations }
+  }),
+  "20 minutes"
+)

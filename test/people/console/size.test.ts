@@ -1,0 +1,76 @@
+/**
+ * The pages of a large service stay small: 10,000 tasks, 100,000 entries of memory, 5,000 Bridges. TIMES=1 prints how long
+ * the service takes for each page.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { statementsOf } from "../../../src/platform/database/Migrations.ts"
+import { makeOperator } from "../../support/agents/Console.ts"
+import { bigProject, fill } from "../../support/run/Fill.ts"
+import { Service } from "../../support/service/Service.ts"
+
+/** Each text is as long as agents usually write them. */
+const fillProject = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  yield* fill(5000)
+  const statements = `
+      set local session_replication_role = replica;
+      set local synchronous_commit = off;
+      insert into task (project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at,
+                        blocked_kind, blocked_reason, closed_at)
+      select '${bigProject}', (lpad(to_hex(i), 12, '0') || '70008000000000000f01')::uuid, 'Task number ' || i || ' of many',
+             repeat('Some words of a task. ', 50), (array['open', 'in_progress', 'blocked', 'done'])[i % 4 + 1], i % 5,
+             '{billing,review}', 1, 'operator', now() - i * interval '1 minute', now() - i * interval '1 minute',
+             case when i % 4 = 2 then 'decision' end, case when i % 4 = 2 then repeat('Which of the two? ', 25) end,
+             case when i % 4 = 3 then now() end from generate_series(1, 10000) i;
+      insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
+      select '${bigProject}', (lpad(to_hex(i), 12, '0') || '70008000000000000f02')::uuid, 'note', 'Note number ' || i,
+             repeat('Some words of a note. ', 50), '{billing,review}', 'operator', 'operator',
+             now() - i * interval '1 minute' from generate_series(1, 100000) i`
+  yield* sql.withTransaction(Effect.forEach(statementsOf(statements), (statement) => sql.unsafe(statement).unprepared))
+  yield* sql`analyze`.unprepared
+})
+
+layer(Service.layer, { timeout: 180_000 })("on a large service", (it) => {
+  it.effect(
+    "every page is below 100 KB, and long lists go on",
+    () =>
+      Effect.gen(function* () {
+        yield* fillProject
+        const { code, person } = yield* makeOperator(yield* Service)
+        yield* person.post("/console/enter", { code })
+        const home = `/console/${bigProject}`
+        const long = ["/tasks", "/memory", "/bridges", "/agents"].map((path) => home + path)
+        const ofService = ["bridges", "access"].map((path) => `/console/${path}`)
+        const pages = [
+          ...long,
+          ...ofService,
+          ...["", "/tasks?status=blocked", "/documents", "/phones", "/activity", "/limits"].map((path) => home + path),
+          ...["projects", "push", "health", "activity"].map((path) => `/console/${path}`)
+        ]
+        for (const path of pages) {
+          yield* person.get(path)
+          const since = performance.now()
+          const { status, text } = yield* person.get(path)
+          const took = performance.now() - since
+          if (process.env["TIMES"] !== undefined) {
+            process.stdout.write(
+              `${took.toFixed(0).padStart(5)} ms ${(text.length / 1000).toFixed(0).padStart(4)} KB ${path}\n`
+            )
+          }
+          assert.strictEqual(status, 200, path)
+          assert.isBelow(Buffer.byteLength(text), 100_000, path)
+          if ([...long, ...ofService].includes(path)) assert.include(text, "Next page", path)
+        }
+        const next = /href="([^"]+)">Next page/.exec((yield* person.get("/console/bridges")).text)![1]!
+        const [first, second] = [
+          yield* person.get("/console/bridges"),
+          yield* person.get(next.replaceAll("&amp;", "&"))
+        ]
+        const named = ({ text }: { readonly text: string }) => new Set(text.match(/bridge-\d+/g))
+        assert.notIncludeMembers([...named(first)], [...named(second)])
+      }),
+    180_000
+  )
+})
