@@ -2,6 +2,7 @@
 import { layer } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
+import * as SubjectStore from "../../src/people/console/SubjectStore.ts"
 import * as DeviceStore from "../../src/people/mobile/DeviceStore.ts"
 import * as RegistrationStore from "../../src/people/mobile/RegistrationStore.ts"
 import { sweeps } from "../../src/people/mobile/Sweeps.ts"
@@ -38,6 +39,28 @@ layer(TestDatabase.sql)("statements of phones", (it) => {
     given: phone,
     act: (sql) => DeviceStore.make(sql).find(owner, ids.device),
     actsNotOn: notMine
+  })
+  testConditions(it, "the subject of a notification is found in its project", {
+    given: phone,
+    act: (sql) => SubjectStore.make(sql).find(ids.device, ids.project),
+    actsNotOn: { "another phone": notMine["another phone"], "in another project": notMine["in another project"] }
+  })
+  testConditions(it, "the subject of a notification is found in any project", {
+    given: phone,
+    act: (sql) => SubjectStore.make(sql).find(ids.device, undefined),
+    actsOn: { "in another project": notMine["in another project"] },
+    actsNotOn: { "another phone": notMine["another phone"] }
+  })
+  const aTask = `insert into task (
+      project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
+    values ('${ids.project}', '${ids.task}', 'Task', '', 'open', 2, '{}', 1, 'agent', ${past}, ${past})`
+  testConditions(it, "the task of a notification is found in its project", {
+    given: `${phone}; ${aTask}`,
+    act: (sql) => SubjectStore.make(sql).find(ids.task, ids.project),
+    actsNotOn: {
+      "another task": `update task set id = '${id(59)}'`,
+      "in another project": `update task set project_id = '${ids.otherProject}'`
+    }
   })
   testConditions(it, "an owner sets preferences", {
     given: phone,
