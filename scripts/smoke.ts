@@ -67,7 +67,8 @@ Effect.gen(function* () {
   yield* check("a stale update is refused", (yield* refused("task_update", claim)) === "stale_version")
   const receipt = { session_ref: mark, worker: "smoke", outcome: "completed", summary: "The smoke run." }
   const end = { id: task.id, expected_version: 2, status: "done", receipt, write_context }
-  yield* check("task_update writes a receipt", (yield* done("task_update", end)).receipt.task_version_after === 3)
+  const ended = yield* done("task_update", end)
+  yield* check("task_update writes a receipt", ended.task.version === 3 && typeof ended.receipt.id === "string")
   const found = yield* done("task_get", { id: task.id })
   yield* check("task_get shows status and receipt", found.task.status === "done" && found.receipts.length === 1)
   const { tasks } = yield* done("task_list", { status: ["done"], order: "updated" })
