@@ -103,7 +103,7 @@ const rows = [
     }
   }
 ]
-const end = { counts: { memory: 2, task: 2, dependency: 1, receipt: 1 } }
+const end = { counts: { memory: 2, task: 2, dependency: 1, receipt: 1, note: 0 } }
 const header = { export: "bridge-service project", project: { id: nobody, name: "Elsewhere" }, created_at: at }
 const file = (name: string, lines: ReadonlyArray<unknown>) => {
   const path = join(service.folder, name)
@@ -122,8 +122,20 @@ const counts = (memory: number, task: number, dependency: number, receipt: numbe
   memory,
   task,
   dependency,
-  receipt
+  receipt,
+  note: 0
 })
+
+/** What tasks of the file's release do not have. */
+const since = {
+  updated_by: null,
+  claimed_by: null,
+  choices: null,
+  asked_by: null,
+  answer: null,
+  answered_by: null,
+  answer_entry_id: null
+}
 
 describe("export and import", () => {
   it("an import adds what the project lacks, and repeating it adds nothing", async () => {
@@ -141,7 +153,7 @@ describe("export and import", () => {
       .split("\n")
       .map((line) => JSON.parse(line))
     expect(first).toMatchObject({ export: "bridge-service project", project: { id: from, name: "From" } })
-    const written = rows.map((row) => ("task" in row ? { task: { ...row.task, updated_by: null } } : row))
+    const written = rows.map((row) => ("task" in row ? { task: { ...row.task, ...since } } : row))
     expect(exported).toEqual([...written, end])
     expect(result(await json("import-project", "--project", to, "--in", out))).toMatchObject(counts(2, 2, 1, 1))
   })

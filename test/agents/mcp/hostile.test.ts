@@ -5,7 +5,7 @@ import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import { format } from "../../../src/platform/crypto/Tokens.ts"
 import { lists } from "../../../src/agents/mcp/ToolList.ts"
-import type { ToolName } from "../../../src/agents/mcp/Tools.ts"
+import { isWaiting, type ToolName, tools } from "../../../src/agents/mcp/Tools.ts"
 import { examplesFor } from "../../support/agents/Examples.ts"
 import { faults, faultyDatabase } from "../../support/service/Faults.ts"
 import { type Answer, send } from "../../support/network/Http.ts"
@@ -92,6 +92,8 @@ layer(Service.layer, { excludeTestServices: true })("every tool", (it) => {
           const before = yield* rowsOf(agent)
           for (const path of parameters) {
             for (const [what, text] of Object.entries(hostile)) {
+              // A call that waits comes in a small body.
+              if (text.length > 16_384 && isWaiting(tools[name as ToolName])) continue
               const error = errorOf(yield* raw(agent, name, withLeaf(example, path, "@"), text))
               const where = `${what} as ${path.join(".")}: ${JSON.stringify(error)}`
               assert.notInclude(["internal_error", "bridge_persistence_error"], error.code, where)
