@@ -10,7 +10,7 @@ import type { LimitName } from "../../src/operator/limits/LimitNames.ts"
 import { DatabaseClock } from "../../src/platform/database/Clock.ts"
 import { Database } from "../../src/platform/database/Database.ts"
 import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
-import { Agent, type Called } from "../support/agents/McpAgent.ts"
+import { Agent, type Called, issueToken } from "../support/agents/McpAgent.ts"
 import { instance, Service } from "../support/service/Service.ts"
 
 type Maxima = Readonly<Partial<Record<LimitName, number | null>>>
@@ -296,6 +296,31 @@ layer(Service.layer)("a limit on calls in a minute", (it) => {
       yield* TestClock.adjust("20 seconds")
       assert.isUndefined((yield* add).code)
       assert.strictEqual((yield* add).code, "limit_exceeded")
+    })
+  )
+
+  it.effect("leaves half of it to a colleague who was refused", () =>
+    Effect.gen(function* () {
+      const agent = yield* limited
+      yield* setLimits(agent, { writes_per_minute: 6 })
+      const colleague = yield* Agent.connect({ ...agent, token: yield* issueToken(yield* Service, agent.project_id) })
+      const write = (by: Agent) => by.write("memory_add", { kind: "note", body: "x" })
+      // Alone, one token has the whole minute.
+      const alone = yield* Effect.forEach(indexes(7), () => write(agent))
+      assert.deepStrictEqual(
+        alone.map(({ code }) => code ?? "ok"),
+        ["ok", "ok", "ok", "ok", "ok", "ok", "limit_exceeded"]
+      )
+      // The colleague is refused once; from then on ten seconds are theirs, whatever the other does.
+      assert.strictEqual((yield* write(colleague)).code, "limit_exceeded")
+      yield* TestClock.adjust("10 seconds")
+      const { code, details } = yield* write(agent)
+      assert.strictEqual(code, "limit_exceeded")
+      assert.deepStrictEqual(details, { limit: "writes_per_minute", value: 3, maximum: 3, retry_after: 10 })
+      assert.isUndefined((yield* write(colleague)).code)
+      yield* TestClock.adjust("2 minutes")
+      const later = yield* Effect.forEach(indexes(6), () => write(agent))
+      assert.deepStrictEqual(Object.keys(codesOf(later)), ["ok"])
     })
   )
 

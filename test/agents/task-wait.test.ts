@@ -89,6 +89,15 @@ layer(Service.layer, { timeout: 60_000 })("task_wait", (it) => {
       const full = yield* a.call("task_wait", { id: task.id, version: task.version })
       assert.strictEqual(full.code, "limit_exceeded")
       assert.deepStrictEqual(full.details, { limit: "waiters", value: 64, maximum: 64, retry_after: 1 })
+      // A colleague has fewer waiters, so one of these gives way.
+      const colleague = yield* Agent.make(service, { project_id: a.project_id })
+      const colleagues = yield* waits(colleague, task)
+      const ended = () => calls.filter((call) => call.pollUnsafe() !== undefined)
+      yield* Effect.promise(() => vi.waitUntil(() => ended().length > 0, { timeout: 20_000 }))
+      const gone = ended()
+      assert.lengthOf(gone, 1)
+      assert.deepInclude((yield* Fiber.join(gone[0]!)).output, { changed: false })
+      calls.splice(calls.indexOf(gone[0]!), 1, colleagues)
       const other = yield* Agent.make(service)
       const theirs = yield* ask(other)
       const earlier = reads

@@ -166,18 +166,41 @@ layer(Service.layer)("a session", (it) => {
     })
   )
 
-  it.effect("over the limit ends the token's own oldest one, or is refused", () =>
+  it.effect("over the limit ends the oldest one of the token that has the most, whoever signs in", () =>
     Effect.gen(function* () {
       const { services } = yield* Service
       const mine = yield* token()
       const other = yield* token({ project_id: mine.project_id })
-      yield* Context.get(services, Limits).set(mine.project_id, { sessions: 2 })
-      const first = yield* signIn(mine.token)
-      yield* TestClock.adjust("1 minute")
-      const second = yield* signIn(mine.token)
-      assert.deepInclude(yield* Effect.flip(signIn(other.token)), { _tag: "TooManySessions", maximum: 2 })
-      const third = yield* signIn(mine.token)
-      const open = yield* Effect.forEach([first, second, third], ({ secret }) => isOpen(secret))
+      yield* Context.get(services, Limits).set(mine.project_id, { sessions: 3 })
+      const opened = [] as Array<Effect.Success<ReturnType<typeof signIn>>>
+      const next = Effect.fnUntraced(function* (raw: string) {
+        opened.push(yield* signIn(raw))
+        yield* TestClock.adjust("1 minute")
+        return yield* Effect.forEach(opened, ({ secret }) => isOpen(secret))
+      })
+      yield* next(mine.token)
+      yield* next(mine.token)
+      assert.deepStrictEqual(yield* next(mine.token), [true, true, true])
+      // A colleague gets in, and so does whoever had the most.
+      assert.deepStrictEqual(yield* next(other.token), [false, true, true, true])
+      assert.deepStrictEqual(yield* next(mine.token), [false, false, true, true, true])
+      // One of two and one of one: the next of the second is the second's.
+      assert.deepStrictEqual(yield* next(other.token), [false, false, false, true, true, true])
+      // Two of the second and one of the first: the second's oldest ends, although the first's is older than the other.
+      assert.deepStrictEqual(yield* next(other.token), [false, false, false, false, true, true, true])
+    })
+  )
+
+  it.effect("over the limit with one session for each token ends the one used least recently", () =>
+    Effect.gen(function* () {
+      const { services } = yield* Service
+      const first = yield* token()
+      const others = yield* Effect.forEach([1, 2], () => token({ project_id: first.project_id }))
+      yield* Context.get(services, Limits).set(first.project_id, { sessions: 2 })
+      const opened = yield* Effect.forEach([first, ...others], ({ token: raw }) =>
+        Effect.tap(signIn(raw), () => TestClock.adjust("1 minute"))
+      )
+      const open = yield* Effect.forEach(opened, ({ secret }) => isOpen(secret))
       assert.deepStrictEqual(open, [false, true, true])
     })
   )
@@ -198,11 +221,12 @@ layer(Service.layer)("a session", (it) => {
         made,
         ({ token: raw }, index) => {
           const at = index % 2 === 0 ? services : other.services
-          return Effect.option(Context.get(at, Sessions).signIn(Redacted.make(raw)))
+          return Context.get(at, Sessions).signIn(Redacted.make(raw))
         },
         { concurrency: "unbounded" }
       )
-      assert.strictEqual(tried.filter(Option.isSome).length, 2)
+      const open = yield* Effect.forEach(tried, ({ secret }) => isOpen(secret))
+      assert.strictEqual(open.filter((is) => is).length, 2)
     })
   )
 })

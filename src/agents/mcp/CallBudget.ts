@@ -4,7 +4,7 @@
  */
 import { Clock, Context, Effect, Layer } from "effect"
 import { limitNames, maximumOf } from "../../operator/limits/LimitNames.ts"
-import { inTurn, turnsBetween } from "../../platform/edge/inTurn.ts"
+import { turnsBetween } from "../../platform/edge/inTurn.ts"
 import { type Rate, RateLimit } from "../../platform/edge/RateLimit.ts"
 import { count, limitRefusals } from "../../platform/metrics/Metrics.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
@@ -29,7 +29,7 @@ export interface Kind {
 }
 
 /** What is needed of whoever calls. */
-type Caller = Pick<Actor, "project_id" | "limits">
+type Caller = Pick<Actor, "project_id" | "subject" | "limits">
 
 type Exceeded = ContinuityRefusal<"limit_exceeded">
 
@@ -57,23 +57,28 @@ export class CallBudget extends Context.Service<
       // A bucket holds one minute, of which a call takes the share that its project's limit gives it.
       const minutes = (yield* RateLimit).buckets(aMinute)
 
+      /** Callers that share the project's limits have half of its minute each. */
       const inMinute = Effect.fnUntraced(function* (
-        { limits, project_id }: Caller,
-        limit: "searches_per_minute" | "writes_per_minute"
+        { limits, project_id, subject }: Caller,
+        limit: "searches_per_minute" | "writes_per_minute",
+        visit: Turns.Visit
       ) {
         const maximum = maximumOf(limits, limit)
+        const ownMaximum = Turns.half(maximum)
+        const own = yield* minutes.take(`${limit} ${project_id} ${subject}`, share / ownMaximum)
+        if (visit.isShared && own > 0) return yield* limitInUse(limit, ownMaximum, own)
         const seconds = yield* minutes.take(`${limit} ${project_id}`, share / maximum)
-        if (seconds > 0) return yield* limitInUse(limit, maximum, seconds)
+        if (seconds === 0) return
+        if (own === 0) yield* turns.share(visit)
+        return yield* limitInUse(limit, maximum, seconds)
       })
 
       const admit =
         (caller: Caller, { searches, writes }: Kind) =>
         <A, E, R>(call: Effect.Effect<A, E, R>) =>
           Effect.gen(function* () {
-            if (writes) yield* inMinute(caller, "writes_per_minute")
-            if (searches) yield* inMinute(caller, "searches_per_minute")
             const until = (yield* Clock.currentTimeMillis) + longestWait
-            const { limits: own, project_id } = caller
+            const { limits: own, project_id, subject } = caller
             const maxima = {
               calls: maximumOf(own, "concurrent_calls"),
               searches: maximumOf(own, "concurrent_searches")
@@ -85,12 +90,16 @@ export class CallBudget extends Context.Service<
                   : slowedDown(Math.max(1, Math.ceil((restsUntil - now) / 1000)))
               )
             const noSearch = Effect.suspend(() => limitInUse("concurrent_searches", maxima.searches, 1))
-            return yield* turns.visit(project_id, maxima, (project) => {
-              const oneOf = turns.callsOf(project, maxima, until)
-              if (!searches) return oneOf(call, noTurn(project))
-              const searchOf = inTurn(project.searches, until)
+            return yield* turns.visit(project_id, subject, maxima, (visit) => {
+              const oneOf = turns.callsOf(visit, maxima, until)
               const connected = connections(project_id, longestWait)
-              return searchOf(oneOf(connected(call, noSearch), noTurn(project)), noSearch)
+              const turn = searches
+                ? turns.searchesOf(visit, until)(oneOf(connected(call, noSearch), noTurn(visit.project)), noSearch)
+                : oneOf(call, noTurn(visit.project))
+              return Effect.all([
+                writes ? inMinute(caller, "writes_per_minute", visit) : Effect.void,
+                searches ? inMinute(caller, "searches_per_minute", visit) : Effect.void
+              ]).pipe(Effect.andThen(turn))
             })
           })
 

@@ -1,6 +1,9 @@
 /**
  * The turns of each project: how many of its tool calls run at once in this process.
  *
+ * Once a caller is refused although others of its project use more, each project token has half of the turns at most for a
+ * minute, so that nobody keeps the colleagues out. Until then one may use them all.
+ *
  * Of the projects whose calls have taken much time lately, the one with the most is slowed down: it gets one turn at a
  * time, and each turn ends only after a rest. Otherwise its calls could occupy the process and the database's processors,
  * and every other project would notice.
@@ -19,6 +22,9 @@ const rest = 2
 /** Milliseconds. */
 const longestRest = 10_000
 
+/** Milliseconds for which callers share the limits of their project after one was refused. */
+const sharing = 60_000
+
 /** Projects without calls are forgotten when this many are known. */
 const maxProjects = 10_000
 
@@ -27,9 +33,29 @@ export interface Maxima {
   readonly searches: number
 }
 
-export interface Project {
+interface Permits {
   readonly calls: Semaphore.Semaphore
   readonly searches: Semaphore.Semaphore
+}
+
+const permits = (): Permits => ({ calls: Semaphore.makeUnsafe(1), searches: Semaphore.makeUnsafe(1) })
+const resize = ({ calls, searches }: Permits, maxima: Maxima) =>
+  Effect.andThen(calls.resize(maxima.calls), searches.resize(maxima.searches))
+
+const oneEach: Maxima = { calls: 1, searches: 1 }
+/** At least one. */
+export const half = (maximum: number) => Math.max(1, maximum >> 1)
+
+/** The calls of one project token that run, wait or rest. */
+interface Caller extends Permits {
+  present: number
+}
+
+export interface Project extends Permits {
+  /** By the id of the project token. */
+  readonly callers: Map<string, Caller>
+  /** Until when each has half of the project's limits. */
+  sharedUntil: number
   /** Calls that run, wait or rest. */
   present: number
   /** Milliseconds that ended calls had taken, less what was forgotten, at the time `at`. */
@@ -40,6 +66,14 @@ export interface Project {
   started: number
   /** Until when the last turn rests; 0 if the project is not slowed down. */
   restsUntil: number
+}
+
+/** A call that has come in. */
+export interface Visit {
+  readonly project: Project
+  readonly caller: Caller
+  /** Whether the caller has half of the project's limits. */
+  readonly isShared: boolean
 }
 
 /** Without `measured`, time does not count and no project is slowed down. */
@@ -53,9 +87,8 @@ export const make = ({ measured }: { readonly measured: boolean }) => {
     if (projects.size >= maxProjects) {
       for (const [id, { present }] of projects) if (present === 0) projects.delete(id)
     }
-    const calls = Semaphore.makeUnsafe(1)
     const idle = { present: 0, spent: 0, at: now, running: 0, started: 0, restsUntil: 0 }
-    const made: Project = { calls, searches: Semaphore.makeUnsafe(1), ...idle }
+    const made: Project = { ...permits(), callers: new Map(), sharedUntil: -Infinity, ...idle }
     projects.set(project_id, made)
     return made
   }
@@ -75,23 +108,73 @@ export const make = ({ measured }: { readonly measured: boolean }) => {
     return slowed
   }
 
-  const setTurns = ({ calls, searches }: Project, maxima: Maxima, slowed: boolean) =>
-    Effect.andThen(calls.resize(slowed ? 1 : maxima.calls), searches.resize(slowed ? 1 : maxima.searches))
+  const setTurns = (project: Project, maxima: Maxima, slowed: boolean) => resize(project, slowed ? oneEach : maxima)
 
-  /** Runs `work`, which takes turns of the project. */
-  const visit = <A, E, R>(project_id: string, maxima: Maxima, work: (project: Project) => Effect.Effect<A, E, R>) =>
+  /** From now on the callers of the project share its limits. */
+  const share = ({ project }: Visit) =>
+    Effect.map(Clock.currentTimeMillis, (now) => {
+      project.sharedUntil = now + sharing
+    })
+
+  const callerOf = ({ callers }: Project, subject: string): Caller => {
+    const known = callers.get(subject)
+    if (known !== undefined) return known
+    const made = { ...permits(), present: 0 }
+    callers.set(subject, made)
+    return made
+  }
+
+  /** Runs `work`, which takes turns of the project. `subject` is the id of the project token behind the call. */
+  const visit = <A, E, R>(
+    project_id: string,
+    subject: string,
+    maxima: Maxima,
+    work: (visit: Visit) => Effect.Effect<A, E, R>
+  ) =>
     Effect.acquireUseRelease(
       Effect.map(Clock.currentTimeMillis, (now) => {
         const project = find(project_id, now)
+        const caller = callerOf(project, subject)
         project.present += 1
-        return { project, slowed: spend(project, 0, now) }
+        caller.present += 1
+        return { project, caller, isShared: now < project.sharedUntil, slowed: spend(project, 0, now) }
       }),
-      ({ project, slowed }) => Effect.andThen(setTurns(project, maxima, slowed), work(project)),
-      ({ project }) => Effect.sync(() => (project.present -= 1))
+      ({ slowed, ...visit }) => {
+        const halves = slowed ? oneEach : { calls: half(maxima.calls), searches: half(maxima.searches) }
+        const own = visit.isShared ? halves : maxima
+        return resize(visit.caller, own).pipe(
+          Effect.andThen(setTurns(visit.project, maxima, slowed)),
+          Effect.andThen(work(visit))
+        )
+      },
+      ({ caller, project }) =>
+        Effect.sync(() => {
+          project.present -= 1
+          caller.present -= 1
+          if (caller.present === 0) project.callers.delete(subject)
+        })
     )
 
+  /** Runs `late` after it has noted that a caller got no turn although others have more calls than it. */
+  const noting = <A, E>(visit: Visit, late: Effect.Effect<A, E>) =>
+    Effect.suspend(() => {
+      const { caller, project } = visit
+      return 2 * caller.present < project.present ? Effect.andThen(share(visit), late) : late
+    })
+
+  /** Runs searches in their turn, until which they wait at most. */
+  const searchesOf =
+    (visit: Visit, until: number) =>
+    <A, E, R, E2>(search: Effect.Effect<A, E, R>, late: Effect.Effect<A, E2>) =>
+      inTurn(visit.caller.searches, until)(inTurn(visit.project.searches, until)(search, noting(visit, late)), late)
+
   /** Runs calls in their turn, until which they wait at most. */
-  const callsOf = (project: Project, maxima: Maxima, until: number) =>
+  const callsOf =
+    (visit: Visit, maxima: Maxima, until: number) =>
+    <A, E, R, E2>(call: Effect.Effect<A, E, R>, late: Effect.Effect<A, E2>) =>
+      inTurn(visit.caller.calls, until)(turnsOf(visit.project, maxima, until)(call, noting(visit, late)), late)
+
+  const turnsOf = (project: Project, maxima: Maxima, until: number) =>
     inTurn(project.calls, until, {
       started: (since) => {
         project.running += 1
@@ -108,5 +191,5 @@ export const make = ({ measured }: { readonly measured: boolean }) => {
       }
     })
 
-  return { visit, callsOf }
+  return { visit, share, callsOf, searchesOf }
 }

@@ -3,7 +3,8 @@
  *
  * 1. A waiter is an entry of a list. It holds neither a connection nor a turn of its project.
  * 2. Once a second one statement finds which of the tasks have changed, for all waiters of this process together.
- * 3. It ends when its task has changed, its time is up, or the process stops.
+ * 3. It ends when its task has changed, its time is up, or the process stops; in a full project also when a token with
+ *    fewer waiters needs its place.
  */
 import { Context, Deferred, Duration, Effect, Latch, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
@@ -26,9 +27,28 @@ export type Turn = <A, E, R>(
 
 interface Waiter {
   readonly project_id: string
+  /** The id of the project token behind the caller. */
+  readonly subject: string
   readonly id: string
   readonly version: number
-  readonly changed: Deferred.Deferred<void>
+  /** Its task has changed, or it gives way to another caller. */
+  readonly over: Deferred.Deferred<void>
+}
+
+/**
+ * Who gives way in a project that has as many waiters as it may: the one of the token with the most that waits longest.
+ * Nobody, if `subject` has as many itself.
+ */
+const givesWay = (present: Iterable<Waiter>, subject: string): Waiter | undefined => {
+  const bySubject = new Map<string, Array<Waiter>>()
+  for (const waiter of present) {
+    const others = bySubject.get(waiter.subject)
+    if (others === undefined) bySubject.set(waiter.subject, [waiter])
+    else others.push(waiter)
+  }
+  const own = bySubject.get(subject)?.length ?? 0
+  const [most] = [...bySubject.values()].sort((a, b) => b.length - a.length)
+  return most !== undefined && most.length > own ? most[0] : undefined
 }
 
 export class Waits extends Context.Service<
@@ -36,7 +56,7 @@ export class Waits extends Context.Service<
   {
     /** The first read takes a turn. The one after the wait does not: whoever has waited is not refused. */
     readonly wait: (
-      actor: Pick<Actor, "project_id">,
+      actor: Pick<Actor, "project_id" | "subject">,
       input: TaskWait,
       turn: Turn
     ) => Effect.Effect<TaskWaited, Unavailable | ContinuityRefusal<"task_not_found" | "limit_exceeded">>
@@ -48,14 +68,14 @@ export class Waits extends Context.Service<
       const store = Store.make(yield* SqlClient.SqlClient)
       const draining = yield* Draining
       const waiters = new Set<Waiter>()
-      const byProject = new Map<string, number>()
+      const byProject = new Map<string, Set<Waiter>>()
       /** Open while somebody waits. */
       const present = yield* Latch.make()
 
       const poll = Effect.gen(function* () {
         const known = [...waiters]
         const newer = yield* store.newer(known.map(({ id, project_id, version }) => [project_id, id, version]))
-        yield* Effect.forEach(newer, ({ place }) => Deferred.succeed(known[place - 1]!.changed, undefined))
+        yield* Effect.forEach(newer, ({ place }) => Deferred.succeed(known[place - 1]!.over, undefined))
       }).pipe(persistence, Effect.ignore)
 
       yield* present.await.pipe(
@@ -67,10 +87,15 @@ export class Waits extends Context.Service<
 
       const enter = (waiter: Waiter) =>
         Effect.suspend(() => {
-          const { project_id } = waiter
-          const others = byProject.get(project_id) ?? 0
-          if (others >= mostWaiters) return limitInUse("waiters", mostWaiters, 1)
-          byProject.set(project_id, others + 1)
+          const { project_id, subject } = waiter
+          const others = byProject.get(project_id) ?? new Set()
+          if (others.size >= mostWaiters) {
+            const other = givesWay(others, subject)
+            if (other === undefined) return limitInUse("waiters", mostWaiters, 1)
+            Deferred.doneUnsafe(other.over, Effect.void)
+            others.delete(other)
+          }
+          byProject.set(project_id, others.add(waiter))
           waiters.add(waiter)
           return present.open
         })
@@ -78,9 +103,9 @@ export class Waits extends Context.Service<
         Effect.suspend(() => {
           const { project_id } = waiter
           waiters.delete(waiter)
-          const others = byProject.get(project_id)! - 1
-          if (others > 0) byProject.set(project_id, others)
-          else byProject.delete(project_id)
+          const others = byProject.get(project_id)
+          others?.delete(waiter)
+          if (others?.size === 0) byProject.delete(project_id)
           return waiters.size === 0 ? present.close : Effect.void
         })
 
@@ -91,18 +116,18 @@ export class Waits extends Context.Service<
       }, persistence)
 
       const wait = Effect.fn("Waits.wait")(function* (
-        { project_id }: Pick<Actor, "project_id">,
+        { project_id, subject }: Pick<Actor, "project_id" | "subject">,
         input: TaskWait,
         turn: Turn
       ) {
         const before = yield* turn(read(project_id, input))
         if (before.changed) return before
         const { id, timeout_seconds = 20, version } = input
-        const waiter = { project_id, id, version, changed: yield* Deferred.make<void>() }
+        const waiter = { project_id, subject, id, version, over: yield* Deferred.make<void>() }
         yield* Effect.acquireUseRelease(
           enter(waiter),
           () =>
-            Effect.raceFirst(Deferred.await(waiter.changed), draining.began).pipe(
+            Effect.raceFirst(Deferred.await(waiter.over), draining.began).pipe(
               Effect.timeoutOption(Duration.seconds(timeout_seconds))
             ),
           () => leave(waiter)

@@ -208,7 +208,3 @@ const notice = (title: string, sentence: Part) =>
     html`<h1>${title}</h1>
       <p class="soft">${sentence}</p>`
   )
-
-/** The project has as many sessions as it may have (`limit_exceeded`). */
-export const fullSentence = (maximum: number): string =>
-  `The project has ${maximum} of at most ${maximum} sessions. Somebody has to sign out, or its operator can raise the limit.`

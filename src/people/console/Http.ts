@@ -44,7 +44,6 @@ import {
   enterPage,
   type Frame,
   framed,
-  fullSentence,
   sections,
   serviceSections,
   signInPage,
@@ -113,7 +112,8 @@ const routes = HttpRouter.use((router) =>
       ({ token }: Session, searches: boolean) =>
       (shown: Effect.Effect<Response, Failure>) => {
         if (token === undefined) return shown
-        return Effect.catchTag(budget.admit(token, { searches, writes: false })(shown), "limit_exceeded", (refusal) =>
+        const caller = { ...token, subject: token.token_id }
+        return Effect.catchTag(budget.admit(caller, { searches, writes: false })(shown), "limit_exceeded", (refusal) =>
           Effect.fail(refuse("rate_limited", Number(refusal.details?.["retry_after"])))
         )
       }
@@ -401,11 +401,8 @@ const routes = HttpRouter.use((router) =>
         const wait = yield* signIns.take(keyOf(token))
         return wait > 0 ? fail("busy", wait) : yield* signedIn(yield* sessions.signIn(token), to, request)
       })
-      return limited(attempt).pipe(
-        Effect.catchTags({
-          WrongCredential: () => Effect.succeed(show(422, signInPage(to, wrongToken))),
-          TooManySessions: ({ maximum }) => Effect.succeed(show(409, signInPage(to, fullSentence(maximum))))
-        })
+      return Effect.catchTag(limited(attempt), "WrongCredential", () =>
+        Effect.succeed(show(422, signInPage(to, wrongToken)))
       )
     })
 

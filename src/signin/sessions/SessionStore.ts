@@ -75,18 +75,23 @@ export const make = (sql: SqlClient.SqlClient) => {
   const countOpen = (project_id: string, now: Date) =>
     firstRow(Schema.Struct({ open: Schema.Int }))(openSessions(sql, project_id, now))
 
-  /** Ends the token's open session that was used least recently. */
-  const endOldest = (project_token_id: string, now: Date) =>
-    firstRow(Ended)(sql`
+  /**
+   * Of the token with the most open sessions of the project, ends the one that was used least recently. Of several such
+   * tokens, `preferred` comes first.
+   */
+  const endOneOfMost = (project_id: string, preferred: string, now: Date) =>
+    rows(Ended)(sql`
       update console_session
          set ended_at = ${now}
        where session_id in (
          select s.session_id
            from console_session s
            ${sessionJoined(sql)}
-          where s.project_token_id = ${project_token_id}::uuid
+          where s.project_id = ${project_id}::uuid
             and ${isOpen(sql, now)}
-          order by s.last_used_at, s.session_id
+          order by count(*) over (partition by s.project_token_id) desc,
+                   (s.project_token_id = ${preferred}::uuid) desc,
+                   s.last_used_at, s.session_id
           limit 1)
       returning session_id, project_id`)
 
@@ -195,5 +200,5 @@ export const make = (sql: SqlClient.SqlClient) => {
          and expires_at > ${now}
       returning actor, project_id`)
 
-  return { findToken, lockProject, countOpen, endOldest, insert, find, touch, end, endAll, list, insertLink, useLink }
+  return { findToken, lockProject, countOpen, endOneOfMost, insert, find, touch, end, endAll, list, insertLink, useLink }
 }

@@ -70,8 +70,6 @@ export interface SignedIn {
 
 /** One answer for every value that does not open a session: unknown, expired, revoked, used or malformed. */
 export class WrongCredential extends Data.TaggedError("WrongCredential")<{}> {}
-/** The project has as many open sessions as it may have, none of them by this token. */
-export class TooManySessions extends Data.TaggedError("TooManySessions")<{ readonly maximum: number }> {}
 
 type Unavailable = SharedRefusal<"bridge_persistence_error">
 
@@ -81,7 +79,7 @@ export class Sessions extends Context.Service<
     /** If the project has too many sessions, the token's own that was used least recently ends. */
     readonly signIn: (
       token: Redacted.Redacted<string>
-    ) => Effect.Effect<SignedIn, WrongCredential | TooManySessions | Unavailable>
+    ) => Effect.Effect<SignedIn, WrongCredential | Unavailable>
     /** Opens an operator's session with the code of a link. A code works once. */
     readonly enter: (code: Redacted.Redacted<string>) => Effect.Effect<SignedIn, WrongCredential | Unavailable>
     /** None: no such session, or it has ended. With `isUse` false the session does not count as used. */
@@ -140,6 +138,7 @@ export class Sessions extends Context.Service<
         return { secret, project_id, lasts: secondsUntil(session.expires_at, now) }
       })
 
+      /** Whoever has the most sessions gives one up, so that nobody keeps the others of the project from signing in. */
       const makeRoom = Effect.fnUntraced(function* (
         { limits, project_id, token_id }: typeof Store.Token.Type,
         actor: string,
@@ -147,11 +146,9 @@ export class Sessions extends Context.Service<
       ) {
         yield* store.lockProject(project_id)
         const counted = yield* store.countOpen(project_id, now)
-        const maximum = maximumOf(limits, "sessions")
-        if (Option.getOrThrow(counted).open < maximum) return
-        const ended = yield* store.endOldest(token_id, now)
-        if (Option.isNone(ended)) return yield* new TooManySessions({ maximum })
-        yield* recordEnd(now, actor, ended.value)
+        if (Option.getOrThrow(counted).open < maximumOf(limits, "sessions")) return
+        const ended = yield* store.endOneOfMost(project_id, token_id, now)
+        yield* Effect.forEach(ended, (session) => recordEnd(now, actor, session))
       })
 
       const signIn = Effect.fn("Sessions.signIn")(

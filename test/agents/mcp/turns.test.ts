@@ -20,7 +20,7 @@ const players = (turns: ReturnType<typeof Turns.make>) => {
         () => Effect.sleep(milliseconds),
         () => Effect.sync(() => (running -= 1))
       )
-      const one = turns.visit(project, maxima, (found) => turns.callsOf(found, maxima, never)(call, refused))
+      const one = turns.visit(project, "me", maxima, (visit) => turns.callsOf(visit, maxima, never)(call, refused))
       const fiber = yield* Effect.forkChild(
         Effect.forEach(Array.from({ length: calls }), () => one, { concurrency: calls })
       )
@@ -89,7 +89,7 @@ it.effect("a call without a turn in time is refused, and takes none", () =>
     const turns = Turns.make({ measured: true })
     const one = { calls: 1, searches: 1 }
     const call = (until: number, milliseconds: number) =>
-      turns.visit("p", one, (found) => turns.callsOf(found, one, until)(Effect.sleep(milliseconds), refused))
+      turns.visit("p", "me", one, (visit) => turns.callsOf(visit, one, until)(Effect.sleep(milliseconds), refused))
     const first = yield* Effect.forkChild(call(never, 500))
     yield* TestClock.adjust(1)
     const second = yield* Effect.forkChild(Effect.flip(call(300, 1)))
@@ -106,15 +106,61 @@ it.effect("a call without a turn in time is refused, and takes none", () =>
 it.effect("calls count while they run: a project with long calls gets no further ones at once", () =>
   Effect.gen(function* () {
     const turns = Turns.make({ measured: true })
-    const visit = <A, E>(work: (project: Turns.Project) => Effect.Effect<A, E>) => turns.visit("p", maxima, work)
-    const long = visit((project) => turns.callsOf(project, maxima, never)(Effect.sleep(2_000), refused))
+    const visit = <A, E>(work: (visit: Turns.Visit) => Effect.Effect<A, E>) => turns.visit("p", "me", maxima, work)
+    const long = visit((found) => turns.callsOf(found, maxima, never)(Effect.sleep(2_000), refused))
     const first = yield* Effect.forkChild(Effect.all([long, long], { concurrency: 2 }))
     yield* TestClock.adjust(1_000)
     // Two turns of four are free, but the project has taken two seconds by now.
-    const next = yield* Effect.flip(visit((project) => turns.callsOf(project, maxima, 0)(Effect.void, refused)))
+    const next = yield* Effect.flip(visit((found) => turns.callsOf(found, maxima, 0)(Effect.void, refused)))
     assert.strictEqual(next, "refused")
     yield* TestClock.adjust(1_000)
     yield* Fiber.join(first)
-    assert.strictEqual(yield* visit(({ restsUntil }) => Effect.succeed(restsUntil)), 2_000 + 2 * 2_000)
+    assert.strictEqual(yield* visit(({ project }) => Effect.succeed(project.restsUntil)), 2_000 + 2 * 2_000)
+  })
+)
+
+it.effect("callers of a project have half of its turns each for a minute after one was refused", () =>
+  Effect.gen(function* () {
+    const turns = Turns.make({ measured: false })
+    const running = new Map<string, number>()
+    const most = new Map<string, number>()
+    const add = (subject: string, difference: number) => {
+      const now = (running.get(subject) ?? 0) + difference
+      running.set(subject, now)
+      most.set(subject, Math.max(most.get(subject) ?? 0, now))
+    }
+    const calls = (subject: string, kind: "calls" | "searches", count: number, until = never) => {
+      const call = Effect.acquireUseRelease(
+        Effect.sync(() => add(subject, 1)),
+        () => Effect.sleep(100),
+        () => Effect.sync(() => add(subject, -1))
+      )
+      const one = turns.visit("p", subject, maxima, (visit) =>
+        kind === "calls"
+          ? turns.callsOf(visit, maxima, until)(call, refused)
+          : turns.searchesOf(visit, until)(call, refused)
+      )
+      const all = Effect.forEach(Array.from({ length: count }), () => Effect.ignore(one), { concurrency: count })
+      return Effect.forkChild(all, { startImmediately: true })
+    }
+    const settle = Effect.fnUntraced(function* (...started: ReadonlyArray<ReturnType<typeof calls>>) {
+      most.clear()
+      const fibers = yield* Effect.all(started)
+      while (fibers.some((fiber) => fiber.pollUnsafe() === undefined)) yield* TestClock.adjust(10)
+      return Object.fromEntries(most)
+    })
+
+    assert.deepStrictEqual(yield* settle(calls("a", "calls", 8), calls("b", "calls", 1)), { a: 4, b: 1 })
+    // Everybody had a turn, so nobody has to share.
+    assert.deepStrictEqual(yield* settle(calls("a", "calls", 8)), { a: 4 })
+    // A refusal of whoever has the most calls changes nothing.
+    assert.deepStrictEqual(yield* settle(calls("a", "calls", 4), calls("a", "calls", 1, 0)), { a: 4 })
+    assert.deepStrictEqual(yield* settle(calls("a", "calls", 8)), { a: 4 })
+    // A refusal of the other does.
+    assert.deepStrictEqual(yield* settle(calls("a", "calls", 8), calls("b", "calls", 1, 0)), { a: 4 })
+    assert.deepStrictEqual(yield* settle(calls("a", "calls", 8), calls("b", "calls", 8)), { a: 2, b: 2 })
+    assert.deepStrictEqual(yield* settle(calls("a", "searches", 4), calls("b", "searches", 4)), { a: 1, b: 1 })
+    yield* TestClock.adjust("2 minutes")
+    assert.deepStrictEqual(yield* settle(calls("a", "calls", 8)), { a: 4 })
   })
 )

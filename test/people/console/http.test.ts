@@ -3,7 +3,6 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { sentences } from "../../../src/people/console/Sentences.ts"
-import { Limits } from "../../../src/operator/limits/Limits.ts"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { Sessions } from "../../../src/signin/sessions/Sessions.ts"
 import { authorizeQuery, Browser, makeClient, makeToken } from "../../support/agents/Agent.ts"
@@ -259,18 +258,6 @@ layer(Service.layer)("the console", (it) => {
       const { home, person, token_id } = yield* signedIn()
       yield* Context.get(services, ProjectTokens).revoke(token_id)
       assert.strictEqual((yield* person.get(home)).status, 303)
-    })
-  )
-
-  it.effect("says which limit is reached", () =>
-    Effect.gen(function* () {
-      const { services, url } = yield* Service
-      const { project_id } = yield* signedIn()
-      yield* Context.get(services, Limits).set(project_id, { sessions: 1 })
-      const { token } = yield* makeToken(yield* Service, { project_id })
-      const { status, text } = yield* new Person(url).signIn(token)
-      assert.strictEqual(status, 409)
-      assert.include(text, "The project has 1 of at most 1 sessions.")
     })
   )
 
