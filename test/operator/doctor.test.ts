@@ -73,6 +73,7 @@ it("the embedded database passes once a command has created it; loose permission
     data_folder: `ok Only this account can write ${data} and read its secrets.`,
     disk: expect.stringMatching(/^ok \d+ MiB are free\.$/),
     apns: "ok Not configured: notifications are only logged.",
+    clients: "ok No client is identified by a metadata document: SERVICE_OAUTH_CIMD=off.",
     database: expect.stringMatching(/^ok PostgreSQL [\d.]+ answers\.$/),
     durability: "ok Acknowledged changes survive a power cut.",
     migrations: "ok The schema is up to date.",

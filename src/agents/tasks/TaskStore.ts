@@ -314,18 +314,14 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by priority, created_at, id
        limit ${limit}`)
 
-  /** Unfinished tasks by index; the closed ones are the rest of what the project's usage counts. */
+  /** Unfinished tasks, counted in an index; the closed ones are the rest of what the project's usage counts. */
   const counts = (project_id: string) =>
     firstRow(TaskCounts)(sql`
-      select u.*, greatest(0, coalesce(p.tasks, 0)::int - u.in_progress - u.open - u.blocked) as closed,
-             (select count(*)::int
-                from task
-               where project_id = ${project_id}::uuid
-                 and status = 'blocked'
-                 and blocked_kind = 'decision') as decisions
+      select u.*, greatest(0, coalesce(p.tasks, 0)::int - u.in_progress - u.open - u.blocked) as closed
         from (select count(*) filter (where status = 'in_progress')::int as in_progress,
                      count(*) filter (where status = 'open')::int as open,
-                     count(*) filter (where status = 'blocked')::int as blocked
+                     count(*) filter (where status = 'blocked')::int as blocked,
+                     count(*) filter (where status = 'blocked' and blocked_kind = 'decision')::int as decisions
                 from task
                where project_id = ${project_id}::uuid
                  and closed_at is null) u

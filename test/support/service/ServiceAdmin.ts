@@ -31,7 +31,8 @@ export const serviceAdmin = (args: ReadonlyArray<string>, env: Record<string, st
   // A ulimit set in the shell also applies to the command that it execs.
   const shell = `${limits}; exec "$0" "$@"`
   const child = spawn("/bin/sh", ["-c", shell, process.execPath, command, ...args], {
-    env: { PATH: "/usr/bin:/bin", NODE_COMPILE_CACHE: compileCache, ...env },
+    // Without SERVICE_OAUTH_CIMD, doctor would ask hosts on the internet.
+    env: { PATH: "/usr/bin:/bin", NODE_COMPILE_CACHE: compileCache, SERVICE_OAUTH_CIMD: "off", ...env },
     stdio: ["ignore", "pipe", "pipe"]
   })
   const ended = new Promise<Ended>((resolve) => {
