@@ -47,7 +47,7 @@ const givesWay = (present: Iterable<Waiter>, subject: string): Waiter | undefine
     else others.push(waiter)
   }
   const own = bySubject.get(subject)?.length ?? 0
-  const [most] = [...bySubject.values()].sort((a, b) => b.length - a.length)
+  const [most] = [...bySubject.values()].toSorted((a, b) => b.length - a.length)
   return most !== undefined && most.length > own ? most[0] : undefined
 }
 

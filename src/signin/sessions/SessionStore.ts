@@ -200,5 +200,18 @@ export const make = (sql: SqlClient.SqlClient) => {
          and expires_at > ${now}
       returning actor, project_id`)
 
-  return { findToken, lockProject, countOpen, endOneOfMost, insert, find, touch, end, endAll, list, insertLink, useLink }
+  return {
+    findToken,
+    lockProject,
+    countOpen,
+    endOneOfMost,
+    insert,
+    find,
+    touch,
+    end,
+    endAll,
+    list,
+    insertLink,
+    useLink
+  }
 }

@@ -77,9 +77,7 @@ export class Sessions extends Context.Service<
   Sessions,
   {
     /** If the project has too many sessions, the token's own that was used least recently ends. */
-    readonly signIn: (
-      token: Redacted.Redacted<string>
-    ) => Effect.Effect<SignedIn, WrongCredential | Unavailable>
+    readonly signIn: (token: Redacted.Redacted<string>) => Effect.Effect<SignedIn, WrongCredential | Unavailable>
     /** Opens an operator's session with the code of a link. A code works once. */
     readonly enter: (code: Redacted.Redacted<string>) => Effect.Effect<SignedIn, WrongCredential | Unavailable>
     /** None: no such session, or it has ended. With `isUse` false the session does not count as used. */

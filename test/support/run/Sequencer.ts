@@ -4,8 +4,8 @@ import { BaseSequencer, type TestSpecification } from "vitest/node"
 const longest = /[/\\]attacks[/\\]chaos\.test\.ts$/
 
 export default class LongestFirst extends BaseSequencer {
-  override async sort(files: Array<TestSpecification>) {
-    const sorted = await super.sort(files)
-    return sorted.toSorted((a, b) => Number(longest.test(b.moduleId)) - Number(longest.test(a.moduleId)))
+  override sort = async (files: Array<TestSpecification>) => {
+    const others = await BaseSequencer.prototype.sort.call(this, files)
+    return others.toSorted((a, b) => Number(longest.test(b.moduleId)) - Number(longest.test(a.moduleId)))
   }
 }
