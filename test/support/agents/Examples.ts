@@ -40,6 +40,7 @@ export const examplesOf = (
     memory_archive: { id: entry_id, write_context },
     memory_get: { id: entry_id },
     memory_search: { query: "entry", kind: "note", tags: [], limit: 3 },
+    search: { query: "entry", in: ["memory", "tasks", "receipts", "documents"], limit: 3 },
     task_create: {
       title: "Title",
       body: "Body",
