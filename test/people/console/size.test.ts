@@ -47,6 +47,10 @@ layer(Service.layer, { timeout: 180_000 })("on a large service", (it) => {
           ...long,
           ...ofService,
           ...["", "/tasks?status=blocked", "/documents", "/phones", "/activity", "/limits"].map((path) => home + path),
+          ...["query=note+number+77", "query=words", "query=nowhere", "kind=decision", "tag=review"].map(
+            (search) => `${home}/memory?${search}`
+          ),
+          ...["kind=bridges", "kind=refused", "about=bridge-77"].map((filter) => `${home}/activity?${filter}`),
           ...["projects", "push", "health", "activity"].map((path) => `/console/${path}`)
         ]
         for (const path of pages) {
