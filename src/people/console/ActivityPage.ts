@@ -5,9 +5,11 @@ import { Audit } from "../../platform/audit/Audit.ts"
 import { html, type Html, type Part } from "../../platform/html/Html.ts"
 import { Projects } from "../../operator/projects/Projects.ts"
 import { ProjectTokens } from "../../signin/access/ProjectTokens.ts"
+import { filterForm, filterOf, isFiltered } from "./ActivityFilter.ts"
 import { type ActorName, namesFor } from "./Actors.ts"
 import { empty, mark, meta, more, name, projectLink, time } from "./Parts.ts"
 import { sentences } from "./Sentences.ts"
+import { Subjects } from "./Subjects.ts"
 import { isUuid, maySee, NotHere, pathOf, type ServiceView, type View } from "./View.ts"
 
 const shown = 50
@@ -16,11 +18,14 @@ export const activityPage = Effect.gen(function* () {
   const audit = yield* Audit
   const tokens = yield* ProjectTokens
   const projects = yield* Projects
+  const subjects = yield* Subjects
   return Effect.fnUntraced(function* (view: ServiceView & Partial<Pick<View, "project">>) {
     const { project, query } = view
     const after = query.get("after") ?? undefined
     if (after !== undefined && !isUuid(after)) return yield* new NotHere()
-    const found = yield* audit.list(project?.project_id, { after, limit: shown + 1 })
+    const filter = filterOf(query, project !== undefined)
+    const found =
+      filter === undefined ? [] : yield* audit.list(project?.project_id, { after, limit: shown + 1 }, filter)
     const page = found.slice(0, shown)
     const next = found.length > shown ? { after: page.at(-1)!.event_id } : undefined
     const called = yield* namesFor(
@@ -30,6 +35,12 @@ export const activityPage = Effect.gen(function* () {
     )
     const ids = page.map(({ project_id }) => project_id).filter((id) => id !== null)
     const names = project === undefined ? yield* projects.names(ids) : undefined
+    const titles = yield* subjects.titles(
+      page
+        .map((event) => linked(event, view))
+        .filter((link) => link !== undefined)
+        .map(({ id, project_id }) => [project_id, id] as const)
+    )
     return {
       title: "Activity",
       body: html`<h1>Activity</h1>
@@ -37,11 +48,22 @@ export const activityPage = Effect.gen(function* () {
           What people, agents and Bridges changed ${project === undefined ? "in every project" : "in this project"}, and
           what they were refused.
         </p>
+        ${filterForm(query, project !== undefined)}
+        ${
+          filter === undefined &&
+          html`<div class="note" role="alert"><p>The address asks for a kind or a day that there is not.</p></div>`
+        }
         ${
           page.length === 0
-            ? empty(after === undefined ? "Nothing has happened yet." : "No earlier activity.")
+            ? empty(
+                isFiltered(query)
+                  ? "No activity matches."
+                  : after === undefined
+                    ? "Nothing has happened yet."
+                    : "No earlier activity."
+              )
             : html`<ul class="rows">
-                ${page.map((event) => eventRow(event, called, view, names))}
+                ${page.map((event) => eventRow(event, called, view, names, titles))}
               </ul>`
         }
         ${more(project === undefined ? "/console/activity" : pathOf({ project }, "activity"), query, next)}`
@@ -53,12 +75,13 @@ const eventRow = (
   event: AuditEvent,
   called: ActorName,
   view: ServiceView,
-  names: ReadonlyMap<string, string> | undefined
+  names: ReadonlyMap<string, string> | undefined,
+  titles: ReadonlyMap<string, string>
 ): Html => {
-  const { action, actor, address, at, code, count, outcome, project_id } = event
+  const { action, address, at, code, count, outcome, project_id } = event
   return html`<li>
     <div class="line">
-      <span><b class="name">${capital(called(actor))}</b> ${sentences[action] ?? action}${about(event, view)}</span>
+      <span>${who(event, called)} ${sentences[action] ?? action}${about(event, view, titles)}</span>
       <span class="soft small">${time(at, view.now)}</span>
     </div>
     ${
@@ -78,18 +101,39 @@ const eventRow = (
   </li>`
 }
 
+/** Whoever acted, with a link to what else they did in the project. */
+const who = ({ actor, project_id }: AuditEvent, called: ActorName): Part => {
+  const named = html`<b class="name">${capital(called(actor))}</b>`
+  if (project_id === null) return named
+  return html`<a class="by" href="${activityAbout(project_id, actor.slice(actor.indexOf(":") + 1))}">${named}</a>`
+}
+
+/** The page of what an actor did, and of what was done to a subject. */
+export const activityAbout = (project_id: string, id: string): string =>
+  `${pathOf({ project: { project_id } }, "activity")}?${new URLSearchParams({ about: id })}`
+
+/** The task or entry of memory of an event, if the session may see it. */
+const linked = ({ project_id, subject }: AuditEvent, { session }: ServiceView) => {
+  if (project_id === null) return undefined
+  const { entry_id, task_id } = subject
+  if (typeof task_id === "string" && isUuid(task_id) && maySee(session, "tasks:read")) {
+    return { project_id, section: "tasks", noun: "task", id: task_id } as const
+  }
+  return typeof entry_id === "string" && isUuid(entry_id) && maySee(session, "memory:read")
+    ? ({ project_id, section: "memory", noun: "entry", id: entry_id } as const)
+    : undefined
+}
+
 /** A link to the task or entry, or the name of the Bridge. */
-const about = ({ actor, project_id, subject }: AuditEvent, view: ServiceView): Part => {
-  const idOf = (key: string) => (typeof subject[key] === "string" ? subject[key] : undefined)
-  const [task_id, entry_id, bridge_id] = [idOf("task_id"), idOf("entry_id"), idOf("bridge_id")]
-  const project = project_id === null ? undefined : { project_id }
-  if (project !== undefined && task_id !== undefined && maySee(view.session, "tasks:read")) {
-    return html`: <a href="${pathOf({ project }, "tasks", task_id)}">task ${task_id.slice(-8)}</a>`
+const about = (event: AuditEvent, view: ServiceView, titles: ReadonlyMap<string, string>): Part => {
+  const link = linked(event, view)
+  if (link !== undefined) {
+    const { id, noun, project_id, section } = link
+    const title = titles.get(`${project_id}/${id}`) ?? `${noun} ${id.slice(-8)}`
+    return html`: <a class="name" href="${pathOf({ project: { project_id } }, section, id)}">${title}</a>`
   }
-  if (project !== undefined && entry_id !== undefined && maySee(view.session, "memory:read")) {
-    return html`: <a href="${pathOf({ project }, "memory", entry_id)}">entry ${entry_id.slice(-8)}</a>`
-  }
-  return bridge_id !== undefined && actor !== `bridge:${bridge_id}` && html`: ${name(bridge_id)}`
+  const { bridge_id } = event.subject
+  return typeof bridge_id === "string" && event.actor !== `bridge:${bridge_id}` && html`: ${name(bridge_id)}`
 }
 
 const capital = (text: string) => text.slice(0, 1).toUpperCase() + text.slice(1)

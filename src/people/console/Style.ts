@@ -81,7 +81,8 @@ code, .id { font: .875em ui-monospace, SFMono-Regular, Menlo, Consolas, monospac
 .rows .line > :first-child { flex: 1 1 16rem; min-width: 0; }
 .rows a { font-weight: 600; text-decoration: none; }
 .rows a:hover { text-decoration: underline; }
-.meta { display: flex; flex-wrap: wrap; gap: 2px 12px; margin: 2px 0 0; color: var(--soft); font-size: .875rem; overflow-wrap: anywhere; }
+.rows a.by { color: inherit; }
+.meta { display: flex; flex-wrap: wrap; align-items: baseline; gap: 2px 12px; margin: 2px 0 0; color: var(--soft); font-size: .875rem; overflow-wrap: anywhere; }
 .meta + .text { margin-top: 8px; }
 .empty { padding: 20px; border: 1px dashed var(--line); border-radius: 14px; color: var(--soft); overflow-wrap: anywhere; }
 .empty p:last-child { margin: 0; }

@@ -1,7 +1,7 @@
-/** The statement that finds what a notification is about. */
+/** The statements that find what a notification is about, and what tasks and entries are called. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { firstRow } from "../../platform/sql/Rows.ts"
+import { firstRow, rows } from "../../platform/sql/Rows.ts"
 
 const Subject = Schema.Struct({
   project_id: Schema.String,
@@ -34,5 +34,20 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by s.project_id desc
        limit 1`)
 
-  return { find }
+  /** The tasks and entries among these ids, each in its project. */
+  const titles = (project_ids: ReadonlyArray<string>, ids: ReadonlyArray<string>) =>
+    rows(Schema.Struct({ project_id: Schema.String, id: Schema.String, title: Schema.String }))(sql`
+      with asked as materialized (
+        select distinct project_id, id
+          from unnest(${project_ids}::uuid[], ${ids}::uuid[]) asked (project_id, id)
+      )
+      select t.project_id, t.id, t.title
+        from asked
+        join task t on t.project_id = asked.project_id and t.id = asked.id
+       union all
+      select e.project_id, e.id, e.title
+        from asked
+        join memory_entry e on e.project_id = asked.project_id and e.id = asked.id`)
+
+  return { find, titles }
 }

@@ -33,10 +33,11 @@ export class Audit extends Context.Service<
     readonly refused: (at: Date, event: Refused) => Effect.Effect<void, SqlError.SqlError>
     /** The same for a credential or proof that is refused. A failed write is logged and does not change the answer. */
     readonly rejected: (at: Date, event: Refused) => Effect.Effect<void>
-    /** Newest first; of one project, or of all. */
+    /** Newest first; of one project, or of all. Only within a project can it be filtered by action or `about`. */
     readonly list: (
       project_id: string | undefined,
-      page: Page
+      page: Page,
+      filter?: Store.Filter
     ) => Effect.Effect<ReadonlyArray<Store.AuditEvent>, SharedRefusal<"bridge_persistence_error">>
   }
 >()("service/audit/Audit") {

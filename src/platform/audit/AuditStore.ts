@@ -1,6 +1,6 @@
 /** The statements of the audit log. Rows are only added; the repeats of a refusal within a minute are counted beside it. */
 import { Schema } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 import type { Trace } from "../sql/AuditRow.ts"
 import { rows } from "../sql/Rows.ts"
 import type { Page } from "../sql/Page.ts"
@@ -29,6 +29,17 @@ export interface Event {
   readonly subject: Readonly<Record<string, string>>
 }
 
+/** Which events: what is given narrows the list. Events that were refused are few, so they are read whatever else is given. */
+export interface Filter {
+  readonly actions?: ReadonlyArray<string> | undefined
+  /** The id of who acted, or of what the event is about: of a task, a token, a Bridge. */
+  readonly about?: string | undefined
+  readonly refused?: boolean | undefined
+  readonly from?: Date | undefined
+  /** Before this instant. */
+  readonly until?: Date | undefined
+}
+
 export const make = (sql: SqlClient.SqlClient) => {
   const insertDone = (event: Event, trace: Trace) => sql`
     insert into audit_event (event_id, at, project_id, actor, action, outcome, subject, address, user_agent)
@@ -51,22 +62,64 @@ export const make = (sql: SqlClient.SqlClient) => {
       from counted
      where event_id = ${trace.event_id}::uuid`
 
-  /** Newest first. */
-  const list = (project_id: string | undefined, { after, limit }: Page) => {
+  /**
+   * Newest first. With `actions`, each of them is read by index, of the project or of `about`: a page reads at most
+   * `limit` rows of each, however long the log is.
+   */
+  const list = (project_id: string | undefined, { after, limit }: Page, filter: Filter = {}) => {
+    const { about, actions, from, refused, until } = filter
     const listed = project_id === undefined ? sql`true` : sql`project_id = ${project_id}::uuid`
+    const within = sql`
+      ${listed}
+      and ${refused === true ? sql`outcome = 'refused'` : sql`true`}
+      and ${from === undefined ? sql`true` : sql`at >= ${from}`}
+      and ${until === undefined ? sql`true` : sql`at < ${until}`}
+      and ${
+        after === undefined
+          ? sql`true`
+          : sql`(at, event_id) < ((select at from audit_event where event_id = ${after}::uuid and ${listed}), ${after}::uuid)`
+      }`
+    const newest = sql`order by at desc, event_id desc limit ${limit}`
+    const ofAction = (which: Statement.Fragment) =>
+      sql`(select at, event_id from audit_event where action = kind.action and ${which} and ${within} ${newest})`
+    const isAbout = about === undefined ? sql`true` : sql`(${actorId} = ${about} or ${subjectId} = ${about})`
+    const found =
+      refused === true || actions === undefined
+        ? sql`select at, event_id from audit_event where ${within} and ${isAbout}`
+        : sql`
+          select one.at, one.event_id
+            from unnest(${actions}::text[]) kind (action)
+           cross join lateral (${
+             about === undefined
+               ? ofAction(sql`true`)
+               : sql`${ofAction(sql`${actorId} = ${about}`)} union ${ofAction(sql`${subjectId} = ${about}`)}`
+           }) one`
     return rows(AuditEvent)(sql`
-      select event_id, at, action, outcome, code, actor, project_id, subject, address, user_agent,
+      select e.event_id, e.at, e.action, e.outcome, e.code, e.actor, e.project_id, e.subject, e.address, e.user_agent,
              coalesce((select count from audit_refusal_count c where c.event_id = e.event_id), 1) as count
-        from audit_event e
-       where ${listed}
-         and ${
-           after === undefined
-             ? sql`true`
-             : sql`(at, event_id) < ((select at from audit_event where event_id = ${after}::uuid and ${listed}), ${after}::uuid)`
-         }
-       order by at desc, event_id desc
-       limit ${limit}`)
+        from (${found} ${newest}) page
+        join audit_event e on e.at = page.at and e.event_id = page.event_id
+       order by e.at desc, e.event_id desc`)
   }
+
+  /** As the indexes have them (migrations/0034_activity_filter.sql). */
+  const actorId = sql.literal(`substring(actor from position(':' in actor) + 1)`)
+  const subjectId = sql.literal(`coalesce(${subjects.map((key) => `subject ->> '${key}'`).join(", ")})`)
 
   return { insertDone, count, list }
 }
+
+/** The members of a subject that people look for, the first that it has. */
+const subjects = [
+  "task_id",
+  "entry_id",
+  "bridge_id",
+  "grant_id",
+  "project_token_id",
+  "credential_id",
+  "device_id",
+  "document_id",
+  "client_id",
+  "session_id",
+  "reference"
+]

@@ -221,7 +221,7 @@ layer(Service.layer)("the console", (it) => {
       yield* shows("/memory?query=pipeline", "Deploys happen any day")
       yield* shows(`/memory/${entry_id}`, "It superseded", "Never on Fridays.")
       yield* shows("/bridges", "bridge-pier", "60 %", "of the token&#39;s life has passed")
-      yield* shows("/activity", "Ada</b> signed in to the console", "Bridge bridge-pier</b> enrolled")
+      yield* shows("/activity", "Ada</b></a> signed in to the console", "Bridge bridge-pier</b></a> enrolled")
     })
   )
 

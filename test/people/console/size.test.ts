@@ -27,9 +27,15 @@ const fillProject = Effect.gen(function* () {
       insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
       select '${bigProject}', (lpad(to_hex(i), 12, '0') || '70008000000000000f02')::uuid, 'note', 'Note number ' || i,
              repeat('Some words of a note. ', 50), '{billing,review}', 'operator', 'operator',
-             now() - i * interval '1 minute' from generate_series(1, 100000) i`
+             now() - i * interval '1 minute' from generate_series(1, 100000) i;
+      insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
+      select '${bigProject}', lexeme, (lpad(to_hex(i), 12, '0') || '70008000000000000f02')::uuid, 1, 150
+        from generate_series(1, 100000) i,
+             unnest(array['note', 'number', 'word', 'invoic' || i % 50, i::text]) lexeme;
+      insert into memory_count (project_id, part, active) values ('${bigProject}', 0, 100000)`
   yield* sql.withTransaction(Effect.forEach(statementsOf(statements), (statement) => sql.unsafe(statement).unprepared))
-  yield* sql`analyze`.unprepared
+  // Also for the visibility map, which autovacuum would write later.
+  yield* sql`vacuum analyze`.unprepared
 })
 
 layer(Service.layer, { timeout: 180_000 })("on a large service", (it) => {
@@ -47,6 +53,15 @@ layer(Service.layer, { timeout: 180_000 })("on a large service", (it) => {
           ...long,
           ...ofService,
           ...["", "/tasks?status=blocked", "/documents", "/phones", "/activity", "/limits"].map((path) => home + path),
+          ...[
+            "query=note+number+77",
+            "query=words",
+            "query=invoic7+note",
+            "query=nowhere",
+            "kind=decision",
+            "tag=review"
+          ].map((search) => `${home}/memory?${search}`),
+          ...["kind=bridges", "kind=refused", "about=bridge-77"].map((filter) => `${home}/activity?${filter}`),
           ...["projects", "push", "health", "activity"].map((path) => `/console/${path}`)
         ]
         for (const path of pages) {
