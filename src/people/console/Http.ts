@@ -283,7 +283,12 @@ const routes = HttpRouter.use((router) =>
     yield* projectPage("tasks", tasks.list)
     yield* projectPage("tasks", tasks.one, "/:id")
     yield* projectForms("tasks", tasks.list, { create: tasks.actions.create })
-    yield* projectForms("tasks", tasks.one, { answer: tasks.actions.answer, change: tasks.actions.change }, "/:id")
+    yield* projectForms(
+      "tasks",
+      tasks.one,
+      { answer: tasks.actions.answer, change: tasks.actions.change, note: tasks.actions.note },
+      "/:id"
+    )
     yield* projectPage("memory", entries.list, "", true)
     yield* projectPage("memory", entries.one, "/:id")
     yield* projectForms("memory", entries.list, { add: entries.actions.add })

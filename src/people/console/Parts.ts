@@ -100,4 +100,7 @@ const sizes = [
 ] as const
 
 /** A command for the operator, with a button that copies it. */
-export const command = (text: string): Html => html`<code class="command">${text}</code>`
+export const command = (text: string): Html =>
+  html`<code class="command"
+    >${text.split(" ").map((word, index) => html`${index > 0 && " "}<span>${word}</span>`)}</code
+  >`

@@ -26,7 +26,7 @@ export const pushPage = Effect.gen(function* () {
       title: "Push",
       body: html`<h1>Push</h1>
         <p class="soft">Notifications on their way to phones.</p>
-        <div class="card about">
+        <div class="card">
           ${facts([
             ["Waiting", count("pending")],
             ["Being sent", count("leased")],

@@ -47,6 +47,7 @@ p { margin: 0 0 12px; }
 .small { font-size: .875rem; }
 .back { display: inline-flex; align-items: center; min-height: 44px; margin: -12px 0 4px; font-size: .9375rem; }
 time, .id { font-variant-numeric: tabular-nums; }
+.command span { display: inline-block; max-width: 100%; }
 code, .id { font: .875em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; overflow-wrap: anywhere; }
 .text { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: plaintext; }
 .md { overflow-wrap: anywhere; }
@@ -154,6 +155,23 @@ button.primary:hover { background: var(--accent-deep); border-color: var(--accen
 .chart p { margin: 0; }
 .about dl > div { grid-template-columns: minmax(0, 1fr); gap: 0; }
 .about dt { font-size: .875rem; }
+.views { display: flex; gap: 4px; margin: 0 0 16px; }
+.views a { display: flex; align-items: center; min-height: 44px; padding: 0 14px; border: 1px solid transparent; border-radius: 10px; color: var(--soft); text-decoration: none; }
+.views a:hover { color: var(--ink); }
+.views a[aria-current] { border-color: var(--line); background: var(--card); color: var(--ink); font-weight: 600; }
+.board { display: grid; gap: 0 16px; grid-template-columns: repeat(auto-fit, minmax(min(100%, 13.5rem), 1fr)); align-items: start; }
+.board h2 { margin: 20px 0 8px; font-size: 1rem; }
+.board h2 .small { margin-left: 4px; font-weight: 500; }
+.board .rows > li { padding: 10px 14px; }
+.board .none { margin: 0; }
+.graph { display: grid; align-items: center; margin: 0 0 24px; }
+.graph h2 { margin: 0 0 4px; color: var(--soft); font-size: .875rem; font-weight: 600; }
+.graph ul { margin: 0; padding: 0; list-style: none; }
+.graph li { position: relative; padding: 4px 0; }
+.graph li > span, .this { display: block; padding: 8px 14px; border: 1px solid var(--line); border-radius: 10px; background: var(--card); overflow-wrap: anywhere; font-size: .9375rem; }
+.graph .mark { margin-left: 4px; }
+.graph .this { border: 2px solid var(--accent); font-weight: 600; margin: 8px 0; }
+.graph .this .mark { font-weight: 500; }
 .timeline { margin: 0; padding: 0; list-style: none; }
 .timeline > li { position: relative; margin: 0 0 0 7px; padding: 0 0 20px 24px; border-left: 2px solid var(--line); }
 .timeline > li:last-child { border-left-color: transparent; padding-bottom: 0; }
@@ -174,16 +192,40 @@ button.primary:hover { background: var(--accent-deep); border-color: var(--accen
   nav.sections a { padding: 0 12px; border-radius: 10px; }
   nav.sections a:hover { background: var(--card); }
   nav.sections a[aria-current] { background: var(--card); box-shadow: inset 3px 0 var(--accent); }
-  main { width: 100%; padding: 32px 40px 96px; }
+  main { width: 100%; margin: 0; padding: 32px 40px 96px; }
   .bridge { grid-template-columns: minmax(0, 1fr) minmax(0, 22rem); align-items: center; }
   .two > * > h2:first-child { margin-top: 0; }
   .two { display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 1fr); gap: 0 32px; align-items: start; }
 }
-@media (max-width: 30rem) { .brand { font-size: .875rem; } .bar { padding: 8px 16px; gap: 4px 10px; } .where::before { margin-right: 8px; } main { padding: 20px 16px 56px; } .card, .rows > li { padding-left: 16px; padding-right: 16px; } }
+@media (min-width: 48rem) {
+  .graph { grid-auto-flow: column; grid-auto-columns: minmax(0, auto); justify-content: start; }
+  .graph h2 { position: absolute; margin: -1.5em 0 0; }
+  .graph .before, .graph .after, .graph .this { position: relative; }
+  .graph:has(h2) { margin-top: 40px; }
+  .graph .this { margin: 0; }
+  .before li { padding-right: 32px; }
+  .after li, .after h2 { padding-left: 32px; }
+  .graph li::before, .graph li::after { content: ""; position: absolute; border: 0 solid var(--field); }
+  .graph li::after { top: 50%; width: 16px; border-top-width: 2px; }
+  .graph li::before { top: 0; bottom: 0; border-left-width: 2px; }
+  .before li::after, .before li::before { right: 16px; }
+  .after li::after, .after li::before { left: 16px; }
+  .before li::before { right: 14px; }
+  .after li::before { left: 14px; }
+  .graph li:first-child::before { top: 50%; }
+  .graph li:last-child::before { bottom: calc(50% - 2px); }
+  .before::after, .after::before { content: ""; position: absolute; top: 50%; width: 16px; border-top: 2px solid var(--field); }
+  .before::after { right: 0; }
+  .after::before { left: 0; }
+}
+@media (max-width: 30rem) { .brand { font-size: .875rem; } .brand:has(+ .where) { display: none; } .brand + .where::before { content: none; } .bar { padding: 8px 16px; gap: 4px 10px; } .where::before { margin-right: 8px; } main { padding: 20px 16px 56px; } .card, .rows > li { padding-left: 16px; padding-right: 16px; } }
 @media print {
   :root { --ground: #fff; --card: #fff; --ink: #1b1d1f; --soft: #565b61; --line: #ccc; --accent: #175ddc; color-scheme: light; }
   .bar form, .who, nav.sections, .skip, .filters, .more, .copy, form.write, .folded, .act, .limits { display: none !important; }
   .page { display: block; }
+  .ask form.write { display: block !important; }
+  .ask form.write > :not(fieldset) { display: none; }
+  time[title]::after { content: " (" attr(title) ")"; }
   main { max-width: none; padding: 0; }
   .card, .rows > li { break-inside: avoid; box-shadow: none; }
 }

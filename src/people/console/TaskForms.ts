@@ -1,7 +1,8 @@
-/** What people do to tasks: answer a question, create a task, change one. */
+/** What people do to tasks: answer a question, create a task, change one, leave a note on one. */
 import { Effect, Schema } from "effect"
 import { Decisions } from "../../agents/decisions/Decisions.ts"
-import { type Task, TaskAnswer, TaskCreate, TaskUpdate } from "../../agents/tasks/Shapes.ts"
+import { Notes } from "../../agents/tasks/Notes.ts"
+import { type Task, TaskAnswer, TaskCreate, TaskNote, TaskUpdate } from "../../agents/tasks/Shapes.ts"
 import { Tasks } from "../../agents/tasks/Tasks.ts"
 import { html, type Html, type Part } from "../../platform/html/Html.ts"
 import type { Actor } from "../../wire/Actor.ts"
@@ -50,6 +51,7 @@ const priorities = [
 /** Each returns the page to show next. */
 export const taskActions = Effect.gen(function* () {
   const decisions = yield* Decisions
+  const notes = yield* Notes
   const tasks = yield* Tasks
   const at = (view: View) => pathOf(view, "tasks", view.id)
   const gone = () => new NotHere()
@@ -120,7 +122,15 @@ export const taskActions = Effect.gen(function* () {
     return at(view)
   })
 
-  return { answer, create, change }
+  const note = Effect.fnUntraced(function* (view: View, author: Actor, sent: Sent) {
+    const text = typed(sent.fields, "note").trim()
+    const idempotency_key = keyOf(view.session, at(view), sent)
+    const input = yield* checked(TaskNote, { id: view.id, text, idempotency_key }, { text: "Note" })
+    yield* notes.add(author, input).pipe(Effect.catchTags({ ...commonRefusals, task_not_found: gone }))
+    return at(view)
+  })
+
+  return { answer, create, change, note }
 })
 
 const wasFirst =
@@ -222,6 +232,19 @@ export const createTaskForm = (view: View): Part => {
       ${choiceField("priority", "Priority", priorities, sent?.get("priority") ?? "2")}
       ${textField("tags", "Tags (with spaces between)", value("tags"))}
       <div class="wide"><button class="primary">Create task</button></div>`
+  )
+}
+
+export const addNoteForm = (view: View): Part => {
+  if (!mayWrite(view, "tasks:write")) return undefined
+  const sent = sentHere(view, "note")
+  const text = sent === undefined ? "" : typed(sent, "note")
+  return folded(
+    view,
+    "note",
+    "Add a note",
+    html`${periodOf(view)} ${textArea("note", "Note", text, html`rows="4" maxlength="4000" required`)}
+      <div class="wide"><button class="primary">Add note</button></div>`
   )
 }
 

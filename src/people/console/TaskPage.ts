@@ -1,15 +1,16 @@
-/** One task: its question, body, dependencies, and the receipts of its sessions as a time line. */
+/** One task: its question, its place among others, its body, notes, and the receipts of its sessions as a time line. */
 import { Effect } from "effect"
-import type { Answer, Receipt, Task, TaskFound } from "../../agents/tasks/Shapes.ts"
+import type { Answer, Note, Receipt, Task, TaskFound } from "../../agents/tasks/Shapes.ts"
 import { Tasks } from "../../agents/tasks/Tasks.ts"
 import { html, type Html, type Part } from "../../platform/html/Html.ts"
 import { ProjectTokens } from "../../signin/access/ProjectTokens.ts"
+import { activityAbout } from "./ActivityPage.ts"
 import { type ActorName, namesFor } from "./Actors.ts"
 import { markdown } from "./Markdown.ts"
 import { facts, mark, more, name, tags, time } from "./Parts.ts"
 import { shortId } from "./Frame.ts"
-import { changeTaskForm, lostAnswer, question } from "./TaskForms.ts"
-import { statusMark } from "./TasksPage.ts"
+import { addNoteForm, changeTaskForm, lostAnswer, question } from "./TaskForms.ts"
+import { statusMark } from "./StatusMark.ts"
 import { isUuid, maySee, NotHere, pathOf, type View } from "./View.ts"
 
 const shown = 10
@@ -26,16 +27,21 @@ export const taskPage = Effect.gen(function* () {
     const page = receipts.slice(0, shown)
     const next = receipts.length > shown ? { after: page.at(-1)!.id } : undefined
     const { task } = found
-    const called = yield* namesFor(tokens, project.project_id, [task.created_by, ...page.map(({ actor }) => actor)])
+    const called = yield* namesFor(tokens, project.project_id, [
+      task.created_by,
+      ...[...page, ...found.notes].map(({ actor }) => actor)
+    ])
     return {
       title: task.title,
       body: html`<a class="back" href="${pathOf(view, "tasks")}">Tasks</a>
         <h1 class="name">${task.title}</h1>
         <p class="marks">${statusMark(task)} ${mark(`priority ${task.priority}`)} ${tags(task.tags)}</p>
-        ${lostAnswer(view, task)} ${question(view, task)} ${decision(view, task)}
+        ${lostAnswer(view, task)} ${question(view, task)} ${decision(view, task)} ${graph(view, found)}
         <div class="two">
           <div>
             ${task.body !== "" && html`<div class="card">${markdown(task.body)}</div>`} ${changeTaskForm(view, task)}
+            <h2>Notes</h2>
+            ${notes(found.notes, called, now)} ${addNoteForm(view)}
             <h2>Sessions</h2>
             ${
               page.length === 0
@@ -51,7 +57,7 @@ export const taskPage = Effect.gen(function* () {
           <div>
             <h2>About</h2>
             <div class="card about">${about(task, called, now)}</div>
-            ${links("Waits for", found.dependencies, view)} ${links("Others wait for it", found.blocks, view)}
+            <p class="more"><a href="${activityAbout(project.project_id, id)}">All that happened to it</a></p>
           </div>
         </div>`
     }
@@ -95,17 +101,50 @@ const about = (task: Task, called: ActorName, now: Date) =>
     ["Id", html`<span class="id">${task.id}</span>`]
   ])
 
-const links = (title: string, tasks: TaskFound["dependencies"], view: View): Part =>
+/** What has to be finished first, this task, and what waits for it, joined by lines. */
+const graph = (view: View, { blocks, dependencies, task }: TaskFound): Part =>
+  dependencies.length + blocks.length > 0 &&
+  html`<section class="graph" aria-label="Dependencies">
+    ${linked("before", "It waits for", dependencies, view)}
+    <p class="this">This task ${statusMark(task)}</p>
+    ${linked("after", blocks.length < mostShown ? "These wait for it" : "The first that wait for it", blocks, view)}
+  </section>`
+
+/** How many of the tasks that wait for one are read with it. */
+const mostShown = 10
+
+const linked = (side: "before" | "after", title: string, tasks: TaskFound["dependencies"], view: View): Part =>
   tasks.length > 0 &&
-  html`<h2>${title}</h2>
-    <ul class="rows">
+  html`<div class="${side}">
+    <h2>${title}</h2>
+    <ul>
       ${tasks.map(
         (task) =>
-          html`<li class="line">
-            <a class="name" href="${pathOf(view, "tasks", task.id)}">${task.title}</a> <span>${statusMark(task)}</span>
+          html`<li>
+            <span>
+              <a class="name" href="${pathOf(view, "tasks", task.id)}">${task.title}</a> ${statusMark(task)}
+            </span>
+          </li>`
+      )}
+    </ul>
+  </div>`
+
+/** How many notes are read with a task. */
+const mostNotes = 5
+
+const notes = (all: ReadonlyArray<Note>, called: ActorName, now: Date): Part => {
+  if (all.length === 0) return html`<p class="soft">Nobody has left a note.</p>`
+  return html`${all.length === mostNotes && html`<p class="soft small">The newest five.</p>`}
+    <ul class="rows">
+      ${all.map(
+        ({ actor, created_at, text }) =>
+          html`<li>
+            ${markdown(text)}
+            <p class="meta"><span>${name(called(actor))}</span> <span>${time(created_at, now)}</span></p>
           </li>`
       )}
     </ul>`
+}
 
 const outcomes = {
   progress: mark("progress", "info"),

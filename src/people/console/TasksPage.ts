@@ -1,9 +1,11 @@
-/** The tasks of a project: filters in the address, paged by key. */
+/** The tasks of a project, as a list that is paged by key or as a board. Filters are in the address. */
 import { Effect, Result, Schema } from "effect"
 import { Status, TaskList, type TaskPage } from "../../agents/tasks/Shapes.ts"
 import { Tasks } from "../../agents/tasks/Tasks.ts"
 import { html, type Html, type Part } from "../../platform/html/Html.ts"
-import { empty, mark, meta, more, name, options, tags, time } from "./Parts.ts"
+import { empty, meta, more, name, options, tags, time } from "./Parts.ts"
+import { statusMark } from "./StatusMark.ts"
+import { taskBoard } from "./TaskBoard.ts"
 import { createTaskForm } from "./TaskForms.ts"
 import { NotHere, pathOf, type View } from "./View.ts"
 
@@ -26,8 +28,16 @@ const decode = Schema.decodeUnknownResult(TaskList)
 
 export const tasksPage = Effect.gen(function* () {
   const tasks = yield* Tasks
+  const board = yield* taskBoard
   return Effect.fnUntraced(function* (view: View) {
     const { now, project, query } = view
+    if (query.get("view") === "board") {
+      return {
+        title: "Tasks",
+        body: html`<h1>Tasks</h1>
+          ${views(view, "board")} ${createTaskForm(view)} ${yield* board(view)}`
+      }
+    }
     const given = (name: string) => {
       const value = (query.get(name) ?? "").trim()
       return value === "" ? undefined : value
@@ -54,7 +64,7 @@ export const tasksPage = Effect.gen(function* () {
     return {
       title: "Tasks",
       body: html`<h1>Tasks</h1>
-        ${createTaskForm(view)}
+        ${views(view, "list")} ${createTaskForm(view)}
         <form class="filters" method="get" role="search" aria-label="Filter tasks">
           <div>
             <label for="status">Status</label>
@@ -84,6 +94,15 @@ export const tasksPage = Effect.gen(function* () {
   })
 })
 
+const views = (view: View, current: "list" | "board"): Html => {
+  const path = pathOf(view, "tasks")
+  const link = (href: string, name: string, label: string) =>
+    name === current ? html`<a href="${href}" aria-current="page">${label}</a>` : html`<a href="${href}">${label}</a>`
+  return html`<nav class="views" aria-label="View">
+    ${link(path, "list", "List")} ${link(`${path}?view=board`, "board", "Board")}
+  </nav>`
+}
+
 const nothing = (isFiltered: boolean): Part =>
   isFiltered
     ? empty("No task matches.")
@@ -112,22 +131,3 @@ export const taskList = (view: View, tasks: TaskPage["tasks"], now: Date): Html 
         </li>`
     )}
   </ul>`
-
-export const statusMark = (task: {
-  readonly status: Status
-  readonly ready?: boolean
-  readonly blocked_kind?: string | null
-}): Html => {
-  switch (task.status) {
-    case "open":
-      return task.ready === false ? mark("waits for other tasks") : mark(task.ready === true ? "ready" : "open", "good")
-    case "in_progress":
-      return mark("in progress", "info")
-    case "blocked":
-      return task.blocked_kind === "decision" ? mark("waits for a decision", "warn") : mark("blocked", "warn")
-    case "done":
-      return mark("done")
-    case "cancelled":
-      return mark("cancelled")
-  }
-}

@@ -9,7 +9,8 @@ import { bridgeRow } from "./BridgesPage.ts"
 import { kindMark } from "./MemoryPage.ts"
 import { markdown } from "./Markdown.ts"
 import { empty, mark, meta, name, time } from "./Parts.ts"
-import { statusMark, taskList } from "./TasksPage.ts"
+import { statusMark } from "./StatusMark.ts"
+import { taskList } from "./TasksPage.ts"
 import { maySee, pathOf, type View } from "./View.ts"
 
 /** How many of each kind the page shows; the lists have the rest. */

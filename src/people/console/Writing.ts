@@ -76,23 +76,26 @@ export const tagsIn = (fields: URLSearchParams, name = "tags"): ReadonlyArray<st
 export const given = (members: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> =>
   Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
 
-/** The input of a service, or a mistake that names the field in the words of the form. */
+/** The input of a service, or a mistake that names the field in the words of the form, `called`. */
 export const checked = <A>(
   schema: Schema.ConstraintDecoder<A>,
-  input: Readonly<Record<string, unknown>>
+  input: Readonly<Record<string, unknown>>,
+  called = labels
 ): Effect.Effect<A, Unsaved> => {
   const decoded = Schema.decodeUnknownResult(schema as Schema.Codec<A>)(input)
   if (Result.isFailure(decoded)) {
     const [field, reason] = firstIssue(decoded.failure.issue)
-    return mistake(field, reason)
+    return mistake(called, field, reason)
   }
   const unacceptable = findUnacceptable(decoded.success)
-  return unacceptable === undefined ? Effect.succeed(decoded.success) : mistake(unacceptable.field, unacceptable.reason)
+  return unacceptable === undefined
+    ? Effect.succeed(decoded.success)
+    : mistake(called, unacceptable.field, unacceptable.reason)
 }
 
-const mistake = (field: string, reason: string) => {
+const mistake = (called: typeof labels, field: string, reason: string) => {
   const [first = ""] = field.split(".")
-  return new Unsaved({ status: 422, problem: `${labels[first] ?? "The form"}: ${reason}.` })
+  return new Unsaved({ status: 422, problem: `${called[first] ?? "The form"}: ${reason}.` })
 }
 
 const labels: Readonly<Record<string, string>> = {

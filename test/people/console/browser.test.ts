@@ -22,12 +22,18 @@ const WithChromium = noChromium === undefined ? Layer.merge(Reachable, Chromium.
 /** Markup, a handler, an address, an image, and a word longer than a small screen. At most 170 B: titles have 200. */
 const hostile = `</p><script>document.title="owned"</script><img src=x onerror=alert(1)>"'[a](javascript:x) ![b](http://e.example) ${"w".repeat(45)}`
 
-const looks: ReadonlyArray<readonly [string, BrowserContextOptions]> = [390, 1280].flatMap((width) =>
-  (["light", "dark"] as const).map((colorScheme): readonly [string, BrowserContextOptions] => [
-    `${width}-${colorScheme}`,
-    { viewport: { width, height: 844 }, colorScheme, isMobile: width < 600 }
-  ])
-)
+const sizes = [
+  [320, "dark"],
+  [390, "light"],
+  [390, "dark"],
+  [1280, "light"],
+  [1280, "dark"],
+  [1920, "light"]
+] as const
+const looks = sizes.map(([width, colorScheme]): readonly [string, BrowserContextOptions] => [
+  `${width}-${colorScheme}`,
+  { viewport: { width, height: 844 }, colorScheme, isMobile: width < 600 }
+])
 
 layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
   const test = (
@@ -53,25 +59,27 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
     }
   }
 
-  test("a person signs in by keyboard, and every page is accessible, fits the screen and runs no text of an agent", () =>
-    Effect.gen(function* () {
-      const service = yield* Service
-      const text = screenshots === undefined ? hostile : ""
-      const { entry_id, project_id, task_id, token } = yield* makeBusyProject(service, text)
-      const home = `${service.url}/console/${project_id}`
-      const paths = [
-        "",
-        "/tasks",
-        `/tasks/${task_id}`,
-        "/memory",
-        `/memory/${entry_id}`,
-        "/documents",
-        "/bridges",
-        "/agents",
-        "/phones",
-        "/activity"
-      ].map((path) => home + path)
-      for (const [look, options] of looks) {
+  for (const [look, options] of looks) {
+    test(`a person signs in by keyboard, and every page is accessible, fits the screen and runs no text of an agent: ${look}`, () =>
+      Effect.gen(function* () {
+        const service = yield* Service
+        const text = screenshots === undefined ? hostile : ""
+        const { dependent_id, entry_id, project_id, task_id, token } = yield* makeBusyProject(service, text)
+        const home = `${service.url}/console/${project_id}`
+        const paths = [
+          "",
+          "/tasks",
+          "/tasks?view=board",
+          `/tasks/${task_id}`,
+          `/tasks/${dependent_id}`,
+          "/memory",
+          `/memory/${entry_id}`,
+          "/documents",
+          "/bridges",
+          "/agents",
+          "/phones",
+          "/activity?kind=tasks"
+        ].map((path) => home + path)
         const { consoleErrors, page } = yield* openPage(options)
         yield* Effect.promise(async () => {
           await page.goto(`${service.url}/console`)
@@ -84,8 +92,8 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
         })
         // Taking a picture adds a style, which the policy reports.
         if (screenshots === undefined) assert.deepEqual(consoleErrors, [], look)
-      }
-    }))
+      }))
+  }
 
   for (const [look, options] of looks) {
     test(`an operator's pages are accessible, fit the screen and run no text of an agent: ${look}`, () =>

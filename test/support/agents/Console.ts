@@ -141,6 +141,9 @@ export const makeBusyProject = Effect.fnUntraced(function* (
     token_id: person.token_id,
     agent,
     task_id: question!.id as string,
+    /** At work, after another one. */
+    dependent_id: atWork!.id as string,
+    finished_id: done!.id as string,
     entry_id: decision.entry.id as string,
     former_id: note.entry.id as string
   }
