@@ -15,6 +15,8 @@ export interface JsonSchema {
   readonly maxLength?: number
   readonly maximum?: number
   readonly pattern?: string
+  readonly uniqueItems?: boolean
+  readonly additionalProperties?: unknown
 }
 
 export const asWritten = (schema: JsonSchema, given: unknown): unknown => {

@@ -29,23 +29,32 @@ const outline = (schema: JsonSchema): JsonSchema => {
 }
 
 /**
- * The input without rules that its descriptions say in words or that no agent meets: lengths, patterns, the largest
- * integer. The server checks them.
+ * The input without rules that its descriptions say in words or that no agent meets, which the server checks: lengths,
+ * patterns, the largest integer. Descriptions in as few characters as say the same.
  */
-const brief = (schema: JsonSchema): JsonSchema => {
-  const { maximum, pattern, ...rest } = Struct.omit(schema, ["maxLength"])
-  const { anyOf, description, items, properties } = rest
+const brief = (schema: JsonSchema, isInner = false): JsonSchema => {
+  const { description, maximum, pattern, ...rest } = Struct.omit(schema, ["maxLength", "uniqueItems"])
+  const { anyOf, items, properties } = rest
+  const inner = (one: JsonSchema) => brief(one, true)
   return {
-    ...rest,
+    // An unknown parameter is refused at each level; the outer one says so for all.
+    ...(isInner ? Struct.omit(rest, ["additionalProperties"]) : rest),
+    ...(description === undefined ? undefined : { description: shortened(description) }),
     ...(maximum === undefined || maximum === largestInt ? undefined : { maximum }),
     ...(pattern === undefined || description !== undefined ? undefined : { pattern }),
-    ...(anyOf === undefined ? undefined : { anyOf: anyOf.map(brief) }),
-    ...(items === undefined ? undefined : { items: brief(items) }),
+    ...(anyOf === undefined ? undefined : { anyOf: anyOf.map(inner) }),
+    ...(items === undefined ? undefined : { items: inner(items) }),
     ...(properties === undefined
       ? undefined
-      : { properties: Object.fromEntries(Object.entries(properties).map(([name, inner]) => [name, brief(inner)])) })
+      : { properties: Object.fromEntries(Object.entries(properties).map(([name, one]) => [name, inner(one)])) })
   }
 }
+
+const shortened = (description: string) =>
+  description
+    .replace("one line, ", "")
+    .replace(" bytes", " B")
+    .replace(/^1 to (\d+) visible ASCII characters$/, "<= $1 ASCII")
 
 /** An agent copies the object; its fields would only cost every tool that writes their schema. */
 const write_context = Schema.Record(Schema.String, Schema.Any)
@@ -71,7 +80,7 @@ const listed = Object.entries(tools).map(([name, tool]) => ({
     // Of a tool that only reads, the other hints mean nothing.
     annotations: tool.writes
       ? { readOnlyHint: false, destructiveHint: false, openWorldHint: false }
-      : { readOnlyHint: true, openWorldHint: false }
+      : { readOnlyHint: true }
   }
 }))
 
