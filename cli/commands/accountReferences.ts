@@ -1,9 +1,10 @@
 /** Account references: names of provider accounts that an operator approves for the Bridges of a project (spec 2.2). */
 import { Effect } from "effect"
 import { Flag } from "effect/cli"
+import { shellWord } from "../../src/operator/ShellWord.ts"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { list, shellWord } from "../support/list.ts"
+import { list } from "../support/list.ts"
 import { facts, next } from "../support/Print.ts"
 
 const approveAccountReference = command("approve-account-reference", {

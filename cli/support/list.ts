@@ -11,6 +11,7 @@ import type { Page } from "../../src/platform/sql/Page.ts"
 import { Json, stdoutClosed, using } from "./command.ts"
 import * as Flags from "./Flags.ts"
 import { next, printed, table, visible } from "./Print.ts"
+import { shellWord } from "../../src/operator/ShellWord.ts"
 import type { Services } from "./Services.ts"
 
 const pageSize = 1000
@@ -124,5 +125,3 @@ const typed = (flags: object) =>
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => ` --${name} ${shellWord(String(value))}`)
     .join("")
-
-export const shellWord = (text: string) => (/^[\w.:@/-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`)

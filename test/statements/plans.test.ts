@@ -78,6 +78,12 @@ const lists: Readonly<Record<string, Run>> = {
   tasks: (sql) => TaskStore.make(sql).list(bigProject, {}, { order: "priority", keys: undefined }, 50),
   "tasks by their last change": (sql) =>
     TaskStore.make(sql).list(bigProject, {}, { order: "updated", keys: undefined }, 50),
+  "open tasks": (sql) =>
+    TaskStore.make(sql).list(bigProject, { status: ["open"] }, { order: "priority", keys: undefined }, 20),
+  "tasks in progress, of which there are few": (sql) =>
+    TaskStore.make(sql).list(bigProject, { status: ["in_progress"] }, { order: "priority", keys: undefined }, 20),
+  "tasks that were closed lately": (sql) =>
+    TaskStore.make(sql).list(bigProject, { status: ["done", "cancelled"] }, { order: "updated", keys: undefined }, 20),
   memory: (sql) => SearchStore.make(sql).recent(bigProject, {}, undefined, 25),
   documents: (sql) => DocumentStore.make(sql).list(bigProject, page),
   "project tokens": (sql) => ProjectTokenStore.make(sql).list(bigProject, page, now),

@@ -21,9 +21,13 @@ export const AccountReference = Schema.Struct({
 const CredentialId = Schema.Struct({ credential_id: Schema.String })
 
 export const make = (sql: SqlClient.SqlClient) => {
-  const insert = (project_id: string, name: string, now: Date) => sql`
-    insert into project (project_id, name, created_at)
-    values (${project_id}::uuid, ${name}, ${now})`
+  /** Inserts and returns nothing if the project exists. */
+  const insert = (project_id: string, name: string, now: Date) =>
+    firstRow(Schema.Struct({ project_id: Schema.String }))(sql`
+      insert into project (project_id, name, created_at)
+      values (${project_id}::uuid, ${name}, ${now})
+          on conflict do nothing
+      returning project_id`)
 
   const list = ({ after, limit }: Page) =>
     rows(Project)(sql`

@@ -19,8 +19,10 @@ type NoProject = ProjectRefusal<"project_not_found" | "bridge_persistence_error"
 export class Projects extends Context.Service<
   Projects,
   {
+    /** With an id, a project that has it already is left as it is, so that a form may be sent twice. */
     readonly create: (
-      name: string
+      name: string,
+      id?: string
     ) => Effect.Effect<{ readonly project_id: string; readonly name: string }, Unavailable>
     /** In the order of creation. */
     readonly list: (page: Page) => Effect.Effect<ReadonlyArray<Project>, Unavailable>
@@ -71,11 +73,11 @@ export class Projects extends Context.Service<
         )
 
       const create = Effect.fn("Projects.create")(
-        function* (name: string) {
+        function* (name: string, id?: string) {
           const now = yield* clock.now
-          const project_id = yield* uuidAt(now)
-          yield* store.insert(project_id, name, now)
-          yield* done(now, "project.created", project_id)
+          const project_id = id ?? (yield* uuidAt(now))
+          const inserted = yield* store.insert(project_id, name, now)
+          if (Option.isSome(inserted)) yield* done(now, "project.created", project_id)
           return { project_id, name }
         },
         sql.withTransaction,

@@ -56,16 +56,15 @@ export const accessPage = Effect.gen(function* () {
         <h2>Clients</h2>
         ${
           listed.length === 0
-            ? empty(
-                "No client is known.",
-                html`Apps with a metadata document are known once somebody signs in. Register another with
-                ${command("service-admin create-oauth-client --name NAME --redirect-uri URI")}`
-              )
+            ? empty("No client is known.", "Apps with a metadata document are known once somebody signs in.")
             : html`<ul class="rows">
                 ${listed.slice(0, shown).map((client) => clientRow(client))}
               </ul>`
         }
         ${more(path, query, listed.length > shown ? { clients: listed[shown - 1]!.client_id } : undefined)}
+        <p class="soft small">
+          Another is registered by ${command("service-admin create-oauth-client --name NAME --redirect-uri URI")}
+        </p>
         <h2>Browsers signed in to the console</h2>
         <ul class="rows">
           ${open.slice(0, shown).map((browser) => browserRow(browser))}

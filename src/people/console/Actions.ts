@@ -4,13 +4,16 @@
  * A button opens a sentence that says what will happen, with the command that does the same, and the button that does it.
  * What mints a secret, imports or reads a local folder stays a command: the pages show it (spec 1.5).
  */
-import { Effect, Result, Schema } from "effect"
+import { Effect, Option, Result, Schema } from "effect"
 import { Documents } from "../../agents/documents/Documents.ts"
 import { Credentials } from "../../bridges/enrollment/Credentials.ts"
 import { Bridges } from "../../bridges/identity/Bridges.ts"
 import { type LimitName, limitNames } from "../../operator/limits/LimitNames.ts"
 import { Limits } from "../../operator/limits/Limits.ts"
 import { Projects } from "../../operator/projects/Projects.ts"
+import { shellWord } from "../../operator/ShellWord.ts"
+import { uuidFor } from "../../platform/crypto/Random.ts"
+import { findToken } from "../../platform/crypto/Tokens.ts"
 import { html, type Part } from "../../platform/html/Html.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
 import { PushAdmin } from "../../push/admin/PushAdmin.ts"
@@ -20,6 +23,7 @@ import { Grants } from "../../signin/oauth/grants/Grants.ts"
 import { type Session, Sessions } from "../../signin/sessions/Sessions.ts"
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import { BridgeId, Uuid } from "../../wire/Ids.ts"
+import { storedText, text } from "../../wire/Text.ts"
 import { Devices } from "../mobile/Devices.ts"
 import { command } from "./Parts.ts"
 import { NotHere } from "./View.ts"
@@ -28,12 +32,18 @@ import { NotHere } from "./View.ts"
 const actions = {
   "revoke-bridge": ["Revoke", "The Bridge is revoked."],
   "revoke-bridge-enrollment-credential": ["Revoke", "The credential is revoked."],
+  "approve-account-reference": ["Approve", "The account reference is approved."],
+  "withdraw-account-reference": [
+    "Withdraw",
+    "The account reference is withdrawn, and the unused credentials that carry it are revoked."
+  ],
   "revoke-project-token": ["Revoke", "The token is revoked, and every sign-in made with it."],
   "revoke-oauth-grant": ["End", "The sign-in has ended."],
   "disable-oauth-client": ["Disable", "The client is disabled, and its sign-ins have ended."],
   "revoke-device": ["End", "The phone gets no more notifications."],
   "unpin-document": ["Unpin", "The document is unpinned."],
   "retry-push-dead-letters": ["Retry all", "The notifications that can still be sent are queued again."],
+  "create-project": ["Create", "The project is created."],
   "disable-project": ["Disable", "The project is disabled."],
   "enable-project": ["Enable", "The project is enabled."],
   "set-project-limits": ["Set limits", "The limits are set."],
@@ -57,7 +67,7 @@ export const act = (
 ): Part => {
   if (token !== undefined) return undefined
   const [label] = actions[action]
-  const flags = Object.entries(fields).map(([name, value]) => ` --${name} ${value}`)
+  const flags = Object.entries(fields).map(([name, value]) => ` --${name} ${shellWord(value)}`)
   return html`<details class="act">
     <summary>${label} …<span class="hidden"> ${of}</span></summary>
     <form method="post">
@@ -65,12 +75,52 @@ export const act = (
       ${Object.entries(fields).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
       <p>${says}</p>
       <p class="small">${command(`service-admin ${action}${flags.join("")}`)}</p>
-      <button class="${action === "enable-project" ? "" : "danger"}" name="action" value="${action}">
+      <button class="${harmless.has(action) ? "" : "danger"}" name="action" value="${action}">
         ${label}<span class="hidden"> ${of}</span>
       </button>
     </form>
   </details>`
 }
+
+/** Nothing ends by them. */
+const harmless: ReadonlySet<ActionName> = new Set(["enable-project", "approve-account-reference"])
+
+/** An action whose values the operator types: its button opens the form. */
+export const actWith = (
+  { csrf, token }: Session,
+  action: ActionName,
+  fixed: Readonly<Record<string, string>>,
+  title: string,
+  fields: Part,
+  says: Part,
+  example: string
+): Part => {
+  if (token !== undefined) return undefined
+  return html`<details class="folded">
+    <summary>${title}</summary>
+    <form class="write" method="post">
+      <input type="hidden" name="csrf" value="${csrf}" />
+      ${Object.entries(fixed).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
+      ${fields}
+      <p class="wide">${says}</p>
+      <p class="small wide">${command(`service-admin ${action} ${example}`)}</p>
+      <div class="wide"><button class="primary" name="action" value="${action}">${actions[action][0]}</button></div>
+    </form>
+  </details>`
+}
+
+/** A form that creates something says when it was asked for, in periods: sent twice within one, it creates one. */
+const askedWithin = 600_000
+export const askedAt = (now: Date) => ({ asked: String(Math.floor(now.getTime() / askedWithin)) })
+const Asked = Schema.String.check(Schema.isPattern(/^\d{1,8}$/))
+
+/** A name that a person typed; one of our tokens in it would end up in lists. */
+const noSecret = Schema.makeFilter((given: string) => findToken(given) === undefined, { expected: "no secret" })
+const Reference = text(200).check(noSecret)
+/** One that was approved, perhaps by a release that accepted more characters. */
+const KnownReference = storedText(200).check(noSecret)
+/** May be left empty. */
+const Label = Schema.Union([Schema.Literal(""), text(120).check(noSecret)])
 
 /** Empty leaves a limit as it is. */
 const Maximum = Schema.String.check(Schema.isPattern(/^([1-9]\d{0,14}|default)?$/))
@@ -103,12 +153,23 @@ export const operatorActions = Effect.gen(function* () {
     "revoke-bridge-enrollment-credential": taking({ credential: Uuid }, (given) =>
       credentials.revoke(given.credential)
     ),
+    "approve-account-reference": taking(
+      { project: Uuid, reference: Reference, label: Label },
+      ({ label, project, reference }) =>
+        projects.approveReference(project, reference, label === "" ? Option.none() : Option.some(label))
+    ),
+    "withdraw-account-reference": taking({ project: Uuid, reference: KnownReference }, ({ project, reference }) =>
+      projects.withdrawReference(project, reference)
+    ),
     "revoke-project-token": taking({ token: Uuid }, ({ token }) => projectTokens.revoke(token)),
     "revoke-oauth-grant": taking({ grant: Uuid }, ({ grant }) => grants.revoke(grant)),
     "disable-oauth-client": taking({ client: ClientId }, ({ client }) => clients.disable(client)),
     "revoke-device": taking({ device: Uuid }, ({ device }) => devices.end(device)),
     "unpin-document": taking({ document: Uuid }, ({ document }) => documents.unpin(document)),
     "retry-push-dead-letters": taking({}, () => push.retryDead),
+    "create-project": taking({ name: text(120).check(noSecret), asked: Asked }, ({ asked, name }) =>
+      projects.create(name, uuidFor(new Date(Number(asked) * askedWithin), `${asked} ${name}`))
+    ),
     "disable-project": taking({ project: Uuid }, ({ project }) => projects.disable(project)),
     "enable-project": taking({ project: Uuid }, ({ project }) => projects.enable(project)),
     "set-project-limits": taking({ project: Uuid, ...maxima }, ({ project, ...given }) => {

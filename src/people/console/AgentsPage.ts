@@ -101,13 +101,15 @@ export const grantRow = (grant: Grant, session: Session, now: Date, project?: Ht
 const tokenRow = (token: ProjectToken, session: Session, now: Date): Html => {
   const { created_at, expires_at, label, last_used_at, live_grants, opens_console, revoked_at, role, scopes } = token
   const called = label ?? `Token ${token.token_id.slice(-8)}`
+  const isOwn = token.token_id === session.token?.token_id
   return html`<li>
     <div class="line">
-      <span><b class="name">${called}</b> ${token.token_id === session.token?.token_id && mark("yours", "info")}</span>
+      <span><b class="name">${called}</b> ${isOwn && mark("yours", "info")}</span>
       <span>${mark(role)} ${!opens_console && mark("agents only")} ${statuses[token.status]}</span>
     </div>
     ${meta(
-      used(last_used_at, now),
+      // Sign-ins at the console are no use of a token at /mcp, which is what `last_used_at` tells.
+      isOwn && last_used_at === null ? "used by this browser" : used(last_used_at, now),
       html`made ${time(created_at, now)}`,
       revoked_at !== null && html`revoked ${time(revoked_at, now)}`,
       expires_at !== null && html`expires ${time(expires_at, now)}`,

@@ -8,6 +8,7 @@ import type { Session } from "../../signin/sessions/Sessions.ts"
 import { act } from "./Actions.ts"
 import { life } from "./Life.ts"
 import { command, empty, mark, meta, more, name, time } from "./Parts.ts"
+import { referencesSection } from "./References.ts"
 import { NotHere, pathOf, type View } from "./View.ts"
 
 const shown = 20
@@ -15,6 +16,8 @@ const isBridgeId = Schema.is(BridgeId)
 
 export const bridgesPage = Effect.gen(function* () {
   const bridges = yield* Bridges
+  const references = yield* referencesSection
+
   return Effect.fnUntraced(function* (view: View) {
     const { now, project, query, session } = view
     const after = query.get("after") ?? undefined
@@ -33,13 +36,13 @@ export const bridgesPage = Effect.gen(function* () {
             ? empty(
                 after === undefined ? "No Bridge has enrolled in this project." : "No more Bridges.",
                 html`The operator enrolls one with
-                ${command(`service-admin create-bridge-enrollment-credential --project ${project.project_id} --out FILE`)}`
+                ${command(`service-admin create-bridge-enrollment-credential --project ${project.project_id} --account-reference REFERENCE --out FILE`)}`
               )
             : html`<ul class="rows">
                 ${page.map((bridge) => bridgeRow(bridge, session, now))}
               </ul>`
         }
-        ${more(pathOf(view, "bridges"), query, next)}`
+        ${more(pathOf(view, "bridges"), query, next)} ${session.token === undefined && (yield* references(view))}`
     }
   })
 })

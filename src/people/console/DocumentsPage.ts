@@ -25,11 +25,7 @@ export const documentsPage = Effect.gen(function* () {
         <p class="soft">Files of one commit, which agents read as they were pinned.</p>
         ${
           page.length === 0
-            ? empty(
-                after === undefined ? "No document is pinned." : "No more documents.",
-                html`The operator pins one with
-                ${command(`service-admin pin-document --project ${project.project_id} --repository DIR --label NAME --commit HASH --path FILE`)}`
-              )
+            ? empty(after === undefined ? "No document is pinned." : "No more documents.", "The operator pins them.")
             : html`<ul class="rows">
                 ${page.map(
                   (document) =>
@@ -56,7 +52,14 @@ export const documentsPage = Effect.gen(function* () {
                 )}
               </ul>`
         }
-        ${more(pathOf(view, "documents"), query, next)}`
+        ${more(pathOf(view, "documents"), query, next)}
+        ${
+          session.token === undefined &&
+          html`<p class="soft small">
+            One is pinned by
+            ${command(`service-admin pin-document --project ${project.project_id} --repository DIR --label NAME --commit HASH --path FILE`)}
+          </p>`
+        }`
     }
   })
 })

@@ -6,7 +6,7 @@ import { html, type Part } from "../../platform/html/Html.ts"
 import { ProjectTokens } from "../../signin/access/ProjectTokens.ts"
 import { type ActorName, namesFor } from "./Actors.ts"
 import { kindMark } from "./MemoryPage.ts"
-import { supersedeForm } from "./MemoryForms.ts"
+import { archiveForm, supersedeForm } from "./MemoryForms.ts"
 import { markdown } from "./Markdown.ts"
 import { facts, mark, name, tags, time } from "./Parts.ts"
 import { isUuid, maySee, NotHere, pathOf, type View } from "./View.ts"
@@ -32,6 +32,7 @@ export const entryPage = Effect.gen(function* () {
           <div>
             <div class="card">${markdown(entry.body)}</div>
             ${former !== undefined && superseded(former, view)} ${supersedeForm(view, entry)}
+            ${archiveForm(view, entry)}
           </div>
           <div>
             <h2>About</h2>

@@ -6,7 +6,7 @@ import { Overview } from "../operator/Overview.ts"
 import { sampleSeconds, Samples } from "../operator/Samples.ts"
 import { chart } from "./Chart.ts"
 import { amount, bar, words } from "./LimitsPage.ts"
-import { command, empty, facts, mark, projectLink, size, span, time } from "./Parts.ts"
+import { commands, empty, facts, mark, projectLink, size, span, time } from "./Parts.ts"
 import { sentences } from "./Sentences.ts"
 import type { ServiceView } from "./View.ts"
 
@@ -125,9 +125,15 @@ export const healthPage = Effect.gen(function* () {
                 ["Database", size(numbers.database_bytes)]
               ])}
             </div>
-            <p class="small">${command("service-admin status --watch")}</p>
           </div>
-        </div>`
+        </div>
+        ${commands([
+          ["Watch these numbers.", "service-admin status --watch"],
+          ["Check configuration, network, files and database.", "service-admin doctor"],
+          ["Write the whole database to a new file.", "service-admin backup-database --out FILE"],
+          ["Check that nobody changed the audit log.", "service-admin verify-audit-log"],
+          ["Make the audit log's next months, and drop those past their retention.", "service-admin maintain-audit-log"]
+        ])}`
     }
   })
 })

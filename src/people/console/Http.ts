@@ -292,7 +292,12 @@ const routes = HttpRouter.use((router) =>
     yield* projectPage("memory", entries.list, "", true)
     yield* projectPage("memory", entries.one, "/:id")
     yield* projectForms("memory", entries.list, { add: entries.actions.add })
-    yield* projectForms("memory", entries.one, { supersede: entries.actions.supersede }, "/:id")
+    yield* projectForms(
+      "memory",
+      entries.one,
+      { archive: entries.actions.archive, supersede: entries.actions.supersede },
+      "/:id"
+    )
     yield* projectPage("bridges", yield* bridgesPage)
     yield* projectPage("documents", yield* documentsPage)
     yield* projectPage("agents", yield* agentsPage)
@@ -361,7 +366,14 @@ const routes = HttpRouter.use((router) =>
           }
           const running = runAction(session.actor, fields)
           if (running === undefined) {
-            return showFramed(422, told(frame, "Nothing was changed", "A value of the form is missing or malformed."))
+            return showFramed(
+              422,
+              told(
+                frame,
+                "Nothing was changed",
+                "A value of the form is missing or malformed. Go back: what you typed is still there."
+              )
+            )
           }
           return yield* running.pipe(
             Effect.map((action) => redirect(withDone(request, action))),

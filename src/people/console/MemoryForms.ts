@@ -1,10 +1,10 @@
-/** What people do to memory: add a note or a decision, supersede an entry. */
+/** What people do to memory: add a note or a decision, supersede an entry, archive one. */
 import { Effect } from "effect"
 import { Memory } from "../../agents/memory/Memory.ts"
 import { MemoryAdd, type MemoryEntry } from "../../agents/memory/Shapes.ts"
 import { html, type Html, type Part } from "../../platform/html/Html.ts"
 import type { Actor } from "../../wire/Actor.ts"
-import { options } from "./Parts.ts"
+import { command, options } from "./Parts.ts"
 import { NotHere, pathOf, type View } from "./View.ts"
 import {
   checked,
@@ -28,7 +28,7 @@ const kinds = [
   ["decision", "Decision"]
 ] as const
 
-/** Each returns the page of the new entry. */
+/** Each returns the page of the entry. */
 export const memoryActions = Effect.gen(function* () {
   const memory = yield* Memory
 
@@ -58,7 +58,15 @@ export const memoryActions = Effect.gen(function* () {
     return pathOf(view, "memory", added.answer.id)
   })
 
+  const archive = Effect.fnUntraced(function* (view: View, author: Actor) {
+    yield* memory
+      .archive(view.project.project_id, view.id, author)
+      .pipe(Effect.catchTag("memory_not_found", () => new NotHere()))
+    return pathOf(view, "memory", view.id)
+  })
+
   return {
+    archive,
     add: (view: View, author: Actor, sent: Sent) => write(view, author, sent, undefined),
     supersede: (view: View, author: Actor, sent: Sent) => write(view, author, sent, view.id)
   }
@@ -81,6 +89,26 @@ export const supersedeForm = (view: View, entry: MemoryEntry): Part => {
       ${entryFields(view, "supersede", entry, "Supersede")}`
   )
 }
+
+export const archiveForm = (view: View, { active, id }: MemoryEntry): Part =>
+  active &&
+  mayWrite(view, "memory:write") &&
+  folded(
+    view,
+    "archive",
+    "Archive this entry",
+    html`<p class="wide">
+        Agents no longer find it, in searches or in their context. Whoever has its address can still read it. It cannot
+        be undone; a new entry can say the same.
+      </p>
+      ${
+        view.session.token === undefined &&
+        html`<p class="small wide">
+          ${command(`service-admin archive-memory --project ${view.project.project_id} --entry ${id}`)}
+        </p>`
+      }
+      <div class="wide"><button class="danger">Archive</button></div>`
+  )
 
 const entryFields = (view: View, action: string, entry: MemoryEntry | undefined, button: string): Html => {
   const sent = sentHere(view, action)

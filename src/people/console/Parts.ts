@@ -104,3 +104,16 @@ export const command = (text: string): Html =>
   html`<code class="command"
     >${text.split(" ").map((word, index) => html`${index > 0 && " "}<span>${word}</span>`)}</code
   >`
+
+/** What stays a command: it mints a secret, reads or writes a file, or works on the whole database. */
+export const commands = (all: ReadonlyArray<readonly [does: string, text: string]>): Html =>
+  html`<h2>Commands</h2>
+    <ul class="rows">
+      ${all.map(
+        ([does, text]) =>
+          html`<li>
+            ${does}
+            <p class="meta">${command(text)}</p>
+          </li>`
+      )}
+    </ul>`

@@ -2,9 +2,10 @@
 import { Effect } from "effect"
 import { Projects } from "../../operator/projects/Projects.ts"
 import { html } from "../../platform/html/Html.ts"
-import { act } from "./Actions.ts"
-import { command, empty, mark, meta, more, time } from "./Parts.ts"
+import { act, actWith, askedAt } from "./Actions.ts"
+import { commands, empty, mark, meta, more, time } from "./Parts.ts"
 import { isUuid, NotHere, type ServiceView } from "./View.ts"
+import { textField } from "./Writing.ts"
 
 const shown = 40
 
@@ -21,10 +22,7 @@ export const projectsPage = Effect.gen(function* () {
       body: html`<h1>Projects</h1>
         ${
           page.length === 0
-            ? empty(
-                after === undefined ? "There is no project yet." : "No more projects.",
-                html`Create one with ${command("service-admin create-project --name NAME")}`
-              )
+            ? empty(after === undefined ? "There is no project yet." : "No more projects.")
             : html`<ul class="rows">
                 ${page.map(
                   ({ created_at, disabled_at, name, project_id }) =>
@@ -55,7 +53,26 @@ export const projectsPage = Effect.gen(function* () {
                 )}
               </ul>`
         }
-        ${more("/console/projects", query, next)}`
+        ${more("/console/projects", query, next)}
+        ${actWith(
+          session,
+          "create-project",
+          askedAt(now),
+          "New project",
+          textField("name", "Name", "", html`required maxlength="120"`, "wide"),
+          "It is empty, and nobody has access: its page of agents says how a token is made.",
+          "--name NAME"
+        )}
+        ${commands([
+          [
+            "Write the memory, tasks and receipts of a project to a file.",
+            "service-admin export-project --project ID --out FILE"
+          ],
+          [
+            "Add what is in such a file to a project that lacks it.",
+            "service-admin import-project --project ID --in FILE"
+          ]
+        ])}`
     }
   })
 })

@@ -117,7 +117,7 @@ legend { margin: 0 0 8px; padding: 0; font-size: .875rem; font-weight: 600; }
 .choice input { flex: none; width: 20px; min-height: 20px; height: 20px; margin: 0; accent-color: var(--accent); }
 .choice .name { min-width: 0; }
 .folded { margin: 16px 0 20px; }
-.folded > summary { display: inline-flex; align-items: center; min-height: 44px; padding: 0 16px; border: 1px solid var(--field); border-radius: 10px; background: var(--card); font-weight: 600; cursor: pointer; list-style: none; }
+.folded > summary { display: inline-flex; align-items: center; min-height: 44px; padding: 6px 16px; border: 1px solid var(--field); border-radius: 10px; background: var(--card); font-weight: 600; cursor: pointer; list-style: none; }
 .folded > summary::-webkit-details-marker { display: none; }
 .folded > summary:hover { border-color: var(--ink); }
 .folded[open] > summary { border-color: var(--line); color: var(--soft); }

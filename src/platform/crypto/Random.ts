@@ -1,6 +1,7 @@
 /** Randomness for identifiers and salts. Secrets are minted in Tokens.ts. */
 import { Effect } from "effect"
 import { randomBytes, randomInt, randomUUID } from "node:crypto"
+import { sha256 } from "./Sha256.ts"
 
 /** A random UUID (RFC 9562, version 4). */
 export const uuid: Effect.Effect<string> = Effect.sync(() => randomUUID())
@@ -22,6 +23,14 @@ export const uuidAt = (now: Date): Effect.Effect<string> =>
     const counted = count.toString(16).padStart(3, "0")
     return `${time}-7${counted}-${tail.slice(0, 4)}-${tail.slice(4)}`
   })
+
+/** The UUID of version 7 of what is asked for by this text at this time: whoever asks again gets the same one. */
+export const uuidFor = (time: Date, text: string): string => {
+  const hash = Buffer.from(sha256(text))
+  hash[2] = (hash[2]! & 0x3f) | 0x80
+  const hex = hash.toString("hex")
+  return `${timeOf(time)}-7${hex.slice(0, 3)}-${hex.slice(4, 8)}-${hex.slice(8, 20)}`
+}
 
 /** The smallest UUID of version 7 at this time or later. */
 export const firstUuidAt = (time: Date): string => `${timeOf(time)}-7000-8000-000000000000`

@@ -44,6 +44,27 @@ const cases: ReadonlyArray<
     /bridge-pier<\/span><\/span>\s*<span><span class="mark bad">revoked/
   ],
   [
+    "approve-account-reference",
+    ({ project_id }) => `/console/${project_id}/bridges`,
+    ({ project_id }) => ({ project: project_id, reference: "gitlab:o'neill $(x)", label: "" }),
+    "account_reference.approved",
+    /--reference<\/span> <span>&#39;gitlab:o&#39;\\&#39;&#39;neill<\/span> <span>\$\(x\)&#39;/
+  ],
+  [
+    "withdraw-account-reference",
+    ({ project_id }) => `/console/${project_id}/bridges`,
+    ({ project_id }) => ({ project: project_id, reference: "gitlab:o'neill $(x)" }),
+    "account_reference.withdrawn",
+    /gitlab:o&#39;neill \$\(x\)<\/b>\s*<span><span class="mark ">withdrawn/
+  ],
+  [
+    "create-project",
+    () => "/console/projects",
+    () => ({ name: "A new <b>dawn</b>", asked: "7" }),
+    "project.created",
+    /A new &lt;b&gt;dawn&lt;\/b&gt;<\/a>/
+  ],
+  [
     "revoke-bridge-enrollment-credential",
     () => "/console/bridges",
     ({ credential_id }) => ({ credential: credential_id }),
@@ -146,6 +167,32 @@ layer(Service.layer)("an operator at the console", (it) => {
       const path = "/console/access"
       assert.strictEqual((yield* person.post(path, { csrf, action: "end-console-session", session })).status, 303)
       assert.strictEqual((yield* browser.get(`/console/${project_id}`)).status, 303)
+    })
+  )
+
+  it.effect("creates a project once, however often the form is sent, and another one for another name", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { csrf, person } = yield* signedIn()
+      const create = (fields: Record<string, string>) =>
+        Effect.map(
+          person.post("/console/projects", { csrf, action: "create-project", ...fields }),
+          ({ status }) => status
+        )
+      const asked = /name="asked" value="([^"]+)"/.exec((yield* person.get("/console/projects")).text)![1]!
+      for (let time = 0; time < 3; time++) assert.strictEqual(yield* create({ name: "Twice sent", asked }), 303)
+      assert.strictEqual(yield* create({ name: "Twice sent?", asked }), 303)
+      const made = yield* sql`
+        select p.project_id
+          from project p
+          join audit_event e on e.project_id = p.project_id and e.action = 'project.created'
+         where p.name like 'Twice sent%'`
+      assert.strictEqual(made.length, 2)
+      const { token } = yield* makeToken(yield* Service)
+      for (const name of ["", "x".repeat(121), "a\u202eb", `My ${token}`]) {
+        assert.strictEqual(yield* create({ name, asked }), 422, name)
+      }
+      assert.strictEqual(yield* create({ name: "x", asked: "soon" }), 422)
     })
   )
 

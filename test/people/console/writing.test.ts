@@ -8,7 +8,7 @@ import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { Sessions } from "../../../src/signin/sessions/Sessions.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
 import { answer, ask, choices, person as otherPerson } from "../../support/agents/Answers.ts"
-import { csrfOf, Person } from "../../support/agents/Console.ts"
+import { csrfOf, makeBusyProject, makeOperator, Person } from "../../support/agents/Console.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import type { Answer } from "../../support/network/Http.ts"
 import { Service } from "../../support/service/Service.ts"
@@ -234,6 +234,40 @@ layer(Service.layer)("the console", (it) => {
       assert.include(late.text, "nothing was saved")
       assert.include(late.text, `${home}/memory/${next}`)
       assert.match(late.text, /<textarea[^>]*>\nMondays</)
+    })
+  )
+
+  it.effect("archives an entry, after saying what that means", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { entry_id, project_id, token, token_id } = yield* makeBusyProject(service)
+      const person = new Person(service.url)
+      yield* person.signIn(token)
+      const path = `/console/${project_id}/memory/${entry_id}`
+      const page = yield* person.get(path)
+      assert.include(page.text, "Agents no longer find it, in searches or in their context.")
+      assert.notInclude(page.text, "archive-memory")
+      const archive = { csrf: csrfOf(page), action: "archive" }
+      for (let time = 0; time < 2; time++) assert.strictEqual((yield* person.post(path, archive)).status, 303)
+      const after = yield* person.get(path)
+      assert.include(after.text, "This entry was archived; agents no longer find it.")
+      assert.notInclude(after.text, "Archive this entry")
+      assert.notInclude((yield* person.get(`/console/${project_id}/memory`)).text, entry_id)
+      const sql = yield* SqlClient.SqlClient
+      const rows = yield* sql`
+        select actor from audit_event where action = 'memory.archived' and project_id = ${project_id}::uuid`
+      assert.deepEqual(rows, [{ actor: `project_token:${token_id}` }])
+
+      const other = yield* makeBusyProject(service)
+      const { code, person: operator } = yield* makeOperator(service)
+      yield* operator.post("/console/enter", { code })
+      const theirs = `/console/${other.project_id}/memory/${other.entry_id}`
+      const shown = yield* operator.get(theirs)
+      assert.include(shown.text, "archive-memory")
+      assert.strictEqual((yield* operator.post(theirs, { csrf: csrfOf(shown), action: "archive" })).status, 303)
+      const [row] = yield* sql`
+        select actor from audit_event where action = 'memory.archived' and project_id = ${other.project_id}::uuid`
+      assert.deepEqual(row, { actor: "operator:ada@desk" })
     })
   )
 
