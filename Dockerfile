@@ -1,8 +1,8 @@
 # The bundled server and service-admin, without npm and sources. See "Install" in docs/run.md.
 #   docker build --build-arg BUILD_COMMIT=$(git rev-parse HEAD) -t bridge-service .
-# A release passes NODE_IMAGE with a digest: see "Releases" in CONTRIBUTING.md.
+# Node 24.18.0, all its platforms; Dependabot proposes newer ones.
 
-ARG NODE_IMAGE=node:24-bookworm-slim
+ARG NODE_IMAGE=node:24-bookworm-slim@sha256:6f7b03f7c2c8e2e784dcf9295400527b9b1270fd37b7e9a7285cf83b6951452d
 FROM ${NODE_IMAGE} AS build
 WORKDIR /build
 COPY package.json package-lock.json tsconfig.json ./

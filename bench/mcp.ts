@@ -6,7 +6,8 @@
  *     node:http and `pg`. The aim applies to the service's CPU time without that SQL;
  *   - memory_add and memory_search with one client, compared with @modelcontextprotocol/server-memory of the same size;
  *   - memory_search in a project of 1000 entries in the database of the largest project, alternately with the same search
- *     in a separate database.
+ *     in a separate database;
+ *   - how many tokens the list of tools costs a model.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Context, Effect, Option, Redacted, Stream } from "effect"
@@ -22,6 +23,7 @@ import { Transfer } from "../src/agents/transfer/Transfer.ts"
 import { uuidAt } from "../src/platform/crypto/Random.ts"
 import { Database } from "../src/platform/database/Database.ts"
 import { Projects } from "../src/operator/projects/Projects.ts"
+import { toolCost } from "../test/support/agents/ToolCost.ts"
 import { end } from "../test/support/service/PostgresUser.ts"
 import { open } from "./support/connection.ts"
 import { body, question } from "./support/corpus.ts"
@@ -220,7 +222,11 @@ const neighbour = Effect.fnUntraced(function* (
 })
 
 /** Reported at the end, even if a later measurement fails. */
-const figures: Array<Figure> = []
+const figures: Array<Figure> = [
+  figure("tool list", [], {
+    note: `${toolCost.contributor} tokens, a reader's ${toolCost.reader}; aim: at most 4,000, and less than half`
+  })
+]
 
 const main = Effect.gen(function* () {
   const on = yield* harness.start

@@ -19,7 +19,7 @@ const wings = {
   operator: ["projects", "limits"],
   bridges: ["identity", ["enrollment", "rotation"]],
   signin: ["sessions", "oauth", "access"],
-  agents: ["continuity", ["documents", "memory", "tasks"], ["decisions", "handover", "transfer"], "mcp"],
+  agents: ["continuity", ["documents", "memory", "tasks"], ["decisions", "handover", "search", "transfer"], "mcp"],
   people: [["mobile", "operator", "site"], "console"]
 }
 const order = Object.keys(wings)

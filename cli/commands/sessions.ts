@@ -24,6 +24,7 @@ const openConsole = command("open-console", {
 const listConsoleSessions = list("list-console-sessions", {
   description: "List the browsers that are signed in to the console",
   flags: { project: Flags.project.pipe(Flag.optional) },
+  recorded: "console_session.listed",
   after: Flags.uuid("after", ""),
   key: "session_id",
   page: ({ projects, sessions }, { project }, page) =>

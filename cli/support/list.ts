@@ -113,7 +113,10 @@ export const list = <
   )
 }
 
-const projectOf = (flags: unknown) => (flags as { readonly project?: string }).project ?? null
+const projectOf = (flags: unknown) => {
+  const { project } = flags as { readonly project?: string | Option.Option<string> }
+  return Option.isOption(project) ? Option.getOrNull(project) : (project ?? null)
+}
 
 /** Flags as they are typed. */
 const typed = (flags: object) =>

@@ -6,6 +6,7 @@ import { Documents } from "./documents/Documents.ts"
 import { Activity } from "./handover/Activity.ts"
 import { Snapshot } from "./handover/Snapshot.ts"
 import { Memory } from "./memory/Memory.ts"
+import { Search } from "./search/Search.ts"
 import { Claims } from "./tasks/Claims.ts"
 import { Notes } from "./tasks/Notes.ts"
 import { Tasks } from "./tasks/Tasks.ts"
@@ -19,6 +20,7 @@ export const layer = Layer.mergeAll(
   Decisions.layer,
   Snapshot.layer,
   Activity.layer,
+  Search.layer,
   Documents.layer,
   Transfer.layer
 )

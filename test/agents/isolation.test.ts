@@ -29,6 +29,7 @@ layer(Service.layer)("isolation", (it) => {
       for (const [tool, given] of [
         ["memory_search", { query: "ostrich" }],
         ["memory_search", {}],
+        ["search", { query: "ostrich" }],
         ["task_list", {}],
         ["continuity_context", {}]
       ] as const) {

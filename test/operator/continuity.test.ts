@@ -128,6 +128,7 @@ const counts = (memory: number, task: number, dependency: number, receipt: numbe
 
 /** What tasks of the file's release do not have. */
 const since = {
+  parent: null,
   updated_by: null,
   claimed_by: null,
   choices: null,

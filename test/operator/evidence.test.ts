@@ -43,6 +43,7 @@ const lists = [
   ["list-project-tokens", "project_token.listed", true],
   ["list-oauth-clients", "oauth_client.listed", false],
   ["list-oauth-grants", "oauth_grant.listed", true],
+  ["list-console-sessions", "console_session.listed", true],
   ["list-devices", "mobile_device.listed", true]
 ] as const
 

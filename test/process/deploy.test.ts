@@ -38,12 +38,13 @@ describe("Dockerfile", () => {
 })
 
 describe("the images", () => {
-  it("can each be set to a digest, with one default in Dockerfile and compose file", () => {
+  it("are named by digest, with one default in Dockerfile and compose file", () => {
     const [, node] = /^ARG NODE_IMAGE=(\S+)$/m.exec(dockerfile)!
     assert.include(compose, `NODE_IMAGE: \${NODE_IMAGE:-${node}}`)
     const images = [...compose.matchAll(/^ {4}image: (.+)$/gm)].map(([, image]) => image!)
     assert.isNotEmpty(images)
-    for (const image of images) assert.match(image, /^\$\{[A-Z]+_IMAGE:-[^}]+\}$/)
+    for (const image of [`\${NODE_IMAGE:-${node}}`, ...images])
+      assert.match(image, /^\$\{[A-Z]+_IMAGE:-[a-z]+:[\w.-]+@sha256:[0-9a-f]{64}\}$/)
   })
 
   it("contain the bill of materials of their release", () => {

@@ -11,6 +11,12 @@ export interface JsonSchema {
   readonly items?: JsonSchema
   readonly properties?: Readonly<Record<string, JsonSchema>>
   readonly required?: ReadonlyArray<string>
+  readonly description?: string
+  readonly maxLength?: number
+  readonly maximum?: number
+  readonly pattern?: string
+  readonly uniqueItems?: boolean
+  readonly additionalProperties?: unknown
 }
 
 export const asWritten = (schema: JsonSchema, given: unknown): unknown => {

@@ -32,6 +32,7 @@ import { Snapshot } from "../handover/Snapshot.ts"
 import { Memory } from "../memory/Memory.ts"
 import { Claims } from "../tasks/Claims.ts"
 import { Notes } from "../tasks/Notes.ts"
+import { Search } from "../search/Search.ts"
 import { Tasks } from "../tasks/Tasks.ts"
 import { Waits } from "../tasks/Waits.ts"
 import { asWritten, type JsonSchema } from "./AsWritten.ts"
@@ -66,6 +67,7 @@ export class Calls extends Context.Service<
         documents: yield* Documents,
         memory: yield* Memory,
         notes: yield* Notes,
+        search: yield* Search,
         settings: yield* Settings,
         snapshot: yield* Snapshot,
         tasks: yield* Tasks,

@@ -18,7 +18,8 @@ import {
   ProtocolErrorCode,
   Server,
   type CallToolResult,
-  type McpHttpHandler
+  type McpHttpHandler,
+  ResourceNotFoundError
 } from "@modelcontextprotocol/server"
 import { ByteSize, Effect, Exit, Layer, Option, Schema } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -41,6 +42,8 @@ import { failure, refuse } from "./Errors.ts"
 import { calledTool, messagesOf, parse } from "./Messages.ts"
 import { allows, corsHeaders, preflightHeaders } from "./Origins.ts"
 import { listFor } from "./ToolList.ts"
+import { promptOf, promptsFor } from "./Prompts.ts"
+import { completionOf, contentsOf, readerOf, resourcesFor, templatesFor } from "./Resources.ts"
 import { isWaiting, toolFor, type ToolName, tools } from "./Tools.ts"
 
 const largestBatch = 50
@@ -83,9 +86,20 @@ const protocol = ({ actor, call, resource }: Session) => {
   const server = new Server(
     { name: "bridge-service", title: "Bridge Service", version },
     {
-      capabilities: { tools: { listChanged: false } },
+      capabilities: {
+        tools: { listChanged: false },
+        prompts: { listChanged: false },
+        resources: { listChanged: false, subscribe: false },
+        completions: {}
+      },
       instructions: instructionsFor(resource, actor),
-      cacheHints: { "tools/list": { ttlMs: 300_000, cacheScope: "private" } }
+      cacheHints: {
+        "tools/list": lasting,
+        "prompts/list": lasting,
+        "resources/templates/list": lasting,
+        "resources/list": changing,
+        "resources/read": changing
+      }
     }
   )
   server.setRequestHandler("tools/list", { params: onePage }, () => ({ tools: listFor(actor.scopes) }))
@@ -94,7 +108,55 @@ const protocol = ({ actor, call, resource }: Session) => {
       ? Promise.reject(new ProtocolError(ProtocolErrorCode.InvalidParams, "Unknown tool"))
       : call(params.name as ToolName, params.arguments ?? {})
   )
+  server.setRequestHandler("prompts/list", { params: onePage }, () => ({ prompts: promptsFor(actor.scopes) }))
+  server.setRequestHandler("prompts/get", ({ params }) => {
+    const prompt = promptOf(resource, actor, params.name, params.arguments)
+    if (prompt === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, "Unknown prompt or argument")
+    const { description, text } = prompt
+    return { description, messages: [{ role: "user" as const, content: { type: "text" as const, text } }] }
+  })
+  server.setRequestHandler("resources/list", { params: onePage }, async () => ({
+    resources: await resourcesFor(actor.scopes, call, outputOf)
+  }))
+  server.setRequestHandler("resources/templates/list", { params: onePage }, () => ({
+    resourceTemplates: templatesFor(actor.scopes)
+  }))
+  server.setRequestHandler("resources/read", async ({ params: { uri } }) => {
+    const reader = readerOf(uri)
+    if (reader === undefined) throw new ResourceNotFoundError(uri)
+    const result = await call(...reader)
+    if (missing.includes(codeOf(result) ?? "")) throw new ResourceNotFoundError(uri)
+    return { contents: [contentsOf(uri, outputOf(result))] }
+  })
+  server.setRequestHandler("completion/complete", async ({ params: { argument, ref } }) => {
+    const template = ref.type === "ref/resource" ? ref.uri : argument.name === "task_id" ? "task://{id}" : ""
+    const values = await completionOf(actor.scopes, template, argument.value, call, outputOf)
+    return { completion: { values: [...(values ?? [])], hasMore: false } }
+  })
   return server
+}
+
+/** Changes only with the release, or with the credential's scopes. */
+const lasting = { ttlMs: 300_000, cacheScope: "private" } as const
+const changing = { ttlMs: 0, cacheScope: "private" } as const
+
+/** Codes of tools for what is not there. */
+const missing = ["task_not_found", "memory_not_found", "document_not_pinned", "invalid_request"]
+
+const errorOf = ({
+  content,
+  isError
+}: CallToolResult): { readonly code: string; readonly message: string } | undefined => {
+  const [first] = content
+  return isError === true && first?.type === "text" ? JSON.parse(first.text).error : undefined
+}
+const codeOf = (result: CallToolResult) => errorOf(result)?.code
+
+/** A failure of the tool behind a resource, with its code, message and details as `data`. */
+const outputOf = (result: CallToolResult) => {
+  const error = errorOf(result)
+  if (error === undefined) return result.structuredContent!
+  throw new ProtocolError(ProtocolErrorCode.InternalError, error.message, error)
 }
 
 const handler = Effect.acquireRelease(

@@ -47,5 +47,12 @@ export const calledTool = (message: unknown): string | undefined => {
   return method === "tools/call" && typeof name === "string" ? name : undefined
 }
 
+/** The address that a message reads, undefined for other messages. */
+export const readUri = (message: unknown): string | undefined => {
+  const { method, params } = membersOf(message)
+  const { uri } = membersOf(params)
+  return method === "resources/read" && typeof uri === "string" ? uri : undefined
+}
+
 const membersOf = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {}

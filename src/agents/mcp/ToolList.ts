@@ -1,6 +1,7 @@
 /** The answer to tools/list: the table of tools as JSON Schema, small enough for the context of an agent. */
-import { Schema } from "effect"
+import { Schema, Struct } from "effect"
 import { ofRole, type Scope } from "../../wire/Scopes.ts"
+import { largestInt } from "../continuity/Shapes.ts"
 import type { JsonSchema } from "./AsWritten.ts"
 import { type ToolName, tools } from "./Tools.ts"
 
@@ -10,21 +11,55 @@ const jsonSchema = (schema: Schema.Constraint, onExcessProperty: "error" | "igno
 
 /**
  * The fields and types of an output, without the rules that only a validator reads. The complete output schemas would
- * take 16 KiB of every agent's context, and the descriptions already say what a tool returns.
+ * take 16 KiB of every agent's context, and the descriptions already say what a tool returns. Not every client takes a list
+ * of types, so a value that can be null has `anyOf`.
  */
 const outline = (schema: JsonSchema): JsonSchema => {
-  const { anyOf, items, properties, type } = schema
-  if (anyOf !== undefined) return { type: [...new Set(anyOf.flatMap((one) => one.type ?? []))] }
-  if (items !== undefined) return { type: "array", items: { type: items.type ?? [] } }
-  if (properties === undefined) return { type: type ?? [] }
+  const { anyOf, items, properties } = schema
+  if (anyOf !== undefined) {
+    const types = [...new Set(anyOf.flatMap(({ type = [] }) => type))]
+    return types.length === 1 ? { type: types[0]! } : { anyOf: types.map((type) => ({ type })) }
+  }
+  if (items !== undefined) return { type: "array", items: typeOf(items) }
+  if (properties === undefined) return typeOf(schema)
   return {
     type: "object",
     properties: Object.fromEntries(Object.entries(properties).map(([name, inner]) => [name, outline(inner)]))
   }
 }
 
+/**
+ * The input without rules that its descriptions say in words or that no agent meets, which the server checks: lengths,
+ * patterns, the largest integer. Descriptions in as few characters as say the same.
+ */
+const brief = (schema: JsonSchema, isInner = false): JsonSchema => {
+  const { description, maximum, pattern, ...rest } = Struct.omit(schema, ["maxLength", "uniqueItems"])
+  const { anyOf, items, properties } = rest
+  const inner = (one: JsonSchema) => brief(one, true)
+  return {
+    // An unknown parameter is refused at each level; the outer one says so for all.
+    ...(isInner ? Struct.omit(rest, ["additionalProperties"]) : rest),
+    ...(description === undefined ? undefined : { description: shortened(description) }),
+    ...(maximum === undefined || maximum === largestInt ? undefined : { maximum }),
+    ...(pattern === undefined || description !== undefined ? undefined : { pattern }),
+    ...(anyOf === undefined ? undefined : { anyOf: anyOf.map(inner) }),
+    ...(items === undefined ? undefined : { items: inner(items) }),
+    ...(properties === undefined
+      ? undefined
+      : { properties: Object.fromEntries(Object.entries(properties).map(([name, one]) => [name, inner(one)])) })
+  }
+}
+
+const shortened = (description: string) =>
+  description
+    .replace("one line, ", "")
+    .replace(" bytes", " B")
+    .replace(/^1 to (\d+) visible ASCII characters$/, "<= $1 ASCII")
+
 /** An agent copies the object; its fields would only cost every tool that writes their schema. */
-const write_context = Schema.Record(Schema.String, Schema.String)
+const write_context = Schema.Record(Schema.String, Schema.Any)
+
+const typeOf = ({ type }: JsonSchema): JsonSchema => (type === undefined ? {} : { type })
 
 const listed = Object.entries(tools).map(([name, tool]) => ({
   tool,
@@ -33,17 +68,19 @@ const listed = Object.entries(tools).map(([name, tool]) => ({
     title: tool.title,
     description: tool.description,
     inputSchema: {
-      type: "object" as const,
-      ...jsonSchema(
-        tool.writes && "fields" in tool.input ? Schema.Struct({ ...tool.input.fields, write_context }) : tool.input,
-        "error"
-      )
+      ...brief(
+        jsonSchema(
+          tool.writes && "fields" in tool.input ? Schema.Struct({ ...tool.input.fields, write_context }) : tool.input,
+          "error"
+        )
+      ),
+      type: "object" as const
     },
     outputSchema: { ...outline(jsonSchema(tool.output, "ignore") as JsonSchema), type: "object" as const },
     // Of a tool that only reads, the other hints mean nothing.
     annotations: tool.writes
       ? { readOnlyHint: false, destructiveHint: false, openWorldHint: false }
-      : { readOnlyHint: true, openWorldHint: false }
+      : { readOnlyHint: true }
   }
 }))
 

@@ -231,7 +231,7 @@ const mostAsked = 32
 const alike = 0.5
 
 /** Interrupting the search cancels its statement. */
-const withinLimit = Effect.timeoutOrElse({
+export const withinLimit = Effect.timeoutOrElse({
   duration: "1 second",
   orElse: () => refuse("search_too_broad")
 })

@@ -45,6 +45,8 @@ export const Task = Schema.Struct({
   priority: Schema.Int,
   tags: Schema.Array(Schema.String),
   depends_on: Schema.Array(Schema.String),
+  /** The task that it is part of. Absent in answers that earlier releases remembered. */
+  parent: Schema.optionalKey(Schema.NullOr(Schema.String)),
   ready: Schema.Boolean,
   assignee: Schema.NullOr(Schema.String),
   claimed_at: Schema.NullOr(Instant),
@@ -103,7 +105,7 @@ const Repository = line(256).check(
 )
 const CommitId = Schema.String.check(
   Schema.isPattern(/^([0-9a-f]{40}|[0-9a-f]{64})$/u, { expected: "a whole commit id, 40 or 64 lower-case hex digits" })
-)
+).annotate({ description: "40 or 64 hex digits" })
 
 /** The state of the code when the session stops. */
 const GitCheckpoint = Schema.Struct({
@@ -152,17 +154,46 @@ export const ReceiptBrief = Schema.Struct({
 export const briefReceipt = (receipt: Receipt, verbose: boolean | undefined): typeof ReceiptBrief.Type =>
   verbose === true ? receipt : Struct.pick(receipt, ["id", "created_at"])
 
-export const TaskCreate = Schema.Struct({
+const newTask = {
   title: Title,
   body: Schema.optionalKey(Body),
   priority: Schema.optionalKey(Priority),
   tags: Schema.optionalKey(Tags),
   depends_on: Schema.optionalKey(atMost(ItemId, 32)),
+  parent: Schema.optionalKey(ItemId)
+}
+export const TaskCreate = Schema.Struct({
+  ...newTask,
   idempotency_key: Schema.optionalKey(IdempotencyKey),
   verbose: Schema.optionalKey(Verbose)
 })
 export type TaskCreate = typeof TaskCreate.Type
 export const TaskCreated = Schema.Struct({ task: TaskBrief, replayed: Schema.Boolean })
+
+/** The `ref` of an item of the same call, or the id of a task. */
+const Ref = line(64)
+export const TaskCreateMany = Schema.Struct({
+  tasks: atMost(
+    Schema.Struct({
+      ref: Schema.optionalKey(Ref),
+      ...newTask,
+      depends_on: Schema.optionalKey(atMost(Ref, 32)),
+      parent: Schema.optionalKey(Ref)
+    }),
+    50
+  ).check(Schema.isMinLength(1)),
+  idempotency_key: Schema.optionalKey(IdempotencyKey)
+})
+export type TaskCreateMany = typeof TaskCreateMany.Type
+/** In the order of the request. */
+const CreatedTasks = Schema.Array(
+  Schema.Struct({
+    ref: Schema.optionalKey(Schema.String),
+    ...Struct.pick(Task.fields, ["id", "version", "status", "assignee"])
+  })
+)
+export const TasksAdded = Schema.Struct({ tasks: CreatedTasks })
+export const TasksCreated = Schema.Struct({ tasks: CreatedTasks, replayed: Schema.Boolean })
 
 export const NoteText = prose(4000)
 export const Note = Schema.Struct({
@@ -189,6 +220,7 @@ export const TaskList = Schema.Struct({
   ready: Schema.optionalKey(Schema.Boolean),
   assignee: Schema.optionalKey(Name),
   tag: Schema.optionalKey(Tag),
+  parent: Schema.optionalKey(ItemId),
   limit: Schema.optionalKey(between(1, 100)),
   cursor: Schema.optionalKey(Cursor),
   order: Schema.optionalKey(Schema.Literals(["priority", "updated"]))

@@ -39,6 +39,7 @@ export interface Filter {
   readonly ready?: boolean | undefined
   readonly assignee?: string | undefined
   readonly tag?: string | undefined
+  readonly parent?: string | undefined
 }
 
 export type After =
@@ -68,12 +69,12 @@ export const make = (sql: SqlClient.SqlClient) => {
            where d.project_id = t.project_id
              and d.task_id = t.id
            order by d.depends_on) as depends_on,
-    t.claimed_at, t.claimed_by, t.blocked_reason, t.choices, t.asked_by, t.answer, t.answered_by, t.answer_entry_id, t.created_by,
+    t.parent, t.claimed_at, t.claimed_by, t.blocked_reason, t.choices, t.asked_by, t.answer, t.answered_by, t.answer_entry_id, t.created_by,
     t.created_at, t.closed_at`
 
   /**
-   * Inserts the task with its dependencies. Inserts and returns nothing if a dependency does not exist or the project
-   * would pass one of `maxima`. Locks the dependencies before the project's usage, as every update does.
+   * Inserts the task with its dependencies. Inserts and returns nothing if a dependency or the parent does not exist, or
+   * the project would pass one of `maxima`. Locks the dependencies before the project's usage, as every update does.
    */
   const insert = (project_id: string, task: Task, now: Date, trace: Trace, stored_bytes: number, maxima: Usage) =>
     firstRow(Schema.Struct({ ready: Schema.Boolean }))(sql`
@@ -87,13 +88,23 @@ export const make = (sql: SqlClient.SqlClient) => {
       ), known as (
         select 1
          where (select count(*) from dependency) = cardinality(${task.depends_on}::uuid[])
+           and ${
+             task.parent === null || task.parent === undefined
+               ? sql`true`
+               : sql`exists (
+                   select 1
+                     from task
+                    where project_id = ${project_id}::uuid
+                      and id = ${task.parent}::uuid)`
+           }
       ), charged as (
         ${charge(sql, project_id, "known", { stored_bytes, tasks: 1 }, maxima)}
       ), added as (
         insert into task (
-          project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
+          project_id, id, title, body, status, priority, tags, parent, version, created_by, created_at, updated_at)
         select ${project_id}::uuid, ${task.id}::uuid, ${task.title}, ${task.body}, 'open', ${task.priority},
-               ${task.tags}::text[], 1, ${task.created_by}, ${now}::timestamptz, ${now}::timestamptz
+               ${task.tags}::text[], ${task.parent ?? null}::uuid, 1, ${task.created_by}, ${now}::timestamptz,
+               ${now}::timestamptz
           from charged
         returning project_id, id
       ), linked as (
@@ -194,7 +205,12 @@ export const make = (sql: SqlClient.SqlClient) => {
       select (select id from receipt) as receipt_id from updated`)
 
   /** Returns `limit` rows, and one more if there is a next page. */
-  const list = (project_id: string, { assignee, ready: isReady, status, tag }: Filter, after: After, limit: number) =>
+  const list = (
+    project_id: string,
+    { assignee, parent, ready: isReady, status, tag }: Filter,
+    after: After,
+    limit: number
+  ) =>
     rows(SummaryRow)(sql`
       select ${summaryColumns}, t.created_at
         from task t
@@ -203,6 +219,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          and ${isReady === undefined ? sql`true` : isReady ? sql`t.closed_at is null and ${ready}` : sql`not (${ready})`}
          and ${assignee === undefined ? sql`true` : sql`t.assignee = ${assignee}`}
          and ${tag === undefined ? sql`true` : sql`t.tags @> array[${tag}]::text[]`}
+         and ${parent === undefined ? sql`true` : sql`t.parent = ${parent}::uuid`}
          and ${following(after)}
        order by ${sql.literal(
          after.order === "priority" ? "t.priority, t.created_at, t.id" : "t.updated_at desc, t.id desc"

@@ -23,13 +23,16 @@ import {
   Task,
   TaskChanged,
   type TaskCreate,
+  type TaskCreateMany,
   type TaskFound,
   type TaskList,
   type TaskPage,
+  TasksAdded,
   type TaskUpdate
 } from "./Shapes.ts"
 import { storedMaxima } from "../../operator/limits/LimitNames.ts"
 import { bytesOf, refuseFull } from "../continuity/Budget.ts"
+import { ItemId } from "../continuity/Shapes.ts"
 import * as Cursor from "../continuity/Cursor.ts"
 import { mostWaiting } from "./Cycle.ts"
 import * as DependencyStore from "./DependencyStore.ts"
@@ -53,6 +56,22 @@ export class Tasks extends Context.Service<
       Replayable<Task>,
       | Unavailable
       | ContinuityRefusal<"task_not_found" | "task_graph_too_large" | "idempotency_conflict" | "limit_exceeded">
+    >
+    /** All or none, in one transaction. */
+    readonly createMany: (
+      actor: Actor,
+      input: TaskCreateMany
+    ) => Effect.Effect<
+      Replayable<typeof TasksAdded.Type>,
+      | Unavailable
+      | ContinuityRefusal<
+          | "task_not_found"
+          | "task_dependency_cycle"
+          | "task_graph_too_large"
+          | "idempotency_conflict"
+          | "invalid_request"
+          | "limit_exceeded"
+        >
     >
     readonly update: (
       actor: Actor,
@@ -82,7 +101,7 @@ export class Tasks extends Context.Service<
     readonly list: (
       actor: InProject,
       input: TaskList
-    ) => Effect.Effect<TaskPage, Unavailable | ContinuityRefusal<"cursor_invalid">>
+    ) => Effect.Effect<TaskPage, Unavailable | ContinuityRefusal<"cursor_invalid" | "task_not_found">>
     /** Tasks that wait for a decision of a person, with the question as `blocked_reason`; the most urgent first. */
     readonly questions: (project_id: string, limit: number) => Effect.Effect<ReadonlyArray<Store.Question>, Unavailable>
     /** The receipts of a task, newest first. */
@@ -105,50 +124,60 @@ export class Tasks extends Context.Service<
       const notes = NoteStore.make(sql)
       const { once } = Idempotency.make(sql)
 
+      /** Adds a task in one statement, or in the transaction of its caller. */
+      const add = Effect.fnUntraced(function* (actor: Actor, task: Task, now: Date) {
+        const { project_id } = actor
+        const trace = yield* traceAt(now)
+        const maxima = storedMaxima(actor.limits)
+        const added = yield* store.insert(project_id, task, now, trace, storedBytes(task), maxima)
+        if (Option.isSome(added)) return { ...task, ready: added.value.ready }
+        yield* checkDependencies(project_id, task.depends_on)
+        if (typeof task.parent === "string" && Option.isNone(yield* store.find(project_id, task.parent)))
+          return yield* withDetails(refuse("task_not_found"), { field: "parent" })
+        return yield* refuseFull(sql, actor, { tasks: 1, stored_bytes: storedBytes(task) })
+      })
+
+      /** The same in a transaction that holds the lock of the project's dependencies. */
+      const addWaiting = Effect.fnUntraced(function* (actor: Actor, task: Task, now: Date) {
+        yield* checkCrowds(actor.project_id, task.depends_on)
+        return yield* add(actor, task, now)
+      })
+
       const create = Effect.fn("Tasks.create")(function* (actor: Actor, input: TaskCreate) {
         const now = yield* clock.now
-        const { project_id } = actor
-        const task: Task = {
-          id: yield* uuidAt(now),
-          title: input.title,
-          body: input.body ?? "",
-          status: "open",
-          priority: input.priority ?? 2,
-          tags: distinct(input.tags),
-          depends_on: distinct(input.depends_on).toSorted(),
-          ready: true,
-          assignee: null,
-          claimed_at: null,
-          claimed_by: null,
-          version: 1,
-          blocked_reason: null,
-          blocked_kind: null,
-          created_by: actorName(actor),
-          updated_by: actorName(actor),
-          created_at: now,
-          updated_at: now,
-          closed_at: null,
-          choices: null,
-          asked_by: null,
-          answer: null,
-          answered_by: null,
-          answer_entry_id: null
-        }
-        const add = Effect.gen(function* () {
-          const trace = yield* traceAt(now)
-          const maxima = storedMaxima(actor.limits)
-          const added = yield* store.insert(project_id, task, now, trace, storedBytes(task), maxima)
-          if (Option.isSome(added)) return { ...task, ready: added.value.ready }
-          yield* checkDependencies(project_id, task.depends_on)
-          return yield* refuseFull(sql, actor, { tasks: 1, stored_bytes: storedBytes(task) })
-        })
-        const addWaiting = Effect.gen(function* () {
-          yield* dependencies.lockGraph(project_id)
-          yield* checkCrowds(project_id, task.depends_on)
-          return yield* add
-        }).pipe(sql.withTransaction)
-        const work = task.depends_on.length === 0 ? add : addWaiting
+        const task = newTask(yield* uuidAt(now), input, actor, now)
+        const waiting = sql.withTransaction(
+          Effect.andThen(dependencies.lockGraph(actor.project_id), addWaiting(actor, task, now))
+        )
+        const work = task.depends_on.length === 0 ? add(actor, task, now) : waiting
         return yield* once(Task, { actor, tool: "task_create" }, input, now, work)
+      }, persistence)
+
+      const createMany = Effect.fn("Tasks.createMany")(function* (actor: Actor, input: TaskCreateMany) {
+        const now = yield* clock.now
+        const work = Effect.gen(function* () {
+          const items = yield* Effect.forEach(input.tasks, (item) => Effect.map(uuidAt(now), (id) => ({ ...item, id })))
+          const ordered = yield* inOrder(items)
+          if (ordered.some(({ depends_on }) => depends_on.length > 0)) yield* dependencies.lockGraph(actor.project_id)
+          yield* Effect.forEach(ordered, ({ field, ...item }) =>
+            Effect.catchTag(
+              addWaiting(actor, newTask(item.id, item, actor, now), now),
+              "task_not_found",
+              ({ details }) =>
+                withDetails(refuse("task_not_found"), { field: `${field}.${String(details?.["field"])}` })
+            )
+          )
+          return {
+            tasks: items.map(({ id, ref }) => ({
+              ...(ref === undefined ? undefined : { ref }),
+              id,
+              version: 1,
+              status: "open" as const,
+              assignee: null
+            }))
+          }
+        }).pipe(sql.withTransaction)
+        return yield* once(TasksAdded, { actor, tool: "task_create_many" }, input, now, work)
       }, persistence)
 
       const update = Effect.fn("Tasks.update")(function* (actor: Actor, input: TaskUpdate) {
@@ -272,13 +301,23 @@ export class Tasks extends Context.Service<
       }, persistence)
 
       const list = Effect.fn("Tasks.list")(function* ({ project_id }: InProject, input: TaskList) {
-        const { assignee, cursor, limit = 25, order = "priority", ready, status, tag } = input
-        const filters = ["task_list", order, status ?? null, ready ?? null, assignee ?? null, tag ?? null]
+        const { assignee, cursor, limit = 25, order = "priority", parent, ready, status, tag } = input
+        const filters = [
+          "task_list",
+          order,
+          status ?? null,
+          ready ?? null,
+          assignee ?? null,
+          tag ?? null,
+          ...(parent === undefined ? [] : [parent])
+        ]
         const after: Store.After =
           order === "priority"
             ? { order, keys: yield* Cursor.read(cursor, ByPriority, filters) }
             : { order, keys: yield* Cursor.read(cursor, ByUpdate, filters) }
-        const found = yield* store.list(project_id, { assignee, ready, status, tag }, after, limit)
+        const found = yield* store.list(project_id, { assignee, parent, ready, status, tag }, after, limit)
+        if (found.length === 0 && parent !== undefined && Option.isNone(yield* store.find(project_id, parent)))
+          return yield* withDetails(refuse("task_not_found"), { field: "parent" })
         const page = found.slice(0, limit)
         const last = page.at(-1)
         if (found.length <= limit || last === undefined) return { tasks: page }
@@ -291,6 +330,7 @@ export class Tasks extends Context.Service<
 
       return {
         create,
+        createMany,
         update,
         get,
         list,
@@ -300,6 +340,87 @@ export class Tasks extends Context.Service<
     })
   )
 }
+
+const newTask = (
+  id: string,
+  input: Omit<TaskCreate, "idempotency_key" | "verbose">,
+  actor: Actor,
+  now: Date
+): Task => ({
+  id,
+  title: input.title,
+  body: input.body ?? "",
+  status: "open",
+  priority: input.priority ?? 2,
+  tags: distinct(input.tags),
+  depends_on: distinct(input.depends_on).toSorted(),
+  parent: input.parent ?? null,
+  ready: true,
+  assignee: null,
+  claimed_at: null,
+  claimed_by: null,
+  version: 1,
+  blocked_reason: null,
+  blocked_kind: null,
+  created_by: actorName(actor),
+  updated_by: actorName(actor),
+  created_at: now,
+  updated_at: now,
+  closed_at: null,
+  choices: null,
+  asked_by: null,
+  answer: null,
+  answered_by: null,
+  answer_entry_id: null
+})
+
+type Item = TaskCreateMany["tasks"][number] & { readonly id: string }
+
+/** The items with ids in place of refs, each after those that it names. */
+const inOrder = Effect.fnUntraced(function* (items: ReadonlyArray<Item>) {
+  const idOf = new Map<string, string>()
+  for (const [index, { id, ref }] of items.entries()) {
+    if (ref === undefined) continue
+    if (idOf.has(ref)) {
+      const field = `tasks.${index}.ref`
+      return yield* withDetails(refuse("invalid_request"), { field }, `${field}: another item has the same ref.`)
+    }
+    idOf.set(ref, id)
+  }
+  const named = (name: string, field: string) => {
+    const known = idOf.get(name)
+    if (known !== undefined) return Effect.succeed(known)
+    const wrong = () =>
+      withDetails(
+        refuse("invalid_request"),
+        { field },
+        `${field}: neither a ref of this call nor the whole id of a task.`
+      )
+    return Schema.decodeEffect(ItemId)(name).pipe(Effect.catch(wrong))
+  }
+  const resolved = yield* Effect.forEach(items, ({ depends_on = [], parent, ...item }, index) =>
+    Effect.gen(function* () {
+      const field = `tasks.${index}`
+      return {
+        ...item,
+        field,
+        depends_on: yield* Effect.forEach(depends_on, (name) => named(name, `${field}.depends_on`)),
+        ...(parent === undefined ? undefined : { parent: yield* named(parent, `${field}.parent`) })
+      }
+    })
+  )
+  const left = new Map(resolved.map((item) => [item.id, item]))
+  const ordered: Array<(typeof resolved)[number]> = []
+  while (left.size > 0) {
+    const next = [...left.values()].filter(({ depends_on, parent = "" }) =>
+      [...depends_on, parent].every((id) => !left.has(id))
+    )
+    if (next.length === 0) return yield* refuse("task_dependency_cycle")
+    for (const item of next) left.delete(item.id)
+    ordered.push(...next)
+  }
+  return ordered
+})
 
 /** Whether the update can change whether the task is closed; the task is read under the locks that this decides on. */
 const closesOrReopens = ({ status }: TaskUpdate) => status === "done" || status === "cancelled" || status === "open"

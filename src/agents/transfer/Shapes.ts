@@ -46,6 +46,7 @@ const Task = Schema.Struct({
   assignee: Schema.NullOr(Name),
   version: Tasks.Version,
   blocked_reason: Schema.NullOr(Tasks.BlockedReason),
+  parent: Schema.optionalKey(UuidOrNull),
   claimed_by: Schema.optionalKey(Schema.NullOr(Author)),
   created_by: Author,
   updated_by: Schema.optionalKey(Schema.NullOr(Author)),

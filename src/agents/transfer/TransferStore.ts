@@ -109,9 +109,10 @@ export const make = (sql: SqlClient.SqlClient) => {
       (select 'task', t.id
          from task t
          left join memory_entry e on e.project_id = t.project_id and e.id = t.answer_entry_id
+         left join task p on p.project_id = t.project_id and p.id = t.parent
         where t.project_id = ${project_id}::uuid
-          and t.answer_entry_id is not null
-          and e.id is null
+          and (t.answer_entry_id is not null and e.id is null
+               or t.parent is not null and p.id is null)
         order by t.id
         limit 1)`)
 

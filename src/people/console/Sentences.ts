@@ -30,6 +30,7 @@ export const sentences: Readonly<Record<string, string>> = {
   "project_token.listed": "listed the project tokens",
   "console_session.opened": "signed in to the console",
   "console_session.ended": "ended a session of the console",
+  "console_session.listed": "listed the sessions of the console",
   "console_session.refused": "tried in the console what only an operator may do",
   "console_link.made": "made a link to the console",
   "oauth_client.created": "created an OAuth client",

@@ -29,7 +29,9 @@ export const taskBoard = Effect.gen(function* () {
   const tasks = yield* Tasks
   return Effect.fnUntraced(function* (view: View) {
     const found = yield* Effect.forEach(columns, ({ order, status }) =>
-      tasks.list(view.project, { status, order, limit: shown }).pipe(Effect.catchTag("cursor_invalid", Effect.die))
+      tasks
+        .list(view.project, { status, order, limit: shown })
+        .pipe(Effect.catchTag(["cursor_invalid", "task_not_found"], Effect.die))
     )
     return html`<div class="board">${columns.map((column, index) => columnOf(view, column, found[index]!))}</div>`
   })

@@ -57,7 +57,9 @@ export const tasksPage = Effect.gen(function* () {
       )
     )
     const found: TaskPage = Result.isSuccess(filter)
-      ? yield* tasks.list(project, filter.success).pipe(Effect.catchTag("cursor_invalid", () => new NotHere()))
+      ? yield* tasks
+          .list(project, filter.success)
+          .pipe(Effect.catchTag(["cursor_invalid", "task_not_found"], () => new NotHere()))
       : { tasks: [] }
     const next = found.next_cursor === undefined ? undefined : { after: found.next_cursor }
     const isFiltered = ["status", "assignee", "tag", "after"].some((name) => given(name) !== undefined)

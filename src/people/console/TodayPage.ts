@@ -47,7 +47,7 @@ export const todayPage = Effect.gen(function* () {
   const atWork = Effect.fnUntraced(function* (view: View) {
     const { tasks: found, next_cursor } = yield* tasks
       .list(view.project, { status: ["in_progress"], order: "updated", limit: shown })
-      .pipe(Effect.catchTag("cursor_invalid", Effect.die))
+      .pipe(Effect.catchTag(["cursor_invalid", "task_not_found"], Effect.die))
     return section(
       "At work",
       found.length === 0 ? empty("No agent works on a task.") : taskList(view, found, view.now),
@@ -61,7 +61,8 @@ export const todayPage = Effect.gen(function* () {
     const since = session.last_visit_at ?? after(now, Duration.days(-1))
     const newest = { order: "updated", limit: shown } as const
     const changedTasks = maySee(session, "tasks:read")
-      ? (yield* tasks.list(project, newest).pipe(Effect.catchTag("cursor_invalid", Effect.die))).tasks
+      ? (yield* tasks.list(project, newest).pipe(Effect.catchTag(["cursor_invalid", "task_not_found"], Effect.die)))
+          .tasks
       : []
     const entries = maySee(session, "memory:read")
       ? (yield* memory

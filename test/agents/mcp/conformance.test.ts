@@ -1,4 +1,4 @@
-/** The official conformance suite: every server scenario that applies to a server with a fixed set of tools. */
+/** The official conformance suite: every server scenario that applies to a server with tools, prompts and resources of its own. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
@@ -13,14 +13,26 @@ const scenarios = {
   "2026-07-28": [
     "server-stateless",
     "tools-list",
+    "prompts-list",
+    "resources-list",
+    "completion-complete",
+    "sep-2164-resource-not-found",
     "caching",
     "dns-rebinding-protection",
     "http-header-validation",
     "server-sse-multiple-streams",
     "input-required-result-unsupported-methods"
   ],
-  "2025-11-25": ["server-initialize", "ping", "tools-list", "dns-rebinding-protection", "server-session-lifecycle"],
-  "2025-06-18": ["server-initialize", "ping", "tools-list"],
+  "2025-11-25": [
+    "server-initialize",
+    "ping",
+    "tools-list",
+    "prompts-list",
+    "resources-list",
+    "dns-rebinding-protection",
+    "server-session-lifecycle"
+  ],
+  "2025-06-18": ["server-initialize", "ping", "tools-list", "prompts-list", "resources-list", "completion-complete"],
   "2025-03-26": ["server-initialize", "ping", "tools-list"]
 } as const
 

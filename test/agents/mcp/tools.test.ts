@@ -5,6 +5,7 @@ import { SqlClient } from "effect/sql"
 import { type ToolName, tools } from "../../../src/agents/mcp/Tools.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
+import { toolCost } from "../../support/agents/ToolCost.ts"
 import { Service } from "../../support/service/Service.ts"
 
 /** The tools of spec 4.11. The service may have more. */
@@ -88,6 +89,17 @@ layer(Service.layer)("the tools", (it) => {
   it.effect("tools/list is smaller than 40 KiB", () =>
     Effect.gen(function* () {
       assert.isBelow(Buffer.byteLength((yield* (yield* agent()).post("tools/list")).text), 40 * 1024)
+    })
+  )
+
+  it("the list costs a model at most 4,000 tokens, and a reader less than half", () => {
+    assert.isAtMost(toolCost.contributor, 4000)
+    assert.isBelow(toolCost.reader, toolCost.contributor / 2)
+  })
+
+  it.effect("no schema has a list of types, which not every client takes", () =>
+    Effect.gen(function* () {
+      assert.notMatch(JSON.stringify(yield* listed(yield* agent())), /"type":\[/)
     })
   )
 

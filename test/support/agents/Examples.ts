@@ -40,17 +40,35 @@ export const examplesOf = (
     memory_archive: { id: entry_id, write_context },
     memory_get: { id: entry_id },
     memory_search: { query: "entry", kind: "note", tags: [], limit: 3 },
+    search: { query: "entry", in: ["memory", "tasks", "receipts", "documents"], limit: 3 },
     task_create: {
       title: "Title",
       body: "Body",
       priority: 1,
       tags: ["tag"],
       depends_on: [dependency_id],
+      parent: task_id,
       idempotency_key: "create",
       write_context
     },
+    task_create_many: {
+      tasks: [
+        {
+          ref: "first",
+          title: "Title",
+          body: "Body",
+          priority: 1,
+          tags: ["tag"],
+          depends_on: [dependency_id],
+          parent: task_id
+        },
+        { title: "Second", depends_on: ["first"], parent: "first" }
+      ],
+      idempotency_key: "many",
+      write_context
+    },
     task_get: { id: task_id },
-    task_list: { status: ["open"], ready: true, tag: "tag", limit: 3, order: "updated" },
+    task_list: { status: ["open"], ready: true, tag: "tag", parent: task_id, limit: 3, order: "updated" },
     task_claim: {
       id: dependency_id,
       expected_version: 1,

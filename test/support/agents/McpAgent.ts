@@ -68,6 +68,7 @@ export class Agent {
 
   /** Sends a message of the newest revision, with the headers that this revision requires. */
   post(method: string, params: Readonly<Record<string, unknown>> = {}, headers: Readonly<Record<string, string>> = {}) {
+    const named = params["name"] ?? params["uri"]
     const _meta = {
       "io.modelcontextprotocol/protocolVersion": modern,
       "io.modelcontextprotocol/clientCapabilities": {}
@@ -78,7 +79,7 @@ export class Agent {
         accept: "application/json, text/event-stream",
         "mcp-protocol-version": modern,
         "mcp-method": method,
-        ...(typeof params["name"] === "string" ? { "mcp-name": params["name"] } : {}),
+        ...(typeof named === "string" ? { "mcp-name": named } : {}),
         ...headers
       },
       body: { jsonrpc: "2.0", id: 1, method, params: { ...params, _meta } }

@@ -1,0 +1,87 @@
+/** Finds memory, tasks, receipts and documents of a project by words (decisions.md, Search over everything). */
+import { Context, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { persistence } from "../../platform/database/Persistence.ts"
+import type { Actor } from "../../wire/Actor.ts"
+import { excerpt } from "../../wire/Text.ts"
+import type { ContinuityRefusal, Unavailable } from "../continuity/Errors.ts"
+import { Memory, withinLimit } from "../memory/Memory.ts"
+import * as MemoryStore from "../memory/MemoryStore.ts"
+import { searchQuery } from "../memory/Search.ts"
+import type { MemoryHit } from "../memory/Shapes.ts"
+import { type Hit, type SearchHits, type SearchRequest, sources } from "./Shapes.ts"
+import * as Store from "./SearchStore.ts"
+
+export class Search extends Context.Service<
+  Search,
+  {
+    /** The best first; none for a query of stop words. */
+    readonly search: (
+      actor: Pick<Actor, "project_id">,
+      input: SearchRequest
+    ) => Effect.Effect<SearchHits, Unavailable | ContinuityRefusal<"cursor_invalid" | "search_too_broad">>
+  }
+>()("service/search/Search") {
+  static readonly layer = Layer.effect(
+    Search,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const memory = yield* Memory
+      const { queryLexemes } = MemoryStore.make(sql)
+      const store = Store.make(sql)
+
+      const inMemory = Effect.fnUntraced(function* (actor: Pick<Actor, "project_id">, query: string, limit: number) {
+        const { entries, matched } = yield* memory.search(actor, { query, limit })
+        return matched === "ranked" ? entries.map(hitOf) : []
+      })
+
+      const inWork = Effect.fnUntraced(
+        function* (project_id: string, of: ReadonlyArray<Store.Work>, query: string, limit: number) {
+          const lexemes = yield* queryLexemes(searchQuery(query))
+          if (lexemes.length === 0) return []
+          const terms = lexemes.slice(0, mostTerms).map(({ lexeme }) => beginning(lexeme))
+          const found = yield* store.work(project_id, of, [...new Set(terms)], limit)
+          return found.map((hit) => ({ ...hit, excerpt: excerpt(hit.excerpt.trim(), 400) }))
+        },
+        withinLimit,
+        persistence
+      )
+
+      const search = Effect.fn("Search.search")(function* (actor: Pick<Actor, "project_id">, input: SearchRequest) {
+        const { in: asked = sources, limit = 10, query } = input
+        const of = sources.filter((source) => source !== "memory").filter((source) => asked.includes(source))
+        const ranked = [
+          asked.includes("memory") ? yield* inMemory(actor, query, limit) : [],
+          of.length > 0 ? yield* inWork(actor.project_id, of, query, limit) : []
+        ]
+        return { hits: fused(ranked).slice(0, limit) }
+      })
+
+      return { search }
+    })
+  ).pipe(Layer.provide(Memory.layer))
+}
+
+/** How many words of a query count, the first. */
+const mostTerms = 16
+
+/** PostgreSQL's stem of `happy` is `happi`; what both begin with finds every form of the word. */
+const beginning = (stem: string) => (/^[a-z]{3,}i$/.test(stem) ? stem.slice(0, -1) : stem)
+
+const hitOf = ({ actor, created_at, excerpt, id, title }: MemoryHit): Hit => ({
+  in: "memory",
+  id,
+  title,
+  excerpt,
+  actor,
+  at: created_at,
+  task_id: null,
+  start_line: null
+})
+
+/** One order of several lists whose scores do not compare: the first of each, then the second of each. */
+const fused = (ranked: ReadonlyArray<ReadonlyArray<Hit>>) =>
+  ranked
+    .flatMap((hits) => hits.map((hit, rank) => ({ hit, rank })))
+    .toSorted((a, b) => a.rank - b.rank)
+    .map(({ hit }) => hit)
