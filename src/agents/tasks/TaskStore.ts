@@ -218,7 +218,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       select ${summaryColumns}, t.created_at
         from task t
        where t.project_id = ${project_id}::uuid
-         and ${status === undefined ? sql`true` : sql`t.status = any (${status}::text[])`}
+         and ${status === undefined ? sql`true` : sql`t.status = any (${status}::text[]) and ${closing(status)}`}
          and ${isReady === undefined ? sql`true` : isReady ? sql`t.closed_at is null and ${ready}` : sql`not (${ready})`}
          and ${assignee === undefined ? sql`true` : sql`t.assignee = ${assignee}`}
          and ${tag === undefined ? sql`true` : sql`t.tags @> array[${tag}]::text[]`}
@@ -228,6 +228,13 @@ export const make = (sql: SqlClient.SqlClient) => {
          after.order === "priority" ? "t.priority, t.created_at, t.id" : "t.updated_at desc, t.id desc"
        )}
        limit ${limit + 1}`)
+
+  /** What these states have in common, so that the tasks on the other side are not read: they may be many times as many. */
+  const closing = (status: ReadonlyArray<string>) => {
+    const closed = status.filter((one) => one === "done" || one === "cancelled").length
+    if (closed === 0) return sql`t.closed_at is null`
+    return closed === status.length ? sql`t.closed_at is not null` : sql`true`
+  }
 
   const following = (after: After) => {
     if (after.keys === undefined) return sql`true`
