@@ -269,8 +269,8 @@ layer(Service.layer)("a sweep", (it) => {
         until: () => failures >= 4
       })
       for (const { name } of bad) {
-        const { count } = yield* Metric.value(sweepFailures(name))
-        assert.isAtLeast(count, 1, name)
+        const failed = (yield* Metric.value(sweepFailures(name))) as Metric.CounterState<number>
+        assert.isAtLeast(failed.count, 1, name)
       }
     })
   )
