@@ -74,6 +74,7 @@ layer(Service.layer)("continuity_context", (it) => {
       yield* task({ status: "cancelled" })
       const { output } = yield* a.call("continuity_context", { max_bytes: 4096 })
       assert.deepStrictEqual(output.counts, { in_progress: 1, open: 30, blocked: 2, decisions: 1, closed: 2 })
+      assert.strictEqual(output.open_tasks.length + output.omitted.tasks, 33)
     })
   )
 
