@@ -5,9 +5,11 @@
  * stays text, because the parser does not read it, and no token renders an id, a class or a style of the agent.
  * An image becomes a link. A link names its host, leads to another site, and takes nothing of this one along.
  * A heading is a bold line: an agent's text must not look like a part of the page, nor change its outline.
+ * Characters that reorder or hide text are shown escaped: an entity such as `&#8238;` makes one out of acceptable text.
  */
 import MarkdownIt, { type Token } from "markdown-it"
 import { html, type Html } from "../../platform/html/Html.ts"
+import { escaped } from "../../wire/Text.ts"
 import { prose } from "./Parts.ts"
 
 /** Where the parser stops descending, and drops what is deeper: such a text is shown as it is. */
@@ -101,23 +103,24 @@ const wrap = (token: Token, inner: ReadonlyArray<Html>): Html => {
 }
 
 const leaf = (token: Token): Html => {
+  const content = escaped(token.content, "prose")
   switch (token.type) {
     case "inline":
       return html`${render(token.children ?? [])}`
     case "code_inline":
-      return html`<code>${token.content}</code>`
+      return html`<code>${content}</code>`
     case "code_block":
     case "fence":
-      return html`<pre><code>${token.content}</code></pre>`
+      return html`<pre><code>${content}</code></pre>`
     case "softbreak":
     case "hardbreak":
       return html`<br />`
     case "hr":
       return html`<hr />`
     case "image":
-      return link(String(token.attrGet("src") ?? ""), [html`image: ${token.content}`])
+      return link(String(token.attrGet("src") ?? ""), [html`image: ${content}`])
     default:
-      return html`${token.content}`
+      return html`${content}`
   }
 }
 

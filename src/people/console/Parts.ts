@@ -1,5 +1,6 @@
 /** HTML building blocks of the console's pages. Text of agents is escaped, keeps its line breaks and is never markup. */
 import { html, type Html, type Part } from "../../platform/html/Html.ts"
+import { escaped } from "../../wire/Text.ts"
 
 /** How long ago or how soon, with the exact time in `title`. */
 export const time = (at: Date, now: Date): Html =>
@@ -28,8 +29,8 @@ export const span = (seconds: number): string | undefined => {
   return `${count} ${unit[0]}${count === 1 ? "" : "s"}`
 }
 
-/** Text of any number of lines. */
-export const prose = (text: string): Html => html`<p class="text">${text}</p>`
+/** Text of any number of lines, in which characters that reorder or hide text are shown escaped. */
+export const prose = (text: string): Html => html`<p class="text">${escaped(text, "prose")}</p>`
 
 /** A name or a title: one line that may be written in either direction. */
 export const name = (text: string): Html => html`<span class="name">${text}</span>`

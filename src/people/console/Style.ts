@@ -62,7 +62,7 @@ code, .id { font: .875em ui-monospace, SFMono-Regular, Menlo, Consolas, monospac
 .md blockquote { margin: 0 0 10px; padding-left: 14px; border-left: 3px solid var(--line); color: var(--soft); }
 .md pre { margin: 0 0 10px; padding: 10px 14px; border: 1px solid var(--line); border-radius: 10px; background: var(--ground); white-space: pre-wrap; }
 .md hr { height: 1px; margin: 16px 0; border: 0; background: var(--line); }
-.md .host { margin-left: 4px; color: var(--soft); font-size: .8125em; }
+.md .host { unicode-bidi: isolate; margin-left: 4px; color: var(--soft); font-size: .8125em; }
 .md .host::before { content: "("; }
 .md .host::after { content: ")"; }
 .wide { overflow-x: auto; margin: 0 0 10px; }

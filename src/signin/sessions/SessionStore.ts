@@ -9,6 +9,7 @@ import { Role, Scope } from "../../wire/Scopes.ts"
 export const Token = Schema.Struct({
   token_id: Schema.String,
   project_id: Schema.String,
+  opens_console: Schema.Boolean,
   expires_at: Schema.NullOr(Schema.Date),
   limits: Schema.Record(Schema.String, Schema.Number)
 })
@@ -41,6 +42,8 @@ export const ConsoleSession = Schema.Struct({
 
 export const Ended = Schema.Struct({ session_id: Schema.String, project_id: Schema.NullOr(Schema.String) })
 
+const Link = Schema.Struct({ actor: Schema.String, project_id: Schema.NullOr(Schema.String) })
+
 export interface NewSession {
   readonly session_id: string
   readonly secret_hash: Uint8Array
@@ -52,15 +55,14 @@ export interface NewSession {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** A token that may open a session. */
+  /** A token in force; `opens_console` says whether it may open a session. */
   const findToken = (token_hash: Uint8Array, now: Date) =>
     firstRow(Token)(sql`
-      select t.token_id, t.project_id, t.expires_at, p.limits
+      select t.token_id, t.project_id, t.opens_console, t.expires_at, p.limits
         from project_token t
         join project p on p.project_id = t.project_id
        where t.token_hash = ${token_hash}
          and t.revoked_at is null
-         and t.opens_console
          and (t.expires_at is null or t.expires_at > ${now})
          and p.disabled_at is null`)
 
@@ -192,7 +194,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       returning expires_at`)
 
   const useLink = (code_hash: Uint8Array, now: Date) =>
-    firstRow(Schema.Struct({ actor: Schema.String, project_id: Schema.NullOr(Schema.String) }))(sql`
+    firstRow(Link)(sql`
       update console_link
          set used_at = ${now}
        where code_hash = ${code_hash}
@@ -200,8 +202,17 @@ export const make = (sql: SqlClient.SqlClient) => {
          and expires_at > ${now}
       returning actor, project_id`)
 
+  /** A link that was used. */
+  const findUsedLink = (code_hash: Uint8Array) =>
+    firstRow(Link)(sql`
+      select actor, project_id
+        from console_link
+       where code_hash = ${code_hash}
+         and used_at is not null`)
+
   return {
     findToken,
+    findUsedLink,
     lockProject,
     countOpen,
     endOneOfMost,

@@ -71,6 +71,30 @@ export interface SignedIn {
 /** One answer for every value that does not open a session: unknown, expired, revoked, used or malformed. */
 export class WrongCredential extends Data.TaggedError("WrongCredential")<{}> {}
 
+/** The token is in force, and made with `--no-console`. */
+class ForAgentsOnly extends Data.TaggedError("ForAgentsOnly")<AgentToken> {}
+
+interface AgentToken {
+  readonly project_id: string
+  readonly token_id: string
+}
+
+/** Somebody entered an agent's token where a person enters theirs: it may have leaked. */
+export const reportAgentToken = (
+  audit: Audit["Service"],
+  clock: DatabaseClock["Service"],
+  { project_id, token_id }: AgentToken
+) =>
+  Effect.flatMap(clock.now, (now) =>
+    audit.rejected(now, {
+      action: "project_token.entered",
+      code: "agents_only",
+      project_id,
+      actor: `project_token:${token_id}`,
+      subject: { project_token_id: token_id }
+    })
+  )
+
 type Unavailable = SharedRefusal<"bridge_persistence_error">
 
 export class Sessions extends Context.Service<
@@ -155,7 +179,8 @@ export class Sessions extends Context.Service<
           const now = yield* clock.now
           const found = yield* store.findToken(Tokens.hash(token), now)
           if (Option.isNone(found)) return yield* new WrongCredential()
-          const { expires_at, project_id, token_id } = found.value
+          const { expires_at, opens_console, project_id, token_id } = found.value
+          if (!opens_console) return yield* new ForAgentsOnly({ project_id, token_id })
           const actor = `project_token:${token_id}`
           yield* makeRoom(found.value, actor, now)
           const latest = after(now, longest)
@@ -170,8 +195,20 @@ export class Sessions extends Context.Service<
           )
         },
         sql.withTransaction,
+        (signedIn) =>
+          Effect.catchTag(signedIn, "ForAgentsOnly", (token) =>
+            Effect.andThen(reportAgentToken(audit, clock, token), new WrongCredential())
+          ),
         persistence
       )
+
+      /** A link comes back after it was used: somebody may have a copy, or was faster than the operator. */
+      const reportReturn = Effect.fnUntraced(function* (code: Redacted.Redacted<string>) {
+        const link = yield* store.findUsedLink(Tokens.hash(code))
+        if (Option.isNone(link)) return
+        const event = { action: "console_link.returned", code: "link_used", subject: {}, ...link.value }
+        yield* audit.rejected(yield* clock.now, event)
+      })
 
       const enter = Effect.fn("Sessions.enter")(
         function* (code: Redacted.Redacted<string>) {
@@ -185,6 +222,8 @@ export class Sessions extends Context.Service<
           return { ...opened, project_id }
         },
         sql.withTransaction,
+        (entered, code) =>
+          Effect.tapErrorTag(entered, "WrongCredential", () => reportReturn(code)),
         persistence
       )
 

@@ -2,6 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
+import { SqlClient } from "effect/sql"
 import { sentences } from "../../../src/people/console/Sentences.ts"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { Sessions } from "../../../src/signin/sessions/Sessions.ts"
@@ -240,15 +241,28 @@ layer(Service.layer)("the console", (it) => {
     })
   )
 
-  it.effect("does not open with a token for agents only, and neither does consent", () =>
+  it.effect("does not open with a token for agents only, and neither does consent; each leaves an audit row", () =>
     Effect.gen(function* () {
       const service = yield* Service
-      const { token } = yield* makeToken(service, { opens_console: false })
+      const { project_id, token } = yield* makeToken(service, { opens_console: false })
+      const entered = Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const [row] = yield* sql<{ count: number }>`
+          select coalesce(sum(c.count), 0)::int as count
+            from audit_event e
+            join audit_refusal_count c using (event_id)
+           where e.project_id = ${project_id}::uuid
+             and e.action = 'project_token.entered'
+             and e.code = 'agents_only'`
+        return row!.count
+      })
       assert.strictEqual((yield* new Person(service.url).signIn(token)).status, 422)
+      assert.strictEqual(yield* entered, 1)
       const client_id = yield* makeClient(service)
       const browser = new Browser(service.url)
       const page = yield* browser.authorize(authorizeQuery({ client_id }))
       assert.strictEqual((yield* browser.submit(page, { project_token: token })).status, 422)
+      assert.strictEqual(yield* entered, 2)
     })
   )
 
@@ -275,6 +289,10 @@ layer(Service.layer)("the console", (it) => {
       const activity = yield* person.get(`/console/${project_id}/activity`)
       assert.include(activity.text, "127.0.0.1")
       assert.strictEqual((yield* new Person(service.url).post("/console/enter", { code })).status, 410)
+      const sql = yield* SqlClient.SqlClient
+      const returned = yield* sql<{ code: string }>`
+        select code from audit_event where project_id = ${project_id}::uuid and action = 'console_link.returned'`
+      assert.deepEqual(returned, [{ code: "link_used" }])
     })
   )
 

@@ -91,6 +91,21 @@ describe("the Markdown of agents", () => {
     }
   })
 
+  it("shows a character that reorders or hides text escaped, also one that was written as an entity", () => {
+    assert.strictEqual(
+      shown("[&#8238;moc.bank](https://evil.example/)"),
+      `<p>${anchor("https://evil.example/", "\\u202emoc.bank", "evil.example")}</p>`
+    )
+    assert.strictEqual(shown("a&#xE0041;&#x2066;b&#12644;c"), "<p>a\\udb40\\udc41\\u2066b\\u3164c</p>")
+    for (const text of ["a\u202eb", "`a\u202eb`", "```\na\u202eb\n```", "![a\u202eb](https://a.example)", "    a\u202eb"]) {
+      assert.include(shown(text), "a\\u202eb", text)
+    }
+    // Too deep for its structure to be shown.
+    assert.include(shown(`${"> ".repeat(60)}a\u202eb`), "a\\u202eb")
+    // What scripts and emoji need stays.
+    for (const text of ["می\u200cخواهم", "👩\u200d💻", "עברית\u200f"]) assert.strictEqual(shown(text), `<p>${text}</p>`)
+  })
+
   it("renders no attribute that an agent chose", () => {
     const text =
       '[a](https://a.example "onmouseover=x"){.bar #id} ![b](https://a.example "title")\n\n``` "x" class=bar\n```\n\n# h {#content}'

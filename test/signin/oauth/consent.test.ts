@@ -92,6 +92,13 @@ layer(Service.layer)("a sign-in", (it) => {
       assert.strictEqual(yield* scopeOf(yield* decide({ access: "read", label: "tablet" })), reads)
       const [grant, ...more] = yield* grants
       assert.deepEqual([grant!.label, grant!.scopes.join(" "), more], ["tablet", reads, []])
+      const sql = yield* SqlClient.SqlClient
+      const rows = yield* sql<{ action: string }>`
+        select action from audit_event where subject ->> 'grant_id' = ${grant!.grant_id} order by at, event_id`
+      assert.deepEqual(
+        rows.map(({ action }) => action),
+        ["oauth_grant.created", "oauth_grant.revised", "oauth_grant.code_exchanged"]
+      )
     })
   )
 

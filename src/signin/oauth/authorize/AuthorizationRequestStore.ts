@@ -42,6 +42,13 @@ export const Request = Schema.Struct({
 })
 export type Request = typeof Request.Type
 
+/** A token in force; `opens_console` says whether a person may enter it. */
+const EnteredToken = Schema.Struct({
+  token_id: Schema.String,
+  project_id: Schema.String,
+  opens_console: Schema.Boolean
+})
+
 interface NewRequest {
   readonly request_id: string
   readonly browser_hash: Uint8Array
@@ -115,13 +122,12 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /** Finds only valid project tokens that people may use. */
   const findToken = (token_hash: Uint8Array, now: Date) =>
-    firstRow(Schema.Struct({ token_id: Schema.String }))(sql`
-      select t.token_id
+    firstRow(EnteredToken)(sql`
+      select t.token_id, t.project_id, t.opens_console
         from project_token t
         join project p on p.project_id = t.project_id
        where t.token_hash = ${token_hash}
          and t.revoked_at is null
-         and t.opens_console
          and (t.expires_at is null or t.expires_at > ${now})
          and p.disabled_at is null`)
 
@@ -179,13 +185,16 @@ export const make = (sql: SqlClient.SqlClient) => {
       join project_token t on t.token_id = r.project_token_id
      where r.request_id = ${request_id}::uuid`
 
-  /** What the last click chose. A grant whose code was exchanged stays as it is. */
-  const reviseGrant = ({ grant_id, label, scopes }: Pick<NewGrant, "grant_id" | "label" | "scopes">) => sql`
-    update oauth_grant
-       set scopes = ${scopes}::text[], label = ${label}
-     where grant_id = ${grant_id}::uuid
-       and activated_at is null
-       and revoked_at is null`
+  /** What the last click chose; none if it chose the same. A grant whose code was exchanged stays as it is. */
+  const reviseGrant = ({ grant_id, label, scopes }: Pick<NewGrant, "grant_id" | "label" | "scopes">) =>
+    firstRow(Schema.Struct({ grant_id: Schema.String }))(sql`
+      update oauth_grant
+         set scopes = ${scopes}::text[], label = ${label}
+       where grant_id = ${grant_id}::uuid
+         and activated_at is null
+         and revoked_at is null
+         and (scopes, label) is distinct from (${scopes}::text[], ${label}::text)
+      returning grant_id`)
 
   const touchToken = (token_id: string, now: Date) => sql`
     update project_token

@@ -22,7 +22,7 @@ import * as Tokens from "../../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../../platform/database/Persistence.ts"
 import { Outbox } from "../../../push/outbox/Outbox.ts"
-import { Sessions } from "../../sessions/Sessions.ts"
+import { reportAgentToken, Sessions } from "../../sessions/Sessions.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { after } from "../../../wire/Instant.ts"
 import { isWrite, type Role, type Scope } from "../../../wire/Scopes.ts"
@@ -194,13 +194,14 @@ export class Consent extends Context.Service<
         visit: Submission & { readonly token: Redacted.Redacted<string> }
       ) {
         const { request_id, token } = visit
-        const found = (now: Date) =>
-          Tokens.isToken("spt", Redacted.value(token))
-            ? Effect.map(
-                store.findToken(Tokens.hash(token), now),
-                Option.map(({ token_id }) => ({ token_id, session_id: null }))
-              )
-            : Effect.succeedNone
+        const found = Effect.fnUntraced(function* (now: Date) {
+          if (!Tokens.isToken("spt", Redacted.value(token))) return Option.none()
+          const entered = yield* store.findToken(Tokens.hash(token), now)
+          if (Option.isNone(entered)) return Option.none()
+          if (entered.value.opens_console) return Option.some({ token_id: entered.value.token_id, session_id: null })
+          yield* reportAgentToken(audit, clock, entered.value)
+          return Option.none()
+        })
         const wrong = (page: ConsentPage) => Effect.andThen(store.countWrongToken(request_id), new WrongToken({ page }))
         return yield* bind(visit, token, found, wrong)
       }, persistence)
@@ -265,7 +266,7 @@ export class Consent extends Context.Service<
           return denied
         }
 
-        if (request.grant_id !== null) yield* store.reviseGrant({ ...chosen, grant_id: request.grant_id })
+        if (request.grant_id !== null) yield* reviseGrant(request, chosen, now)
         const grant_id = request.grant_id ?? (yield* makeGrant(request, client.value, chosen, now))
         const code = yield* Tokens.mint("sac")
         const placed = yield* store.replaceCode(
@@ -280,6 +281,20 @@ export class Consent extends Context.Service<
         if (Option.isNone(placed)) return yield* new ConsentEnded({ reason: "answered" })
         return respond({ code: Redacted.value(code) })
       }, sql.withTransaction)
+
+      type Chosen = Parameters<typeof makeGrant>[2]
+
+      const reviseGrant = Effect.fnUntraced(function* (request: Store.Request, chosen: Chosen, now: Date) {
+        const grant_id = request.grant_id!
+        const revised = yield* store.reviseGrant({ ...chosen, grant_id })
+        if (Option.isNone(revised)) return
+        yield* audit.done(now, {
+          action: "oauth_grant.revised",
+          project_id: request.project_id,
+          actor: `project_token:${request.project_token_id}`,
+          subject: { grant_id, client_id: request.client_id }
+        })
+      })
 
       const recordDenial = Effect.fnUntraced(function* (request: Store.Request, now: Date) {
         yield* store.decide(request.request_id, null, now)
