@@ -28,7 +28,8 @@ export const sentences: Readonly<Record<string, string>> = {
   "project_token.issued": "issued a project token",
   "project_token.revoked": "revoked a project token",
   "project_token.listed": "listed the project tokens",
-  "project_token.entered": "was entered where a person signs in, though it is for agents only: somebody may have a copy",
+  "project_token.entered":
+    "was entered where a person signs in, though it is for agents only: somebody may have a copy",
   "console_session.opened": "signed in to the console",
   "console_session.ended": "ended a session of the console",
   "console_session.listed": "listed the sessions of the console",

@@ -222,8 +222,7 @@ export class Sessions extends Context.Service<
           return { ...opened, project_id }
         },
         sql.withTransaction,
-        (entered, code) =>
-          Effect.tapErrorTag(entered, "WrongCredential", () => reportReturn(code)),
+        (entered, code) => Effect.tapErrorTag(entered, "WrongCredential", () => reportReturn(code)),
         persistence
       )
 

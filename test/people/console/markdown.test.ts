@@ -97,7 +97,13 @@ describe("the Markdown of agents", () => {
       `<p>${anchor("https://evil.example/", "\\u202emoc.bank", "evil.example")}</p>`
     )
     assert.strictEqual(shown("a&#xE0041;&#x2066;b&#12644;c"), "<p>a\\udb40\\udc41\\u2066b\\u3164c</p>")
-    for (const text of ["a\u202eb", "`a\u202eb`", "```\na\u202eb\n```", "![a\u202eb](https://a.example)", "    a\u202eb"]) {
+    for (const text of [
+      "a\u202eb",
+      "`a\u202eb`",
+      "```\na\u202eb\n```",
+      "![a\u202eb](https://a.example)",
+      "    a\u202eb"
+    ]) {
       assert.include(shown(text), "a\\u202eb", text)
     }
     // Too deep for its structure to be shown.
