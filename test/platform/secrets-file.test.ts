@@ -49,6 +49,19 @@ describe("a start adds to secrets.env", () => {
     })
   )
 
+  it.effect("a value for a name that an editor left with spaces, and keeps the line after it", () =>
+    Effect.gen(function* () {
+      const { folder, read } = yield* folderWith(
+        `SERVICE_BACKUP_KEY= \n${enrollment}SERVICE_OAUTH_SECRET=\t\r\n${token}`
+      )
+      yield* start(folder)
+      assert.match(read(), /\nSERVICE_OAUTH_SECRET=[\w-]{43}\nSERVICE_BACKUP_KEY=[\w-]{43}\n$/)
+      const { bridge } = yield* settings(folder)
+      assert.strictEqual(Redacted.value(bridge.enrollmentSecret), "e".repeat(40))
+      assert.strictEqual(Redacted.value(bridge.tokenSecret), "t".repeat(40))
+    })
+  )
+
   it.effect("the lines that a killed start had proposed", () =>
     Effect.gen(function* () {
       const { folder, read } = yield* folderWith(enrollment + token)

@@ -19,6 +19,12 @@ const untilLinked = SqlClient.SqlClient.use((sql) =>
   )
 )
 
+/** Of the chain of all rows. */
+const countOf = (line: string) => {
+  const { annotations } = JSON.parse(line)
+  return annotations.scope === "all" ? annotations.count : 0
+}
+
 layer(TestDatabase.sql, { excludeTestServices: true })("the server", (it) => {
   it.effect("links audit rows each second and gives their heads to the log; a changed log is found with them", () =>
     Effect.gen(function* () {
@@ -56,6 +62,27 @@ layer(TestDatabase.sql, { excludeTestServices: true })("the server", (it) => {
       const empty = yield* admin("verify-audit-log", "--heads", file, "--json")
       assert.strictEqual(empty.code, 1)
       assert.include(empty.stderr, "holds no head")
+    })
+  )
+
+  it.effect("gives heads away when it stops and when it starts, though an hour has not passed", () =>
+    Effect.gen(function* () {
+      const newest = (lines: ReadonlyArray<string>) =>
+        Math.max(0, ...lines.filter((line) => line.includes("Audit head")).map((line) => countOf(line)))
+      const known = (server: Effect.Success<ReturnType<typeof serviceProcess>>) =>
+        Effect.repeat(Effect.sleep("100 millis"), { until: () => newest(server.lines) > 0 })
+      const first = yield* serviceProcess()
+      yield* known(first)
+      const before = newest(first.lines)
+      assert.strictEqual((yield* admin("create-project", "--name", "q", "--json")).code, 0)
+      yield* untilLinked
+      first.signal("SIGTERM")
+      yield* first.exit
+      const last = newest(first.lines)
+      assert.isAbove(last, before)
+      const second = yield* serviceProcess()
+      yield* known(second)
+      assert.strictEqual(newest(second.lines), last)
     })
   )
 

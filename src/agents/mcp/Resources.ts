@@ -89,13 +89,13 @@ export const readerOf = (uri: string): readonly [ToolName, Readonly<Record<strin
 /** A result that is no error. */
 type Output = Readonly<Record<string, any>>
 
-/** What is read at an address: the text of a document, and of everything else the tool's result as JSON. */
+/** What is read at an address: the notice and the text of a document, and of everything else the tool's result as JSON. */
 export const contentsOf = (uri: string, output: Output) =>
   uri.startsWith("doc:")
     ? {
         uri,
         mimeType: "text/plain",
-        text: output["eof"] === true ? output["text"] : `${output["text"]}\n${more(output)}`
+        text: [`[${output["notice"]}]`, output["text"], ...(output["eof"] === true ? [] : [more(output)])].join("\n")
       }
     : { uri, mimeType: "application/json", text: JSON.stringify(output) }
 

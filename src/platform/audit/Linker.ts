@@ -39,13 +39,15 @@ interface Mark {
 
 /** What a process remembers from one turn to the next. It may be lost, because the database has the start of each pass. */
 interface Memory {
+  /** A process gives the heads away in its first turn and in its last, too: rows of its last hour could be cut off. */
+  headsDue: boolean
   lookedBackAt: number
   marks: ReadonlyArray<Mark>
   /** A pass through the rows takes several turns if they are many. */
   pass: { readonly from: Store.Place; readonly safe: number } | undefined
 }
 
-export const newMemory = (): Memory => ({ lookedBackAt: -Infinity, marks: [], pass: undefined })
+export const newMemory = (): Memory => ({ headsDue: true, lookedBackAt: -Infinity, marks: [], pass: undefined })
 
 const firstId = "00000000-0000-0000-0000-000000000000"
 const placeAt = (at: number): Store.Place => ({ at: new Date(at).toISOString(), event_id: firstId })
@@ -97,7 +99,10 @@ const linkStretch = Effect.fnUntraced(function* (
   if (found.length > 0 || reached - (progress.linked_before?.getTime() ?? 0) > slack) {
     yield* store.linkedBefore(new Date(reached))
   }
-  if (isLast) yield* logHeads(store, progress.heads_logged_at, now)
+  if (isLast) {
+    yield* logHeads(store, memory.headsDue, progress.heads_logged_at, now)
+    memory.headsDue = false
+  }
   memory.pass = isLast ? undefined : { from: stretch, safe }
   return { linked: found.length, isLast }
 })
@@ -155,10 +160,15 @@ const append = Effect.fnUntraced(function* (
 })
 
 /** Heads that somebody else keeps prove that a chain was not recomputed as a whole. */
-const logHeads = Effect.fnUntraced(function* (store: ReturnType<typeof Store.make>, logged: Date | null, now: Date) {
+const logHeads = Effect.fnUntraced(function* (
+  store: ReturnType<typeof Store.make>,
+  due: boolean,
+  logged: Date | null,
+  now: Date
+) {
   // A time to come would silence the heads until then.
   const since = logged !== null && logged > now ? null : logged
-  if (since !== null && now.getTime() - since.getTime() < headsEvery) return
+  if (!due && since !== null && now.getTime() - since.getTime() < headsEvery) return
   const heads = yield* store.headsSince(since)
   if (heads.length === 0) return
   for (const { at, head, scope, seq } of heads) {
@@ -178,6 +188,14 @@ const logHeads = Effect.fnUntraced(function* (store: ReturnType<typeof Store.mak
 const turns = 300
 const sweep = "link audit rows"
 
+/** The last turn of a process that stops, which another replica may have just now. */
+const lastTurn = (memory: Memory) =>
+  Effect.suspend(() => {
+    memory.headsDue = true
+    memory.pass = undefined
+    return linkOnce(memory)
+  }).pipe(Effect.timeout("2 seconds"), Effect.ignoreCause)
+
 /** Links every second, on a connection of its own. After a failure it tries again. */
 export const linkForever = Effect.gen(function* () {
   const { dedicated } = yield* Database
@@ -189,7 +207,7 @@ export const linkForever = Effect.gen(function* () {
   )
   const session = Effect.gen(function* () {
     yield* Store.make(yield* SqlClient.SqlClient).begin
-    yield* Effect.repeat(turn, { times: turns - 1 })
+    yield* Effect.onInterrupt(Effect.repeat(turn, { times: turns - 1 }), () => lastTurn(memory))
   })
   const failed = (facts: Readonly<Record<string, string>>) =>
     Effect.andThen(

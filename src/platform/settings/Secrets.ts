@@ -50,7 +50,7 @@ export const generatedSecrets = Effect.fnUntraced(function* (dataDir: string) {
 /** Reads secrets.env and changes nothing. */
 export const keptSecrets = Effect.fnUntraced(function* (dataDir: string) {
   const file = secretsFile(dataDir)
-  const present = yield* using(dataDir, () => parseEnv(textOf(file)) as Record<string, string>)
+  const present = yield* using(dataDir, () => parse(textOf(file)) as Record<string, string>)
   const ignored = Object.keys(present).filter((name) => name.startsWith("SERVICE_") && !supplied.has(name))
   if (ignored.length > 0)
     yield* Effect.logWarning(`Settings other than secrets are ignored in ${file}; set them in the environment.`).pipe(
@@ -85,7 +85,7 @@ const complete = (file: string): ReadonlyArray<string> => {
   let added: ReadonlyArray<string> = []
   if (missing.length > 0) {
     createOnce(proposal, missing.map((name) => `${name}=${randomBytes(32).toString("base64url")}\n`).join(""))
-    const proposed = parseEnv(textOf(proposal))
+    const proposed = parse(textOf(proposal))
     const text = textOf(file)
     added = missingFrom(text).filter((name) => proposed[name] !== undefined)
     const whole = text === "" || text.endsWith("\n") ? text : `${text}\n`
@@ -97,9 +97,18 @@ const complete = (file: string): ReadonlyArray<string> => {
 }
 
 const missingFrom = (text: string) => {
-  const present = parseEnv(text)
+  const present = parse(text)
   return generated.filter((name) => !present[name])
 }
+
+/** Node takes a line for the value of the line before, if that ends in spaces: `NAME= `. */
+const parse = (text: string) =>
+  parseEnv(
+    text
+      .split("\n")
+      .map((line) => line.trimEnd())
+      .join("\n")
+  )
 
 const textOf = (file: string) => {
   try {
