@@ -481,8 +481,8 @@ layer(Service.layer)("every answer", (it) => {
           ({ address, code, count }) => address === "203.0.113.8" && code === "not_found" && count === undefined
         )
       )
-      // How often the second passes while they are sent is the machine's affair.
-      assert.isBelow(counted.length, 10)
+      // How many seconds pass while they are sent is the machine's affair; not each of the 31 has a line.
+      assert.isBelow(counted.length, 31)
       assert.isTrue(lines.every((line) => line.length < 1000))
     })
   )
