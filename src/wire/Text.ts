@@ -18,7 +18,7 @@ const normalised = (description?: string) =>
 
 const printable = Schema.makeFilter(
   (text: string) => text.isWellFormed() && !/\p{Cc}/u.test(text) && text.trim() !== "",
-  { expected: "text without control characters" }
+  { expected: "one line of text that is not blank, without control characters" }
 )
 
 const storable = Schema.makeFilter((text: string) => text.isWellFormed() && !text.includes("\0"), {

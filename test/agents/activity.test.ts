@@ -99,6 +99,22 @@ layer(Service.layer)("activity", (it) => {
     })
   )
 
+  it.effect("leaves out decisions and notes that were superseded since", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const decision = yield* a.note("The gate is blue", { kind: "decision" })
+      const note = yield* a.note("Green is sold out")
+      yield* TestClock.adjust("1 hour")
+      const decided = yield* a.note("The gate is red", { kind: "decision", supersedes: decision.id })
+      const noted = yield* a.note("Green is here", { supersedes: note.id })
+      const page = yield* since(a, { since: "1d" })
+      assert.sameMembers(
+        page.activity.map(({ id }: { id: string }) => id),
+        [decided.id, noted.id]
+      )
+    })
+  )
+
   it.effect("another project sees nothing of it", () =>
     Effect.gen(function* () {
       const { task } = yield* project

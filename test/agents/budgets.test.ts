@@ -124,15 +124,37 @@ layer(Service.layer)("a limit by size", (it) => {
     })
   )
 
-  it.effect("gives the bytes of a remembered answer back when it is forgotten", () =>
+  it.effect("counts a note on a task by its bytes and 512 more, and none beyond what is left", () =>
     Effect.gen(function* () {
       const agent = yield* agentWith({})
-      yield* agent.note("remembered", { idempotency_key: "k" })
-      const before = (yield* limitOf(agent, "stored_bytes")).value!
+      const task = yield* agent.task("Task")
+      const used = Effect.map(limitOf(agent, "stored_bytes"), ({ value }) => value!)
+      const note = agent.write("task_note", { id: task.id, text: "größer" })
+      const before = yield* used
+      yield* note
+      assert.strictEqual((yield* used) - before, 512 + 8)
+      yield* setLimits(agent, { stored_bytes: (yield* used) + 519 })
+      assert.strictEqual((yield* note).code, "limit_exceeded")
+      yield* setLimits(agent, { stored_bytes: (yield* used) + 520 })
+      assert.isUndefined((yield* note).code)
+      assert.lengthOf((yield* agent.call("task_get", { id: task.id })).output.notes, 2)
+    })
+  )
+
+  it.effect("gives the bytes of remembered answers back when they are forgotten, to each project its own", () =>
+    Effect.gen(function* () {
+      const agents = [yield* agentWith({}), yield* agentWith({})]
+      for (const agent of agents) {
+        yield* agent.note("remembered", { idempotency_key: "k" })
+        yield* agent.note("remembered as well", { idempotency_key: "l" })
+      }
+      yield* agents[0]!.task("remembered", { idempotency_key: "k" })
       yield* TestClock.adjust("8 days")
+      const before = yield* Effect.forEach(agents, usage)
       yield* sweepOnce(sweeps).pipe(Effect.provide(DatabaseClock.layerLocal))
-      assert.isBelow((yield* limitOf(agent, "stored_bytes")).value!, before)
-      assert.deepStrictEqual(yield* usage(agent), yield* counted(agent))
+      const after = yield* Effect.forEach(agents, usage)
+      assert.notDeepEqual(after, before)
+      assert.deepStrictEqual(after, yield* Effect.forEach(agents, counted))
     })
   )
 

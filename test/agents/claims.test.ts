@@ -198,6 +198,21 @@ layer(Service.layer)("claims", (it) => {
     })
   )
 
+  it.effect("a blocked task waits for its open dependencies, and for no closed one", () =>
+    Effect.gen(function* () {
+      const { ada } = yield* two
+      const [open, done, cancelled] = [yield* ada.task("Open"), yield* ada.task("Done"), yield* ada.task("Cancelled")]
+      const task = yield* ada.task("Task", { depends_on: [open.id, done.id, cancelled.id] })
+      yield* ada.update(task, { status: "blocked", blocked_kind: "external", blocked_reason: "The supplier" })
+      yield* ada.update(done, { status: "done" })
+      yield* ada.update(cancelled, { status: "cancelled" })
+      const { code, details } = yield* claim(ada, task, { expected_version: 2 })
+      assert.deepStrictEqual([code, details], ["task_dependencies_open", { open: [open.id] }])
+      yield* ada.update(open, { status: "cancelled" })
+      assert.isUndefined((yield* claim(ada, task, { expected_version: 2 })).code)
+    })
+  )
+
   it.effect("a task that an earlier release claimed by name is held by that name", () =>
     Effect.gen(function* () {
       const { ada, bob } = yield* two

@@ -155,6 +155,21 @@ layer(Service.layer)("a decision", (it) => {
     })
   )
 
+  it.effect("knows the credential that asked, also when another has changed the task since", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const a = yield* agent
+      const other = yield* Agent.make(service, { project_id: a.project_id })
+      for (const isOwn of [true, false]) {
+        const asked = yield* ask(a)
+        const { output } = yield* other.update(asked, { title: "Invoices" })
+        const answerer = (isOwn ? asked.asked_by : output.task.updated_by).replace("project_token:", "")
+        yield* answer(service, person(a.project_id, answerer), output.task, "UBL")
+        assert.strictEqual((yield* taskOf(a, asked.id)).answer.same_credential, isOwn)
+      }
+    })
+  )
+
   it.effect("is carried until the next receipt, whatever changes before", () =>
     Effect.gen(function* () {
       const service = yield* Service

@@ -74,6 +74,76 @@ layer(Service.layer)("continuity_context", (it) => {
       yield* task({ status: "cancelled" })
       const { output } = yield* a.call("continuity_context", { max_bytes: 4096 })
       assert.deepStrictEqual(output.counts, { in_progress: 1, open: 30, blocked: 2, decisions: 1, closed: 2 })
+      assert.strictEqual(output.open_tasks.length + output.omitted.tasks, 33)
+    })
+  )
+
+  const titlesOf = (tasks: ReadonlyArray<{ readonly title: string }>) => tasks.map(({ title }) => title)
+  const receiptIn = (repository?: string) => ({
+    session_ref: repository ?? "none",
+    worker: "ada",
+    outcome: "progress",
+    summary: repository ?? "none",
+    ...(repository === undefined
+      ? undefined
+      : { git_checkpoint: { repository, branch: "main", commit_sha: "a".repeat(40), dirty: false } })
+  })
+  const summariesOf = (receipts: ReadonlyArray<{ readonly summary: string }>) =>
+    receipts.map(({ summary }) => summary).toSorted()
+
+  it.effect(
+    "a tag chooses tasks of each kind, their receipts and memory, and the counts stay those of the project",
+    () =>
+      Effect.gen(function* () {
+        const a = yield* agent
+        for (const tag of ["shop", "site"]) {
+          const tags = [tag, "all"]
+          yield* a.task(`${tag} ready`, { tags, priority: 1 })
+          yield* a.update(yield* a.task(`${tag} asks`, { tags }), {
+            status: "blocked",
+            blocked_kind: "decision",
+            blocked_reason: "Which?",
+            receipt: receiptIn(tag)
+          })
+          yield* a.note(`${tag} note`, { tags })
+          yield* a.note(`${tag} decision`, { tags, kind: "decision" })
+        }
+        const { output } = yield* a.call("continuity_context", { tag: "Shop" })
+        assert.deepStrictEqual(titlesOf(output.open_tasks), ["shop asks", "shop ready"])
+        assert.deepStrictEqual(
+          output.recent_memory.map(({ excerpt }: { excerpt: string }) => excerpt),
+          ["shop decision", "shop note"]
+        )
+        assert.deepStrictEqual(summariesOf(output.recent_receipts), ["shop"])
+        assert.deepInclude(output.counts, { open: 2, blocked: 2, decisions: 2 })
+        assert.deepStrictEqual(output.omitted, { tasks: 2, memory: 2, receipts: 1 })
+        const none = yield* a.call("continuity_context", { tag: "none" })
+        assert.deepInclude(none.output, { open_tasks: [], recent_memory: [], recent_receipts: [] })
+      })
+  )
+
+  it.effect("a repository, however its remote is written, leaves out what belongs only to others", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const work = Effect.fnUntraced(function* (title: string, ...repositories: ReadonlyArray<string | undefined>) {
+        let task = yield* a.task(title)
+        for (const repository of repositories) {
+          task = (yield* a.update(task, { receipt: receiptIn(repository) })).output.task
+        }
+      })
+      const [ours, theirs] = ["git@github.com:acme/shop.git", "https://github.com/acme/site"]
+      yield* work("ours", ours)
+      yield* work("theirs", theirs)
+      yield* work("both", theirs, ours)
+      yield* work("new")
+      yield* work("without code", undefined)
+      for (const repository of [ours, "ssh://git@github.com/acme/shop", "https://GitHub.com/acme/shop.git/"]) {
+        const { output } = yield* a.call("continuity_context", { repository })
+        assert.sameMembers(titlesOf(output.open_tasks), ["ours", "both", "new", "without code"], repository)
+        assert.deepStrictEqual(summariesOf(output.recent_receipts), [ours, ours, "none"], repository)
+      }
+      const longer = yield* a.call("continuity_context", { repository: "github.com/acme/shop-two" })
+      assert.sameMembers(titlesOf(longer.output.open_tasks), ["new", "without code"])
     })
   )
 

@@ -69,7 +69,7 @@ layer(Service.layer)("task_create_many", (it) => {
         [[{ title: "A" }, { title: "B", depends_on: [foreign.id] }], "task_not_found", "tasks.1.depends_on"],
         [[{ title: "A" }, { title: "B", parent: foreign.id }], "task_not_found", "tasks.1.parent"],
         [[{ title: "A" }, { title: "B", parent: "no-such-ref" }], "task_not_found", "tasks.1.parent"],
-        [[{ title: "A" }, { title: "B", depends_on: ["0190a1b2"] }], "invalid_request", "tasks.1.depends_on"],
+        [[{ title: "A" }, { title: "B", depends_on: ["0190a1b2"] }], "invalid_request", "tasks.1.depends_on.0"],
         [
           [
             { title: "A", ref: "x" },

@@ -118,6 +118,13 @@ layer(Service.layer, { timeout: 60_000 })("task_wait", (it) => {
       }
       const again = yield* a.call("task_wait", { id: task.id, version: task.version })
       assert.isTrue(again.output.changed)
+      // Nobody waits any more, so all places are free.
+      const later = yield* ask(a)
+      const call = yield* waits(a, later, 1)
+      yield* settled
+      yield* passUntil([call])
+      const { output, text } = yield* Fiber.join(call)
+      assert.isFalse(output?.changed, text)
     })
   )
 

@@ -487,6 +487,29 @@ layer(Service.layer)("every answer", (it) => {
     })
   )
 
+  it.effect("to a request with a token in its path or user agent leaves it in no log line and no row", () =>
+    Effect.gen(function* () {
+      const { lines, record } = recording()
+      const agent = yield* record(
+        Effect.gen(function* () {
+          const on = yield* instance({ SERVICE_LOG_LEVEL: "All" })
+          const agent = yield* Agent.make(on)
+          const headers = { "user-agent": `curl ${agent.token}` }
+          yield* send(`${on.url}/no/${agent.token}/x`, { headers })
+          const given = { name: "memory_add", arguments: { kind: "note", body: "x" } }
+          yield* agent.post("tools/call", given, headers)
+          return agent
+        })
+      )
+      assert.include(lines.join("\n"), "/no/<redacted>/x")
+      assert.notInclude(lines.join("\n"), agent.token)
+      const sql = yield* SqlClient.SqlClient
+      const [row] = yield* sql<{ readonly user_agent: string }>`
+        select user_agent from audit_event where project_id = ${agent.project_id}::uuid and action = 'mcp.write'`
+      assert.strictEqual(row?.user_agent, "curl <redacted>")
+    })
+  )
+
   it.effect("to a request whose user agent commands a terminal leaves it escaped in the audit log", () =>
     Effect.gen(function* () {
       const on = yield* Service

@@ -1,8 +1,9 @@
 /** What large requests hold in memory at once is bounded (decisions.md, Memory). */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Latch } from "effect"
+import { Effect, Exit, Fiber, Latch } from "effect"
+import type { HttpServerRequest } from "effect/http"
 import { TestClock } from "effect/testing"
-import { budget } from "../../src/platform/edge/MemoryBudget.ts"
+import { budget, MemoryBudget } from "../../src/platform/edge/MemoryBudget.ts"
 
 const codeOf = Effect.match({ onFailure: ({ _tag }: { readonly _tag: string }) => _tag, onSuccess: () => "done" })
 
@@ -142,5 +143,30 @@ describe("the answers of one request, in a budget of 100 KiB, 50 for one owner",
         request.settle(16 * kib)
       }
     })
+  )
+})
+
+describe("what the answers to a batch may take", () => {
+  it.effect("is given back when its work fails, dies or is interrupted", () =>
+    Effect.gen(function* () {
+      const { answers } = yield* MemoryBudget
+      /** Runs work that claims the whole share of its owner; nothing was sent, so the request is not looked at. */
+      const batch = (work: Effect.Effect<never, "broken">) => {
+        const request = {} as HttpServerRequest.HttpServerRequest
+        return Effect.forkChild(answers("a", 1000, request, () => work))
+      }
+      const outcome = Effect.fnUntraced(function* (work: Effect.Effect<never, "broken">) {
+        const running = yield* batch(work)
+        yield* Effect.yieldNow
+        yield* TestClock.adjust("1 second")
+        return yield* Fiber.await(running)
+      })
+      assert.deepStrictEqual(yield* outcome(Effect.fail("broken")), Exit.fail("broken"))
+      assert.isTrue(Exit.hasDies(yield* outcome(Effect.die("a defect"))))
+      const interrupted = yield* batch(Effect.never)
+      yield* Effect.yieldNow
+      yield* Fiber.interrupt(interrupted)
+      assert.deepStrictEqual(yield* outcome(Effect.fail("broken")), Exit.fail("broken"))
+    }).pipe(Effect.provide(MemoryBudget.layer))
   )
 })

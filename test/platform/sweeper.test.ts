@@ -1,11 +1,12 @@
 /** Sweeps record expiries and delete rows 30 days after their end. No answer depends on them. */
 import { assert, layer } from "@effect/vitest"
-import { Context, Deferred, Duration, Effect, Fiber } from "effect"
+import { Context, Deferred, Duration, Effect, Fiber, Metric } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { DatabaseClock } from "../../src/platform/database/Clock.ts"
 import { Database } from "../../src/platform/database/Database.ts"
 import { type Sweep, sweepForever, sweepOnce } from "../../src/platform/database/Sweeper.ts"
+import { sweepFailures } from "../../src/platform/metrics/Metrics.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
 import { sweeps as bridgeSweeps } from "../../src/bridges/Wing.ts"
 import type { Bridge } from "../support/bridges/Bridge.ts"
@@ -243,7 +244,7 @@ layer(Service.layer)("a sweep", (it) => {
     })
   )
 
-  it.effect("runs every minute, even if other sweeps fail", () =>
+  it.effect("runs every minute, even if other sweeps fail, and failures are counted", () =>
     Effect.gen(function* () {
       const { bridge } = yield* rotating()
       const sql = yield* SqlClient.SqlClient
@@ -252,11 +253,8 @@ layer(Service.layer)("a sweep", (it) => {
         name: `failing ${String(run)}`,
         run: (...given) => Effect.suspend(() => (failures++, run(...given)))
       })
-      yield* forever([
-        failing((sql) => sql`select 1 / 0`),
-        failing(() => Effect.die(new Error("A planted defect"))),
-        ...bridgeSweeps
-      ])
+      const bad = [failing((sql) => sql`select 1 / 0`), failing(() => Effect.die(new Error("A planted defect")))]
+      yield* forever([...bad, ...bridgeSweeps])
       yield* TestClock.adjust("300 seconds")
       const pending = sql`
         select 1
@@ -270,6 +268,10 @@ layer(Service.layer)("a sweep", (it) => {
       yield* Effect.repeat(TestClock.adjust("1 minute").pipe(Effect.andThen(sql`select 1`)), {
         until: () => failures >= 4
       })
+      for (const { name } of bad) {
+        const failed = (yield* Metric.value(sweepFailures(name))) as Metric.CounterState<number>
+        assert.isAtLeast(failed.count, 1, name)
+      }
     })
   )
 })

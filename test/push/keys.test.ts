@@ -118,6 +118,29 @@ layer(Delivery.layer)("a push token", (it) => {
     })
   )
 
+  it.effect("that the derived key of a previous secret sealed is resealed, so that the secret may go", () =>
+    Effect.gen(function* () {
+      yield* fresh
+      const secret = (name: string) => `${name} token secret of the tests, long enough`
+      // A lookup key of its own stays the same: it does not tell that the token's key has changed.
+      const lookup = { SERVICE_PUSH_LOOKUP_KEY: "a lookup key of the tests, long enough" }
+      const before = yield* replica({ ...lookup, SERVICE_BRIDGE_TOKEN_SECRET: secret("old") })
+      const person = yield* makePerson(before)
+      const phone = yield* makeRegisteredPhone(before, person)
+      const rotated = { ...lookup, SERVICE_BRIDGE_TOKEN_SECRET: secret("new") }
+      const during = yield* replica({ ...rotated, SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS: secret("old") })
+      assert.deepStrictEqual(yield* Context.get(during.services, PushAdmin).rekey, {
+        resealed: 1,
+        unreadable: 0,
+        token_keys: { derived: 1 }
+      })
+      const after = yield* replica(rotated)
+      yield* notify(after, person.project_id)
+      yield* drain(after.worker)
+      assert.strictEqual(yield* receivedBy(phone.token), 1)
+    })
+  )
+
   it.effect("can be resealed while notifications are sent, and none fails", () =>
     Effect.gen(function* () {
       yield* fresh

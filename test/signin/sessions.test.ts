@@ -205,6 +205,22 @@ layer(Service.layer)("a session", (it) => {
     })
   )
 
+  it.effect(
+    "over the limit of tokens with as many ends one of the token that signs in, though another's is older",
+    () =>
+      Effect.gen(function* () {
+        const { services } = yield* Service
+        const mine = yield* token()
+        const other = yield* token({ project_id: mine.project_id })
+        yield* Context.get(services, Limits).set(mine.project_id, { sessions: 2 })
+        const opened = yield* Effect.forEach([other, mine, mine], ({ token: raw }) =>
+          Effect.tap(signIn(raw), () => TestClock.adjust("1 minute"))
+        )
+        const open = yield* Effect.forEach(opened, ({ secret }) => isOpen(secret))
+        assert.deepStrictEqual(open, [true, false, true])
+      })
+  )
+
   it.effect("is counted by sign-ins at the same time", () =>
     Effect.gen(function* () {
       const { services } = yield* Service

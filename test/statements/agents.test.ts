@@ -105,7 +105,7 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
   }
   testConditions(it, "a task is unfinished", {
     given: tasks,
-    act: (sql) => TaskStore.make(sql).unfinished(project, 9),
+    act: (sql) => TaskStore.make(sql).unfinished(project, {}, 9),
     actsNotOn: {
       "after its end": `update task set ${close} ${ofTheTask}`,
       "in another project": elsewhere("task", ofTheTask)
@@ -206,7 +206,7 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
   })
   testConditions(it, "an answer waits for its session", {
     given: `${tasks}; update task set answer = '${JSON.stringify(answer)}' ${ofTheTask}`,
-    act: (sql) => TaskStore.make(sql).withAnswer(project, 9),
+    act: (sql) => TaskStore.make(sql).withAnswer(project, {}, 9),
     actsNotOn: {
       "after a receipt": "update task set answer = null",
       "after the end of its task": `update task set ${close} ${ofTheTask}`,
@@ -214,7 +214,7 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
     }
   })
   for (const [name, find] of [
-    ["a task asks a person", (sql: SqlClient.SqlClient) => TaskStore.make(sql).asked(project, 9)],
+    ["a task asks a person", (sql: SqlClient.SqlClient) => TaskStore.make(sql).asked(project, {}, 9)],
     ["a question is listed", (sql: SqlClient.SqlClient) => TaskStore.make(sql).questions(project, 9)]
   ] as const) {
     testConditions(it, name, {
@@ -289,7 +289,7 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
       "of another task": `update receipt set task_id = '${needed}'`
     }
   )
-  receipts("a receipt of a project is found", (sql) => ReceiptStore.make(sql).recent(project, 9))
+  receipts("a receipt of a project is found", (sql) => ReceiptStore.make(sql).recent(project, {}, 9))
   const note = { id: id(58), task_id: task, text: "Half.", actor: "agent", created_at: now }
   found("a note is left", (sql) => NoteStore.make(sql).insert(project, note, trace, 1, maxima), {
     "on another task": another

@@ -24,6 +24,8 @@ import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 const now = new Date()
 const page = { after: undefined, limit: 51 }
+/** Its tasks are closed but for a few. */
+const other = "00000000-0001-7000-8000-000000000001"
 const actions = Object.keys(sentences)
 const [oldTask, oldToken] = ["0f0f0000-0000-7000-8000-000000000001", "0f0f0000-0000-7000-8000-000000000002"]
 
@@ -42,6 +44,13 @@ const filled = Layer.effectDiscard(
       insert into task (project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
       select ${bigProject}::uuid, gen_random_uuid(), 'Task ' || i, '', 'open', i % 5, '{}', 1, 'operator', clock_timestamp(),
              clock_timestamp() - i * interval '1 second'
+        from generate_series(1, 20000) i`
+    yield* sql`
+      insert into task (project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at,
+                        closed_at)
+      select ${other}::uuid, gen_random_uuid(), 'Task ' || i, '', case when i % 1000 = 0 then 'open' else 'done' end, i % 5,
+             '{}', 1, 'operator', clock_timestamp(), clock_timestamp() - i * interval '1 second',
+             case when i % 1000 > 0 then clock_timestamp() end
         from generate_series(1, 20000) i`
     yield* sql`
       insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
@@ -84,6 +93,15 @@ const lists: Readonly<Record<string, Run>> = {
     TaskStore.make(sql).list(bigProject, { status: ["in_progress"] }, { order: "priority", keys: undefined }, 20),
   "tasks that were closed lately": (sql) =>
     TaskStore.make(sql).list(bigProject, { status: ["done", "cancelled"] }, { order: "updated", keys: undefined }, 20),
+  "unfinished tasks, of which there are few": (sql) =>
+    TaskStore.make(sql).list(
+      other,
+      { status: ["open", "in_progress", "blocked"] },
+      { order: "priority", keys: undefined },
+      50
+    ),
+  "tasks at work, of which there are few": (sql) =>
+    TaskStore.make(sql).list(other, { status: ["in_progress"] }, { order: "updated", keys: undefined }, 10),
   memory: (sql) => SearchStore.make(sql).recent(bigProject, {}, undefined, 25),
   documents: (sql) => DocumentStore.make(sql).list(bigProject, page),
   "project tokens": (sql) => ProjectTokenStore.make(sql).list(bigProject, page, now),

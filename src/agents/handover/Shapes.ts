@@ -1,13 +1,18 @@
 /** The startup snapshot that `continuity_context` returns (spec 4.11): everything cut to excerpts. */
 import { Schema, Struct } from "effect"
 import { Instant } from "../../wire/Instant.ts"
-import { atMost, between, Cursor, ItemId, Name, Notice } from "../continuity/Shapes.ts"
+import { atMost, between, Cursor, ItemId, Name, Notice, Tag } from "../continuity/Shapes.ts"
 import { MemoryExcerpt } from "../memory/Shapes.ts"
-import { Receipt, Status, Task, TaskSummary } from "../tasks/Shapes.ts"
+import { Receipt, Repository, Status, Task, TaskSummary } from "../tasks/Shapes.ts"
 
 export const SnapshotRequest = Schema.Struct({
-  max_bytes: Schema.optionalKey(between(4096, 49_152))
+  max_bytes: Schema.optionalKey(between(4096, 49_152)),
+  /** Of tasks, their receipts and memory. */
+  tag: Schema.optionalKey(Tag),
+  /** Leaves out the tasks and receipts that belong to other repositories, as `git_checkpoint` names them. */
+  repository: Schema.optionalKey(Repository)
 })
+export type SnapshotRequest = typeof SnapshotRequest.Type
 
 const SnapshotTask = Schema.Struct({
   ...TaskSummary.fields,
@@ -45,7 +50,7 @@ export const StartupSnapshot = Schema.Struct({
   notice: Notice,
   project: Schema.Struct({ id: Schema.String, name: Schema.String }),
   generated_at: Instant,
-  /** Of all tasks. `decisions`: those of `blocked` that wait for a person. `closed`: done or cancelled. */
+  /** Of all tasks, whatever the filters. `decisions`: those of `blocked` that wait for a person. `closed`: done or cancelled. */
   counts: Schema.Struct({
     in_progress: Schema.Int,
     open: Schema.Int,
@@ -56,7 +61,7 @@ export const StartupSnapshot = Schema.Struct({
   open_tasks: Schema.Array(SnapshotTask),
   recent_memory: Schema.Array(MemoryExcerpt),
   recent_receipts: Schema.Array(SnapshotReceipt),
-  /** How many items of each kind the project has beyond these. */
+  /** How many items of each kind the project has beyond these, whatever the filters. */
   omitted: Schema.Struct({ tasks: Schema.Int, memory: Schema.Int, receipts: Schema.Int }),
   /** The size of this object as JSON. */
   bytes: Schema.Int,

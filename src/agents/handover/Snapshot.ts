@@ -3,7 +3,8 @@
  *
  * Tasks with an answer come first, then those that wait for a person. Items are shortened to excerpts and added in turns
  * (a task, an entry, a receipt), each as long as it fits. One that does not fit at all is skipped and the next one tried.
- * Ids are never shortened, and skipped items are counted.
+ * Ids are never shortened, and skipped items are counted. Filters choose among the first or newest 2,000 of each kind; the
+ * counts are of the whole project.
  */
 import { Context, Duration, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
@@ -13,7 +14,7 @@ import type { Actor } from "../../wire/Actor.ts"
 import { after } from "../../wire/Instant.ts"
 import { excerpt } from "../../wire/Text.ts"
 import type { Receipt } from "../tasks/Shapes.ts"
-import type { SnapshotEntry, SnapshotReceipt, SnapshotTask, StartupSnapshot } from "./Shapes.ts"
+import type { SnapshotEntry, SnapshotReceipt, SnapshotRequest, SnapshotTask, StartupSnapshot } from "./Shapes.ts"
 import type { Unavailable } from "../continuity/Errors.ts"
 import { notice } from "../continuity/Shapes.ts"
 import { shown } from "../continuity/Shown.ts"
@@ -44,7 +45,7 @@ export class Snapshot extends Context.Service<
   Snapshot,
   {
     /** At most `max_bytes` as JSON. */
-    readonly take: (actor: Actor, max_bytes?: number) => Effect.Effect<StartupSnapshot, Unavailable>
+    readonly take: (actor: Actor, request?: SnapshotRequest) => Effect.Effect<StartupSnapshot, Unavailable>
   }
 >()("service/handover/Snapshot") {
   static readonly layer = Layer.effect(
@@ -56,16 +57,18 @@ export class Snapshot extends Context.Service<
       const memory = SearchStore.make(sql)
       const receipts = ReceiptStore.make(sql)
 
-      const take = Effect.fn("Snapshot.take")(function* (actor: Actor, max_bytes = 24_576) {
+      const take = Effect.fn("Snapshot.take")(function* (actor: Actor, request: SnapshotRequest = {}) {
+        const { max_bytes = 24_576, ...filter } = request
+        const tags = filter.tag === undefined ? [] : [filter.tag]
         const now = yield* clock.now
         const { project_id } = actor
-        const answered = yield* tasks.withAnswer(project_id, maxItems.tasks)
-        const asked = yield* tasks.asked(project_id, maxItems.tasks)
-        const rest = yield* tasks.unfinished(project_id, maxItems.tasks)
+        const answered = yield* tasks.withAnswer(project_id, filter, maxItems.tasks)
+        const asked = yield* tasks.asked(project_id, filter, maxItems.tasks)
+        const rest = yield* tasks.unfinished(project_id, filter, maxItems.tasks)
         const unfinished = distinct([...answered, ...asked, ...rest]).slice(0, maxItems.tasks)
-        const decisions = yield* memory.recent(project_id, { kind: "decision" }, undefined, maxItems.decisions)
-        const entries = yield* memory.recent(project_id, {}, undefined, maxItems.memory + maxItems.decisions)
-        const latest = yield* receipts.recent(project_id, maxItems.receipts)
+        const decisions = yield* memory.recent(project_id, { kind: "decision", tags }, undefined, maxItems.decisions)
+        const entries = yield* memory.recent(project_id, { tags }, undefined, maxItems.memory + maxItems.decisions)
+        const latest = yield* receipts.recent(project_id, filter, maxItems.receipts)
 
         const first = decisions.slice(0, maxItems.decisions)
         const known = new Set(first.map(({ id }) => id))

@@ -77,7 +77,7 @@ const listed = Object.entries(tools).map(([name, tool]) => ({
       type: "object" as const
     },
     outputSchema: { ...outline(jsonSchema(tool.output, "ignore") as JsonSchema), type: "object" as const },
-    // Of a tool that only reads, the other hints mean nothing.
+    // Clients ask before a tool that writes; of one that only reads, that says enough.
     annotations: tool.writes
       ? { readOnlyHint: false, destructiveHint: false, openWorldHint: false }
       : { readOnlyHint: true }

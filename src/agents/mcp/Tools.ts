@@ -126,16 +126,16 @@ export const tools = {
   continuity_context: row({
     title: "Startup context",
     description: [
-      "Where work stands in this project: call it when a session starts. Optional: max_bytes (default 24576).",
-      "Returns excerpts of unfinished tasks (those that a person answered first, then those that wait for one), memory and",
-      "receipts, and how many were omitted. Nothing there: empty lists."
+      "Where work stands in this project: call it first. Optional: max_bytes (default 24576), tag, repository.",
+      "Returns excerpts of unfinished tasks (answered or asked first), memory and receipts; how many were omitted.",
+      "Nothing: empty lists."
     ].join(" "),
     needs: ["context:read"],
     writes: false,
     searches: false,
     input: SnapshotRequest,
     output: StartupSnapshot,
-    run: ({ snapshot }, actor, { max_bytes }) => snapshot.take(actor, max_bytes)
+    run: ({ snapshot }, actor, input) => snapshot.take(actor, input)
   }),
   activity: row({
     title: "What happened since",

@@ -3,11 +3,13 @@ import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Page } from "../../platform/sql/Page.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { type Belonging, make as makeBelonging, readFor } from "./Belonging.ts"
 import { Receipt } from "./Shapes.ts"
 
 const ReceiptRow = Schema.toType(Receipt)
 
 export const make = (sql: SqlClient.SqlClient) => {
+  const belonging = makeBelonging(sql)
   const receiptColumns = sql.literal(
     `id, task_id, session_ref, worker, thread, outcome, summary, next_steps, pitfalls, git_checkpoint,
      task_version_after, task_status_after, actor, created_at`
@@ -32,11 +34,16 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by created_at desc, id desc
        limit ${limit}`)
 
-  const recent = (project_id: string, limit: number) =>
+  /** The newest that the filter lets through. */
+  const recent = (project_id: string, filter: Belonging, limit: number) =>
     rows(ReceiptRow)(sql`
       select ${receiptColumns}
-        from receipt
-       where project_id = ${project_id}::uuid
+        from (select *
+                from receipt
+               where project_id = ${project_id}::uuid
+               order by created_at desc, id desc
+               limit ${readFor(filter, limit)}) r
+       where ${belonging.ofReceipt(filter)}
        order by created_at desc, id desc
        limit ${limit}`)
 

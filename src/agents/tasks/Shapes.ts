@@ -98,7 +98,7 @@ export const briefTask = (task: Task, verbose: boolean | undefined): typeof Task
 export const TaskLink = Task.mapFields(Struct.pick(["id", "title", "status"]))
 
 /** A name or URL without a password. The user `git` of a remote is no secret. */
-const Repository = line(256).check(
+export const Repository = line(256).check(
   Schema.makeFilter((name: string) => /^((ssh:\/\/)?git@[^@?#:/]+[:/])?[^@?#]+$/.test(name), {
     expected: "a name or a remote without a password, a query or a fragment; the only user name is git"
   })

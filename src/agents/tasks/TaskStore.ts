@@ -1,9 +1,11 @@
 /** Statements for tasks, and for the receipt that an update writes. */
 import { pipe, Schema, Struct } from "effect"
 import type { SqlClient } from "effect/sql"
+import type { Fragment } from "effect/sql/Statement"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { charge, type Usage } from "../../platform/sql/ProjectUsage.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { type Belonging, make as makeBelonging, readFor } from "./Belonging.ts"
 import { Answer, type Receipt, Task, TaskAnswered, TaskSummary } from "./Shapes.ts"
 
 /** Columns are read as they are; `answer` is JSON. */
@@ -50,6 +52,7 @@ export type After =
   | { readonly order: "updated"; readonly keys: readonly [updated_at: string, id: string] | undefined }
 
 export const make = (sql: SqlClient.SqlClient) => {
+  const belonging = makeBelonging(sql)
   /** The order of unfinished tasks: in progress, ready, blocked, waiting. Ready: open, and every dependency is closed. */
   const place = sql.literal(`
     (case when t.status = 'in_progress' then 0
@@ -215,7 +218,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       select ${summaryColumns}, t.created_at
         from task t
        where t.project_id = ${project_id}::uuid
-         and ${status === undefined ? sql`true` : sql`t.status = any (${status}::text[])`}
+         and ${status === undefined ? sql`true` : sql`t.status = any (${status}::text[]) and ${closing(status)}`}
          and ${isReady === undefined ? sql`true` : isReady ? sql`t.closed_at is null and ${ready}` : sql`not (${ready})`}
          and ${assignee === undefined ? sql`true` : sql`t.assignee = ${assignee}`}
          and ${tag === undefined ? sql`true` : sql`t.tags @> array[${tag}]::text[]`}
@@ -225,6 +228,13 @@ export const make = (sql: SqlClient.SqlClient) => {
          after.order === "priority" ? "t.priority, t.created_at, t.id" : "t.updated_at desc, t.id desc"
        )}
        limit ${limit + 1}`)
+
+  /** What these states have in common, so that the tasks on the other side are not read: they may be many times as many. */
+  const closing = (status: ReadonlyArray<string>) => {
+    const closed = status.filter((one) => one === "done" || one === "cancelled").length
+    if (closed === 0) return sql`t.closed_at is null`
+    return closed === status.length ? sql`t.closed_at is not null` : sql`true`
+  }
 
   const following = (after: After) => {
     if (after.keys === undefined) return sql`true`
@@ -279,27 +289,43 @@ export const make = (sql: SqlClient.SqlClient) => {
   const unfinishedColumns = sql`
     ${summaryColumns}, left(t.body, 601) as body, t.claimed_at, t.blocked_reason, t.choices, t.answer`
 
-  /** Tasks whose answer no session has taken up, newest first. */
-  const withAnswer = (project_id: string, limit: number) =>
+  /** The first `limit` of `which` tasks in that order that the filter lets through. */
+  const chosen = (project_id: string, which: Fragment, order: Fragment, filter: Belonging, limit: number) =>
     rows(UnfinishedTask)(sql`
       select ${unfinishedColumns}
-        from task t
-       where t.project_id = ${project_id}::uuid
-         and t.answer is not null
-         and t.closed_at is null
-       order by t.updated_at desc, t.id desc
+        from (select *
+                from task t
+               where t.project_id = ${project_id}::uuid
+                 and ${which}
+               order by ${order}
+               limit ${readFor(filter, limit)}) t
+       where ${belonging.ofTask(filter)}
+       order by ${order}
        limit ${limit}`)
 
+  /** Tasks whose answer no session has taken up, newest first. */
+  const withAnswer = (project_id: string, filter: Belonging, limit: number) =>
+    chosen(
+      project_id,
+      sql`t.answer is not null and t.closed_at is null`,
+      sql`t.updated_at desc, t.id desc`,
+      filter,
+      limit
+    )
+
   /** Tasks that wait for a decision of a person, the most urgent first. */
-  const asked = (project_id: string, limit: number) =>
-    rows(UnfinishedTask)(sql`
-      select ${unfinishedColumns}
-        from task t
-       where t.project_id = ${project_id}::uuid
-         and t.status = 'blocked'
-         and t.blocked_kind = 'decision'
-       order by t.priority, t.created_at, t.id
-       limit ${limit}`)
+  const asked = (project_id: string, filter: Belonging, limit: number) =>
+    chosen(
+      project_id,
+      sql`t.status = 'blocked' and t.blocked_kind = 'decision'`,
+      sql`t.priority, t.created_at, t.id`,
+      filter,
+      limit
+    )
+
+  /** In the order of `place`, by index. */
+  const unfinished = (project_id: string, filter: Belonging, limit: number) =>
+    chosen(project_id, sql`t.closed_at is null`, sql`${place}, t.priority, t.created_at, t.id`, filter, limit)
 
   /** Of tasks that callers wait for, those whose version is higher than the one each knows. */
   const newer = (known: ReadonlyArray<readonly [project_id: string, id: string, version: number]>) =>
@@ -309,16 +335,6 @@ export const make = (sql: SqlClient.SqlClient) => {
                     ${known.map(([, , version]) => version)}::int[]) with ordinality as w (project_id, id, version, place)
         join task t on t.project_id = w.project_id and t.id = w.id
        where t.version > w.version`)
-
-  /** In the order of `place`, by index. */
-  const unfinished = (project_id: string, limit: number) =>
-    rows(UnfinishedTask)(sql`
-      select ${unfinishedColumns}
-        from task t
-       where t.project_id = ${project_id}::uuid
-         and t.closed_at is null
-       order by ${place}, t.priority, t.created_at, t.id
-       limit ${limit}`)
 
   /** The same tasks as `asked`, for people. */
   const questions = (project_id: string, limit: number) =>

@@ -404,7 +404,7 @@ const inOrder = Effect.fnUntraced(function* (items: ReadonlyArray<Item>) {
       return {
         ...item,
         field,
-        depends_on: yield* Effect.forEach(depends_on, (name) => named(name, `${field}.depends_on`)),
+        depends_on: yield* Effect.forEach(depends_on, (name, at) => named(name, `${field}.depends_on.${at}`)),
         ...(parent === undefined ? undefined : { parent: yield* named(parent, `${field}.parent`) })
       }
     })

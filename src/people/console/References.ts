@@ -7,7 +7,7 @@ import { command, empty, mark, meta, more, name, time } from "./Parts.ts"
 import { NotHere, type View } from "./View.ts"
 import { textField } from "./Writing.ts"
 
-const shown = 20
+const shown = 8
 
 export const referencesSection = Effect.gen(function* () {
   const projects = yield* Projects

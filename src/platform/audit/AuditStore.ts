@@ -102,7 +102,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by e.at desc, e.event_id desc`)
   }
 
-  /** As the indexes have them (migrations/0034_activity_filter.sql). */
+  /** As the indexes have them (migrations/0034_console_lists.sql). */
   const actorId = sql.literal(`substring(actor from position(':' in actor) + 1)`)
   const subjectId = sql.literal(`coalesce(${subjects.map((key) => `subject ->> '${key}'`).join(", ")})`)
 

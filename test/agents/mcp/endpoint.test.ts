@@ -270,6 +270,29 @@ layer(Service.layer)("the MCP endpoint", (it) => {
     })
   )
 
+  it.effect("a batch needs the scopes of each of its calls, whatever stands before them", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const a = yield* Agent.make(service, { scopes: ["memory:read", "tasks:read"] })
+      const call = (name: string, given = {}) => ({
+        jsonrpc: "2.0",
+        id: name,
+        method: "tools/call",
+        params: { name, arguments: { write_context: a.write_context, ...given } }
+      })
+      const write = call("memory_add", { kind: "note", body: "x" })
+      for (const before of [[], [ping], [call("no_such_tool")], [call("task_list")]]) {
+        const { code, status } = yield* send(`${a.url}/mcp`, {
+          bearer: a.token,
+          headers: accept,
+          body: [...before, write]
+        })
+        assert.deepStrictEqual([status, code], [403, "insufficient_scope"], JSON.stringify(before))
+      }
+      assert.deepStrictEqual((yield* a.call("memory_search")).output.entries, [])
+    })
+  )
+
   it.effect("a disconnect cancels the running call", () =>
     Effect.gen(function* () {
       const a = yield* agent

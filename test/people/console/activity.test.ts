@@ -113,6 +113,26 @@ layer(Service.layer)("the activity page", (it) => {
     })
   )
 
+  it.effect("shows the addresses of callers to operators only", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      const { made, path, person } = yield* signedIn
+      yield* sql`
+        insert into audit_event (event_id, at, project_id, actor, action, outcome, subject, address, user_agent)
+        values (${randomUUID()}::uuid, now(), ${made.project_id}::uuid, ${`project_token:${randomUUID()}`},
+                'task.created', 'done', '{}', '203.0.113.7', '')`
+      const operator = yield* makeOperator(service)
+      yield* operator.person.post("/console/enter", { code: operator.code })
+      assert.include((yield* operator.person.get(path)).text, "203.0.113.7")
+      const { status, text } = yield* person.get(path)
+      assert.strictEqual(status, 200)
+      assert.include(text, "created a task")
+      assert.notInclude(text, "203.0.113.7")
+      assert.notInclude(text, "127.0.0.1")
+    })
+  )
+
   it.effect("says that an unknown kind or day is none, and shows nothing", () =>
     Effect.gen(function* () {
       const { path, person } = yield* signedIn

@@ -216,6 +216,19 @@ layer(Service.layer)("an operator at the console", (it) => {
     })
   )
 
+  it.effect("leaves a limit as it is whose field is empty", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { project_id } = yield* makeToken(service)
+      const limits = Context.get(service.services, Limits)
+      yield* limits.set(project_id, { tasks: 5, entries: 6 })
+      const { csrf, person } = yield* signedIn()
+      const form = { csrf, action: "set-project-limits", project: project_id, tasks: "7", entries: "", receipts: "" }
+      assert.strictEqual((yield* person.post(`/console/${project_id}/limits`, form)).status, 303)
+      assert.deepStrictEqual(yield* limits.own(project_id), { tasks: 7, entries: 6 })
+    })
+  )
+
   it.effect("changes nothing with a form of another page, of another session, or about what is not there", () =>
     Effect.gen(function* () {
       const service = yield* Service

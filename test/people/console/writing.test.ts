@@ -118,6 +118,18 @@ layer(Service.layer)("the console", (it) => {
     })
   )
 
+  it.effect("takes the same form for two tasks as two changes", () =>
+    Effect.gen(function* () {
+      const { agent, home, send } = yield* project()
+      for (const task of [yield* ask(agent), yield* ask(agent)]) {
+        const form = { action: "answer", version: String(task.version), choice: "UBL", text: "" }
+        const path = `/tasks/${task.id}`
+        assert.deepEqual(statusAndPlace(yield* send(path, form)), [303, home + path])
+        assert.strictEqual((yield* taskOf(agent, task.id)).answer.text, "UBL")
+      }
+    })
+  )
+
   it.effect("tells a person that somebody was first, and keeps what they typed", () =>
     Effect.gen(function* () {
       const { agent, person, home, project_id, send, service } = yield* project()

@@ -10,3 +10,7 @@ create index audit_event_by_subject on audit_event (
             subject ->> 'document_id', subject ->> 'client_id', subject ->> 'session_id', subject ->> 'reference')),
   action, at);
 create index audit_event_refused_by_project on audit_event (project_id, at) where outcome = 'refused';
+-- What was closed lately, among many tasks that are not.
+create index task_closed on task (project_id, updated_at desc, id desc) where closed_at is not null;
+-- The unfinished ones by priority, among many that are closed.
+create index task_unfinished_by_priority on task (project_id, priority, created_at, id) where closed_at is null;
