@@ -11,7 +11,7 @@ export const attempt = <A>(run: (signal: AbortSignal) => A | Promise<A>) =>
     try: async (signal) => run(signal),
     catch: (cause) => {
       const { code, stderr, message } = cause as NodeJS.ErrnoException & { readonly stderr?: string }
-      const lines = (stderr?.trim() || message).split("\n")
+      const lines = (stderr?.trim() || message.trim()).split("\n")
       const reason = lines.findLast((line) => /error:|FATAL:|PANIC:/.test(line)) ?? lines.at(-1)
       const sentence = `The embedded PostgreSQL cannot be prepared: ${reason}`
       return lasting.has(code ?? "")
