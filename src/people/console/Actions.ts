@@ -50,6 +50,7 @@ const actions = {
   "end-console-session": ["Sign out", "The browser is signed out."]
 } as const satisfies Readonly<Record<string, readonly [label: string, done: string]>>
 export type ActionName = keyof typeof actions
+export const actionNames = Object.keys(actions) as ReadonlyArray<ActionName>
 
 const isAction = (name: string): name is ActionName => Object.hasOwn(actions, name)
 

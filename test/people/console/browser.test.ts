@@ -3,11 +3,13 @@
  * is an attack. SCREENSHOTS=folder saves a picture of each page.
  */
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Layer, type Scope } from "effect"
+import { Context, Effect, Layer, Redacted, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { join } from "node:path"
 import type { BrowserContextOptions, Page } from "playwright-core"
+import { actionNames } from "../../../src/people/console/Actions.ts"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
+import { Sessions } from "../../../src/signin/sessions/Sessions.ts"
 import { makeToken, reachable } from "../../support/agents/Agent.ts"
 import { Chromium, noChromium, openPage, pageFaults } from "../../support/agents/Chromium.ts"
 import { makeBusyProject, makeEquippedProject, makeOperator } from "../../support/agents/Console.ts"
@@ -147,6 +149,68 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
         await page.keyboard.press("Enter")
         await page.waitForSelector("text=The Bridge is revoked.")
       })
+      assert.deepEqual(consoleErrors, [])
+    }))
+
+  test("an operator does everything that a page offers by keyboard, with the command beside it", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { project_id } = yield* makeEquippedProject(service)
+      const home = `${service.url}/console/${project_id}`
+      const { path } = yield* makeOperator(service, project_id)
+      const elsewhere = yield* makeToken(service)
+      yield* Context.get(service.services, Sessions).signIn(Redacted.make(elsewhere.token))
+      const { consoleErrors, page } = yield* openPage(looks[1]![1])
+      const typed: Readonly<Record<string, string>> = { name: "Lighthouse", reference: "github:other", tasks: "70000" }
+      const done = new Set<string>()
+      /** Opens the action, reads the command, fills in what is asked, and confirms: all by keys. */
+      const perform = async (action: string) => {
+        const button = page.locator(`button[name="action"][value="${action}"]`).first()
+        const form = button.locator("xpath=ancestor::form")
+        if (!(await button.isVisible())) {
+          await button.locator("xpath=ancestor::details[1]/summary").focus()
+          await page.keyboard.press("Enter")
+          await button.waitFor()
+        }
+        assert.include(await form.innerText(), `service-admin ${action}`)
+        for (const input of await form.locator("input:visible").all()) {
+          const value = typed[(await input.getAttribute("name")) ?? ""]
+          if (value === undefined) continue
+          await input.focus()
+          await page.keyboard.press("ControlOrMeta+A")
+          await page.keyboard.type(value)
+        }
+        await button.focus()
+        await page.keyboard.press("Enter")
+        await page.waitForURL((url) => url.searchParams.get("done") === action)
+        done.add(action)
+      }
+      // In an order in which no action takes away what another one is about.
+      const pages = [
+        `${service.url}/console/push`,
+        ...["phones", "documents", "limits", "agents"].map((section) => `${home}/${section}`),
+        `${service.url}/console/access`,
+        `${service.url}/console/bridges`,
+        `${home}/bridges`,
+        `${service.url}/console/projects`
+      ]
+      yield* Effect.promise(async () => {
+        await page.goto(service.url + path)
+        await page.focus("button")
+        await page.keyboard.press("Enter")
+        await page.waitForURL(home)
+        for (const address of pages) {
+          for (let next: string | undefined = ""; next !== undefined;) {
+            await page.goto(address)
+            const offered = await page
+              .locator('button[name="action"]')
+              .evaluateAll((buttons) => buttons.map((button) => button.getAttribute("value")!))
+            next = offered.find((action) => !done.has(action))
+            if (next !== undefined) await perform(next)
+          }
+        }
+      })
+      assert.sameMembers([...done], [...actionNames])
       assert.deepEqual(consoleErrors, [])
     }))
 
