@@ -87,6 +87,7 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
           await page.goto(`${service.url}/console`)
           assert.deepEqual(await pageFaults(page), [])
           if (screenshots !== undefined) await page.screenshot({ path: join(screenshots, `${look}-sign-in.png`) })
+          await page.waitForSelector("#project_token:focus")
           await page.keyboard.type(token)
           await page.keyboard.press("Enter")
           await page.waitForURL(home)
@@ -224,6 +225,7 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
       const memory = `/console/${project_id}/memory`
       yield* Effect.promise(async () => {
         await page.goto(`${service.url}/console/sign-in?to=${memory}`)
+        await page.waitForSelector("#project_token:focus")
         await page.keyboard.type(token)
         await page.keyboard.press("Enter")
         await page.waitForURL(service.url + memory)
@@ -246,6 +248,7 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
       const { page } = yield* openPage()
       yield* Effect.promise(async () => {
         await page.goto(`${service.url}/console`)
+        await page.waitForSelector("#project_token:focus")
         await page.keyboard.type(token)
         await page.keyboard.press("Enter")
         await page.waitForSelector("text=Nothing waits for a person.")

@@ -81,6 +81,7 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
       const { consoleErrors, page } = yield* openPage(phone)
       yield* Effect.promise(async () => {
         await page.goto(`${service.url}/console/open/${r}`)
+        await page.waitForSelector("#project_token:focus")
         await page.keyboard.type(token)
         await page.keyboard.press("Enter")
         await page.waitForURL(`${service.url}/console/${person.project_id}/tasks/${task.id}`)
