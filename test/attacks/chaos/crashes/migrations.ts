@@ -101,7 +101,8 @@ chaos(
       },
       violations
     }
-  })
+  }),
+  "3 minutes"
 )
 
 const itself = Layer.effect(SqlClient.SqlClient, Effect.service(SqlClient.SqlClient))
