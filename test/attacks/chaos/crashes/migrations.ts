@@ -174,7 +174,8 @@ const look = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const schema = yield* sql<{ readonly line: string }>`
     select concat_ws(' ', c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity,
-                     a.attgenerated, pg_get_expr(d.adbin, d.adrelid), c.reloptions) as line
+                     a.attgenerated, pg_get_expr(d.adbin, d.adrelid), c.reloptions,
+                     col_description(c.oid, a.attnum)) as line
       from pg_class c
       join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
       left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
