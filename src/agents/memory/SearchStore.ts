@@ -26,11 +26,15 @@ export interface Filter {
 const countedFirst = 2_000
 /**
  * What a search may cost. `counted`: postings that are counted to weigh a lexeme; one that has more counts as being in half
- * of the entries at least. `mostRead`: postings that are read to score entries.
+ * of the entries at least. `mostRead`: postings that are read to score entries. `entries`: a smaller project is weighed
+ * like one of this size.
  */
-export const asked = { counted: 20_000, mostRead: 200_000 }
-/** The same for a search that nobody asked for, beside a write. */
-export const unasked = { counted: countedFirst, mostRead: 20_000 }
+export const asked = { counted: 20_000, mostRead: 200_000, entries: 0 }
+/**
+ * The same for a search that nobody asked for, beside a write. In a project of few entries, a word that two of them share
+ * would count as common, and nothing but a copy would be similar.
+ */
+export const unasked = { counted: countedFirst, mostRead: 20_000, entries: 100 }
 
 export const make = (sql: SqlClient.SqlClient) => {
   /** Counts the entries that hold a lexeme, but no more than `most`. */
@@ -67,12 +71,12 @@ export const make = (sql: SqlClient.SqlClient) => {
     lexemes: ReadonlyArray<string>,
     filter: Filter,
     limit: number,
-    { counted, mostRead } = asked
+    { counted, entries, mostRead } = asked
   ) => {
     const filtered = filter.kind !== undefined || (filter.tags?.length ?? 0) > 0
     return rows(Ranked)(sql`
       with size as materialized (
-        select coalesce(sum(active), 0)::float8 as n
+        select greatest(coalesce(sum(active), 0), ${entries})::float8 as n
           from memory_count
          where project_id = ${project_id}::uuid
       ), weighed as materialized (

@@ -5,6 +5,7 @@
 import { spawn } from "node:child_process"
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { setTimeout as pause } from "node:timers/promises"
 
 export interface Desk {
   readonly home: string
@@ -72,6 +73,8 @@ const allow = async (desk: Desk, url: string) => {
     ...(access !== undefined && { access })
   })
   if (decided.location === null) throw new Error("Allow led nowhere")
+  // A person takes longer than this script: mcp-remote opens the browser before it listens.
+  await pause(1000)
   await (await fetch(decided.location)).text()
   desk.allowed += 1
 }
