@@ -99,7 +99,8 @@ const base62 = (bytes: Uint8Array) => {
   return text.slice(-43)
 }
 
-const digits = (value: number, length: number) => {
+/** `length` base62 digits. */
+export const digits = (value: number, length: number) => {
   let text = ""
   for (let rest = value; text.length < length; rest = Math.floor(rest / 62)) text = alphabet[rest % 62] + text
   return text
