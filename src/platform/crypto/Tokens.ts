@@ -66,19 +66,6 @@ export const findToken = (text: string): TokenKind | undefined => {
   }
 }
 
-/** The first whole token in any string of a value, and the path of the field that holds it. */
-export const findTokenIn = (value: unknown, field = ""): { field: string; kind: TokenKind } | undefined => {
-  if (typeof value === "string") {
-    const kind = findToken(value)
-    return kind === undefined ? undefined : { field, kind }
-  }
-  if (typeof value !== "object" || value === null) return undefined
-  for (const [name, member] of Object.entries(value)) {
-    const found = findTokenIn(member, field === "" ? name : `${field}.${name}`)
-    if (found !== undefined) return found
-  }
-}
-
 const pattern = `(${Object.keys(kinds).join("|")})_[0-9A-Za-z]{49}`
 const whole = new RegExp(`^${pattern}$`)
 // A lookahead, because the last three characters of a false match may be the prefix of a token.

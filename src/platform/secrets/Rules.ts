@@ -34,7 +34,7 @@ interface Rule {
   /** A regular expression that finds where a secret may begin. */
   readonly begins: string
   /** `at` is the index of the beginning in the text. */
-  readonly holds: (text: string, at: number, now: Date) => boolean
+  readonly holds: (text: string, at: number, now: Date | undefined) => boolean
 }
 
 /** A sticky expression with the value in its first group. Every quantifier in it has a maximum. */
@@ -95,7 +95,7 @@ const pem = (text: string, at: number) => {
     .slice(from, Math.min(end === -1 ? Infinity : end, at + 2000))
     .replaceAll(/\\[nrt]|[\s"'`>|\\+]/g, "")
   // Headers such as `Proc-Type: 4,ENCRYPTED` come before the key.
-  const [key = ""] = /[A-Za-z0-9/=]{64,}/.exec(body) ?? []
+  const [key = ""] = /[A-Za-z0-9/=]{64,2000}/.exec(body) ?? []
   return isRandom(key.slice(0, 160))
 }
 
@@ -140,7 +140,11 @@ export const rules: ReadonlyArray<Rule> = [
     begins: `\\\\{0,3}"d\\\\{0,3}"\\s{0,3}:`,
     holds: (text, at) => hasKeyType(text) && jwkPart(text, at)
   },
-  { kind: "github_token", begins: "gh[pousr]_", holds: form("gh[pousr]_([A-Za-z0-9]{36})(?![A-Za-z0-9])", hasChecksum) },
+  {
+    kind: "github_token",
+    begins: "gh[pousr]_",
+    holds: form("gh[pousr]_([A-Za-z0-9]{36})(?![A-Za-z0-9])", hasChecksum)
+  },
   {
     kind: "github_token",
     begins: "github_pat_",
@@ -168,7 +172,11 @@ export const rules: ReadonlyArray<Rule> = [
     begins: "xox[abeoprs]-",
     holds: form("xox[abeoprs](?:\\.xox[bp])?-(?:\\d{1,14}-){0,4}([A-Za-z0-9-]{20,200})(?![A-Za-z0-9-])")
   },
-  { kind: "slack_token", begins: "xapp-\\d", holds: form("xapp-\\d-[A-Z0-9]{6,14}-\\d{8,15}-([a-f0-9]{60,70})(?![a-f0-9])") },
+  {
+    kind: "slack_token",
+    begins: "xapp-\\d",
+    holds: form("xapp-\\d-[A-Z0-9]{6,14}-\\d{8,15}-([a-f0-9]{60,70})(?![a-f0-9])")
+  },
   {
     kind: "slack_token",
     begins: "hooks\\.slack\\.com/(?:services|workflows|triggers)/",
@@ -182,7 +190,11 @@ export const rules: ReadonlyArray<Rule> = [
     holds: (text, at) => isRandomId(text, at) && hasAwsSecret(text)
   },
   { kind: "anthropic_key", begins: "sk-ant-", holds: form("sk-ant-[a-z]{2,8}\\d\\d-([\\w-]{80,130})(?![\\w-])") },
-  { kind: "openai_key", begins: "sk-", holds: form("sk-((?:[a-z]{2,10}-)?[\\w-]{16,100}T3BlbkFJ[\\w-]{16,100})(?![\\w-])") },
+  {
+    kind: "openai_key",
+    begins: "sk-",
+    holds: form("sk-((?:[a-z]{2,10}-)?[\\w-]{16,100}T3BlbkFJ[\\w-]{16,100})(?![\\w-])")
+  },
   {
     kind: "hugging_face_token",
     begins: "hf_",
@@ -196,7 +208,7 @@ export const rules: ReadonlyArray<Rule> = [
       jwt.lastIndex = at
       const [, header = "", payload = ""] = jwt.exec(text) ?? []
       const expires = header !== "" && decoded(header)?.alg !== undefined ? decoded(payload)?.exp : undefined
-      return typeof expires === "number" && expires * 1000 > now.getTime()
+      return now !== undefined && typeof expires === "number" && expires * 1000 > now.getTime()
     }
   },
   {
@@ -223,11 +235,14 @@ export const rules: ReadonlyArray<Rule> = [
     begins: `${kind}_`,
     // The examples of docs/protocol.md are sound tokens of small numbers.
     holds: (text: string, at: number) =>
-      findToken(text.slice(at, at + 53)) === kind && isRandom(text.slice(at + 4, at + 47))
+      findToken(text.slice(at, at + 53)) === kind && !/^0{42}[1-9]/.test(text.slice(at + 4, at + 47))
   }))
 ]
 
 const jwkPart = form(`\\\\{0,3}"d\\\\{0,3}"\\s{0,3}:\\s{0,3}\\\\{0,3}"([\\w-]{40,1000})\\\\{0,3}"`, (value) =>
   isRandom(value.slice(0, 160))
 )
-const isRandomId = form("A[KS]IA([A-Z2-7]{16})(?![A-Z0-9])", (value) => !value.includes("EXAMPLE") && new Set(value).size > 6)
+const isRandomId = form(
+  "A[KS]IA([A-Z2-7]{16})(?![A-Z0-9])",
+  (value) => !value.includes("EXAMPLE") && new Set(value).size > 6
+)

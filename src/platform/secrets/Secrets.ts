@@ -11,18 +11,21 @@ const anyBeginning = new RegExp(rules.map(({ begins }) => `(${begins})`).join("|
 const escapes = /%([0-9a-fA-F]{2})|\\u00([0-9a-fA-F]{2})|(\\[nrt])/g
 const base64 = /(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{32,}={0,2}/g
 
-/** The kind of the first secret in the text, in linear time. `now` decides whether a JWT has expired. */
-export const findSecret = (text: string, now: Date): SecretKind | undefined =>
+/**
+ * The kind of the first secret in the text, in linear time. `now` decides whether a JWT has expired; without it none counts,
+ * as in names, which are too short for one.
+ */
+export const findSecret = (text: string, now?: Date): SecretKind | undefined =>
   findPlain(text, now) ?? findEncoded(text, now)
 
-const findPlain = (text: string, now: Date): SecretKind | undefined => {
+const findPlain = (text: string, now?: Date): SecretKind | undefined => {
   for (const match of text.matchAll(anyBeginning)) {
     const rule = rules[match.indexOf(match[0], 1) - 1]
     if (rule?.holds(text, match.index, now) === true) return rule.kind
   }
 }
 
-const findEncoded = (text: string, now: Date): SecretKind | undefined => {
+const findEncoded = (text: string, now?: Date): SecretKind | undefined => {
   const unescaped = text.replaceAll(escapes, (_, percent, unicode, space) =>
     space === undefined ? String.fromCharCode(Number.parseInt(percent ?? unicode, 16)) : "\n"
   )

@@ -28,7 +28,10 @@ describe("a secret", () => {
   for (const seed of [2, 3, 4]) {
     it(`is found with other random values (${seed})`, () => {
       const missed = planted(now, seed).filter(({ kind, text }) => findSecret(text, now) !== kind)
-      assert.deepStrictEqual(missed.map(({ kind, text }) => `${kind}: ${text.slice(0, 80)}`), [])
+      assert.deepStrictEqual(
+        missed.map(({ kind, text }) => `${kind}: ${text.slice(0, 80)}`),
+        []
+      )
     })
   }
 

@@ -68,7 +68,10 @@ export const planted = (now: Date, seed = 1): ReadonlyArray<Planted> => {
     ["npm_token", () => checked("npm_")],
     ["pypi_token", () => `pypi-AgEIcHlwaS5vcmc${of(`${base62}_-`, 150)}`],
     ["slack_token", () => `xoxb-${of(numbers, 12)}-${of(numbers, 13)}-${of(base62, 24)}`],
-    ["slack_token", () => `https://hooks.slack.com/services/T${of(upper + numbers, 9)}/B${of(upper + numbers, 9)}/${of(base62, 23)}7`],
+    [
+      "slack_token",
+      () => `https://hooks.slack.com/services/T${of(upper + numbers, 9)}/B${of(upper + numbers, 9)}/${of(base62, 23)}7`
+    ],
     ["stripe_key", () => `sk_live_${of(base62, 24)}`],
     ["stripe_key", () => `rk_live_${of(base62, 99)}`],
     ["webhook_secret", () => `whsec_${Buffer.from(of(base62, 32)).toString("base64")}`],
