@@ -7,10 +7,13 @@ import { Worker } from "./delivery/Worker.ts"
 import { PushAdmin } from "./admin/PushAdmin.ts"
 import { Outbox } from "./outbox/Outbox.ts"
 import { PushTokens } from "./tokens/PushTokens.ts"
+import { WebPushKeys } from "./tokens/WebPushKeys.ts"
 
 export { sweeps } from "./Sweeps.ts"
 
-export const layer = PushAdmin.layer.pipe(Layer.provideMerge(Layer.merge(Outbox.layer, PushTokens.layer)))
+export const layer = PushAdmin.layer.pipe(
+  Layer.provideMerge(Layer.mergeAll(Outbox.layer, PushTokens.layer, WebPushKeys.layer))
+)
 
 /** Delivers to APNs where it is configured, else to the log. */
 export const worker = Worker.layer.pipe(

@@ -361,7 +361,8 @@ layer(TestDatabase.sql)("statements of push delivery", (it) => {
   })
   const before = {
     device_id: ids.device,
-    environment: "production" as const,
+    provider: "apns" as const,
+    environment: "production",
     topic: "app",
     token_key_id: "k",
     token_sealed: Buffer.from("sealed"),

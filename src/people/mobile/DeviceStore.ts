@@ -2,6 +2,7 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { asJson, environments, Preferences } from "../../wire/mobile/Notifications.ts"
+import { providers } from "../../push/tokens/PushTokens.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import type { Page } from "../../platform/sql/Page.ts"
 
@@ -13,7 +14,8 @@ export const Row = Schema.Struct({
   project_id: Schema.String,
   subject: Schema.String,
   state: State,
-  environment: Schema.Literals(environments),
+  provider: Schema.Literals(providers),
+  environment: Schema.Literals([...environments, "web"]),
   topic: Schema.String,
   token_fingerprint: Schema.NullOr(Schema.String),
   preferences: Preferences,
@@ -28,10 +30,10 @@ export type Row = typeof Row.Type
 export const Listed = Schema.Struct({
   device_id: Schema.String,
   subject: Schema.String,
-  client_id: Schema.String,
+  client_id: Schema.NullOr(Schema.String),
   state: State,
   state_reason: Schema.NullOr(Schema.String),
-  environment: Schema.Literals(environments),
+  environment: Schema.Literals([...environments, "web"]),
   topic: Schema.String,
   app_version: Schema.NullOr(Schema.String),
   token_key_id: Schema.NullOr(Schema.String),
@@ -48,7 +50,7 @@ export interface Owner {
 
 export const make = (sql: SqlClient.SqlClient) => {
   const columns = sql`
-    d.device_id, d.project_id, d.subject, d.state, d.environment, d.topic,
+    d.device_id, d.project_id, d.subject, d.state, d.provider, d.environment, d.topic,
     right(encode(d.token_lookup, 'hex'), 4) as token_fingerprint, d.preferences, d.preferences_version, d.created_at,
     d.last_seen_at, d.ended_at`
 

@@ -11,7 +11,7 @@ import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { projectExists } from "../../platform/sql/ProjectExists.ts"
-import type { Granted } from "../../wire/Actor.ts"
+import type { Actor } from "../../wire/Actor.ts"
 import type { Preferences } from "../../wire/mobile/Notifications.ts"
 import {
   type Device,
@@ -35,21 +35,21 @@ export class Devices extends Context.Service<
   {
     /** `key`: the Idempotency-Key, if the request has one. */
     readonly register: (
-      owner: Granted,
+      owner: Actor,
       request: RegisterDevice,
       key: string | undefined
     ) => Effect.Effect<Registration, MobileRefusal<"register">>
     /** decisions.md, Reading a device. */
-    readonly get: (owner: Granted, id: string) => Effect.Effect<Device, MobileRefusal<"get">>
+    readonly get: (owner: Actor, id: string) => Effect.Effect<Device, MobileRefusal<"get">>
     /** `versions`: the versions that If-Match accepts; undefined accepts any. */
     readonly setPreferences: (
-      owner: Granted,
+      owner: Actor,
       id: string,
       preferences: Preferences,
       versions: ReadonlyArray<number> | undefined
     ) => Effect.Effect<PreferencesSet, MobileRefusal<"setPreferences">>
     /** May be repeated. */
-    readonly revoke: (owner: Granted, id: string) => Effect.Effect<DeviceRevoked, MobileRefusal<"revoke">>
+    readonly revoke: (owner: Actor, id: string) => Effect.Effect<DeviceRevoked, MobileRefusal<"revoke">>
     /** For the operator: newest first. */
     readonly list: (
       project_id: string,
@@ -68,7 +68,7 @@ export class Devices extends Context.Service<
       const { setPreferences } = yield* SetPreferences.make
       const { end, revoke } = yield* Revoke.make
 
-      const get = Effect.fn("Devices.get")(function* (owner: Granted, id: string) {
+      const get = Effect.fn("Devices.get")(function* (owner: Actor, id: string) {
         const found = yield* store.find(owner, id)
         return Option.isSome(found) ? Owner.answerOf(found.value) : yield* refuse("device_not_found")
       }, persistence)
