@@ -18,3 +18,9 @@ alter table mobile_device
   add column web_push_key_id uuid references web_push_key,
   add constraint mobile_device_web_push_key check ((provider = 'webpush') = (web_push_key_id is not null));
 create index mobile_device_by_web_push_key on mobile_device (web_push_key_id) where web_push_key_id is not null;
+
+-- A browser that registered at the console ends with its project token. A token is marked once its browsers have ended, so
+-- that none is looked at twice.
+alter table project_token add column devices_ended boolean not null default false;
+create index project_token_with_devices on project_token (least(expires_at, revoked_at)) where not devices_ended;
+create index mobile_device_of_console on mobile_device (subject) where state = 'active' and grant_id is null;

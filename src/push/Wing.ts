@@ -2,6 +2,8 @@
 import { Effect, Layer } from "effect"
 import { Settings } from "../platform/settings/Settings.ts"
 import { apnsProvider } from "./channels/apns/Apns.ts"
+import { BrowserPush } from "./channels/Provider.ts"
+import { makeWebPush } from "./channels/webpush/WebPush.ts"
 import { logProvider } from "./channels/LogProvider.ts"
 import { Worker } from "./delivery/Worker.ts"
 import { PushAdmin } from "./admin/PushAdmin.ts"
@@ -11,7 +13,13 @@ import { WebPushKeys } from "./tokens/WebPushKeys.ts"
 
 export { sweeps } from "./Sweeps.ts"
 
-export const layer = PushAdmin.layer.pipe(
+/** Browsers need no provider of their own: each subscription names its push service. */
+const browserPush = Layer.effect(
+  BrowserPush,
+  Effect.flatMap(WebPushKeys, ({ signing }) => makeWebPush(signing))
+)
+
+export const layer = Layer.merge(PushAdmin.layer, browserPush).pipe(
   Layer.provideMerge(Layer.mergeAll(Outbox.layer, PushTokens.layer, WebPushKeys.layer))
 )
 

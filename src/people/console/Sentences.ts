@@ -70,6 +70,7 @@ export const sentences: Readonly<Record<string, string>> = {
   "mobile_device.listed": "listed the phones",
   "mobile_device.gone": "was reported gone by the push service",
   "push.dead_letters_retried": "retried notifications that were given up",
+  "push.web_push_key_rotated": "made a new key for the notifications of browsers",
   "push.tokens_rekeyed": "sealed the push tokens with another key",
   "audit_log.month_dropped": "dropped a month of the audit log that is past its retention",
   "database.backed_up": "backed up the database",

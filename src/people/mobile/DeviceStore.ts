@@ -1,7 +1,7 @@
 /** The statements for registered devices. The statement that ends a device also deletes its push token. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { asJson, environments, Preferences } from "../../wire/mobile/Notifications.ts"
+import { asJson, lanes, Preferences } from "../../wire/mobile/Notifications.ts"
 import { providers } from "../../push/tokens/PushTokens.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import type { Page } from "../../platform/sql/Page.ts"
@@ -15,7 +15,7 @@ export const Row = Schema.Struct({
   subject: Schema.String,
   state: State,
   provider: Schema.Literals(providers),
-  environment: Schema.Literals([...environments, "web"]),
+  environment: Schema.Literals(lanes),
   topic: Schema.String,
   token_fingerprint: Schema.NullOr(Schema.String),
   preferences: Preferences,
@@ -33,7 +33,7 @@ export const Listed = Schema.Struct({
   client_id: Schema.NullOr(Schema.String),
   state: State,
   state_reason: Schema.NullOr(Schema.String),
-  environment: Schema.Literals([...environments, "web"]),
+  environment: Schema.Literals(lanes),
   topic: Schema.String,
   app_version: Schema.NullOr(Schema.String),
   token_key_id: Schema.NullOr(Schema.String),
@@ -42,6 +42,14 @@ export const Listed = Schema.Struct({
   ended_at: Schema.NullOr(At)
 })
 export type Listed = typeof Listed.Type
+
+const Delivery = Schema.Struct({
+  state: Schema.Literals(["pending", "leased", "delivered", "superseded", "expired", "suppressed", "dead"]),
+  attempts: Schema.Int,
+  last_status: Schema.NullOr(Schema.Int),
+  last_reason: Schema.NullOr(Schema.String)
+})
+export type Delivery = typeof Delivery.Type
 
 export interface Owner {
   readonly project_id: string
@@ -127,5 +135,12 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by device_id desc
        limit ${limit}`)
 
-  return { find, setPreferences, releaseHeld, revoke, lock, list }
+  /** What became of an event that concerns one device. */
+  const findDelivery = (event_id: string) =>
+    firstRow(Delivery)(sql`
+      select state, attempts, last_status, last_reason
+        from push_outbox
+       where event_id = ${event_id}::uuid`)
+
+  return { find, setPreferences, releaseHeld, revoke, lock, list, findDelivery }
 }

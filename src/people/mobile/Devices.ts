@@ -16,6 +16,7 @@ import type { Preferences } from "../../wire/mobile/Notifications.ts"
 import {
   type Device,
   type DeviceRevoked,
+  type DeviceTested,
   type PreferencesSet,
   type RegisterDevice,
   type Registration,
@@ -26,6 +27,7 @@ import { type DeviceOperatorRefusal, refuseOperator } from "./Errors.ts"
 import * as Owner from "./Owner.ts"
 import * as Store from "./DeviceStore.ts"
 import * as Register from "./register.ts"
+import * as Ring from "./ring.ts"
 import * as Revoke from "./revoke.ts"
 import * as SetPreferences from "./setPreferences.ts"
 import type { Page } from "../../platform/sql/Page.ts"
@@ -50,6 +52,8 @@ export class Devices extends Context.Service<
     ) => Effect.Effect<PreferencesSet, MobileRefusal<"setPreferences">>
     /** May be repeated. */
     readonly revoke: (owner: Actor, id: string) => Effect.Effect<DeviceRevoked, MobileRefusal<"revoke">>
+    /** Sends a test, and waits up to eight seconds for what becomes of it. */
+    readonly ring: (owner: Actor, id: string) => Effect.Effect<DeviceTested, MobileRefusal<"test">>
     /** For the operator: newest first. */
     readonly list: (
       project_id: string,
@@ -67,6 +71,7 @@ export class Devices extends Context.Service<
       const register = yield* Register.make
       const { setPreferences } = yield* SetPreferences.make
       const { end, revoke } = yield* Revoke.make
+      const { ring } = yield* Ring.make
 
       const get = Effect.fn("Devices.get")(function* (owner: Actor, id: string) {
         const found = yield* store.find(owner, id)
@@ -78,7 +83,7 @@ export class Devices extends Context.Service<
         return yield* store.list(project_id, page)
       }, persistence)
 
-      return { register, get, setPreferences, revoke, list, end }
+      return { register, get, setPreferences, revoke, ring, list, end }
     })
   )
 }

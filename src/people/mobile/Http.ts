@@ -23,7 +23,8 @@ const mobile = HttpApiBuilder.group(
         Effect.flatMap(CurrentGrant, (owner) =>
           devices.setPreferences(owner, params.id, payload, versions(headers["if-match"]))
         ).pipe(Effect.map((set) => versioned(set, set.version))),
-      revoke: ({ params }) => Effect.flatMap(CurrentGrant, (owner) => devices.revoke(owner, params.id))
+      revoke: ({ params }) => Effect.flatMap(CurrentGrant, (owner) => devices.revoke(owner, params.id)),
+      test: ({ params }) => Effect.flatMap(CurrentGrant, (owner) => devices.ring(owner, params.id))
     })
   })
 )

@@ -17,6 +17,8 @@ export const eligibilityOf = (
   if (state !== "active") return { _tag: "Suppress", reason: `device_${state}` }
   if (!authorized) return { _tag: "Suppress", reason: "not_authorized" }
   if (!wants(preferences, kind)) return { _tag: "Suppress", reason: "not_wanted" }
+  // Its owner waits for it.
+  if (kind === "device.test") return { _tag: "Send" }
   const { paused_until, quiet_hours } = preferences
   if (paused_until !== null && !hasPassed(paused_until, now)) {
     return { _tag: "Hold", until: paused_until, reason: "paused" }

@@ -6,7 +6,7 @@
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { type Environment, notificationKindNames, Preferences } from "../../wire/mobile/Notifications.ts"
+import { type Lane, notificationKindNames, Preferences } from "../../wire/mobile/Notifications.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { joined, inForce } from "../../platform/sql/StandingGrant.ts"
 
@@ -49,7 +49,7 @@ export interface Result {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  const claim = (environment: Environment, limit: number, lease: Lease, now: Date) =>
+  const claim = (environment: Lane, limit: number, lease: Lease, now: Date) =>
     rows(ClaimedDelivery)(sql`
       with due as materialized (
         select o.delivery_id
@@ -147,11 +147,20 @@ export const make = (sql: SqlClient.SqlClient) => {
   return { claim, deliver, end, postpone, release }
 }
 
-/** A condition on the device `d`: the sign-in that registered it is still valid. */
+/** A condition on the device `d`: the sign-in that registered it is still valid, or the project token if it has none. */
 const authorized = (sql: SqlClient.SqlClient, now: Date) => sql`
-  exists (
+  case when d.grant_id is null then exists (
+    select 1
+      from project_token t
+      join project p on p.project_id = t.project_id
+     where t.token_id = d.subject
+       and t.revoked_at is null
+       and (t.expires_at is null or t.expires_at > ${now})
+       and p.disabled_at is null)
+  else exists (
     select 1
       from oauth_grant g
       ${joined(sql)}
      where g.grant_id = d.grant_id
-       and ${inForce(sql, now)})`
+       and ${inForce(sql, now)})
+  end`

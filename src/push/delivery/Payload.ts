@@ -1,5 +1,5 @@
 /**
- * The APNs payload: the key of a sentence that the app contains, and opaque ids. It contains no text from a project, a
+ * The payloads: for APNs the key of a sentence that the app contains, and opaque ids. It contains no text from a project, a
  * task or a Bridge, because Apple, the lock screen and a mirroring watch (spec 4.13) see it.
  */
 import { type NotificationKind, notificationKinds } from "../../wire/mobile/Notifications.ts"
@@ -9,6 +9,25 @@ export interface Notification {
   readonly kind: NotificationKind
   readonly project_id: string
   readonly reference: string | null
+}
+
+/**
+ * The message for a browser, which only that browser can read (RFC 8291): the kind, opaque ids and a link into the
+ * console. Its service worker has the words.
+ */
+export const browserPayload = (
+  { delivery_id, kind, project_id, reference }: Notification,
+  { origin }: { readonly origin: string }
+): string => {
+  const page = `${origin}/console/${project_id}`
+  return JSON.stringify({ n: delivery_id, k: kind, r: reference, url: `${page}/${sectionOf(kind, reference)}` })
+}
+
+const sectionOf = (kind: NotificationKind, reference: string | null) => {
+  const { category } = notificationKinds[kind]
+  if (category === "TASK") return `tasks/${reference}`
+  if (category === "BRIDGE") return "bridges"
+  return kind === "security.client_authorized" ? "agents" : "phones"
 }
 
 /** `thread` groups the notifications of one project on the phone without identifying the project. */

@@ -15,7 +15,7 @@ import { persistence } from "../../platform/database/Persistence.ts"
 import { count, pushed, pushOutcomes, pushPauses } from "../../platform/metrics/Metrics.ts"
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import { after } from "../../wire/Instant.ts"
-import { type Environment, environments } from "../../wire/mobile/Notifications.ts"
+import { type Lane, lanes } from "../../wire/mobile/Notifications.ts"
 import { Outbox } from "../outbox/Outbox.ts"
 import * as LeaseStore from "./LeaseStore.ts"
 import type { ClaimedDelivery } from "./LeaseStore.ts"
@@ -32,10 +32,10 @@ type Unavailable = SharedRefusal<"bridge_persistence_error">
 export class Worker extends Context.Service<
   Worker,
   {
-    /** Claims and carries out one batch per environment; returns how many deliveries were claimed. */
+    /** Claims and carries out one batch per lane; returns how many deliveries were claimed. */
     readonly round: Effect.Effect<number, Unavailable>
     /**
-     * Runs rounds in the background of the scope: back to back while there is work, otherwise when woken and every
+     * Runs the rounds of each lane in the background of the scope: back to back while there is work, otherwise when woken and every
      * second. When the scope closes, deliveries in flight get five seconds; the rest is released.
      */
     readonly start: Effect.Effect<void, never, Scope.Scope>
@@ -55,11 +55,11 @@ export class Worker extends Context.Service<
       const open = new Set<string>()
 
       const round = Effect.gen(function* () {
-        const claimed = yield* Effect.forEach(environments, roundOf, { concurrency: "unbounded" })
+        const claimed = yield* Effect.forEach(lanes, roundOf, { concurrency: "unbounded" })
         return claimed.reduce((sum, count) => sum + count, 0)
       })
 
-      const roundOf = Effect.fn("Worker.round")(function* (environment: Environment) {
+      const roundOf = Effect.fn("Worker.round")(function* (environment: Lane) {
         const now = yield* clock.now
         const until = after(now, leaseDuration)
         const { limit, probing } = yield* pauses.admission(environment, now, until)
@@ -85,15 +85,18 @@ export class Worker extends Context.Service<
       })
 
       let stopping = false
-      const idle = Effect.raceFirst(Effect.sleep("1 second"), outbox.woken)
-      const rounds = round.pipe(
-        Effect.catch(() => Effect.succeed(0)),
-        Effect.catchDefect((defect) =>
-          Effect.as(Effect.logError("Push delivery failed", defect instanceof Error ? defect.name : ""), 0)
-        ),
-        Effect.flatMap((claimed) => (claimed > 0 || stopping ? Effect.void : idle)),
-        Effect.repeat({ until: () => stopping })
-      )
+      const idle = (lane: Lane) => Effect.raceFirst(Effect.sleep("1 second"), outbox.woken(lane))
+      const roundsOf = (lane: Lane) =>
+        roundOf(lane).pipe(
+          Effect.catch(() => Effect.succeed(0)),
+          Effect.catchDefect((defect) =>
+            Effect.as(Effect.logError("Push delivery failed", defect instanceof Error ? defect.name : ""), 0)
+          ),
+          Effect.flatMap((claimed) => (claimed > 0 || stopping ? Effect.void : idle(lane))),
+          Effect.repeat({ until: () => stopping })
+        )
+      // Each lane by itself: a provider that takes long to answer delays nobody else's notifications.
+      const rounds = Effect.forEach(lanes, roundsOf, { concurrency: "unbounded", discard: true })
       const run = pauses.endAll.pipe(Effect.retry(Schedule.spaced("1 second")), Effect.orDie, Effect.andThen(rounds))
 
       const release = Effect.gen(function* () {
@@ -117,7 +120,7 @@ export class Worker extends Context.Service<
 }
 
 /** Creates every series at zero, so that an alert sees the first increment. */
-const initializeSeries = Effect.forEach(environments, (environment) =>
+const initializeSeries = Effect.forEach(lanes, (environment) =>
   Effect.all([
     ...pushOutcomes.map((outcome) => count(pushed(environment, outcome), 0)),
     ...["configuration", "provider"].map((cause) => count(pushPauses(environment, cause), 0))

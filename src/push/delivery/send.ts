@@ -1,12 +1,13 @@
 /** Sends one claimed delivery and returns the result, which settle.ts writes. */
 import { Effect, Option } from "effect"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
-import { type Environment, notificationKinds, rank } from "../../wire/mobile/Notifications.ts"
-import { type Answer, PushProvider } from "../channels/Provider.ts"
+import { type Lane, notificationKinds, rank } from "../../wire/mobile/Notifications.ts"
+import { type Answer, BrowserPush, PushProvider } from "../channels/Provider.ts"
+import { Settings } from "../../platform/settings/Settings.ts"
 import { PushTokens } from "../tokens/PushTokens.ts"
 import { type Eligibility, eligibilityOf } from "./Eligibility.ts"
 import type { ClaimedDelivery } from "./LeaseStore.ts"
-import { payload } from "./Payload.ts"
+import { browserPayload, payload } from "./Payload.ts"
 
 export type Attempt =
   /** Not sent: another delivery of the batch has paused the environment. */
@@ -22,10 +23,12 @@ export const make = Effect.gen(function* () {
   const clock = yield* DatabaseClock
   const tokens = yield* PushTokens
   const provider = yield* PushProvider
+  const browsers = yield* BrowserPush
+  const { baseUrl } = yield* Settings
 
   const send = Effect.fnUntraced(function* (
     delivery: ClaimedDelivery,
-    environment: Environment,
+    environment: Lane,
     isPaused: Effect.Effect<boolean>
   ) {
     const now = yield* clock.now
@@ -39,16 +42,21 @@ export const make = Effect.gen(function* () {
     if (Option.isNone(token)) {
       return { _tag: tokens.knows(sealed.token_key_id) ? "Unreadable" : "KeyUnknown" } satisfies Attempt
     }
-    const answer = yield* provider.send({
+    const push = {
       delivery_id,
-      environment,
       topic,
       token: token.value,
-      payload: payload(delivery, tokens.alias(delivery.project_id).slice(0, 16)),
       collapse_id: tokens.alias(collapse_key),
       immediate: rank(notificationKinds[kind].priority) >= rank("high"),
       expires_at
-    })
+    }
+    const answer = yield* environment === "web"
+      ? browsers.send({ ...push, payload: browserPayload(delivery, baseUrl) })
+      : provider.send({
+          ...push,
+          environment,
+          payload: payload(delivery, tokens.alias(delivery.project_id).slice(0, 16))
+        })
     return { _tag: "Answered", answer } satisfies Attempt
   })
 

@@ -52,7 +52,8 @@ export const operationCodes = {
   ],
   get: [...everywhere, "device_not_found"],
   setPreferences: [...everywhere, ...withBody, "device_not_found", "device_revoked", "preferences_version_conflict"],
-  revoke: [...everywhere, "device_not_found"]
+  revoke: [...everywhere, "device_not_found"],
+  test: [...everywhere, "device_not_found", "device_revoked"]
 } as const satisfies Record<string, ReadonlyArray<keyof typeof table>>
 
 type Operation = keyof typeof operationCodes
@@ -148,6 +149,21 @@ export const DeviceRevoked = Schema.Struct({
 })
 export type DeviceRevoked = typeof DeviceRevoked.Type
 
+/**
+ * What became of a test within a few seconds. `accepted` by the provider; the installation is `gone`; `refused` for good;
+ * `retrying` after a failure; `waiting` for its turn or the end of a pause.
+ */
+export const testOutcomes = ["accepted", "gone", "refused", "retrying", "waiting"] as const
+
+/** `status` and `reason` as the provider gave them; the reason may be the service's own. */
+export const DeviceTested = Schema.Struct({
+  device_id: Uuid,
+  outcome: Schema.Literals(testOutcomes),
+  status: Schema.NullOr(Schema.Int),
+  reason: Schema.NullOr(Schema.String)
+})
+export type DeviceTested = typeof DeviceTested.Type
+
 /** The answer to a registration: 201 for a new device, 200 if this owner had already registered the installation. */
 export class Registration {
   readonly device: Device
@@ -213,8 +229,14 @@ const revoke = HttpApiEndpoint.post("revoke", "/devices/:id/revoke", {
   error: refusals(...operationCodes.revoke)
 }).annotate(OpenApi.Summary, "Ends the device and forgets its push token: the first step of signing out.")
 
+const test = HttpApiEndpoint.post("test", "/devices/:id/test", {
+  params: { id: Id },
+  success: DeviceTested,
+  error: refusals(...operationCodes.test)
+}).annotate(OpenApi.Summary, "Rings this device, and says what happened at its provider.")
+
 export class MobileApi extends HttpApiGroup.make("mobile")
-  .add(register, get, setPreferences, revoke)
+  .add(register, get, setPreferences, revoke, test)
   .middleware(WellFormed)
   .middleware(PhoneCredential)
   .prefix("/bridge/v1/mobile")

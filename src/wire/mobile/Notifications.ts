@@ -10,6 +10,10 @@ import { Instant } from "../Instant.ts"
 export const environments = ["production", "development"] as const
 export type Environment = (typeof environments)[number]
 
+/** What a replica delivers one after another: a push environment of APNs, or web push. */
+export const lanes = [...environments, "web"] as const
+export type Lane = (typeof lanes)[number]
+
 /** APNs calls the app's bundle id its topic. */
 export const isTopic = (text: string): boolean => /^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,198}[A-Za-z0-9])?$/.test(text)
 
@@ -28,7 +32,7 @@ export interface NotificationPolicy {
   readonly lasts: Duration.Duration
   /** Among notifications with the same letter and subject, a newer one replaces an older one. */
   readonly collapse: string
-  readonly category: "TASK" | "BRIDGE" | "SECURITY"
+  readonly category: "TASK" | "BRIDGE" | "SECURITY" | "DEVICE"
 }
 
 const kind = (
@@ -59,7 +63,9 @@ export const notificationKinds = {
   "bridge.rotation_failed": kind("high", 24, "b", "BRIDGE"),
   /** To the other devices of the same owner. */
   "security.device_added": kind("urgent", 72, "d", "SECURITY", { optional: false }),
-  "security.client_authorized": kind("high", 72, "c", "SECURITY")
+  "security.client_authorized": kind("high", 72, "c", "SECURITY"),
+  /** To the device whose owner asked for it; quiet hours and pauses do not hold it. */
+  "device.test": kind("urgent", 1, "x", "DEVICE", { optional: false })
 } as const satisfies Record<string, NotificationPolicy>
 
 export type NotificationKind = keyof typeof notificationKinds
