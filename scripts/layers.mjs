@@ -30,7 +30,7 @@ const wings = {
   bridges: ["identity", ["enrollment", "rotation"]],
   signin: ["sessions", "oauth", "access"],
   agents: ["continuity", ["documents", "memory", "tasks"], ["decisions", "handover", "search", "transfer"], "mcp"],
-  people: [["mobile", "operator", "site"], "console"]
+  people: [["channels", "mobile", "operator", "site"], "console"]
 }
 const order = Object.keys(wings)
 

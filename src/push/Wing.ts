@@ -2,7 +2,8 @@
 import { Effect, Layer } from "effect"
 import { Settings } from "../platform/settings/Settings.ts"
 import { apnsProvider } from "./channels/apns/Apns.ts"
-import { BrowserPush } from "./channels/Provider.ts"
+import { makeChannelPush } from "./channels/Channels.ts"
+import { BrowserPush, ChannelPush } from "./channels/Provider.ts"
 import { makeWebPush } from "./channels/webpush/WebPush.ts"
 import { logProvider } from "./channels/LogProvider.ts"
 import { Worker } from "./delivery/Worker.ts"
@@ -19,7 +20,9 @@ const browserPush = Layer.effect(
   Effect.flatMap(WebPushKeys, ({ signing }) => makeWebPush(signing))
 )
 
-export const layer = Layer.merge(PushAdmin.layer, browserPush).pipe(
+const channelPush = Layer.effect(ChannelPush, makeChannelPush)
+
+export const layer = Layer.mergeAll(PushAdmin.layer, browserPush, channelPush).pipe(
   Layer.provideMerge(Layer.mergeAll(Outbox.layer, PushTokens.layer, WebPushKeys.layer))
 )
 

@@ -1,12 +1,13 @@
 /** The statements for registered devices. The statement that ends a device also deletes its push token. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { asJson, lanes, Preferences } from "../../wire/mobile/Notifications.ts"
-import { providers } from "../../push/tokens/PushTokens.ts"
+import { asJson, environments, Preferences } from "../../wire/mobile/Notifications.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import type { Page } from "../../platform/sql/Page.ts"
 
 const At = Schema.Date
+/** Without channels, which have statements of their own (channels/ChannelStore.ts). */
+const places = [...environments, "web"] as const
 const State = Schema.Literals(["active", "revoked", "inactive"])
 
 export const Row = Schema.Struct({
@@ -14,8 +15,8 @@ export const Row = Schema.Struct({
   project_id: Schema.String,
   subject: Schema.String,
   state: State,
-  provider: Schema.Literals(providers),
-  environment: Schema.Literals(lanes),
+  provider: Schema.Literals(["apns", "webpush"]),
+  environment: Schema.Literals(places),
   topic: Schema.String,
   token_fingerprint: Schema.NullOr(Schema.String),
   preferences: Preferences,
@@ -33,7 +34,7 @@ export const Listed = Schema.Struct({
   client_id: Schema.NullOr(Schema.String),
   state: State,
   state_reason: Schema.NullOr(Schema.String),
-  environment: Schema.Literals(lanes),
+  environment: Schema.Literals(places),
   topic: Schema.String,
   app_version: Schema.NullOr(Schema.String),
   token_key_id: Schema.NullOr(Schema.String),
@@ -123,6 +124,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       select ${columns}
         from mobile_device d
        where d.device_id = ${device_id}::uuid
+         and d.environment <> 'channel'
          for no key update`)
 
   const list = (project_id: string, { after, limit }: Page) =>
@@ -131,6 +133,7 @@ export const make = (sql: SqlClient.SqlClient) => {
              created_at, last_seen_at, ended_at
         from mobile_device
        where project_id = ${project_id}::uuid
+         and environment <> 'channel'
          and ${after === undefined ? sql`true` : sql`device_id < ${after}::uuid`}
        order by device_id desc
        limit ${limit}`)

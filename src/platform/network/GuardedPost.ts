@@ -6,6 +6,7 @@
  */
 import { Context, Duration, Effect } from "effect"
 import { lookup } from "node:dns/promises"
+import { Agent as PlainAgent, request as plainRequest } from "node:http"
 import { Agent, request } from "node:https"
 import { isIP, type LookupFunction } from "node:net"
 import { isPublic } from "./PublicAddress.ts"
@@ -46,23 +47,24 @@ export const makePost = Effect.fnUntraced(function* (mayBePrivate: (host: string
       (error: Error) => found(error, "", 0)
     )
   }
-  const agent = new Agent({
-    keepAlive: true,
-    maxSockets: 10,
-    maxFreeSockets: 2,
-    timeout: 60_000,
-    lookup: guarded,
-    ...(ca !== undefined && { ca })
-  })
-  yield* Effect.addFinalizer(() => Effect.sync(() => agent.destroy()))
+  const options = { keepAlive: true, maxSockets: 10, maxFreeSockets: 2, timeout: 60_000, lookup: guarded }
+  const agent = new Agent({ ...options, ...(ca !== undefined && { ca }) })
+  const plainAgent = new PlainAgent(options)
+  yield* Effect.addFinalizer(() =>
+    Effect.sync(() => {
+      agent.destroy()
+      plainAgent.destroy()
+    })
+  )
 
   return (url: URL, headers: Readonly<Record<string, string>>, body: Uint8Array): Effect.Effect<PostAnswer> =>
     isIP(url.hostname.replaceAll(/[[\]]/g, "")) !== 0
       ? Effect.succeed(noAnswer)
       : Effect.callback<PostAnswer>((resume, signal) => {
-          const sent = request(
+          const [post, through] = url.protocol === "https:" ? [request, agent] : [plainRequest, plainAgent]
+          const sent = post(
             url,
-            { method: "POST", agent, signal, headers: { ...headers, "content-length": String(body.length) } },
+            { method: "POST", agent: through, signal, headers: { ...headers, "content-length": String(body.length) } },
             (response) => {
               const { headers, statusCode } = response
               const seconds = /^\d{1,6}$/.test(headers["retry-after"] ?? "")

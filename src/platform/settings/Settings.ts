@@ -267,6 +267,7 @@ const push = Config.all({
     development: httpsOrigin("SERVICE_APNS_ORIGIN_DEVELOPMENT", "https://api.sandbox.push.apple.com")
   }),
   caFile: optionalText("SERVICE_APNS_CA_FILE"),
+  channelPrivateHosts: hosts("SERVICE_CHANNEL_PRIVATE_HOSTS", [], "ntfy.lan,hooks.internal"),
   webPushHosts: hosts("SERVICE_WEBPUSH_HOSTS", [], "push.example.com"),
   webPushContact: optionalText("SERVICE_WEBPUSH_CONTACT").pipe(
     Config.mapEffect((contact) =>

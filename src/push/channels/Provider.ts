@@ -1,7 +1,9 @@
-/** The ports to push providers: APNs, or the log where none is configured; and the push services of browsers. */
+/** The ports to push providers: APNs, or the log where none is configured; the push services of browsers; and channels. */
 import { Context, type Effect, type Redacted } from "effect"
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import type { Environment } from "../../wire/mobile/Notifications.ts"
+import type { ChannelKind } from "../Channel.ts"
+import type { Message } from "./Message.ts"
 import type { Outcome } from "./Outcome.ts"
 
 export interface Push {
@@ -47,3 +49,17 @@ export class BrowserPush extends Context.Service<
     readonly send: (push: Push) => Effect.Effect<Answer, SharedRefusal<"bridge_persistence_error">>
   }
 >()("service/push/BrowserPush") {}
+
+/** To a channel of a project. */
+export interface ToChannel extends Pick<Push, "delivery_id" | "token"> {
+  readonly kind: ChannelKind
+  readonly message: Message
+}
+
+export class ChannelPush extends Context.Service<
+  ChannelPush,
+  {
+    /** Never fails: a lost connection is an answer as well. */
+    readonly send: (push: ToChannel) => Effect.Effect<Answer>
+  }
+>()("service/push/ChannelPush") {}

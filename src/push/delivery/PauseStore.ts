@@ -6,7 +6,8 @@ import { firstRow, rows } from "../../platform/sql/Rows.ts"
 
 const At = Schema.Date
 
-const providerOf = (environment: Lane) => (environment === "web" ? "webpush" : "apns")
+const providerOf = (environment: Lane) =>
+  ({ production: "apns", development: "apns", web: "webpush", channel: "channel" })[environment]
 
 export const make = (sql: SqlClient.SqlClient) => {
   const findPause = (environment: Lane) =>

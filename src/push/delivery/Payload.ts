@@ -2,6 +2,8 @@
  * The payloads: for APNs the key of a sentence that the app contains, and opaque ids. It contains no text from a project, a
  * task or a Bridge, because Apple, the lock screen and a mirroring watch (spec 4.13) see it.
  */
+import type { Message } from "../channels/Message.ts"
+import type { ClaimedDelivery } from "./LeaseStore.ts"
 import { type NotificationKind, notificationKinds } from "../../wire/mobile/Notifications.ts"
 
 export interface Notification {
@@ -21,6 +23,24 @@ export const browserPayload = (
 ): string => {
   const page = `${origin}/console/${project_id}`
   return JSON.stringify({ n: delivery_id, k: kind, r: reference, url: `${page}/${sectionOf(kind, reference)}` })
+}
+
+/** The message for a channel. */
+export const messageOf = (
+  notification: Notification & Pick<ClaimedDelivery, "created_at" | "task_title" | "task_version">,
+  { origin }: { readonly origin: string }
+): Message => {
+  const { created_at, kind, project_id, reference, task_title, task_version } = notification
+  const isTest = kind === "device.test"
+  return {
+    kind,
+    project_id,
+    subject_id: isTest ? null : reference,
+    version: task_version,
+    title: task_title,
+    url: `${origin}/console/${project_id}/${isTest ? "phones" : `tasks/${reference}`}`,
+    at: created_at
+  }
 }
 
 const sectionOf = (kind: NotificationKind, reference: string | null) => {

@@ -13,7 +13,7 @@ import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { count, pushed, pushPauses } from "../../platform/metrics/Metrics.ts"
 import { after } from "../../wire/Instant.ts"
-import type { Lane } from "../../wire/mobile/Notifications.ts"
+import { isOfTargets, type Lane } from "../../wire/mobile/Notifications.ts"
 import { type Backoff, doubling, misconfigured, type Outcome, quickly } from "../channels/Outcome.ts"
 import * as DeviceFeedbackStore from "./DeviceFeedbackStore.ts"
 import * as LeaseStore from "./LeaseStore.ts"
@@ -75,10 +75,17 @@ export const make = Effect.gen(function* () {
         yield* count(pushed(batch.environment, "suppressed"))
         break
       }
-      case "KeyUnknown":
+      case "KeyUnknown": {
         // The device keeps its token: it can be opened again once the key is back.
-        yield* pause(delivery, misconfigured, { status: null, reason: "token_key_unknown" }, batch)
+        const result = { status: null, reason: "token_key_unknown" }
+        if (isOfTargets(batch.environment)) {
+          yield* Effect.logError(alarm).pipe(
+            Effect.annotateLogs({ reason: result.reason, device_id: delivery.device_id })
+          )
+          yield* retryDevice(delivery, misconfigured.backoff, result, batch)
+        } else yield* pause(delivery, misconfigured, result, batch)
         break
+      }
       case "Unreadable": {
         const result = { status: null, reason: "token_unreadable" }
         yield* Effect.logError(alarm).pipe(

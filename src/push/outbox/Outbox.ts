@@ -39,7 +39,7 @@ export class Outbox extends Context.Service<
       const wakeUps = new Map<Lane, Queue.Queue<void>>()
       for (const lane of lanes) wakeUps.set(lane, yield* Queue.sliding<void>(1))
       const wake = sql.afterCommit(
-        Effect.forEach(wakeUps.values(), (queue) => Queue.offer(queue, undefined), { discard: true })
+        Effect.forEach([...wakeUps.values()], (queue) => Queue.offer(queue, undefined), { discard: true })
       )
 
       const enqueue = Effect.fn("Outbox.enqueue")(function* (now: Date, notice: Store.Notice) {

@@ -9,6 +9,7 @@ import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { KeyRing } from "../../platform/crypto/Derivation.ts"
 import { SealingRing } from "../../platform/crypto/Sealed.ts"
+import { channelKinds, ofToken as ofChannelToken } from "../Channel.ts"
 import { ofToken } from "../Subscription.ts"
 import { tokenKeys } from "./tokenKeys.ts"
 
@@ -18,7 +19,7 @@ export interface SealedToken {
   readonly token_sealed: Uint8Array
 }
 
-export const providers = ["apns", "webpush"] as const
+export const providers = ["apns", "webpush", ...channelKinds] as const
 export type Provider = (typeof providers)[number]
 
 export interface Installation {
@@ -69,15 +70,19 @@ export class PushTokens extends Context.Service<
             device_id
           ),
         lookups: ({ environment, provider, token, topic }) => {
-          // A browser may change the keys of its subscription; the endpoint stays.
-          const identity = provider === "webpush" ? Redacted.make(ofToken(token).endpoint) : token
-          const fields = [provider, environment, topic, identity]
+          const fields = [provider, environment, topic, identityOf(provider, token)]
           return [current!.derive("token", fields), ...earlier.map((key) => key.derive("token", fields))]
         },
         alias: (text) => Buffer.from(current!.derive("alias", [text]).subarray(0, 24)).toString("base64url")
       }
     })
   )
+}
+
+/** A browser may change the keys of its subscription, a channel its secret; the endpoint and the id stay. */
+const identityOf = (provider: Provider, token: Redacted.Redacted<string>) => {
+  if (provider === "apns") return token
+  return Redacted.make(provider === "webpush" ? ofToken(token).endpoint : ofChannelToken(token).id)
 }
 
 const present = <A>(value: A | undefined): ReadonlyArray<A> => (value === undefined ? [] : [value])

@@ -10,9 +10,12 @@ import { Instant } from "../Instant.ts"
 export const environments = ["production", "development"] as const
 export type Environment = (typeof environments)[number]
 
-/** What a replica delivers one after another: a push environment of APNs, or web push. */
-export const lanes = [...environments, "web"] as const
+/** What a replica delivers one after another: a push environment of APNs, web push, or the channels of projects. */
+export const lanes = [...environments, "web", "channel"] as const
 export type Lane = (typeof lanes)[number]
+
+/** In these lanes each device is a server of its own, which may be slow or dead: it never pauses the others. */
+export const isOfTargets = (lane: Lane): lane is "web" | "channel" => lane === "web" || lane === "channel"
 
 /** APNs calls the app's bundle id its topic. */
 export const isTopic = (text: string): boolean => /^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,198}[A-Za-z0-9])?$/.test(text)
@@ -128,6 +131,10 @@ export const initialPreferences: Preferences = {
   quiet_hours: null,
   paused_until: null
 }
+
+/** Channels of a project are told what concerns tasks, and tests (spec 6.1). */
+export const isForChannels = (name: NotificationKind): boolean =>
+  notificationKinds[name].category === "TASK" || notificationKinds[name].category === "DEVICE"
 
 /** Whether the kind is wanted at all; quiet hours and pauses are checked separately. */
 export const wants = (preferences: Preferences, name: NotificationKind): boolean => {
