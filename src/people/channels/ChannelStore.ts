@@ -119,6 +119,9 @@ export const make = (sql: SqlClient.SqlClient) => {
       )
       select device_id as channel_id from revoked`)
 
+  /** A condition on the device `d` of a notification. */
+  const isChannel = (channel_id: string) => sql`d.device_id = ${channel_id}::uuid`
+
   /** What became of a test. */
   const findDelivery = (event_id: string, channel_id: string) =>
     firstRow(Delivery)(sql`
@@ -127,5 +130,5 @@ export const make = (sql: SqlClient.SqlClient) => {
        where event_id = ${event_id}::uuid
          and device_id = ${channel_id}::uuid`)
 
-  return { insert, list, lock, reseal, revoke, findDelivery }
+  return { insert, list, lock, reseal, revoke, isChannel, findDelivery }
 }

@@ -1,5 +1,5 @@
 /**
- * Channels of a project: ntfy topics and webhooks that the operator sets (edition-2 6.2 in decisions.md, Channels). They get
+ * Channels of a project: ntfy topics and webhooks that the operator sets (decisions.md, Channels). They get
  * what phones get about tasks, by the same queue. A channel is a row of `mobile_device` without an owner; its address and
  * secrets are sealed as its push token.
  */
@@ -122,7 +122,7 @@ export class Channels extends Context.Service<
           const now = yield* clock.now
           const { project_id } = yield* lockActive(channel_id)
           const event_id = yield* uuid
-          const only = sql`d.device_id = ${channel_id}::uuid`
+          const only = store.isChannel(channel_id)
           yield* outbox.enqueue(now, { kind: "device.test", event_id, project_id, about: channel_id, only })
           return event_id
         },
