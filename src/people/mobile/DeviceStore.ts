@@ -135,6 +135,15 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by device_id desc
        limit ${limit}`)
 
+  const listActive = ({ project_id, subject }: Owner) =>
+    rows(Schema.Struct({ device_id: Schema.String }))(sql`
+      select device_id
+        from mobile_device
+       where project_id = ${project_id}::uuid
+         and subject = ${subject}::uuid
+         and state = 'active'
+       order by device_id desc`)
+
   /** What became of an event that concerns one device. */
   const findDelivery = (event_id: string) =>
     firstRow(Delivery)(sql`
@@ -142,5 +151,5 @@ export const make = (sql: SqlClient.SqlClient) => {
         from push_outbox
        where event_id = ${event_id}::uuid`)
 
-  return { find, setPreferences, releaseHeld, revoke, lock, list, findDelivery }
+  return { find, setPreferences, releaseHeld, revoke, lock, list, listActive, findDelivery }
 }
