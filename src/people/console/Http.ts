@@ -367,7 +367,14 @@ const routes = HttpRouter.use((router) =>
           refusal._tag === "bridge_persistence_error" || refusal._tag === "rate_limited"
             ? Effect.fail(refusal)
             : Effect.succeed(
-                showFramed(409, told({ project, section: "phones", session }, "Nothing was changed", refusal.message))
+                showFramed(
+                  409,
+                  told(
+                    { project, section: "phones", session },
+                    "Nothing was changed",
+                    refusal._tag === "invalid_request" ? malformedForm : refusal.message
+                  )
+                )
               )
         )
       )
@@ -401,14 +408,7 @@ const routes = HttpRouter.use((router) =>
           }
           const running = runAction(session.actor, fields)
           if (running === undefined) {
-            return showFramed(
-              422,
-              told(
-                frame,
-                "Nothing was changed",
-                "A value of the form is missing or malformed. Go back: what you typed is still there."
-              )
-            )
+            return showFramed(422, told(frame, "Nothing was changed", malformedForm))
           }
           return yield* running.pipe(
             Effect.map((action) => redirect(withDone(request, action))),
@@ -507,6 +507,8 @@ const sectionOf = (kind: "bridge" | "agent" | "phone"): string =>
 /** Pages with actions of the operator: of the service, and of a project. */
 const serviceActionPages = ["projects", "bridges", "access", "push"] as const
 const projectActionPages = ["documents", "bridges", "agents", "phones", "limits"] as const
+
+const malformedForm = "A value of the form is missing or malformed. Go back: what you typed is still there."
 
 const phonesPath = "/console/:project/phones"
 

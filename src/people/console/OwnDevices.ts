@@ -8,6 +8,7 @@ import type { Session } from "../../signin/sessions/Sessions.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { Uuid } from "../../wire/Ids.ts"
 import {
+  type Device,
   type DeviceTested,
   type MobileRefusal,
   refuse,
@@ -15,9 +16,11 @@ import {
   testOutcomes
 } from "../../wire/mobile/MobileApi.ts"
 import { Devices } from "../mobile/Devices.ts"
+import { preferenceForm, preferencesIn } from "./PreferenceForm.ts"
 
-export type OwnAction = "ring-this-device" | "test-device" | "end-own-device"
-type Refused = MobileRefusal<"register"> | MobileRefusal<"test">
+export type OwnAction = (typeof ownActions)[number]
+const ownActions = ["ring-this-device", "test-device", "set-preferences", "end-own-device"] as const
+type Refused = MobileRefusal<"register" | "test" | "setPreferences">
 /** The query with which the page is shown again: what was done. */
 type Done = Effect.Effect<URLSearchParams, Refused>
 
@@ -50,6 +53,14 @@ export const ownDeviceActions = Effect.gen(function* () {
         ...(reason !== null && { reason })
       })
     }),
+    "set-preferences": Effect.fnUntraced(function* (owner, fields) {
+      const id = idIn(fields)
+      const { preferences: before } = yield* devices.get(owner, id)
+      const preferences = preferencesIn(fields, before)
+      if (preferences === undefined) return yield* refuse("invalid_request")
+      yield* devices.setPreferences(owner, id, preferences, [Number(fields.get("version"))])
+      return new URLSearchParams({ done: "set-preferences" })
+    }),
     "end-own-device": Effect.fnUntraced(function* (owner, fields) {
       yield* devices.revoke(owner, idIn(fields))
       return new URLSearchParams({ done: "end-own-device" })
@@ -60,8 +71,7 @@ export const ownDeviceActions = Effect.gen(function* () {
     runs[action](owner, fields, userAgent)
 })
 
-export const isOwnAction = (name: string | null): name is OwnAction =>
-  name === "ring-this-device" || name === "test-device" || name === "end-own-device"
+export const isOwnAction = (name: string | null): name is OwnAction => ownActions.some((action) => action === name)
 
 const decode = Schema.decodeUnknownResult(RegisterDevice)
 const isLocale = Schema.is(RegisterDevice.fields.locale.schema)
@@ -106,6 +116,7 @@ const tested: Readonly<Record<DeviceTested["outcome"], string>> = {
 export const ownDone = (query: URLSearchParams): string | undefined => {
   const done = query.get("done")
   if (done === "ring-this-device") return "This device rings from now on. Send it a test."
+  if (done === "set-preferences") return "Saved: the device rings for what you chose."
   if (done === "end-own-device") return "The device gets no more notifications."
   const outcome = testOutcomes.find((one) => one === query.get("outcome"))
   if (done !== "test-device" || outcome === undefined) return undefined
@@ -116,12 +127,12 @@ export const ownDone = (query: URLSearchParams): string | undefined => {
 }
 
 /** The card that makes this browser ring; its script (app/RingScript.ts) says what it can do. */
-export const ringCard = (csrf: string, key: string, own: ReadonlyArray<string>): Html =>
+export const ringCard = (csrf: string, key: string, own: ReadonlyArray<Device>): Html =>
   html`<section
     class="card"
     data-ring
     data-key="${key}"
-    data-devices="${own.join(" ")}"
+    data-devices="${own.map(({ device_id }) => device_id).join(" ")}"
     data-offer="This browser can show a notification when a task waits for a person."
   >
     <h2>This device</h2>
@@ -135,12 +146,17 @@ export const ringCard = (csrf: string, key: string, own: ReadonlyArray<string>):
   </section>`
 
 /** What a person may do with a device of their own. */
-export const ownDeviceForms = ({ csrf }: Session, device_id: string): Html =>
-  html`<form method="post" class="own">
-    <input type="hidden" name="csrf" value="${csrf}" />
-    <input type="hidden" name="device" value="${device_id}" />
-    <button name="action" value="test-device">Send a test<span class="hidden"> to ${device_id.slice(-8)}</span></button>
-    <button name="action" value="end-own-device">
-      Stop ringing<span class="hidden"> ${device_id.slice(-8)}</span>
-    </button>
-  </form>`
+export const ownDeviceForms = (session: Session, device: Device): Html => {
+  const { device_id } = device
+  return html`<form method="post" class="own">
+      <input type="hidden" name="csrf" value="${session.csrf}" />
+      <input type="hidden" name="device" value="${device_id}" />
+      <button name="action" value="test-device">
+        Send a test<span class="hidden"> to ${device_id.slice(-8)}</span>
+      </button>
+      <button name="action" value="end-own-device">
+        Stop ringing<span class="hidden"> ${device_id.slice(-8)}</span>
+      </button>
+    </form>
+    ${preferenceForm(session, device)}`
+}

@@ -64,7 +64,7 @@ export const phonesPage = Effect.gen(function* () {
                         device.ended_at !== null && html`ended ${time(device.ended_at, now)}`,
                         device.state_reason !== null && device.state_reason.replaceAll("_", " ")
                       )}
-                      ${own.includes(device.device_id) && ownDeviceForms(session, device.device_id)}
+                      ${own.filter(({ device_id }) => device_id === device.device_id).map((one) => ownDeviceForms(session, one))}
                       ${
                         device.state === "active" &&
                         act(

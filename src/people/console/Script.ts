@@ -42,10 +42,11 @@ const byLikeness = (root, selector) => {
 }
 const keyOf = (named, element) => [...named].find((entry) => entry[1] === element)?.[0]
 const focusable = "a, button, input, select, textarea, summary"
+const isTicked = ({ type }) => type === "radio" || type === "checkbox"
 const wasChanged = (field) =>
   field.tagName === "SELECT"
     ? [...field.options].some((option) => option.selected !== option.defaultSelected)
-    : field.type === "radio"
+    : isTicked(field)
       ? field.checked !== field.defaultChecked
       : field.value !== field.defaultValue
 /** A form that somebody fills in keeps the version that they have seen. */
@@ -68,7 +69,7 @@ const replace = (html) => {
     const field = after.get(key)
     if (field === undefined) continue
     field.value = value
-    if (field.type === "radio") field.checked = checked
+    if (isTicked(field)) field.checked = checked
     if (typeof start === "number") field.setSelectionRange(start, end)
   }
   if (focused !== undefined) after.get(focused)?.focus({ preventScroll: true })

@@ -136,13 +136,13 @@ export const make = (sql: SqlClient.SqlClient) => {
        limit ${limit}`)
 
   const listActive = ({ project_id, subject }: Owner) =>
-    rows(Schema.Struct({ device_id: Schema.String }))(sql`
-      select device_id
-        from mobile_device
-       where project_id = ${project_id}::uuid
-         and subject = ${subject}::uuid
-         and state = 'active'
-       order by device_id desc`)
+    rows(Row)(sql`
+      select ${columns}
+        from mobile_device d
+       where d.project_id = ${project_id}::uuid
+         and d.subject = ${subject}::uuid
+         and d.state = 'active'
+       order by d.device_id desc`)
 
   /** What became of an event that concerns one device. */
   const findDelivery = (event_id: string) =>

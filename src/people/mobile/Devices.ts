@@ -58,7 +58,7 @@ export class Devices extends Context.Service<
     /** Sends a test, and waits up to eight seconds for what becomes of it. */
     readonly ring: (owner: Actor, id: string) => Effect.Effect<DeviceTested, MobileRefusal<"test">>
     /** The active devices of a person. */
-    readonly own: (owner: Store.Owner) => Effect.Effect<ReadonlyArray<string>, Unavailable>
+    readonly own: (owner: Store.Owner) => Effect.Effect<ReadonlyArray<Device>, Unavailable>
     /** For the operator: newest first. */
     readonly list: (
       project_id: string,
@@ -89,7 +89,7 @@ export class Devices extends Context.Service<
       }, persistence)
 
       const own = Effect.fn("Devices.own")(
-        (owner: Store.Owner) => Effect.map(store.listActive(owner), (found) => found.map(({ device_id }) => device_id)),
+        (owner: Store.Owner) => Effect.map(store.listActive(owner), (found) => found.map(Owner.answerOf)),
         persistence
       )
 

@@ -74,14 +74,57 @@ layer(Service.layer)("a person", (it) => {
       const cases = [
         [{ endpoint: "https://push.elsewhere.example/1" }, "This service does not deliver to that push service."],
         [{ public_key: `B${"B".repeat(86)}` }, "The browser subscribed with another key"],
-        [{ auth: "short" }, "The request is malformed"],
-        [{ endpoint: "" }, "The request is malformed"]
+        [{ auth: "short" }, "missing or malformed"],
+        [{ endpoint: "" }, "missing or malformed"]
       ] as const
       for (const [change, says] of cases) {
         const answer = yield* person.post(phones, { ...fields, ...change })
         assert.deepStrictEqual([answer.status, answer.text.includes(says)], [409, true], says)
       }
       assert.deepStrictEqual(yield* rowsOf(project_id), [])
+    })
+  )
+
+  it.effect("chooses what a device rings for, at the version that was seen", () =>
+    Effect.gen(function* () {
+      const { csrf, fields, page, person, phones, project_id } = yield* signedIn({ role: "reader" })
+      yield* person.post(phones, fields)
+      const { device_id } = (yield* rowsOf(project_id))[0]!
+      const quiet = { quiet: "on", start: "21:30", end: "06:45", time_zone: "Europe/Vienna" }
+      const chosen = { csrf, action: "set-preferences", device: device_id, version: "1", "kind:task.completed": "on" }
+      assert.strictEqual((yield* person.post(phones, { ...chosen, ...quiet })).status, 303)
+      const preferences = SqlClient.SqlClient.use(
+        (sql) => sql<{ preferences: any }>`
+          select preferences from mobile_device where device_id = ${device_id}::uuid`
+      )
+      const saved = (yield* preferences)[0]!
+      assert.deepStrictEqual(saved.preferences, {
+        kinds: {
+          "task.blocked": false,
+          "task.needs_decision": false,
+          "task.completed": true,
+          "bridge.enrolled": false,
+          "bridge.revoked": false,
+          "bridge.rotation_failed": false,
+          "security.client_authorized": false
+        },
+        minimum_priority: "low",
+        quiet_hours: {
+          enabled: true,
+          start: "21:30",
+          end: "06:45",
+          time_zone: "Europe/Vienna",
+          days: ["mon", "tue", "wed", "thu", "fri", "sat", "sun"],
+          allow_urgent: false
+        },
+        paused_until: null
+      })
+      assert.include((yield* page).text, 'value="Europe/Vienna"')
+      const stale = yield* person.post(phones, { ...chosen, ...quiet })
+      assert.include(stale.text, "The preferences were changed meanwhile")
+      const wrong = yield* person.post(phones, { ...chosen, ...quiet, version: "2", time_zone: "Atlantis" })
+      assert.include(wrong.text, "missing or malformed")
+      assert.deepStrictEqual(yield* preferences, [saved])
     })
   )
 
@@ -92,7 +135,7 @@ layer(Service.layer)("a person", (it) => {
       const { device_id } = (yield* rowsOf(mine.project_id))[0]!
       const theirs = yield* signedIn({ project_id: mine.project_id })
       assert.notInclude((yield* theirs.page).text, 'value="end-own-device"')
-      for (const action of ["end-own-device", "test-device"]) {
+      for (const action of ["end-own-device", "test-device", "set-preferences"]) {
         const answer = yield* theirs.person.post(theirs.phones, { csrf: theirs.csrf, action, device: device_id })
         assert.include(answer.text, "There is no such device.")
       }

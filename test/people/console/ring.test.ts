@@ -90,15 +90,17 @@ interface Notice {
   readonly tag: string
 }
 
+/** The notifications that are shown, once there are so many; after five seconds, those that there are. */
 const shownOn = async (page: Page, count: number): Promise<ReadonlyArray<Notice>> =>
   page.evaluate(`(async () => {
     const registration = await navigator.serviceWorker.getRegistration("/console")
-    for (let tries = 0; tries < 100; tries++) {
+    for (let tries = 0; ; tries++) {
       const shown = await registration.getNotifications()
-      if (shown.length >= ${count}) return shown.map(({ title, body, lang, tag }) => ({ title, body, lang, tag }))
+      if (shown.length >= ${count} || tries === 100) {
+        return shown.map(({ title, body, lang, tag }) => ({ title, body, lang, tag }))
+      }
       await new Promise((resolve) => setTimeout(resolve, 50))
     }
-    return []
   })()`)
 
 /** Clicks the notification with this tag; returns the window that the worker opens, or the tab that it focuses. */
@@ -170,7 +172,12 @@ layer(noChromium === undefined ? Layer.merge(TestDatabase.sql, Chromium.layer) :
           await deliver(message)
           await deliver(JSON.stringify({ ...JSON.parse(message), n: "newer", k: "task.blocked" }))
           await deliver(JSON.stringify({ n: "other", k: "of.a.newer.release", r: "other" }))
-          assert.lengthOf(await shownOn(page, 2), 2)
+          const both = await shownOn(page, 2)
+          assert.deepStrictEqual(
+            both.map(({ tag }) => tag).toSorted(),
+            [task_id, "other"].toSorted(),
+            JSON.stringify(both)
+          )
 
           const task = `${on.service.url}/console/${project_id}/tasks/${task_id}`
           const click = () => clicked(context, task_id)
@@ -203,6 +210,8 @@ layer(noChromium === undefined ? Layer.merge(TestDatabase.sql, Chromium.layer) :
         yield* Effect.promise(async () => {
           await page.getByRole("button", { name: "Ring this device" }).click()
           await page.getByText("This device rings.", { exact: true }).waitFor()
+          await page.getByText("What it rings for").click()
+          assert.isNotEmpty(await page.getByLabel("Time zone").inputValue())
           assert.deepEqual(await pageFaults(page), [], look)
         })
         const answered = (status: number, says: string) =>

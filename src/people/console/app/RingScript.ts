@@ -30,6 +30,9 @@ const subscriptionOf = async () => {
 }
 
 async function showRing() {
+  for (const field of main.querySelectorAll("[data-zone]")) {
+    if (field.defaultValue === "") field.defaultValue = new Intl.DateTimeFormat().resolvedOptions().timeZone
+  }
   const card = main.querySelector("[data-ring]")
   if (card === null) return
   const say = (text, offers) => {
