@@ -138,6 +138,15 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by device_id desc
        limit ${limit}`)
 
+  const listActive = ({ project_id, subject }: Owner) =>
+    rows(Row)(sql`
+      select ${columns}
+        from mobile_device d
+       where d.project_id = ${project_id}::uuid
+         and d.subject = ${subject}::uuid
+         and d.state = 'active'
+       order by d.device_id desc`)
+
   /** What became of an event that concerns one device. */
   const findDelivery = (event_id: string) =>
     firstRow(Delivery)(sql`
@@ -145,5 +154,5 @@ export const make = (sql: SqlClient.SqlClient) => {
         from push_outbox
        where event_id = ${event_id}::uuid`)
 
-  return { find, setPreferences, releaseHeld, revoke, lock, list, findDelivery }
+  return { find, setPreferences, releaseHeld, revoke, lock, list, listActive, findDelivery }
 }

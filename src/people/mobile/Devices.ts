@@ -12,6 +12,7 @@ import { SqlClient } from "effect/sql"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { projectExists } from "../../platform/sql/ProjectExists.ts"
 import type { Actor } from "../../wire/Actor.ts"
+import type { SharedRefusal } from "../../wire/Errors.ts"
 import type { Preferences } from "../../wire/mobile/Notifications.ts"
 import {
   type Device,
@@ -31,6 +32,8 @@ import * as Ring from "./ring.ts"
 import * as Revoke from "./revoke.ts"
 import * as SetPreferences from "./setPreferences.ts"
 import type { Page } from "../../platform/sql/Page.ts"
+
+type Unavailable = SharedRefusal<"bridge_persistence_error">
 
 export class Devices extends Context.Service<
   Devices,
@@ -54,6 +57,8 @@ export class Devices extends Context.Service<
     readonly revoke: (owner: Actor, id: string) => Effect.Effect<DeviceRevoked, MobileRefusal<"revoke">>
     /** Sends a test, and waits up to eight seconds for what becomes of it. */
     readonly ring: (owner: Actor, id: string) => Effect.Effect<DeviceTested, MobileRefusal<"test">>
+    /** The active devices of a person. */
+    readonly own: (owner: Store.Owner) => Effect.Effect<ReadonlyArray<Device>, Unavailable>
     /** For the operator: newest first. */
     readonly list: (
       project_id: string,
@@ -83,7 +88,12 @@ export class Devices extends Context.Service<
         return yield* store.list(project_id, page)
       }, persistence)
 
-      return { register, get, setPreferences, revoke, ring, list, end }
+      const own = Effect.fn("Devices.own")(
+        (owner: Store.Owner) => Effect.map(store.listActive(owner), (found) => found.map(Owner.answerOf)),
+        persistence
+      )
+
+      return { register, own, get, setPreferences, revoke, ring, list, end }
     })
   )
 }

@@ -1,8 +1,9 @@
 /**
  * The kinds of notifications, and the preferences of a phone's owner about them (spec 4.12, 6.3).
  *
- * To add a kind: a row in `notificationKinds`, the change that raises it, and a row in docs/protocol.md. Preferences,
- * payloads and their tests follow from the table; the app contains the sentences.
+ * To add a kind: a row in `notificationKinds`, its words for browsers in people/console/app/Words.ts, the change that
+ * raises it, and a row in docs/protocol.md. Preferences, payloads and their tests follow from the table; the app contains
+ * its sentences.
  */
 import { Duration, Schema, SchemaGetter } from "effect"
 import { Instant } from "../Instant.ts"
