@@ -37,7 +37,7 @@ export class Search extends Context.Service<
 
       const inWork = Effect.fnUntraced(
         function* (project_id: string, of: ReadonlyArray<Store.Work>, query: string, limit: number) {
-          const lexemes = yield* queryLexemes(searchQuery(query))
+          const lexemes = yield* queryLexemes(searchQuery(query, false))
           if (lexemes.length === 0) return []
           const terms = lexemes.slice(0, mostTerms).map(({ lexeme }) => beginning(lexeme))
           const found = yield* store.work(project_id, of, [...new Set(terms)], limit)
