@@ -5,7 +5,7 @@
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
 import { everyStage, type Stages, wordsOnly } from "../src/agents/ranking/Stages.ts"
-import { type Answer, answers, averageOf, fill } from "./search/Collection.ts"
+import { type Answer, answers, answersOfTasks, averageOf, fill, fillTasks } from "./search/Collection.ts"
 import * as harness from "./support/harness.ts"
 
 const added: ReadonlyArray<readonly [name: string, keyof Stages]> = [
@@ -47,6 +47,8 @@ const main = Effect.gen(function* () {
       )
     )
   }
+  const tasks = yield* Effect.provide(fillTasks(context), context)
+  table.push(row("the same entries as tasks, by `search`", yield* answersOfTasks(tasks, context)))
   process.stdout.write(`${table.join("\n")}\n`)
 }).pipe(Effect.scoped)
 

@@ -15,6 +15,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import * as Ranking from "../../src/agents/memory/Ranking.ts"
 import { firstLine } from "../../src/agents/memory/Memory.ts"
+import { Search } from "../../src/agents/search/Search.ts"
 import { Transfer } from "../../src/agents/transfer/Transfer.ts"
 import type { Stages } from "../../src/agents/ranking/Stages.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
@@ -43,10 +44,12 @@ export const questions = lines.flatMap(({ line }) => {
   return kind === undefined ? [] : [{ kind, relevant: names!.split(" "), text: text! }]
 })
 
+const at = (n: number) => new Date(Date.UTC(2026, 5, 1) + n * 60_000)
+const tagsOf = (tags: string) => tags.split(" ").filter((tag) => tag !== "")
+
 /** Fills one project with all entries, so that a question meets the words of every project. */
 export const fill = Effect.fnUntraced(function* (services: Context.Context<Projects | Transfer>) {
   const { project_id } = yield* Context.get(services, Projects).create("Collection")
-  const at = (n: number) => new Date(Date.UTC(2026, 5, 1) + n * 60_000)
   const names = new Map<string, string>()
   const rows: Array<unknown> = []
   for (const [n, { author, body, kind, name, session, tags, title }] of entries.entries()) {
@@ -57,7 +60,7 @@ export const fill = Effect.fnUntraced(function* (services: Context.Context<Proje
     const text = {
       title: title === "" ? firstLine(body) : title,
       body,
-      tags: tags.split(" ").filter((tag) => tag !== "")
+      tags: tagsOf(tags)
     }
     rows.push({ memory: { id, kind, ...text, ...state, ...provenance, created_at: at(n) } })
   }
@@ -67,6 +70,26 @@ export const fill = Effect.fnUntraced(function* (services: Context.Context<Proje
     Stream.map((line) => Buffer.from(`${JSON.stringify(line)}\n`))
   )
   yield* Context.get(services, Transfer).load(project_id, file, () => Effect.void)
+  return { project_id, names }
+})
+
+/** The same entries as open tasks of a project of their own. */
+export const fillTasks = Effect.fnUntraced(function* (services: Context.Context<Projects>) {
+  const { project_id } = yield* Context.get(services, Projects).create("Tasks")
+  const sql = yield* SqlClient.SqlClient
+  const names = new Map<string, string>()
+  const rows: Array<unknown> = []
+  for (const [n, { author, body, name, tags, title }] of entries.entries()) {
+    const id = yield* uuidAt(at(n))
+    names.set(id, name)
+    rows.push({ id, title: title || `Task ${n}`, body, tags: tagsOf(tags), author, at: at(n) })
+  }
+  yield* sql`
+    insert into task (
+      project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
+    select ${project_id}::uuid, id, title, body, 'open', 2, tags, 1, author, at, at
+      from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
+        as t (id uuid, title text, body text, tags text[], author text, at timestamptz)`
   return { project_id, names }
 })
 
@@ -82,21 +105,35 @@ export interface Answer extends Quality {
   readonly text: string
 }
 
-/** Asks every question with these stages. */
-export const answers = Effect.fnUntraced(function* (
-  { names, project_id }: Effect.Success<ReturnType<typeof fill>>,
-  stages: Stages
-) {
-  const { search } = Ranking.make(yield* SqlClient.SqlClient)
-  return yield* Effect.forEach(questions, ({ kind, relevant, text }) =>
-    Effect.map(search(project_id, text, {}, 10, stages), (hits = []) => {
+type Filled = Effect.Success<ReturnType<typeof fill>>
+
+/** Asks every question, and compares the first ten with the entries that answer it. */
+const answersOf = <E, R>(
+  { names }: Filled,
+  search: (text: string) => Effect.Effect<ReadonlyArray<{ readonly id: string }>, E, R>
+) =>
+  Effect.forEach(questions, ({ kind, relevant, text }) =>
+    Effect.map(search(text), (hits) => {
       const found = hits.map(({ id }) => relevant.includes(names.get(id)!))
       const first = found.indexOf(true)
       const recall = (100 * found.filter(Boolean).length) / relevant.length
       return { kind, text, recall, mrr: first === -1 ? 0 : 100 / (first + 1) } satisfies Answer
     })
   )
+
+/** Searches the memory of `fill` with these stages. */
+export const answers = Effect.fnUntraced(function* (filled: Filled, stages: Stages) {
+  const { search } = Ranking.make(yield* SqlClient.SqlClient)
+  return yield* answersOf(filled, (text) =>
+    Effect.map(search(filled.project_id, text, {}, 10, stages), (hits = []) => hits)
+  )
 })
+
+/** Searches the tasks of `fillTasks`. */
+export const answersOfTasks = (filled: Filled, services: Context.Context<Search>) =>
+  answersOf(filled, (query) =>
+    Effect.map(Context.get(services, Search).search(filled, { query, in: ["tasks"], limit: 10 }), ({ hits }) => hits)
+  )
 
 export const averageOf = (all: ReadonlyArray<Quality>): Quality => ({
   recall: all.reduce((sum, { recall }) => sum + recall, 0) / all.length,

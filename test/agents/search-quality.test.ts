@@ -4,7 +4,15 @@
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { answers, averageOf, entries, fill, questions } from "../../bench/search/Collection.ts"
+import {
+  answers,
+  answersOfTasks,
+  averageOf,
+  entries,
+  fill,
+  fillTasks,
+  questions
+} from "../../bench/search/Collection.ts"
 import { everyStage, wordsOnly } from "../../src/agents/ranking/Stages.ts"
 import { Service } from "../support/service/Service.ts"
 
@@ -30,6 +38,15 @@ layer(Service.layer)("the search of 300 entries with 150 questions", (it) => {
         if (["identifier", "path", "commit", "error", "cjk", "mixed"].includes(kind))
           assert.strictEqual(recall, 100, text)
       }
+    })
+  )
+
+  it.effect("finds them as well if they are tasks", () =>
+    Effect.gen(function* () {
+      const { services } = yield* Service
+      const quality = averageOf(yield* answersOfTasks(yield* fillTasks(services), services))
+      assert.isAtLeast(quality.recall, 86)
+      assert.isAtLeast(quality.mrr, 73.4)
     })
   )
 })

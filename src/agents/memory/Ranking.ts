@@ -11,6 +11,9 @@ import * as SearchStore from "./SearchStore.ts"
 /** How many lexemes are searched: of a longer query the rarest, of a shorter one also related words. */
 const mostAsked = 32
 
+/** Shorter words stand in too many others. */
+const shortest = 4
+
 export const make = (sql: SqlClient.SqlClient) => {
   const { queryLexemes, stems } = MemoryStore.make(sql)
   const store = SearchStore.make(sql)
@@ -30,7 +33,8 @@ export const make = (sql: SqlClient.SqlClient) => {
     return (yield* store.rarest(project_id, lexemes, mostAsked)).map(({ lexeme }) => lexeme)
   })
 
-  const termsOf = Effect.fnUntraced(function* (lexemes: ReadonlyArray<string>, stages: Stages) {
+  /** The lexemes, then words related to them, at most `most`. */
+  const withRelated = Effect.fnUntraced(function* (lexemes: ReadonlyArray<string>, stages: Stages, most = mostAsked) {
     const terms: Array<SearchStore.Term> = lexemes.map((lexeme, word) => ({ word, lexeme, share: 1 }))
     const taken = new Set(lexemes)
     for (const kind of ["forms", "synonyms"] as const) {
@@ -38,7 +42,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       const relations = yield* related
       for (const [word, lexeme] of lexemes.entries()) {
         for (const other of relations.get(lexeme) ?? []) {
-          if (other.kind !== kind || taken.has(other.lexeme) || terms.length >= mostAsked) continue
+          if (other.kind !== kind || taken.has(other.lexeme) || terms.length >= most) continue
           taken.add(other.lexeme)
           terms.push({ word, lexeme: other.lexeme, share: stages[kind] })
         }
@@ -57,7 +61,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   ) {
     const lexemes = yield* lexemesOf(project_id, query, stages)
     if (lexemes.length === 0) return undefined
-    const terms = yield* termsOf(lexemes, stages)
+    const terms = yield* withRelated(lexemes, stages)
     const names = stages.names > 0 ? namesIn(query) : []
     return yield* store.ranked(project_id, { terms, names, stages }, filter, limit)
   })
@@ -65,9 +69,16 @@ export const make = (sql: SqlClient.SqlClient) => {
   /** The entries that share most of a text's rarer words, by these words alone. */
   const similar = Effect.fnUntraced(function* (project_id: string, text: string, limit: number) {
     const lexemes = yield* lexemesOf(project_id, text, wordsOnly)
-    const terms = yield* termsOf(lexemes, wordsOnly)
+    const terms = yield* withRelated(lexemes, wordsOnly)
     return yield* store.ranked(project_id, { terms, names: [], stages: wordsOnly }, {}, limit, SearchStore.unasked)
   })
 
-  return { search, similar }
+  /** What a query looks for in text without an index: no keys of dates, and no short word for another one. */
+  const termsOf = Effect.fnUntraced(function* (query: string, most: number) {
+    const lexemes = (yield* queryLexemes(searchQuery(query, false))).map(({ lexeme }) => lexeme)
+    const terms = yield* withRelated(lexemes.slice(0, most), everyStage, most)
+    return terms.filter(({ lexeme, share }) => share === 1 || lexeme.length >= shortest)
+  })
+
+  return { search, similar, termsOf }
 }
