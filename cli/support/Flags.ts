@@ -1,7 +1,7 @@
 /** The flags that commands share. Errors never echo the value: it could be a secret pasted in the wrong place. */
 import { Duration, Option, Schema } from "effect"
 import { Flag } from "effect/cli"
-import { findToken } from "../../src/platform/crypto/Tokens.ts"
+import { findSecret } from "../../src/platform/secrets/Secrets.ts"
 import { BridgeId, Uuid } from "../../src/wire/Ids.ts"
 import { Instant } from "../../src/wire/Instant.ts"
 import { Role, Scope, scopes } from "../../src/wire/Scopes.ts"
@@ -16,8 +16,8 @@ export const flag = <A>(name: string, schema: Schema.Codec<A, string>, expected:
   )
 }
 
-/** Text with one of our tokens is rejected: the secret would end up in the database and in lists. */
-const noSecret = Schema.makeFilter((given: string) => findToken(given) === undefined, { expected: "no secret" })
+/** Text with a secret is rejected: it would end up in the database and in lists. */
+const noSecret = Schema.makeFilter((given: string) => findSecret(given) === undefined, { expected: "no secret" })
 
 /** One line of text. */
 const line = (limit: number) => text(limit).check(noSecret)

@@ -77,6 +77,10 @@ const formatter = CliOutput.defaultFormatter({ colors: false })
 
 const usageMessage = (error: CliError.NonShowHelpErrors) => {
   if (error._tag === "InvalidValue") return `--${error.option}: ${error.expected}.`
+  // A private key begins with dashes, too.
+  if (error._tag === "UnrecognizedOption" && !/^--?[a-z-]{1,40}$/.test(error.option)) {
+    return "Unrecognized flag; write a value that begins with a dash as --flag=VALUE."
+  }
   if (error._tag === "UnexpectedArgument") return "Unexpected argument; pass values with flags."
   return formatter.formatCliError(error)
 }

@@ -18,6 +18,8 @@ export const sharedTable = {
   unsupported_media_type: [415, "Send the body as application/json.", "report"],
   /** The key was used for another request of the same operation. */
   idempotency_conflict: [422, "This Idempotency-Key belongs to a different request.", "report"],
+  /** A private key or a credential stands in text that would be stored (spec 1.5). The message names field and kind. */
+  secret_detected: [422, "The text contains a secret; leave it out. Nothing was stored.", "report"],
   rate_limited: [429, "Too many requests; wait as long as Retry-After says.", "retry"],
   internal_error: [500, "The service failed; quote the X-Request-Id to its operator.", "retry"],
   /** The database did not answer, or an original response can no longer be reproduced. The change may have happened. */

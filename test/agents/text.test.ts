@@ -9,8 +9,11 @@ import { format, type TokenKind, kinds } from "../../src/platform/crypto/Tokens.
 import { Agent } from "../support/agents/McpAgent.ts"
 import { Service } from "../support/service/Service.ts"
 import { send } from "../support/network/Http.ts"
+import { allRows } from "../support/run/Rows.ts"
+import { planted } from "../support/secrets/Planted.ts"
 
 const lines = ["memory_add title", "memory_add session_ref", "task_create title", "task_list assignee"]
+const secrets = planted(new Date(0))
 const prose = ["memory_add body", "memory_search query", "task_create body"]
 
 layer(Service.layer)("text", (it) => {
@@ -28,7 +31,7 @@ layer(Service.layer)("text", (it) => {
         for (const kind of Object.keys(kinds) as Array<TokenKind>) {
           const token = Redacted.value(format(kind, randomBytes(32)))
           const { code, text } = yield* perform(a, field, `see ${token}.`)
-          assert.strictEqual(code, "invalid_request")
+          assert.strictEqual(code, "secret_detected")
           assert.include(text, kinds[kind])
           assert.notInclude(text, token)
         }
@@ -41,6 +44,29 @@ layer(Service.layer)("text", (it) => {
       })
     )
   }
+
+  it.effect("a secret of any kind is refused by its kind, and is nowhere in the database", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      for (const { kind, secret, text } of secrets) {
+        const { code, details, text: answer } = yield* perform(a, "memory_add body", text)
+        assert.deepStrictEqual([code, details], ["secret_detected", { field: "body", kind }], text)
+        assert.notInclude(answer, secret)
+      }
+      const dump = JSON.stringify(yield* allRows)
+      for (const { secret } of secrets) assert.notInclude(dump, JSON.stringify(secret).slice(1, -1))
+    })
+  )
+
+  it.effect("a secret that two fields hold together is refused", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const { secret } = secrets.find(({ kind }) => kind === "npm_token")!
+      const halves = { title: secret.slice(0, 20), body: secret.slice(20) }
+      const { code, details } = yield* a.write("memory_add", { kind: "note", ...halves })
+      assert.deepStrictEqual([code, details], ["secret_detected", { field: "", kind: "npm_token" }])
+    })
+  )
 
   it.effect("limits count bytes of UTF-8 after normalisation", () =>
     Effect.gen(function* () {

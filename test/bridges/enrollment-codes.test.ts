@@ -111,9 +111,9 @@ const challengeRows = [
   ),
   ...(["bridge_id", "device_id", "display_name"] as const).map((name) =>
     challenge(
-      `a token in ${name}`,
-      400,
-      "invalid_request",
+      `a secret in ${name}`,
+      422,
+      "secret_detected",
       Effect.flatMap(Effect.all([Service, fresh()]), ([service, bridge]) =>
         bridge.askChallenge(service, { body: { [name]: bridge.credential } })
       )

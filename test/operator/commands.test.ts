@@ -122,6 +122,11 @@ describe("usage errors leave stdout empty and exit with 64", () => {
     const { stderr } = await run("list-bridges", "--project", secret)
     expect(stderr).toBe("--project: expected a UUID.\nSee: service-admin list-bridges --help\n")
   })
+  it("nor a private key, which begins with dashes like a flag", async () => {
+    const { stderr } = await run("create-project", "--name", "-----BEGIN PRIVATE KEY-----\nMC4CAQAw")
+    expect(stderr).toContain("Unrecognized flag; write a value that begins with a dash as --flag=VALUE.")
+    expect(stderr).not.toContain("BEGIN")
+  })
 })
 
 describe("an invalid configuration exits with 78", () => {

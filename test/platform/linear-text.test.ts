@@ -22,7 +22,7 @@ import { everIndexed, keysIn, searchQuery, searchText } from "../../src/agents/m
 import { edgeOfCycle } from "../../src/agents/tasks/Cycle.ts"
 import { lines } from "../../src/agents/transfer/TransferFile.ts"
 import { BaseUrl } from "../../src/client/State.ts"
-import { findTokenIn } from "../../src/platform/crypto/Tokens.ts"
+import { findSecretIn } from "../../src/platform/secrets/Secrets.ts"
 import { Addresses } from "../../src/platform/edge/Addresses.ts"
 import { html } from "../../src/platform/html/Html.ts"
 import { packageRoot } from "../../src/platform/settings/Package.ts"
@@ -56,6 +56,13 @@ type Worst = readonly [head: string, filling: string, tail: string]
 const all = (...fillings: ReadonlyArray<string>): ReadonlyArray<Worst> => fillings.map((filling) => ["", filling, ""])
 
 const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, ...ReadonlyArray<Worst>]> = [
+  [
+    "src/platform/secrets/Secrets.ts",
+    /(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{32,}={0,2}/g,
+    call,
+    ["", "a", "="],
+    ["", `${"a".repeat(31)} `, ""]
+  ],
   ["src/operator/ShellWord.ts", /^[\w.:@/-]+$/, operator, ["", "a", " "]],
   ["cli/support/Flags.ts", /^[^\0]+$/, operator, ["", "a", "\0"]],
   ["src/agents/continuity/Shapes.ts", /[^\p{L}\p{N}._:/+#-]+/gu, 256, ["", "!", "a"], ["", "!a", ""]],
@@ -213,6 +220,8 @@ const never: ReadonlyArray<readonly [file: string, RegExp, reason: string]> = [
 
 /** Expressions that are built from text, and whose parts are all bounded. */
 const built = [
+  ["src/platform/secrets/Rules.ts", 'new RegExp(source, "y")'],
+  ["src/platform/secrets/Secrets.ts", 'new RegExp(rules.map(({ begins }) => `(${begins})`).join("|"), "g")'],
   ["src/platform/crypto/Tokens.ts", "new RegExp(`^${pattern}$`)"],
   ["src/platform/crypto/Tokens.ts", 'new RegExp(`(?=(${pattern}))`, "g")'],
   ["src/wire/Text.ts", 'new RegExp(`${hiddenInLine.source}|${hiddenAnywhere.source}`, "gv")'],
@@ -277,12 +286,24 @@ const readers: Readonly<
   "an instant": [decode(Instant), call, ["2026-01-01T00:00:00.", "1", "Z"]],
   "an excerpt": [(text) => excerpt(text, 400), entry, ...all("a", "é", "中")],
   "the body of a tool call": [parse, call, ...all("[", '"', '\\"', "[]", " "), ["[", "{},", "{}]"], ['"', "\\\\", '"']],
-  "the search for tokens": [
-    (body) => findTokenIn({ body }),
+  "the search for secrets": [
+    (body) => findSecretIn({ body }, new Date(0)),
     call,
-    ...all("sbe_", "spt_a", `sbt_${"z".repeat(49)}`, `sbt_${"0".repeat(49)}`)
+    ...all("sbe_", "spt_a", `sbt_${"z".repeat(49)}`, `sbt_${"0".repeat(49)}`, "a", "://a:", "://a:b@c ", "password="),
+    ...all(
+      "-----BEGIN PRIVATE KEY-----",
+      "-----BEGIN PRIVATE KEY-----\naaaaaaaa ",
+      '"d":"a", ',
+      `"d":"${"a".repeat(40)}" `
+    ),
+    ...all("AKIAIOSFODNN7ABCDEFG ", "eyJ", "eyJ.", `eyJ${"a".repeat(900)}.`, "xoxb-1-", "sk-a", "glpat-", "%41", "\\n"),
+    ...all("server=a;password=", `${"a".repeat(40)} `)
   ],
-  "the search for tokens in many fields": [(text) => findTokenIn(text.split(" ")), operator, ...all("sbe_ ", " ")],
+  "the search for secrets in many fields": [
+    (text) => findSecretIn(text.split(" "), new Date(0)),
+    operator,
+    ...all("sbe_ ", " ")
+  ],
   "a request for its hash": [(text) => canonical(Object.fromEntries(text.split("").entries())), 64 * kib, ...all("a")],
   "a document": [
     (text) => {

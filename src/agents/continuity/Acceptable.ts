@@ -1,14 +1,8 @@
 /** What text that is stored must not contain, whoever sends it. */
-import { findTokenIn, kinds } from "../../platform/crypto/Tokens.ts"
 import { findHiddenIn } from "./Shown.ts"
 
-/**
- * The first field of `input` with a whole token of this service (spec 1.5), or with a character that controls, reorders or
- * hides text. The reason never repeats what was sent.
- */
+/** The first field of `input` with a character that controls, reorders or hides text. The reason never repeats what was sent. */
 export const findUnacceptable = (input: unknown): { readonly field: string; readonly reason: string } | undefined => {
-  const leak = findTokenIn(input)
-  if (leak !== undefined) return { field: leak.field, reason: `Contains a ${kinds[leak.kind]}; never write secrets` }
   const hidden = findHiddenIn(input)
   if (hidden === undefined) return undefined
   return {

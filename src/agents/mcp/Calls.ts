@@ -11,6 +11,7 @@
  *    text are escaped. If the result does not fit into memory beside the project's unsent answers, a read is refused; what
  *    a write did is always answered.
  */
+import { secretIn } from "../../platform/secrets/Guard.ts"
 import type { CallToolResult } from "@modelcontextprotocol/server"
 import { Cause, Context, Effect, Layer, Result, Schema } from "effect"
 import { Audit } from "../../platform/audit/Audit.ts"
@@ -86,6 +87,8 @@ export class Calls extends Context.Service<
             yield* checkWriteContext(audit, yield* clock.now, { actor, resource, tool: name }, write_context)
           }
           const input = yield* decoded(name, writes ? rest : given)
+          const secret = secretIn(rest, yield* clock.now)
+          if (secret !== undefined) return yield* secret
           const output = yield* (run as Run)(services, actor, input)
           const structuredContent = shown(yield* encoded(name, output))
           const text = JSON.stringify(structuredContent)

@@ -10,7 +10,8 @@
  */
 import { Effect, Option, Result, Stream } from "effect"
 import { isUtf8 } from "node:buffer"
-import { findTokenIn, kinds as tokenKinds } from "../../platform/crypto/Tokens.ts"
+import { secretReason } from "../../platform/secrets/Guard.ts"
+import { findSecretIn } from "../../platform/secrets/Secrets.ts"
 import { firstIssue } from "../../wire/Issue.ts"
 import { withDetails } from "../../wire/Refusal.ts"
 import { refuse } from "../continuity/Errors.ts"
@@ -42,8 +43,8 @@ export const lines = <E>(file: Stream.Stream<Uint8Array, E>): Stream.Stream<stri
 
 const textOf = (bytes: Buffer) => (bytes.length <= longestLine && isUtf8(bytes) ? bytes.toString("utf8") : undefined)
 
-/** Checks line after line. Every refusal names the line. */
-export const reader = () => {
+/** Checks line after line. Every refusal names the line. `now` decides which JWTs have expired. */
+export const reader = (now: Date) => {
   let number = 0
   let section = 0
   let ended = false
@@ -90,8 +91,8 @@ export const reader = () => {
       return yield* invalid(number, `It must come before the rows of ${kinds[section]}`)
     section = kinds.indexOf(kind)
     const row: Row = yield* decoded(kind, content)
-    const leak = findTokenIn(row)
-    if (leak !== undefined) return yield* invalid(number, `${leak.field}: Contains a ${tokenKinds[leak.kind]}`)
+    const secret = findSecretIn(row, now)
+    if (secret !== undefined) return yield* invalid(number, `${secret.field} ${secretReason(secret)}`)
     for (const key of keysOf(kind, row)) {
       const earlier = places.get(key)
       if (earlier !== undefined) return yield* invalid(number, `It repeats line ${earlier}`)

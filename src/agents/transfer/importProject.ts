@@ -33,7 +33,7 @@ export const importProject = Effect.fnUntraced(function* <E>(
   const project = yield* store.findLimits(project_id)
   if (Option.isNone(project)) return yield* refuse("project_not_found")
   yield* store.deferReferences
-  const reader = File.reader()
+  const reader = File.reader(now)
   const counts = noRows()
   const added = { stored_bytes: 0, index_bytes: 0 }
   /** The dependencies of each new task. */

@@ -4,6 +4,7 @@
  * Checks run in this order (decisions.md, When each code applies, and which wins): the credential is known and not revoked,
  * the request is an exact retry, the state of the credential, the state of the identity.
  */
+import { secretIn } from "../../platform/secrets/Guard.ts"
 import { Effect, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit, traceAt } from "../../platform/audit/Audit.ts"
@@ -31,16 +32,14 @@ export const make = Effect.gen(function* () {
     key: string,
     credential: Redacted.Redacted<string>
   ) {
+    const now = yield* clock.now
+    const { bridge_id, device_id, display_name } = request
+    // Names are shown and logged.
+    const secret = secretIn({ bridge_id, device_id, display_name }, now)
+    if (secret !== undefined) return yield* secret
     if (!Tokens.isToken("sbe", Redacted.value(credential))) {
       return yield* refuse("bridge_enrollment_credential_invalid")
     }
-    // Names are shown and logged, so a token that was pasted into one by mistake must not be stored.
-    if (
-      [request.bridge_id, request.device_id, request.display_name].some((text) => Tokens.findToken(text) !== undefined)
-    ) {
-      return yield* refuse("invalid_request")
-    }
-    const now = yield* clock.now
     const claim = {
       ...request,
       credential_hash: Tokens.hash(credential),

@@ -37,6 +37,7 @@ export const memoryActions = Effect.gen(function* () {
     const title = typed(fields, "title").trim()
     const path = pathOf(view, "memory", ...(supersedes === undefined ? [] : [supersedes]))
     const input = yield* checked(
+      view,
       MemoryAdd,
       given({
         kind: fields.get("kind") ?? "note",

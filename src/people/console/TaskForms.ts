@@ -61,7 +61,7 @@ export const taskActions = Effect.gen(function* () {
     const said = [typed(fields, "choice"), typed(fields, "text")]
       .map((text) => text.trim())
       .filter((text) => text !== "")
-    const input = yield* checked(TaskAnswer, {
+    const input = yield* checked(view, TaskAnswer, {
       id: view.id,
       expected_version: versionIn(fields),
       text: said.join("\n"),
@@ -80,7 +80,7 @@ export const taskActions = Effect.gen(function* () {
 
   const create = Effect.fnUntraced(function* (view: View, author: Actor, sent: Sent) {
     const { fields } = sent
-    const input = yield* checked(TaskCreate, {
+    const input = yield* checked(view, TaskCreate, {
       title: typed(fields, "title").trim(),
       body: typed(fields, "body"),
       priority: Number(fields.get("priority") ?? 2),
@@ -97,7 +97,7 @@ export const taskActions = Effect.gen(function* () {
     const { task } = yield* tasks.get(view.project, view.id).pipe(Effect.catchTag("task_not_found", gone))
     const changes = changesTo(task, sent.fields)
     if (versionIn(sent.fields) === task.version && Object.keys(changes).length === 0) return at(view)
-    const input = yield* checked(TaskUpdate, {
+    const input = yield* checked(view, TaskUpdate, {
       ...changes,
       id: view.id,
       expected_version: versionIn(sent.fields),
@@ -125,7 +125,7 @@ export const taskActions = Effect.gen(function* () {
   const note = Effect.fnUntraced(function* (view: View, author: Actor, sent: Sent) {
     const text = typed(sent.fields, "note").trim()
     const idempotency_key = keyOf(view.session, at(view), sent)
-    const input = yield* checked(TaskNote, { id: view.id, text, idempotency_key }, { text: "Note" })
+    const input = yield* checked(view, TaskNote, { id: view.id, text, idempotency_key }, { text: "Note" })
     yield* notes.add(author, input).pipe(Effect.catchTags({ ...commonRefusals, task_not_found: gone }))
     return at(view)
   })

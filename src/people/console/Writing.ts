@@ -2,6 +2,8 @@
  * What people write at the console (decisions.md, What people may write): forms are decoded by the schemas of the agents'
  * tools, and written by the same services. Nothing that was typed is lost: a form that is not accepted is shown again.
  */
+import { findSecretIn } from "../../platform/secrets/Secrets.ts"
+import { secretReason } from "../../platform/secrets/Guard.ts"
 import { Data, Effect, Result, Schema } from "effect"
 import { findUnacceptable } from "../../agents/continuity/Acceptable.ts"
 import { sha256 } from "../../platform/crypto/Sha256.ts"
@@ -78,6 +80,7 @@ export const given = (members: Readonly<Record<string, unknown>>): Readonly<Reco
 
 /** The input of a service, or a mistake that names the field in the words of the form, `called`. */
 export const checked = <A>(
+  { now }: View,
   schema: Schema.ConstraintDecoder<A>,
   input: Readonly<Record<string, unknown>>,
   called = labels
@@ -87,6 +90,8 @@ export const checked = <A>(
     const [field, reason] = firstIssue(decoded.failure.issue)
     return mistake(called, field, reason)
   }
+  const secret = findSecretIn(input, now)
+  if (secret !== undefined) return mistake(called, secret.field, secretReason(secret))
   const unacceptable = findUnacceptable(decoded.success)
   return unacceptable === undefined
     ? Effect.succeed(decoded.success)

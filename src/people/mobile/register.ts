@@ -11,7 +11,7 @@ import { SqlClient } from "effect/sql"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { uuidAt } from "../../platform/crypto/Random.ts"
 import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
-import { findToken } from "../../platform/crypto/Tokens.ts"
+import { secretIn } from "../../platform/secrets/Guard.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
 import { Outbox } from "../../push/outbox/Outbox.ts"
@@ -47,10 +47,10 @@ export const make = Effect.gen(function* () {
     key: string | undefined
   ) {
     // Versions are stored and shown to the operator, so they must not contain a token that was put there by mistake.
-    if ([request.app_version, request.os_version].some((text = "") => findToken(text) !== undefined)) {
-      return yield* refuse("invalid_request")
-    }
     const now = yield* clock.now
+    const { app_version, os_version } = request
+    const secret = secretIn({ app_version, os_version }, now)
+    if (secret !== undefined) return yield* secret
     const { environment, token } = request.push
     if (!push.environments.includes(environment)) return yield* refuse("push_environment_not_allowed")
     const topic = yield* topicOf(request.push.topic)

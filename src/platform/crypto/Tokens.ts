@@ -66,19 +66,6 @@ export const findToken = (text: string): TokenKind | undefined => {
   }
 }
 
-/** The first whole token in any string of a value, and the path of the field that holds it. */
-export const findTokenIn = (value: unknown, field = ""): { field: string; kind: TokenKind } | undefined => {
-  if (typeof value === "string") {
-    const kind = findToken(value)
-    return kind === undefined ? undefined : { field, kind }
-  }
-  if (typeof value !== "object" || value === null) return undefined
-  for (const [name, member] of Object.entries(value)) {
-    const found = findTokenIn(member, field === "" ? name : `${field}.${name}`)
-    if (found !== undefined) return found
-  }
-}
-
 const pattern = `(${Object.keys(kinds).join("|")})_[0-9A-Za-z]{49}`
 const whole = new RegExp(`^${pattern}$`)
 // A lookahead, because the last three characters of a false match may be the prefix of a token.
@@ -99,7 +86,8 @@ const base62 = (bytes: Uint8Array) => {
   return text.slice(-43)
 }
 
-const digits = (value: number, length: number) => {
+/** `length` base62 digits. */
+export const digits = (value: number, length: number) => {
   let text = ""
   for (let rest = value; text.length < length; rest = Math.floor(rest / 62)) text = alphabet[rest % 62] + text
   return text

@@ -66,6 +66,7 @@ export const operationCodes = {
     "bridge_not_pending",
     "bridge_identity_conflict",
     "invalid_request",
+    "secret_detected",
     "idempotency_conflict",
     "bridge_persistence_error"
   ],

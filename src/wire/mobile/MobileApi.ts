@@ -36,6 +36,7 @@ export const operationCodes = {
   register: [
     ...everywhere,
     ...withBody,
+    "secret_detected",
     "device_limit_reached",
     "device_revoked",
     "push_environment_not_allowed",

@@ -122,10 +122,7 @@ layer(Service.layer, { timeout: 60_000 })("an agent", (it) => {
       assert.strictEqual(refused.error.details.assignee, "ada")
       const { task } = yield* bob.call("task_get", { id })
       const retry = { id, expected_version: task.version }
-      assert.strictEqual(
-        (yield* bob.write("task_claim", { ...retry, assignee: "bob" })).error.code,
-        "task_claimed"
-      )
+      assert.strictEqual((yield* bob.write("task_claim", { ...retry, assignee: "bob" })).error.code, "task_claimed")
       const takeover = { reason: "Ada's machine is gone" }
       const taken = yield* bob.write("task_claim", { ...retry, assignee: "bob", takeover })
       assert.strictEqual(taken.task.assignee, "bob")
@@ -219,7 +216,11 @@ layer(Service.layer, { timeout: 60_000 })("an agent", (it) => {
         assert.lengthOf(made, 50)
       }
       const before = bob.tokens
-      const { hits } = yield* bob.call("search", { query: "webhook secret rotation before audit", in: ["tasks"], limit: 5 })
+      const { hits } = yield* bob.call("search", {
+        query: "webhook secret rotation before audit",
+        in: ["tasks"],
+        limit: 5
+      })
       assert.strictEqual(hits[0].title, "Rotate the webhook secret")
       assert.isBelow(bob.tokens - before, 1000)
     })
@@ -309,7 +310,7 @@ layer(Service.layer, { timeout: 60_000 })("an agent", (it) => {
       yield* ada.write("task_update", { id: task.id, expected_version: 1, status: "done", receipt: receipt() })
       const { activity } = yield* bob.call("activity", { since: "24h" })
       const kinds = activity.map(({ kind }: { kind: string }) => kind)
-      assert.deepStrictEqual([...kinds].sort(), ["decision", "receipt", "task", "task_note"])
+      assert.deepStrictEqual(kinds.toSorted(), ["decision", "receipt", "task", "task_note"])
       assert.notInclude(JSON.stringify(activity), "The week before")
       assert.strictEqual(bob.calls, 1)
       assert.isBelow(bob.tokens, 1000)

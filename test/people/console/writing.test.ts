@@ -395,7 +395,7 @@ layer(Service.layer)("the console", (it) => {
         [path, { action: "answer", version, text: " " }, 422, "Answer: "],
         [path, { action: "answer", version: "x", text: "Mine" }, 422, "The form: "],
         [path, { action: "answer", text: "Mine" }, 422, "The form: "],
-        [path, { action: "answer", version, text: `${token} Mine` }, 422, "never write secrets"],
+        [path, { action: "answer", version, text: `${token} Mine` }, 422, "contains a project token"],
         [path, { action: "answer", version, text: "Mine\u202e" }, 422, "U+202E"],
         [path, { action: "answer", version, text: `Mine ${"ü".repeat(2000)}` }, 422, "Answer: "],
         [path, { action: "change", version, title: "Mine", status: "gone" }, 422, "Status: "],

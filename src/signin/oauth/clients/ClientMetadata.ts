@@ -5,7 +5,7 @@
  * dropped, as RFC 7591 3.2.1 allows; a list without a usable one, or with a dangerous one, is rejected.
  */
 import { Result, Schema } from "effect"
-import { findToken } from "../../../platform/crypto/Tokens.ts"
+import { findSecret } from "../../../platform/secrets/Secrets.ts"
 import { scopes, type Scope } from "../../../wire/Scopes.ts"
 import { findHidden, nfc, withoutHidden } from "../../../wire/Text.ts"
 import { type OAuthRefusal, refuse } from "../Errors.ts"
@@ -64,8 +64,8 @@ export const readMetadata = (document: unknown): Result.Result<ClientMetadata, M
   const usable = [...new Set(redirect_uris)].filter((uri) => isAcceptable(uri, application_type))
   if (usable.length === 0 || redirect_uris.some(isDangerous)) return Result.fail(refuse("invalid_redirect_uri"))
   // Names and redirect URIs are stored and shown on pages, so they must not contain a secret.
-  if ([given.client_name ?? "", ...usable].some((text) => findToken(text) !== undefined)) {
-    return unacceptable("The client metadata contains a token of this service.")
+  if ([given.client_name ?? "", ...usable].some((text) => findSecret(text) !== undefined)) {
+    return unacceptable("The client metadata contains a secret.")
   }
 
   return Result.succeed({

@@ -12,6 +12,7 @@
  *    it with a new code of the same grant, which then holds what that click chose, because the browser follows only its
  *    last click (decisions.md, Pressing Allow twice).
  */
+import { findSecret } from "../../../platform/secrets/Secrets.ts"
 import { Context, Data, type Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../../../platform/audit/Audit.ts"
@@ -228,7 +229,7 @@ export class Consent extends Context.Service<
         const now = yield* clock.now
         const { csrf, request } = yield* find(visit, now)
         const client = yield* clientOf(request)
-        if (Tokens.findToken(visit.label ?? "") !== undefined) {
+        if (findSecret(visit.label ?? "", now) !== undefined) {
           return yield* new WrongLabel({ page: pageOf(client, request, csrf, now) })
         }
         return yield* decideFor(visit, Option.some(client))

@@ -2,15 +2,16 @@
  * Real clients from npm, with everything at its default: each signs in once and can write, refreshes, is revoked, and signs in
  * again; works with a token in a header; and signs in where clients do not register themselves. The service needs no way out.
  *
- * Clients that call tools only when a model asks are judged by their grant: which scopes one sign-in gave.
+ * Where only a model calls tools, a scripted one does (Model.ts).
  */
 import { Effect, Redacted } from "effect"
 import { mkdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { ofRole } from "../../../../src/wire/Scopes.ts"
 import { admin, chaos, scratch, server, type Server } from "../harness.ts"
-import { realClients, type RealClient } from "../parts/clients/Clients.ts"
-import { desk as deskIn, type Outcome } from "../parts/clients/Person.ts"
+import { type Given, realClients, type RealClient } from "../parts/clients/Clients.ts"
+import type { ToolCall } from "../parts/clients/Model.ts"
+import { type Desk, desk as deskIn } from "../parts/clients/Person.ts"
 import { install, versions } from "../parts/clients/Programs.ts"
 
 /** Seconds; a client that waits longer has to refresh. */
@@ -63,30 +64,32 @@ const play = Effect.fnUntraced(function* (
   const canWrite = Effect.map(standing(folder, project_id), (grants) =>
     grants.some(({ scopes }) => scopes.join(" ") === writes)
   )
-  const call = (...[at, tool, given, as]: [ReturnType<typeof desk>, string, object, object?]) =>
-    Effect.promise(() => client.call!(at, url, tool, { ...given }, as))
+  const call = (at: Desk, calls: ReadonlyArray<ToolCall>, given: Given = {}) =>
+    Effect.promise(() => client.call(at, url, calls, given))
+  const signIn = Effect.fnUntraced(function* (at: Desk, when: string, given: Given = {}) {
+    if (client.signIn === undefined) return
+    const { output } = yield* Effect.promise(() => client.signIn!(at, url, given))
+    expect(yield* canWrite, `does not sign in to write ${when}`, output)
+  })
 
   const person = desk()
-  if (client.signIn !== undefined) {
-    const signIn = Effect.promise<Outcome>(() => client.signIn!(person, url))
-    for (const time of ["first", "again after a revocation"]) {
-      const { output } = yield* signIn
-      expect(yield* canWrite, `does not sign in to write, ${time}`, output)
-      yield* revokeAll
-    }
-    return
-  }
-
-  const identity = yield* call(person, "server_identity", {})
-  const found = /\{\s*\\*"resource\\*":[^{}]*\\*"project_id\\*":[^{}]*\}/.exec(identity.output)?.[0]
-  expect(found !== undefined, "does not sign in", identity.output)
+  yield* signIn(person, "at first")
+  const [identity = ""] = yield* call(person, [{ tool: "server_identity", given: {} }])
+  const found = /\{\s*\\*"resource\\*":[^{}]*\\*"project_id\\*":[^{}]*\}/.exec(identity)?.[0]
+  expect(found !== undefined, "does not sign in", identity)
   if (found === undefined) return
-  const write_context = JSON.parse(found.replaceAll("\\n", " ").replaceAll("\\", "")) as object
-  const write = Effect.fnUntraced(function* (when: string, at = person, as: object = {}) {
-    const note = yield* call(at, "memory_add", { write_context, kind: "note", title: when, body: when }, as)
-    const task = yield* call(at, "task_create", { write_context, title: when }, as)
-    expect(/created_at/.test(note.output), `cannot write a note ${when}`, note.output)
-    expect(/version/.test(task.output), `cannot write a task ${when}`, task.output)
+  const write_context = JSON.parse(found.replaceAll(/\\+n/g, " ").replaceAll("\\", "")) as object
+  const write = Effect.fnUntraced(function* (when: string, at = person, given: Given = {}) {
+    const [note = "", task = ""] = yield* call(
+      at,
+      [
+        { tool: "memory_add", given: { write_context, kind: "note", title: when, body: when } },
+        { tool: "task_create", given: { write_context, title: when } }
+      ],
+      given
+    )
+    expect(/created_at/.test(note), `cannot write a note ${when}`, note)
+    expect(/version/.test(task), `cannot write a task ${when}`, task)
   })
   yield* write("after the sign-in")
   expect(person.allowed === 1, `signs in ${person.allowed} times to write once`)
@@ -96,6 +99,7 @@ const play = Effect.fnUntraced(function* (
   expect(person.allowed === 1, "signs in again instead of refreshing")
 
   yield* revokeAll
+  yield* signIn(person, "after a revocation")
   yield* write("after a revocation")
   expect(person.allowed > 1, "was not asked to sign in again after a revocation")
 
@@ -104,8 +108,10 @@ const play = Effect.fnUntraced(function* (
   expect(holder.allowed === 0, "signs in although it has a token")
 
   if (client.redirect_uri !== undefined) {
-    const made = yield* admin(folder, "create-oauth-client", "--name", name, "--redirect-uri", client.redirect_uri)
-    yield* write("as a client that the operator created", desk(), { client_id: made.client_id })
+    const given = yield* admin(folder, "create-oauth-client", "--name", name, "--redirect-uri", client.redirect_uri)
+    const stranger = desk()
+    yield* signIn(stranger, "as a client that the operator created", given)
+    yield* write("as a client that the operator created", stranger, given)
   }
 })
 

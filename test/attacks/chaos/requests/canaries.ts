@@ -33,10 +33,14 @@ import { type Answer, type Ask, send } from "../../../support/network/Http.ts"
 import { Agent } from "../../../support/agents/McpAgent.ts"
 import { everything, makePhone } from "../../../support/phones/Phone.ts"
 import { allRows } from "../../../support/run/Rows.ts"
+import { planted } from "../../../support/secrets/Planted.ts"
 import { tokens } from "../../../support/bridges/Tokens.ts"
 import { admin, beside, chaos, freePort, scratch, server, size, until } from "../harness.ts"
 
 const found: Array<string> = []
+/** One of each form, as it is. */
+const forms = planted(new Date()).filter(({ secret, text }) => secret === text)
+const others = forms.filter((_, index) => index % size(1, 5) === 0)
 
 /** A collector that stores everything it receives. */
 const collector = Effect.acquireRelease(
@@ -199,6 +203,26 @@ chaos(
           })
           yield* keep("", agent.post("tools/list", {}, { "mcp-protocol-version": leak, origin: `https://${leak}` }))
           yield* keep("", send(`${url}/mcp`, { bearer: `${leak}x`, body: {} }))
+        }
+
+        // Secrets of others, at every door: as they are, encoded, and cut in two.
+        for (const [index, { kind, secret }] of others.entries()) {
+          const [head, rest] = [secret.slice(0, secret.length / 2), secret.slice(secret.length / 2)]
+          yield* call("memory_add", { kind: "note", title: secret.slice(0, 150), body: `It is ${secret}.` })
+          yield* call("memory_add", { kind: "note", body: `${head}`, session_ref: rest.slice(0, 100), tags: [rest] })
+          yield* call("task_create", { title: "T", body: `key: ${Buffer.from(secret).toString("base64")}` })
+          yield* call("task_create", { title: "T", body: encodeURIComponent(secret), tags: [secret] })
+          yield* call("task_create_many", {
+            tasks: [
+              { title: "T", body: head },
+              { title: rest.slice(0, 150), body: rest }
+            ]
+          })
+          yield* keep("", send(`${url}/register`, { body: { redirect_uris: ["https://x/"], client_name: secret } }))
+          const named = yield* Bridge.make(on, { project_id })
+          yield* keep("", named.askChallenge(on, { body: { display_name: secret.slice(0, 150) } }))
+          yield* Effect.ignore(operate("create-project", "--name", secret))
+          secrets[`${kind} of others ${index}`] = utf8(secret)
         }
 
         // A phone is notified and signs out.

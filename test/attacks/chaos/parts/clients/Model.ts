@@ -7,16 +7,13 @@ import type { AddressInfo } from "node:net"
 
 export interface ToolCall {
   readonly tool: string
-  /** Computed when its turn comes, from the texts that the client sent so far. */
-  readonly given: (seen: string) => object
+  readonly given: object
 }
 
 export interface ScriptedModel {
   readonly url: string
-  /** Which calls were asked for. */
-  readonly asked: () => ReadonlyArray<string>
-  /** All that the client sent: its tools, prompts and the results of calls. */
-  readonly seen: () => string
+  /** The result of each call, as the client sent it to the model. */
+  readonly results: () => ReadonlyArray<string>
   readonly stop: () => void
 }
 
@@ -40,18 +37,23 @@ const offered = (body: any): ReadonlyArray<string> => {
   return names
 }
 
+/** The last thing that a client told the model. */
+const lastOf = (body: any): string => JSON.stringify((body.messages ?? body.input ?? body.contents ?? []).at(-1) ?? "")
+
 export const scriptedModel = async (script: ReadonlyArray<ToolCall>): Promise<ScriptedModel> => {
-  const asked: Array<string> = []
-  let seen = ""
+  let asked = 0
+  const results: Array<string> = []
   const next = (body: any) => {
-    const call = script[asked.length]
-    if (call === undefined) return undefined
-    const name = offered(body).find((name) => name.endsWith(call.tool))
-    // A side request, such as for the title of the session, or before the server is connected.
-    if (name === undefined) return undefined
-    asked.push(call.tool)
-    const [namespace, bare] = name.includes("\n") ? name.split("\n") : [undefined, name]
-    return { id: `call_${asked.length}`, name: bare!, namespace, given: call.given(seen) }
+    const names = offered(body)
+    // A side request, such as for the title of the session.
+    if (names.length === 0) return undefined
+    if (asked > results.length) results.push(lastOf(body))
+    const call = script[asked]
+    const name = call && names.find((name) => name.endsWith(call.tool))
+    if (call === undefined || name === undefined) return undefined
+    asked += 1
+    const [bare, namespace] = name.split("\n").toReversed()
+    return { id: `call_${asked}`, name: bare!, namespace, given: call.given }
   }
   const stream = (response: ServerResponse, events: ReadonlyArray<object>, named: boolean) => {
     response.writeHead(200, { "content-type": "text/event-stream" })
@@ -106,7 +108,13 @@ export const scriptedModel = async (script: ReadonlyArray<ToolCall>): Promise<Sc
             ...(call.namespace !== undefined && { namespace: call.namespace }),
             arguments: JSON.stringify(call.given)
           }
-    const usage = { input_tokens: 1, input_tokens_details: null, output_tokens: 1, output_tokens_details: null, total_tokens: 2 }
+    const usage = {
+      input_tokens: 1,
+      input_tokens_details: null,
+      output_tokens: 1,
+      output_tokens_details: null,
+      total_tokens: 2
+    }
     stream(
       response,
       [
@@ -126,7 +134,12 @@ export const scriptedModel = async (script: ReadonlyArray<ToolCall>): Promise<Sc
         : {
             role: "assistant",
             tool_calls: [
-              { index: 0, id: call.id, type: "function", function: { name: call.name, arguments: JSON.stringify(call.given) } }
+              {
+                index: 0,
+                id: call.id,
+                type: "function",
+                function: { name: call.name, arguments: JSON.stringify(call.given) }
+              }
             ]
           }
     const chunk = { id: "chat_1", object: "chat.completion.chunk", created: 0, model: body.model }
@@ -152,20 +165,20 @@ export const scriptedModel = async (script: ReadonlyArray<ToolCall>): Promise<Sc
   const server = createServer(async (request, response) => {
     const { pathname } = new URL(request.url!, "http://model")
     const body = await bodyOf(request).catch(() => ({}))
-    seen += JSON.stringify(body)
     if (pathname.endsWith("/messages")) return messages(body, response)
     if (pathname.endsWith("/responses")) return responses(body, response)
     if (pathname.endsWith("/chat/completions")) return chat(body, response)
     if (pathname.includes(":streamGenerateContent")) return generate(body, response, true)
     if (pathname.includes(":generateContent")) return generate(body, response, false)
     response.writeHead(200, { "content-type": "application/json" })
-    response.end(JSON.stringify(pathname.includes("countTokens") ? { totalTokens: 1, input_tokens: 1 } : { data: [], models: [] }))
+    response.end(
+      JSON.stringify(pathname.includes("countTokens") ? { totalTokens: 1, input_tokens: 1 } : { data: [], models: [] })
+    )
   })
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    asked: () => asked,
-    seen: () => seen,
+    results: () => results,
     stop: () => {
       server.closeAllConnections()
       server.close()

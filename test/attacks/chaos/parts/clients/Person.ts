@@ -100,8 +100,10 @@ export const run = async (
   const look = () => {
     const text = output + (existsSync(opened) ? readFileSync(opened, "utf8").slice(known) : "")
     for (const [url] of text.matchAll(/http:\/\/127\.0\.0\.1:\d+\/authorize\?[\w%.~+&=:-]+/g)) {
-      const state = new URL(url).searchParams.get("state") ?? url
-      if (seen.has(state)) continue
+      const { searchParams } = new URL(url)
+      const state = searchParams.get("state")
+      // A terminal breaks a long address into lines; the browser gets the whole one.
+      if (state === null || !searchParams.has("code_challenge_method") || seen.has(state)) continue
       seen.add(state)
       allow(desk, url).catch((error: unknown) => failures.push(String(error)))
     }

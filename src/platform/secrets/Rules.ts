@@ -1,0 +1,248 @@
+/**
+ * The forms of secrets: what a form begins with, and whether a secret of that form stands there. A rule says yes only to
+ * what is certainly a secret: a checksum that holds, or a form that nothing else has with a value that looks random. The
+ * examples of documentation have neither.
+ *
+ * Each rule reads a bounded length from its beginning, so that a search is linear.
+ */
+import { crc32 } from "node:zlib"
+import { digits, findToken, kinds as tokenKinds, type TokenKind } from "../crypto/Tokens.ts"
+
+/** What is found, in the words of a refusal. */
+export const secretKinds = {
+  private_key: "private key",
+  github_token: "GitHub token",
+  gitlab_token: "GitLab token",
+  npm_token: "npm token",
+  pypi_token: "PyPI token",
+  slack_token: "Slack token",
+  stripe_key: "Stripe key",
+  webhook_secret: "webhook secret",
+  aws_credentials: "pair of AWS credentials",
+  openai_key: "OpenAI key",
+  anthropic_key: "Anthropic key",
+  hugging_face_token: "Hugging Face token",
+  live_jwt: "JWT that has not expired",
+  connection_password: "connection string with a password",
+  ...tokenKinds
+} as const
+
+export type SecretKind = keyof typeof secretKinds
+
+interface Rule {
+  readonly kind: SecretKind
+  /** A regular expression that finds where a secret may begin. */
+  readonly begins: string
+  /** `at` is the index of the beginning in the text. */
+  readonly holds: (text: string, at: number, now: Date | undefined) => boolean
+}
+
+/** A sticky expression with the value in its first group. Every quantifier in it has a maximum. */
+const form = (source: string, accepts: (value: string, whole: string) => boolean = (value) => isRandom(value)) => {
+  const expression = new RegExp(source, "y")
+  return (text: string, at: number) => {
+    expression.lastIndex = at
+    const match = expression.exec(text)
+    return match !== null && accepts(match[1] ?? "", match[0])
+  }
+}
+
+/**
+ * Whether characters look drawn at random: many different ones, few runs and sequences. `xxxxxxxx`, `0123456789`,
+ * `your-token-here` and `EXAMPLEKEY` do not.
+ */
+export const isRandom = (value: string): boolean => {
+  if (/example|your|placeholder|redacted|dummy|sample|x{4}|X{4}|\*{3}|\.{3}/i.test(value)) return false
+  let steps = 0
+  for (let index = 1; index < value.length; index += 1) {
+    const step = value.charCodeAt(index) - value.charCodeAt(index - 1)
+    if (step === 0 || step === 1) steps += 1
+  }
+  const different = new Set(value).size
+  const mixed = /\d/.test(value) || (/[a-z]/.test(value) && /[A-Z]/.test(value))
+  return mixed && steps < value.length / 4 && different >= Math.min(16, value.length * 0.4)
+}
+
+/** GitHub's checksum, which npm uses, too: CRC-32 of the 30 characters before it, as six base62 digits. */
+const hasChecksum = (value: string) => value.slice(30) === digits(crc32(value.slice(0, 30)), 6)
+
+/** Judges the whole of a text once, however many beginnings it has. */
+const remembered = (judge: (text: string) => boolean) => {
+  let last = { text: "", answer: false }
+  return (text: string) => {
+    if (last.text !== text) last = { text, answer: judge(text) }
+    return last.answer
+  }
+}
+
+const decoded = (part: string): any => {
+  try {
+    return JSON.parse(Buffer.from(part, "base64url").toString())
+  } catch {
+    return undefined
+  }
+}
+
+const jwt = /(eyJ[\w-]{10,1000})\.(eyJ[\w-]{10,8000})\.([\w-]{20,2000})/y
+
+/** PKCS, OpenSSH and OpenPGP in PEM, also with `\n` for line breaks. The beginning of the key is enough. */
+const pem = (text: string, at: number) => {
+  const [marker = ""] = /^-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----/.exec(text.slice(at, at + 80)) ?? []
+  if (marker === "") return false
+  const from = at + marker.length
+  const end = text.indexOf("-----", from)
+  const body = text
+    .slice(from, Math.min(end === -1 ? Infinity : end, at + 2000))
+    .replaceAll(/\\[nrt]|[\s"'`>|\\+]/g, "")
+  // Headers such as `Proc-Type: 4,ENCRYPTED` come before the key.
+  const [key = ""] = /[A-Za-z0-9/=]{64,2000}/.exec(body) ?? []
+  return isRandom(key.slice(0, 160))
+}
+
+/** Words that stand for a password in documentation, and in databases of a developer's own machine. */
+const noPassword =
+  /pass(?:word|wd)?|secret|changeme|example|your|user|test|admin|root|postgres|mysql|mongo|redis|guest|token|placeholder|[<>{}$*[\]()…]|^%|x{4}|\.{3}/i
+
+const isPassword = (password: string, user: string) => {
+  const kinds = [/[a-z]/, /[A-Z]/, /\d/, /[^a-zA-Z\d]/].filter((kind) => kind.test(password)).length
+  return (
+    password !== user &&
+    !noPassword.test(password) &&
+    ((password.length >= 8 && kinds >= 3) || (password.length >= 12 && kinds >= 2 && /\d/.test(password)))
+  )
+}
+
+const schemes =
+  /(?:^|[^a-z\d+.-])(?:postgres(?:ql)?|mysql|mariadb|mongodb(?:\+srv)?|rediss?|amqps?|mssql|sqlserver|clickhouse|cockroachdb|nats|smtps?|ldaps?|s?ftp|https?|git|ssh)(?:\+[a-z\d]{1,12})?$/i
+const withPassword = /:\/\/([^\s:@/?#"'`<>]{0,80}):([^\s@/"'`<>]{1,200})@[\w.[-]/y
+
+/** A 40-character AWS secret stands somewhere in a text that has a key id. */
+const awsSecret = /(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])/g
+const hasAwsSecret = remembered((text) =>
+  (text.match(awsSecret) ?? []).some((found) => /[a-z]/.test(found) && /[A-Z]/.test(found) && isRandom(found))
+)
+const hasKeyType = remembered((text) => /"kty\\{0,3}"/.test(text))
+
+const kindOfOurs = Object.keys(tokenKinds) as ReadonlyArray<TokenKind>
+
+export const rules: ReadonlyArray<Rule> = [
+  { kind: "private_key", begins: "-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY", holds: pem },
+  {
+    kind: "private_key",
+    begins: "AGE-SECRET-KEY-(?:PQ-)?1",
+    holds: form("AGE-SECRET-KEY-(?:PQ-)?1([QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{50,4000})", (value) =>
+      isRandom(value.slice(0, 58))
+    )
+  },
+  {
+    // A JWK with its private part (RFC 7517, RFC 8037), with the quotes of JSON within JSON, too.
+    kind: "private_key",
+    begins: `\\\\{0,3}"d\\\\{0,3}"\\s{0,3}:`,
+    holds: (text, at) => hasKeyType(text) && jwkPart(text, at)
+  },
+  {
+    kind: "github_token",
+    begins: "gh[pousr]_",
+    holds: form("gh[pousr]_([A-Za-z0-9]{36})(?![A-Za-z0-9])", hasChecksum)
+  },
+  {
+    kind: "github_token",
+    begins: "github_pat_",
+    holds: form("github_pat_([A-Za-z0-9]{22}_[A-Za-z0-9]{59})(?![A-Za-z0-9])")
+  },
+  {
+    kind: "gitlab_token",
+    begins: "gl(?:pat|dt|rt|ptt|cbt|ft|soat|imt|oas|agent)-",
+    holds: form("gl[a-z]{2,5}-([A-Za-z0-9_-]{20,300}(?:\\.[0-9a-z]{2}\\.?[0-9a-z]{7})?)(?![A-Za-z0-9_-])")
+  },
+  {
+    kind: "npm_token",
+    begins: "npm_",
+    holds: form("npm_([A-Za-z0-9]{36})(?![A-Za-z0-9])", (value) => hasChecksum(value) || isRandom(value))
+  },
+  {
+    kind: "pypi_token",
+    begins: "pypi-Ag",
+    holds: form("pypi-Ag(?:EIcHlwaS5vcmc|ENdGVzdC5weXBpLm9yZw)([A-Za-z0-9_-]{50,1000})", (value) =>
+      isRandom(value.slice(-40))
+    )
+  },
+  {
+    kind: "slack_token",
+    begins: "xox[abeoprs]-",
+    holds: form("xox[abeoprs](?:\\.xox[bp])?-(?:\\d{1,14}-){0,4}([A-Za-z0-9-]{20,200})(?![A-Za-z0-9-])")
+  },
+  {
+    kind: "slack_token",
+    begins: "xapp-\\d",
+    holds: form("xapp-\\d-[A-Z0-9]{6,14}-\\d{8,15}-([a-f0-9]{60,70})(?![a-f0-9])")
+  },
+  {
+    kind: "slack_token",
+    begins: "hooks\\.slack\\.com/(?:services|workflows|triggers)/",
+    holds: form("hooks\\.slack\\.com/\\w{1,12}/[A-Z0-9]{8,14}/[A-Z0-9]{8,14}/([A-Za-z0-9]{20,30})(?![A-Za-z0-9])")
+  },
+  { kind: "stripe_key", begins: "[sr]k_live_", holds: form("[sr]k_live_([A-Za-z0-9]{24,250})(?![A-Za-z0-9])") },
+  { kind: "webhook_secret", begins: "whsec_", holds: form("whsec_([A-Za-z0-9+/]{32,90}={0,2})(?![A-Za-z0-9+/=])") },
+  {
+    kind: "aws_credentials",
+    begins: "A[KS]IA[A-Z2-7]{16}",
+    holds: (text, at) => isRandomId(text, at) && hasAwsSecret(text)
+  },
+  { kind: "anthropic_key", begins: "sk-ant-", holds: form("sk-ant-[a-z]{2,8}\\d\\d-([\\w-]{80,130})(?![\\w-])") },
+  {
+    kind: "openai_key",
+    begins: "sk-",
+    holds: form("sk-((?:[a-z]{2,10}-)?[\\w-]{16,100}T3BlbkFJ[\\w-]{16,100})(?![\\w-])")
+  },
+  {
+    kind: "hugging_face_token",
+    begins: "hf_",
+    // Letters only; 34 random ones are of both cases and rarely neighbours.
+    holds: form("hf_([A-Za-z]{34})(?![A-Za-z0-9])", (value) => /[a-z]/.test(value) && isRandom(`0${value}`))
+  },
+  {
+    kind: "live_jwt",
+    begins: "(?<![\\w-])eyJ",
+    holds: (text, at, now) => {
+      jwt.lastIndex = at
+      const [, header = "", payload = ""] = jwt.exec(text) ?? []
+      const expires = header !== "" && decoded(header)?.alg !== undefined ? decoded(payload)?.exp : undefined
+      return now !== undefined && typeof expires === "number" && expires * 1000 > now.getTime()
+    }
+  },
+  {
+    kind: "connection_password",
+    begins: "://",
+    holds: (text, at) => {
+      withPassword.lastIndex = at
+      const [, user = "", password = ""] = withPassword.exec(text) ?? []
+      return password !== "" && isPassword(password, user) && schemes.test(text.slice(Math.max(0, at - 30), at))
+    }
+  },
+  {
+    // `Server=db;User Id=app;Password=...` and `host=db user=app password=...`
+    kind: "connection_password",
+    begins: "(?:[Pp]assword|PASSWORD|[Pp]wd|PWD)\\s{0,2}=",
+    holds: (text, at) => {
+      const [, password = ""] = /^\w{3,8}\s{0,2}=\s{0,2}["']?([^\s;"']{1,200})/i.exec(text.slice(at, at + 220)) ?? []
+      const around = text.slice(Math.max(0, at - 200), at + 400)
+      return isPassword(password, "") && /(?:\bhost|server|data source|dbname|database)\s{0,2}=/i.test(around)
+    }
+  },
+  ...kindOfOurs.map((kind) => ({
+    kind,
+    begins: `${kind}_`,
+    // The examples of docs/protocol.md are sound tokens of small numbers.
+    holds: (text: string, at: number) =>
+      findToken(text.slice(at, at + 53)) === kind && !/^0{42}[1-9]/.test(text.slice(at + 4, at + 47))
+  }))
+]
+
+const jwkPart = form(`\\\\{0,3}"d\\\\{0,3}"\\s{0,3}:\\s{0,3}\\\\{0,3}"([\\w-]{40,1000})\\\\{0,3}"`, (value) =>
+  isRandom(value.slice(0, 160))
+)
+const isRandomId = form(
+  "A[KS]IA([A-Z2-7]{16})(?![A-Z0-9])",
+  (value) => !value.includes("EXAMPLE") && new Set(value).size > 6
+)
