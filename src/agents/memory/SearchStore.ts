@@ -28,17 +28,15 @@ const countedFirst = 2_000
 /**
  * What a search may cost. `counted`: postings that are counted to weigh a lexeme; one that has more counts as being in half
  * of the entries at least. `read`: postings that are read to find candidates; of the other lexemes, only those of the best
- * candidates are. `entries`: a smaller project is weighed like one of this size.
+ * candidates are. `candidates`: how many these are. `entries`: a smaller project is weighed like one of this size.
  */
-export const asked = { counted: 20_000, read: 10_000, entries: 0 }
+export const asked = { counted: 20_000, read: 10_000, candidates: 200, entries: 0 }
 /**
  * The same for a search that nobody asked for, beside a write. In a project of few entries, a word that two of them share
  * would count as common, and nothing but a copy would be similar.
  */
-export const unasked = { counted: countedFirst, read: 10_000, entries: 100 }
+export const unasked = { counted: countedFirst, read: 10_000, candidates: 20, entries: 100 }
 
-/** Candidates by the rarest lexemes that are scored by all of them. */
-const candidates = 200
 /** How many of the best lend to the entries beside them, to how many on each side, and what length lends all of its share. */
 const [lenders, beside, shortBody] = [10, 2, 150]
 
@@ -95,7 +93,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     { names, stages, terms }: Question,
     filter: Filter,
     limit: number,
-    { counted, entries, read } = asked
+    { candidates, counted, entries, read } = asked
   ) => {
     const filtered = filter.kind !== undefined || (filter.tags?.length ?? 0) > 0
     const bm25 = sql.literal("w.weight * p.tf / (p.tf + 0.84::float8 + 0.018::float8 * p.dl)")
