@@ -19,7 +19,13 @@ const wings = {
   operator: ["projects", "limits"],
   bridges: ["identity", ["enrollment", "rotation"]],
   signin: ["sessions", "oauth", "access"],
-  agents: ["continuity", ["documents", "memory", "tasks"], ["decisions", "handover", "search", "transfer"], "mcp"],
+  agents: [
+    "continuity",
+    "ranking",
+    ["documents", "memory", "tasks"],
+    ["decisions", "handover", "search", "transfer"],
+    "mcp"
+  ],
   people: [["mobile", "operator", "site"], "console"]
 }
 const order = Object.keys(wings)

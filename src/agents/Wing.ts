@@ -6,6 +6,7 @@ import { Documents } from "./documents/Documents.ts"
 import { Activity } from "./handover/Activity.ts"
 import { Snapshot } from "./handover/Snapshot.ts"
 import { Memory } from "./memory/Memory.ts"
+import { sweeps as memorySweeps } from "./memory/Sweeps.ts"
 import { Search } from "./search/Search.ts"
 import { Claims } from "./tasks/Claims.ts"
 import { Notes } from "./tasks/Notes.ts"
@@ -25,7 +26,7 @@ export const layer = Layer.mergeAll(
   Transfer.layer
 )
 
-export const sweeps = continuitySweeps
+export const sweeps = [...continuitySweeps, ...memorySweeps]
 
 /** The services that commands of service-admin use. */
 export const forCommands = { documents: Documents, memory: Memory, transfer: Transfer }

@@ -10,6 +10,8 @@ import type { HappenedKind } from "../../src/agents/handover/Shapes.ts"
 import * as MemoryStore from "../../src/agents/memory/MemoryStore.ts"
 import { searchText } from "../../src/agents/memory/Search.ts"
 import * as SearchStore from "../../src/agents/memory/SearchStore.ts"
+import { sweeps as memorySweeps } from "../../src/agents/memory/Sweeps.ts"
+import { everyStage } from "../../src/agents/ranking/Stages.ts"
 import * as DependencyStore from "../../src/agents/tasks/DependencyStore.ts"
 import * as NoteStore from "../../src/agents/tasks/NoteStore.ts"
 import * as ReceiptStore from "../../src/agents/tasks/ReceiptStore.ts"
@@ -17,7 +19,7 @@ import * as TaskStore from "../../src/agents/tasks/TaskStore.ts"
 import * as TransferStore from "../../src/agents/transfer/TransferStore.ts"
 import { storedMaxima } from "../../src/operator/limits/LimitNames.ts"
 import { sha256 } from "../../src/platform/crypto/Sha256.ts"
-import { testConditions } from "../support/statements/Conditions.ts"
+import { sweepOf, testConditions } from "../support/statements/Conditions.ts"
 import { hash, id, ids, now, past, projects, sqlNow, trace } from "../support/statements/OneOfEach.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
@@ -461,6 +463,7 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
     }
   })
   const filter = { kind: "note", tags: ["api"] }
+  const question = { terms: [{ word: 0, lexeme: "word", share: 1 }], names: [], stages: everyStage }
   const matches = {
     "in another project": elsewhere("memory_entry"),
     "that is not active": "update memory_entry set active = false",
@@ -474,7 +477,7 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
   })
   testConditions(it, "an entry is among the best matches", {
     given: memory,
-    act: (sql) => SearchStore.make(sql).ranked(project, ["word"], filter, 9),
+    act: (sql) => SearchStore.make(sql).ranked(project, question, filter, 9),
     actsNotOn: {
       ...matches,
       "by a posting of another project": elsewhere("memory_posting"),
@@ -484,13 +487,54 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
   })
   testConditions(it, "an entry is among the best matches of a search without filters", {
     given: memory,
-    act: (sql) => SearchStore.make(sql).ranked(project, ["word"], {}, 9),
+    act: (sql) => SearchStore.make(sql).ranked(project, question, {}, 9),
     actsOn: { "of another kind": matches["of another kind"] },
     actsNotOn: {
       "in another project": elsewhere("memory_entry"),
       "that is not active": matches["that is not active"],
       "by a posting of another project": elsewhere("memory_posting"),
       "by another lexeme": "update memory_posting set lexeme = 'other'"
+    }
+  })
+  const besideId = id(60)
+  const ofBeside = `where id = '${besideId}'`
+  testConditions(it, "an entry is found beside a match", {
+    given: `${memory};
+      insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, session_ref, task_id, created_at)
+      values ('${project}', '${besideId}', 'note', 'other', 'other', '{api}', 'agent', 'contributor', 's', '${task}',
+              ${past});
+      update memory_entry set session_ref = 's', task_id = '${task}' where project_id = '${project}'`,
+    act: (sql) =>
+      Effect.map(SearchStore.make(sql).ranked(project, question, filter, 9), (hits) =>
+        hits.filter(({ id }) => id === besideId)
+      ),
+    actsOn: {
+      "of another session for the same task": `update memory_entry set session_ref = 't' ${ofBeside}`,
+      "of another actor for the same task": `update memory_entry set actor = 'other' ${ofBeside}`,
+      "for another task in the same session": `update memory_entry set task_id = '${needed}' ${ofBeside}`
+    },
+    actsNotOn: {
+      "in another project": elsewhere("memory_entry", ofBeside),
+      "that is not active": `update memory_entry set active = false ${ofBeside}`,
+      "of another kind": `update memory_entry set kind = 'decision' ${ofBeside}`,
+      "with another tag": `update memory_entry set tags = '{web}' ${ofBeside}`,
+      "of another session and task": `update memory_entry set session_ref = 't', task_id = null ${ofBeside}`,
+      "of another actor and task": `update memory_entry set actor = 'other', task_id = null ${ofBeside}`,
+      "if the match is not active": `update memory_entry set active = false where id = '${entry}'`
+    }
+  })
+  testConditions(it, "an earlier entry gets the postings of its dates", {
+    given: `${memory};
+      update memory_entry set body = 'on 2026-05-08' where project_id = '${project}';
+      insert into memory_reindex (project_id, due_at) values ('${project}', ${past})`,
+    bystander: memory,
+    act: sweepOf(memorySweeps, "index dates", now),
+    seen: `select from memory_posting where project_id = '${project}' and lexeme = '2026-05-08'`,
+    actsNotOn: {
+      "in another project": elsewhere("memory_entry"),
+      "that is not active": "update memory_entry set active = false",
+      "that was read before": `update memory_reindex set after = '${entry}'`,
+      "before it is due": `update memory_reindex set due_at = ${past} + interval '1 year'`
     }
   })
   testConditions(it, "an entry is counted", {

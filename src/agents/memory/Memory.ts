@@ -17,7 +17,8 @@ import * as Cursor from "../continuity/Cursor.ts"
 import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
 import * as Idempotency from "../continuity/Idempotency.ts"
 import * as Store from "./MemoryStore.ts"
-import { everIndexed, searchQuery, searchText } from "./Search.ts"
+import * as Ranking from "./Ranking.ts"
+import { everIndexed, searchText } from "./Search.ts"
 import * as SearchStore from "./SearchStore.ts"
 
 /** What reading needs of an actor. */
@@ -66,6 +67,7 @@ export class Memory extends Context.Service<
       const audit = yield* Audit
       const store = Store.make(sql)
       const searches = SearchStore.make(sql)
+      const ranking = Ranking.make(sql)
       const { once } = Idempotency.make(sql)
 
       const add = Effect.fn("Memory.add")(function* (actor: Actor, input: MemoryAdd) {
@@ -130,19 +132,10 @@ export class Memory extends Context.Service<
         return Option.isSome(found) ? entryOf(found.value) : yield* refuse("memory_not_found")
       }, persistence)
 
-      const rarest = (project_id: string, terms: ReadonlyArray<string>) =>
-        Effect.map(searches.rarest(project_id, terms, mostAsked), (found) => found.map(({ lexeme }) => lexeme))
-
       /** The entry's own score is the measure: it has all of its words. */
       const similarTo = (project_id: string, entry: MemoryEntry) =>
         Effect.gen(function* () {
-          const lexemes = yield* store.queryLexemes(searchQuery(excerpt(textOf(entry), 200)))
-          if (lexemes.length === 0) return []
-          const terms = yield* rarest(
-            project_id,
-            lexemes.map(({ lexeme }) => lexeme)
-          )
-          const hits = yield* searches.ranked(project_id, terms, {}, 4, SearchStore.unasked)
+          const hits = yield* ranking.similar(project_id, excerpt(textOf(entry), 200), 4)
           const own = hits.find(({ id }) => id === entry.id)?.score ?? Infinity
           return hits
             .filter(({ id, score }) => id !== entry.id && score >= alike * own)
@@ -159,14 +152,11 @@ export class Memory extends Context.Service<
         function* ({ project_id }: InProject, options: MemorySearch) {
           const { cursor, kind, limit = 10, query = "", tags } = options
           const filter = { kind, tags }
-          const lexemes = query.trim() === "" ? [] : yield* store.queryLexemes(searchQuery(query))
-          if (lexemes.length > 0) {
+          const hits = query.trim() === "" ? undefined : yield* ranking.search(project_id, query, filter, limit)
+          if (hits !== undefined) {
             if (cursor !== undefined) return yield* refuse("cursor_invalid")
-            const terms = lexemes.map(({ lexeme }) => lexeme)
-            const asked = terms.length <= mostAsked ? terms : yield* rarest(project_id, terms)
-            const hits = yield* searches.ranked(project_id, asked, filter, limit)
             return {
-              entries: hits.map((hit) => ({ ...hitOf(hit), score: rounded(hit.score) })),
+              entries: hits.map((hit) => ({ ...hitOf(hit), score: rounded(hit.score), matched: hit.matched })),
               matched: "ranked" as const
             }
           }
@@ -223,9 +213,6 @@ const replaced = ({ superseded_by }: Pick<Store.EntryRow, "superseded_by">) =>
       ? "The entry was archived; add a new one without supersedes."
       : `The entry was superseded by ${superseded_by}; read that one and supersede it.`
   )
-
-/** How many lexemes of a query are searched, the rarest. */
-const mostAsked = 32
 
 /** Entries with at least this share of an entry's own score are about the same. */
 const alike = 0.5

@@ -127,10 +127,10 @@ export const make = (sql: SqlClient.SqlClient) => {
       })})
       select id from added`)
 
-  /** Indexes active entries of an import, which inserts rows without `insert`, and returns the bytes of their postings. */
-  const index = (project_id: string, entries: ReadonlyArray<Searchable & { readonly id: string }>) =>
-    firstRow(Schema.Struct({ bytes: Schema.Number }))(sql`
-    with text as materialized (
+  type Indexed = Searchable & { readonly id: string }
+  /** The lexemes of many entries, as the CTE `lexeme`. */
+  const lexemesOfAll = (entries: ReadonlyArray<Indexed>) => sql`
+    text as materialized (
       select id, words, parts, grams, counts, more
         from jsonb_to_recordset(${JSON.stringify(entries)}::jsonb)
           as t (id uuid, words text, parts text, grams text[], counts int[], more int)
@@ -144,7 +144,12 @@ export const make = (sql: SqlClient.SqlClient) => {
          counts: sql`t.counts`,
          more: sql`t.more`
        })}) l
-    ), posted as (
+    )`
+
+  /** Indexes active entries of an import, which inserts rows without `insert`, and returns the bytes of their postings. */
+  const index = (project_id: string, entries: ReadonlyArray<Indexed>) =>
+    firstRow(Schema.Struct({ bytes: Schema.Number }))(sql`
+    with ${lexemesOfAll(entries)}, posted as (
       insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
       select ${project_id}::uuid, lexeme, id, tf, dl
         from lexeme
@@ -152,6 +157,47 @@ export const make = (sql: SqlClient.SqlClient) => {
       ${countEntries(project_id, 1, "text")}
     )
     select (${bytesOf("lexeme")})::float8 as bytes`)
+
+  /** Adds the postings that indexed entries do not have yet. */
+  const reindex = (project_id: string, entries: ReadonlyArray<Indexed>) => sql`
+    with ${lexemesOfAll(entries)}, posted as (
+      insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
+      select e.project_id, l.lexeme, l.id, l.tf, l.dl
+        from lexeme l
+        join memory_entry e on e.project_id = ${project_id}::uuid and e.id = l.id and e.active
+          on conflict do nothing
+      returning lexeme
+    )
+    update project_usage
+       set index_bytes = index_bytes + (${bytesOf("posted")})
+     where project_id = ${project_id}::uuid`
+
+  /** A project with entries to index again. Stays locked until the transaction ends. */
+  const nextToReindex = (now: Date) =>
+    firstRow(Schema.Struct({ project_id: Schema.String, after: Schema.String }))(sql`
+      select project_id, after
+        from memory_reindex
+       where due_at <= ${now}
+       order by project_id
+       limit 1
+         for update skip locked`)
+
+  /** Records up to where a project is indexed again; undefined if to the end. */
+  const reindexed = (project_id: string, after: string | undefined) =>
+    after === undefined
+      ? sql`delete from memory_reindex where project_id = ${project_id}::uuid`
+      : sql`update memory_reindex set after = ${after}::uuid where project_id = ${project_id}::uuid`
+
+  /** The next active entries in the order of their ids. */
+  const activeAfter = (project_id: string, after: string, limit: number) =>
+    rows(EntryRow)(sql`
+      select ${entryColumns}
+        from memory_entry
+       where project_id = ${project_id}::uuid
+         and id > ${after}::uuid
+         and active
+       order by id
+       limit ${limit}`)
 
   /**
    * Removes an inactive entry from the index. Its lexemes are computed again from `everIndexed`: an index of postings by
@@ -205,5 +251,25 @@ export const make = (sql: SqlClient.SqlClient) => {
   const queryLexemes = (query: Searchable) =>
     rows(Schema.Struct({ lexeme: Schema.String }))(sql`select lexeme from (${lexemes(query)}) l`)
 
-  return { insert, index, unindex, archive, find, findTask, queryLexemes }
+  /** The lexemes of single words. */
+  const stems = (words: ReadonlyArray<string>) =>
+    rows(Schema.Struct({ word: Schema.String, lexeme: Schema.String }))(sql`
+      select w.word, l.lexeme
+        from unnest(${words}::text[]) as w (word)
+       cross join lateral unnest(tsvector_to_array(to_tsvector('english', w.word))) as l (lexeme)`)
+
+  return {
+    insert,
+    index,
+    reindex,
+    nextToReindex,
+    reindexed,
+    activeAfter,
+    unindex,
+    archive,
+    find,
+    findTask,
+    queryLexemes,
+    stems
+  }
 }

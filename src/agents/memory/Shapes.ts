@@ -99,7 +99,16 @@ export const MemoryExcerpt = Schema.Struct({
   created_at
 })
 
-export const MemoryHit = Schema.Struct({ ...MemoryExcerpt.fields, score: Schema.optionalKey(Schema.Finite) })
+/**
+ * Why a search found an entry. `words`: it has words of the query. `related`: it has other forms of them, or other words for
+ * the same. `context`: entries that were written beside it match.
+ */
+export const Reason = Schema.Literals(["words", "related", "context"])
+export const MemoryHit = Schema.Struct({
+  ...MemoryExcerpt.fields,
+  score: Schema.optionalKey(Schema.Finite),
+  matched: Schema.optionalKey(Schema.Array(Reason))
+})
 export type MemoryHit = typeof MemoryHit.Type
 
 /**

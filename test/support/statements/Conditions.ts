@@ -124,6 +124,7 @@ const tables = [
   "memory_entry",
   "memory_posting",
   "memory_count",
+  "memory_reindex",
   "task",
   "task_dependency",
   "receipt",

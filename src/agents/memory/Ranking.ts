@@ -1,0 +1,84 @@
+/** Turns a query into what the store searches, and searches it. A stage is left out where it counts nothing. */
+import { Effect } from "effect"
+import type { SqlClient } from "effect/sql"
+import { namesIn } from "../ranking/Names.ts"
+import { type Related, relatedBy, words } from "../ranking/RelatedWords.ts"
+import { everyStage, type Stages, wordsOnly } from "../ranking/Stages.ts"
+import * as MemoryStore from "./MemoryStore.ts"
+import { searchQuery } from "./Search.ts"
+import * as SearchStore from "./SearchStore.ts"
+
+/** How many lexemes are searched: of a longer query the rarest, of a shorter one also related words. */
+const mostAsked = 32
+
+/** Shorter words stand in too many others. */
+const shortest = 4
+
+export const make = (sql: SqlClient.SqlClient) => {
+  const { queryLexemes, stems } = MemoryStore.make(sql)
+  const store = SearchStore.make(sql)
+
+  let known: ReadonlyMap<string, ReadonlyArray<Related>> | undefined
+  /** The stems of related words, which the database computes once per process. */
+  const related = Effect.suspend(() =>
+    known === undefined
+      ? Effect.map(stems(words), (found) => (known = relatedBy(new Map(found.map((row) => [row.word, row.lexeme])))))
+      : Effect.succeed(known)
+  )
+
+  /** The lexemes of a query, at most `mostAsked`. */
+  const lexemesOf = Effect.fnUntraced(function* (project_id: string, query: string, { dates }: Stages) {
+    const lexemes = (yield* queryLexemes(searchQuery(query, dates))).map(({ lexeme }) => lexeme)
+    if (lexemes.length <= mostAsked) return lexemes
+    return (yield* store.rarest(project_id, lexemes, mostAsked)).map(({ lexeme }) => lexeme)
+  })
+
+  /** The lexemes, then words related to them, at most `most`. */
+  const withRelated = Effect.fnUntraced(function* (lexemes: ReadonlyArray<string>, stages: Stages, most = mostAsked) {
+    const terms: Array<SearchStore.Term> = lexemes.map((lexeme, word) => ({ word, lexeme, share: 1 }))
+    const taken = new Set(lexemes)
+    for (const kind of ["forms", "synonyms"] as const) {
+      if (stages[kind] === 0) continue
+      const relations = yield* related
+      for (const [word, lexeme] of lexemes.entries()) {
+        for (const other of relations.get(lexeme) ?? []) {
+          if (other.kind !== kind || taken.has(other.lexeme) || terms.length >= most) continue
+          taken.add(other.lexeme)
+          terms.push({ word, lexeme: other.lexeme, share: stages[kind] })
+        }
+      }
+    }
+    return terms
+  })
+
+  /** The best entries; undefined if the query has no word to search for. */
+  const search = Effect.fnUntraced(function* (
+    project_id: string,
+    query: string,
+    filter: SearchStore.Filter,
+    limit: number,
+    stages = everyStage
+  ) {
+    const lexemes = yield* lexemesOf(project_id, query, stages)
+    if (lexemes.length === 0) return undefined
+    const terms = yield* withRelated(lexemes, stages)
+    const names = stages.names > 0 ? namesIn(query) : []
+    return yield* store.ranked(project_id, { terms, names, stages }, filter, limit)
+  })
+
+  /** The entries that share most of a text's rarer words, by these words alone. */
+  const similar = Effect.fnUntraced(function* (project_id: string, text: string, limit: number) {
+    const lexemes = yield* lexemesOf(project_id, text, wordsOnly)
+    const terms = yield* withRelated(lexemes, wordsOnly)
+    return yield* store.ranked(project_id, { terms, names: [], stages: wordsOnly }, {}, limit, SearchStore.unasked)
+  })
+
+  /** What a query looks for in text without an index: no keys of dates, and no short word for another one. */
+  const termsOf = Effect.fnUntraced(function* (query: string, most: number) {
+    const lexemes = (yield* queryLexemes(searchQuery(query, false))).map(({ lexeme }) => lexeme)
+    const terms = yield* withRelated(lexemes.slice(0, most), everyStage, most)
+    return terms.filter(({ lexeme, share }) => share === 1 || lexeme.length >= shortest)
+  })
+
+  return { search, similar, termsOf }
+}
