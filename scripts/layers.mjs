@@ -11,7 +11,17 @@ import { join, posix, relative, sep } from "node:path"
  */
 const wings = {
   wire: [],
-  platform: ["crypto", "secrets", "settings", "sql", "metrics", "database", "audit", ["edge", "html", "process"]],
+  platform: [
+    "crypto",
+    "secrets",
+    "settings",
+    "sql",
+    "metrics",
+    "database",
+    "audit",
+    "scan",
+    ["edge", "html", "process"]
+  ],
   push: [
     ["channels", "tokens", "outbox"],
     ["delivery", "admin"]
