@@ -20,7 +20,8 @@ const defaults = {
   concurrent_searches: 2,
   searches_per_minute: 600,
   writes_per_minute: 600,
-  sessions: 200
+  sessions: 200,
+  embeddings: 1
 }
 
 beforeAll(async () => {

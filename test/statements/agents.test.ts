@@ -415,7 +415,7 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
   } as const
   testConditions(it, "an entry is added", {
     given: memory,
-    act: (sql) => MemoryStore.make(sql).insert(project, added, text, now, trace, 1, maxima),
+    act: (sql) => MemoryStore.make(sql).insert(project, added, text, now, trace, 1, maxima, false),
     actsNotOn: {
       "for another task": `update task set id = '${id(59)}' ${ofTheTask}`,
       "for a task of another project": elsewhere("task", ofTheTask),

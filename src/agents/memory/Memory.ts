@@ -16,6 +16,8 @@ import { bytesOf, refuseFull } from "../continuity/Budget.ts"
 import * as Cursor from "../continuity/Cursor.ts"
 import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
 import * as Idempotency from "../continuity/Idempotency.ts"
+import { Embeddings, type Meaning } from "../embeddings/Embeddings.ts"
+import { everyStage } from "../ranking/Stages.ts"
 import * as Store from "./MemoryStore.ts"
 import * as Ranking from "./Ranking.ts"
 import { everIndexed, searchText } from "./Search.ts"
@@ -68,6 +70,7 @@ export class Memory extends Context.Service<
       const store = Store.make(sql)
       const searches = SearchStore.make(sql)
       const ranking = Ranking.make(sql)
+      const embeddings = yield* Embeddings
       const { once } = Idempotency.make(sql)
 
       const add = Effect.fn("Memory.add")(function* (actor: Actor, input: MemoryAdd) {
@@ -95,7 +98,16 @@ export class Memory extends Context.Service<
           const trace = yield* traceAt(now)
           const text = searchText(textOf(entry))
           const maxima = storedMaxima(actor.limits)
-          const added = yield* store.insert(project_id, entry, text, now, trace, storedBytes(entry), maxima)
+          const added = yield* store.insert(
+            project_id,
+            entry,
+            text,
+            now,
+            trace,
+            storedBytes(entry),
+            maxima,
+            embeddings.configured
+          )
           if (Option.isNone(added)) return Option.none()
           if (entry.supersedes !== null) yield* unindex(project_id, entry.supersedes)
           return Option.some(entryOf(entry))
@@ -148,11 +160,22 @@ export class Memory extends Context.Service<
           Effect.catch(() => Effect.succeed([]))
         )
 
-      const search = Effect.fn("Memory.search")(
-        function* ({ project_id }: InProject, options: MemorySearch) {
+      const search = Effect.fn("Memory.search")(function* (inProject: InProject, options: MemorySearch) {
+        const { query = "" } = options
+        // Before the rest, so that no connection waits for the endpoint.
+        const asked = query.trim() === "" ? "off" : yield* embeddings.ask(inProject.project_id, query)
+        const found = yield* searchWith(inProject, options, typeof asked === "object" ? asked : undefined)
+        return asked === "off" || found.matched === "recent" ? found : { ...found, semantic: asked !== "away" }
+      })
+
+      const searchWith = Effect.fnUntraced(
+        function* ({ project_id }: InProject, options: MemorySearch, meaning: Meaning | undefined) {
           const { cursor, kind, limit = 10, query = "", tags } = options
           const filter = { kind, tags }
-          const hits = query.trim() === "" ? undefined : yield* ranking.search(project_id, query, filter, limit)
+          const hits =
+            query.trim() === ""
+              ? undefined
+              : yield* ranking.search(project_id, query, filter, limit, everyStage, meaning)
           if (hits !== undefined) {
             if (cursor !== undefined) return yield* refuse("cursor_invalid")
             return {
