@@ -44,6 +44,12 @@ it("a limit is set without touching the others, and default restores it", async 
   expect(maxima(restored)).toEqual({ ...defaults, concurrent_calls: 3, tasks: 9 })
 })
 
+it("embeddings are switched off and on by name", async () => {
+  expect(maxima(result(await set("--embeddings", "off", "--json")).items)).toMatchObject({ embeddings: 0 })
+  expect(maxima(result(await set("--embeddings", "on", "--json")).items)).toMatchObject({ embeddings: 1 })
+  expect(refusal(await set("--embeddings", "0", "--json"))[0]).toBe(64)
+})
+
 it("setting a limit is audited once, with its values", async () => {
   const limits = async () =>
     result(await run("list-audit-events", "--project", project, "--json")).items.filter(

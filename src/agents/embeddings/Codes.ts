@@ -12,6 +12,8 @@ interface Block {
   readonly version: number
   readonly ids: Buffer
   readonly codes: Uint32Array
+  /** Whether it has cleared slots. */
+  readonly cleared: boolean
 }
 type Blocks = ReadonlyMap<number, Block>
 
@@ -57,8 +59,7 @@ export const makeCodes = (store: Store, model: string, dimensions: number) => {
         model,
         changed.slice(from, from + atOnce)
       )) {
-        // A copy: typed arrays need an aligned offset, and the rest of the network buffer can go.
-        blocks.set(number, { version, ids: Buffer.from(ids), codes: new Uint32Array(Uint8Array.from(codes).buffer) })
+        blocks.set(number, blockOf(version, ids, codes))
       }
     }
     keep(project_id, blocks)
@@ -71,27 +72,41 @@ export const makeCodes = (store: Store, model: string, dimensions: number) => {
     /** By how many signs differ: how many vectors. */
     const counts = new Uint32Array(32 * words + 1)
     const distances: Array<Uint16Array> = []
-    for (const [n, { codes, ids }] of all.entries()) {
+    for (const [n, block] of all.entries()) {
       if (n % atOnce === atOnce - 1) yield* Effect.yieldNow
-      const of = new Uint16Array(ids.length / 16)
-      for (let slot = 0; slot < of.length; slot++) {
-        of[slot] = distance(signs, codes, slot * words)
-        if (!isCleared(ids, slot)) counts[of[slot]!]!++
-      }
-      distances.push(of)
+      distances.push(distancesOf(block, signs, counts))
     }
     let [farthest, found] = [0, 0]
     while (farthest < counts.length && found < limit) found += counts[farthest++]!
     const ids: Array<string> = []
-    for (const [n, of] of distances.entries()) {
-      for (const [slot, apart] of of.entries()) {
-        if (apart < farthest && ids.length < limit && !isCleared(all[n]!.ids, slot)) ids.push(idAt(all[n]!.ids, slot))
+    for (let n = 0; n < all.length; n++) {
+      const of = distances[n]!
+      for (let slot = 0; slot < of.length; slot++) {
+        if (of[slot]! < farthest && ids.length < limit) ids.push(idAt(all[n]!.ids, slot))
       }
     }
     return ids
   })
 
+  /** How many signs of each vector differ, counted in `counts`. Cleared slots are farther than any. */
+  const distancesOf = ({ cleared, codes, ids }: Block, signs: Uint32Array, counts: Uint32Array) => {
+    const of = new Uint16Array(ids.length / 16)
+    for (let slot = 0; slot < of.length; slot++) {
+      if (cleared && isCleared(ids, slot)) of[slot] = counts.length
+      else counts[(of[slot] = distance(signs, codes, slot * words))]!++
+    }
+    return of
+  }
+
   return { blocksOf, nearest }
+}
+
+const blockOf = (version: number, given: Uint8Array, codes: Uint8Array): Block => {
+  // Copies: typed arrays need an aligned offset, and the rest of the network buffer can go.
+  const ids = Buffer.from(given)
+  let cleared = false
+  for (let slot = 0; slot < ids.length / 16; slot++) cleared ||= isCleared(ids, slot)
+  return { version, ids, codes: new Uint32Array(Uint8Array.from(codes).buffer), cleared }
 }
 
 /** The first six bytes of a UUID of version 7 are its time. */
