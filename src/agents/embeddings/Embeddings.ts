@@ -39,7 +39,7 @@ const longestText = 4_000
 /** Vectors of queries that are kept, in all for some ten minutes. */
 const [queries, queryMillis] = [1_000, 600_000]
 /** Candidates by their signs. */
-const candidates = 200
+const candidates = 100
 /** Between two passes over all entries. */
 const passMillis = 600_000
 const lease = Duration.minutes(2)

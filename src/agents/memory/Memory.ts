@@ -1,5 +1,5 @@
 /** Memory of a project (spec 2.8, 4.11): notes and decisions that are added, searched and superseded, never edited. */
-import { Context, Effect, Layer, Option, Schema } from "effect"
+import { Context, Effect, Fiber, Layer, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { type Actor, actorName } from "../../wire/Actor.ts"
 import { Audit, traceAt } from "../../platform/audit/Audit.ts"
@@ -16,8 +16,7 @@ import { bytesOf, refuseFull } from "../continuity/Budget.ts"
 import * as Cursor from "../continuity/Cursor.ts"
 import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
 import * as Idempotency from "../continuity/Idempotency.ts"
-import { Embeddings, type Meaning } from "../embeddings/Embeddings.ts"
-import { everyStage } from "../ranking/Stages.ts"
+import { Embeddings } from "../embeddings/Embeddings.ts"
 import * as Store from "./MemoryStore.ts"
 import * as Ranking from "./Ranking.ts"
 import { everIndexed, searchText } from "./Search.ts"
@@ -160,32 +159,35 @@ export class Memory extends Context.Service<
           Effect.catch(() => Effect.succeed([]))
         )
 
-      const search = Effect.fn("Memory.search")(function* (inProject: InProject, options: MemorySearch) {
-        const { query = "" } = options
-        // Before the rest, so that no connection waits for the endpoint.
-        const asked = query.trim() === "" ? "off" : yield* embeddings.ask(inProject.project_id, query)
-        const found = yield* searchWith(inProject, options, typeof asked === "object" ? asked : undefined)
-        return asked === "off" || found.matched === "recent" ? found : { ...found, semantic: asked !== "away" }
+      const search = Effect.fn("Memory.search")(function* ({ project_id }: InProject, options: MemorySearch) {
+        const { cursor, kind, limit = 10, query = "", tags } = options
+        const filter = { kind, tags }
+        if (query.trim() === "") return yield* recent(project_id, options)
+        // At the same time as the search by words, and outside of it: no connection waits for the endpoint.
+        const asking = yield* Effect.forkChild(embeddings.ask(project_id, query))
+        const most = embeddings.configured ? Math.max(limit, Ranking.pool) : limit
+        const byWords = yield* ranking.search(project_id, query, filter, most).pipe(withinLimit, persistence)
+        if (byWords === undefined) return yield* recent(project_id, options)
+        if (cursor !== undefined) return yield* refuse("cursor_invalid")
+        const asked = yield* Fiber.join(asking)
+        const hits =
+          typeof asked === "string"
+            ? byWords
+            : yield* ranking.withMeaning(project_id, byWords, asked, filter).pipe(withinLimit, persistence)
+        return {
+          entries: hits
+            .slice(0, limit)
+            .map((hit) => ({ ...hitOf(hit), score: rounded(hit.score), matched: hit.matched })),
+          matched: "ranked" as const,
+          ...(asked !== "off" && { semantic: asked !== "away" })
+        }
       })
 
-      const searchWith = Effect.fnUntraced(
-        function* ({ project_id }: InProject, options: MemorySearch, meaning: Meaning | undefined) {
-          const { cursor, kind, limit = 10, query = "", tags } = options
-          const filter = { kind, tags }
-          const hits =
-            query.trim() === ""
-              ? undefined
-              : yield* ranking.search(project_id, query, filter, limit, everyStage, meaning)
-          if (hits !== undefined) {
-            if (cursor !== undefined) return yield* refuse("cursor_invalid")
-            return {
-              entries: hits.map((hit) => ({ ...hitOf(hit), score: rounded(hit.score), matched: hit.matched })),
-              matched: "ranked" as const
-            }
-          }
+      const recent = Effect.fnUntraced(
+        function* (project_id: string, { cursor, kind, limit = 10, tags }: MemorySearch) {
           const filters = ["memory_search", kind ?? null, tags ?? []]
           const after = yield* Cursor.read(cursor, After, filters)
-          const newest = yield* searches.recent(project_id, filter, after, limit)
+          const newest = yield* searches.recent(project_id, { kind, tags }, after, limit)
           const page = newest.slice(0, limit)
           const last = page.at(-1)
           return {

@@ -13,7 +13,7 @@ import * as SearchStore from "./SearchStore.ts"
 const mostAsked = 32
 
 /** Entries by words, and by meaning, of which the best are taken. */
-const pool = 50
+export const pool = 50
 
 /** The cosine of texts that have nothing to do with each other, at least. */
 const unrelated = 0.1
@@ -64,26 +64,22 @@ export const make = (sql: SqlClient.SqlClient) => {
     query: string,
     filter: SearchStore.Filter,
     limit: number,
-    stages = everyStage,
-    meaning?: Meaning
+    stages = everyStage
   ) {
     const lexemes = yield* lexemesOf(project_id, query, stages)
     if (lexemes.length === 0) return undefined
     const terms = yield* withRelated(lexemes, stages)
     const names = stages.names > 0 ? namesIn(query) : []
-    const question = { terms, names, stages }
-    if (meaning === undefined || stages.meaning === 0) return yield* store.ranked(project_id, question, filter, limit)
-    const ranked = yield* store.ranked(project_id, question, filter, Math.max(limit, pool))
-    return (yield* withMeaning(project_id, ranked, meaning, filter, stages.meaning)).slice(0, limit)
+    return yield* store.ranked(project_id, { terms, names, stages }, filter, limit)
   })
 
-  /** Adds entries that are near the query in meaning, and what each entry's nearness counts. */
+  /** Adds entries that are near the query in meaning to those found by words, and what each entry's nearness counts. */
   const withMeaning = Effect.fnUntraced(function* (
     project_id: string,
     ranked: ReadonlyArray<SearchStore.Ranked>,
     { cosines, nearest }: Meaning,
     filter: SearchStore.Filter,
-    share: number
+    share = everyStage.meaning
   ) {
     const byWords = new Set(ranked.map(({ id }) => id))
     const near = yield* cosines([...byWords, ...nearest.filter((id) => !byWords.has(id))])
@@ -127,5 +123,5 @@ export const make = (sql: SqlClient.SqlClient) => {
     return terms.filter(({ lexeme, share }) => share === 1 || lexeme.length >= shortest)
   })
 
-  return { search, similar, termsOf }
+  return { search, withMeaning, similar, termsOf }
 }
