@@ -32,6 +32,7 @@ const wings = {
   agents: [
     "continuity",
     "ranking",
+    "embeddings",
     ["documents", "memory", "tasks"],
     ["decisions", "handover", "search", "transfer"],
     "mcp"

@@ -97,6 +97,7 @@ export const server = Layer.effectDiscard(
       Effect.forkScoped(sweepForever(sweeps)),
       Effect.forkScoped(linkForever),
       Effect.forkScoped(sampleForever),
+      Effect.forkScoped(agents.embedForever),
       Effect.forkScoped(maintainForever)
     ],
     { discard: true }

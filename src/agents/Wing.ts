@@ -5,6 +5,7 @@ import { Decisions } from "./decisions/Decisions.ts"
 import { Documents } from "./documents/Documents.ts"
 import { Activity } from "./handover/Activity.ts"
 import { Snapshot } from "./handover/Snapshot.ts"
+import { Embeddings } from "./embeddings/Embeddings.ts"
 import { Memory } from "./memory/Memory.ts"
 import { sweeps as memorySweeps } from "./memory/Sweeps.ts"
 import { Search } from "./search/Search.ts"
@@ -24,7 +25,10 @@ export const layer = Layer.mergeAll(
   Search.layer,
   Documents.layer,
   Transfer.layer
-)
+).pipe(Layer.provideMerge(Embeddings.layer))
+
+/** Work in the background. */
+export { embedForever } from "./embeddings/Embeddings.ts"
 
 export const sweeps = [...continuitySweeps, ...memorySweeps]
 

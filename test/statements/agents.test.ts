@@ -7,6 +7,7 @@ import { sweeps } from "../../src/agents/continuity/Sweeps.ts"
 import * as DocumentStore from "../../src/agents/documents/DocumentStore.ts"
 import * as ActivityStore from "../../src/agents/handover/ActivityStore.ts"
 import type { HappenedKind } from "../../src/agents/handover/Shapes.ts"
+import * as EmbeddingStore from "../../src/agents/embeddings/EmbeddingStore.ts"
 import * as MemoryStore from "../../src/agents/memory/MemoryStore.ts"
 import { searchText } from "../../src/agents/memory/Search.ts"
 import * as SearchStore from "../../src/agents/memory/SearchStore.ts"
@@ -415,7 +416,7 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
   } as const
   testConditions(it, "an entry is added", {
     given: memory,
-    act: (sql) => MemoryStore.make(sql).insert(project, added, text, now, trace, 1, maxima),
+    act: (sql) => MemoryStore.make(sql).insert(project, added, text, now, trace, 1, maxima, false),
     actsNotOn: {
       "for another task": `update task set id = '${id(59)}' ${ofTheTask}`,
       "for a task of another project": elsewhere("task", ofTheTask),
@@ -643,6 +644,95 @@ layer(TestDatabase.sql)("statements of retries, transfer and documents", (it) =>
         ${elsewhere("task", `where id = '${id(59)}'`)}`
     },
     actsNotOn: { "if the project has it": `update task set id = '${id(59)}' ${ofTheTask}` }
+  })
+  const embedded = `${memory};
+    insert into embedding_block (project_id, model, number, ids, codes)
+    values ('${project}', 'm', 0, bytea '\\x${entry.replaceAll("-", "")}', bytea '\\xffffffff');
+    insert into memory_embedding (project_id, entry_id, model, number, slot, vector)
+    values ('${project}', '${entry}', 'm', 0, 0, bytea '\\x01')`
+  const queued = `${memory};
+    insert into embedding_queue (project_id, entry_id, due_at) values ('${project}', '${entry}', ${past})`
+  const unsent = {
+    "of a project whose text may not be sent": `update project set limits = '{"embeddings": 0}' where project_id = '${project}'`,
+    "of a disabled project": `update project set disabled_at = ${past} where project_id = '${project}'`
+  }
+  const inactive = { "that is not active": "update memory_entry set active = false" }
+  const vectorOf = (model: string) => `
+    insert into memory_embedding (project_id, entry_id, model, number, slot, vector)
+    values ('${project}', '${entry}', '${model}', 0, 0, bytea '\\x01')`
+  testConditions(it, "an entry is sent for its vector", {
+    given: queued,
+    bystander: memory,
+    act: (sql) => EmbeddingStore.make(sql).claim(9, now, new Date(now.getTime() + 1000)),
+    actsNotOn: {
+      ...unsent,
+      ...inactive,
+      "that another worker has": `update embedding_queue set due_at = ${sqlNow} + interval '1 second'`
+    }
+  })
+  testConditions(it, "an entry gets a vector", {
+    given: memory,
+    act: (sql) => EmbeddingStore.make(sql).lacking(project, [entry], "m"),
+    actsOn: { "that has one of another model": vectorOf("n") },
+    actsNotOn: {
+      ...unsent,
+      ...inactive,
+      "of another project": elsewhere("memory_entry"),
+      "that was not asked about": `update memory_entry set id = '${id(59)}'`,
+      "that has one": vectorOf("m")
+    }
+  })
+  testConditions(it, "an entry is queued for a vector", {
+    given: memory,
+    bystander: projects,
+    act: (sql) => EmbeddingStore.make(sql).queueLacking("m", ["00000000-0000-0000-0000-000000000000", id(0)], 9, now),
+    seen: "select from embedding_queue",
+    actsOn: { "that has one of another model": vectorOf("n") },
+    actsNotOn: { ...unsent, ...inactive, "that has one": vectorOf("m") }
+  })
+  testConditions(it, "a vector is found", {
+    given: embedded,
+    act: (sql) => EmbeddingStore.make(sql).vectors(project, "m", [entry]),
+    actsNotOn: {
+      "in another project": elsewhere("memory_embedding"),
+      "of another entry": `update memory_embedding set entry_id = '${id(59)}'`,
+      "of another model": "update memory_embedding set model = 'n'"
+    }
+  })
+  const ofBlocks = {
+    "in another project": elsewhere("embedding_block"),
+    "of another model": "update embedding_block set model = 'n'"
+  }
+  testConditions(it, "a block is found", {
+    given: embedded,
+    act: (sql) => EmbeddingStore.make(sql).blocks(project, "m", [0]),
+    actsNotOn: { ...ofBlocks, "with another number": "update embedding_block set number = 1" }
+  })
+  testConditions(it, "the version of a block is found", {
+    given: embedded,
+    act: (sql) => EmbeddingStore.make(sql).versions(project, "m"),
+    actsNotOn: { ...ofBlocks, ...unsent }
+  })
+  testConditions(it, "the last block is found", {
+    given: embedded,
+    act: (sql) => EmbeddingStore.make(sql).lastBlock(project, "m"),
+    actsNotOn: ofBlocks
+  })
+  testConditions(it, "an unused block is deleted", {
+    given: `${embedded}; delete from memory_embedding`,
+    bystander: projects,
+    act: (sql) => EmbeddingStore.make(sql).prune("n"),
+    seen: "select where not exists (select from embedding_block)",
+    actsOn: {
+      "of a project whose text may not be sent": `update embedding_block set model = 'n'; ${vectorOf("n")};
+        ${unsent["of a project whose text may not be sent"]}`
+    },
+    actsNotOn: {
+      "of the model": "update embedding_block set model = 'n'",
+      "of a vector": vectorOf("m"),
+      "of a disabled project": `update embedding_block set model = 'n';
+        update project set limits = '{"embeddings": 0}', disabled_at = ${past} where project_id = '${project}'`
+    }
   })
   const refersTo = (column: string, to: string) =>
     `update memory_entry set ${column} = '${to}'${column === "superseded_by" ? `, superseded_at = ${past}, active = false` : ""}`

@@ -1,5 +1,5 @@
 /** Memory of a project (spec 2.8, 4.11): notes and decisions that are added, searched and superseded, never edited. */
-import { Context, Effect, Layer, Option, Schema } from "effect"
+import { Context, Effect, Fiber, Layer, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { type Actor, actorName } from "../../wire/Actor.ts"
 import { Audit, traceAt } from "../../platform/audit/Audit.ts"
@@ -16,6 +16,7 @@ import { bytesOf, refuseFull } from "../continuity/Budget.ts"
 import * as Cursor from "../continuity/Cursor.ts"
 import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
 import * as Idempotency from "../continuity/Idempotency.ts"
+import { Embeddings } from "../embeddings/Embeddings.ts"
 import * as Store from "./MemoryStore.ts"
 import * as Ranking from "./Ranking.ts"
 import { everIndexed, searchText } from "./Search.ts"
@@ -68,6 +69,7 @@ export class Memory extends Context.Service<
       const store = Store.make(sql)
       const searches = SearchStore.make(sql)
       const ranking = Ranking.make(sql)
+      const embeddings = yield* Embeddings
       const { once } = Idempotency.make(sql)
 
       const add = Effect.fn("Memory.add")(function* (actor: Actor, input: MemoryAdd) {
@@ -95,7 +97,16 @@ export class Memory extends Context.Service<
           const trace = yield* traceAt(now)
           const text = searchText(textOf(entry))
           const maxima = storedMaxima(actor.limits)
-          const added = yield* store.insert(project_id, entry, text, now, trace, storedBytes(entry), maxima)
+          const added = yield* store.insert(
+            project_id,
+            entry,
+            text,
+            now,
+            trace,
+            storedBytes(entry),
+            maxima,
+            embeddings.configured
+          )
           if (Option.isNone(added)) return Option.none()
           if (entry.supersedes !== null) yield* unindex(project_id, entry.supersedes)
           return Option.some(entryOf(entry))
@@ -148,21 +159,35 @@ export class Memory extends Context.Service<
           Effect.catch(() => Effect.succeed([]))
         )
 
-      const search = Effect.fn("Memory.search")(
-        function* ({ project_id }: InProject, options: MemorySearch) {
-          const { cursor, kind, limit = 10, query = "", tags } = options
-          const filter = { kind, tags }
-          const hits = query.trim() === "" ? undefined : yield* ranking.search(project_id, query, filter, limit)
-          if (hits !== undefined) {
-            if (cursor !== undefined) return yield* refuse("cursor_invalid")
-            return {
-              entries: hits.map((hit) => ({ ...hitOf(hit), score: rounded(hit.score), matched: hit.matched })),
-              matched: "ranked" as const
-            }
-          }
+      const search = Effect.fn("Memory.search")(function* ({ project_id }: InProject, options: MemorySearch) {
+        const { cursor, kind, limit = 10, query = "", tags } = options
+        const filter = { kind, tags }
+        if (query.trim() === "") return yield* recent(project_id, options)
+        // At the same time as the search by words, and outside of it: no connection waits for the endpoint.
+        const asking = yield* Effect.forkChild(embeddings.ask(project_id, query))
+        const most = embeddings.configured ? Math.max(limit, Ranking.pool) : limit
+        const byWords = yield* ranking.search(project_id, query, filter, most).pipe(withinLimit, persistence)
+        if (byWords === undefined) return yield* recent(project_id, options)
+        if (cursor !== undefined) return yield* refuse("cursor_invalid")
+        const asked = yield* Fiber.join(asking)
+        const hits =
+          typeof asked === "string"
+            ? byWords
+            : yield* ranking.withMeaning(project_id, byWords, asked, filter).pipe(withinLimit, persistence)
+        return {
+          entries: hits
+            .slice(0, limit)
+            .map((hit) => ({ ...hitOf(hit), score: rounded(hit.score), matched: hit.matched })),
+          matched: "ranked" as const,
+          ...(asked !== "off" && { semantic: asked !== "away" })
+        }
+      })
+
+      const recent = Effect.fnUntraced(
+        function* (project_id: string, { cursor, kind, limit = 10, tags }: MemorySearch) {
           const filters = ["memory_search", kind ?? null, tags ?? []]
           const after = yield* Cursor.read(cursor, After, filters)
-          const newest = yield* searches.recent(project_id, filter, after, limit)
+          const newest = yield* searches.recent(project_id, { kind, tags }, after, limit)
           const page = newest.slice(0, limit)
           const last = page.at(-1)
           return {

@@ -1,4 +1,5 @@
 /** Statements that write memory entries with their search index, and read single entries. */
+import { following } from "../embeddings/EmbeddingStore.ts"
 import { Schema } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
@@ -11,6 +12,8 @@ const EntryRow = Schema.toType(FlatEntry)
 export type EntryRow = typeof EntryRow.Type
 
 export const make = (sql: SqlClient.SqlClient) => {
+  const { forget, queue } = following(sql)
+
   /**
    * The lexemes of a prepared text with their frequency, where they first occur in their list, and how many the text
    * has. A lexeme in both tsvectors counts once, with the larger frequency.
@@ -65,7 +68,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /**
    * Inserts the entry. Inserts and returns nothing if the superseded entry is not active, the task does not exist or the
-   * project would pass one of `maxima`.
+   * project would pass one of `maxima`. With `embedded`, the entry is queued for a vector.
    */
   const insert = (
     project_id: string,
@@ -74,7 +77,8 @@ export const make = (sql: SqlClient.SqlClient) => {
     now: Date,
     trace: Trace,
     stored_bytes: number,
-    maxima: Usage
+    maxima: Usage,
+    embedded: boolean
   ) =>
     firstRow(Schema.Struct({ id: Schema.String }))(sql`
       with known as materialized (
@@ -118,7 +122,7 @@ export const make = (sql: SqlClient.SqlClient) => {
           from added, lexeme
       ), counted as (
         ${countEntries(project_id, 1, "added")}
-      ), audited as (${auditRow(sql, trace, {
+      ), ${embedded ? sql`queued as (${queue("added", now)}),` : sql``} audited as (${auditRow(sql, trace, {
         action: "memory.added",
         from: "added",
         project: sql`project_id`,
@@ -200,7 +204,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        limit ${limit}`)
 
   /**
-   * Removes an inactive entry from the index. Its lexemes are computed again from `everIndexed`: an index of postings by
+   * Removes an inactive entry from the index, and its vector. Its lexemes are computed again from `everIndexed`: an index of postings by
    * entry would make that unnecessary but slow down every insert. As an array, they are looked up one by one; a join may
    * read all postings of the project.
    */
@@ -215,7 +219,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       update project_usage
          set index_bytes = greatest(0, index_bytes - (${bytesOf("gone")}))
        where project_id = ${project_id}::uuid
-    ), one as (select ${id}::uuid as id)
+    ), ${forget(project_id, id)}, one as (select ${id}::uuid as id)
     ${countEntries(project_id, -1, "one")}`
 
   /** Deactivates an active entry and returns it. */

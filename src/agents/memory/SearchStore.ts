@@ -16,7 +16,10 @@ const { actor, role } = provenance.fields
 const found = { id, kind, title, body, tags, actor, role, created_at }
 const Found = Schema.toType(Schema.Struct(found))
 export type Found = typeof Found.Type
-const Ranked = Schema.toType(Schema.Struct({ ...found, score: Schema.Finite, matched: Schema.Array(Reason) }))
+const Ranked = Schema.toType(
+  Schema.Struct({ ...found, score: Schema.Finite, matched: Schema.Array(Reason), whole: Schema.Finite })
+)
+export type Ranked = typeof Ranked.Type
 
 export interface Filter {
   readonly kind?: string | undefined
@@ -223,7 +226,8 @@ export const make = (sql: SqlClient.SqlClient) => {
                select count(*)
                  from unnest(${names}::text[]) as name
                 where strpos(' ' || translate(lower(e.title), '.,:;!?()[]{}"''/_-', repeat(' ', 17)) || ' ',
-                             ' ' || name || ' ') > 0) as score
+                             ' ' || name || ' ') > 0) as score,
+             (select weight from whole) as whole
         from total t
        cross join lateral (
          select e.*
@@ -235,6 +239,20 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by score desc, e.id desc
        limit ${limit}`)
   }
+
+  /** Those of the entries that are active and match the filter. */
+  const among = (project_id: string, ids: ReadonlyArray<string>, filter: Filter) =>
+    rows(Found)(sql`
+      select e.id, e.kind, e.title, left(e.body, 601) as body, e.tags, e.actor, e.role, e.created_at
+        from unnest(${ids}::uuid[]) as asked (id)
+       cross join lateral (
+         select e.*
+           from memory_entry e
+          where e.project_id = ${project_id}::uuid
+            and e.id = asked.id
+            and e.active
+         offset 0) e
+       where ${matching(filter)}`)
 
   /** Newest first: `limit` rows, and one more if there is a next page. */
   const recent = (
@@ -261,5 +279,5 @@ export const make = (sql: SqlClient.SqlClient) => {
         from memory_count
        where project_id = ${project_id}::uuid`)
 
-  return { rarest, ranked, recent, countActive }
+  return { rarest, ranked, among, recent, countActive }
 }

@@ -101,9 +101,9 @@ export const MemoryExcerpt = Schema.Struct({
 
 /**
  * Why a search found an entry. `words`: it has words of the query. `related`: it has other forms of them, or other words for
- * the same. `context`: entries that were written beside it match.
+ * the same. `context`: entries that were written beside it match. `meaning`: its vector is near the query's.
  */
-export const Reason = Schema.Literals(["words", "related", "context"])
+export const Reason = Schema.Literals(["words", "related", "context", "meaning"])
 export const MemoryHit = Schema.Struct({
   ...MemoryExcerpt.fields,
   score: Schema.optionalKey(Schema.Finite),
@@ -113,10 +113,12 @@ export type MemoryHit = typeof MemoryHit.Type
 
 /**
  * `ranked`: by relevance, one page only. `recent`: newest first, because there is no query or it has only stop words.
+ * `semantic`, only of a project whose entries have vectors: whether meaning counted, or the endpoint did not answer in time.
  */
 export const MemoryHits = Schema.Struct({
   entries: Schema.Array(MemoryHit),
   next_cursor: Schema.optionalKey(Schema.String),
-  matched: Schema.Literals(["ranked", "recent"])
+  matched: Schema.Literals(["ranked", "recent"]),
+  semantic: Schema.optionalKey(Schema.Boolean)
 })
 export type MemoryHits = typeof MemoryHits.Type

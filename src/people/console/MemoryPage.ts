@@ -98,7 +98,7 @@ const entryList = (view: View, entries: MemoryHits["entries"], now: Date): Html 
     )}
   </ul>`
 
-const reasons = { words: "its words", related: "related words", context: "an entry beside it" }
+const reasons = { words: "its words", related: "related words", context: "an entry beside it", meaning: "its meaning" }
 
 const reasonOf = (matched: NonNullable<MemoryHits["entries"][number]["matched"]>) =>
   `Found by ${matched.map((reason) => reasons[reason]).join(", ")}`
