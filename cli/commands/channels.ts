@@ -64,7 +64,18 @@ const listChannels = list("list-channels", {
   after: Flags.uuid("after", ""),
   key: "channel_id",
   page: ({ channels }, { project }, page) => channels.list(project, page),
-  columns: ["channel_id", "kind", "host", "titles", "state", "state_reason", "resting_until", "created_at"],
+  columns: [
+    "channel_id",
+    "kind",
+    "host",
+    "titles",
+    "state",
+    "last_state",
+    "last_status",
+    "last_reason",
+    "resting_until",
+    "created_at"
+  ],
   none: "The project has no channels.",
   next: () => "test-channel --channel ID"
 })

@@ -9,6 +9,8 @@ import { Projects } from "../../src/operator/projects/Projects.ts"
 import { PostNetwork } from "../../src/platform/network/GuardedPost.ts"
 import { PushAdmin } from "../../src/push/admin/PushAdmin.ts"
 import { makeSecret } from "../../src/push/channels/webhook/webhook.ts"
+import { makeToken } from "../support/agents/Agent.ts"
+import { csrfOf, makeOperator, Person } from "../support/agents/Console.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { apnsSimulator } from "../support/phones/ApnsSimulator.ts"
 import { host, makeReceiver, type Received } from "../support/phones/Receiver.ts"
@@ -43,6 +45,12 @@ const joined = <A, E>(fiber: Fiber.Fiber<A, E>): Effect.Effect<A, E> =>
     }
     return yield* Fiber.join(fiber)
   })
+
+const signedInOperator = Effect.fnUntraced(function* (on: Parameters<typeof makeOperator>[0]) {
+  const { code, person } = yield* makeOperator(on)
+  yield* person.post("/console/enter", { code })
+  return { person, csrf: csrfOf(yield* person.get("/console/projects")) }
+})
 
 let paths = 0
 const withChannel = Effect.fnUntraced(function* (given: Partial<NewChannel> = {}) {
@@ -271,6 +279,35 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
         })
       )
     })
+  )
+
+  it.effect(
+    "is tested by an operator on the console's page of phones, which says what came of it, and to nobody its address",
+    () =>
+      Effect.gen(function* () {
+        const { channel_id, on, path, project_id, received } = yield* withChannel({ kind: "ntfy", secret: undefined })
+        const operator = yield* signedInOperator(on)
+        const page = `/console/${project_id}/phones`
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            yield* (yield* on.replica()).worker.start
+            const form = { csrf: operator.csrf, action: "test-channel", channel: channel_id }
+            const sent = yield* joined(yield* Effect.forkChild(operator.person.post(page, form)))
+            assert.deepEqual([sent.status, sent.headers.get("location")], [303, `${page}?done=test-channel`])
+          })
+        )
+        assert.lengthOf(received(), 1)
+        const shown = (yield* operator.person.get(`${page}?done=test-channel`)).text
+        assert.include(shown, "last notification: delivered, 200")
+        assert.notInclude(shown, path)
+        const { token } = yield* makeToken(on, { project_id, role: "reader" })
+        const reader = new Person(on.url)
+        yield* reader.signIn(token)
+        const seen = (yield* reader.get(page)).text
+        assert.include(seen, "ntfy at hooks.example")
+        assert.notInclude(seen, "test-channel")
+        assert.notInclude(seen, path)
+      })
   )
 
   it.effect("that is revoked, or whose project is disabled, is not rung", () =>

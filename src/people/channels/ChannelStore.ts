@@ -17,6 +17,10 @@ export const Listed = Schema.Struct({
   state: Schema.Literals(["active", "revoked", "inactive"]),
   state_reason: Schema.NullOr(Schema.String),
   resting_until: Schema.NullOr(At),
+  /** Of the last notification. */
+  last_state: Schema.NullOr(Schema.String),
+  last_status: Schema.NullOr(Schema.Int),
+  last_reason: Schema.NullOr(Schema.String),
   created_at: At,
   ended_at: Schema.NullOr(At)
 })
@@ -77,13 +81,19 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   const list = (project_id: string, { after, limit }: Page) =>
     rows(Listed)(sql`
-      select device_id as channel_id, provider as kind, topic as host, titles, state, state_reason, resting_until,
-             created_at, ended_at
-        from mobile_device
-       where project_id = ${project_id}::uuid
-         and environment = 'channel'
-         and ${after === undefined ? sql`true` : sql`device_id < ${after}::uuid`}
-       order by device_id desc
+      select d.device_id as channel_id, d.provider as kind, d.topic as host, d.titles, d.state, d.state_reason,
+             d.resting_until, l.state as last_state, l.last_status, l.last_reason, d.created_at, d.ended_at
+        from mobile_device d
+        left join lateral (
+          select o.state, o.last_status, o.last_reason
+            from push_outbox o
+           where o.device_id = d.device_id
+           order by o.created_at desc
+           limit 1) l on true
+       where d.project_id = ${project_id}::uuid
+         and d.environment = 'channel'
+         and ${after === undefined ? sql`true` : sql`d.device_id < ${after}::uuid`}
+       order by d.device_id desc
        limit ${limit}`)
 
   const lock = (channel_id: string) =>

@@ -1,10 +1,12 @@
 /** The phones of a project that are registered for notifications, newest first. */
 import { Effect } from "effect"
 import { html } from "../../platform/html/Html.ts"
+import { Channels } from "../channels/Channels.ts"
 import type { Listed } from "../mobile/DeviceStore.ts"
 import { Devices } from "../mobile/Devices.ts"
 import { WebPushKeys } from "../../push/tokens/WebPushKeys.ts"
 import { act } from "./Actions.ts"
+import { channelList } from "./ChannelList.ts"
 import { ownDeviceForms, ringCard } from "./OwnDevices.ts"
 import { empty, mark, meta, more, name, time } from "./Parts.ts"
 import { isUuid, NotHere, pathOf, type View } from "./View.ts"
@@ -19,6 +21,7 @@ const states = {
 
 export const phonesPage = Effect.gen(function* () {
   const devices = yield* Devices
+  const channels = yield* Channels
   const webPushKeys = yield* WebPushKeys
   return Effect.fnUntraced(function* (view: View) {
     const { now, project, query, session } = view
@@ -31,6 +34,9 @@ export const phonesPage = Effect.gen(function* () {
     const { token } = session
     const own =
       token === undefined ? [] : yield* devices.own({ project_id: project.project_id, subject: token.token_id })
+    const listed = yield* channels
+      .list(project.project_id, { after: undefined, limit: shown })
+      .pipe(Effect.catchTag("project_not_found", () => new NotHere()))
     const next = found.length > shown ? { after: page.at(-1)!.device_id } : undefined
     return {
       title: "Phones",
@@ -79,7 +85,7 @@ export const phonesPage = Effect.gen(function* () {
                 )}
               </ul>`
         }
-        ${more(pathOf(view, "phones"), query, next)}`
+        ${more(pathOf(view, "phones"), query, next)} ${channelList(session, listed, now)}`
     }
   })
 })

@@ -94,6 +94,13 @@ const cases: ReadonlyArray<
     /<span class="mark ">ended<\/span>/
   ],
   [
+    "revoke-channel",
+    ({ project_id }) => `/console/${project_id}/phones`,
+    ({ channel_id }) => ({ channel: channel_id }),
+    "channel.revoked",
+    /The channel has ended/
+  ],
+  [
     "revoke-oauth-grant",
     () => "/console/access",
     ({ grant_id }) => ({ grant: grant_id }),
