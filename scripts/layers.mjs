@@ -20,6 +20,7 @@ const wings = {
     "metrics",
     "database",
     "audit",
+    "scan",
     ["edge", "html", "process"]
   ],
   push: [
@@ -29,7 +30,14 @@ const wings = {
   operator: ["projects", "limits"],
   bridges: ["identity", ["enrollment", "rotation"]],
   signin: ["sessions", "oauth", "access"],
-  agents: ["continuity", ["documents", "memory", "tasks"], ["decisions", "handover", "search", "transfer"], "mcp"],
+  agents: [
+    "continuity",
+    "ranking",
+    "embeddings",
+    ["documents", "memory", "tasks"],
+    ["decisions", "handover", "search", "transfer"],
+    "mcp"
+  ],
   people: [["mobile", "operator", "site"], "console"]
 }
 const order = Object.keys(wings)

@@ -17,6 +17,7 @@ import { Database, migrateUntilDone } from "./platform/database/Database.ts"
 import { sweepForever } from "./platform/database/Sweeper.ts"
 import { announce } from "./platform/process/Banner.ts"
 import { logLevel } from "./platform/process/Logging.ts"
+import { Scan } from "./platform/scan/Scan.ts"
 import { guessableIn } from "./platform/settings/SecretStrength.ts"
 import { ConfigurationError, Settings, unusualLifetimes } from "./platform/settings/Settings.ts"
 import { Worker } from "./push/delivery/Worker.ts"
@@ -31,7 +32,7 @@ export const domains = Layer.mergeAll(bridges.layer, agents.layer, people.layer,
   Layer.provideMerge(Audit.layer)
 )
 
-export const services = Layer.mergeAll(domains, Backup.layer, Partitions.layer, Verification.layer).pipe(
+export const services = Layer.mergeAll(domains, Backup.layer, Partitions.layer, Scan.layer, Verification.layer).pipe(
   Layer.provideMerge(DatabaseClock.layer),
   Layer.provideMerge(Database.layer),
   Layer.provideMerge(Settings.layer)
@@ -43,6 +44,7 @@ export const forCommands = {
   partitions: Partitions,
   verification: Verification,
   backup: Backup,
+  scan: Scan,
   ...bridges.forCommands,
   ...signin.forCommands,
   ...agents.forCommands,
@@ -95,6 +97,7 @@ export const server = Layer.effectDiscard(
       Effect.forkScoped(sweepForever(sweeps)),
       Effect.forkScoped(linkForever),
       Effect.forkScoped(sampleForever),
+      Effect.forkScoped(agents.embedForever),
       Effect.forkScoped(maintainForever)
     ],
     { discard: true }

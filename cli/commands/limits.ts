@@ -1,12 +1,13 @@
 /** The limits of a project: show and set them. */
 import { Option, Record } from "effect"
-import { type LimitName, limitNames } from "../../src/operator/limits/LimitNames.ts"
+import { Flag } from "effect/cli"
+import { type Changed, limitNames } from "../../src/operator/limits/LimitNames.ts"
 import type { Limit } from "../../src/operator/limits/Limits.ts"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { next, table } from "../support/Print.ts"
 
-const flagOf = (limit: LimitName) => limit.replaceAll("_", "-")
+const flagOf = (limit: Changed) => limit.replaceAll("_", "-")
 
 const showProjectLimits = command("show-project-limits", {
   description: "Show what a project has used and may use",
@@ -29,11 +30,16 @@ const setProjectLimits = command("set-project-limits", {
     concurrent_searches: Flags.maximum("concurrent-searches", "Searches among them"),
     searches_per_minute: Flags.maximum("searches-per-minute", "Searches in a minute"),
     writes_per_minute: Flags.maximum("writes-per-minute", "Calls of tools that write in a minute"),
-    sessions: Flags.maximum("sessions", "Open sessions of the console")
+    sessions: Flags.maximum("sessions", "Open sessions of the console"),
+    embeddings: Flag.Literals("embeddings", ["on", "off"]).pipe(
+      Flag.map((given) => (given === "on" ? null : 0)),
+      Flag.withDescription("Whether text of the project may be sent for embeddings"),
+      Flag.optional
+    )
   },
   refuse: ({ project: _project, ...maxima }) =>
     Object.values(maxima).every(Option.isNone)
-      ? `Name at least one of ${limitNames.map((limit) => `--${flagOf(limit)}`).join(", ")}.`
+      ? `Name at least one of ${[...limitNames, "embeddings" as const].map((limit) => `--${flagOf(limit)}`).join(", ")}.`
       : undefined,
   run: ({ project, ...maxima }) => using(({ limits }) => limits.set(project, Record.getSomes(maxima))),
   print: (limits) => [...lines(limits), next("show-project-limits --project ID")]

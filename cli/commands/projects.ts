@@ -1,10 +1,11 @@
-/** Projects: create, list, disable, enable; export and import their memory, tasks and receipts. */
-import { Effect } from "effect"
+/** Projects: create, list, disable, enable; export, import and scan what they hold. */
+import { Effect, Option } from "effect"
+import { Flag } from "effect/cli"
 import { writeFileSync } from "node:fs"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { list } from "../support/list.ts"
-import { facts, next } from "../support/Print.ts"
+import { facts, next, table } from "../support/Print.ts"
 import { progress } from "../support/progress.ts"
 import { fileWork } from "../support/SecretFiles.ts"
 import { contents, writeWhole } from "../support/WholeFiles.ts"
@@ -72,4 +73,33 @@ const importProject = command("import-project", {
   print: (loaded) => [...facts(loaded), next(`list-audit-events --project ${loaded.project_id}`)]
 })
 
-export const projects = [createProject, listProjects, disableProject, enableProject, exportProject, importProject]
+const scanProject = command("scan-project", {
+  description: "Look for private keys and credentials in what is stored; exit code 1 if there are any",
+  flags: { project: Flags.project.pipe(Flag.withDescription("Default: everything that is stored"), Flag.optional) },
+  run: ({ project }) =>
+    using(({ projects, recorded, scan }) =>
+      Effect.transposeOption(Option.map(project, projects.find)).pipe(
+        Effect.andThen(scan.scan(Option.getOrUndefined(project), (rows) => progress("Scanned")({ rows }))),
+        Effect.tap(({ found, rows }) =>
+          recorded("project.scanned", Option.getOrNull(project), { rows: `${rows}`, found: `${found.length}` })
+        )
+      )
+    ),
+  print: ({ found, more, rows }) => [
+    ...facts({ rows, found: found.length }),
+    ...table(found, ["project_id", "table", "id", "field", "kind"], "No secret is stored."),
+    ...(more ? ["There may be more: the scan ended here."] : []),
+    next("list-audit-events", found.length === 0 ? "" : "replace each secret where it is used; see emergencies.md")
+  ],
+  ok: ({ ok }) => ok
+})
+
+export const projects = [
+  createProject,
+  listProjects,
+  disableProject,
+  enableProject,
+  exportProject,
+  importProject,
+  scanProject
+]

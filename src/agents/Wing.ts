@@ -5,7 +5,9 @@ import { Decisions } from "./decisions/Decisions.ts"
 import { Documents } from "./documents/Documents.ts"
 import { Activity } from "./handover/Activity.ts"
 import { Snapshot } from "./handover/Snapshot.ts"
+import { Embeddings } from "./embeddings/Embeddings.ts"
 import { Memory } from "./memory/Memory.ts"
+import { sweeps as memorySweeps } from "./memory/Sweeps.ts"
 import { Search } from "./search/Search.ts"
 import { Claims } from "./tasks/Claims.ts"
 import { Notes } from "./tasks/Notes.ts"
@@ -23,9 +25,12 @@ export const layer = Layer.mergeAll(
   Search.layer,
   Documents.layer,
   Transfer.layer
-)
+).pipe(Layer.provideMerge(Embeddings.layer))
 
-export const sweeps = continuitySweeps
+/** Work in the background. */
+export { embedForever } from "./embeddings/Embeddings.ts"
+
+export const sweeps = [...continuitySweeps, ...memorySweeps]
 
 /** The services that commands of service-admin use. */
 export const forCommands = { documents: Documents, memory: Memory, transfer: Transfer }

@@ -20,7 +20,8 @@ const defaults = {
   concurrent_searches: 2,
   searches_per_minute: 600,
   writes_per_minute: 600,
-  sessions: 200
+  sessions: 200,
+  embeddings: 1
 }
 
 beforeAll(async () => {
@@ -41,6 +42,12 @@ it("a limit is set without touching the others, and default restores it", async 
   expect(maxima(entries)).toEqual({ ...defaults, entries: 7, concurrent_calls: 3 })
   const restored = result(await set("--entries", "default", "--tasks", "9", "--json")).items
   expect(maxima(restored)).toEqual({ ...defaults, concurrent_calls: 3, tasks: 9 })
+})
+
+it("embeddings are switched off and on by name", async () => {
+  expect(maxima(result(await set("--embeddings", "off", "--json")).items)).toMatchObject({ embeddings: 0 })
+  expect(maxima(result(await set("--embeddings", "on", "--json")).items)).toMatchObject({ embeddings: 1 })
+  expect(refusal(await set("--embeddings", "0", "--json"))[0]).toBe(64)
 })
 
 it("setting a limit is audited once, with its values", async () => {

@@ -18,7 +18,7 @@ import { boundaryBefore, endOf, lineAt, lineCount, offsetOfLine } from "../../sr
 import { allows } from "../../src/agents/mcp/Origins.ts"
 import { parse } from "../../src/agents/mcp/Messages.ts"
 import { textOf } from "../../src/agents/memory/Memory.ts"
-import { everIndexed, searchQuery, searchText } from "../../src/agents/memory/Search.ts"
+import { everIndexed, keysIn, searchQuery, searchText } from "../../src/agents/memory/Search.ts"
 import { edgeOfCycle } from "../../src/agents/tasks/Cycle.ts"
 import { lines } from "../../src/agents/transfer/TransferFile.ts"
 import { BaseUrl } from "../../src/client/State.ts"
@@ -95,6 +95,14 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
   ],
   ["src/agents/memory/Search.ts", /\S{129,}/gu, entry, ["", "a", " "], ["", `${"a".repeat(128)} `, ""]],
   ["src/agents/memory/Search.ts", /[^\p{L}\p{N}]+/gu, entry, ["", ".", "a"], ["", ".a", ""]],
+  [
+    "src/agents/ranking/Names.ts",
+    /(?<=[^.?!\s]\s)\p{Lu}[\p{L}\p{N}]+/gu,
+    kib,
+    ["", "a A", ""],
+    ["a ", "A", ""],
+    ...all(" A")
+  ],
   ["src/agents/search/Search.ts", /^[a-z]{3,}i$/, entry, ["", "i", "!"], ["", "a", "i!"]],
   ["src/client/State.ts", /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/, headers, ["127.", "1", "!"], ["127", ".1", "!"]],
   ["src/people/console/Writing.ts", /[\s,]+/u, 128 * kib, ["", " ", "a"], ["", ",a", ""]],
@@ -247,6 +255,11 @@ const readers: Readonly<
     entry,
     ["", "a", "ф"],
     ...all("a.", "9a", "aB", "1a@", "中", "中a", "<!--", " ", marks)
+  ],
+  "the dates of an entry": [
+    keysIn,
+    entry,
+    ...all("in may ", "8 of May, ", "may. 8th, ", "2026-05-", "2026-05-08 ", "0a", "9f3c2ab ", "a", "1", "st of ")
   ],
   "an entry that is removed": [everIndexed, entry, ["", "a", "ф"], ...all("a.", "aB", "1a@", "中", "中a", "<!--", " ")],
   "a query": [searchQuery, entry, ["", "a", "ф"], ...all("a.", "中", marks)],

@@ -7,9 +7,12 @@ import { sweeps } from "../../src/agents/continuity/Sweeps.ts"
 import * as DocumentStore from "../../src/agents/documents/DocumentStore.ts"
 import * as ActivityStore from "../../src/agents/handover/ActivityStore.ts"
 import type { HappenedKind } from "../../src/agents/handover/Shapes.ts"
+import * as EmbeddingStore from "../../src/agents/embeddings/EmbeddingStore.ts"
 import * as MemoryStore from "../../src/agents/memory/MemoryStore.ts"
 import { searchText } from "../../src/agents/memory/Search.ts"
 import * as SearchStore from "../../src/agents/memory/SearchStore.ts"
+import { sweeps as memorySweeps } from "../../src/agents/memory/Sweeps.ts"
+import { everyStage } from "../../src/agents/ranking/Stages.ts"
 import * as DependencyStore from "../../src/agents/tasks/DependencyStore.ts"
 import * as NoteStore from "../../src/agents/tasks/NoteStore.ts"
 import * as ReceiptStore from "../../src/agents/tasks/ReceiptStore.ts"
@@ -17,7 +20,7 @@ import * as TaskStore from "../../src/agents/tasks/TaskStore.ts"
 import * as TransferStore from "../../src/agents/transfer/TransferStore.ts"
 import { storedMaxima } from "../../src/operator/limits/LimitNames.ts"
 import { sha256 } from "../../src/platform/crypto/Sha256.ts"
-import { testConditions } from "../support/statements/Conditions.ts"
+import { sweepOf, testConditions } from "../support/statements/Conditions.ts"
 import { hash, id, ids, now, past, projects, sqlNow, trace } from "../support/statements/OneOfEach.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
@@ -413,7 +416,7 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
   } as const
   testConditions(it, "an entry is added", {
     given: memory,
-    act: (sql) => MemoryStore.make(sql).insert(project, added, text, now, trace, 1, maxima),
+    act: (sql) => MemoryStore.make(sql).insert(project, added, text, now, trace, 1, maxima, false),
     actsNotOn: {
       "for another task": `update task set id = '${id(59)}' ${ofTheTask}`,
       "for a task of another project": elsewhere("task", ofTheTask),
@@ -461,6 +464,7 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
     }
   })
   const filter = { kind: "note", tags: ["api"] }
+  const question = { terms: [{ word: 0, lexeme: "word", share: 1 }], names: [], stages: everyStage }
   const matches = {
     "in another project": elsewhere("memory_entry"),
     "that is not active": "update memory_entry set active = false",
@@ -474,7 +478,7 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
   })
   testConditions(it, "an entry is among the best matches", {
     given: memory,
-    act: (sql) => SearchStore.make(sql).ranked(project, ["word"], filter, 9),
+    act: (sql) => SearchStore.make(sql).ranked(project, question, filter, 9),
     actsNotOn: {
       ...matches,
       "by a posting of another project": elsewhere("memory_posting"),
@@ -484,13 +488,54 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
   })
   testConditions(it, "an entry is among the best matches of a search without filters", {
     given: memory,
-    act: (sql) => SearchStore.make(sql).ranked(project, ["word"], {}, 9),
+    act: (sql) => SearchStore.make(sql).ranked(project, question, {}, 9),
     actsOn: { "of another kind": matches["of another kind"] },
     actsNotOn: {
       "in another project": elsewhere("memory_entry"),
       "that is not active": matches["that is not active"],
       "by a posting of another project": elsewhere("memory_posting"),
       "by another lexeme": "update memory_posting set lexeme = 'other'"
+    }
+  })
+  const besideId = id(60)
+  const ofBeside = `where id = '${besideId}'`
+  testConditions(it, "an entry is found beside a match", {
+    given: `${memory};
+      insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, session_ref, task_id, created_at)
+      values ('${project}', '${besideId}', 'note', 'other', 'other', '{api}', 'agent', 'contributor', 's', '${task}',
+              ${past});
+      update memory_entry set session_ref = 's', task_id = '${task}' where project_id = '${project}'`,
+    act: (sql) =>
+      Effect.map(SearchStore.make(sql).ranked(project, question, filter, 9), (hits) =>
+        hits.filter(({ id }) => id === besideId)
+      ),
+    actsOn: {
+      "of another session for the same task": `update memory_entry set session_ref = 't' ${ofBeside}`,
+      "of another actor for the same task": `update memory_entry set actor = 'other' ${ofBeside}`,
+      "for another task in the same session": `update memory_entry set task_id = '${needed}' ${ofBeside}`
+    },
+    actsNotOn: {
+      "in another project": elsewhere("memory_entry", ofBeside),
+      "that is not active": `update memory_entry set active = false ${ofBeside}`,
+      "of another kind": `update memory_entry set kind = 'decision' ${ofBeside}`,
+      "with another tag": `update memory_entry set tags = '{web}' ${ofBeside}`,
+      "of another session and task": `update memory_entry set session_ref = 't', task_id = null ${ofBeside}`,
+      "of another actor and task": `update memory_entry set actor = 'other', task_id = null ${ofBeside}`,
+      "if the match is not active": `update memory_entry set active = false where id = '${entry}'`
+    }
+  })
+  testConditions(it, "an earlier entry gets the postings of its dates", {
+    given: `${memory};
+      update memory_entry set body = 'on 2026-05-08' where project_id = '${project}';
+      insert into memory_reindex (project_id, due_at) values ('${project}', ${past})`,
+    bystander: memory,
+    act: sweepOf(memorySweeps, "index dates", now),
+    seen: `select from memory_posting where project_id = '${project}' and lexeme = '2026-05-08'`,
+    actsNotOn: {
+      "in another project": elsewhere("memory_entry"),
+      "that is not active": "update memory_entry set active = false",
+      "that was read before": `update memory_reindex set after = '${entry}'`,
+      "before it is due": `update memory_reindex set due_at = ${past} + interval '1 year'`
     }
   })
   testConditions(it, "an entry is counted", {
@@ -599,6 +644,95 @@ layer(TestDatabase.sql)("statements of retries, transfer and documents", (it) =>
         ${elsewhere("task", `where id = '${id(59)}'`)}`
     },
     actsNotOn: { "if the project has it": `update task set id = '${id(59)}' ${ofTheTask}` }
+  })
+  const embedded = `${memory};
+    insert into embedding_block (project_id, model, number, ids, codes)
+    values ('${project}', 'm', 0, bytea '\\x${entry.replaceAll("-", "")}', bytea '\\xffffffff');
+    insert into memory_embedding (project_id, entry_id, model, number, slot, vector)
+    values ('${project}', '${entry}', 'm', 0, 0, bytea '\\x01')`
+  const queued = `${memory};
+    insert into embedding_queue (project_id, entry_id, due_at) values ('${project}', '${entry}', ${past})`
+  const unsent = {
+    "of a project whose text may not be sent": `update project set limits = '{"embeddings": 0}' where project_id = '${project}'`,
+    "of a disabled project": `update project set disabled_at = ${past} where project_id = '${project}'`
+  }
+  const inactive = { "that is not active": "update memory_entry set active = false" }
+  const vectorOf = (model: string) => `
+    insert into memory_embedding (project_id, entry_id, model, number, slot, vector)
+    values ('${project}', '${entry}', '${model}', 0, 0, bytea '\\x01')`
+  testConditions(it, "an entry is sent for its vector", {
+    given: queued,
+    bystander: memory,
+    act: (sql) => EmbeddingStore.make(sql).claim(9, now, new Date(now.getTime() + 1000)),
+    actsNotOn: {
+      ...unsent,
+      ...inactive,
+      "that another worker has": `update embedding_queue set due_at = ${sqlNow} + interval '1 second'`
+    }
+  })
+  testConditions(it, "an entry gets a vector", {
+    given: memory,
+    act: (sql) => EmbeddingStore.make(sql).lacking(project, [entry], "m"),
+    actsOn: { "that has one of another model": vectorOf("n") },
+    actsNotOn: {
+      ...unsent,
+      ...inactive,
+      "of another project": elsewhere("memory_entry"),
+      "that was not asked about": `update memory_entry set id = '${id(59)}'`,
+      "that has one": vectorOf("m")
+    }
+  })
+  testConditions(it, "an entry is queued for a vector", {
+    given: memory,
+    bystander: projects,
+    act: (sql) => EmbeddingStore.make(sql).queueLacking("m", ["00000000-0000-0000-0000-000000000000", id(0)], 9, now),
+    seen: "select from embedding_queue",
+    actsOn: { "that has one of another model": vectorOf("n") },
+    actsNotOn: { ...unsent, ...inactive, "that has one": vectorOf("m") }
+  })
+  testConditions(it, "a vector is found", {
+    given: embedded,
+    act: (sql) => EmbeddingStore.make(sql).vectors(project, "m", [entry]),
+    actsNotOn: {
+      "in another project": elsewhere("memory_embedding"),
+      "of another entry": `update memory_embedding set entry_id = '${id(59)}'`,
+      "of another model": "update memory_embedding set model = 'n'"
+    }
+  })
+  const ofBlocks = {
+    "in another project": elsewhere("embedding_block"),
+    "of another model": "update embedding_block set model = 'n'"
+  }
+  testConditions(it, "a block is found", {
+    given: embedded,
+    act: (sql) => EmbeddingStore.make(sql).blocks(project, "m", [0]),
+    actsNotOn: { ...ofBlocks, "with another number": "update embedding_block set number = 1" }
+  })
+  testConditions(it, "the version of a block is found", {
+    given: embedded,
+    act: (sql) => EmbeddingStore.make(sql).versions(project, "m"),
+    actsNotOn: { ...ofBlocks, ...unsent }
+  })
+  testConditions(it, "the last block is found", {
+    given: embedded,
+    act: (sql) => EmbeddingStore.make(sql).lastBlock(project, "m"),
+    actsNotOn: ofBlocks
+  })
+  testConditions(it, "an unused block is deleted", {
+    given: `${embedded}; delete from memory_embedding`,
+    bystander: projects,
+    act: (sql) => EmbeddingStore.make(sql).prune("n"),
+    seen: "select where not exists (select from embedding_block)",
+    actsOn: {
+      "of a project whose text may not be sent": `update embedding_block set model = 'n'; ${vectorOf("n")};
+        ${unsent["of a project whose text may not be sent"]}`
+    },
+    actsNotOn: {
+      "of the model": "update embedding_block set model = 'n'",
+      "of a vector": vectorOf("m"),
+      "of a disabled project": `update embedding_block set model = 'n';
+        update project set limits = '{"embeddings": 0}', disabled_at = ${past} where project_id = '${project}'`
+    }
   })
   const refersTo = (column: string, to: string) =>
     `update memory_entry set ${column} = '${to}'${column === "superseded_by" ? `, superseded_at = ${past}, active = false` : ""}`

@@ -22,6 +22,7 @@ import * as Memory from "../memory/Memory.ts"
 import * as MemoryStore from "../memory/MemoryStore.ts"
 import { searchText } from "../memory/Search.ts"
 import { type Answer, type Task, type TaskAnswer, TaskAnswered } from "../tasks/Shapes.ts"
+import { Embeddings } from "../embeddings/Embeddings.ts"
 import * as Tasks from "../tasks/Tasks.ts"
 import * as TaskStore from "../tasks/TaskStore.ts"
 
@@ -49,6 +50,7 @@ export class Decisions extends Context.Service<
       const clock = yield* DatabaseClock
       const tasks = TaskStore.make(sql)
       const memory = MemoryStore.make(sql)
+      const { configured } = yield* Embeddings
       const { once } = Idempotency.make(sql)
 
       const answer = Effect.fn("Decisions.answer")(function* (actor: Actor, by: Answer["by"], input: TaskAnswer) {
@@ -71,7 +73,16 @@ export class Decisions extends Context.Service<
           const bytes = Memory.storedBytes(entry) + Tasks.storedBytes(freed) - Tasks.storedBytes(task)
           const maxima = storedMaxima(actor.limits)
           const index = searchText(Memory.textOf(entry))
-          const added = yield* memory.insert(project_id, entry, index, now, yield* traceAt(now), bytes, maxima)
+          const added = yield* memory.insert(
+            project_id,
+            entry,
+            index,
+            now,
+            yield* traceAt(now),
+            bytes,
+            maxima,
+            configured
+          )
           // The task is locked and the entry supersedes nothing, so only a limit can have stopped the statement.
           if (Option.isNone(added)) {
             return yield* refuseFull(sql, actor, { entries: 1, stored_bytes: bytes, index_bytes: 0 })

@@ -1,5 +1,5 @@
 /** Memory of a project (spec 2.8, 4.11): notes and decisions that are added, searched and superseded, never edited. */
-import { Context, Effect, Layer, Option, Schema } from "effect"
+import { Context, Effect, Fiber, Layer, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { type Actor, actorName } from "../../wire/Actor.ts"
 import { Audit, traceAt } from "../../platform/audit/Audit.ts"
@@ -16,8 +16,10 @@ import { bytesOf, refuseFull } from "../continuity/Budget.ts"
 import * as Cursor from "../continuity/Cursor.ts"
 import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
 import * as Idempotency from "../continuity/Idempotency.ts"
+import { Embeddings } from "../embeddings/Embeddings.ts"
 import * as Store from "./MemoryStore.ts"
-import { everIndexed, searchQuery, searchText } from "./Search.ts"
+import * as Ranking from "./Ranking.ts"
+import { everIndexed, searchText } from "./Search.ts"
 import * as SearchStore from "./SearchStore.ts"
 
 /** What reading needs of an actor. */
@@ -66,6 +68,8 @@ export class Memory extends Context.Service<
       const audit = yield* Audit
       const store = Store.make(sql)
       const searches = SearchStore.make(sql)
+      const ranking = Ranking.make(sql)
+      const embeddings = yield* Embeddings
       const { once } = Idempotency.make(sql)
 
       const add = Effect.fn("Memory.add")(function* (actor: Actor, input: MemoryAdd) {
@@ -93,7 +97,16 @@ export class Memory extends Context.Service<
           const trace = yield* traceAt(now)
           const text = searchText(textOf(entry))
           const maxima = storedMaxima(actor.limits)
-          const added = yield* store.insert(project_id, entry, text, now, trace, storedBytes(entry), maxima)
+          const added = yield* store.insert(
+            project_id,
+            entry,
+            text,
+            now,
+            trace,
+            storedBytes(entry),
+            maxima,
+            embeddings.configured
+          )
           if (Option.isNone(added)) return Option.none()
           if (entry.supersedes !== null) yield* unindex(project_id, entry.supersedes)
           return Option.some(entryOf(entry))
@@ -130,19 +143,10 @@ export class Memory extends Context.Service<
         return Option.isSome(found) ? entryOf(found.value) : yield* refuse("memory_not_found")
       }, persistence)
 
-      const rarest = (project_id: string, terms: ReadonlyArray<string>) =>
-        Effect.map(searches.rarest(project_id, terms, mostAsked), (found) => found.map(({ lexeme }) => lexeme))
-
       /** The entry's own score is the measure: it has all of its words. */
       const similarTo = (project_id: string, entry: MemoryEntry) =>
         Effect.gen(function* () {
-          const lexemes = yield* store.queryLexemes(searchQuery(excerpt(textOf(entry), 200)))
-          if (lexemes.length === 0) return []
-          const terms = yield* rarest(
-            project_id,
-            lexemes.map(({ lexeme }) => lexeme)
-          )
-          const hits = yield* searches.ranked(project_id, terms, {}, 4, SearchStore.unasked)
+          const hits = yield* ranking.similar(project_id, excerpt(textOf(entry), 200), 4)
           const own = hits.find(({ id }) => id === entry.id)?.score ?? Infinity
           return hits
             .filter(({ id, score }) => id !== entry.id && score >= alike * own)
@@ -155,24 +159,35 @@ export class Memory extends Context.Service<
           Effect.catch(() => Effect.succeed([]))
         )
 
-      const search = Effect.fn("Memory.search")(
-        function* ({ project_id }: InProject, options: MemorySearch) {
-          const { cursor, kind, limit = 10, query = "", tags } = options
-          const filter = { kind, tags }
-          const lexemes = query.trim() === "" ? [] : yield* store.queryLexemes(searchQuery(query))
-          if (lexemes.length > 0) {
-            if (cursor !== undefined) return yield* refuse("cursor_invalid")
-            const terms = lexemes.map(({ lexeme }) => lexeme)
-            const asked = terms.length <= mostAsked ? terms : yield* rarest(project_id, terms)
-            const hits = yield* searches.ranked(project_id, asked, filter, limit)
-            return {
-              entries: hits.map((hit) => ({ ...hitOf(hit), score: rounded(hit.score) })),
-              matched: "ranked" as const
-            }
-          }
+      const search = Effect.fn("Memory.search")(function* ({ project_id }: InProject, options: MemorySearch) {
+        const { cursor, kind, limit = 10, query = "", tags } = options
+        const filter = { kind, tags }
+        if (query.trim() === "") return yield* recent(project_id, options)
+        // At the same time as the search by words, and outside of it: no connection waits for the endpoint.
+        const asking = yield* Effect.forkChild(embeddings.ask(project_id, query))
+        const most = embeddings.configured ? Math.max(limit, Ranking.pool) : limit
+        const byWords = yield* ranking.search(project_id, query, filter, most).pipe(withinLimit, persistence)
+        if (byWords === undefined) return yield* recent(project_id, options)
+        if (cursor !== undefined) return yield* refuse("cursor_invalid")
+        const asked = yield* Fiber.join(asking)
+        const hits =
+          typeof asked === "string"
+            ? byWords
+            : yield* ranking.withMeaning(project_id, byWords, asked, filter).pipe(withinLimit, persistence)
+        return {
+          entries: hits
+            .slice(0, limit)
+            .map((hit) => ({ ...hitOf(hit), score: rounded(hit.score), matched: hit.matched })),
+          matched: "ranked" as const,
+          ...(asked !== "off" && { semantic: asked !== "away" })
+        }
+      })
+
+      const recent = Effect.fnUntraced(
+        function* (project_id: string, { cursor, kind, limit = 10, tags }: MemorySearch) {
           const filters = ["memory_search", kind ?? null, tags ?? []]
           const after = yield* Cursor.read(cursor, After, filters)
-          const newest = yield* searches.recent(project_id, filter, after, limit)
+          const newest = yield* searches.recent(project_id, { kind, tags }, after, limit)
           const page = newest.slice(0, limit)
           const last = page.at(-1)
           return {
@@ -223,9 +238,6 @@ const replaced = ({ superseded_by }: Pick<Store.EntryRow, "superseded_by">) =>
       ? "The entry was archived; add a new one without supersedes."
       : `The entry was superseded by ${superseded_by}; read that one and supersede it.`
   )
-
-/** How many lexemes of a query are searched, the rarest. */
-const mostAsked = 32
 
 /** Entries with at least this share of an entry's own score are about the same. */
 const alike = 0.5

@@ -1,4 +1,5 @@
 /** Statements that write memory entries with their search index, and read single entries. */
+import { following } from "../embeddings/EmbeddingStore.ts"
 import { Schema } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
@@ -11,6 +12,8 @@ const EntryRow = Schema.toType(FlatEntry)
 export type EntryRow = typeof EntryRow.Type
 
 export const make = (sql: SqlClient.SqlClient) => {
+  const { forget, queue } = following(sql)
+
   /**
    * The lexemes of a prepared text with their frequency, where they first occur in their list, and how many the text
    * has. A lexeme in both tsvectors counts once, with the larger frequency.
@@ -65,7 +68,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /**
    * Inserts the entry. Inserts and returns nothing if the superseded entry is not active, the task does not exist or the
-   * project would pass one of `maxima`.
+   * project would pass one of `maxima`. With `embedded`, the entry is queued for a vector.
    */
   const insert = (
     project_id: string,
@@ -74,7 +77,8 @@ export const make = (sql: SqlClient.SqlClient) => {
     now: Date,
     trace: Trace,
     stored_bytes: number,
-    maxima: Usage
+    maxima: Usage,
+    embedded: boolean
   ) =>
     firstRow(Schema.Struct({ id: Schema.String }))(sql`
       with known as materialized (
@@ -118,7 +122,7 @@ export const make = (sql: SqlClient.SqlClient) => {
           from added, lexeme
       ), counted as (
         ${countEntries(project_id, 1, "added")}
-      ), audited as (${auditRow(sql, trace, {
+      ), ${embedded ? sql`queued as (${queue("added", now)}),` : sql``} audited as (${auditRow(sql, trace, {
         action: "memory.added",
         from: "added",
         project: sql`project_id`,
@@ -127,10 +131,10 @@ export const make = (sql: SqlClient.SqlClient) => {
       })})
       select id from added`)
 
-  /** Indexes active entries of an import, which inserts rows without `insert`, and returns the bytes of their postings. */
-  const index = (project_id: string, entries: ReadonlyArray<Searchable & { readonly id: string }>) =>
-    firstRow(Schema.Struct({ bytes: Schema.Number }))(sql`
-    with text as materialized (
+  type Indexed = Searchable & { readonly id: string }
+  /** The lexemes of many entries, as the CTE `lexeme`. */
+  const lexemesOfAll = (entries: ReadonlyArray<Indexed>) => sql`
+    text as materialized (
       select id, words, parts, grams, counts, more
         from jsonb_to_recordset(${JSON.stringify(entries)}::jsonb)
           as t (id uuid, words text, parts text, grams text[], counts int[], more int)
@@ -144,7 +148,12 @@ export const make = (sql: SqlClient.SqlClient) => {
          counts: sql`t.counts`,
          more: sql`t.more`
        })}) l
-    ), posted as (
+    )`
+
+  /** Indexes active entries of an import, which inserts rows without `insert`, and returns the bytes of their postings. */
+  const index = (project_id: string, entries: ReadonlyArray<Indexed>) =>
+    firstRow(Schema.Struct({ bytes: Schema.Number }))(sql`
+    with ${lexemesOfAll(entries)}, posted as (
       insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
       select ${project_id}::uuid, lexeme, id, tf, dl
         from lexeme
@@ -153,8 +162,49 @@ export const make = (sql: SqlClient.SqlClient) => {
     )
     select (${bytesOf("lexeme")})::float8 as bytes`)
 
+  /** Adds the postings that indexed entries do not have yet. */
+  const reindex = (project_id: string, entries: ReadonlyArray<Indexed>) => sql`
+    with ${lexemesOfAll(entries)}, posted as (
+      insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
+      select e.project_id, l.lexeme, l.id, l.tf, l.dl
+        from lexeme l
+        join memory_entry e on e.project_id = ${project_id}::uuid and e.id = l.id and e.active
+          on conflict do nothing
+      returning lexeme
+    )
+    update project_usage
+       set index_bytes = index_bytes + (${bytesOf("posted")})
+     where project_id = ${project_id}::uuid`
+
+  /** A project with entries to index again. Stays locked until the transaction ends. */
+  const nextToReindex = (now: Date) =>
+    firstRow(Schema.Struct({ project_id: Schema.String, after: Schema.String }))(sql`
+      select project_id, after
+        from memory_reindex
+       where due_at <= ${now}
+       order by project_id
+       limit 1
+         for update skip locked`)
+
+  /** Records up to where a project is indexed again; undefined if to the end. */
+  const reindexed = (project_id: string, after: string | undefined) =>
+    after === undefined
+      ? sql`delete from memory_reindex where project_id = ${project_id}::uuid`
+      : sql`update memory_reindex set after = ${after}::uuid where project_id = ${project_id}::uuid`
+
+  /** The next active entries in the order of their ids. */
+  const activeAfter = (project_id: string, after: string, limit: number) =>
+    rows(EntryRow)(sql`
+      select ${entryColumns}
+        from memory_entry
+       where project_id = ${project_id}::uuid
+         and id > ${after}::uuid
+         and active
+       order by id
+       limit ${limit}`)
+
   /**
-   * Removes an inactive entry from the index. Its lexemes are computed again from `everIndexed`: an index of postings by
+   * Removes an inactive entry from the index, and its vector. Its lexemes are computed again from `everIndexed`: an index of postings by
    * entry would make that unnecessary but slow down every insert. As an array, they are looked up one by one; a join may
    * read all postings of the project.
    */
@@ -169,7 +219,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       update project_usage
          set index_bytes = greatest(0, index_bytes - (${bytesOf("gone")}))
        where project_id = ${project_id}::uuid
-    ), one as (select ${id}::uuid as id)
+    ), ${forget(project_id, id)}, one as (select ${id}::uuid as id)
     ${countEntries(project_id, -1, "one")}`
 
   /** Deactivates an active entry and returns it. */
@@ -205,5 +255,25 @@ export const make = (sql: SqlClient.SqlClient) => {
   const queryLexemes = (query: Searchable) =>
     rows(Schema.Struct({ lexeme: Schema.String }))(sql`select lexeme from (${lexemes(query)}) l`)
 
-  return { insert, index, unindex, archive, find, findTask, queryLexemes }
+  /** The lexemes of single words. */
+  const stems = (words: ReadonlyArray<string>) =>
+    rows(Schema.Struct({ word: Schema.String, lexeme: Schema.String }))(sql`
+      select w.word, l.lexeme
+        from unnest(${words}::text[]) as w (word)
+       cross join lateral unnest(tsvector_to_array(to_tsvector('english', w.word))) as l (lexeme)`)
+
+  return {
+    insert,
+    index,
+    reindex,
+    nextToReindex,
+    reindexed,
+    activeAfter,
+    unindex,
+    archive,
+    find,
+    findTask,
+    queryLexemes,
+    stems
+  }
 }

@@ -4,13 +4,17 @@
  *
  *     words   the text in lower case and NFC, converted here so that the database's locale does not matter
  *     parts   the parts of identifiers and paths, in addition: src/fooBar.ts -> src foo bar ts
- *     grams   pairs of characters of scripts without spaces, where to_tsvector takes a whole sentence for one word;
- *             then the single characters, so that they are the first to go when an entry has too many lexemes
+ *     grams   keys of dates and commit ids; then pairs of characters of scripts without spaces, where to_tsvector takes a
+ *             whole sentence for one word; then the single characters, so that they are the first to go when an entry has
+ *             too many lexemes
  *
  * Every expression here takes time linear in the text.
  */
 
 import { nfc } from "../../wire/Text.ts"
+import { commitKeys } from "../ranking/CommitIds.ts"
+import { datesOf, keysAsked } from "../ranking/Dates.ts"
+
 /** `counts` are the frequencies of `grams`. */
 export interface Searchable {
   readonly words: string
@@ -47,8 +51,14 @@ const longestWord = /\S{128}/gu
 export const searchText = (text: string): Searchable =>
   prepared(text, (runs) => [...runs.flatMap(pairsOf), ...runs.filter((run) => run.length > 1).flat()])
 
-/** Prepares a query. A single character counts only if it stands alone; the characters of a run would match too much. */
-export const searchQuery = (query: string): Searchable => prepared(query, (runs) => runs.flatMap(pairsOf))
+/**
+ * Prepares a query. A single character counts only if it stands alone; the characters of a run would match too much. A date
+ * is asked for by its keys, not by its words; without `dates`, by its words.
+ */
+export const searchQuery = (query: string, dates = true): Searchable => {
+  const { keys, rest } = dates ? datesOf(nfc(query)) : { keys: [], rest: query }
+  return prepared(rest, (runs) => runs.flatMap(pairsOf), maxPostings, [...keysAsked(keys), ...commitKeys(rest)])
+}
 
 /**
  * Prepares a text to remove its postings: everything that any version indexed. Earlier ones also kept runs of three
@@ -73,12 +83,13 @@ type Run = ReadonlyArray<string>
 const prepared = (
   text: string,
   gramsIn: (runs: ReadonlyArray<Run>) => ReadonlyArray<string>,
-  most = maxPostings
+  most = maxPostings,
+  keys = keysIn(nfc(text))
 ): Searchable => {
   const runs: Array<Run> = []
   const words = withoutRuns(text, (run) => runs.push(run))
   const counted = new Map<string, number>()
-  const grams = gramsIn(runs)
+  const grams = [...keys, ...gramsIn(runs)]
   for (const gram of grams) {
     const before = counted.get(gram)
     if (before !== undefined || counted.size < most) counted.set(gram, (before ?? 0) + 1)
@@ -92,6 +103,9 @@ const prepared = (
     more: grams.length - counts.reduce((sum, one) => sum + one, 0)
   }
 }
+
+/** What a text is indexed by besides its words: its dates and commit ids. */
+export const keysIn = (text: string): ReadonlyArray<string> => [...datesOf(text).keys, ...commitKeys(text)]
 
 /** Calls `visit` with every run, and puts a space in its place. */
 const withoutRuns = (text: string, visit: (run: Run) => void) =>

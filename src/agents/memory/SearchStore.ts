@@ -1,13 +1,14 @@
 /**
  * Statements that search memory: by relevance, or the newest entries.
  *
- * What a search reads is bounded (decisions.md, Search): its rarest lexemes, and of these as many as stand in `mostRead`
- * entries together. A common lexeme hardly changes the ranking, but reading its postings takes longest.
+ * What a search reads is bounded (decisions.md, Search): a common lexeme hardly changes the ranking, but reading its
+ * postings takes longest.
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
-import { MemoryEntry } from "./Shapes.ts"
+import type { Stages } from "../ranking/Stages.ts"
+import { MemoryEntry, Reason } from "./Shapes.ts"
 
 const { body, created_at, id, kind, provenance, tags, title } = MemoryEntry.fields
 const { actor, role } = provenance.fields
@@ -15,7 +16,10 @@ const { actor, role } = provenance.fields
 const found = { id, kind, title, body, tags, actor, role, created_at }
 const Found = Schema.toType(Schema.Struct(found))
 export type Found = typeof Found.Type
-const Ranked = Schema.toType(Schema.Struct({ ...found, score: Schema.Finite }))
+const Ranked = Schema.toType(
+  Schema.Struct({ ...found, score: Schema.Finite, matched: Schema.Array(Reason), whole: Schema.Finite })
+)
+export type Ranked = typeof Ranked.Type
 
 export interface Filter {
   readonly kind?: string | undefined
@@ -26,15 +30,32 @@ export interface Filter {
 const countedFirst = 2_000
 /**
  * What a search may cost. `counted`: postings that are counted to weigh a lexeme; one that has more counts as being in half
- * of the entries at least. `mostRead`: postings that are read to score entries. `entries`: a smaller project is weighed
- * like one of this size.
+ * of the entries at least. `read`: postings that are read to find candidates; of the other lexemes, only those of the best
+ * candidates are. `candidates`: how many these are. `entries`: a smaller project is weighed like one of this size.
  */
-export const asked = { counted: 20_000, mostRead: 200_000, entries: 0 }
+export const asked = { counted: 20_000, read: 10_000, candidates: 200, entries: 0 }
 /**
  * The same for a search that nobody asked for, beside a write. In a project of few entries, a word that two of them share
  * would count as common, and nothing but a copy would be similar.
  */
-export const unasked = { counted: countedFirst, mostRead: 20_000, entries: 100 }
+export const unasked = { counted: countedFirst, read: 10_000, candidates: 20, entries: 100 }
+
+/** How many of the best lend to the entries beside them, to how many on each side, and what length lends all of its share. */
+const [lenders, beside, shortBody] = [10, 2, 150]
+
+/** A lexeme to look for. `word` numbers the word of the query that it stands for, `share` is what it counts of that. */
+export interface Term {
+  readonly word: number
+  readonly lexeme: string
+  readonly share: number
+}
+
+/** What a search looks for, and how much each stage counts. */
+export interface Question {
+  readonly terms: ReadonlyArray<Term>
+  readonly names: ReadonlyArray<string>
+  readonly stages: Pick<Stages, "forms" | "coverage" | "context" | "names">
+}
 
 export const make = (sql: SqlClient.SqlClient) => {
   /** Counts the entries that hold a lexeme, but no more than `most`. */
@@ -62,53 +83,176 @@ export const make = (sql: SqlClient.SqlClient) => {
   /**
    * BM25 with k1 = 1.2, b = 0.3 and a constant average length of 20; with so small a b the average hardly matters.
    *
-   * The postings of a lexeme are read twice, to count and to score them. Both are index-only scans, which is faster
-   * than materializing them. Without filters the limit applies before the join, so that a search reads `limit` entries.
-   * The constants are float8: a plain 0.84 is numeric, and numeric arithmetic took longer than everything else.
+   * The rarest lexemes find the candidates; the others are looked up for those alone. The best lend to the entries that
+   * were written before and after them in the same session or for the same task, the shorter the more: a short note is half
+   * a thought.
+   *
+   * PostgreSQL's estimates are useless in a project that its statistics do not know yet, so the order of work is fixed: each
+   * step is materialized, and each look-up a lateral subquery that `offset 0` keeps apart. The constants are float8: a plain
+   * 0.84 is numeric, and numeric arithmetic took longer than everything else.
    */
   const ranked = (
     project_id: string,
-    lexemes: ReadonlyArray<string>,
+    { names, stages, terms }: Question,
     filter: Filter,
     limit: number,
-    { counted, entries, mostRead } = asked
+    { candidates, counted, entries, read } = asked
   ) => {
     const filtered = filter.kind !== undefined || (filter.tags?.length ?? 0) > 0
+    const bm25 = sql.literal("w.weight * p.tf / (p.tf + 0.84::float8 + 0.018::float8 * p.dl)")
+    const covered = (score: string, met: string) => sql`
+      ${sql.literal(score)} * (1 - ${stages.coverage}::float8 * (1 - least(1, ${sql.literal(met)} / whole.weight)))`
+    /** What an entry scores by the weighed lexemes that `which` selects. */
+    const scoreOf = (id: string, which: string) => sql`
+      select coalesce(sum(${bm25}), 0) as score, coalesce(sum(w.weight), 0) as met,
+             coalesce(bool_or(w.share = 1), false) as by_words, coalesce(bool_or(w.share < 1), false) as by_related
+        from weighed w
+       cross join lateral (
+         select p.tf, p.dl
+           from memory_posting p
+          where p.project_id = ${project_id}::uuid
+            and p.lexeme = w.lexeme
+            and p.entry_id = ${sql.literal(id)}
+         offset 0) p
+       where ${sql.literal(which)}`
+    const neighbours = (order: "<" | ">") => sql`
+      (select e.id, e.actor, e.session_ref, e.task_id, e.active and ${matching(filter)} as eligible
+         from memory_entry e
+        where e.project_id = ${project_id}::uuid
+          and e.id ${sql.literal(order)} source.id
+        order by e.id ${sql.literal(order === "<" ? "desc" : "asc")}
+        limit ${sql.literal(String(beside))})`
+    const lent = sql`
+      source as materialized (
+        select s.id, e.actor, e.session_ref, e.task_id,
+               s.score * ${stages.context}::float8
+                 * least(1, ${shortBody}::float8 / octet_length(e.body)) ^ 1.5 as lent
+          from (select id, score from scored order by score desc, id desc limit ${lenders}) s
+         cross join lateral (
+           select e.actor, e.session_ref, e.task_id, e.body
+             from memory_entry e
+            where e.project_id = ${project_id}::uuid
+              and e.id = s.id
+              and e.active
+           offset 0) e
+      ), near as materialized (
+        select n.id, sum(source.lent) as lent
+          from source
+         cross join lateral (${neighbours("<")} union all ${neighbours(">")}) n
+         where n.eligible
+           and (n.actor = source.actor and n.session_ref is not distinct from source.session_ref
+                or n.task_id = source.task_id)
+         group by n.id
+      ), total as materialized (
+        select s.id, s.score + coalesce(n.lent, 0) as score, s.by_words, s.by_related, n.id is not null as by_context
+          from scored s
+          left join near n using (id)
+         union all
+        select n.id, n.lent + ${covered("o.score", "o.met")}, o.by_words, o.by_related, true
+          from near n
+         cross join whole
+         cross join lateral (${scoreOf("n.id", "true")}) o
+         where not exists (select 1 from scored s where s.id = n.id)
+      )`
+    const alone = sql`
+      total as materialized (
+        select s.id, s.score, s.by_words, s.by_related, false as by_context
+          from scored s
+      )`
     return rows(Ranked)(sql`
       with size as materialized (
         select greatest(coalesce(sum(active), 0), ${entries})::float8 as n
           from memory_count
          where project_id = ${project_id}::uuid
-      ), weighed as materialized (
-        select a.lexeme, size.n, case when f.df < ${counted} then f.df else greatest(f.df, size.n / 2) end as df
+      ), counted as materialized (
+        select t.word, t.lexeme, t.share, size.n,
+               case when f.df < ${counted} then f.df else greatest(f.df, size.n / 2) end as df
           from size
-         cross join unnest(${lexemes}::text[]) as a (lexeme)
-         cross join lateral (${frequency(project_id, "a.lexeme", counted)}) f
-      ), asked as materialized (
-        select lexeme, 2.2 * ln(1 + greatest(n - df + 0.5, 0.5) / (df + 0.5)) as weight
-          from (select lexeme, n, df, sum(df) over by_rarity as read, row_number() over by_rarity as rank
-                  from weighed
-                window by_rarity as (order by df, lexeme)) w
-         where read <= ${mostRead} or rank = 1
-      ), scored as (
-        select p.entry_id, sum(asked.weight * p.tf / (p.tf + 0.84::float8 + 0.018::float8 * p.dl)) as score
-          from asked
-          join memory_posting p on p.project_id = ${project_id}::uuid and p.lexeme = asked.lexeme
+         cross join unnest(
+           ${terms.map(({ word }) => word)}::int[], ${terms.map(({ lexeme }) => lexeme)}::text[],
+           ${terms.map(({ share }) => String(share))}::text[]::float8[]) as t (word, lexeme, share)
+         cross join lateral (${frequency(project_id, "t.lexeme", counted)}) f
+      ), idf as materialized (
+        select word, lexeme, share, df, ln(1 + greatest(n - of_word + 0.5, 0.5) / (of_word + 0.5)) as idf,
+               of_word > 0 as is_known
+          from (select *, greatest(df, sum(df) filter (where share >= ${stages.forms || 1}::float8)
+                                         over (partition by word)) as of_word
+                  from counted) c
+      ), whole as materialized (
+        select coalesce(nullif(sum(2.2::float8 * idf), 0), 1) as weight
+          from idf
+         where share = 1
+           and is_known
+      ), weighed as materialized (
+        select lexeme, share, 2.2::float8 * idf * share as weight,
+               sum(df) over by_rarity <= ${read} or row_number() over by_rarity = 1 as drives
+          from idf
+         where df > 0
+        window by_rarity as (order by df, lexeme)
+      ), candidate as materialized (
+        select p.entry_id as id, sum(${bm25}) as score, sum(w.weight) as met,
+               bool_or(w.share = 1) as by_words, bool_or(w.share < 1) as by_related
+          from weighed w
+         cross join lateral (
+           select p.entry_id, p.tf, p.dl
+             from memory_posting p
+            where p.project_id = ${project_id}::uuid
+              and p.lexeme = w.lexeme
+           offset 0) p
          ${
            filtered
              ? sql`join memory_entry e on e.project_id = ${project_id}::uuid and e.id = p.entry_id and e.active
                     and ${matching(filter)}`
              : sql``
          }
+         where w.drives
          group by p.entry_id
          order by score desc, p.entry_id desc
-         limit ${limit}
-      )
-      select e.id, e.kind, e.title, left(e.body, 601) as body, e.tags, e.actor, e.role, e.created_at, s.score
-        from scored s
-        join memory_entry e on e.project_id = ${project_id}::uuid and e.id = s.entry_id and e.active
-       order by s.score desc, e.id desc`)
+         limit ${candidates}
+      ), scored as materialized (
+        select c.id, ${covered("(c.score + a.score)", "(c.met + a.met)")} as score,
+               c.by_words or a.by_words as by_words, c.by_related or a.by_related as by_related
+          from candidate c
+         cross join whole
+         cross join lateral (${scoreOf("c.id", "not w.drives")}) a
+         order by score desc, c.id desc
+         limit ${Math.max(20, limit)}
+      ), ${stages.context > 0 ? lent : alone}
+      select e.id, e.kind, e.title, left(e.body, 601) as body, e.tags, e.actor, e.role, e.created_at,
+             array_remove(array[
+               case when t.by_words then 'words' end, case when t.by_related then 'related' end,
+               case when t.by_context then 'context' end], null) as matched,
+             t.score + ${stages.names}::float8 * (
+               select count(*)
+                 from unnest(${names}::text[]) as name
+                where strpos(' ' || translate(lower(e.title), '.,:;!?()[]{}"''/_-', repeat(' ', 17)) || ' ',
+                             ' ' || name || ' ') > 0) as score,
+             (select weight from whole) as whole
+        from total t
+       cross join lateral (
+         select e.*
+           from memory_entry e
+          where e.project_id = ${project_id}::uuid
+            and e.id = t.id
+            and e.active
+         offset 0) e
+       order by score desc, e.id desc
+       limit ${limit}`)
   }
+
+  /** Those of the entries that are active and match the filter. */
+  const among = (project_id: string, ids: ReadonlyArray<string>, filter: Filter) =>
+    rows(Found)(sql`
+      select e.id, e.kind, e.title, left(e.body, 601) as body, e.tags, e.actor, e.role, e.created_at
+        from unnest(${ids}::uuid[]) as asked (id)
+       cross join lateral (
+         select e.*
+           from memory_entry e
+          where e.project_id = ${project_id}::uuid
+            and e.id = asked.id
+            and e.active
+         offset 0) e
+       where ${matching(filter)}`)
 
   /** Newest first: `limit` rows, and one more if there is a next page. */
   const recent = (
@@ -135,5 +279,5 @@ export const make = (sql: SqlClient.SqlClient) => {
         from memory_count
        where project_id = ${project_id}::uuid`)
 
-  return { rarest, ranked, recent, countActive }
+  return { rarest, ranked, among, recent, countActive }
 }

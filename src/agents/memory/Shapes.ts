@@ -99,15 +99,26 @@ export const MemoryExcerpt = Schema.Struct({
   created_at
 })
 
-export const MemoryHit = Schema.Struct({ ...MemoryExcerpt.fields, score: Schema.optionalKey(Schema.Finite) })
+/**
+ * Why a search found an entry. `words`: it has words of the query. `related`: it has other forms of them, or other words for
+ * the same. `context`: entries that were written beside it match. `meaning`: its vector is near the query's.
+ */
+export const Reason = Schema.Literals(["words", "related", "context", "meaning"])
+export const MemoryHit = Schema.Struct({
+  ...MemoryExcerpt.fields,
+  score: Schema.optionalKey(Schema.Finite),
+  matched: Schema.optionalKey(Schema.Array(Reason))
+})
 export type MemoryHit = typeof MemoryHit.Type
 
 /**
  * `ranked`: by relevance, one page only. `recent`: newest first, because there is no query or it has only stop words.
+ * `semantic`, only of a project whose entries have vectors: whether meaning counted, or the endpoint did not answer in time.
  */
 export const MemoryHits = Schema.Struct({
   entries: Schema.Array(MemoryHit),
   next_cursor: Schema.optionalKey(Schema.String),
-  matched: Schema.Literals(["ranked", "recent"])
+  matched: Schema.Literals(["ranked", "recent"]),
+  semantic: Schema.optionalKey(Schema.Boolean)
 })
 export type MemoryHits = typeof MemoryHits.Type

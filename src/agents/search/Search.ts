@@ -6,9 +6,10 @@ import type { Actor } from "../../wire/Actor.ts"
 import { excerpt } from "../../wire/Text.ts"
 import type { ContinuityRefusal, Unavailable } from "../continuity/Errors.ts"
 import { Memory, withinLimit } from "../memory/Memory.ts"
-import * as MemoryStore from "../memory/MemoryStore.ts"
-import { searchQuery } from "../memory/Search.ts"
+import * as Ranking from "../memory/Ranking.ts"
+import type { Term } from "../memory/SearchStore.ts"
 import type { MemoryHit } from "../memory/Shapes.ts"
+import { everyStage } from "../ranking/Stages.ts"
 import { type Hit, type SearchHits, type SearchRequest, sources } from "./Shapes.ts"
 import * as Store from "./SearchStore.ts"
 
@@ -27,7 +28,7 @@ export class Search extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const memory = yield* Memory
-      const { queryLexemes } = MemoryStore.make(sql)
+      const { termsOf } = Ranking.make(sql)
       const store = Store.make(sql)
 
       const inMemory = Effect.fnUntraced(function* (actor: Pick<Actor, "project_id">, query: string, limit: number) {
@@ -37,10 +38,9 @@ export class Search extends Context.Service<
 
       const inWork = Effect.fnUntraced(
         function* (project_id: string, of: ReadonlyArray<Store.Work>, query: string, limit: number) {
-          const lexemes = yield* queryLexemes(searchQuery(query))
-          if (lexemes.length === 0) return []
-          const terms = lexemes.slice(0, mostTerms).map(({ lexeme }) => beginning(lexeme))
-          const found = yield* store.work(project_id, of, [...new Set(terms)], limit)
+          const terms = yield* termsOf(query, mostTerms)
+          if (terms.length === 0) return []
+          const found = yield* store.work(project_id, of, terms.map(beginning), everyStage, limit)
           return found.map((hit) => ({ ...hit, excerpt: excerpt(hit.excerpt.trim(), 400) }))
         },
         withinLimit,
@@ -62,11 +62,12 @@ export class Search extends Context.Service<
   ).pipe(Layer.provide(Memory.layer))
 }
 
-/** How many words of a query count, the first. */
-const mostTerms = 16
+/** How many words of a query count, the first, with related words. */
+const mostTerms = 24
 
 /** PostgreSQL's stem of `happy` is `happi`; what both begin with finds every form of the word. */
-const beginning = (stem: string) => (/^[a-z]{3,}i$/.test(stem) ? stem.slice(0, -1) : stem)
+const beginning = (term: Term): Term =>
+  /^[a-z]{3,}i$/.test(term.lexeme) ? { ...term, lexeme: term.lexeme.slice(0, -1) } : term
 
 const hitOf = ({ actor, created_at, excerpt, id, title }: MemoryHit): Hit => ({
   in: "memory",

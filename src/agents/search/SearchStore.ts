@@ -5,6 +5,8 @@
 import type { SqlClient } from "effect/sql"
 import { Schema } from "effect"
 import { rows } from "../../platform/sql/Rows.ts"
+import type { Term } from "../memory/SearchStore.ts"
+import type { Stages } from "../ranking/Stages.ts"
 import { Hit, type Source } from "./Shapes.ts"
 
 export type Work = Exclude<Source, "memory">
@@ -15,6 +17,8 @@ const newest = 2_000
 const newestDocuments = 200
 /** Bytes of a document that are read. */
 const readOfDocument = 65_536
+/** Characters of a word with the space after it, and how many words a document counts as. */
+const [wordLength, usualWords] = [8, 60]
 /** Characters of an excerpt, and how many of them stand before the match. */
 const [excerpted, before] = [300, 60]
 
@@ -68,19 +72,30 @@ export const make = (sql: SqlClient.SqlClient) => {
   })
 
   /**
-   * The best `limit` hits, each of them with as many of the terms as possible, the rarer ones first. A term is the beginning
-   * of a word, or a few characters of a script without spaces.
+   * The best `limit` hits by BM25, as memory is ranked: each with as many of the words as possible, the rarer ones first. A
+   * term is the beginning of a word, or a few characters of a script without spaces; the first of a word's terms counts
+   * whole, related ones their share. A document is too long to count how often it has a term.
    */
-  const work = (project_id: string, of: ReadonlyArray<Work>, terms: ReadonlyArray<string>, limit: number) =>
+  const work = (
+    project_id: string,
+    of: ReadonlyArray<Work>,
+    terms: ReadonlyArray<Term>,
+    { coverage }: Pick<Stages, "coverage">,
+    limit: number
+  ) =>
     rows(Found)(sql`
       with item (source, id, title, head, text, at, actor, task_id) as not materialized (
         ${of.flatMap((source) => sources(project_id)[source]).reduce((all, one) => sql`${all} union all ${one}`)}
       ), term as materialized (
-        select place, term, encode(convert_to(term, 'UTF8'), 'escape') as escaped
-          from unnest(${terms}::text[]) with ordinality as t (term, place)
+        select word, lexeme as term, share, encode(convert_to(lexeme, 'UTF8'), 'escape') as escaped
+          from unnest(
+            ${terms.map(({ word }) => word)}::int[], ${terms.map(({ lexeme }) => lexeme)}::text[],
+            ${terms.map(({ share }) => String(share))}::text[]::float8[]) as t (word, lexeme, share)
       ), matched as materialized (
-        select i.source, i.id, i.title, i.at, i.actor, i.task_id, t.place, strpos(lower(i.head), t.term) > 0 as in_head,
-               m.position,
+        select i.source, i.id, i.title, i.at, i.actor, i.task_id, t.word, t.term, t.share,
+               case when strpos(lower(i.head), t.term) > 0 then 2 else 1 end as head, m.position, m.tf,
+               case when i.source = 'documents' then ${usualWords}::float8
+                    else length(lower.text) / ${wordLength}::float8 end as dl,
                case when i.source = 'documents' then ''
                     else substring(i.text from greatest(1, m.position - ${before}) for ${excerpted}) end as excerpt,
                case when i.source = 'documents'
@@ -89,20 +104,31 @@ export const make = (sql: SqlClient.SqlClient) => {
          cross join lateral (select lower(i.text) as text offset 0) lower
          cross join term t
          cross join lateral (
-           select strpos(lower.text, case when i.source = 'documents' then t.escaped else t.term end) as position) m
+           select position,
+                  case when i.source = 'documents' or position = 0 then 1
+                       else (length(lower.text) - length(replace(lower.text, t.term, ''))) / length(t.term) end as tf
+             from (select strpos(lower.text, case when i.source = 'documents' then t.escaped else t.term end)
+                            as position offset 0) p) m
          where m.position > 0
-      ), weighed as (
-        select place, ln(1 + ${newest}::float8 / count(*)) as weight
-          from matched
-         group by place
+      ), weighed as materialized (
+        select word, term, share * ln(1 + ${newest}::float8 / greatest(df, max(df) filter (where share = 1)
+                                                                            over (partition by word))) as weight
+          from (select word, term, share, count(*) as df from matched group by word, term, share) f
+      ), whole as materialized (
+        select coalesce(nullif(sum(weight), 0), 1) as weight
+          from weighed
+          join term using (word, term)
+         where term.share = 1
       ), scored as (
         select source, id, (array_agg(title order by position))[1] as title,
                (array_agg(excerpt order by weight desc, position))[1] as excerpt,
                (array_agg(line order by weight desc, position))[1] as line, max(at) as at,
                (array_agg(actor order by at desc))[1] as actor, max(task_id::text) as task_id,
-               sum(weight * case when in_head then 2 else 1 end) as score
+               sum(weight * tf * head / (tf * head + 0.84::float8 + 0.018::float8 * dl))
+                 * (1 - ${coverage}::float8 * (1 - least(1, sum(weight) / min(whole_weight)))) as score
           from matched
-          join weighed using (place)
+          join weighed using (word, term)
+         cross join (select weight from whole) as whole (whole_weight)
          group by source, id
       )
       select source as "in", id, title, excerpt, actor, at, task_id,

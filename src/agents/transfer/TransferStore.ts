@@ -90,31 +90,32 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /**
    * Finds an imported entry or task that refers to a row which the project does not have. Constraints prevent this for all
-   * other rows.
+   * other rows. Each reference is looked up by itself: in a database without statistics a join of 100,000 rows with
+   * themselves took minutes.
    */
-  const dangling = (project_id: string) =>
-    rows(Schema.Struct({ kind: Schema.Literals(["memory", "task"]), id: Schema.String }))(sql`
+  const dangling = (project_id: string) => {
+    const lacks = (table: "memory_entry" | "task", reference: string) => sql`
+      ${sql.literal(reference)} is not null
+      and not exists (
+        select from ${sql(table)} r where r.project_id = ${project_id}::uuid and r.id = ${sql.literal(reference)})`
+    return rows(Schema.Struct({ kind: Schema.Literals(["memory", "task"]), id: Schema.String }))(sql`
       (select 'memory' as kind, e.id
          from memory_entry e
-         left join memory_entry old on old.project_id = e.project_id and old.id = e.supersedes
-         left join memory_entry new on new.project_id = e.project_id and new.id = e.superseded_by
-         left join task t on t.project_id = e.project_id and t.id = e.task_id
         where e.project_id = ${project_id}::uuid
-          and (e.supersedes is not null and old.id is null
-               or e.superseded_by is not null and new.id is null
-               or e.task_id is not null and t.id is null)
+          and (${lacks("memory_entry", "e.supersedes")}
+               or ${lacks("memory_entry", "e.superseded_by")}
+               or ${lacks("task", "e.task_id")})
         order by e.id
         limit 1)
        union all
       (select 'task', t.id
          from task t
-         left join memory_entry e on e.project_id = t.project_id and e.id = t.answer_entry_id
-         left join task p on p.project_id = t.project_id and p.id = t.parent
         where t.project_id = ${project_id}::uuid
-          and (t.answer_entry_id is not null and e.id is null
-               or t.parent is not null and p.id is null)
+          and (${lacks("memory_entry", "t.answer_entry_id")}
+               or ${lacks("task", "t.parent")})
         order by t.id
         limit 1)`)
+  }
 
   const audited = (project_id: string, counts: Counts, trace: Trace) => sql`
     with imported as (select 1)

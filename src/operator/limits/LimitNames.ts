@@ -15,6 +15,8 @@ export const defaults = {
 } as const
 
 export type LimitName = keyof typeof defaults
+/** `embeddings`: 0 if no text of the project may be sent for embeddings, else 1. */
+export type Changed = LimitName | "embeddings"
 export const limitNames = Object.keys(defaults) as ReadonlyArray<LimitName>
 
 /** The maxima that differ from the defaults, as `project.limits` stores them. */

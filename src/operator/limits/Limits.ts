@@ -10,11 +10,11 @@ import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
 import { type ProjectRefusal, refuse } from "../projects/Errors.ts"
-import { defaults, type LimitName, limitNames, maximumOf, type OwnLimits, storedMaxima } from "./LimitNames.ts"
+import { type Changed, defaults, limitNames, maximumOf, type OwnLimits, storedMaxima } from "./LimitNames.ts"
 import * as Store from "./LimitStore.ts"
 
 export interface Limit {
-  readonly limit: LimitName | "index_bytes"
+  readonly limit: Changed | "index_bytes"
   /** What the project has stored, or has open; null for limits on calls, which each process counts by itself. */
   readonly value: number | null
   readonly maximum: number
@@ -32,7 +32,7 @@ export class Limits extends Context.Service<
     /** Sets the named limits, null restores a default; returns all. A limit below the present use stops further writes. */
     readonly set: (
       project_id: string,
-      changes: Readonly<Partial<Record<LimitName, number | null>>>
+      changes: Readonly<Partial<Record<Changed, number | null>>>
     ) => Effect.Effect<ReadonlyArray<Limit>, NoProject>
   }
 >()("service/limits/Limits") {
@@ -66,11 +66,12 @@ export class Limits extends Context.Service<
           maximum: maximumOf(limits, limit),
           default: defaults[limit]
         }))
-        return [others[0]!, index_bytes, ...others.slice(1)]
+        const embeddings: Limit = { limit: "embeddings", value: null, maximum: limits["embeddings"] ?? 1, default: 1 }
+        return [others[0]!, index_bytes, ...others.slice(1), embeddings]
       })
 
       const set = Effect.fn("Limits.set")(
-        function* (project_id: string, changes: Readonly<Partial<Record<LimitName, number | null>>>) {
+        function* (project_id: string, changes: Readonly<Partial<Record<Changed, number | null>>>) {
           const changed = yield* store.set(project_id, JSON.stringify(changes))
           if (Option.isNone(changed)) return yield* refuse("project_not_found")
           if (changed.value.changed) {

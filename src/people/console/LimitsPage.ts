@@ -53,7 +53,8 @@ export const words: Readonly<Record<Limit["limit"], string>> = {
   concurrent_searches: "Searches at once",
   searches_per_minute: "Searches a minute",
   writes_per_minute: "Writes a minute",
-  sessions: "Open sessions of the console"
+  sessions: "Open sessions of the console",
+  embeddings: "Text may be sent for embeddings (1) or not (0)"
 }
 
 export const amount = (limit: Limit["limit"], count: number): string =>

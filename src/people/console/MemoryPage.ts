@@ -89,9 +89,18 @@ const entryList = (view: View, entries: MemoryHits["entries"], now: Date): Html 
             <span>${kindMark(entry.kind)}</span>
           </div>
           ${entry.excerpt !== entry.title && html`<div class="small">${prose(entry.excerpt)}</div>`}
-          ${meta(time(entry.created_at, now), entry.tags.length > 0 && tags(entry.tags))}
+          ${meta(
+            time(entry.created_at, now),
+            entry.tags.length > 0 && tags(entry.tags),
+            entry.matched !== undefined && reasonOf(entry.matched)
+          )}
         </li>`
     )}
   </ul>`
+
+const reasons = { words: "its words", related: "related words", context: "an entry beside it", meaning: "its meaning" }
+
+const reasonOf = (matched: NonNullable<MemoryHits["entries"][number]["matched"]>) =>
+  `Found by ${matched.map((reason) => reasons[reason]).join(", ")}`
 
 export const kindMark = (kind: "note" | "decision"): Html => mark(kind, kind === "decision" ? "info" : undefined)

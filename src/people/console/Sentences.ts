@@ -6,6 +6,7 @@ export const sentences: Readonly<Record<string, string>> = {
   "project.limits_set": "changed the project's limits",
   "project.imported": "imported memory, tasks and receipts",
   "project.exported": "exported the project",
+  "project.scanned": "looked for stored secrets",
   "account_reference.approved": "approved an account reference",
   "account_reference.withdrawn": "withdrew an account reference",
   "bridge_credential.issued": "issued an enrollment credential",

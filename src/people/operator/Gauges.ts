@@ -36,6 +36,7 @@ const gauges = {
     "service_sweep_lag_seconds",
     "How long ago the oldest token or rotation expired that no sweep has updated yet"
   ),
+  embeddings_waiting: gauge("service_embeddings_waiting", "Entries that wait for their vector"),
   push_due: gauge("service_push_due", "Notifications that are due but not sent yet"),
   push_oldest_due: gauge("service_push_oldest_due_seconds", "How long the oldest due notification has waited"),
   push_paused_production: paused("production"),

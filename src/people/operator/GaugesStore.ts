@@ -11,6 +11,7 @@ export const Measured = Schema.Struct({
   rotations_pending: Schema.Number,
   oldest_rotation: Schema.Number,
   sweep_lag: Schema.Number,
+  embeddings_waiting: Schema.Number,
   push_due: Schema.Number,
   push_oldest_due: Schema.Number,
   push_paused_production: Schema.Number,
@@ -49,6 +50,8 @@ export const make = (sql: SqlClient.SqlClient) => ({
     ), unswept as (
       select least((select min(expires_at) from bridge_token where state = 'active'),
                    (select min(confirmation_expires_at) from bridge_rotation where state = 'pending')) as since
+    ), embedding as (
+      select from embedding_queue limit 10000
     ), due as (
       select
         from push_outbox
@@ -85,6 +88,7 @@ export const make = (sql: SqlClient.SqlClient) => ({
               from pending)::float8 as oldest_rotation,
            (select greatest(coalesce(extract(epoch from ${now}::timestamptz - since), 0), 0)
               from unswept)::float8 as sweep_lag,
+           (select count(*) from embedding)::float8 as embeddings_waiting,
            (select count(*) from due)::float8 as push_due,
            (select greatest(coalesce(extract(epoch from ${now}::timestamptz - since), 0), 0)
               from oldest_due)::float8 as push_oldest_due,

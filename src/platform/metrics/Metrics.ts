@@ -51,6 +51,13 @@ const deliveries = counters("service_push_deliveries_total", "Outcomes of claims
 export const pushed = (environment: string, outcome: (typeof pushOutcomes)[number]) => deliveries(environment, outcome)
 export const pushPauses = counters("service_push_pauses_total", "Pauses of delivery", "environment", "cause")
 
+export const embeddingRequests = counters(
+  "service_embedding_requests_total",
+  "Requests to the endpoint for embeddings",
+  "purpose",
+  "outcome"
+)
+
 export const sweptRows = counters("service_sweep_rows_total", "Rows that a sweep ended or deleted", "sweep")
 export const sweepFailures = counters("service_sweep_failures_total", "Sweeps that failed", "sweep")
 

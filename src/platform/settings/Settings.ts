@@ -279,6 +279,37 @@ const push = Config.all({
   )
 })
 
+/** An endpoint that turns text of memory into vectors. Undefined means that searches go by words alone. */
+const embeddings = Config.all({
+  url: optionalText("SERVICE_EMBEDDINGS_URL"),
+  model: optionalText("SERVICE_EMBEDDINGS_MODEL"),
+  dimensions: Config.option(Config.Int("SERVICE_EMBEDDINGS_DIMENSIONS")).pipe(Config.map(Option.getOrUndefined)),
+  keyFile: optionalText("SERVICE_EMBEDDINGS_KEY_FILE")
+}).pipe(
+  Config.mapEffect(({ dimensions, keyFile, model, url }) => {
+    if (url === undefined && model === undefined && dimensions === undefined) return Effect.undefined
+    if (url === undefined || model === undefined || dimensions === undefined)
+      return invalid(
+        "SERVICE_EMBEDDINGS_URL, SERVICE_EMBEDDINGS_MODEL and SERVICE_EMBEDDINGS_DIMENSIONS are set together."
+      )
+    const address = URL.canParse(url) ? new URL(url) : undefined
+    if (
+      address === undefined ||
+      address.href !== `${address.origin}${address.pathname}` ||
+      (address.protocol !== "https:" && !(address.protocol === "http:" && isLoopback(address)))
+    )
+      return invalid(
+        "SERVICE_EMBEDDINGS_URL is the whole address, such as https://models.example.com/v1/embeddings, without password and query; http only for a loopback address."
+      )
+    return dimensions >= 32 && dimensions <= 4096
+      ? Effect.succeed({ url, model, dimensions, keyFile })
+      : invalid("SERVICE_EMBEDDINGS_DIMENSIONS is a whole number from 32 to 4096.")
+  })
+) as Config.Config<
+  | { readonly url: string; readonly model: string; readonly dimensions: number; readonly keyFile: string | undefined }
+  | undefined
+>
+
 /** Where metrics and spans go. Undefined means nowhere. */
 const telemetry = Config.all({
   metricsPort: Config.option(port("SERVICE_METRICS_PORT", 1)).pipe(Config.map(Option.getOrUndefined)),
@@ -305,6 +336,7 @@ const all = Config.all({
   console: consolePages,
   mcp,
   push,
+  embeddings,
   telemetry
 })
 type Read = Config.Success<typeof all>

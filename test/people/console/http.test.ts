@@ -219,7 +219,7 @@ layer(Service.layer)("the console", (it) => {
       yield* shows("/tasks?status=done", "Remove the old endpoint")
       yield* shows("/tasks?tag=No+tag", "No task matches")
       yield* shows(`/tasks/${task_id}`, "A decision is needed", "Read the code", "acme/shop", "changes not committed")
-      yield* shows("/memory?query=pipeline", "Deploys happen any day")
+      yield* shows("/memory?query=pipeline", "Deploys happen any day", "Found by its words")
       yield* shows(`/memory/${entry_id}`, "It superseded", "Never on Fridays.")
       yield* shows("/bridges", "bridge-pier", "60 %", "of the token&#39;s life has passed")
       yield* shows("/activity", "Ada</b></a> signed in to the console", "Bridge bridge-pier</b></a> enrolled")

@@ -1,22 +1,10 @@
 /** What is a secret and what is not (spec 1.5). */
 import { assert, describe, it } from "@effect/vitest"
-import { readdirSync, readFileSync } from "node:fs"
 import { findSecret, findSecretIn } from "../../../src/platform/secrets/Secrets.ts"
+import { innocent } from "../../support/secrets/Innocent.ts"
 import { planted } from "../../support/secrets/Planted.ts"
 
 const now = new Date("2026-11-23T12:00:00Z")
-const read = (path: string) => readFileSync(new URL(`../../../${path}`, import.meta.url), "utf8")
-const blocks = (text: string) => text.split(/\n{2,}/).filter((block) => block.trim() !== "")
-
-const documentation = readdirSync(new URL("../../../docs", import.meta.url))
-  .filter((name) => name.endsWith(".md"))
-  .flatMap((name) => blocks(read(`docs/${name}`)))
-
-const innocent: Readonly<Record<string, ReadonlyArray<string>>> = {
-  "what people write about secrets": blocks(read("test/support/secrets/innocent.txt")),
-  "this project's documentation": documentation,
-  "a lock file": read("package-lock.json").match(/(?:[^\n]*\n){1,40}/g) ?? []
-}
 
 describe("a secret", () => {
   const all = planted(now)

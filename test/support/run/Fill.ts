@@ -162,6 +162,11 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
     select '${bigProject}', 'memory_add', 'key-' || i, sha256('r'), now() - interval '1 day' * (i::float8 / $n)
       from generate_series(1, $n / 2) i;
 
+    insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
+    select '${bigProject}', pg_temp.id(23, i), 'note', 'Entry ' || i, 'Released on 2026-05-08.', '{}', 'a', 'contributor',
+           pg_temp.ago(i) from generate_series(1, $n / 10) i;
+    insert into memory_reindex (project_id, due_at) values ('${bigProject}', now() + interval '12 hours');
+
     insert into document_blob (blob_oid, sha256, size_bytes, line_count, bytes)
     select repeat('a', 40), sha256('x'), 1, 1, 'x';
     insert into pinned_document (
