@@ -90,13 +90,13 @@ interface Notice {
   readonly tag: string
 }
 
-/** The notifications that are shown, once there are so many; after five seconds, those that there are. */
+/** The notifications that are shown, once there are so many; after twenty seconds, those that there are. */
 const shownOn = async (page: Page, count: number): Promise<ReadonlyArray<Notice>> =>
   page.evaluate(`(async () => {
     const registration = await navigator.serviceWorker.getRegistration("/console")
     for (let tries = 0; ; tries++) {
       const shown = await registration.getNotifications()
-      if (shown.length >= ${count} || tries === 100) {
+      if (shown.length >= ${count} || tries === 400) {
         return shown.map(({ title, body, lang, tag }) => ({ title, body, lang, tag }))
       }
       await new Promise((resolve) => setTimeout(resolve, 50))
@@ -110,7 +110,7 @@ const clicked = (context: BrowserContext, tag: string) =>
       self.clients.openWindow = async (address) => resolve(["opened", address])
       WindowClient.prototype.focus = async function () { resolve(["focused", this.url]) }
     })
-    for (let tries = 0; tries < 100; tries++) {
+    for (let tries = 0; tries < 400; tries++) {
       const [notification] = await self.registration.getNotifications({ tag: "${tag}" })
       if (notification !== undefined) {
         self.dispatchEvent(new NotificationEvent("notificationclick", { notification }))
