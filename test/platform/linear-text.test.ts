@@ -125,6 +125,7 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
   ],
   ["src/platform/settings/Settings.ts", /\s+/g, operator, ["", " ", "x"], ["", " x", ""]],
   ["src/platform/settings/Settings.ts", /^127\.\d+\.\d+\.\d+$/, headers, ["127.", "1", "!"], ["127", ".1", "!"]],
+  ["src/push/Channel.ts", /\.[a-z][a-z0-9-]*$/, operator, [".", "a", "!"], ["", ".a", "!"]],
   [
     "src/push/channels/apns/Apns.ts",
     /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g,

@@ -18,7 +18,19 @@ import { Channels } from "../../../../src/people/channels/Channels.ts"
 import { makeSecret } from "../../../../src/push/channels/webhook/webhook.ts"
 import { Agent } from "../../../support/agents/McpAgent.ts"
 import { servicesOf } from "../../../support/phones/Fleet.ts"
-import { admin, awaiting, chaos, draw, environment, percentile, scratch, server, size, sliced, until } from "../harness.ts"
+import {
+  admin,
+  awaiting,
+  chaos,
+  draw,
+  environment,
+  percentile,
+  scratch,
+  server,
+  size,
+  sliced,
+  until
+} from "../harness.ts"
 
 const channels = 10
 /** Tasks that become blocked while each of the two conditions holds, and while the servers are disturbed. */
@@ -99,7 +111,11 @@ chaos(
     const block = Effect.gen(function* () {
       const agent = agents[draw() < 0.5 ? 0 : 1]!
       const task = yield* agent.task("To be blocked")
-      const { output, text } = yield* agent.update(task, { status: "blocked", blocked_reason: "x", blocked_kind: "decision" })
+      const { output, text } = yield* agent.update(task, {
+        status: "blocked",
+        blocked_reason: "x",
+        blocked_kind: "decision"
+      })
       if (output === undefined) throw new Error(text)
       done.set(task.id, performance.now())
       blocked++
@@ -170,12 +186,14 @@ chaos(
     for (const { path, subject } of arrived) subjects.set(path, (subjects.get(path) ?? new Set()).add(subject))
     for (const [path, of] of subjects) {
       const lost = [...done.keys()].filter((id) => !of.has(id)).length
-      if (path !== dead && lost > 0) violations.push(`${lost} of ${done.size} did not come to ${path}: ${JSON.stringify(states)}`)
+      if (path !== dead && lost > 0)
+        violations.push(`${lost} of ${done.size} did not come to ${path}: ${JSON.stringify(states)}`)
     }
     const p = (share: number) => [alone, beside].map((times) => Math.round(percentile(times, share) * 10) / 10)
     const [p50, p99] = [p(0.5), p(0.99)]
     // A tenth, and what two measurements of the same differ by.
-    if (!sliced && p99[1]! > p99[0]! * 1.1 + 20) violations.push(`p99 of the others rose from ${p99[0]} to ${p99[1]} ms`)
+    if (!sliced && p99[1]! > p99[0]! * 1.1 + 20)
+      violations.push(`p99 of the others rose from ${p99[0]} to ${p99[1]} ms`)
     return {
       figures: {
         blocked,
