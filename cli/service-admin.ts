@@ -5,6 +5,7 @@ import { audit } from "./commands/audit.ts"
 import { bridges } from "./commands/bridges.ts"
 import { credentials } from "./commands/credentials.ts"
 import { database } from "./commands/database.ts"
+import { channels } from "./commands/channels.ts"
 import { devices } from "./commands/devices.ts"
 import { doctor } from "./commands/doctor.ts"
 import { documents } from "./commands/documents.ts"
@@ -37,6 +38,7 @@ Command.make("service-admin").pipe(
     ...oauth,
     ...documents,
     ...memory,
+    ...channels,
     ...devices,
     ...push,
     ...audit

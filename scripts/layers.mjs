@@ -15,6 +15,7 @@ const wings = {
     "crypto",
     "secrets",
     "settings",
+    "network",
     "sql",
     "metrics",
     "database",
@@ -37,7 +38,7 @@ const wings = {
     ["decisions", "handover", "search", "transfer"],
     "mcp"
   ],
-  people: [["mobile", "operator", "site"], "console"]
+  people: [["channels", "mobile", "operator", "site"], "console"]
 }
 const order = Object.keys(wings)
 

@@ -76,7 +76,8 @@ const nextSteps = (client: ClientName, scope: Scope, tokenEnv: string | undefine
 
 interface Given {
   readonly client: ClientName
-  readonly url: string
+  /** Not needed to remove the entry. */
+  readonly url: Option.Option<string>
   readonly scope: Scope
   readonly dir: string
   readonly tokenEnv: Option.Option<string>
@@ -95,7 +96,7 @@ const connected = Effect.fnUntraced(function* ({
   tokenEnv,
   url: given
 }: Given) {
-  const url = mcpUrl(given)!
+  const url = mcpUrl(Option.getOrElse(given, () => "")) ?? ""
   const variable = Option.getOrUndefined(tokenEnv)
   const { remove: without, set, url: urlIn } = clientsByName[client]
   const file = yield* fileOf(client, scope, dir)
@@ -141,7 +142,7 @@ export const connect = command("connect", {
       McpUrl,
       "expected the address of the service, such as https://bridge.example.com",
       "Address of the service, with or without /mcp"
-    ),
+    ).pipe(Flag.optional),
     scope: Flag.Literals("scope", ["user", "project"]).pipe(
       Flag.withDescription("project: only in --dir (the default); user: in every folder"),
       Flag.withDefault("project" as const)
@@ -163,8 +164,10 @@ export const connect = command("connect", {
     ),
     remove: Flag.Boolean("remove").pipe(Flag.withDescription("Remove the entry again"), Flag.withDefault(false))
   },
-  refuse: ({ check, print, remove }) =>
-    [check, print, remove].filter(Boolean).length > 1 ? "Use only one of --print, --check and --remove." : undefined,
+  refuse: ({ check, print, remove, url }) => {
+    if ([check, print, remove].filter(Boolean).length > 1) return "Use only one of --print, --check and --remove."
+    return remove || Option.isSome(url) ? undefined : "Pass --url, the address of the service."
+  },
   run: (flags) => connected(flags),
   print: ({ action, entry, file, findings, next }) => [
     ...(entry === undefined ? [] : [`# ${file}`, ...entry.split("\n")]),

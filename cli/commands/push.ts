@@ -9,7 +9,7 @@ const pushStatus = command("push-status", {
   description: "Show the notifications in the queue by state, paused push environments, and push token keys in use",
   flags: {},
   run: () => using(({ pushAdmin }) => pushAdmin.status),
-  print: ({ current_key, deliveries, due_since, pauses, token_keys }) => [
+  print: ({ current_key, deliveries, due_since, pauses, token_keys, web_push_keys }) => [
     ...facts({
       ...deliveries,
       due_since,
@@ -20,7 +20,11 @@ const pushStatus = command("push-status", {
         ])
       ),
       token_keys: perKey(token_keys),
-      current_key
+      current_key,
+      web_push_keys: web_push_keys.map(
+        ({ public_key, replaced_at, subscriptions, token_key_id, usable }) =>
+          `${public_key.slice(0, 12)}… ${replaced_at === null ? "current" : "replaced"}, made from ${token_key_id}${usable ? "" : " (not configured)"}, browsers: ${subscriptions}`
+      )
     }),
     next(deliveries["dead"] === undefined ? "list-devices --project ID" : "list-push-dead-letters")
   ]
@@ -59,4 +63,11 @@ const rekeyPushTokens = command("rekey-push-tokens", {
   ok: ({ unreadable }) => unreadable === 0
 })
 
-export const push = [pushStatus, listPushDeadLetters, retryPushDeadLetters, rekeyPushTokens]
+const rotateWebPushKey = command("rotate-web-push-key", {
+  description: "Let browsers subscribe with a new web push key from now on; earlier subscriptions keep theirs",
+  flags: {},
+  run: () => using(({ pushAdmin }) => Effect.map(pushAdmin.rotateWebPushKey, ({ public_key }) => ({ public_key }))),
+  print: (rotated) => [...facts(rotated), next("push-status", "shows how many browsers still use which key")]
+})
+
+export const push = [pushStatus, listPushDeadLetters, retryPushDeadLetters, rekeyPushTokens, rotateWebPushKey]

@@ -1,5 +1,6 @@
 /** The parts of this wing that the rest of the service uses. */
 import { Layer } from "effect"
+import { Channels } from "./channels/Channels.ts"
 import { Subjects } from "./console/Subjects.ts"
 import { Devices } from "./mobile/Devices.ts"
 import { sweeps as mobileSweeps } from "./mobile/Sweeps.ts"
@@ -9,7 +10,7 @@ import { Overview } from "./operator/Overview.ts"
 import { Samples } from "./operator/Samples.ts"
 import { prometheus } from "./operator/Prometheus.ts"
 
-export const layer = Layer.mergeAll(Devices.layer, Overview.layer, Subjects.layer, Samples.layer)
+export const layer = Layer.mergeAll(Channels.layer, Devices.layer, Overview.layer, Subjects.layer, Samples.layer)
 
 /** Metrics for scraping and for export, each if the settings enable it. */
 export const metrics = Layer.merge(prometheus, pushedGauges).pipe(Layer.provide(Gauges.layer))
@@ -17,4 +18,4 @@ export const metrics = Layer.merge(prometheus, pushedGauges).pipe(Layer.provide(
 export const sweeps = mobileSweeps
 
 /** The services that commands of service-admin use. */
-export const forCommands = { devices: Devices, overview: Overview }
+export const forCommands = { channels: Channels, devices: Devices, overview: Overview }

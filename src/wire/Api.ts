@@ -1,7 +1,7 @@
 /** The whole JSON API. The OpenAPI document and the typed client are generated from it. */
 import { HttpApi, OpenApi } from "effect/http-api"
 import { EnrollmentApi } from "./bridges/EnrollmentApi.ts"
-import { MobileApi } from "./mobile/MobileApi.ts"
+import { MobileApi, WebPushApi } from "./mobile/MobileApi.ts"
 import { RetiredApi, RotationApi } from "./bridges/RotationApi.ts"
 
 export class Api extends HttpApi.make("service")
@@ -9,5 +9,6 @@ export class Api extends HttpApi.make("service")
   .add(RotationApi)
   .add(RetiredApi)
   .add(MobileApi)
+  .add(WebPushApi)
   .annotate(OpenApi.Title, "Bridge Service")
   .annotate(OpenApi.Version, "1") {}

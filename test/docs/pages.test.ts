@@ -20,7 +20,10 @@ describe("every page", () => {
     for (const path of [...named, ...linked]) {
       if (!path.includes("NNNN")) assert.isTrue(existsSync(join(packageRoot, path)), path)
     }
-    assert.notMatch(text, /https?:\/\/(?!127\.0\.0\.1|bridge\.example\.com)/)
+    assert.notMatch(
+      text,
+      /https?:\/\/(?!127\.0\.0\.1|bridge\.example\.com|fcm\.googleapis\.com|ntfy\.sh|hooks\.example\.com)/
+    )
   })
 })
 

@@ -195,9 +195,10 @@ describe("the MCP part of docs/protocol.md", () => {
 
 describe("the mobile part of docs/protocol.md", () => {
   const part = sections(sections(text, 2).get("Mobile")!, 3)
-  const [registration, device, notification] = blocks(text.slice(text.indexOf("\n## Mobile\n")), "json").map((block) =>
-    JSON.parse(block)
-  )
+  const [registration, subscription, device, notification] = blocks(
+    text.slice(text.indexOf("\n## Mobile\n")),
+    "json"
+  ).map((block) => JSON.parse(block))
   const decode = <A, I>(schema: Schema.Codec<A, I>, given: unknown) =>
     Schema.decodeUnknownSync(schema)(given, { onExcessProperty: "error" })
 
@@ -226,7 +227,11 @@ describe("the mobile part of docs/protocol.md", () => {
   })
 
   it("shows a registration and a device that match the contract", () => {
-    assert.strictEqual(decode(RegisterDevice, registration).push.topic, decode(Device, device).push.topic)
+    for (const one of [registration, subscription]) {
+      assert.strictEqual(decode(RegisterDevice, one).push.provider, one.push.provider)
+    }
+    assert.strictEqual(decode(Device, device).push.provider, "apns")
+    assert.strictEqual(registration.push.topic, device.push.topic)
     assert.deepStrictEqual(Object.keys(device), fieldsOf(Device))
   })
 

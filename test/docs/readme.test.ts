@@ -161,7 +161,7 @@ layer(Newcomer.layer, { timeout: "3 minutes" })("README.md, run from top to bott
           return JSON.parse(stdout)
         })
 
-        // The walkthrough creates no grant, no client of the operator, no session of the console and no pinned document.
+        // The walkthrough creates no grant, no client of the operator, no session of the console, no pinned document and no channel.
         const token = readFileSync(join(folder, "first-bridge/agent.token"), "utf8").trim()
         const { client_id } = yield* admin("create-oauth-client", "--name", "An agent", "--redirect-uri", callback)
         yield* new Browser(url).consent(authorizeQuery({ client_id }), token)
@@ -172,6 +172,15 @@ layer(Newcomer.layer, { timeout: "3 minutes" })("README.md, run from top to bott
             headers: { origin: url },
             body: new URLSearchParams({ project_token: token })
           })
+        )
+        yield* admin(
+          "create-channel",
+          "--project",
+          project_id,
+          "--kind",
+          "ntfy",
+          "--url",
+          "https://ntfy.sh/first-bridge"
         )
         const { commit, repository } = oneFile(folder)
         const at = ["--repository", repository, "--label", "me/guide", "--commit", commit, "--path", "guide.md"]

@@ -214,7 +214,9 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
       assert.isAtLeast(values(page, "service_push_oldest_due_seconds")[""]!, 300)
       assert.deepEqual(values(page, "service_push_paused"), {
         'environment="production"': 1,
-        'environment="development"': 0
+        'environment="development"': 0,
+        'environment="web"': 0,
+        'environment="channel"': 0
       })
       const deliveries = values(page, "service_push_deliveries_total")
       assert.strictEqual(deliveries['environment="production",outcome="delivered"'], 1)

@@ -125,7 +125,8 @@ it("without notifications the commands say so", async () => {
     due_since: null,
     pauses: [],
     token_keys: { k1: 3 },
-    current_key: "k2"
+    current_key: "k2",
+    web_push_keys: []
   })
   expect(letters).toMatchObject({ code: 0, stdout: expect.stringMatching(/^There are no dead letters\.$/m) })
   expect(result(retried!)).toEqual({ retried: 0 })

@@ -2,11 +2,11 @@
 import { assert, it } from "@effect/vitest"
 import { Duration, Effect, Redacted } from "effect"
 import { randomBytes, randomUUID } from "node:crypto"
-import type { Push, PushProvider } from "../../src/push/channels/Provider.ts"
+import type { AppPush, PushProvider } from "../../src/push/channels/Provider.ts"
 import { apnsSimulator } from "../support/phones/ApnsSimulator.ts"
 import { apnsOf } from "../support/service/Delivery.ts"
 
-const push = (): Push => ({
+const push = (): AppPush => ({
   delivery_id: randomUUID(),
   environment: "production",
   topic: "com.example.app",

@@ -248,7 +248,15 @@ const gauges: Numbers = {
     }
   },
   push_paused_production: paused("production"),
-  push_paused_development: paused("development")
+  push_paused_development: paused("development"),
+  push_paused_web: {
+    given: `${pause("web")}; update push_provider_state set provider = 'webpush'`,
+    actsNotOn: {
+      "of another provider": "update push_provider_state set provider = 'apns'",
+      "of the other environment": "update push_provider_state set environment = 'production'",
+      "at its end": `update push_provider_state set paused_until = ${sqlNow}`
+    }
+  }
 }
 
 layer(TestDatabase.sql)("numbers", (it) => {

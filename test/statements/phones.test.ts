@@ -21,6 +21,7 @@ import {
   now,
   past,
   phone,
+  subscribed,
   sqlNow,
   thirtyDays
 } from "../support/statements/OneOfEach.ts"
@@ -174,6 +175,22 @@ layer(TestDatabase.sql)("sweeps of phones", (it) => {
       "in the minute after its end": overAt(`${aMinuteAgo} + interval '1 ms'`),
       "that is marked": "update oauth_grant set devices_ended = true",
       "in force": overAt(later)
+    }
+  })
+  const browser = `${phone}; ${subscribed}`
+  const tokenOverAt = (when: string) => `update project_token set expires_at = ${when}`
+  testConditions(it, "a browser ends with its project token", {
+    given: `${browser}; ${tokenOverAt(sqlNow)}`,
+    bystander: browser,
+    act: sweep("end browsers"),
+    seen: "select from mobile_device where state_reason = 'sign_in_ended'",
+    actsOn: { "that was revoked": `${tokenOverAt(later)}; update project_token set revoked_at = ${past}` },
+    actsNotOn: {
+      "before the end of its token": tokenOverAt(later),
+      "of another token": `update mobile_device set subject = '${id(19)}'`,
+      "with a sign-in of its own": `update mobile_device set grant_id = '${id(39)}', client_id = 'client'`,
+      "of a token whose browsers have ended": "update project_token set devices_ended = true",
+      "after its own end": endDevice("inactive")
     }
   })
   testConditions(it, "an ended phone is deleted", {

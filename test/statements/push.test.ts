@@ -24,6 +24,7 @@ import {
   past,
   phone,
   sqlNow,
+  subscribed,
   thirtyDays,
   trace
 } from "../support/statements/OneOfEach.ts"
@@ -75,6 +76,22 @@ layer(TestDatabase.sql)("statements of push delivery", (it) => {
       ),
     actsOn: lastingToken,
     actsNotOn: { "without its grant": `update mobile_device set grant_id = '${id(39)}'`, ...grantOver }
+  })
+  const browser = `${phone}; ${subscribed}`
+  testConditions(it, "a claimed delivery to a browser without sign-in is authorized", {
+    given: browser,
+    bystander: `${browser}; update push_outbox set not_before = ${later}`,
+    act: (sql) =>
+      Effect.map(LeaseStore.make(sql).claim("web", 9, own, now), (claimed) =>
+        claimed.filter(({ authorized }) => authorized)
+      ),
+    actsOn: lastingToken,
+    actsNotOn: {
+      "of another token": `update mobile_device set subject = '${id(19)}'`,
+      "after its token was revoked": `update project_token set revoked_at = ${past}`,
+      "at the end of its token": `update project_token set expires_at = ${sqlNow}`,
+      "of a disabled project": `update project set disabled_at = ${past}`
+    }
   })
 
   const notMine = {
@@ -361,7 +378,8 @@ layer(TestDatabase.sql)("statements of push delivery", (it) => {
   })
   const before = {
     device_id: ids.device,
-    environment: "production" as const,
+    provider: "apns" as const,
+    environment: "production",
     topic: "app",
     token_key_id: "k",
     token_sealed: Buffer.from("sealed"),

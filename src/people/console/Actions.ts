@@ -24,6 +24,7 @@ import { type Session, Sessions } from "../../signin/sessions/Sessions.ts"
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import { BridgeId, Uuid } from "../../wire/Ids.ts"
 import { storedText, text } from "../../wire/Text.ts"
+import { Channels } from "../channels/Channels.ts"
 import { Devices } from "../mobile/Devices.ts"
 import { command } from "./Parts.ts"
 import { NotHere } from "./View.ts"
@@ -41,6 +42,8 @@ const actions = {
   "revoke-oauth-grant": ["End", "The sign-in has ended."],
   "disable-oauth-client": ["Disable", "The client is disabled, and its sign-ins have ended."],
   "revoke-device": ["End", "The phone gets no more notifications."],
+  "test-channel": ["Test", "A test was sent. The channel says below what came of it."],
+  "revoke-channel": ["End", "The channel has ended."],
   "unpin-document": ["Unpin", "The document is unpinned."],
   "retry-push-dead-letters": ["Retry all", "The notifications that can still be sent are queued again."],
   "create-project": ["Create", "The project is created."],
@@ -84,7 +87,7 @@ export const act = (
 }
 
 /** Nothing ends by them. */
-const harmless: ReadonlySet<ActionName> = new Set(["enable-project", "approve-account-reference"])
+const harmless: ReadonlySet<ActionName> = new Set(["enable-project", "approve-account-reference", "test-channel"])
 
 /** An action whose values the operator types: its button opens the form. */
 export const actWith = (
@@ -141,6 +144,7 @@ export const operatorActions = Effect.gen(function* () {
   const grants = yield* Grants
   const clients = yield* Clients
   const devices = yield* Devices
+  const channels = yield* Channels
   const documents = yield* Documents
   const push = yield* PushAdmin
   const projects = yield* Projects
@@ -166,6 +170,8 @@ export const operatorActions = Effect.gen(function* () {
     "revoke-oauth-grant": taking({ grant: Uuid }, ({ grant }) => grants.revoke(grant)),
     "disable-oauth-client": taking({ client: ClientId }, ({ client }) => clients.disable(client)),
     "revoke-device": taking({ device: Uuid }, ({ device }) => devices.end(device)),
+    "test-channel": taking({ channel: Uuid }, ({ channel }) => channels.test(channel)),
+    "revoke-channel": taking({ channel: Uuid }, ({ channel }) => channels.revoke(channel)),
     "unpin-document": taking({ document: Uuid }, ({ document }) => documents.unpin(document)),
     "retry-push-dead-letters": taking({}, () => push.retryDead),
     "create-project": taking({ name: text(120).check(noSecret), asked: Asked }, ({ asked, name }) =>

@@ -3,12 +3,17 @@ import { html, type Html, type Part } from "../../platform/html/Html.ts"
 import { page as card, pagesWith } from "../../platform/html/Page.ts"
 import type { Session } from "../../signin/sessions/Sessions.ts"
 import type { Scope } from "../../wire/Scopes.ts"
+import { ringScript } from "./app/RingScript.ts"
 import { command, mark } from "./Parts.ts"
 import { consoleScript } from "./Script.ts"
 import { consoleStyle } from "./Style.ts"
 import { maySee, pathOf, type Shown, type View } from "./View.ts"
 
-const { headers, page } = pagesWith(consoleStyle, consoleScript)
+const app = html`<link rel="manifest" href="/console/manifest.webmanifest" />
+  <link rel="icon" href="/console/icon.svg" type="image/svg+xml" />
+  <link rel="apple-touch-icon" href="/console/icon.png" />
+  <meta name="theme-color" content="#175ddc" />`
+const { headers, page } = pagesWith(consoleStyle, consoleScript + ringScript, app)
 export const consoleHeaders = headers
 
 /** The pages of a project that the navigation shows, and the scope that each needs. */

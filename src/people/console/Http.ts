@@ -31,6 +31,7 @@ import { refuse } from "../../wire/Errors.ts"
 import type { Scope } from "../../wire/Scopes.ts"
 import { sessionCookie } from "../../signin/sessions/SessionCookie.ts"
 import { Caller } from "../../wire/Headers.ts"
+import { appPaths, appRoutes } from "./app/Http.ts"
 import { accessPage } from "./AccessPage.ts"
 import { doneSentence, operatorActions } from "./Actions.ts"
 import { activityPage } from "./ActivityPage.ts"
@@ -53,6 +54,7 @@ import { healthPage } from "./HealthPage.ts"
 import { limitsPage } from "./LimitsPage.ts"
 import { memoryActions } from "./MemoryForms.ts"
 import { memoryPage } from "./MemoryPage.ts"
+import { isOwnAction, type OwnAction, ownDeviceActions, ownDone } from "./OwnDevices.ts"
 import { phonesPage } from "./PhonesPage.ts"
 import { projectsPage } from "./ProjectsPage.ts"
 import { pushPage } from "./PushPage.ts"
@@ -166,7 +168,7 @@ const routes = HttpRouter.use((router) =>
             const params = yield* HttpRouter.params
             const project = yield* projectOf(session, params["project"] ?? "")
             const query = new URLSearchParams(queryOf(request))
-            const frame = { project, section, session, done: doneSentence(query.get("done")) }
+            const frame = { project, section, session, done: doneSentence(query.get("done")) ?? ownDone(query) }
             const [, title, needs] = sections.find(([path]) => path === section) ?? ["", "", undefined]
             if (needs !== undefined && !maySee(session, needs)) {
               return showFramed(403, told(frame, title, `Your project token does not include the scope ${needs}.`))
@@ -330,7 +332,7 @@ const routes = HttpRouter.use((router) =>
     /** Reads a form of ours, of which each field counts once; `handle` answers it. */
     const form = (
       path: HttpRouter.PathInput,
-      handle: (fields: URLSearchParams, request: Request) => Effect.Effect<Response, unknown>
+      handle: (fields: URLSearchParams, request: Request) => Effect.Effect<Response, unknown, HttpRouter.RouteContext>
     ) =>
       serve("POST", path, (request) =>
         isFromOwnPage(request, baseUrl.origin)
@@ -344,7 +346,41 @@ const routes = HttpRouter.use((router) =>
       )
 
     const runAction = yield* operatorActions
-    /** The forms of a page's actions, which lead back to the page. Only an operator's session may send them. */
+    const runOwnAction = yield* ownDeviceActions
+    const changes = (yield* RateLimit).buckets(deviceChangeRate)
+
+    /** Runs a form about the person's own devices. */
+    const ownAction = Effect.fnUntraced(function* (
+      action: OwnAction,
+      session: Session,
+      fields: URLSearchParams,
+      request: Request
+    ) {
+      const { project: project_id = "" } = yield* HttpRouter.params
+      const project = yield* projectOf(session, project_id)
+      const wait = yield* changes.take(project.project_id)
+      if (wait > 0) return fail("busy", wait)
+      const { userAgent } = yield* Caller
+      return yield* runOwnAction(action, authorOf(session, project, {}), fields, userAgent).pipe(
+        Effect.map((done) => redirect(`${request.url.split("?")[0]}?${done}`)),
+        Effect.catch((refusal) =>
+          refusal._tag === "bridge_persistence_error" || refusal._tag === "rate_limited"
+            ? Effect.fail(refusal)
+            : Effect.succeed(
+                showFramed(
+                  409,
+                  told(
+                    { project, section: "phones", session },
+                    "Nothing was changed",
+                    refusal._tag === "invalid_request" ? malformedForm : refusal.message
+                  )
+                )
+              )
+        )
+      )
+    })
+
+    /** The forms of a page's actions, which lead back to the page. Only an operator's session may send most of them. */
     const actions = (path: HttpRouter.PathInput) =>
       form(path, (fields, request) =>
         Effect.gen(function* () {
@@ -353,6 +389,12 @@ const routes = HttpRouter.use((router) =>
           if (!isFormOf(session, fields.get("csrf") ?? "")) return end("foreign_form")
           const frame = { session }
           if (session.token !== undefined) {
+            const action = fields.get("action")
+            if (path === phonesPath && isOwnAction(action)) {
+              return yield* Effect.catchTag(ownAction(action, session, fields, request), "NotHere", () =>
+                Effect.succeed(notHere(frame))
+              )
+            }
             const project_id = session.token.project_id
             const event = {
               action: "console_session.refused",
@@ -366,14 +408,7 @@ const routes = HttpRouter.use((router) =>
           }
           const running = runAction(session.actor, fields)
           if (running === undefined) {
-            return showFramed(
-              422,
-              told(
-                frame,
-                "Nothing was changed",
-                "A value of the form is missing or malformed. Go back: what you typed is still there."
-              )
-            )
+            return showFramed(422, told(frame, "Nothing was changed", malformedForm))
           }
           return yield* running.pipe(
             Effect.map((action) => redirect(withDone(request, action))),
@@ -473,6 +508,13 @@ const sectionOf = (kind: "bridge" | "agent" | "phone"): string =>
 const serviceActionPages = ["projects", "bridges", "access", "push"] as const
 const projectActionPages = ["documents", "bridges", "agents", "phones", "limits"] as const
 
+const malformedForm = "A value of the form is missing or malformed. Go back: what you typed is still there."
+
+const phonesPath = "/console/:project/phones"
+
+/** Changes to the phones of a project, as at the API. */
+const deviceChangeRate = { perSecond: 10 / 60, burst: 100 }
+
 const wrongToken =
   "This token does not open the console. Check that you copied all of it, or ask your operator: it may have ended, or be for agents only."
 
@@ -481,6 +523,8 @@ export const ConsoleHttp = Layer.unwrap(
     console.enabled
       ? Layer.mergeAll(
           routes,
+          appRoutes,
+          ...appPaths.map((path) => onlyMethods(path, ["GET"])),
           onlyMethods("/console/sign-in", ["GET", "POST"]),
           onlyMethods("/console/enter", ["GET", "POST"]),
           onlyMethods("/console/sign-out", ["POST"]),

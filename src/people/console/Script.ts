@@ -5,7 +5,7 @@
  * was typed, the focus and open details stay. It waits while text is selected, and while the page shows a form that was
  * not accepted, or has no place any more for what was typed. The header tells the service that nobody
  * asked for this page, so that an open tab does not keep a session alive.
- * Copy buttons: one beside each `code.command`.
+ * Copy buttons: one beside each `code.command`. `showRing` is in app/RingScript.ts, which follows this part.
  */
 export const consoleScript = `
 const main = document.querySelector("main")
@@ -42,10 +42,11 @@ const byLikeness = (root, selector) => {
 }
 const keyOf = (named, element) => [...named].find((entry) => entry[1] === element)?.[0]
 const focusable = "a, button, input, select, textarea, summary"
+const isTicked = ({ type }) => type === "radio" || type === "checkbox"
 const wasChanged = (field) =>
   field.tagName === "SELECT"
     ? [...field.options].some((option) => option.selected !== option.defaultSelected)
-    : field.type === "radio"
+    : isTicked(field)
       ? field.checked !== field.defaultChecked
       : field.value !== field.defaultValue
 /** A form that somebody fills in keeps the version that they have seen. */
@@ -61,13 +62,14 @@ const replace = (html) => {
   const open = [...before].filter(([, summary]) => summary.matches("details[open] > summary")).map(([key]) => key)
   main.innerHTML = html
   addCopyButtons()
+  void showRing()
   const after = byLikeness(main, focusable)
   for (const key of open) after.get(key)?.parentElement.setAttribute("open", "")
   for (const [key, value, checked, start, end] of values) {
     const field = after.get(key)
     if (field === undefined) continue
     field.value = value
-    if (field.type === "radio") field.checked = checked
+    if (isTicked(field)) field.checked = checked
     if (typeof start === "number") field.setSelectionRange(start, end)
   }
   if (focused !== undefined) after.get(focused)?.focus({ preventScroll: true })

@@ -116,6 +116,7 @@ legend { margin: 0 0 8px; padding: 0; font-size: .875rem; font-weight: 600; }
 .choice:has(:checked) { border-color: var(--accent); box-shadow: inset 0 0 0 1px var(--accent); }
 .choice input { flex: none; width: 20px; min-height: 20px; height: 20px; margin: 0; accent-color: var(--accent); }
 .choice .name { min-width: 0; }
+.own { display: flex; flex-wrap: wrap; gap: 8px; margin: 8px 0 0; }
 .folded { margin: 16px 0 20px; }
 .folded > summary { display: inline-flex; align-items: center; min-height: 44px; padding: 6px 16px; border: 1px solid var(--field); border-radius: 10px; background: var(--card); font-weight: 600; cursor: pointer; list-style: none; }
 .folded > summary::-webkit-details-marker { display: none; }

@@ -6,6 +6,8 @@ import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import type { Page } from "../../platform/sql/Page.ts"
 
 const At = Schema.Date
+/** Without channels, which have statements of their own (channels/ChannelStore.ts). */
+const places = [...environments, "web"] as const
 const State = Schema.Literals(["active", "revoked", "inactive"])
 
 export const Row = Schema.Struct({
@@ -13,7 +15,8 @@ export const Row = Schema.Struct({
   project_id: Schema.String,
   subject: Schema.String,
   state: State,
-  environment: Schema.Literals(environments),
+  provider: Schema.Literals(["apns", "webpush"]),
+  environment: Schema.Literals(places),
   topic: Schema.String,
   token_fingerprint: Schema.NullOr(Schema.String),
   preferences: Preferences,
@@ -28,10 +31,10 @@ export type Row = typeof Row.Type
 export const Listed = Schema.Struct({
   device_id: Schema.String,
   subject: Schema.String,
-  client_id: Schema.String,
+  client_id: Schema.NullOr(Schema.String),
   state: State,
   state_reason: Schema.NullOr(Schema.String),
-  environment: Schema.Literals(environments),
+  environment: Schema.Literals(places),
   topic: Schema.String,
   app_version: Schema.NullOr(Schema.String),
   token_key_id: Schema.NullOr(Schema.String),
@@ -41,6 +44,14 @@ export const Listed = Schema.Struct({
 })
 export type Listed = typeof Listed.Type
 
+const Delivery = Schema.Struct({
+  state: Schema.Literals(["pending", "leased", "delivered", "superseded", "expired", "suppressed", "dead"]),
+  attempts: Schema.Int,
+  last_status: Schema.NullOr(Schema.Int),
+  last_reason: Schema.NullOr(Schema.String)
+})
+export type Delivery = typeof Delivery.Type
+
 export interface Owner {
   readonly project_id: string
   readonly subject: string
@@ -48,7 +59,7 @@ export interface Owner {
 
 export const make = (sql: SqlClient.SqlClient) => {
   const columns = sql`
-    d.device_id, d.project_id, d.subject, d.state, d.environment, d.topic,
+    d.device_id, d.project_id, d.subject, d.state, d.provider, d.environment, d.topic,
     right(encode(d.token_lookup, 'hex'), 4) as token_fingerprint, d.preferences, d.preferences_version, d.created_at,
     d.last_seen_at, d.ended_at`
 
@@ -113,6 +124,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       select ${columns}
         from mobile_device d
        where d.device_id = ${device_id}::uuid
+         and d.environment <> 'channel'
          for no key update`)
 
   const list = (project_id: string, { after, limit }: Page) =>
@@ -121,9 +133,26 @@ export const make = (sql: SqlClient.SqlClient) => {
              created_at, last_seen_at, ended_at
         from mobile_device
        where project_id = ${project_id}::uuid
+         and environment <> 'channel'
          and ${after === undefined ? sql`true` : sql`device_id < ${after}::uuid`}
        order by device_id desc
        limit ${limit}`)
 
-  return { find, setPreferences, releaseHeld, revoke, lock, list }
+  const listActive = ({ project_id, subject }: Owner) =>
+    rows(Row)(sql`
+      select ${columns}
+        from mobile_device d
+       where d.project_id = ${project_id}::uuid
+         and d.subject = ${subject}::uuid
+         and d.state = 'active'
+       order by d.device_id desc`)
+
+  /** What became of an event that concerns one device. */
+  const findDelivery = (event_id: string) =>
+    firstRow(Delivery)(sql`
+      select state, attempts, last_status, last_reason
+        from push_outbox
+       where event_id = ${event_id}::uuid`)
+
+  return { find, setPreferences, releaseHeld, revoke, lock, list, listActive, findDelivery }
 }

@@ -11,11 +11,13 @@ import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { projectExists } from "../../platform/sql/ProjectExists.ts"
-import type { Granted } from "../../wire/Actor.ts"
+import type { Actor } from "../../wire/Actor.ts"
+import type { SharedRefusal } from "../../wire/Errors.ts"
 import type { Preferences } from "../../wire/mobile/Notifications.ts"
 import {
   type Device,
   type DeviceRevoked,
+  type DeviceTested,
   type PreferencesSet,
   type RegisterDevice,
   type Registration,
@@ -26,30 +28,37 @@ import { type DeviceOperatorRefusal, refuseOperator } from "./Errors.ts"
 import * as Owner from "./Owner.ts"
 import * as Store from "./DeviceStore.ts"
 import * as Register from "./register.ts"
+import * as Ring from "./ring.ts"
 import * as Revoke from "./revoke.ts"
 import * as SetPreferences from "./setPreferences.ts"
 import type { Page } from "../../platform/sql/Page.ts"
+
+type Unavailable = SharedRefusal<"bridge_persistence_error">
 
 export class Devices extends Context.Service<
   Devices,
   {
     /** `key`: the Idempotency-Key, if the request has one. */
     readonly register: (
-      owner: Granted,
+      owner: Actor,
       request: RegisterDevice,
       key: string | undefined
     ) => Effect.Effect<Registration, MobileRefusal<"register">>
     /** decisions.md, Reading a device. */
-    readonly get: (owner: Granted, id: string) => Effect.Effect<Device, MobileRefusal<"get">>
+    readonly get: (owner: Actor, id: string) => Effect.Effect<Device, MobileRefusal<"get">>
     /** `versions`: the versions that If-Match accepts; undefined accepts any. */
     readonly setPreferences: (
-      owner: Granted,
+      owner: Actor,
       id: string,
       preferences: Preferences,
       versions: ReadonlyArray<number> | undefined
     ) => Effect.Effect<PreferencesSet, MobileRefusal<"setPreferences">>
     /** May be repeated. */
-    readonly revoke: (owner: Granted, id: string) => Effect.Effect<DeviceRevoked, MobileRefusal<"revoke">>
+    readonly revoke: (owner: Actor, id: string) => Effect.Effect<DeviceRevoked, MobileRefusal<"revoke">>
+    /** Sends a test, and waits up to eight seconds for what becomes of it. */
+    readonly ring: (owner: Actor, id: string) => Effect.Effect<DeviceTested, MobileRefusal<"test">>
+    /** The active devices of a person. */
+    readonly own: (owner: Store.Owner) => Effect.Effect<ReadonlyArray<Device>, Unavailable>
     /** For the operator: newest first. */
     readonly list: (
       project_id: string,
@@ -67,8 +76,9 @@ export class Devices extends Context.Service<
       const register = yield* Register.make
       const { setPreferences } = yield* SetPreferences.make
       const { end, revoke } = yield* Revoke.make
+      const { ring } = yield* Ring.make
 
-      const get = Effect.fn("Devices.get")(function* (owner: Granted, id: string) {
+      const get = Effect.fn("Devices.get")(function* (owner: Actor, id: string) {
         const found = yield* store.find(owner, id)
         return Option.isSome(found) ? Owner.answerOf(found.value) : yield* refuse("device_not_found")
       }, persistence)
@@ -78,7 +88,12 @@ export class Devices extends Context.Service<
         return yield* store.list(project_id, page)
       }, persistence)
 
-      return { register, get, setPreferences, revoke, list, end }
+      const own = Effect.fn("Devices.own")(
+        (owner: Store.Owner) => Effect.map(store.listActive(owner), (found) => found.map(Owner.answerOf)),
+        persistence
+      )
+
+      return { register, own, get, setPreferences, revoke, ring, list, end }
     })
   )
 }

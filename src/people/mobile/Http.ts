@@ -1,12 +1,13 @@
 /** The mobile endpoints over `Devices`. */
-import { Effect } from "effect"
+import { Effect, Layer } from "effect"
 import { HttpApiBuilder, HttpApiSchema } from "effect/http-api"
 import { Api } from "../../wire/Api.ts"
 import { CurrentGrant } from "../../wire/Actor.ts"
 import { etag } from "../../wire/mobile/MobileApi.ts"
+import { WebPushKeys } from "../../push/tokens/WebPushKeys.ts"
 import { Devices } from "./Devices.ts"
 
-export const MobileHttp = HttpApiBuilder.group(
+const mobile = HttpApiBuilder.group(
   Api,
   "mobile",
   Effect.fn(function* (handlers) {
@@ -22,10 +23,25 @@ export const MobileHttp = HttpApiBuilder.group(
         Effect.flatMap(CurrentGrant, (owner) =>
           devices.setPreferences(owner, params.id, payload, versions(headers["if-match"]))
         ).pipe(Effect.map((set) => versioned(set, set.version))),
-      revoke: ({ params }) => Effect.flatMap(CurrentGrant, (owner) => devices.revoke(owner, params.id))
+      revoke: ({ params }) => Effect.flatMap(CurrentGrant, (owner) => devices.revoke(owner, params.id)),
+      test: ({ params }) => Effect.flatMap(CurrentGrant, (owner) => devices.ring(owner, params.id))
     })
   })
 )
+
+/** Public, and the same for everybody until it is rotated. */
+const webPush = HttpApiBuilder.group(
+  Api,
+  "web_push",
+  Effect.fn(function* (handlers) {
+    const keys = yield* WebPushKeys
+    return handlers.handleAll({
+      webPushKey: () => Effect.map(keys.current, ({ public_key }) => ({ public_key }))
+    })
+  })
+)
+
+export const MobileHttp = Layer.merge(mobile, webPush)
 
 const versioned = <Body>(body: Body, version: number) =>
   HttpApiSchema.withHeaders({ body, headers: { etag: etag(version) } })

@@ -24,15 +24,14 @@ export const owns = ({ project_id, subject }: Owner, device: Owner) =>
 export const answerOf = (device: Row): Device => ({
   device_id: device.device_id,
   state: device.state,
-  platform: "ios",
-  push: {
-    provider: "apns",
-    environment: device.environment,
-    topic: device.topic,
-    token_fingerprint: device.token_fingerprint
-  },
+  ...targetOf(device),
   preferences: device.preferences,
   preferences_version: device.preferences_version,
   created_at: device.created_at,
   last_seen_at: device.last_seen_at
 })
+
+const targetOf = ({ environment, token_fingerprint, topic }: Row): Pick<Device, "platform" | "push"> =>
+  environment === "web"
+    ? { platform: "web", push: { provider: "webpush", endpoint_host: topic, token_fingerprint } }
+    : { platform: "ios", push: { provider: "apns", environment, topic, token_fingerprint } }

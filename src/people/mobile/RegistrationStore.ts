@@ -6,13 +6,17 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { asJson, type Preferences } from "../../wire/mobile/Notifications.ts"
+import type { Installation } from "../../push/tokens/PushTokens.ts"
 import { firstRow } from "../../platform/sql/Rows.ts"
 import type { Owner } from "./DeviceStore.ts"
 
 export interface Registered extends Owner {
   readonly device_id: string
-  readonly client_id: string
-  readonly grant_id: string
+  /** Null: registered at the console. */
+  readonly client_id: string | null
+  readonly grant_id: string | null
+  /** The key that a browser subscribed with. */
+  readonly web_push_key_id: string | null
   readonly token_key_id: string
   readonly token_sealed: Uint8Array
   readonly token_lookup: Uint8Array
@@ -71,21 +75,24 @@ export const make = (sql: SqlClient.SqlClient) => {
          and state = 'active'`)
 
   const insert = (
-    device: Registered & { readonly environment: string; readonly topic: string },
+    device: Registered & Pick<Installation, "provider" | "environment" | "topic">,
     defaults: Preferences,
     now: Date
   ) => sql`
     insert into mobile_device (
-      device_id, project_id, subject, client_id, grant_id, provider, environment, topic, token_key_id, token_sealed,
-      token_lookup, token_updated_at, app_version, os_version, locale, state, created_at, last_seen_at, preferences)
+      device_id, project_id, subject, client_id, grant_id, provider, environment, topic, web_push_key_id, token_key_id,
+      token_sealed, token_lookup, token_updated_at, app_version, os_version, locale, state, created_at, last_seen_at,
+      preferences)
     values (${device.device_id}::uuid, ${device.project_id}::uuid, ${device.subject}::uuid, ${device.client_id},
-            ${device.grant_id}::uuid, 'apns', ${device.environment}, ${device.topic}, ${device.token_key_id},
-            ${device.token_sealed}, ${device.token_lookup}, ${now}, ${device.app_version}, ${device.os_version},
-            ${device.locale}, 'active', ${now}, ${now}, ${asJson(device.preferences ?? defaults)}::jsonb)`
+            ${device.grant_id}::uuid, ${device.provider}, ${device.environment}, ${device.topic},
+            ${device.web_push_key_id}::uuid, ${device.token_key_id}, ${device.token_sealed}, ${device.token_lookup},
+            ${now}, ${device.app_version}, ${device.os_version}, ${device.locale}, 'active', ${now}, ${now},
+            ${asJson(device.preferences ?? defaults)}::jsonb)`
 
   const renew = (device: Registered, now: Date) => sql`
     update mobile_device d
        set client_id = ${device.client_id}, grant_id = ${device.grant_id}::uuid,
+           web_push_key_id = ${device.web_push_key_id}::uuid,
            token_key_id = ${device.token_key_id}, token_sealed = ${device.token_sealed},
            token_lookup = ${device.token_lookup}, token_updated_at = ${now}, resting_until = null,
            last_seen_at = ${now},

@@ -1,9 +1,11 @@
-/** Ends devices whose sign-in has ended; deletes ended devices and old registrations after thirty days. */
+/** Ends devices whose sign-in or project token has ended; deletes ended devices and old registrations after thirty days. */
 import { Duration, Schema } from "effect"
+import type { SqlClient, Statement } from "effect/sql"
 import { purgeBefore, type Sweep } from "../../platform/database/Sweeper.ts"
 import { rows } from "../../platform/sql/Rows.ts"
 import { after } from "../../wire/Instant.ts"
 
+const Ended = Schema.Struct({ id: Schema.String })
 const Swept = Schema.Struct({ device_id: Schema.String })
 
 /**
@@ -11,51 +13,58 @@ const Swept = Schema.Struct({ device_id: Schema.String })
  * condition ignores the project: a disabled project may be enabled again, and its devices with it. A client or a project
  * token that ends has ended its grants.
  *
- * A grant is marked once its devices have ended, so that none is looked at twice: a minute after its own end, because a
+ * Phones end with their grant, browsers that registered at the console with their project token.
+ *
+ * A credential is marked once its devices have ended, so that none is looked at twice: a minute after its own end, because a
  * registration that began before may still be running, and only if no request has locked one of its devices.
  */
-const endDevices: Sweep["run"] = (sql, now, limit) =>
-  rows(Schema.Struct({ grant_id: Schema.String }))(sql`
-    with over as materialized (
-      select grant_id, least(expires_at, revoked_at) as over_at
-        from oauth_grant
-       where not devices_ended
-         and least(expires_at, revoked_at) <= ${now}
-       order by least(expires_at, revoked_at)
-       limit ${limit}
-         for no key update skip locked
-    ), ended as materialized (
-      select d.device_id, d.grant_id
+const endDevices =
+  (credentials: string, key: string, isOfDevice: (sql: SqlClient.SqlClient) => Statement.Fragment): Sweep["run"] =>
+  (sql, now, limit) => {
+    const id = sql.literal(key)
+    const isItsDevice = isOfDevice(sql)
+    return rows(Ended)(sql`
+      with over as materialized (
+        select ${id} as id, least(expires_at, revoked_at) as over_at
+          from ${sql.literal(credentials)}
+         where not devices_ended
+           and least(expires_at, revoked_at) <= ${now}
+         order by least(expires_at, revoked_at)
+         limit ${limit}
+           for no key update skip locked
+      ), ended as materialized (
+        select d.device_id
+          from over
+          join mobile_device d on ${isItsDevice}
+         where d.state = 'active'
+           for no key update of d skip locked
+      ), silenced as (
+        update push_outbox o
+           set state = 'suppressed', settled_at = ${now}, last_reason = 'not_authorized'
+          from ended
+         where o.device_id = ended.device_id
+           and o.state = 'pending'
+      ), revoked as (
+        update mobile_device d
+           set state = 'revoked', state_reason = 'sign_in_ended', ended_at = ${now}, token_key_id = null,
+               token_sealed = null, token_lookup = null
+          from ended
+         where d.device_id = ended.device_id
+      )
+      update ${sql.literal(credentials)} c
+         set devices_ended = true
         from over
-        join mobile_device d on d.grant_id = over.grant_id
-       where d.state = 'active'
-         for no key update of d skip locked
-    ), silenced as (
-      update push_outbox o
-         set state = 'suppressed', settled_at = ${now}, last_reason = 'not_authorized'
-        from ended
-       where o.device_id = ended.device_id
-         and o.state = 'pending'
-    ), revoked as (
-      update mobile_device d
-         set state = 'revoked', state_reason = 'sign_in_ended', ended_at = ${now}, token_key_id = null,
-             token_sealed = null, token_lookup = null
-        from ended
-       where d.device_id = ended.device_id
-    )
-    update oauth_grant g
-       set devices_ended = true
-      from over
-     where g.grant_id = over.grant_id
-       and over.over_at <= ${after(now, Duration.minutes(-1))}
-       and not exists (
-         select 1
-           from mobile_device d
-          where d.grant_id = over.grant_id
-            and d.state = 'active'
-            and d.device_id not in (select device_id from ended)
-         offset 0)
-    returning g.grant_id`)
+       where c.${id} = over.id
+         and over.over_at <= ${after(now, Duration.minutes(-1))}
+         and not exists (
+           select 1
+             from mobile_device d
+            where ${isItsDevice}
+              and d.state = 'active'
+              and d.device_id not in (select device_id from ended)
+           offset 0)
+      returning c.${id} as id`)
+  }
 
 const purgeDevices: Sweep["run"] = (sql, now, limit) =>
   rows(Swept)(sql`
@@ -81,7 +90,11 @@ const purgeRegistrations: Sweep["run"] = (sql, now, limit) =>
     returning device_id`)
 
 export const sweeps: ReadonlyArray<Sweep> = [
-  { name: "end devices", run: endDevices },
+  { name: "end devices", run: endDevices("oauth_grant", "grant_id", (sql) => sql`d.grant_id = over.id`) },
+  {
+    name: "end browsers",
+    run: endDevices("project_token", "token_id", (sql) => sql`d.subject = over.id and d.grant_id is null`)
+  },
   { name: "purge devices", run: purgeDevices },
   { name: "purge registrations", run: purgeRegistrations }
 ]

@@ -1,12 +1,12 @@
 /**
- * Registers an installation of the app (spec 4.12).
+ * Registers an installation of the app, or a browser (spec 4.12).
  *
  * 1. The request is checked, and its push token is turned into the hashes that find the installation.
  * 2. Under a lock on the project: a repeated Idempotency-Key gets the earlier answer.
  * 3. An installation that this owner had registered is the same device, renewed. Otherwise a new device is inserted, and
  *    a device of another owner with the same installation ends.
  */
-import { Effect, Option } from "effect"
+import { Effect, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { uuidAt } from "../../platform/crypto/Random.ts"
@@ -15,8 +15,10 @@ import { secretIn } from "../../platform/secrets/Guard.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
 import { Outbox } from "../../push/outbox/Outbox.ts"
-import { PushTokens } from "../../push/tokens/PushTokens.ts"
-import { actorName, type Granted } from "../../wire/Actor.ts"
+import { areKeys, asToken, isAllowedEndpoint } from "../../push/Subscription.ts"
+import { type Installation, PushTokens } from "../../push/tokens/PushTokens.ts"
+import { WebPushKeys } from "../../push/tokens/WebPushKeys.ts"
+import { type Actor, actorName } from "../../wire/Actor.ts"
 import { initialPreferences } from "../../wire/mobile/Notifications.ts"
 import { type RegisterDevice, Registration, refuse } from "../../wire/mobile/MobileApi.ts"
 import * as Owner from "./Owner.ts"
@@ -35,6 +37,7 @@ export const make = Effect.gen(function* () {
   const clock = yield* DatabaseClock
   const tokens = yield* PushTokens
   const outbox = yield* Outbox
+  const webPushKeys = yield* WebPushKeys
   const { push } = yield* Settings
   const { auditDevice } = yield* Owner.make
   const { checkPause, releaseHeld } = yield* SetPreferences.make
@@ -42,7 +45,7 @@ export const make = Effect.gen(function* () {
   const store = Store.make(sql)
 
   const register = Effect.fn("Devices.register")(function* (
-    owner: Granted,
+    owner: Actor,
     request: RegisterDevice,
     key: string | undefined
   ) {
@@ -51,12 +54,9 @@ export const make = Effect.gen(function* () {
     const { app_version, os_version } = request
     const secret = secretIn({ app_version, os_version }, now)
     if (secret !== undefined) return yield* secret
-    const { environment, token } = request.push
-    if (!push.environments.includes(environment)) return yield* refuse("push_environment_not_allowed")
-    const topic = yield* topicOf(request.push.topic)
+    const target = yield* request.push.provider === "apns" ? appOf(request.push) : browserOf(request.push)
     yield* checkPause(request.preferences, now)
-    const lookups = tokens.lookups({ environment, topic, token })
-    const checked = { owner, request, lookups, environment, topic }
+    const checked = { owner, request, target, lookups: tokens.lookups(target) }
     const retry = key === undefined ? undefined : { key_hash: sha256(key), request_hash: requestHash(checked) }
 
     const attempt = Effect.gen(function* () {
@@ -77,6 +77,11 @@ export const make = Effect.gen(function* () {
     return yield* untilSettled(attempt)
   }, persistence)
 
+  const appOf = Effect.fnUntraced(function* ({ environment, token, topic }: App) {
+    if (!push.environments.includes(environment)) return yield* refuse("push_environment_not_allowed")
+    return { provider: "apns", environment, topic: yield* topicOf(topic), token, web_push_key_id: null } as const
+  })
+
   /** The APNs key must be valid for the topic, the app's bundle id. Without APNs, any topic is accepted. */
   const topicOf = Effect.fnUntraced(function* (topic: string | undefined) {
     const chosen = topic ?? push.topics[0] ?? logTopic
@@ -84,13 +89,31 @@ export const make = Effect.gen(function* () {
     return isAllowed ? chosen : yield* refuse("push_topic_not_allowed")
   })
 
+  /** The token is the whole subscription: each of its parts is needed to ring the browser. */
+  const browserOf = Effect.fnUntraced(function* ({ endpoint, keys, public_key }: Browser) {
+    const address = Redacted.value(endpoint)
+    if (!isAllowedEndpoint(address, push.webPushHosts)) return yield* refuse("push_endpoint_not_allowed")
+    const subscribed = { p256dh: keys.p256dh, auth: Redacted.value(keys.auth) }
+    if (!areKeys(subscribed)) return yield* refuse("invalid_request")
+    const key = public_key === undefined ? Option.some(yield* webPushKeys.current) : yield* webPushKeys.find(public_key)
+    if (Option.isNone(key)) return yield* refuse("push_key_unknown")
+    return {
+      provider: "webpush",
+      environment: "web",
+      topic: new URL(address).host,
+      token: asToken({ endpoint: address, keys: subscribed, public_key: key.value.public_key }),
+      web_push_key_id: key.value.web_push_key_id
+    } as const
+  })
+
   /** Renews the device of this owner's installation, or inserts a new one. */
   const renewOrInsert = Effect.fnUntraced(function* (checked: Checked, now: Date) {
-    const { environment, lookups, owner, request, topic } = checked
+    const { lookups, owner, request, target } = checked
+    const { environment, provider, topic } = target
     const known = yield* registrations.lockInstallation(lookups)
     const mine = Option.filter(known, (device) => Owner.owns(owner, device))
     const device_id = Option.isSome(mine) ? mine.value.device_id : yield* uuidAt(now)
-    const device = { ...columnsOf(checked), ...(yield* tokens.seal(request.push.token, device_id)), device_id }
+    const device = { ...columnsOf(checked), ...(yield* tokens.seal(target.token, device_id)), device_id }
     const by = { project_id: owner.project_id, actor: actorName(owner) }
     if (Option.isSome(mine)) {
       yield* registrations.renew(device, now)
@@ -105,7 +128,7 @@ export const make = Effect.gen(function* () {
     }
     const { ofProject, ofSubject } = Option.getOrThrow(yield* registrations.count(owner))
     if (ofSubject >= maxPerSubject || ofProject >= maxPerProject) return yield* refuse("device_limit_reached")
-    yield* registrations.insert({ ...device, environment, topic }, initialPreferences, now)
+    yield* registrations.insert({ ...device, provider, environment, topic }, initialPreferences, now)
     yield* auditDevice(now, "mobile_device.registered", by, device_id)
     yield* outbox.enqueue(now, {
       kind: "security.device_added",
@@ -119,7 +142,7 @@ export const make = Effect.gen(function* () {
 
   /** Repeats the earlier answer. A device that has ended since then is not registered again by an old request. */
   const replay = Effect.fnUntraced(function* (
-    owner: Granted,
+    owner: Actor,
     earlier: { readonly device_id: string; readonly request_hash: Uint8Array; readonly created: boolean },
     request_hash: Uint8Array
   ) {
@@ -129,7 +152,7 @@ export const make = Effect.gen(function* () {
   })
 
   const answer = Effect.fnUntraced(function* (
-    owner: Granted,
+    owner: Actor,
     result: { readonly device_id: string; readonly created: boolean; readonly replayed: boolean }
   ) {
     const device = Option.getOrThrow(yield* store.find(owner, result.device_id))
@@ -141,25 +164,28 @@ export const make = Effect.gen(function* () {
 
 /** A request after its checks. */
 interface Checked {
-  readonly owner: Granted
+  readonly owner: Actor
   readonly request: RegisterDevice
+  readonly target: Installation & { readonly web_push_key_id: string | null }
   readonly lookups: readonly [Uint8Array, ...ReadonlyArray<Uint8Array>]
-  readonly environment: RegisterDevice["push"]["environment"]
-  readonly topic: string
 }
 
+type App = Extract<RegisterDevice["push"], { readonly provider: "apns" }>
+type Browser = Extract<RegisterDevice["push"], { readonly provider: "webpush" }>
+
 /** Uses the last lookup hash, whose key is the last to change, so that a retry after a key change has the same hash. */
-const requestHash = ({ environment, lookups, request, topic }: Checked) => {
+const requestHash = ({ lookups, request, target: { environment, topic } }: Checked) => {
   const { app_version = null, locale = null, os_version = null, preferences = null } = request
   const installation = Buffer.from(lookups.at(-1)!).toString("base64url")
   return sha256(JSON.stringify([environment, topic, installation, app_version, os_version, locale, preferences]))
 }
 
-const columnsOf = ({ lookups, owner, request }: Checked) => ({
+const columnsOf = ({ lookups, owner, request, target }: Checked) => ({
   project_id: owner.project_id,
   subject: owner.subject,
   client_id: owner.client_id,
   grant_id: owner.grant_id,
+  web_push_key_id: target.web_push_key_id,
   token_lookup: lookups[0],
   app_version: request.app_version ?? null,
   os_version: request.os_version ?? null,

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
-import { actorName, type Granted } from "../../wire/Actor.ts"
+import { type Actor, actorName } from "../../wire/Actor.ts"
 import { refuse } from "../../wire/mobile/MobileApi.ts"
 import { refuseOperator } from "./Errors.ts"
 import * as Owner from "./Owner.ts"
@@ -26,7 +26,7 @@ export const make = Effect.gen(function* () {
   })
 
   const revoke = Effect.fn("Devices.revoke")(
-    function* (owner: Granted, id: string) {
+    function* (owner: Actor, id: string) {
       const now = yield* clock.now
       const found = Option.filter(yield* store.lock(id), (device) => Owner.owns(owner, device))
       if (Option.isNone(found)) return yield* refuse("device_not_found")

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
 import { Outbox } from "../../push/outbox/Outbox.ts"
-import { actorName, type Granted } from "../../wire/Actor.ts"
+import { type Actor, actorName } from "../../wire/Actor.ts"
 import { after } from "../../wire/Instant.ts"
 import type { Preferences } from "../../wire/mobile/Notifications.ts"
 import { refuse } from "../../wire/mobile/MobileApi.ts"
@@ -29,7 +29,7 @@ export const make = Effect.gen(function* () {
   const releaseHeld = (device_id: string, now: Date) => Effect.andThen(store.releaseHeld(device_id, now), outbox.wake)
 
   const setPreferences = Effect.fn("Devices.setPreferences")(function* (
-    owner: Granted,
+    owner: Actor,
     id: string,
     preferences: Preferences,
     versions: ReadonlyArray<number> | undefined

@@ -41,6 +41,8 @@ const gauges = {
   push_oldest_due: gauge("service_push_oldest_due_seconds", "How long the oldest due notification has waited"),
   push_paused_production: paused("production"),
   push_paused_development: paused("development"),
+  push_paused_web: paused("web"),
+  push_paused_channel: paused("channel"),
   database_size: gauge("service_database_size_bytes", "Size of the database"),
   connections_active: connections("active"),
   connections_idle: connections("idle"),

@@ -16,6 +16,8 @@ export const Measured = Schema.Struct({
   push_oldest_due: Schema.Number,
   push_paused_production: Schema.Number,
   push_paused_development: Schema.Number,
+  push_paused_web: Schema.Number,
+  push_paused_channel: Schema.Number,
   database_size: Schema.Number,
   connections_active: Schema.Number,
   connections_idle: Schema.Number,
@@ -69,7 +71,7 @@ export const make = (sql: SqlClient.SqlClient) => ({
     ), paused as (
       select environment
         from push_provider_state
-       where provider = 'apns'
+       where provider = case environment when 'web' then 'webpush' when 'channel' then 'channel' else 'apns' end
          and paused_until > ${now}
     ), session as (
       select state, wait_event_type
@@ -93,6 +95,8 @@ export const make = (sql: SqlClient.SqlClient) => ({
               from oldest_due)::float8 as push_oldest_due,
            (select count(*) from paused where environment = 'production')::float8 as push_paused_production,
            (select count(*) from paused where environment = 'development')::float8 as push_paused_development,
+           (select count(*) from paused where environment = 'web')::float8 as push_paused_web,
+           (select count(*) from paused where environment = 'channel')::float8 as push_paused_channel,
            pg_database_size(current_database())::float8 as database_size,
            (select count(*) from session
              where state = 'active' and wait_event_type is distinct from 'Lock')::float8 as connections_active,

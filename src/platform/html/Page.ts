@@ -1,6 +1,6 @@
 /**
- * Pages for people: one look and one content security policy. No images or fonts, nothing from other origins, and no
- * script but one of our own where a page names it.
+ * Pages for people: one look and one content security policy. No fonts, nothing from other origins, no script but one of
+ * our own where a page names it, and no images but the icons of an app.
  *
  * `form-action` is deliberately not in the policy: browsers apply it to the redirects after a form, and an agent's
  * callback may redirect to an app. Without scripts, and with everything escaped, it would protect nothing.
@@ -11,15 +11,16 @@ import { style } from "./Style.ts"
 
 /**
  * Makes pages with this style sheet, and the headers whose policy allows only it. With a script, which may fetch pages of
- * this service, forms may be sent to this service only.
+ * this service, forms may be sent to this service only. `app`: the links that make the pages an app, to files of ours.
  */
-export const pagesWith = (style: string, script?: string) => {
+export const pagesWith = (style: string, script?: string, app?: Html) => {
   const styled = trusted(`<style>${style}</style>`)
   const scripted = script !== undefined && trusted(`<script type="module">${script}</script>`)
   const policy = [
     "default-src 'none'",
     `style-src ${hashOf(style)}`,
     ...(script === undefined ? [] : [`script-src ${hashOf(script)}`, "connect-src 'self'", "form-action 'self'"]),
+    ...(app === undefined ? [] : ["img-src 'self'", "manifest-src 'self'", "worker-src 'self'"]),
     "base-uri 'none'",
     "frame-ancestors 'none'"
   ].join("; ")
@@ -32,7 +33,7 @@ export const pagesWith = (style: string, script?: string) => {
             <meta name="viewport" content="width=device-width, initial-scale=1" />
             <meta name="color-scheme" content="light dark" />
             <title>${title}</title>
-            ${styled}${scripted}
+            ${app}${styled}${scripted}
           </head>
           <body>
             ${body}

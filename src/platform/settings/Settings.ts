@@ -49,6 +49,15 @@ const requiredSecret = (name: string) =>
         : Effect.succeed(value)
     )
   )
+const hosts = (name: string, fallback: ReadonlyArray<string>, example: string) =>
+  commaSeparated(name).pipe(
+    Config.withDefault(fallback),
+    Config.mapEffect((hosts) =>
+      hosts.every((host) => /^[a-z0-9-]+(\.[a-z0-9-]+)+$/.test(host))
+        ? Effect.succeed<ReadonlySet<string>>(new Set(hosts))
+        : invalid(`${name} lists host names in lower case, such as ${example}.`)
+    )
+  )
 const onOff = (name: string, fallback: "on" | "off") =>
   Config.Literals(["on", "off"], name).pipe(
     Config.withDefault(fallback),
@@ -180,14 +189,7 @@ const oauth = Config.all({
   dynamicRegistration: Config.option(Config.Literals(["on", "off"], "SERVICE_OAUTH_DYNAMIC_REGISTRATION")),
   revocation: onOff("SERVICE_OAUTH_REVOCATION", "on"),
   cimd: Config.Literals(["allowlist", "off"], "SERVICE_OAUTH_CIMD").pipe(Config.withDefault("allowlist" as const)),
-  cimdHosts: commaSeparated("SERVICE_OAUTH_CIMD_HOSTS").pipe(
-    Config.withDefault(["claude.ai", "chatgpt.com", "vscode.dev"]),
-    Config.mapEffect((hosts) =>
-      hosts.every((host) => /^[a-z0-9-]+(\.[a-z0-9-]+)+$/.test(host))
-        ? Effect.succeed(new Set(hosts))
-        : invalid("SERVICE_OAUTH_CIMD_HOSTS lists host names in lower case, such as claude.ai,vscode.dev.")
-    )
-  )
+  cimdHosts: hosts("SERVICE_OAUTH_CIMD_HOSTS", ["claude.ai", "chatgpt.com", "vscode.dev"], "claude.ai,vscode.dev")
 }).pipe(
   // Without the secret a successor cannot be derived again.
   Config.map((read) => (read.secret === undefined ? { ...read, refreshGrace: Duration.zero } : read))
@@ -264,7 +266,18 @@ const push = Config.all({
     production: httpsOrigin("SERVICE_APNS_ORIGIN_PRODUCTION", "https://api.push.apple.com"),
     development: httpsOrigin("SERVICE_APNS_ORIGIN_DEVELOPMENT", "https://api.sandbox.push.apple.com")
   }),
-  caFile: optionalText("SERVICE_APNS_CA_FILE")
+  caFile: optionalText("SERVICE_APNS_CA_FILE"),
+  channelPrivateHosts: hosts("SERVICE_CHANNEL_PRIVATE_HOSTS", [], "ntfy.lan,hooks.internal"),
+  webPushHosts: hosts("SERVICE_WEBPUSH_HOSTS", [], "push.example.com"),
+  webPushContact: optionalText("SERVICE_WEBPUSH_CONTACT").pipe(
+    Config.mapEffect((contact) =>
+      contact === undefined || (URL.canParse(contact) && ["mailto:", "https:"].includes(new URL(contact).protocol))
+        ? Effect.succeed(contact)
+        : invalid(
+            "SERVICE_WEBPUSH_CONTACT is an address such as mailto:ops@example.com or https://example.com/contact."
+          )
+    )
+  )
 })
 
 /** An endpoint that turns text of memory into vectors. Undefined means that searches go by words alone. */

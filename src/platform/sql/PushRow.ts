@@ -1,7 +1,13 @@
 /** The notifications of a change as clauses of its statement (spec 6.3): neither is written without the other. */
 import { Duration } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
-import { type NotificationKind, notificationKinds, priorities, rank } from "../../wire/mobile/Notifications.ts"
+import {
+  isForChannels,
+  type NotificationKind,
+  notificationKinds,
+  priorities,
+  rank
+} from "../../wire/mobile/Notifications.ts"
 
 export interface Notice {
   readonly kind: NotificationKind
@@ -20,6 +26,7 @@ export interface Notice {
 /**
  * The clauses `heard`, `outdated` and `notified`: they insert one row for each device that wants the notification and
  * supersede older pending ones about the same subject. In a project without devices they cost one index lookup.
+ * Channels get what concerns tasks only (spec 6.1).
  */
 export const notified = (sql: SqlClient.SqlClient, now: Date, { about, event, from, kind, only, project }: Notice) => {
   const { byDefault, collapse, lasts, optional, priority } = notificationKinds[kind]
@@ -34,6 +41,7 @@ export const notified = (sql: SqlClient.SqlClient, now: Date, { about, event, fr
         from ${sql.literal(from)} e
         join mobile_device d on d.project_id = ${project}
        where d.state = 'active'
+         ${isForChannels(kind) ? sql`` : sql`and d.environment <> 'channel'`}
          and ${only ?? sql`true`} ${optional ? wanted : sql``}
     ), outdated as (
       -- A locked row is being delivered or superseded already, so it is skipped.

@@ -1,4 +1,4 @@
-/** Push delivery for the operator: its status, dead letters, and a new key for push tokens. */
+/** Push delivery for the operator: its status, dead letters, and new keys. */
 import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../../platform/audit/Audit.ts"
@@ -7,6 +7,7 @@ import { persistence } from "../../platform/database/Persistence.ts"
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import { Outbox } from "../outbox/Outbox.ts"
 import { PushTokens } from "../tokens/PushTokens.ts"
+import { type CurrentKey, type ListedKey, WebPushKeys } from "../tokens/WebPushKeys.ts"
 import * as Rekey from "../tokens/rekey.ts"
 import * as Store from "./PushAdminStore.ts"
 import type { Page } from "../../platform/sql/Page.ts"
@@ -25,6 +26,8 @@ export interface PushStatus {
   /** Active devices by the key that seals their push token. */
   readonly token_keys: Readonly<Record<string, number>>
   readonly current_key: string
+  /** The keys that identify this service to push services, newest first. */
+  readonly web_push_keys: ReadonlyArray<ListedKey>
 }
 
 export class PushAdmin extends Context.Service<
@@ -38,6 +41,7 @@ export class PushAdmin extends Context.Service<
     /** Queues unexpired dead letters again, with their attempts reset; returns how many. */
     readonly retryDead: Effect.Effect<number, Unavailable>
     readonly rekey: Effect.Effect<Rekey.Rekeyed, Unavailable>
+    readonly rotateWebPushKey: Effect.Effect<CurrentKey, Unavailable>
   }
 >()("service/push/PushAdmin") {
   static readonly layer = Layer.effect(
@@ -48,6 +52,7 @@ export class PushAdmin extends Context.Service<
       const audit = yield* Audit
       const tokens = yield* PushTokens
       const outbox = yield* Outbox
+      const webPushKeys = yield* WebPushKeys
       const { rekey, tokenKeys } = yield* Rekey.make
       const store = Store.make(sql)
 
@@ -59,7 +64,8 @@ export class PushAdmin extends Context.Service<
           due_since: Option.match(due, { onNone: () => null, onSome: ({ due_since }) => due_since }),
           pauses: yield* store.pauses,
           token_keys: yield* tokenKeys,
-          current_key: tokens.currentKey
+          current_key: tokens.currentKey,
+          web_push_keys: yield* webPushKeys.list
         }
       })
 
@@ -83,7 +89,8 @@ export class PushAdmin extends Context.Service<
         pauses: store.pauses.pipe(persistence, Effect.withSpan("PushAdmin.pauses")),
         listDead: Effect.fn("PushAdmin.listDead")(store.listDead, persistence),
         retryDead: retryDead.pipe(sql.withTransaction, persistence, Effect.withSpan("PushAdmin.retryDead")),
-        rekey: Effect.withSpan(rekey, "PushAdmin.rekey")
+        rekey: Effect.withSpan(rekey, "PushAdmin.rekey"),
+        rotateWebPushKey: webPushKeys.rotate
       }
     })
   )

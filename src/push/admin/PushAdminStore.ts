@@ -2,7 +2,7 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
-import { environments } from "../../wire/mobile/Notifications.ts"
+import { lanes } from "../../wire/mobile/Notifications.ts"
 import type { Page } from "../../platform/sql/Page.ts"
 
 const At = Schema.Date
@@ -21,7 +21,7 @@ export const DeadLetter = Schema.Struct({
 })
 
 export const Pause = Schema.Struct({
-  environment: Schema.Literals(environments),
+  environment: Schema.Literals(lanes),
   paused_until: Schema.NullOr(At),
   reason: Schema.NullOr(Schema.String),
   /** Pauses since the last success. */

@@ -5,7 +5,7 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
-import type { Environment } from "../../wire/mobile/Notifications.ts"
+import type { Lane } from "../../wire/mobile/Notifications.ts"
 import { firstRow } from "../../platform/sql/Rows.ts"
 
 /** An answered delivery, under the lease with which it was claimed. */
@@ -49,7 +49,7 @@ export const make = (sql: SqlClient.SqlClient) => {
            and d.state = 'active'
            and d.token_updated_at = ${token_updated_at}
            and (${since}::timestamptz is null or d.token_updated_at < ${since}::timestamptz)
-        returning d.device_id, d.project_id
+        returning d.device_id, d.project_id, d.provider
       ), silenced as (
         update push_outbox o
            set state = 'suppressed', settled_at = ${now}, last_reason = ${reason}
@@ -67,13 +67,13 @@ export const make = (sql: SqlClient.SqlClient) => {
         action: "mobile_device.gone",
         from: "gone",
         project: sql`project_id`,
-        actor: sql`'push_provider:apns'`,
+        actor: sql`'push_provider:' || provider`,
         subject: sql`jsonb_build_object('device_id', device_id)`
       })})
       select device_id from gone`)
 
   /** Counts the last 50 devices of the environment that got an answer, and how many of them the provider did not know. */
-  const countBadTokens = (environment: Environment) =>
+  const countBadTokens = (environment: Lane) =>
     firstRow(Schema.Struct({ devices: Schema.Int, bad: Schema.Int }))(sql`
       with recent as (
         select o.device_id, o.settled_at, o.last_reason is not distinct from 'BadDeviceToken' as bad

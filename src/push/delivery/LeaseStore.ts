@@ -6,8 +6,9 @@
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { type Environment, notificationKindNames, Preferences } from "../../wire/mobile/Notifications.ts"
+import { type Lane, notificationKindNames, Preferences } from "../../wire/mobile/Notifications.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { providers } from "../tokens/PushTokens.ts"
 import { joined, inForce } from "../../platform/sql/StandingGrant.ts"
 
 const At = Schema.Date
@@ -24,6 +25,11 @@ export const ClaimedDelivery = Schema.Struct({
   /** The provider's status at the previous attempt. */
   last_status: Schema.NullOr(Schema.Int),
   expires_at: At,
+  created_at: At,
+  provider: Schema.Literals(providers),
+  /** Of the task, for channels; the title only if the channel carries titles. */
+  task_title: Schema.NullOr(Schema.String),
+  task_version: Schema.NullOr(Schema.Int),
   topic: Schema.String,
   state: Schema.Literals(["active", "revoked", "inactive"]),
   /** The sign-in that registered the device, its client, its project token and its project are all still valid. */
@@ -49,7 +55,8 @@ export interface Result {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  const claim = (environment: Environment, limit: number, lease: Lease, now: Date) =>
+  /** `busy`: devices of which this process still has deliveries in flight. */
+  const claim = (environment: Lane, limit: number, lease: Lease, now: Date, busy: ReadonlyArray<string> = []) =>
     rows(ClaimedDelivery)(sql`
       with due as materialized (
         select o.delivery_id
@@ -61,6 +68,7 @@ export const make = (sql: SqlClient.SqlClient) => {
            and o.expires_at > ${now}
            and d.environment = ${environment}
            and (d.resting_until is null or d.resting_until <= ${now})
+           and not d.device_id = any (${busy}::uuid[])
          order by o.priority desc, o.not_before
          limit ${limit}
            for update of o skip locked
@@ -71,13 +79,20 @@ export const make = (sql: SqlClient.SqlClient) => {
           from due
          where o.delivery_id = due.delivery_id
         returning o.delivery_id, o.device_id, o.project_id, o.kind, o.reference, o.collapse_key, o.attempts,
-                  o.last_status, o.expires_at, o.priority, o.not_before
+                  o.last_status, o.expires_at, o.created_at, o.priority, o.not_before
       )
       select l.delivery_id, l.device_id, l.project_id, l.kind, l.reference, l.collapse_key, l.attempts, l.last_status,
-             l.expires_at, d.topic, d.state, d.token_key_id, d.token_sealed, d.token_updated_at, d.preferences,
+             l.expires_at, l.created_at, d.provider, k.title as task_title, k.version as task_version, d.topic, d.state, d.token_key_id, d.token_sealed, d.token_updated_at, d.preferences,
              ${authorized(sql, now)} as authorized
         from leased l
         join mobile_device d on d.device_id = l.device_id
+        left join lateral (
+          select case when d.titles then t.title end as title, t.version
+            from task t
+           where d.environment = 'channel'
+             and t.project_id = l.project_id
+             and t.id = l.reference::uuid
+             and l.kind like 'task.%') k on true
        order by l.priority desc, l.not_before`)
 
   const deliver = (delivery_ids: ReadonlyArray<string>, lease: Lease, now: Date) =>
@@ -147,11 +162,28 @@ export const make = (sql: SqlClient.SqlClient) => {
   return { claim, deliver, end, postpone, release }
 }
 
-/** A condition on the device `d`: the sign-in that registered it is still valid. */
+/**
+ * A condition on the device `d`: the sign-in that registered it is still valid, or the project token if it has none, or the
+ * project of a channel.
+ */
 const authorized = (sql: SqlClient.SqlClient, now: Date) => sql`
-  exists (
+  case when d.environment = 'channel' then exists (
+    select 1
+      from project p
+     where p.project_id = d.project_id
+       and p.disabled_at is null)
+  when d.grant_id is null then exists (
+    select 1
+      from project_token t
+      join project p on p.project_id = t.project_id
+     where t.token_id = d.subject
+       and t.revoked_at is null
+       and (t.expires_at is null or t.expires_at > ${now})
+       and p.disabled_at is null)
+  else exists (
     select 1
       from oauth_grant g
       ${joined(sql)}
      where g.grant_id = d.grant_id
-       and ${inForce(sql, now)})`
+       and ${inForce(sql, now)})
+  end`

@@ -1,25 +1,28 @@
 /** The statements of pauses, which all replicas share. */
 import { Duration, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import type { Environment } from "../../wire/mobile/Notifications.ts"
+import type { Lane } from "../../wire/mobile/Notifications.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 
 const At = Schema.Date
 
+const providerOf = (environment: Lane) =>
+  ({ production: "apns", development: "apns", web: "webpush", channel: "channel" })[environment]
+
 export const make = (sql: SqlClient.SqlClient) => {
-  const findPause = (environment: Environment) =>
+  const findPause = (environment: Lane) =>
     firstRow(Schema.Struct({ paused_until: Schema.NullOr(At), failures: Schema.Int }))(sql`
       select paused_until, failures
         from push_provider_state
-       where provider = 'apns'
+       where provider = ${providerOf(environment)}
          and environment = ${environment}`)
 
   /** The probe after a pause: of all replicas, only the one that gets the row may send a delivery. */
-  const takeProbe = (environment: Environment, now: Date, until: Date) =>
+  const takeProbe = (environment: Lane, now: Date, until: Date) =>
     firstRow(Schema.Struct({ environment: Schema.String }))(sql`
       update push_provider_state s
          set paused_until = ${until}
-       where s.provider = 'apns'
+       where s.provider = ${providerOf(environment)}
          and s.environment = ${environment}
          and s.paused_until <= ${now}
          and exists (
@@ -34,7 +37,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /** Starts or doubles the pause. A failure that another replica reports meanwhile does not double it again. */
   const pause = (
-    environment: Environment,
+    environment: Lane,
     { atLeast, base, max }: Record<"base" | "max" | "atLeast", Duration.Duration>,
     reason: string,
     now: Date,
@@ -43,7 +46,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     const span = (duration: Duration.Duration) => sql`make_interval(secs => ${Duration.toSeconds(duration)}::float8)`
     return firstRow(Schema.Struct({ paused_until: At }))(sql`
       insert into push_provider_state as s (provider, environment, paused_until, reason, failures)
-      values ('apns', ${environment}, ${now}::timestamptz + greatest(${span(base)}, ${span(atLeast)}), ${reason}, 1)
+      values (${providerOf(environment)}, ${environment}, ${now}::timestamptz + greatest(${span(base)}, ${span(atLeast)}), ${reason}, 1)
           on conflict (provider, environment) do update
          set paused_until = ${now}::timestamptz
                + greatest(${span(atLeast)}, least(${span(max)}, ${span(base)} * power(2, least(s.failures, 20)))),
@@ -54,11 +57,11 @@ export const make = (sql: SqlClient.SqlClient) => {
       returning paused_until`)
   }
 
-  const resume = (environment: Environment) =>
+  const resume = (environment: Lane) =>
     rows(Schema.Struct({ environment: Schema.String }))(sql`
       update push_provider_state
          set paused_until = null, reason = null, failures = 0
-       where provider = 'apns'
+       where provider = ${providerOf(environment)}
          and environment = ${environment}
          and failures > 0
       returning environment`)

@@ -7,7 +7,7 @@ import { SqlClient } from "effect/sql"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { after, hasPassed } from "../../wire/Instant.ts"
-import type { Environment } from "../../wire/mobile/Notifications.ts"
+import type { Lane } from "../../wire/mobile/Notifications.ts"
 import * as PauseStore from "./PauseStore.ts"
 
 /** Deliveries per claim. */
@@ -21,7 +21,7 @@ export const make = Effect.gen(function* () {
   const store = PauseStore.make(sql)
 
   /** How many deliveries may be claimed: a batch, none during a pause, one as a probe after it. */
-  const admission = Effect.fnUntraced(function* (environment: Environment, now: Date, until: Date) {
+  const admission = Effect.fnUntraced(function* (environment: Lane, now: Date, until: Date) {
     const found = yield* store.findPause(environment)
     if (Option.isNone(found) || found.value.paused_until === null) return { limit: batchSize, probing: false }
     if (!hasPassed(found.value.paused_until, now)) return { limit: 0, probing: false }
@@ -29,7 +29,7 @@ export const make = Effect.gen(function* () {
   }, persistence)
 
   /** After a probe that did not pause the environment again. */
-  const resume = Effect.fnUntraced(function* (environment: Environment) {
+  const resume = Effect.fnUntraced(function* (environment: Lane) {
     if ((yield* store.resume(environment)).length > 0) {
       yield* Effect.logInfo("Push delivery resumes").pipe(Effect.annotateLogs({ environment }))
     }

@@ -7,7 +7,21 @@
  * 3. settle.ts writes the result under the lease. The rows of a process that dies before that are claimed again once
  *    the lease has ended.
  */
-import { Array, Context, Duration, Effect, Exit, Fiber, Layer, Ref, Schedule, type Scope } from "effect"
+import {
+  Array,
+  Clock,
+  Context,
+  Duration,
+  Effect,
+  Exit,
+  Fiber,
+  FiberSet,
+  Layer,
+  Option,
+  Ref,
+  Schedule,
+  type Scope
+} from "effect"
 import { SqlClient } from "effect/sql"
 import { uuid } from "../../platform/crypto/Random.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
@@ -15,10 +29,10 @@ import { persistence } from "../../platform/database/Persistence.ts"
 import { count, pushed, pushOutcomes, pushPauses } from "../../platform/metrics/Metrics.ts"
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import { after } from "../../wire/Instant.ts"
-import { type Environment, environments } from "../../wire/mobile/Notifications.ts"
+import { isOfTargets, type Lane, lanes } from "../../wire/mobile/Notifications.ts"
 import { Outbox } from "../outbox/Outbox.ts"
 import * as LeaseStore from "./LeaseStore.ts"
-import type { ClaimedDelivery } from "./LeaseStore.ts"
+import type { ClaimedDelivery, Lease } from "./LeaseStore.ts"
 import * as Pauses from "./Pauses.ts"
 import * as Send from "./send.ts"
 import * as Settle from "./settle.ts"
@@ -26,16 +40,18 @@ import * as Settle from "./settle.ts"
 /** Deliveries in flight per batch. Each has ten seconds; the lease outlasts them. */
 const concurrency = 50
 const leaseDuration = Duration.seconds(30)
+/** How long deliveries to one target may take together: the last one begins by then. */
+const targetDuration = Duration.seconds(15)
 
 type Unavailable = SharedRefusal<"bridge_persistence_error">
 
 export class Worker extends Context.Service<
   Worker,
   {
-    /** Claims and carries out one batch per environment; returns how many deliveries were claimed. */
+    /** Claims and carries out one batch per lane; returns how many deliveries were claimed. */
     readonly round: Effect.Effect<number, Unavailable>
     /**
-     * Runs rounds in the background of the scope: back to back while there is work, otherwise when woken and every
+     * Runs the rounds of each lane in the background of the scope: back to back while there is work, otherwise when woken and every
      * second. When the scope closes, deliveries in flight get five seconds; the rest is released.
      */
     readonly start: Effect.Effect<void, never, Scope.Scope>
@@ -55,16 +71,26 @@ export class Worker extends Context.Service<
       const open = new Set<string>()
 
       const round = Effect.gen(function* () {
-        const claimed = yield* Effect.forEach(environments, roundOf, { concurrency: "unbounded" })
+        const claimed = yield* Effect.forEach(lanes, roundOf, { concurrency: "unbounded" })
         return claimed.reduce((sum, count) => sum + count, 0)
       })
 
-      const roundOf = Effect.fn("Worker.round")(function* (environment: Environment) {
+      const roundOf = (lane: Lane): Effect.Effect<number, Unavailable> =>
+        isOfTargets(lane)
+          ? Effect.flatMap(claimTargets(lane, new Set()), ({ claimed, work }) =>
+              Effect.as(
+                Effect.forEach(work.values(), (one) => one, { concurrency: "unbounded", discard: true }),
+                claimed
+              )
+            )
+          : batchRound(lane)
+
+      const batchRound = Effect.fn("Worker.round")(function* (lane: Lane) {
         const now = yield* clock.now
         const until = after(now, leaseDuration)
-        const { limit, probing } = yield* pauses.admission(environment, now, until)
+        const { limit, probing } = yield* pauses.admission(lane, now, until)
         if (limit === 0) return 0
-        const batch = yield* Settle.makeBatch(environment, { token: yield* uuid, until })
+        const batch = yield* Settle.makeBatch(lane, { token: yield* uuid, until })
         open.add(batch.lease.token)
         return yield* carryOut(batch, limit, probing, now).pipe(
           // An interrupted batch stays open: the finalizer releases it.
@@ -84,16 +110,90 @@ export class Worker extends Context.Service<
         return claimed.length
       })
 
+      /** Claims deliveries of targets that are not busy, and returns the work of each target. */
+      const claimTargets = Effect.fn("Worker.claimTargets")(function* (lane: Lane, busy: ReadonlySet<string>) {
+        const now = yield* clock.now
+        const lease = { token: yield* uuid, until: after(now, leaseDuration) }
+        const { limit, probing } = yield* pauses.admission(lane, now, lease.until)
+        const most = Math.min(limit, concurrency - busy.size)
+        if (most <= 0) return { claimed: 0, work: new Map<string, Effect.Effect<void>>() }
+        open.add(lease.token)
+        const claimed = yield* leases.claim(lane, most, lease, now, [...busy]).pipe(persistence)
+        const groups = Map.groupBy(claimed, ({ device_id }) => device_id)
+        let left = groups.size
+        if (left === 0) open.delete(lease.token)
+        const work = new Map(
+          [...groups].map(([device_id, deliveries]) => [
+            device_id,
+            carryOutTarget(lane, lease, deliveries, probing).pipe(
+              Effect.ignore,
+              Effect.onExit((exit) =>
+                Effect.sync(() => Exit.hasInterrupts(exit) || --left > 0 || open.delete(lease.token))
+              )
+            )
+          ])
+        )
+        return { claimed: claimed.length, work }
+      })
+
+      /** One after another. After a failure that concerns the target, or too long, the others go back to the queue. */
+      const carryOutTarget = Effect.fnUntraced(function* (
+        lane: Lane,
+        lease: Lease,
+        deliveries: ReadonlyArray<ClaimedDelivery>,
+        probing: boolean
+      ) {
+        const batch = yield* Settle.makeBatch(lane, lease)
+        const isPaused = Ref.get(batch.paused)
+        const since = yield* Clock.currentTimeMillis
+        for (const delivery of deliveries) {
+          const isLate = (yield* Clock.currentTimeMillis) - since > Duration.toMillis(targetDuration)
+          const result = yield* send(delivery, lane, isLate ? Effect.succeed(true) : isPaused)
+          const remainder = yield* Effect.option(settle(delivery, result, batch))
+          yield* finish(Option.toArray(remainder), batch)
+          if (result._tag === "Answered" && result.answer.outcome._tag !== "Delivered")
+            yield* Ref.set(batch.paused, true)
+        }
+        if (probing && !(yield* isPaused)) yield* pauses.resume(lane)
+      })
+
       let stopping = false
-      const idle = Effect.raceFirst(Effect.sleep("1 second"), outbox.woken)
-      const rounds = round.pipe(
-        Effect.catch(() => Effect.succeed(0)),
-        Effect.catchDefect((defect) =>
-          Effect.as(Effect.logError("Push delivery failed", defect instanceof Error ? defect.name : ""), 0)
-        ),
-        Effect.flatMap((claimed) => (claimed > 0 || stopping ? Effect.void : idle)),
-        Effect.repeat({ until: () => stopping })
-      )
+      const idle = (lane: Lane) => Effect.raceFirst(Effect.sleep("1 second"), outbox.woken(lane))
+      const untilStopped = (lane: Lane, rounds: Effect.Effect<number, Unavailable, Scope.Scope>) =>
+        rounds.pipe(
+          Effect.catch(() => Effect.succeed(0)),
+          Effect.catchDefect((defect) =>
+            Effect.as(Effect.logError("Push delivery failed", defect instanceof Error ? defect.name : ""), 0)
+          ),
+          Effect.flatMap((claimed) => (claimed > 0 || stopping ? Effect.void : idle(lane))),
+          Effect.repeat({ until: () => stopping })
+        )
+      /** Does not wait for a target that takes long: the next round leaves it out. */
+      const targetRounds = (lane: Lane) =>
+        Effect.gen(function* () {
+          const busy = new Set<string>()
+          const inFlight = yield* FiberSet.make()
+          const rounds = Effect.gen(function* () {
+            const { claimed, work } = yield* claimTargets(lane, busy)
+            for (const [device_id, one] of work) {
+              busy.add(device_id)
+              yield* FiberSet.run(
+                inFlight,
+                Effect.ensuring(
+                  one,
+                  Effect.sync(() => busy.delete(device_id))
+                )
+              )
+            }
+            return claimed
+          })
+          yield* untilStopped(lane, rounds)
+          yield* FiberSet.awaitEmpty(inFlight)
+        }).pipe(Effect.scoped)
+      const roundsOf = (lane: Lane) =>
+        isOfTargets(lane) ? targetRounds(lane) : Effect.scoped(untilStopped(lane, batchRound(lane)))
+      // Each lane by itself: a provider that takes long to answer delays nobody else's notifications.
+      const rounds = Effect.forEach(lanes, roundsOf, { concurrency: "unbounded", discard: true })
       const run = pauses.endAll.pipe(Effect.retry(Schedule.spaced("1 second")), Effect.orDie, Effect.andThen(rounds))
 
       const release = Effect.gen(function* () {
@@ -117,7 +217,7 @@ export class Worker extends Context.Service<
 }
 
 /** Creates every series at zero, so that an alert sees the first increment. */
-const initializeSeries = Effect.forEach(environments, (environment) =>
+const initializeSeries = Effect.forEach(lanes, (environment) =>
   Effect.all([
     ...pushOutcomes.map((outcome) => count(pushed(environment, outcome), 0)),
     ...["configuration", "provider"].map((cause) => count(pushPauses(environment, cause), 0))

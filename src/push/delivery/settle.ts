@@ -13,7 +13,7 @@ import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { count, pushed, pushPauses } from "../../platform/metrics/Metrics.ts"
 import { after } from "../../wire/Instant.ts"
-import type { Environment } from "../../wire/mobile/Notifications.ts"
+import { isOfTargets, type Lane } from "../../wire/mobile/Notifications.ts"
 import { type Backoff, doubling, misconfigured, type Outcome, quickly } from "../channels/Outcome.ts"
 import * as DeviceFeedbackStore from "./DeviceFeedbackStore.ts"
 import * as LeaseStore from "./LeaseStore.ts"
@@ -24,13 +24,13 @@ import type { Attempt } from "./send.ts"
 
 /** Deliveries of one environment, claimed under one lease. */
 export interface Batch {
-  readonly environment: Environment
+  readonly environment: Lane
   readonly lease: Lease
   /** True as soon as one delivery has paused the environment: the others need not be tried. */
   readonly paused: Ref.Ref<boolean>
 }
 
-export const makeBatch = (environment: Environment, lease: Lease): Effect.Effect<Batch> =>
+export const makeBatch = (environment: Lane, lease: Lease): Effect.Effect<Batch> =>
   Effect.map(Ref.make(false), (paused) => ({ environment, lease, paused }))
 
 /** The work left for a delivery at the end of its batch. */
@@ -57,7 +57,7 @@ export const make = Effect.gen(function* () {
   const devices = DeviceFeedbackStore.make(sql)
   const pauses = PauseStore.make(sql)
   /** Environments for which the provider has accepted a token since this process started: their configuration is right. */
-  const proven = new Set<Environment>()
+  const proven = new Set<Lane>()
 
   const settle = Effect.fnUntraced(function* (delivery: ClaimedDelivery, attempt: Attempt, batch: Batch) {
     switch (attempt._tag) {
@@ -75,10 +75,17 @@ export const make = Effect.gen(function* () {
         yield* count(pushed(batch.environment, "suppressed"))
         break
       }
-      case "KeyUnknown":
+      case "KeyUnknown": {
         // The device keeps its token: it can be opened again once the key is back.
-        yield* pause(delivery, misconfigured, { status: null, reason: "token_key_unknown" }, batch)
+        const result = { status: null, reason: "token_key_unknown" }
+        if (isOfTargets(batch.environment)) {
+          yield* Effect.logError(alarm).pipe(
+            Effect.annotateLogs({ reason: result.reason, device_id: delivery.device_id })
+          )
+          yield* retryDevice(delivery, misconfigured.backoff, result, batch)
+        } else yield* pause(delivery, misconfigured, result, batch)
         break
+      }
       case "Unreadable": {
         const result = { status: null, reason: "token_unreadable" }
         yield* Effect.logError(alarm).pipe(

@@ -12,7 +12,7 @@ import { SqlClient, type SqlError } from "effect/sql"
 import { logFault } from "../../platform/database/FaultLog.ts"
 import { bucketsOf } from "../../platform/edge/RateLimit.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
-import { notificationKinds } from "../../wire/mobile/Notifications.ts"
+import { type Lane, lanes, notificationKinds } from "../../wire/mobile/Notifications.ts"
 import * as Store from "./OutboxStore.ts"
 
 /** About the tasks of one project. Each leaves a row for each of its phones for 30 days. */
@@ -23,10 +23,10 @@ export class Outbox extends Context.Service<
   {
     /** Inside the transaction of the change: one row for each device that wants the kind, then `wake`. */
     readonly enqueue: (now: Date, notice: Store.Notice) => Effect.Effect<void, SqlError.SqlError>
-    /** Wakes the worker of this process after the commit; other replicas poll every second. */
+    /** Wakes every lane of this process after the commit; other replicas poll every second. */
     readonly wake: Effect.Effect<void>
     /** Waits for the next `wake`. */
-    readonly woken: Effect.Effect<void>
+    readonly woken: (lane: Lane) => Effect.Effect<void>
   }
 >()("service/push/Outbox") {
   static readonly layer = Layer.effect(
@@ -36,8 +36,11 @@ export class Outbox extends Context.Service<
       const store = Store.make(sql)
       const { http } = yield* Settings
       const buckets = bucketsOf(taskRate)
-      const wakeUps = yield* Queue.sliding<void>(1)
-      const wake = sql.afterCommit(Effect.asVoid(Queue.offer(wakeUps, undefined)))
+      const wakeUps = new Map<Lane, Queue.Queue<void>>()
+      for (const lane of lanes) wakeUps.set(lane, yield* Queue.sliding<void>(1))
+      const wake = sql.afterCommit(
+        Effect.forEach([...wakeUps.values()], (queue) => Queue.offer(queue, undefined), { discard: true })
+      )
 
       const enqueue = Effect.fn("Outbox.enqueue")(function* (now: Date, notice: Store.Notice) {
         if (http.rateLimits && notificationKinds[notice.kind].category === "TASK") {
@@ -48,7 +51,7 @@ export class Outbox extends Context.Service<
         yield* wake
       })
 
-      return { enqueue, wake, woken: Queue.take(wakeUps) }
+      return { enqueue, wake, woken: (lane) => Queue.take(wakeUps.get(lane)!) }
     })
   )
 }

@@ -2,14 +2,16 @@
  * Push tokens at rest (spec 2.9): sealed, bound to the row of their device, and found by a keyed hash, so that a stolen
  * database cannot notify a phone. This is the only place that seals or opens them.
  *
- * Keys are SERVICE_PUSH_TOKEN_KEYS and SERVICE_PUSH_LOOKUP_KEY, or derived from the Bridge token secret. The first key
- * seals; all others, derived ones included, still open and find existing tokens until `rekey-push-tokens` has run.
+ * The keys are those of tokenKeys.ts; hashes are made with SERVICE_PUSH_LOOKUP_KEY, or the Bridge token secret. The first
+ * key seals; all others still open and find existing tokens until `rekey-push-tokens` has run.
  */
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { Settings } from "../../platform/settings/Settings.ts"
-import { KeyRing, subkey } from "../../platform/crypto/Derivation.ts"
+import { KeyRing } from "../../platform/crypto/Derivation.ts"
 import { SealingRing } from "../../platform/crypto/Sealed.ts"
-import type { Environment } from "../../wire/mobile/Notifications.ts"
+import { channelKinds, ofToken as ofChannelToken } from "../Channel.ts"
+import { ofToken } from "../Subscription.ts"
+import { tokenKeys } from "./tokenKeys.ts"
 
 export interface SealedToken {
   readonly token_key_id: string
@@ -17,8 +19,12 @@ export interface SealedToken {
   readonly token_sealed: Uint8Array
 }
 
+export const providers = ["apns", "webpush", ...channelKinds] as const
+export type Provider = (typeof providers)[number]
+
 export interface Installation {
-  readonly environment: Environment
+  readonly provider: Provider
+  readonly environment: string
   readonly topic: string
   readonly token: Redacted.Redacted<string>
 }
@@ -41,11 +47,10 @@ export class PushTokens extends Context.Service<
   static readonly layer = Layer.effect(
     PushTokens,
     Effect.gen(function* () {
-      const { bridge, push } = yield* Settings
+      const settings = yield* Settings
+      const { bridge, push } = settings
       const secrets = [bridge.tokenSecret, ...present(bridge.tokenSecretPrevious)]
-      const derived = secrets.map((secret) => ({ id: "derived", key: subkey(secret, "mobile/v1/push-token") }))
-      const [first = derived[0]!, ...others] = [...push.tokenKeys, ...derived]
-      const ring = SealingRing.make({ purpose: "push-token", keys: [first, ...others] })
+      const ring = SealingRing.make({ purpose: "push-token", keys: tokenKeys(settings) })
 
       const [current, ...earlier] = [...present(push.lookupKey), ...present(push.lookupKeyPrevious), ...secrets].map(
         (secret) => KeyRing.make({ purpose: "mobile/v1/push-lookup", current: secret, previous: Option.none() }).current
@@ -64,14 +69,20 @@ export class PushTokens extends Context.Service<
             { key_id: token_key_id, nonce: token_sealed.subarray(0, 12), ciphertext: token_sealed.subarray(12) },
             device_id
           ),
-        lookups: ({ environment, token, topic }) => {
-          const fields = ["apns", environment, topic, token]
+        lookups: ({ environment, provider, token, topic }) => {
+          const fields = [provider, environment, topic, identityOf(provider, token)]
           return [current!.derive("token", fields), ...earlier.map((key) => key.derive("token", fields))]
         },
         alias: (text) => Buffer.from(current!.derive("alias", [text]).subarray(0, 24)).toString("base64url")
       }
     })
   )
+}
+
+/** A browser may change the keys of its subscription, a channel its secret; the endpoint and the id stay. */
+const identityOf = (provider: Provider, token: Redacted.Redacted<string>) => {
+  if (provider === "apns") return token
+  return Redacted.make(provider === "webpush" ? ofToken(token).endpoint : ofChannelToken(token).id)
 }
 
 const present = <A>(value: A | undefined): ReadonlyArray<A> => (value === undefined ? [] : [value])

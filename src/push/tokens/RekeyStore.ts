@@ -1,13 +1,13 @@
 /** The statements that seal existing push tokens under another key. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { environments } from "../../wire/mobile/Notifications.ts"
 import { rows } from "../../platform/sql/Rows.ts"
-import type { SealedToken } from "./PushTokens.ts"
+import { providers, type SealedToken } from "./PushTokens.ts"
 
 export const SealedDevice = Schema.Struct({
   device_id: Schema.String,
-  environment: Schema.Literals(environments),
+  provider: Schema.Literals(providers),
+  environment: Schema.String,
   topic: Schema.String,
   token_key_id: Schema.String,
   token_sealed: Schema.Uint8Array,
@@ -25,7 +25,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   const sealedAfter = (device_id: string, limit: number) =>
     rows(SealedDevice)(sql`
-      select device_id, environment, topic, token_key_id, token_sealed, token_lookup
+      select device_id, provider, environment, topic, token_key_id, token_sealed, token_lookup
         from mobile_device
        where state = 'active'
          and device_id > ${device_id}::uuid

@@ -4,10 +4,12 @@
  *
  * Bearer: an OAuth access token with `mobile:devices`. Only the owner who registered a device sees it, in the project
  * of that sign-in; to everybody else it does not exist. No answer carries the push token.
+ *
+ * A device is a phone with the app (APNs) or a browser (web push, RFC 8030).
  */
 import { Schema, SchemaGetter } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { PhoneCredential, WellFormed } from "../Headers.ts"
+import { LimitedByAddress, PhoneCredential, WellFormed } from "../Headers.ts"
 import { Id, IdempotencyKey, Uuid } from "../Ids.ts"
 import { Instant } from "../Instant.ts"
 import { environments, isTopic, Preferences } from "./Notifications.ts"
@@ -25,7 +27,10 @@ const table = {
   /** If-Match names other versions than the current one. */
   preferences_version_conflict: [412, "The preferences were changed meanwhile; read them again."],
   push_environment_not_allowed: [400, "This service does not deliver to that push environment."],
-  push_topic_not_allowed: [400, "This service does not deliver to that app."]
+  push_topic_not_allowed: [400, "This service does not deliver to that app."],
+  push_endpoint_not_allowed: [400, "This service does not deliver to that push service."],
+  /** Of web push: the subscription was made with a key of another service, or of this one before its database was lost. */
+  push_key_unknown: [400, "The browser subscribed with another key; subscribe again with the current one."]
 } as const
 
 const everywhere = ["unauthorized", "insufficient_scope", "rate_limited", "bridge_persistence_error"] as const
@@ -41,11 +46,14 @@ export const operationCodes = {
     "device_revoked",
     "push_environment_not_allowed",
     "push_topic_not_allowed",
+    "push_endpoint_not_allowed",
+    "push_key_unknown",
     "idempotency_conflict"
   ],
   get: [...everywhere, "device_not_found"],
   setPreferences: [...everywhere, ...withBody, "device_not_found", "device_revoked", "preferences_version_conflict"],
-  revoke: [...everywhere, "device_not_found"]
+  revoke: [...everywhere, "device_not_found"],
+  test: [...everywhere, "device_not_found", "device_revoked"]
 } as const satisfies Record<string, ReadonlyArray<keyof typeof table>>
 
 type Operation = keyof typeof operationCodes
@@ -66,31 +74,64 @@ const PushToken = Schema.String.check(Schema.isPattern(/^([0-9A-Fa-f]{2}){16,128
 )
 
 /** Without `topic`: the first app that the service is configured for. */
-export class RegisterDevice extends Schema.Class<RegisterDevice>("RegisterDevice")({
-  platform: Schema.Literal("ios"),
-  push: Schema.Struct({
-    provider: Schema.Literal("apns"),
-    environment: Environment,
-    topic: Schema.optionalKey(Topic),
-    token: PushToken
+const Apns = Schema.Struct({
+  provider: Schema.Literal("apns"),
+  environment: Environment,
+  topic: Schema.optionalKey(Topic),
+  token: PushToken
+})
+
+/** The uncompressed P-256 point, 65 bytes, in base64url as browsers write it. */
+const PublicKey = Schema.String.check(Schema.isPattern(/^B[A-Za-z0-9_-]{86}$/)).annotate({
+  description: "a P-256 public key, 65 bytes in base64url"
+})
+
+/** A browser's subscription, as its `toJSON` writes it. `public_key`: what the browser subscribed with, by default the current key. */
+const WebPush = Schema.Struct({
+  provider: Schema.Literal("webpush"),
+  endpoint: Schema.String.check(Schema.isPattern(/^https:\/\/[\x21-\x7e]{1,2040}$/)).pipe(Schema.RedactedFromValue),
+  keys: Schema.Struct({
+    p256dh: PublicKey,
+    auth: Schema.String.check(Schema.isPattern(/^[A-Za-z0-9_-]{22}$/)).pipe(Schema.RedactedFromValue)
   }),
+  public_key: Schema.optionalKey(PublicKey)
+})
+
+const platforms = { apns: "ios", webpush: "web" } as const
+
+const Registering = Schema.Struct({
+  platform: Schema.Literals(["ios", "web"]),
+  push: Schema.Union([Apns, WebPush]),
   app_version: Schema.optionalKey(text(64)),
   os_version: Schema.optionalKey(text(64)),
   locale: Schema.optionalKey(Schema.String.check(Schema.isPattern(/^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8}){0,4}$/))),
   preferences: Schema.optionalKey(Preferences)
-}) {}
+}).check(
+  Schema.makeFilter(({ platform, push }) => platforms[push.provider] === platform, {
+    expected: "apns on ios, webpush on web"
+  })
+)
+
+export class RegisterDevice extends Schema.Class<RegisterDevice>("RegisterDevice")(Registering) {}
 
 /** `token_fingerprint`: four hexadecimal digits by which a person tells installations apart; null once it has ended. */
 export const Device = Schema.Struct({
   device_id: Uuid,
   state: Schema.Literals(["active", "revoked", "inactive"]),
-  platform: Schema.Literal("ios"),
-  push: Schema.Struct({
-    provider: Schema.Literal("apns"),
-    environment: Environment,
-    topic: Schema.String,
-    token_fingerprint: Schema.NullOr(Schema.String)
-  }),
+  platform: Schema.Literals(["ios", "web"]),
+  push: Schema.Union([
+    Schema.Struct({
+      provider: Schema.Literal("apns"),
+      environment: Environment,
+      topic: Schema.String,
+      token_fingerprint: Schema.NullOr(Schema.String)
+    }),
+    Schema.Struct({
+      provider: Schema.Literal("webpush"),
+      endpoint_host: Schema.String,
+      token_fingerprint: Schema.NullOr(Schema.String)
+    })
+  ]),
   preferences: Preferences,
   preferences_version: Schema.Int,
   created_at: Instant,
@@ -107,6 +148,21 @@ export const DeviceRevoked = Schema.Struct({
   revoked_at: Instant
 })
 export type DeviceRevoked = typeof DeviceRevoked.Type
+
+/**
+ * What became of a test within a few seconds. `accepted` by the provider; the installation is `gone`; `refused` for good;
+ * `retrying` after a failure; `waiting` for its turn or the end of a pause.
+ */
+export const testOutcomes = ["accepted", "gone", "refused", "retrying", "waiting"] as const
+
+/** `status` and `reason` as the provider gave them; the reason may be the service's own. */
+export const DeviceTested = Schema.Struct({
+  device_id: Uuid,
+  outcome: Schema.Literals(testOutcomes),
+  status: Schema.NullOr(Schema.Int),
+  reason: Schema.NullOr(Schema.String)
+})
+export type DeviceTested = typeof DeviceTested.Type
 
 /** The answer to a registration: 201 for a new device, 200 if this owner had already registered the installation. */
 export class Registration {
@@ -173,9 +229,28 @@ const revoke = HttpApiEndpoint.post("revoke", "/devices/:id/revoke", {
   error: refusals(...operationCodes.revoke)
 }).annotate(OpenApi.Summary, "Ends the device and forgets its push token: the first step of signing out.")
 
+const test = HttpApiEndpoint.post("test", "/devices/:id/test", {
+  params: { id: Id },
+  success: DeviceTested,
+  error: refusals(...operationCodes.test)
+}).annotate(OpenApi.Summary, "Rings this device, and says what happened at its provider.")
+
 export class MobileApi extends HttpApiGroup.make("mobile")
-  .add(register, get, setPreferences, revoke)
+  .add(register, get, setPreferences, revoke, test)
   .middleware(WellFormed)
   .middleware(PhoneCredential)
   .prefix("/bridge/v1/mobile")
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" }) {}
+
+/** Public: browsers subscribe with it before anybody signs in. */
+export const webPushKeyCodes = ["rate_limited", "bridge_persistence_error"] as const
+
+const webPushKey = HttpApiEndpoint.get("webPushKey", "/web-push-key", {
+  success: Schema.Struct({ public_key: PublicKey }),
+  error: refusals(...webPushKeyCodes)
+}).annotate(OpenApi.Summary, "The key with which a browser subscribes (applicationServerKey).")
+
+export class WebPushApi extends HttpApiGroup.make("web_push")
+  .add(webPushKey)
+  .middleware(LimitedByAddress)
+  .prefix("/bridge/v1/mobile") {}

@@ -1,14 +1,22 @@
 /**
  * The kinds of notifications, and the preferences of a phone's owner about them (spec 4.12, 6.3).
  *
- * To add a kind: a row in `notificationKinds`, the change that raises it, and a row in docs/protocol.md. Preferences,
- * payloads and their tests follow from the table; the app contains the sentences.
+ * To add a kind: a row in `notificationKinds`, its words for browsers in people/console/app/Words.ts, the change that
+ * raises it, and a row in docs/protocol.md. Preferences, payloads and their tests follow from the table; the app contains
+ * its sentences.
  */
 import { Duration, Schema, SchemaGetter } from "effect"
 import { Instant } from "../Instant.ts"
 
 export const environments = ["production", "development"] as const
 export type Environment = (typeof environments)[number]
+
+/** What a replica delivers one after another: a push environment of APNs, web push, or the channels of projects. */
+export const lanes = [...environments, "web", "channel"] as const
+export type Lane = (typeof lanes)[number]
+
+/** In these lanes each device is a server of its own, which may be slow or dead: it never pauses the others. */
+export const isOfTargets = (lane: Lane): lane is "web" | "channel" => lane === "web" || lane === "channel"
 
 /** APNs calls the app's bundle id its topic. */
 export const isTopic = (text: string): boolean => /^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,198}[A-Za-z0-9])?$/.test(text)
@@ -28,7 +36,7 @@ export interface NotificationPolicy {
   readonly lasts: Duration.Duration
   /** Among notifications with the same letter and subject, a newer one replaces an older one. */
   readonly collapse: string
-  readonly category: "TASK" | "BRIDGE" | "SECURITY"
+  readonly category: "TASK" | "BRIDGE" | "SECURITY" | "DEVICE"
 }
 
 const kind = (
@@ -59,7 +67,9 @@ export const notificationKinds = {
   "bridge.rotation_failed": kind("high", 24, "b", "BRIDGE"),
   /** To the other devices of the same owner. */
   "security.device_added": kind("urgent", 72, "d", "SECURITY", { optional: false }),
-  "security.client_authorized": kind("high", 72, "c", "SECURITY")
+  "security.client_authorized": kind("high", 72, "c", "SECURITY"),
+  /** To the device whose owner asked for it; quiet hours and pauses do not hold it. */
+  "device.test": kind("urgent", 1, "x", "DEVICE", { optional: false })
 } as const satisfies Record<string, NotificationPolicy>
 
 export type NotificationKind = keyof typeof notificationKinds
@@ -122,6 +132,10 @@ export const initialPreferences: Preferences = {
   quiet_hours: null,
   paused_until: null
 }
+
+/** Channels of a project are told what concerns tasks, and tests (spec 6.1). */
+export const isForChannels = (name: NotificationKind): boolean =>
+  notificationKinds[name].category === "TASK" || notificationKinds[name].category === "DEVICE"
 
 /** Whether the kind is wanted at all; quiet hours and pauses are checked separately. */
 export const wants = (preferences: Preferences, name: NotificationKind): boolean => {

@@ -76,7 +76,7 @@ const grants = (shape: Shape) => shape.filter((row) => row.startsWith("oauth_gra
 
 /** Setting the same preferences again increments their version. */
 const unversioned = (shape: Shape) =>
-  shape.map((row) => (row.startsWith("mobile_device") ? row.replace(/,\d+\)$/, ")") : row))
+  shape.map((row) => (row.startsWith("mobile_device") ? row.replace(/,\d+,f,\)$/, ")") : row))
 
 layer(Service.layer)("when a statement fails", (it) =>
   sweep(it, world, shapeOf, {

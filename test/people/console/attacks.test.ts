@@ -49,7 +49,7 @@ const formsOf = ({ entry_id, project_id, task_id }: Made): ReadonlyArray<readonl
 
 /** Every form of the operator, complete. */
 const actionsOf = (made: Made): ReadonlyArray<readonly [string, Record<string, string>]> => {
-  const { client_id, credential_id, device_id, document_id, grant_id, project_id, token_id } = made
+  const { channel_id, client_id, credential_id, device_id, document_id, grant_id, project_id, token_id } = made
   const home = `/console/${project_id}`
   return [
     [`${home}/bridges`, { action: "revoke-bridge", project: project_id, bridge: "bridge-pier" }],
@@ -57,6 +57,8 @@ const actionsOf = (made: Made): ReadonlyArray<readonly [string, Record<string, s
     [`${home}/bridges`, { action: "withdraw-account-reference", project: project_id, reference: "github:octo" }],
     [`${home}/documents`, { action: "unpin-document", document: document_id }],
     [`${home}/phones`, { action: "revoke-device", device: device_id }],
+    [`${home}/phones`, { action: "test-channel", channel: channel_id }],
+    [`${home}/phones`, { action: "revoke-channel", channel: channel_id }],
     [`${home}/agents`, { action: "revoke-project-token", token: token_id }],
     [`${home}/limits`, { action: "set-project-limits", project: project_id, tasks: "1" }],
     ["/console/bridges", { action: "revoke-bridge-enrollment-credential", credential: credential_id }],

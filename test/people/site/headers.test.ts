@@ -4,6 +4,7 @@ import { Context, Effect, Layer } from "effect"
 import { HttpRouter } from "effect/http"
 import { OpenApi } from "effect/http-api"
 import { Api } from "../../../src/wire/Api.ts"
+import { appPaths } from "../../../src/people/console/app/Http.ts"
 import { routes } from "../../../src/Http.ts"
 import { type Answer, send } from "../../support/network/Http.ts"
 import { instance, Service } from "../../support/service/Service.ts"
@@ -30,7 +31,7 @@ const types = [undefined, "application/json", "application/x-www-form-urlencoded
 
 /** What may be cached. Other successes are `no-store`, except metadata. */
 const cacheable: Readonly<Record<string, string>> = Object.fromEntries(
-  ["/", "/docs", "/openapi.json"].map((path) => [path, "public, max-age=300"])
+  ["/", "/docs", "/openapi.json", ...appPaths].map((path) => [path, "public, max-age=300"])
 )
 
 const hasRequiredHeaders = (path: string, method: string, { body, headers, status, text }: Answer, request: string) => {
@@ -38,7 +39,9 @@ const hasRequiredHeaders = (path: string, method: string, { body, headers, statu
   assert.match(headers.get("x-request-id")!, /^[0-9a-f-]{36}$/, request)
   assert.strictEqual(headers.get("x-content-type-options"), "nosniff", request)
   const type = headers.get("content-type") ?? ""
-  if (text !== "") assert.match(type, /^application\/json|^text\/html; charset=utf-8$/, request)
+  const isFile = (appPaths as ReadonlyArray<string>).includes(path) && status === 200
+  const isUsual = /^application\/json|^text\/html; charset=utf-8$/.test(type)
+  if (text !== "") assert.isTrue(isUsual || isFile, `${request}: ${type}`)
   if (body !== undefined) assert.notMatch(type, /charset=(?!utf-8)/i, request)
   if (type.startsWith("text/html")) isPage(headers)
   if (path === "/nowhere") assert.strictEqual(status, 404, request)

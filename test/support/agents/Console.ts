@@ -1,4 +1,6 @@
 /** A person at the console, an operator, and a project in which something has happened. */
+import { Channels } from "../../../src/people/channels/Channels.ts"
+import { makeSecret } from "../../../src/push/channels/webhook/webhook.ts"
 import { Context, Effect, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
@@ -183,6 +185,13 @@ export const makeEquippedProject = Effect.fnUntraced(function* (
   const client_id = yield* makeApp(on)
   const person = yield* signIn(on, { client_id, token: Redacted.make(made.token) })
   const { device_id } = yield* makeRegisteredPhone(on, { bearer: Redacted.value(person.access_token) })
+  const { channel_id } = yield* Context.get(on.services, Channels).create({
+    project_id,
+    kind: "webhook",
+    url: "https://hooks.example.com/tasks",
+    secret: makeSecret(),
+    titles: false
+  })
   const { credential_id } = yield* issueCredential(on, project_id)
   const sql = yield* SqlClient.SqlClient
   const [grant] = yield* sql<{ grant_id: string; now: Date }>`
@@ -196,5 +205,14 @@ export const makeEquippedProject = Effect.fnUntraced(function* (
     values (${delivery_id}::uuid, ${randomUUID()}::uuid, ${device_id}::uuid, ${project_id}::uuid, 'task.blocked',
             ${made.task_id}::uuid, 2, ${`t:${delivery_id}`}, 'dead', 8, ${now}, ${now}::timestamptz + interval '1 day', 429,
             'TooManyRequests', ${now}, ${now})`
-  return { ...made, document_id: document.document_id, client_id, grant_id, device_id, credential_id, delivery_id }
+  return {
+    ...made,
+    document_id: document.document_id,
+    client_id,
+    grant_id,
+    device_id,
+    channel_id,
+    credential_id,
+    delivery_id
+  }
 })

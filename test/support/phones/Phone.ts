@@ -34,6 +34,7 @@ export const makePhone = (
     get: (id: string, asked?: Ask) => ask(`/${id}`, { method: "GET", ...asked }),
     prefer: (id: string, preferences: unknown, asked?: Ask) =>
       ask(`/${id}/preferences`, { method: "PUT", body: preferences, ...asked }),
+    ring: (id: string, asked?: Ask) => ask(`/${id}/test`, asked),
     revoke: (id: string, asked?: Ask) => ask(`/${id}/revoke`, asked)
   }
 }

@@ -31,9 +31,9 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
     insert into approved_account_reference (project_id, reference, approved_at)
     select '${bigProject}', 'github:' || i, now() - interval '9 days' from generate_series(1, $n / 100) i;
 
-    insert into project_token (token_id, token_hash, project_id, role, scopes, created_at)
+    insert into project_token (token_id, token_hash, project_id, role, scopes, created_at, expires_at)
     select pg_temp.id(2, i), sha256(('project token ' || i)::bytea), '${bigProject}', 'contributor', '{memory:read}',
-           pg_temp.ago(i) from generate_series(1, $n / 100) i;
+           pg_temp.ago(i), case when i % 5 = 0 then now() + interval '60 days' end from generate_series(1, $n / 100) i;
 
     insert into bridge_enrollment_credential (
       credential_id, credential_hash, project_id, account_references, created_at, expires_at, claimed_at,
@@ -137,6 +137,14 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
            case when i % 10 > 0 then sha256(('lookup ' || i)::bytea) end, pg_temp.ago(i),
            case when i % 10 > 0 then 'active' else 'revoked' end, case when i % 10 = 0 then pg_temp.ago(i) end,
            pg_temp.ago(i), pg_temp.ago(i), '{}' from generate_series(1, $n / 10) i;
+    insert into web_push_key (web_push_key_id, public_key, salt, token_key_id, created_at)
+    values (pg_temp.id(19, 1), decode(repeat('04', 65), 'hex'), sha256('salt'), 'k', now());
+    insert into mobile_device (
+      device_id, project_id, subject, provider, environment, topic, web_push_key_id, token_key_id, token_sealed,
+      token_lookup, token_updated_at, state, created_at, last_seen_at, preferences)
+    select pg_temp.id(20, i), pg_temp.id(1, i % ($n / 500) + 1), pg_temp.id(2, i % ($n / 100) + 1), 'webpush', 'web',
+           'push.example', pg_temp.id(19, 1), 'k', sha256('sealed'), sha256(('browser ' || i)::bytea), pg_temp.ago(i),
+           'active', pg_temp.ago(i), pg_temp.ago(i), '{}' from generate_series(1, $n / 50) i;
     insert into mobile_registration (
       project_id, subject, key_hash, request_hash, device_id, created, created_at)
     select pg_temp.id(1, i % ($n / 500) + 1), pg_temp.id(2, i % ($n / 100) + 1), sha256(i::text::bytea),

@@ -168,6 +168,13 @@ export const phone = `${signedIn};
   values ('${ids.delivery}', '${id(43)}', '${ids.device}', '${ids.project}', 'task.blocked', '${ids.task}', 1, 'c',
           'pending', ${sqlNow}, ${later}, ${past})`
 
+/** Makes the phone a browser that registered at the console. */
+export const subscribed = `
+  insert into web_push_key (web_push_key_id, public_key, salt, token_key_id, created_at, replaced_at)
+  values ('${id(45)}', ${hash("x")} || ${hash("y")} || '\\x04', ${hash("salt")}, 'k', ${past}, ${past});
+  update mobile_device
+     set provider = 'webpush', environment = 'web', client_id = null, grant_id = null, web_push_key_id = '${id(45)}'`
+
 export const lease = (until: string) => `
   update push_outbox set state = 'leased', lease_token = '${ids.lease}', lease_until = ${until}`
 

@@ -1,7 +1,8 @@
 /** The provider token: the credential at APNs, a JWT (ES256) with team and time, signed with the operator's key. */
 import { Effect, Redacted } from "effect"
-import { createPrivateKey, type KeyObject, sign } from "node:crypto"
+import { createPrivateKey, type KeyObject } from "node:crypto"
 import { readFileSync } from "node:fs"
+import { signToken } from "../../../platform/crypto/P256.ts"
 import { ConfigurationError } from "../../../platform/settings/Settings.ts"
 
 export interface ProviderToken {
@@ -21,10 +22,7 @@ export const renewNotBefore = 20 * 60_000
 
 export const providerToken = ({ key, keyId, teamId }: Signer, now: Date): ProviderToken => {
   const iat = Math.floor(now.getTime() / 1000)
-  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url")
-  const content = `${part({ alg: "ES256", kid: keyId })}.${part({ iss: teamId, iat })}`
-  const signature = sign("sha256", Buffer.from(content), { key, dsaEncoding: "ieee-p1363" })
-  return { jwt: Redacted.make(`${content}.${signature.toString("base64url")}`), issuedAt: now }
+  return { jwt: Redacted.make(signToken({ kid: keyId }, { iss: teamId, iat }, key)), issuedAt: now }
 }
 
 /** SERVICE_APNS_KEY_FILE: the .p8 file of the developer account. */

@@ -9,7 +9,7 @@ import { Context, Data, Effect, Option } from "effect"
 import { lookup } from "node:dns/promises"
 import { request } from "node:https"
 import { isIP } from "node:net"
-import { isPublic } from "./PublicAddress.ts"
+import { isPublic } from "../../../platform/network/PublicAddress.ts"
 
 /** The document is unavailable or unusable. The reason is for the log only, never for a page. */
 export class DocumentUnavailable extends Data.TaggedError("DocumentUnavailable")<{

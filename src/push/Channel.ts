@@ -1,0 +1,28 @@
+/** A channel's target: the secret that is sealed as its push token, as JSON. Whoever has it can post there. */
+import { isIP } from "node:net"
+import { Redacted } from "effect"
+
+export const channelKinds = ["ntfy", "webhook"] as const
+export type ChannelKind = (typeof channelKinds)[number]
+
+export interface Target {
+  /** The channel's id, so that two channels may have the same address. */
+  readonly id: string
+  readonly url: string
+  /** ntfy: the access token, if the topic needs one. Webhook: what signs, the newest first. */
+  readonly secrets: ReadonlyArray<string>
+}
+
+export const asToken = ({ id, secrets, url }: Target): Redacted.Redacted<string> =>
+  Redacted.make(JSON.stringify({ id, url, secrets }))
+
+export const ofToken = (token: Redacted.Redacted<string>): Target => JSON.parse(Redacted.value(token))
+
+/** Whether something may be posted there: https, or http to a host that the operator named; a host by its name. */
+export const isAllowedTarget = (url: string, privateHosts: ReadonlySet<string>): boolean => {
+  if (!URL.canParse(url)) return false
+  const { hash, hostname, password, protocol, username } = new URL(url)
+  const isPlain = username === "" && password === "" && hash === "" && isIP(hostname.replaceAll(/[[\]]/g, "")) === 0
+  const isNamed = privateHosts.has(hostname) || /\.[a-z][a-z0-9-]*$/.test(hostname)
+  return isPlain && isNamed && (protocol === "https:" || (protocol === "http:" && privateHosts.has(hostname)))
+}
