@@ -3,7 +3,9 @@ import { build } from "esbuild"
 import { spawnSync } from "node:child_process"
 import { existsSync, rmSync } from "node:fs"
 
-const entryPoints = ["cli/service-admin.ts", "src/main.ts", "cli/bridge.ts"].filter((entry) => existsSync(entry))
+const entryPoints = ["cli/service-admin.ts", "src/main.ts", "cli/bridge.ts", "cli/bridge-service.ts"].filter((entry) =>
+  existsSync(entry)
+)
 
 // A container build has no git clone: there BUILD_COMMIT names the commit.
 const { BUILD_COMMIT } = process.env

@@ -87,7 +87,8 @@ const help = async (command: string, section: string, ...args: ReadonlyArray<str
 
 describe.each([
   ["service-admin", "Commands"],
-  ["bridge", "The reference Bridge"]
+  ["bridge", "The reference Bridge"],
+  ["bridge-service", "bridge-service"]
 ] as const)("the commands of %s in docs/reference.md", (program, part) => {
   const documented = rows(parts.get(part)!)
 

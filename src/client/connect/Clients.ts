@@ -1,0 +1,167 @@
+/** The configuration of each client: its file in each scope, and the entry that connects it. */
+import { join } from "node:path"
+import * as Jsonc from "./Jsonc.ts"
+import * as Toml from "./Toml.ts"
+import type { Edited, Unreadable } from "./Edit.ts"
+
+export const clients = ["claude-code", "codex", "gemini", "opencode", "vscode", "cursor"] as const
+export type ClientName = (typeof clients)[number]
+export type Scope = "user" | "project"
+
+/** Where files of a person are. The variables are the clients' own; empty ones count as unset. */
+export interface Places {
+  readonly home: string
+  readonly project: string
+  readonly platform: NodeJS.Platform
+  readonly variables: Readonly<
+    Partial<Record<"CLAUDE_CONFIG_DIR" | "CODEX_HOME" | "XDG_CONFIG_HOME" | "APPDATA", string>>
+  >
+}
+
+/** `tokenEnv` is the variable that holds the token; undefined to sign in by OAuth. */
+interface Entry {
+  readonly url: string
+  readonly tokenEnv: string | undefined
+}
+
+export interface Client {
+  /** The file to edit; the first one that exists, otherwise the last. */
+  readonly files: (scope: Scope, places: Places) => ReadonlyArray<string>
+  readonly set: (text: string, entry: Entry) => Edited
+  readonly remove: (text: string) => Edited
+  /** The address in the entry; undefined if there is no entry. */
+  readonly url: (text: string) => { readonly value: unknown } | Unreadable
+  /** How a person signs in, where no token is given. */
+  readonly signIn: string
+  /** What else a project's file needs before the client reads it. */
+  readonly projectNote?: string
+}
+
+const name = "bridge-service"
+
+interface JsonEntry {
+  readonly under: string
+  readonly address: "url" | "httpUrl"
+  /** Further members that every entry has. */
+  readonly fixed?: { readonly type: string }
+  /** How the client writes an environment variable. */
+  readonly variable: (name: string) => string
+  /** A member that keeps the client from signing in while it has a token. */
+  readonly withoutOAuth?: true
+}
+
+const inJson = ({ address, fixed, under, variable, withoutOAuth }: JsonEntry) => {
+  const at = [under, name] as const
+  return {
+    set: (text: string, { tokenEnv, url }: Entry): Edited => {
+      const entry = {
+        ...fixed,
+        [address]: url,
+        ...(tokenEnv !== undefined && {
+          ...(withoutOAuth && { oauth: false }),
+          headers: { Authorization: `Bearer ${variable(tokenEnv)}` }
+        })
+      }
+      const existing = Jsonc.get(text, at)
+      if ("why" in existing) return existing
+      if (existing.value === undefined) return Jsonc.set(text, at, entry)
+      // What a person added to the entry stays.
+      let edited: Edited = { text }
+      const change = (next: (text: string) => Edited) => {
+        if (!("why" in edited)) edited = next(edited.text ?? "")
+      }
+      for (const [key, value] of Object.entries(entry)) {
+        if (key !== "headers") change((text) => Jsonc.set(text, [...at, key], value as Jsonc.Json))
+      }
+      const header = [...at, "headers", "Authorization"] as const
+      if (entry.headers === undefined) {
+        change((text) => Jsonc.remove(text, header))
+        if (withoutOAuth) change((text) => Jsonc.remove(text, [...at, "oauth"]))
+      } else change((text) => Jsonc.set(text, header, entry.headers!.Authorization))
+      return edited
+    },
+    remove: (text: string) => Jsonc.remove(text, at),
+    url: (text: string) => Jsonc.get(text, [...at, address])
+  }
+}
+
+const table = ["mcp_servers", name] as const
+
+const configFolder = ({ home, variables }: Places) => variables.XDG_CONFIG_HOME || join(home, ".config")
+
+const codeFolder = ({ home, platform, variables }: Places) =>
+  platform === "darwin"
+    ? join(home, "Library", "Application Support")
+    : platform === "win32"
+      ? variables.APPDATA || join(home, "AppData", "Roaming")
+      : variables.XDG_CONFIG_HOME || join(home, ".config")
+
+const inHome =
+  (folder: string, file: string) =>
+  (scope: Scope, { home, project }: Places) => [join(scope === "user" ? home : project, folder, file)]
+
+export const clientsByName: Readonly<Record<ClientName, Client>> = {
+  "claude-code": {
+    files: (scope, { home, project, variables }) => [
+      scope === "project" ? join(project, ".mcp.json") : join(variables.CLAUDE_CONFIG_DIR || home, ".claude.json")
+    ],
+    ...inJson({
+      under: "mcpServers",
+      address: "url",
+      fixed: { type: "http" },
+      variable: (name) => `\${${name}}`
+    }),
+    signIn: "claude mcp login bridge-service",
+    projectNote: "Claude Code asks once in this folder whether to use the servers of .mcp.json."
+  },
+  codex: {
+    files: (scope, { home, project, variables }) => [
+      scope === "project"
+        ? join(project, ".codex", "config.toml")
+        : join(variables.CODEX_HOME || join(home, ".codex"), "config.toml")
+    ],
+    set: (text, { tokenEnv, url }) => Toml.set(text, table, { url, bearer_token_env_var: tokenEnv ?? null }),
+    remove: (text) => Toml.remove(text, table),
+    url: (text) => Toml.get(text, table, "url"),
+    signIn: "codex mcp login bridge-service",
+    projectNote: "Codex reads .codex/config.toml only in folders that it was told to trust."
+  },
+  gemini: {
+    files: inHome(".gemini", "settings.json"),
+    ...inJson({ under: "mcpServers", address: "httpUrl", variable: (name) => `\${${name}}` }),
+    signIn: "/mcp auth bridge-service, in a session of gemini"
+  },
+  opencode: {
+    files: (scope, places) => {
+      const folder = scope === "project" ? places.project : join(configFolder(places), "opencode")
+      return [join(folder, "opencode.jsonc"), join(folder, "opencode.json")]
+    },
+    ...inJson({
+      under: "mcp",
+      address: "url",
+      fixed: { type: "remote" },
+      variable: (name) => `{env:${name}}`,
+      withoutOAuth: true
+    }),
+    signIn: "opencode mcp auth bridge-service"
+  },
+  vscode: {
+    files: (scope, places) => [
+      scope === "project"
+        ? join(places.project, ".vscode", "mcp.json")
+        : join(codeFolder(places), "Code", "User", "mcp.json")
+    ],
+    ...inJson({
+      under: "servers",
+      address: "url",
+      fixed: { type: "http" },
+      variable: (name) => `\${env:${name}}`
+    }),
+    signIn: "Start, above the entry in mcp.json"
+  },
+  cursor: {
+    files: inHome(".cursor", "mcp.json"),
+    ...inJson({ under: "mcpServers", address: "url", variable: (name) => `\${env:${name}}` }),
+    signIn: "Connect, in the settings under MCP"
+  }
+}

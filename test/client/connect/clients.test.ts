@@ -1,0 +1,76 @@
+/** Where each client reads its configuration, and what its entry looks like there. */
+import { assert, describe, it } from "@effect/vitest"
+import { type ClientName, clientsByName, type Places, type Scope } from "../../../src/client/connect/Clients.ts"
+
+const linux: Places = { home: "/home/ada", project: "/work/shop", platform: "linux", variables: {} }
+const mac: Places = { ...linux, home: "/Users/ada", platform: "darwin" }
+const windows: Places = { ...linux, home: "/u/ada", platform: "win32", variables: { APPDATA: "/u/ada/roaming" } }
+const moved: Places = {
+  ...linux,
+  variables: { CLAUDE_CONFIG_DIR: "/etc/claude", CODEX_HOME: "/etc/codex", XDG_CONFIG_HOME: "/etc/xdg" }
+}
+
+/** As each client documents it. The last file is the one that is made. */
+const files: ReadonlyArray<readonly [client: ClientName, scope: Scope, places: Places, file: string]> = [
+  ["claude-code", "project", linux, "/work/shop/.mcp.json"],
+  ["claude-code", "user", linux, "/home/ada/.claude.json"],
+  ["claude-code", "user", moved, "/etc/claude/.claude.json"],
+  ["codex", "project", linux, "/work/shop/.codex/config.toml"],
+  ["codex", "user", linux, "/home/ada/.codex/config.toml"],
+  ["codex", "user", moved, "/etc/codex/config.toml"],
+  ["gemini", "project", linux, "/work/shop/.gemini/settings.json"],
+  ["gemini", "user", linux, "/home/ada/.gemini/settings.json"],
+  ["opencode", "project", linux, "/work/shop/opencode.json"],
+  ["opencode", "user", linux, "/home/ada/.config/opencode/opencode.json"],
+  ["opencode", "user", moved, "/etc/xdg/opencode/opencode.json"],
+  ["vscode", "project", linux, "/work/shop/.vscode/mcp.json"],
+  ["vscode", "user", linux, "/home/ada/.config/Code/User/mcp.json"],
+  ["vscode", "user", mac, "/Users/ada/Library/Application Support/Code/User/mcp.json"],
+  ["vscode", "user", windows, "/u/ada/roaming/Code/User/mcp.json"],
+  ["cursor", "project", linux, "/work/shop/.cursor/mcp.json"],
+  ["cursor", "user", linux, "/home/ada/.cursor/mcp.json"]
+]
+
+const url = "https://bridge.example.com/mcp"
+/** Where the entry stands in the client's file, and its members with the token in the variable `TOKEN`. */
+const entries: Readonly<Record<Exclude<ClientName, "codex">, readonly [under: string, entry: object]>> = {
+  "claude-code": ["mcpServers", { type: "http", url, headers: { Authorization: "Bearer ${TOKEN}" } }],
+  gemini: ["mcpServers", { httpUrl: url, headers: { Authorization: "Bearer ${TOKEN}" } }],
+  opencode: ["mcp", { type: "remote", url, oauth: false, headers: { Authorization: "Bearer {env:TOKEN}" } }],
+  vscode: ["servers", { type: "http", url, headers: { Authorization: "Bearer ${env:TOKEN}" } }],
+  cursor: ["mcpServers", { url, headers: { Authorization: "Bearer ${env:TOKEN}" } }]
+}
+
+const textOf = (client: ClientName, tokenEnv: string | undefined) => {
+  const edited = clientsByName[client].set("", { url, tokenEnv })
+  if ("why" in edited) throw new Error(edited.why)
+  return edited.text ?? ""
+}
+
+describe("a client", () => {
+  for (const [client, scope, places, file] of files) {
+    it(`${client} reads ${file} (${scope}, ${places.platform})`, () => {
+      assert.strictEqual(clientsByName[client].files(scope, places).at(-1), file)
+    })
+  }
+
+  for (const [client, [under, entry]] of Object.entries(entries)) {
+    it(`${client} finds the address and the name of the variable`, () => {
+      assert.deepStrictEqual(JSON.parse(textOf(client as ClientName, "TOKEN")), {
+        [under]: { "bridge-service": entry }
+      })
+    })
+    it(`${client} signs in by itself without a variable`, () => {
+      const { headers: _, oauth: __, ...without } = entry as { headers: object; oauth?: boolean }
+      assert.deepStrictEqual(JSON.parse(textOf(client as ClientName, undefined)), {
+        [under]: { "bridge-service": without }
+      })
+    })
+  }
+
+  it("codex finds the address and the name of the variable, or signs in by itself", () => {
+    const head = `[mcp_servers.bridge-service]\nurl = "${url}"\n`
+    assert.strictEqual(textOf("codex", "TOKEN").trimEnd(), `${head}bearer_token_env_var = "TOKEN"`)
+    assert.strictEqual(textOf("codex", undefined).trimEnd(), head.trimEnd())
+  })
+})

@@ -1,0 +1,173 @@
+/** `bridge-service connect`, as a person uses it. */
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { execFile } from "node:child_process"
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync
+} from "node:fs"
+import { join } from "node:path"
+import { findToken } from "../../../src/platform/crypto/Tokens.ts"
+import { Service } from "../../support/service/Service.ts"
+import { folder } from "../../support/bridges/BridgeProcess.ts"
+import { makeToken, reachable } from "../../support/agents/Agent.ts"
+
+const program = join(import.meta.dirname, "../../../cli/bridge-service.ts")
+
+const connect = (home: string, args: ReadonlyArray<string>, env: NodeJS.ProcessEnv = {}) =>
+  Effect.promise(
+    () =>
+      new Promise<{ readonly code: number | null; readonly out: string; readonly err: string }>((done) => {
+        const options = { cwd: home, env: { PATH: process.env["PATH"], HOME: home, ...env } }
+        const child = execFile(process.execPath, [program, "connect", ...args], options, (_, out, err) => {
+          assert.isUndefined(findToken(out + err))
+          done({ code: child.exitCode, out, err })
+        })
+      })
+  )
+
+const anywhere = ["--url", "http://127.0.0.1:1"]
+
+const findings = (out: string): ReadonlyArray<string> =>
+  JSON.parse(out).findings.map(({ ok, step }: { readonly ok: boolean; readonly step: string }) => `${step} ${ok}`)
+
+layer(Service.layer)("bridge-service connect", (it) => {
+  it.effect.each([
+    ["claude-code", "project"],
+    ["codex", "user"]
+  ] as const)(
+    "%s: writes a file, repeats without a change, and removes it (%s)",
+    ([client, scope]) =>
+      Effect.gen(function* () {
+        const home = yield* folder
+        const args = [client, ...anywhere, "--scope", scope, "--json"]
+        const written = yield* connect(home, args)
+        assert.strictEqual(written.code, 0, written.err)
+        const { action, file } = JSON.parse(written.out)
+        assert.strictEqual(action, "written")
+        assert.isTrue(file.startsWith(home), file)
+        assert.include(readFileSync(file, "utf8"), "http://127.0.0.1:1/mcp")
+        assert.strictEqual(statSync(file).mode & 0o777, 0o600)
+        assert.strictEqual(JSON.parse((yield* connect(home, args)).out).action, "unchanged")
+        assert.strictEqual(JSON.parse((yield* connect(home, [...args, "--remove"])).out).action, "removed")
+        assert.isFalse(existsSync(file))
+      }),
+    60_000
+  )
+
+  it.effect(
+    "refuses a symbolic link, a read-only and a broken file, and leaves them as they are",
+    () =>
+      Effect.gen(function* () {
+        const home = yield* folder
+        const file = join(home, ".mcp.json")
+        const refuses = Effect.fnUntraced(function* (message: string) {
+          const { code, err } = yield* connect(home, ["claude-code", ...anywhere])
+          assert.strictEqual(code, 1)
+          assert.include(err, message)
+          assert.include(err, "Nothing was changed.")
+        })
+        writeFileSync(join(home, "shared.json"), "{}")
+        symlinkSync("shared.json", file)
+        yield* refuses("is a symbolic link")
+        assert.strictEqual(readFileSync(join(home, "shared.json"), "utf8"), "{}")
+
+        const other = join(home, ".cursor")
+        mkdirSync(other)
+        writeFileSync(join(other, "mcp.json"), "{}")
+        chmodSync(join(other, "mcp.json"), 0o444)
+        const readOnly = yield* connect(home, ["cursor", ...anywhere])
+        assert.include(readOnly.err, "is read-only")
+        assert.strictEqual(readFileSync(join(other, "mcp.json"), "utf8"), "{}")
+        assert.deepStrictEqual(readdirSync(other), ["mcp.json"])
+
+        mkdirSync(join(home, ".gemini"))
+        writeFileSync(join(home, ".gemini/settings.json"), '{\n  "a"\n')
+        const broken = yield* connect(home, ["gemini", ...anywhere])
+        assert.include(broken.err, "is not valid JSON on line 3")
+        assert.strictEqual(readFileSync(join(home, ".gemini/settings.json"), "utf8"), '{\n  "a"\n')
+      }),
+    60_000
+  )
+
+  it.effect(
+    "keeps the mode of a file, and takes the base URL and the address of /mcp for the same",
+    () =>
+      Effect.gen(function* () {
+        const home = yield* folder
+        const file = join(home, ".mcp.json")
+        writeFileSync(file, "{}")
+        chmodSync(file, 0o664)
+        yield* connect(home, ["claude-code", "--url", "https://bridge.example.com"])
+        const once = readFileSync(file, "utf8")
+        yield* connect(home, ["claude-code", "--url", "https://bridge.example.com/mcp/"])
+        assert.strictEqual(readFileSync(file, "utf8"), once)
+        assert.strictEqual(statSync(file).mode & 0o777, 0o664)
+      }),
+    60_000
+  )
+
+  it.effect(
+    "--check tries the token, or whether a client could sign in",
+    () =>
+      Effect.gen(function* () {
+        const service = yield* reachable()
+        const { token } = yield* makeToken(service)
+        const home = yield* folder
+        const args = ["claude-code", "--url", service.url]
+        const missing = yield* connect(home, [...args, "--check", "--json"])
+        assert.strictEqual(missing.code, 1)
+        assert.deepStrictEqual(findings(missing.out), ["entry false", "reach true", "metadata true", "sign-in true"])
+        yield* connect(home, [...args, "--token-env", "T"])
+        const check = (env: NodeJS.ProcessEnv) => connect(home, [...args, "--token-env", "T", "--check", "--json"], env)
+        const good = yield* check({ T: token })
+        assert.deepStrictEqual(findings(good.out), ["entry true", "reach true", "token true", "tools true"])
+        assert.strictEqual(good.code, 0)
+        const bad = yield* check({ T: `${token.slice(0, -1)}!` })
+        assert.deepStrictEqual(findings(bad.out), ["entry true", "reach true", "token false"])
+        assert.strictEqual(bad.code, 1)
+        assert.include((yield* check({})).err, "The variable T is not set")
+      }),
+    60_000
+  )
+
+  it.effect(
+    "--check says that nothing answers, and --print writes nothing",
+    () =>
+      Effect.gen(function* () {
+        const home = yield* folder
+        const away = yield* connect(home, ["codex", ...anywhere, "--check"])
+        assert.strictEqual(away.code, 1)
+        assert.include(away.out, "did not answer within 5 s")
+        const printed = yield* connect(home, ["codex", ...anywhere, "--token-env", "T", "--print"])
+        assert.include(
+          printed.out,
+          '[mcp_servers.bridge-service]\nurl = "http://127.0.0.1:1/mcp"\nbearer_token_env_var = "T"'
+        )
+        assert.deepStrictEqual(readdirSync(home), [])
+      }),
+    60_000
+  )
+
+  it.effect.each([
+    ["an unknown client", ["emacs", ...anywhere]],
+    ["an address with a password", ["codex", "--url", "https://me:secret@bridge.example.com"]],
+    ["another path", ["codex", "--url", "https://bridge.example.com/api"]],
+    ["a token for the name of its variable", ["codex", ...anywhere, "--token-env", "spt_not-a-name"]],
+    ["two actions", ["codex", ...anywhere, "--print", "--remove"]]
+  ] as const)("%s is a usage error", ([, args]) =>
+    Effect.gen(function* () {
+      const home = yield* folder
+      const { code, err } = yield* connect(home, args)
+      assert.strictEqual(code, 64)
+      assert.notInclude(err, "secret@")
+      assert.deepStrictEqual(readdirSync(home), [])
+    })
+  )
+})
