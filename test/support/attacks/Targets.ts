@@ -116,7 +116,12 @@ export const targets = Effect.fnUntraced(function* (on: World, folder: string) {
     "POST /bridge/v1/mobile/devices/:id/revoke": {
       path: `/bridge/v1/mobile/devices/${randomUUID()}/revoke`,
       headers: bearer(person.bearer)
-    }
+    },
+    "POST /bridge/v1/mobile/devices/:id/test": {
+      path: `/bridge/v1/mobile/devices/${randomUUID()}/test`,
+      headers: bearer(person.bearer)
+    },
+    "GET /bridge/v1/mobile/web-push-key": { headers: {} }
   }
 
   const agent = yield* Agent.make(on)

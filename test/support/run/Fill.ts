@@ -145,6 +145,12 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
     select pg_temp.id(20, i), pg_temp.id(1, i % ($n / 500) + 1), pg_temp.id(2, i % ($n / 100) + 1), 'webpush', 'web',
            'push.example', pg_temp.id(19, 1), 'k', sha256('sealed'), sha256(('browser ' || i)::bytea), pg_temp.ago(i),
            'active', pg_temp.ago(i), pg_temp.ago(i), '{}' from generate_series(1, $n / 50) i;
+    insert into mobile_device (
+      device_id, project_id, provider, environment, topic, token_key_id, token_sealed, token_lookup, token_updated_at,
+      state, created_at, last_seen_at, preferences)
+    select pg_temp.id(26, i), '${bigProject}', 'webhook', 'channel', 'hooks.example.com', 'k', sha256('sealed'),
+           sha256(('channel ' || i)::bytea), pg_temp.ago(i), 'active', pg_temp.ago(i), pg_temp.ago(i), '{}'
+      from generate_series(1, 10) i;
     insert into mobile_registration (
       project_id, subject, key_hash, request_hash, device_id, created, created_at)
     select pg_temp.id(1, i % ($n / 500) + 1), pg_temp.id(2, i % ($n / 100) + 1), sha256(i::text::bytea),
