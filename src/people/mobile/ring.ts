@@ -24,7 +24,7 @@ export const make = Effect.gen(function* () {
   const store = Store.make(sql)
   const tests = bucketsOf(testRate)
 
-  const ring = Effect.fn("Devices.ring")(function* (owner: Actor, device_id: string) {
+  const enqueue = Effect.fnUntraced(function* (owner: Actor, device_id: string) {
     const now = yield* clock.now
     const device = yield* store.find(owner, device_id)
     if (Option.isNone(device)) return yield* refuse("device_not_found")
@@ -34,11 +34,17 @@ export const make = Effect.gen(function* () {
     const event_id = yield* uuid
     const notice = { kind: "device.test", event_id, project_id: owner.project_id, about: device_id } as const
     yield* sql.withTransaction(outbox.enqueue(now, { ...notice, only: sql`d.device_id = ${device_id}::uuid` }))
-    const delivery = yield* store
-      .findDelivery(event_id)
-      .pipe(Effect.repeat({ ...patience, while: Option.exists(isOpen) }))
-    return { device_id, ...Option.match(delivery, { onNone: () => untouched, onSome: testedOf }) }
+    return event_id
   }, persistence)
+
+  /** Each look is an operation of its own: nobody else waits for a connection meanwhile. */
+  const ring = Effect.fn("Devices.ring")(function* (owner: Actor, device_id: string) {
+    const event_id = yield* enqueue(owner, device_id)
+    const delivery = yield* persistence(store.findDelivery(event_id)).pipe(
+      Effect.repeat({ ...patience, while: Option.exists(isOpen) })
+    )
+    return { device_id, ...Option.match(delivery, { onNone: () => untouched, onSome: testedOf }) }
+  })
 
   return { ring }
 })

@@ -31,6 +31,7 @@ import type { SharedRefusal } from "../../wire/Errors.ts"
 import { after } from "../../wire/Instant.ts"
 import { isOfTargets, type Lane, lanes } from "../../wire/mobile/Notifications.ts"
 import { Outbox } from "../outbox/Outbox.ts"
+import type { Outcome } from "../channels/Outcome.ts"
 import * as LeaseStore from "./LeaseStore.ts"
 import type { ClaimedDelivery, Lease } from "./LeaseStore.ts"
 import * as Pauses from "./Pauses.ts"
@@ -40,6 +41,8 @@ import * as Settle from "./settle.ts"
 /** Deliveries in flight per batch. Each has ten seconds; the lease outlasts them. */
 const concurrency = 50
 const leaseDuration = Duration.seconds(30)
+/** Outcomes after which nothing else is sent to a target for now. */
+const concernsTarget: ReadonlySet<Outcome["_tag"]> = new Set(["Retry", "Gone"])
 /** How long deliveries to one target may take together: the last one begins by then. */
 const targetDuration = Duration.seconds(15)
 
@@ -51,8 +54,8 @@ export class Worker extends Context.Service<
     /** Claims and carries out one batch per lane; returns how many deliveries were claimed. */
     readonly round: Effect.Effect<number, Unavailable>
     /**
-     * Runs the rounds of each lane in the background of the scope: back to back while there is work, otherwise when woken and every
-     * second. When the scope closes, deliveries in flight get five seconds; the rest is released.
+     * Runs the rounds of each lane in the background of the scope: back to back while there is work, otherwise when woken
+     * and every second. When the scope closes, deliveries in flight get five seconds; the rest is released.
      */
     readonly start: Effect.Effect<void, never, Scope.Scope>
   }
@@ -151,7 +154,7 @@ export class Worker extends Context.Service<
           const result = yield* send(delivery, lane, isLate ? Effect.succeed(true) : isPaused)
           const remainder = yield* Effect.option(settle(delivery, result, batch))
           yield* finish(Option.toArray(remainder), batch)
-          if (result._tag === "Answered" && result.answer.outcome._tag !== "Delivered")
+          if (result._tag === "Answered" && concernsTarget.has(result.answer.outcome._tag))
             yield* Ref.set(batch.paused, true)
         }
         if (probing && !(yield* isPaused)) yield* pauses.resume(lane)

@@ -38,6 +38,7 @@ import { Bridge } from "../../../src/client/Bridge.ts"
 import { Client } from "../../../src/client/Client.ts"
 import { Journal } from "../../../src/client/Journal.ts"
 import { throwAwayCertificate } from "../../support/phones/ThrowAwayCertificate.ts"
+import { compileCache } from "../../support/service/ServiceAdmin.ts"
 
 const root = join(import.meta.dirname, "../../..")
 
@@ -95,6 +96,8 @@ export const scratch = Effect.acquireRelease(
 export const environment = (folder: string, port: number, settings: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv => {
   const { DATABASE_URL: _, ...rest } = process.env
   return {
+    // Servers start often: only the first one compiles.
+    NODE_COMPILE_CACHE: compileCache,
     ...rest,
     SERVICE_DATA_DIR: join(folder, "data"),
     SERVICE_HOST: "127.0.0.1",

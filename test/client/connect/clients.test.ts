@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { type ClientName, clientsByName, type Places, type Scope } from "../../../src/client/connect/Clients.ts"
 
-const linux: Places = { home: "/home/ada", project: "/work/shop", platform: "linux", variables: {} }
+const linux: Places = { home: "/home/ada", project: "/code/shop", platform: "linux", variables: {} }
 const mac: Places = { ...linux, home: "/Users/ada", platform: "darwin" }
 const windows: Places = { ...linux, home: "/u/ada", platform: "win32", variables: { APPDATA: "/u/ada/roaming" } }
 const moved: Places = {
@@ -12,22 +12,22 @@ const moved: Places = {
 
 /** As each client documents it. The last file is the one that is made. */
 const files: ReadonlyArray<readonly [client: ClientName, scope: Scope, places: Places, file: string]> = [
-  ["claude-code", "project", linux, "/work/shop/.mcp.json"],
+  ["claude-code", "project", linux, "/code/shop/.mcp.json"],
   ["claude-code", "user", linux, "/home/ada/.claude.json"],
   ["claude-code", "user", moved, "/etc/claude/.claude.json"],
-  ["codex", "project", linux, "/work/shop/.codex/config.toml"],
+  ["codex", "project", linux, "/code/shop/.codex/config.toml"],
   ["codex", "user", linux, "/home/ada/.codex/config.toml"],
   ["codex", "user", moved, "/etc/codex/config.toml"],
-  ["gemini", "project", linux, "/work/shop/.gemini/settings.json"],
+  ["gemini", "project", linux, "/code/shop/.gemini/settings.json"],
   ["gemini", "user", linux, "/home/ada/.gemini/settings.json"],
-  ["opencode", "project", linux, "/work/shop/opencode.json"],
+  ["opencode", "project", linux, "/code/shop/opencode.json"],
   ["opencode", "user", linux, "/home/ada/.config/opencode/opencode.json"],
   ["opencode", "user", moved, "/etc/xdg/opencode/opencode.json"],
-  ["vscode", "project", linux, "/work/shop/.vscode/mcp.json"],
+  ["vscode", "project", linux, "/code/shop/.vscode/mcp.json"],
   ["vscode", "user", linux, "/home/ada/.config/Code/User/mcp.json"],
   ["vscode", "user", mac, "/Users/ada/Library/Application Support/Code/User/mcp.json"],
   ["vscode", "user", windows, "/u/ada/roaming/Code/User/mcp.json"],
-  ["cursor", "project", linux, "/work/shop/.cursor/mcp.json"],
+  ["cursor", "project", linux, "/code/shop/.cursor/mcp.json"],
   ["cursor", "user", linux, "/home/ada/.cursor/mcp.json"]
 ]
 

@@ -21,7 +21,7 @@ import {
 } from "../harness.ts"
 
 const bridges = size(200, 20)
-const kills = size(10, 2)
+const kills = size(10, 1)
 /** Milliseconds from start to ready; in the test command the machine is shared with other tests. */
 const bound = size(2000, 30_000)
 

@@ -10,7 +10,7 @@ import { existsSync, mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { admin, chaos, draw, freePort, percentile, scratch, server, size, sliced } from "../harness.ts"
 
-const kills = size(5, 2)
+const kills = size(5, 1)
 const bound = sliced ? Infinity : 10_000
 
 const starts: Array<number> = []

@@ -29,7 +29,7 @@ import { makeHistory } from "../parts/History.ts"
 
 const bridges = size(50, 10)
 const rotations = size(2000, 100)
-const kills = size(10, 2)
+const kills = size(10, 1)
 
 const millis: Array<number> = []
 const starts: Array<number> = []

@@ -158,7 +158,8 @@ chaos(
       condition.refuses = true
       yield* Effect.sleep("1 second")
       condition.refuses = false
-      for (const keys of [`${k2},${k1}`, k2]) {
+      // Each step restarts both servers; `npm test` replaces the key in test/push/channels.test.ts.
+      for (const keys of sliced ? [] : [`${k2},${k1}`, k2]) {
         process.env["SERVICE_PUSH_TOKEN_KEYS"] = keys
         for (const one of [first, second]) yield* Effect.andThen(one.stop, one.start)
         if (keys !== k2) yield* admin(folder, "rekey-push-tokens")
