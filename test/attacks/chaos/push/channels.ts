@@ -69,7 +69,8 @@ chaos(
         const { subject_id: subject, ...rest } = JSON.parse(body).data
         const { type, timestamp } = JSON.parse(body)
         const { version: _, ...same } = rest
-        const form = JSON.stringify({ subject, type, timestamp, ...same })
+        // Each of the two servers has an address of its own here.
+        const form = JSON.stringify({ subject, type, timestamp, ...same, url: new URL(same.url).pathname })
         arrived.push({ path, id: String(request.headers["webhook-id"]), form, subject, at: performance.now() })
         response.end()
       })
