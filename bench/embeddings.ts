@@ -89,7 +89,7 @@ const main = Effect.gen(function* () {
       "|---|--:|--:|--:|",
       `| memory_search by words and meaning, one client | ${withMeaning.join(" | ")} | ${grown} |`,
       `| the same by words alone | ${byWords.join(" | ")} | |`,
-      `| vectors per second, stored from an endpoint that costs nothing: ${Math.round(entries / filled)} | | | ${rssMib(on.pid) - before} |`,
+      `| vectors per second, stored from an endpoint that costs nothing: ${Math.round(entries / filled)} | | | ${Math.round(rssMib(on.pid) - before)} |`,
       ""
     ].join("\n")
   )
