@@ -9,6 +9,7 @@ import { channels } from "./commands/channels.ts"
 import { devices } from "./commands/devices.ts"
 import { doctor } from "./commands/doctor.ts"
 import { documents } from "./commands/documents.ts"
+import { erasures } from "./commands/erasures.ts"
 import { limits } from "./commands/limits.ts"
 import { memory } from "./commands/memory.ts"
 import { oauth } from "./commands/oauth.ts"
@@ -37,6 +38,7 @@ Command.make("service-admin").pipe(
     ...sessions,
     ...oauth,
     ...documents,
+    ...erasures,
     ...memory,
     ...channels,
     ...devices,

@@ -98,6 +98,7 @@ export const server = Layer.effectDiscard(
       Effect.forkScoped(linkForever),
       Effect.forkScoped(sampleForever),
       Effect.forkScoped(agents.embedForever),
+      Effect.forkScoped(people.eraseForever),
       Effect.forkScoped(maintainForever)
     ],
     { discard: true }

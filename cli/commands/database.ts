@@ -1,5 +1,5 @@
 /** The database as a whole: migrate, back up, restore. */
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import { Flag } from "effect/cli"
 import { writeFileSync } from "node:fs"
 import { command, using, usingUnmigrated } from "../support/command.ts"
@@ -34,7 +34,7 @@ const backupDatabase = command("backup-database", {
   print: (saved) => [
     ...facts(saved),
     "Protect this file like the database itself. It does not hold the service's secrets: keep a copy of them elsewhere. Without SERVICE_BACKUP_KEY a restore cannot tell whether the file was changed.",
-    next(`restore-database --in ${saved.file}`, "into an empty database")
+    next(`restore-database --in ${saved.file} --erasures FILE`, "into an empty database, with what was erased since")
   ]
 })
 
@@ -45,12 +45,31 @@ const restoreDatabase = command("restore-database", {
     acceptUnsigned: Flag.Boolean("accept-unsigned").pipe(
       Flag.withDescription("Also take a backup of the first edition, or one whose SERVICE_BACKUP_KEY is lost"),
       Flag.withDefault(false)
+    ),
+    erasures: Flags.path("erasures", "SERVICE_ERASURE_FILE of each process that erased; what they name is erased again").pipe(
+      Flag.atLeast(0)
+    ),
+    withoutErasures: Flag.Boolean("without-erasures").pipe(
+      Flag.withDescription("Nothing was ever erased, or what was erased may come back"),
+      Flag.withDefault(false)
+    ),
+    open: Flag.Literals("open", ["erase", "keep"]).pipe(
+      Flag.withDescription("What to do with erasures of which a crash hides whether they were carried out"),
+      Flag.optional
     )
   },
-  run: ({ acceptUnsigned, in: path }) =>
-    usingUnmigrated(({ backup, recorded }) =>
-      Effect.tap(backup.restore(contents(path), { acceptUnsigned }), ({ created_at }) =>
-        recorded("database.restored", null, { created_at: created_at.toISOString() })
+  refuse: ({ erasures, withoutErasures }) =>
+    (erasures.length === 0) === withoutErasures
+      ? undefined
+      : "Name every erasure file with --erasures, or pass --without-erasures: a backup brings back what was erased after it.",
+  run: ({ acceptUnsigned, erasures: files, in: path, open }) =>
+    usingUnmigrated(({ backup, erasures, recorded }) =>
+      erasures.replay(files, Option.getOrElse(open, () => "refuse" as const)).pipe(
+        Effect.flatMap((replayed) => backup.restore(contents(path), { acceptUnsigned }, replayed)),
+        Effect.tap(({ created_at, finished }) =>
+          recorded("database.restored", null, { created_at: created_at.toISOString(), erasures: `${finished}` })
+        ),
+        Effect.map(({ finished, ...restored }) => ({ ...restored, erasures: finished }))
       )
     ),
   print: (restored) => [...facts(restored), next("doctor")]

@@ -7,6 +7,8 @@ import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { next, table } from "../support/Print.ts"
 
+const others = ["embeddings", "memory_days", "receipt_days"] as const
+
 const flagOf = (limit: Changed) => limit.replaceAll("_", "-")
 
 const showProjectLimits = command("show-project-limits", {
@@ -17,7 +19,7 @@ const showProjectLimits = command("show-project-limits", {
 })
 
 const setProjectLimits = command("set-project-limits", {
-  description: "Change limits of a project, at once for every process; deletes nothing",
+  description: "Change limits of a project, at once for every process; only --memory-days and --receipt-days delete",
   flags: {
     project: Flags.project,
     stored_bytes: Flags.maximum(
@@ -35,11 +37,13 @@ const setProjectLimits = command("set-project-limits", {
       Flag.map((given) => (given === "on" ? null : 0)),
       Flag.withDescription("Whether text of the project may be sent for embeddings"),
       Flag.optional
-    )
+    ),
+    memory_days: Flags.days("memory-days", "Memory entries, active or not, are erased after so many days"),
+    receipt_days: Flags.days("receipt-days", "Receipts are erased after so many days")
   },
   refuse: ({ project: _project, ...maxima }) =>
     Object.values(maxima).every(Option.isNone)
-      ? `Name at least one of ${[...limitNames, "embeddings" as const].map((limit) => `--${flagOf(limit)}`).join(", ")}.`
+      ? `Name at least one of ${[...limitNames, ...others].map((limit) => `--${flagOf(limit)}`).join(", ")}.`
       : undefined,
   run: ({ project, ...maxima }) => using(({ limits }) => limits.set(project, Record.getSomes(maxima))),
   print: (limits) => [...lines(limits), next("show-project-limits --project ID")]

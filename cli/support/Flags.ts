@@ -108,6 +108,23 @@ export const maximum = (name: string, description: string) =>
     Flag.optional
   )
 
+/** How long something of a project is kept; `default` is for ever. A week at least: retries are recognised for so long. */
+export const days = (name: string, description: string) =>
+  Flag.String(name).pipe(
+    Flag.filterMap(
+      (given) =>
+        given === "default"
+          ? Option.some(null)
+          : /^\d{1,5}$/.test(given) && Number(given) >= 7 && Number(given) <= 36_500
+            ? Option.some(Number(given))
+            : Option.none(),
+      () => "expected a whole number from 7 to 36500, or default"
+    ),
+    Flag.withMetavar("N|default"),
+    Flag.withDescription(description),
+    Flag.optional
+  )
+
 /** A whole number and a unit: `45s`, `30m`, `1h`, `7d`; from one second to ten years. */
 export const lifetime = (description: string) =>
   Flag.String("ttl").pipe(

@@ -27,6 +27,9 @@ export const layer = Layer.mergeAll(
   Transfer.layer
 ).pipe(Layer.provideMerge(Embeddings.layer))
 
+/** What the operator's erasures destroy, in their transaction. */
+export * from "./purge/purge.ts"
+
 /** Work in the background. */
 export { embedForever } from "./embeddings/Embeddings.ts"
 

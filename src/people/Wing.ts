@@ -2,6 +2,7 @@
 import { Layer } from "effect"
 import { Channels } from "./channels/Channels.ts"
 import { Subjects } from "./console/Subjects.ts"
+import { Erasures } from "./erasure/Erasures.ts"
 import { Devices } from "./mobile/Devices.ts"
 import { sweeps as mobileSweeps } from "./mobile/Sweeps.ts"
 import { Gauges } from "./operator/Gauges.ts"
@@ -10,12 +11,15 @@ import { Overview } from "./operator/Overview.ts"
 import { Samples } from "./operator/Samples.ts"
 import { prometheus } from "./operator/Prometheus.ts"
 
-export const layer = Layer.mergeAll(Channels.layer, Devices.layer, Overview.layer, Subjects.layer, Samples.layer)
+export const layer = Layer.mergeAll(Channels.layer, Devices.layer, Erasures.layer, Overview.layer, Subjects.layer, Samples.layer)
 
 /** Metrics for scraping and for export, each if the settings enable it. */
 export const metrics = Layer.merge(prometheus, pushedGauges).pipe(Layer.provide(Gauges.layer))
 
+/** Work in the background. */
+export { eraseForever } from "./erasure/Erasures.ts"
+
 export const sweeps = mobileSweeps
 
 /** The services that commands of service-admin use. */
-export const forCommands = { channels: Channels, devices: Devices, overview: Overview }
+export const forCommands = { channels: Channels, devices: Devices, erasures: Erasures, overview: Overview }

@@ -19,7 +19,7 @@ let saved: Record<string, unknown>
 
 const run = (database: string, ...args: ReadonlyArray<string>) => service.on(database).run(...args, "--json")
 const restore = (database: string, file: string, ...flags: ReadonlyArray<string>) =>
-  run(database, "restore-database", "--in", file, ...flags)
+  run(database, "restore-database", "--in", file, "--without-erasures", ...flags)
 const withKey = (key: string) => service.on("unmigrated", { SERVICE_BACKUP_KEY: key })
 
 /** The file with a checksum that fits, as whoever changes it can compute; the signature stays. */
@@ -166,13 +166,13 @@ it("without SERVICE_BACKUP_KEY no backup is written, and the refusal names the s
 it("a backup of another key says so; with --accept-unsigned only its checksum counts", async () => {
   await service.create("unmigrated")
   const other = withKey("another key, of the machine that burned down")
-  const ended = await other.run("restore-database", "--in", backup, "--json")
+  const ended = await other.run("restore-database", "--in", backup, "--without-erasures", "--json")
   expect(refusal(ended)).toEqual([1, "backup_of_another_key"])
   expect(ended.stderr).toContain("another SERVICE_BACKUP_KEY")
-  const none = await withKey("").run("restore-database", "--in", backup, "--json")
+  const none = await withKey("").run("restore-database", "--in", backup, "--without-erasures", "--json")
   expect(refusal(none)).toEqual([78, "configuration_error"])
   const damaged = written("damaged", readFileSync(backup, "utf8").replaceAll('"b1"', '"b2"'))
-  const accept = (file: string) => other.run("restore-database", "--in", file, "--accept-unsigned", "--json")
+  const accept = (file: string) => other.run("restore-database", "--in", file, "--without-erasures", "--accept-unsigned", "--json")
   expect(refusal(await accept(damaged))).toEqual([1, "backup_damaged"])
   // The file is accepted, and then its tables decide: this database does not have the table of a later release.
   expect(refusal(await accept(backup))).toEqual([1, "backup_of_another_version"])

@@ -10,6 +10,7 @@ import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
 import { untilSettled } from "../../platform/database/Persistence.ts"
 import { storedMaxima } from "../../operator/limits/LimitNames.ts"
 import type { Actor } from "../../wire/Actor.ts"
+import { withDetails } from "../../wire/Refusal.ts"
 import { bytesOf, refuseFull } from "./Budget.ts"
 import { refuse } from "./Errors.ts"
 import * as Store from "./IdempotencyStore.ts"
@@ -48,6 +49,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       const earlier = yield* store.find(key)
       if (Option.isNone(earlier)) return Option.none()
       if (!equal(earlier.value.request_hash, request_hash)) return yield* refuse("idempotency_conflict")
+      if (earlier.value.result === "") return yield* erased
       const answer = yield* Effect.orDie(Schema.decodeUnknownEffect(json)(earlier.value.result))
       return Option.some({ answer, replayed: true })
     })
@@ -57,6 +59,13 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   return { once }
 }
+
+/** The operator has destroyed what the result named (decisions.md, Erasure). */
+const erased = withDetails(
+  refuse("idempotency_conflict"),
+  {},
+  "What this call returned was erased. Choose another idempotency_key to write anew."
+)
 
 /** JSON with sorted members: equal for equal requests, in whatever order a client or another release writes them. */
 export const canonical = (value: unknown): string =>

@@ -98,10 +98,12 @@ export const make = (sql: SqlClient.SqlClient) => {
        where d.project_id = ${project_id}::uuid
          and d.document_id = ${document_id}::uuid`)
 
-  const unpin = (document_id: string) =>
+  /** Of any project, or of one. */
+  const unpin = (document_id: string, project_id?: string) =>
     firstRow(Schema.Struct({ project_id: Schema.String, blob_oid: Schema.String }))(sql`
       delete from pinned_document
        where document_id = ${document_id}::uuid
+         and ${project_id === undefined ? sql`true` : sql`project_id = ${project_id}::uuid`}
       returning project_id, blob_oid`)
 
   const dropUnused = (blob_oid: string) => sql`

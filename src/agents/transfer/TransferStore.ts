@@ -26,14 +26,16 @@ export const make = (sql: SqlClient.SqlClient) => {
     firstRow(Schema.Struct({ id: Schema.String, name: Schema.String }))(sql`
       select project_id as id, name
         from project
-       where project_id = ${project_id}::uuid`)
+       where project_id = ${project_id}::uuid
+         and deleted_at is null`)
 
   /** The limits of an existing project that differ from the defaults. */
   const findLimits = (project_id: string) =>
     firstRow(Schema.Struct({ limits: Schema.Record(Schema.String, Schema.Number) }))(sql`
       select limits
         from project
-       where project_id = ${project_id}::uuid`)
+       where project_id = ${project_id}::uuid
+         and deleted_at is null`)
 
   /** Adds the rows of an import to the project's usage; returns nothing if it would pass one of `maxima`. */
   const chargeImport = (

@@ -32,7 +32,8 @@ export const make = (sql: SqlClient.SqlClient) => {
     firstRow(Schema.Struct({ disabled: Schema.Boolean }))(sql`
       select disabled_at is not null as disabled
         from project
-       where project_id = ${project_id}::uuid`)
+       where project_id = ${project_id}::uuid
+         and deleted_at is null`)
 
   /**
    * Selects and locks the approved references among `references`: a concurrent withdrawal waits until the credential

@@ -15,8 +15,11 @@ export const defaults = {
 } as const
 
 export type LimitName = keyof typeof defaults
-/** `embeddings`: 0 if no text of the project may be sent for embeddings, else 1. */
-export type Changed = LimitName | "embeddings"
+/**
+ * `embeddings`: 0 if no text of the project may be sent for embeddings, else 1. `memory_days` and `receipt_days`: how long
+ * memory entries and receipts are kept, 0 for ever.
+ */
+export type Changed = LimitName | "embeddings" | "memory_days" | "receipt_days"
 export const limitNames = Object.keys(defaults) as ReadonlyArray<LimitName>
 
 /** The maxima that differ from the defaults, as `project.limits` stores them. */

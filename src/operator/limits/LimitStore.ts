@@ -21,7 +21,8 @@ export const make = (sql: SqlClient.SqlClient) => {
              coalesce(u.tasks, 0)::float8 as tasks, (${openSessions(sql, project_id, now)})::float8 as sessions
         from project p
         left join project_usage u on u.project_id = p.project_id
-       where p.project_id = ${project_id}::uuid`)
+       where p.project_id = ${project_id}::uuid
+         and p.deleted_at is null`)
 
   /** Merges the JSON object `changes` into the limits; a null removes its limit. */
   const set = (project_id: string, changes: string) =>
@@ -30,6 +31,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         select project_id, limits, jsonb_strip_nulls(limits || ${changes}::jsonb) as wanted
           from project
          where project_id = ${project_id}::uuid
+           and deleted_at is null
            for no key update
       )
       update project p

@@ -66,8 +66,14 @@ export class Limits extends Context.Service<
           maximum: maximumOf(limits, limit),
           default: defaults[limit]
         }))
-        const embeddings: Limit = { limit: "embeddings", value: null, maximum: limits["embeddings"] ?? 1, default: 1 }
-        return [others[0]!, index_bytes, ...others.slice(1), embeddings]
+        const set = (limit: Changed, usual: number): Limit => ({
+          limit,
+          value: null,
+          maximum: limits[limit] ?? usual,
+          default: usual
+        })
+        const switches = [set("embeddings", 1), set("memory_days", 0), set("receipt_days", 0)]
+        return [others[0]!, index_bytes, ...others.slice(1), ...switches]
       })
 
       const set = Effect.fn("Limits.set")(

@@ -34,6 +34,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       select project_id, name, created_at, disabled_at
         from project
        where ${after === undefined ? sql`true` : sql`project_id > ${after}::uuid`}
+         and deleted_at is null
        order by project_id
        limit ${limit}`)
 
@@ -49,16 +50,19 @@ export const make = (sql: SqlClient.SqlClient) => {
         from project
        where project_id = ${project_id}::uuid`)
 
+  /** Enabling a project also calls off its deletion. */
   const setDisabled = (project_id: string, disabled_at: Date | null) =>
     firstRow(Schema.Struct({ ...Project.fields, changed: Schema.Boolean }))(sql`
       with found as materialized (
         select project_id, disabled_at
           from project
          where project_id = ${project_id}::uuid
+           and deleted_at is null
            for no key update
       )
       update project p
-         set disabled_at = ${disabled_at === null ? null : sql`coalesce(p.disabled_at, ${disabled_at})`}
+         set disabled_at = ${disabled_at === null ? null : sql`coalesce(p.disabled_at, ${disabled_at})`},
+             delete_after = ${disabled_at === null ? null : sql`p.delete_after`}
         from found
        where p.project_id = found.project_id
       returning p.project_id, p.name, p.created_at, p.disabled_at,

@@ -29,7 +29,7 @@ export class Projects extends Context.Service<
     /** By id; unknown ids are left out. */
     readonly names: (ids: ReadonlyArray<string>) => Effect.Effect<ReadonlyMap<string, string>, Unavailable>
     readonly find: (project_id: string) => Effect.Effect<Project, NoProject>
-    /** A disabled project refuses every request at once; nothing is deleted. `enable` undoes it. Both may be repeated. */
+    /** A disabled project refuses every request at once; nothing is deleted. `enable` undoes it, and calls off a deletion. */
     readonly disable: (project_id: string) => Effect.Effect<Project, NoProject>
     readonly enable: (project_id: string) => Effect.Effect<Project, NoProject>
     /** May be repeated; also approves a withdrawn reference again. Without a label the reference keeps its old one. */

@@ -19,8 +19,8 @@ import { type Authenticator, authenticator } from "../crypto/Derivation.ts"
 import { ConfigurationError, Settings } from "../settings/Settings.ts"
 import * as Catalog from "./BackupCatalog.ts"
 import { DatabaseClock } from "./Clock.ts"
-import { Database, migrateSoon } from "./Database.ts"
-import { shipped } from "./Migrations.ts"
+import { Database, migrateSoon, unfinishedRestore } from "./Database.ts"
+import { migrate, shipped } from "./Migrations.ts"
 import { longPersistence } from "./Persistence.ts"
 
 export class BackupDamaged extends Data.TaggedError("BackupDamaged") {
@@ -67,13 +67,15 @@ export class Backup extends Context.Service<
     ) => Effect.Effect<Summary, E | Unavailable | ConfigurationError>
     /**
      * Reads the file twice: verifies it, then writes its rows, all or nothing. The tables are those of the backup's version
-     * while its rows are written; then the later migrations run. With `acceptUnsigned` a signature may be missing, or be
+     * while its rows are written; then the later migrations run, and `finish`, in a transaction. Until then neither the
+     * service nor a command uses the database. With `acceptUnsigned` a signature may be missing, or be
      * of a key that is not here; one of the service's own key is verified nevertheless.
      */
-    readonly restore: <E>(
+    readonly restore: <E, A, E2>(
       file: Stream.Stream<Uint8Array, E>,
-      options: { readonly acceptUnsigned: boolean }
-    ) => Effect.Effect<Summary, E | Unavailable | Refused | Migrating>
+      options: { readonly acceptUnsigned: boolean },
+      finish: Effect.Effect<A, E2, SqlClient.SqlClient>
+    ) => Effect.Effect<Summary & { readonly finished: A }, E | Exclude<E2, SqlError.SqlError> | Unavailable | Refused | Migrating>
   }
 >()("service/database/Backup") {
   static readonly layer = Layer.effect(
@@ -90,21 +92,22 @@ export class Backup extends Context.Service<
         return yield* database.dedicated(snapshot(created_at, key, write)).pipe(longPersistence)
       })
 
-      const restore = Effect.fn("Backup.restore")(function* <E>(
+      const restore = Effect.fn("Backup.restore")(function* <E, A, E2>(
         file: Stream.Stream<Uint8Array, E>,
-        options: { readonly acceptUnsigned: boolean }
+        options: { readonly acceptUnsigned: boolean },
+        finish: Effect.Effect<A, E2, SqlClient.SqlClient>
       ) {
         const sealOf = sealWith(key, options)
         const { header, rows } = yield* read(file, sealOf, () => Effect.void)
         const files = shipped.slice(0, header.migrations.length)
         if (!header.migrations.every(({ checksum }, index) => checksum === files[index]?.checksum)) return yield* newer
-        const migrated = (to?: typeof files) => Effect.provideService(migrateSoon(to), Database, database)
         // A database that is in use must not even be migrated.
         yield* database.dedicated(refuseUsed).pipe(longPersistence)
-        yield* migrated(files)
+        yield* Effect.provideService(migrateSoon(files), Database, database)
         yield* database.dedicated(load(header, file, sealOf)).pipe(longPersistence)
-        yield* migrated()
-        return { created_at: header.created_at, tables: header.tables.length, rows }
+        yield* database.dedicated(migrate()).pipe(longPersistence)
+        const finished = yield* database.dedicated(finishing(finish)).pipe(longPersistence)
+        return { created_at: header.created_at, tables: header.tables.length, rows, finished }
       })
 
       return { save, restore }
@@ -274,8 +277,14 @@ const load = Effect.fnUntraced(function* <E>(
     })
     yield* Catalog.deferringForeignKeys(sql, Effect.andThen(read(file, sealOf, add), insert))
     yield* Catalog.advanceSequences(sql, tables)
+    yield* sql`create table ${sql(unfinishedRestore)} ()`
   })
   yield* sql.withTransaction(work)
+})
+
+const finishing = Effect.fnUntraced(function* <A, E>(finish: Effect.Effect<A, E, SqlClient.SqlClient>) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql.withTransaction(Effect.tap(finish, sql`drop table ${sql(unfinishedRestore)}`))
 })
 
 /** In characters. A single larger row is one batch. */

@@ -90,7 +90,7 @@ export const migrateUntilDone = Effect.gen(function* () {
       })
     )
   )
-  yield* dedicated(Effect.all([suitable, migrated, warnIfNotDurable])).pipe(
+  yield* dedicated(Effect.all([suitable, whole, migrated, warnIfNotDurable])).pipe(
     explainLasting,
     Effect.tapErrorTag("WaitingForOwner", () =>
       Effect.logWarning("Waiting for service-admin migrate: this account may not change the schema")
@@ -119,7 +119,7 @@ export class DatabaseUnreachable extends Data.TaggedError("DatabaseUnreachable")
 export const migrateSoon = Effect.fnUntraced(function* (files?: ReadonlyArray<Migration>) {
   const { dedicated } = yield* Database
   yield* reachable
-  return yield* dedicated(Effect.andThen(suitable, migrate(files))).pipe(explainLasting, longPersistence)
+  return yield* dedicated(Effect.andThen(Effect.all([suitable, whole]), migrate(files))).pipe(explainLasting, longPersistence)
 })
 
 /** Login succeeds, but privileges are missing. */
@@ -129,6 +129,21 @@ export class DatabaseForbids extends Data.TaggedError("DatabaseForbids")<{ reado
 export class DatabaseUnsuitable extends Data.TaggedError("DatabaseUnsuitable")<{ readonly message: string }> {}
 
 const create = "create one with: createdb --template=template0 --encoding=UTF8 NAME"
+
+/** A table that stands from the rows of a restore until its erasures are applied (Backup.ts). */
+export const unfinishedRestore = "restore_unfinished"
+
+export const whole = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [found] = yield* rows(Schema.Struct({ unfinished: Schema.Boolean }))(
+    sql`select to_regclass(${unfinishedRestore}) is not null as unfinished`
+  )
+  if (found?.unfinished !== true) return
+  return yield* new DatabaseUnsuitable({
+    message:
+      "A restore into this database did not finish, so what was erased may be there again: run restore-database again, into an empty database."
+  })
+})
 
 /** In SQL_ASCII, PostgreSQL neither checks text nor counts its characters; other encodings lack most of them. */
 export const suitable = Effect.gen(function* () {

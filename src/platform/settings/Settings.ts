@@ -5,7 +5,7 @@
  * Without DATABASE_URL, missing secrets are read from SERVICE_DATA_DIR/secrets.env (Secrets.ts).
  */
 import { Config, ConfigProvider, Context, Data, Duration, Effect, Layer, Option, Redacted } from "effect"
-import { resolve } from "node:path"
+import { join, resolve } from "node:path"
 import { revision } from "./Package.ts"
 import { type Environment, environments, isTopic } from "../../wire/mobile/Notifications.ts"
 import { generatedSecrets, keptSecrets } from "./Secrets.ts"
@@ -139,6 +139,11 @@ const audit = Config.all({
 
 const backup = Config.all({
   key: optionalSecret("SERVICE_BACKUP_KEY")
+})
+
+const erasure = Config.all({
+  // With the embedded database the default is a file in SERVICE_DATA_DIR.
+  file: optionalText("SERVICE_ERASURE_FILE")
 })
 
 const bridge = Config.all({
@@ -331,6 +336,7 @@ const all = Config.all({
   database,
   audit,
   backup,
+  erasure,
   bridge,
   access,
   oauth,
@@ -350,6 +356,8 @@ interface Resolved {
   readonly dynamicRegistration: boolean
   /** The public address of the MCP endpoint, to which tokens are bound. */
   readonly resource: string
+  /** Where erasures are recorded; undefined with DATABASE_URL and without SERVICE_ERASURE_FILE. */
+  readonly erasureFile: string | undefined
   readonly identity: { readonly environment: string; readonly service_revision: string }
 }
 
@@ -380,7 +388,7 @@ function inOneLine({ cause }: Config.ConfigError) {
 }
 
 /** Rejects unsafe combinations and resolves the two URLs, which are origins with https unless they are loopback. */
-const resolved = Effect.fnUntraced(function* ({ bridge, database, http, mcp, oauth }: Read) {
+const resolved = Effect.fnUntraced(function* ({ bridge, database, erasure, http, mcp, oauth }: Read) {
   for (const [one, other, names] of [
     [bridge.enrollmentSecret, bridge.tokenSecret, "SERVICE_BRIDGE_ENROLLMENT_SECRET and SERVICE_BRIDGE_TOKEN_SECRET"],
     [bridge.enrollmentSecret, oauth.secret, "SERVICE_BRIDGE_ENROLLMENT_SECRET and SERVICE_OAUTH_SECRET"],
@@ -406,7 +414,8 @@ const resolved = Effect.fnUntraced(function* ({ bridge, database, http, mcp, oau
     environment: mcp.environment ?? (isLoopback(baseUrl) ? "development" : "production"),
     service_revision: mcp.revision
   }
-  return { baseUrl, authUrl, dynamicRegistration, resource: `${baseUrl.origin}/mcp`, identity } satisfies Resolved
+  const erasureFile = erasure.file ?? (database.url === undefined ? join(database.dataDir, "erasures.jsonl") : undefined)
+  return { baseUrl, authUrl, dynamicRegistration, erasureFile, resource: `${baseUrl.origin}/mcp`, identity } satisfies Resolved
 })
 
 const origin = Effect.fnUntraced(function* (name: string, text: string) {

@@ -1,4 +1,4 @@
-/** Tells an unknown project from one that has nothing to list. A disabled project exists. */
+/** Tells an unknown project from one that has nothing to list. A disabled project exists, a deleted one does not. */
 import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 
@@ -10,6 +10,7 @@ export const projectExists = (
     sql`
       select project_id
         from project
-       where project_id = ${project_id}::uuid`,
+       where project_id = ${project_id}::uuid
+         and deleted_at is null`,
     (found) => found.length > 0
   )

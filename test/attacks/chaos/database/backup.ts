@@ -85,7 +85,7 @@ chaos(
           const elsewhere = join(folder, `elsewhere-${n}`)
           mkdirSync(join(elsewhere, "data"), { recursive: true, mode: 0o711 })
           copyFileSync(join(folder, "data/secrets.env"), join(elsewhere, "data/secrets.env"))
-          rows += (yield* admin(elsewhere, "restore-database", "--in", file)).rows
+          rows += (yield* admin(elsewhere, "restore-database", "--in", file, "--without-erasures")).rows
           const restored = yield* server(elsewhere, { SERVICE_BASE_URL: one.url })
           const { sql } = yield* beside(elsewhere, one)
           yield* load.present(sql, acks, meant)

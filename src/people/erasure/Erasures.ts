@@ -1,0 +1,347 @@
+/**
+ * Destroys what must not be there: entries, tasks, documents, whole projects, and what a retention period has ended
+ * (decisions.md, Erasure). Every erasure leaves an audit row and a tombstone, both without content, and a line in
+ * SERVICE_ERASURE_FILE, which keeps a restored backup from bringing it back.
+ *
+ *     begin; delete; tombstone and audit row; line "prepared"; commit; line "committed"
+ *
+ * A crash before the commit leaves an open line without a tombstone, one after it an open line with one.
+ */
+import { Context, Duration, Effect, Layer, Option, Schedule } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { purgeDocument, purgeEntriesBefore, purgeEntry, purgeReceiptsBefore, purgeTask } from "../../agents/Wing.ts"
+import { traceAt } from "../../platform/audit/Audit.ts"
+import { uuidAt } from "../../platform/crypto/Random.ts"
+import { DatabaseClock } from "../../platform/database/Clock.ts"
+import { Database } from "../../platform/database/Database.ts"
+import { longPersistence } from "../../platform/database/Persistence.ts"
+import { CurrentOperator } from "../../platform/settings/Operator.ts"
+import { ConfigurationError, Settings } from "../../platform/settings/Settings.ts"
+import { after } from "../../wire/Instant.ts"
+import { type ErasureRefusal, refuse } from "./Errors.ts"
+import * as Store from "./ErasureStore.ts"
+import * as File from "./ErasureFile.ts"
+
+/** How long a project that is to be deleted can be enabled again. */
+const grace = Duration.days(7)
+/** Requests that began before a project was disabled have ended by then. */
+const settling = Duration.seconds(30)
+/** Rows of one transaction of a retention period. */
+const batch = 1000
+/** Tombstones of retention periods settle lines that are open; no line stays open this long. */
+const retentionKept = Duration.days(30)
+
+export interface Purged {
+  readonly project_id: string
+  readonly id: string
+  readonly erased_at: Date
+  /** Whether an earlier command had erased it. */
+  readonly replayed: boolean
+}
+
+export interface Deletion {
+  readonly project_id: string
+  /** Until then enable-project undoes it; null if it has been carried out. */
+  readonly delete_after: Date | null
+  readonly deleted_at: Date | null
+}
+
+/** What a restore makes of erasures that a crash left open. */
+export type Open = "erase" | "keep" | "refuse"
+
+type Failed = ErasureRefusal<"bridge_persistence_error"> | ConfigurationError | File.ErasureFileError
+type Target = "memory" | "task" | "document"
+
+export class Erasures extends Context.Service<
+  Erasures,
+  {
+    /** May be repeated. */
+    readonly purge: (
+      kind: Target,
+      project_id: string,
+      id: string
+    ) => Effect.Effect<
+      Purged,
+      Failed | ErasureRefusal<"project_not_found" | "memory_not_found" | "task_not_found" | "document_not_found">
+    >
+    /** Deletes a disabled project after seven days, or now. May be repeated. */
+    readonly deleteProject: (
+      project_id: string,
+      when: "now" | "later"
+    ) => Effect.Effect<Deletion, Failed | ErasureRefusal<"project_not_found" | "project_not_disabled">>
+    /** Settles open lines, deletes projects whose grace has ended, and applies retention periods. Run by the service. */
+    readonly pass: Effect.Effect<void, Failed>
+    /**
+     * The erasures of these files, to be applied to a restored database in the transaction that finishes it; it fails if
+     * `open` refuses and a line is open, or if a file is of another service.
+     */
+    readonly replay: (
+      files: ReadonlyArray<string>,
+      open: Open
+    ) => Effect.Effect<Effect.Effect<number, SqlError.SqlError | File.ErasureFileError, SqlClient.SqlClient>, Failed>
+  }
+>()("service/erasure/Erasures") {
+  static readonly layer = Layer.effect(
+    Erasures,
+    Effect.gen(function* () {
+      const { dedicated } = yield* Database
+      const { erasureFile } = yield* Settings
+      const clock = yield* DatabaseClock
+
+      const file = erasureFile === undefined ? Effect.fail(noFile) : Effect.succeed(erasureFile)
+
+      /** Runs `work` in a transaction that ends with the tombstone and the line; nothing is erased if `work` returns none. */
+      const erasing = Effect.fnUntraced(function* <E>(
+        erased: File.Erased,
+        action: string,
+        work: (sql: SqlClient.SqlClient, now: Date) => Effect.Effect<Option.Option<Counts>, E | SqlError.SqlError>
+      ) {
+        const path = yield* file
+        const now = yield* clock.now
+        const erasure_id = yield* uuidAt(now)
+        const actor = yield* CurrentOperator
+        const trace = yield* traceAt(now)
+        const transaction = Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const store = Store.make(sql)
+          return yield* sql.withTransaction(
+            Effect.gen(function* () {
+              const result = yield* work(sql, now)
+              if (Option.isNone(result)) return result
+              yield* store.bury(erasure_id, erased, now)
+              yield* store.audited(erased.project_id, action, actor, { ...subjectOf(erased, erasure_id), ...result.value }, trace)
+              const { instance_id } = Option.getOrThrow(yield* store.instance)
+              yield* File.prepare(path, { erasure_id, instance_id, at: now, ...erased })
+              return result
+            })
+          )
+        })
+        const result = yield* dedicated(transaction).pipe(longPersistence)
+        if (Option.isSome(result)) yield* File.settle(path, erasure_id, "committed")
+        return { now, result }
+      })
+
+      const purge = Effect.fn("Erasures.purge")(function* (kind: Target, project_id: string, id: string) {
+        const erased = { ...nothing, kind, project_id, target_id: id }
+        const { now, result } = yield* erasing(erased, `${kind}.purged`, (sql, now) => drop(sql, erased, now))
+        if (Option.isSome(result)) return { project_id, id, erased_at: now, replayed: false }
+        const found = yield* dedicated(
+          Effect.flatMap(SqlClient.SqlClient, (sql) => Store.make(sql).buried(erased))
+        ).pipe(longPersistence)
+        if (Option.isNone(found)) return yield* refuse(`${kind}_not_found`)
+        return { project_id, id, erased_at: found.value.erased_at, replayed: true }
+      })
+
+      const deleteNow = Effect.fnUntraced(function* (project_id: string) {
+        const erased = { ...nothing, kind: "project" as const, project_id, target_id: null }
+        return yield* erasing(erased, "project.deleted", (sql, now) =>
+          Effect.gen(function* () {
+            const store = Store.make(sql)
+            const found = Option.getOrUndefined(yield* store.lockProject(project_id))
+            if (found === undefined) return yield* refuse("project_not_found")
+            if (found.deleted_at !== null) return Option.none()
+            if (found.disabled_at === null) return yield* refuse("project_not_disabled")
+            yield* store.dropProject(project_id, now)
+            return done
+          })
+        )
+      })
+
+      const look = (project_id: string) =>
+        dedicated(Effect.flatMap(SqlClient.SqlClient, (sql) => Store.make(sql).lockProject(project_id))).pipe(
+          longPersistence,
+          Effect.flatMap(
+            Option.match({ onNone: () => refuse("project_not_found"), onSome: (found) => Effect.succeed(found) })
+          )
+        )
+
+      const deleteProject = Effect.fn("Erasures.deleteProject")(function* (project_id: string, when: "now" | "later") {
+        yield* file
+        const found = yield* look(project_id)
+        if (found.deleted_at !== null) return { project_id, delete_after: null, deleted_at: found.deleted_at }
+        if (found.disabled_at === null) return yield* refuse("project_not_disabled")
+        const now = yield* clock.now
+        if (when === "now") {
+          const ready = after(found.disabled_at, settling)
+          yield* Effect.sleep(Duration.millis(Math.max(0, ready.getTime() - now.getTime())))
+          yield* deleteNow(project_id)
+          const { deleted_at } = yield* look(project_id)
+          return { project_id, delete_after: null, deleted_at }
+        }
+        const trace = yield* traceAt(now)
+        const actor = yield* CurrentOperator
+        const scheduled = yield* dedicated(
+          Effect.flatMap(SqlClient.SqlClient, (sql) => Store.make(sql).schedule(project_id, after(now, grace), trace, actor))
+        ).pipe(longPersistence)
+        if (Option.isNone(scheduled)) return yield* refuse("project_not_disabled")
+        return { project_id, delete_after: scheduled.value.delete_after, deleted_at: null }
+      })
+
+      /** Erases what the retention period of a project has ended, in batches. */
+      const retain = Effect.fnUntraced(function* (
+        project_id: string,
+        memory_days: number | null,
+        receipt_days: number | null
+      ) {
+        // Whole days, so that a day has one line and one tombstone for each batch at most.
+        const today = Math.floor((yield* clock.now).getTime() / day) * day
+        const before = (days: number | null) => (days === null ? null : new Date(today - days * day))
+        const erased: File.Erased = {
+          ...nothing,
+          kind: "retention",
+          project_id,
+          target_id: null,
+          memory_before: before(memory_days),
+          receipts_before: before(receipt_days)
+        }
+        const round = erasing(erased, "project.retention_applied", (sql, now) =>
+          Effect.gen(function* () {
+            const store = Store.make(sql)
+            if ((yield* store.lockForRetention(project_id)).length === 0) return Option.none()
+            const { entries, receipts } = yield* applyRetention(sql, erased)
+            if (entries + receipts === 0) return Option.none()
+            yield* store.dropOldRetention(project_id, after(now, Duration.negate(retentionKept)))
+            return Option.some({ entries: `${entries}`, receipts: `${receipts}` })
+          })
+        )
+        yield* Effect.repeat(round, { until: ({ result }) => Option.isNone(result) })
+      })
+
+      const settleOpen = Effect.fnUntraced(function* (path: string) {
+        const { open } = yield* File.read(path, "allowed")
+        for (const { at, erasure_id, ...erased } of open) {
+          // A tombstone that can be written is not there: the transaction was rolled back. This one is, too.
+          const probe = Effect.gen(function* () {
+            const sql = yield* SqlClient.SqlClient
+            const written = yield* sql.withTransaction(
+              Effect.flatMap(Store.make(sql).bury(erasure_id, erased, at), (buried) => Effect.fail({ buried }))
+            ).pipe(Effect.catch((error) => ("buried" in error ? Effect.succeed(error.buried) : Effect.fail(error))))
+            return Option.isSome(written)
+          })
+          const rolledBack = yield* dedicated(probe).pipe(longPersistence)
+          yield* File.settle(path, erasure_id, rolledBack ? "withdrawn" : "committed")
+        }
+      })
+
+      const pass = Effect.gen(function* () {
+        if (erasureFile !== undefined) yield* settleOpen(erasureFile)
+        const now = yield* clock.now
+        const due = yield* dedicated(Effect.flatMap(SqlClient.SqlClient, (sql) => Store.make(sql).due(now))).pipe(
+          longPersistence
+        )
+        for (const { project_id } of due) yield* deleteNow(project_id).pipe(Effect.catchTags(enabledMeanwhile))
+        let project_id = "00000000-0000-0000-0000-000000000000"
+        while (true) {
+          const next = yield* dedicated(
+            Effect.flatMap(SqlClient.SqlClient, (sql) => Store.make(sql).retained(project_id))
+          ).pipe(longPersistence)
+          if (Option.isNone(next)) return
+          project_id = next.value.project_id
+          yield* retain(project_id, next.value.memory_days, next.value.receipt_days)
+        }
+      }).pipe(Effect.withSpan("Erasures.pass"))
+
+      const replay = Effect.fn("Erasures.replay")(function* (files: ReadonlyArray<string>, onOpen: Open) {
+        const read = yield* Effect.forEach(files, (path) => Effect.map(File.read(path, "refused"), (r) => ({ path, ...r })))
+        const open = read.find((found) => found.open.length > 0)
+        if (onOpen === "refuse" && open !== undefined) {
+          return yield* new File.ErasureFileError({
+            message: `${open.path} has ${open.open.length} erasures of which a crash hides whether they were carried out, the first of ${open.open[0]!.at.toISOString()}: add --open erase or --open keep. Nothing was restored.`
+          })
+        }
+        const all = read
+          .flatMap(({ committed, open }) => (onOpen === "erase" ? [...committed, ...open] : committed))
+          .toSorted((a, b) => a.at.getTime() - b.at.getTime())
+        const paths = new Map(read.flatMap(({ committed, open, path }) => [...committed, ...open].map((one) => [one, path])))
+        return Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const store = Store.make(sql)
+          const instance = Option.getOrThrow(yield* store.instance)
+          for (const line of all) {
+            const { at, erasure_id, instance_id } = line
+            if (instance_id !== instance.instance_id) {
+              return yield* new File.ErasureFileError({
+                message: `${paths.get(line)} is of another service than the backup: empty the database, and restore again with the files of that service.`
+              })
+            }
+            yield* drop(sql, line, at)
+            yield* store.bury(erasure_id, line, at)
+          }
+          return all.length
+        })
+      })
+
+      return { purge, deleteProject, pass, replay }
+    })
+  )
+}
+
+/** Keeps erasing what is due: a pass after the start, then one every ten minutes. */
+export const eraseForever = Effect.gen(function* () {
+  const { pass } = yield* Erasures
+  yield* pass.pipe(
+    Effect.catch((error) =>
+      Effect.logWarning("What is due was not erased").pipe(Effect.annotateLogs({ reason: error.message }))
+    ),
+    Effect.repeat(Schedule.spaced("10 minutes"))
+  )
+})
+
+const noFile = new ConfigurationError({
+  message:
+    "SERVICE_ERASURE_FILE is not set: a file, kept apart from the database and its backups, that records what was erased. Without it a restored backup would bring it back. Nothing was erased."
+})
+
+/** A project that is due was enabled a moment ago: nobody waits for an answer. */
+const enabledMeanwhile = { project_not_found: () => Effect.void, project_not_disabled: () => Effect.void }
+
+const day = 86_400_000
+const nothing = { memory_before: null, receipts_before: null }
+
+/** What the audit row says besides ids. */
+type Counts = Readonly<Record<string, string>>
+const done = Option.some<Counts>({})
+
+/** Deletes what a line names; none if there is nothing of it. */
+const drop = (
+  sql: SqlClient.SqlClient,
+  erased: File.Erased,
+  now: Date
+): Effect.Effect<Option.Option<Counts>, SqlError.SqlError> => {
+  const { kind, project_id, target_id } = erased
+  const ifFound = Effect.map((found: boolean) => (found ? done : Option.none<Counts>()))
+  switch (kind) {
+    case "memory":
+      return ifFound(purgeEntry(sql, project_id, target_id!))
+    case "task":
+      return ifFound(purgeTask(sql, project_id, target_id!))
+    case "document":
+      return ifFound(purgeDocument(sql, project_id, target_id!))
+    case "project":
+      return Effect.as(Store.make(sql).dropProject(project_id, now), done)
+    case "retention":
+      return Effect.as(
+        Effect.repeat(applyRetention(sql, erased), { until: ({ entries, receipts }) => entries + receipts === 0 }),
+        done
+      )
+  }
+}
+
+/** One batch of entries and one of receipts; returns how many rows went. */
+const applyRetention = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  { memory_before, project_id, receipts_before }: File.Erased
+) {
+  const entries = memory_before === null ? 0 : yield* purgeEntriesBefore(sql, project_id, memory_before, batch)
+  const receipts = receipts_before === null ? 0 : yield* purgeReceiptsBefore(sql, project_id, receipts_before, batch)
+  return { entries, receipts }
+})
+
+/** Audit rows hold ids and counts. */
+const subjectOf = ({ kind, project_id, target_id }: File.Erased, erasure_id: string) => ({
+  erasure_id,
+  ...(kind === "memory" && { entry_id: target_id! }),
+  ...(kind === "task" && { task_id: target_id! }),
+  ...(kind === "document" && { document_id: target_id! }),
+  ...((kind === "project" || kind === "retention") && { project_id })
+})

@@ -1,0 +1,467 @@
+/** What is erased is nowhere in the database, and readers go on (decisions.md, Erasure). */
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { randomUUID } from "node:crypto"
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Documents } from "../../src/agents/documents/Documents.ts"
+import { Limits } from "../../src/operator/limits/Limits.ts"
+import { Projects } from "../../src/operator/projects/Projects.ts"
+import { emptiedTables } from "../../src/people/erasure/ErasureStore.ts"
+import { Erasures } from "../../src/people/erasure/Erasures.ts"
+import { answer, ask, person } from "../support/agents/Answers.ts"
+import { startEmbedder } from "../support/agents/Embedder.ts"
+import { Embeddings } from "../../src/agents/embeddings/Embeddings.ts"
+import { Agent } from "../support/agents/McpAgent.ts"
+import { repository } from "../support/agents/Repository.ts"
+import { bigProject, fill } from "../support/run/Fill.ts"
+import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { instance } from "../support/service/Service.ts"
+
+/** A word that the database's own rows never hold. */
+const word = () => `canary${randomUUID().replaceAll("-", "")}`
+
+const folder = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "erasure-test-"))),
+  (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
+)
+
+const start = Effect.fnUntraced(function* (more: Readonly<Record<string, string>> = {}) {
+  const file = join(yield* folder, "erasures.jsonl")
+  const on = yield* instance({ SERVICE_ERASURE_FILE: file, ...more })
+  const erasures = Context.get(on.services, Erasures)
+  return { file, on, erasures, agent: yield* Agent.make(on) }
+})
+
+const tables = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql<{ name: string }>`
+    select relname as name from pg_class
+     where relkind in ('r', 'p') and not relispartition and relnamespace = 'public'::regnamespace
+     order by 1`
+})
+
+/** Every row of every table as text, by table. */
+const everything = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const all: Record<string, ReadonlyArray<string>> = {}
+  for (const { name } of yield* tables) {
+    all[name] = (yield* sql<{ line: string }>`select t::text as line from ${sql(name)} t order by 1`).map(({ line }) => line)
+  }
+  return all
+})
+const placesOf = (text: string) =>
+  Effect.map(everything, (all) =>
+    Object.entries(all).flatMap(([name, lines]) => (lines.some((line) => line.includes(text)) ? [name] : []))
+  )
+
+const usageOf = (project_id: string) =>
+  SqlClient.SqlClient.use(
+    (sql) => sql`
+      select stored_bytes::int, index_bytes::int, entries::int, tasks::int, receipts::int
+        from project_usage where project_id = ${project_id}::uuid`
+  )
+const activeOf = (project_id: string) =>
+  SqlClient.SqlClient.use(
+    (sql) => sql<{ counted: number; there: number }>`
+      select (select sum(active) from memory_count where project_id = ${project_id}::uuid)::int as counted,
+             (select count(*) from memory_entry where project_id = ${project_id}::uuid and active)::int as there`
+  )
+const lines = (file: string) =>
+  readFileSync(file, "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line))
+
+const lastAudit = (project_id: string) =>
+  Effect.map(
+    SqlClient.SqlClient.use(
+      (sql) => sql<{ action: string; subject: any }>`
+        select action, subject from audit_event where project_id = ${project_id}::uuid order by at desc, event_id desc limit 1`
+    ),
+    ([row]) => row!
+  )
+
+/** What belongs to no project, and what a deleted project leaves: ids and times. */
+const ofNoProject = [
+  ...["project", "erasure", "audit_event", "audit_link", "audit_chain", "audit_chain_progress", "audit_refusal_count"],
+  ...["oauth_client", "push_provider_state", "web_push_key", "schema_migration", "service_instance"]
+]
+
+const disable = (on: Effect.Success<ReturnType<typeof instance>>, project_id: string) =>
+  Effect.gen(function* () {
+    yield* Context.get(on.services, Projects).disable(project_id)
+    // As if the requests from before it had ended.
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`update project set disabled_at = disabled_at - interval '1 minute' where project_id = ${project_id}::uuid`
+  })
+
+layer(TestDatabase.sql, { timeout: 120_000 })("an erased entry", (it) => {
+  it.effect("is in no row, with its postings, its vector and remembered results, and is counted no more", () =>
+    Effect.gen(function* () {
+      const secret = word()
+      const embedder = yield* startEmbedder([`${secret} hidden`])
+      const { agent, erasures, file, on } = yield* start(embedder.settings)
+      yield* agent.note("Something else")
+      const before = yield* usageOf(agent.project_id)
+      const key = { idempotency_key: "add-1" }
+      const body = `The ${secret} of the shop`
+      const { id } = yield* agent.note(body, { tags: [secret], ...key })
+      yield* agent.note(`About the ${secret.slice(0, 12)} shop`, { idempotency_key: "add-2" })
+      yield* Context.get(on.services, Embeddings).round.pipe(Effect.repeat({ until: (worked) => !worked }))
+      const places = yield* placesOf(secret)
+      assert.includeMembers(places, ["idempotency_record", "memory_entry", "memory_posting"])
+
+      const purged = yield* erasures.purge("memory", agent.project_id, id)
+      assert.isFalse(purged.replayed)
+      assert.deepStrictEqual(yield* placesOf(secret), [])
+      const sql = yield* SqlClient.SqlClient
+      assert.deepStrictEqual(yield* sql`select 1 from memory_embedding where entry_id = ${id}::uuid`, [])
+      assert.strictEqual((yield* agent.call("memory_get", { id })).code, "memory_not_found")
+      const found: ReadonlyArray<{ id: string }> = (yield* agent.call("memory_search", { query: secret })).output.entries
+      assert.notInclude(
+        found.map((entry) => entry.id),
+        id
+      )
+
+      const [first, second] = lines(file)
+      assert.deepInclude(first, { state: "prepared", kind: "memory", project_id: agent.project_id, target_id: id })
+      assert.deepStrictEqual(second, { erasure_id: first.erasure_id, state: "committed" })
+      assert.strictEqual(statSync(file).mode & 0o777, 0o600)
+      const audit = yield* lastAudit(agent.project_id)
+      assert.strictEqual(audit.action, "memory.purged")
+      assert.deepStrictEqual(audit.subject, { erasure_id: first.erasure_id, entry_id: id })
+
+      // The retry cannot be answered as before, and must not write the text again.
+      const { code, text } = yield* agent.write("memory_add", { kind: "note", body, tags: [secret], ...key })
+      assert.strictEqual(code, "idempotency_conflict")
+      assert.include(text, "erased")
+      assert.deepStrictEqual(yield* placesOf(secret), [])
+
+      const again = yield* erasures.purge("memory", agent.project_id, id)
+      assert.deepInclude(again, { replayed: true, erased_at: purged.erased_at })
+      assert.strictEqual(lines(file).length, 2)
+      const [{ counted, there }] = (yield* activeOf(agent.project_id)) as any
+      assert.strictEqual(counted, there)
+      const [was] = before as any
+      const [is] = (yield* usageOf(agent.project_id)) as any
+      assert.strictEqual(is.entries, was.entries + 1)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("leaves the usage as if it had never been", () =>
+    Effect.gen(function* () {
+      const { agent, erasures } = yield* start()
+      yield* agent.note("Something else")
+      const before = yield* usageOf(agent.project_id)
+      const { id } = yield* agent.note("Gänse und 漢字 here", { title: "Über", tags: ["ü", "b"], idempotency_key: "k" })
+      yield* erasures.purge("memory", agent.project_id, id)
+      assert.deepStrictEqual(yield* usageOf(agent.project_id), before)
+      const archived = yield* agent.note("To be archived")
+      const with_it = yield* usageOf(agent.project_id)
+      assert.notDeepEqual(with_it, before)
+      yield* agent.write("memory_archive", { id: archived.id })
+      yield* erasures.purge("memory", agent.project_id, archived.id)
+      assert.deepStrictEqual(yield* usageOf(agent.project_id), before)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("closes the gap in its chain: first, middle and last", () =>
+    Effect.gen(function* () {
+      const { agent, erasures } = yield* start()
+      const chain = Effect.gen(function* () {
+        const one = yield* agent.note("One")
+        const two = yield* agent.note("Two", { supersedes: one.id })
+        const three = yield* agent.note("Three", { supersedes: two.id })
+        return [one.id, two.id, three.id] as const
+      })
+      const read = (id: string) =>
+        Effect.map(agent.call("memory_get", { id }), ({ output }) => {
+          const { active, superseded_by, supersedes } = output.entry
+          return { active, superseded_by, supersedes }
+        })
+      const middle = yield* chain
+      yield* erasures.purge("memory", agent.project_id, middle[1])
+      assert.deepStrictEqual(yield* read(middle[0]), { active: false, superseded_by: middle[2], supersedes: null })
+      assert.deepStrictEqual(yield* read(middle[2]), { active: true, superseded_by: null, supersedes: middle[0] })
+      const first = yield* chain
+      yield* erasures.purge("memory", agent.project_id, first[0])
+      assert.deepStrictEqual(yield* read(first[1]), { active: false, superseded_by: first[2], supersedes: null })
+      const last = yield* chain
+      yield* erasures.purge("memory", agent.project_id, last[2])
+      assert.deepStrictEqual(yield* read(last[1]), { active: false, superseded_by: null, supersedes: last[0] })
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("that keeps an answer takes the answer out of its task", () =>
+    Effect.gen(function* () {
+      const { agent, erasures, on } = yield* start()
+      const task = yield* ask(agent)
+      const secret = word()
+      yield* answer(on, person(agent.project_id), task, secret)
+      const { answer_entry_id } = (yield* agent.call("task_get", { id: task.id })).output.task
+      yield* erasures.purge("memory", agent.project_id, answer_entry_id)
+      assert.deepStrictEqual(yield* placesOf(secret), [])
+      const now = (yield* agent.call("task_get", { id: task.id })).output.task
+      assert.deepInclude(now, { answer: null, answer_entry_id: null })
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("must be there, and of the project named; a wrong project changes nothing", () =>
+    Effect.gen(function* () {
+      const { agent, erasures, file, on } = yield* start()
+      const other = yield* Agent.make(on)
+      const { id } = yield* agent.note("Mine")
+      const task = yield* agent.task("Mine")
+      for (const [kind, target] of [
+        ["memory", id],
+        ["task", task.id],
+        ["document", randomUUID()]
+      ] as const) {
+        const refused = yield* Effect.flip(erasures.purge(kind, other.project_id, target))
+        assert.strictEqual(refused._tag, `${kind}_not_found`)
+      }
+      assert.isDefined((yield* agent.call("memory_get", { id })).output)
+      assert.isDefined((yield* agent.call("task_get", { id: task.id })).output)
+      assert.throws(() => lines(file))
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("stays if its line cannot be written", () =>
+    Effect.gen(function* () {
+      const { agent, erasures } = yield* start({ SERVICE_ERASURE_FILE: "/proc/erasures.jsonl" })
+      const { id } = yield* agent.note("Mine")
+      const failed = yield* Effect.flip(erasures.purge("memory", agent.project_id, id))
+      assert.strictEqual(failed._tag, "ErasureFileError")
+      assert.isDefined((yield* agent.call("memory_get", { id })).output)
+    }).pipe(Effect.scoped)
+  )
+})
+
+layer(TestDatabase.sql, { timeout: 120_000 })("an erased task", (it) => {
+  it.effect("takes its receipts and notes with it; what depended on it goes on", () =>
+    Effect.gen(function* () {
+      const { agent, erasures } = yield* start()
+      const before = yield* usageOf(agent.project_id)
+      const secret = word()
+      const task = yield* agent.task(`Do ${secret}`, { body: secret, tags: ["x"], idempotency_key: "k" })
+      const child = yield* agent.task("Child", { parent: task.id })
+      const waiting = yield* agent.task("Waiting", { depends_on: [task.id] })
+      const about = yield* agent.note("About it", { task_id: task.id })
+      yield* agent.write("task_note", { id: task.id, text: secret })
+      const receipt = { session_ref: "s-1", worker: "w", outcome: "progress", summary: secret, next_steps: [secret], pitfalls: [] }
+      assert.isUndefined((yield* agent.update(task, { receipt })).code)
+      yield* erasures.purge("task", agent.project_id, task.id)
+      assert.deepStrictEqual(yield* placesOf(secret), [])
+      assert.deepStrictEqual(yield* placesOf(task.id), ["audit_event", "erasure"])
+      const now = (yield* agent.call("task_get", { id: waiting.id })).output.task
+      assert.deepStrictEqual(now.depends_on ?? [], [])
+      const ended = yield* agent.update(waiting, { status: "done" })
+      assert.isUndefined(ended.code)
+      for (const id of [waiting.id, child.id]) yield* erasures.purge("task", agent.project_id, id)
+      yield* erasures.purge("memory", agent.project_id, about.id)
+      assert.deepStrictEqual(
+        yield* usageOf(agent.project_id),
+        before.length > 0 ? before : [{ stored_bytes: 0, index_bytes: 0, entries: 0, tasks: 0, receipts: 0 }]
+      )
+    }).pipe(Effect.scoped)
+  )
+})
+
+layer(TestDatabase.sql, { timeout: 120_000 })("an erased document", (it) => {
+  it.effect("goes with its text, unless another project has pinned the same", () =>
+    Effect.gen(function* () {
+      const { agent, erasures, on } = yield* start()
+      const other = yield* Agent.make(on)
+      const { commit, directory } = yield* repository
+      const sha = commit({ "a.md": "one\n" })
+      const place = { directory, repository: "acme/shop", commit: sha, path: "a.md", title: "A", bootstrap: false }
+      const documents = Context.get(on.services, Documents)
+      const mine = yield* documents.pin({ ...place, project_id: agent.project_id })
+      const theirs = yield* documents.pin({ ...place, project_id: other.project_id })
+      const blobs = SqlClient.SqlClient.use((sql) => sql`select blob_oid from document_blob`)
+      yield* erasures.purge("document", agent.project_id, mine.document_id)
+      assert.lengthOf(yield* blobs, 1)
+      yield* erasures.purge("document", other.project_id, theirs.document_id)
+      assert.lengthOf(yield* blobs, 0)
+    }).pipe(Effect.scoped)
+  )
+})
+
+layer(TestDatabase.sql, { timeout: 120_000 })("a deleted project", (it) => {
+  it.effect("names every table that can hold rows of a project", () =>
+    Effect.gen(function* () {
+      const names = (yield* tables).map(({ name }) => name)
+      assert.sameMembers(
+        names.filter((name) => !ofNoProject.includes(name)),
+        emptiedTables
+      )
+      assert.includeMembers(names, ofNoProject)
+    })
+  )
+
+  it.effect("leaves rows in no table but its own, the audit log and the tombstones; others keep every row", () =>
+    Effect.gen(function* () {
+      const { agent, erasures, file, on } = yield* start()
+      const sql = yield* SqlClient.SqlClient
+      yield* fill(500)
+      const name = word()
+      yield* sql`update project set name = ${name} where project_id = ${bigProject}::uuid`
+      const mine = yield* Agent.make(on, { project_id: bigProject })
+      const note = yield* mine.note("Note", { idempotency_key: "k" })
+      const task = yield* mine.task("Task", { parent: (yield* mine.task("Parent")).id })
+      yield* mine.write("task_note", { id: task.id, text: "Note" })
+      yield* mine.update(yield* ask(mine), { status: "open" })
+      yield* mine.note("Next", { supersedes: note.id })
+      yield* agent.note("Theirs")
+      yield* disable(on, bigProject)
+
+      // Rows hang on a project by their own column, or by foreign keys.
+      const ofProject = Effect.gen(function* () {
+        const found: Array<string> = []
+        for (const { name } of yield* tables) {
+          const columns = yield* sql<{ column: string }>`
+            select attname as column from pg_attribute
+             where attrelid = ${name}::regclass and attname = 'project_id' and not attisdropped`
+          if (columns.length === 0) continue
+          const rows = yield* sql`select 1 from ${sql(name)} where project_id = ${bigProject}::uuid limit 1`
+          if (rows.length > 0) found.push(name)
+        }
+        return found
+      })
+      assert.isAtLeast((yield* ofProject).length, 18)
+      const others = Effect.map(everything, (all) =>
+        Object.fromEntries(
+          Object.entries(all).map(([table, lines]) => [table, lines.filter((line) => line.includes(agent.project_id))])
+        )
+      )
+      const theirs = yield* others
+      const deleted = yield* erasures.deleteProject(bigProject, "now")
+      assert.isNotNull(deleted.deleted_at)
+      assert.deepStrictEqual(yield* ofProject, ["audit_event", "erasure", "project"])
+      assert.deepStrictEqual(yield* others, theirs)
+      assert.deepStrictEqual(yield* placesOf(name), [])
+
+      // What hangs on the project by other rows: no identity of anybody else is in this database.
+      const [left] = yield* sql`
+        select (select count(*) from bridge_token)::int as tokens, (select count(*) from bridge_rotation)::int as rotations,
+               (select count(*) from enrollment_challenge)::int as challenges, (select count(*) from oauth_code)::int as codes,
+               (select count(*) from oauth_access_token)::int as access, (select count(*) from oauth_refresh_token)::int as refresh`
+      assert.deepStrictEqual(left as object, { tokens: 0, rotations: 0, challenges: 0, codes: 0, access: 0, refresh: 0 })
+
+      assert.strictEqual((yield* mine.call("server_identity")).code, "unauthorized")
+      const projects = Context.get(on.services, Projects)
+      assert.strictEqual((yield* Effect.flip(projects.enable(bigProject)))._tag, "project_not_found")
+      assert.notInclude(
+        (yield* projects.list({ after: undefined, limit: 100 })).map(({ project_id }) => project_id),
+        bigProject
+      )
+      assert.deepStrictEqual(yield* erasures.deleteProject(bigProject, "now"), deleted)
+      assert.deepStrictEqual(
+        lines(file).map(({ state }) => state),
+        ["prepared", "committed"]
+      )
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("has to be disabled first, has seven days, and enable calls it off", () =>
+    Effect.gen(function* () {
+      const { agent, erasures, on } = yield* start()
+      const { project_id } = agent
+      const refused = yield* Effect.flip(erasures.deleteProject(project_id, "now"))
+      assert.strictEqual(refused._tag, "project_not_disabled")
+      yield* disable(on, project_id)
+      const scheduled = yield* erasures.deleteProject(project_id, "later")
+      assert.deepStrictEqual(yield* erasures.deleteProject(project_id, "later"), scheduled)
+      const sql = yield* SqlClient.SqlClient
+      const [left] = yield* sql<{ days: string }>`
+        select extract(epoch from delete_after - disabled_at) / 86400 as days
+          from project where project_id = ${project_id}::uuid`
+      assert.approximately(Number(left!.days), 7, 0.01)
+      yield* erasures.pass
+      const projects = Context.get(on.services, Projects)
+      yield* projects.enable(project_id)
+      const rows = () => sql`select delete_after, deleted_at from project where project_id = ${project_id}::uuid`
+      assert.deepStrictEqual(yield* rows(), [{ delete_after: null, deleted_at: null }])
+
+      yield* disable(on, project_id)
+      yield* erasures.deleteProject(project_id, "later")
+      yield* sql`update project set delete_after = disabled_at where project_id = ${project_id}::uuid`
+      yield* erasures.pass
+      const [now] = yield* rows()
+      assert.isNotNull(now!["deleted_at"])
+      assert.strictEqual((yield* lastAudit(project_id)).action, "project.deleted")
+    }).pipe(Effect.scoped)
+  )
+})
+
+layer(TestDatabase.sql, { timeout: 120_000 })("a retention period", (it) => {
+  it.effect("erases what is older, entries and receipts each by their own, counted in one audit row", () =>
+    Effect.gen(function* () {
+      const { agent, erasures, file, on } = yield* start()
+      const { project_id } = agent
+      const other = yield* Agent.make(on)
+      const sql = yield* SqlClient.SqlClient
+      const task = yield* agent.task("Task")
+      const receipt = { session_ref: "s-1", worker: "w", outcome: "progress", summary: "Old", next_steps: [], pitfalls: [] }
+      assert.isUndefined((yield* agent.update(task, { receipt })).code)
+      const old = yield* agent.note("Old")
+      const older = yield* agent.note("Older")
+      const young = yield* agent.note("Young", { supersedes: old.id })
+      yield* other.note("Theirs")
+      yield* sql`update memory_entry set created_at = created_at - interval '9 days' where id <> ${young.id}::uuid`
+      yield* sql`update receipt set created_at = created_at - interval '9 days'`
+      const limits = Context.get(on.services, Limits)
+      yield* limits.set(project_id, { memory_days: 8 })
+      yield* erasures.pass
+      const left = () => sql`
+        select (select count(*) from memory_entry where project_id = ${project_id}::uuid)::int as entries,
+               (select count(*) from receipt where project_id = ${project_id}::uuid)::int as receipts,
+               (select count(*) from memory_entry where project_id = ${other.project_id}::uuid)::int as theirs`
+      assert.deepStrictEqual(yield* left(), [{ entries: 1, receipts: 1, theirs: 1 }])
+      assert.strictEqual((yield* agent.call("memory_get", { id: older.id })).code, "memory_not_found")
+      const { action, subject } = yield* lastAudit(project_id)
+      assert.strictEqual(action, "project.retention_applied")
+      assert.deepInclude(subject, { project_id, entries: "2", receipts: "0" })
+      assert.deepInclude(lines(file)[0], { kind: "retention", receipts_before: null })
+      yield* erasures.pass
+      assert.lengthOf(lines(file), 2)
+
+      yield* limits.set(project_id, { memory_days: null, receipt_days: 8 })
+      yield* erasures.pass
+      assert.deepStrictEqual(yield* left(), [{ entries: 1, receipts: 0, theirs: 1 }])
+      const [usage] = (yield* usageOf(project_id)) as any
+      assert.deepInclude(usage, { entries: 1, receipts: 0 })
+    }).pipe(Effect.scoped)
+  )
+})
+
+layer(TestDatabase.sql, { timeout: 120_000 })("a line that a crash left open", (it) => {
+  it.effect("is settled by its tombstone", () =>
+    Effect.gen(function* () {
+      const { agent, erasures, file } = yield* start()
+      const { id } = yield* agent.note("Mine")
+      yield* erasures.purge("memory", agent.project_id, id)
+      const [prepared] = lines(file)
+      rmSync(file)
+      const never = { ...prepared, erasure_id: randomUUID(), target_id: randomUUID() }
+      // The crash cut off the last line.
+      appendFileSync(file, `${JSON.stringify(prepared)}\n${JSON.stringify(never)}\n${JSON.stringify(never).slice(0, 90)}`)
+      yield* erasures.pass
+      const settled = readFileSync(file, "utf8").trim().split("\n").slice(3)
+      assert.deepStrictEqual(
+        settled.map((line) => JSON.parse(line)),
+        [
+          { erasure_id: prepared.erasure_id, state: "committed" },
+          { erasure_id: never.erasure_id, state: "withdrawn" }
+        ]
+      )
+      const sql = yield* SqlClient.SqlClient
+      assert.lengthOf(yield* sql`select 1 from erasure`, 1)
+      yield* erasures.pass
+      assert.lengthOf(readFileSync(file, "utf8").trim().split("\n"), 5)
+    }).pipe(Effect.scoped)
+  )
+})
