@@ -27,7 +27,8 @@ export const launch = async (name) => {
   }
 }
 
-const isBuilt = (bundle) => {
+/** Whether the bundle is there and newer than every source. */
+export const isBuilt = (bundle) => {
   const built = statSync(bundle, { throwIfNoEntry: false })?.mtimeMs
   if (built === undefined) return false
   const sources = ["cli", "src"].flatMap((folder) =>

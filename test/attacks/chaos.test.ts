@@ -4,6 +4,7 @@ import { once } from "node:events"
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
 import { text } from "node:stream/consumers"
+import { compileCache } from "../support/service/ServiceAdmin.ts"
 
 const folder = join(import.meta.dirname, "chaos")
 // The races run as tests of their own, in races/. The clients are installed from npm, which takes minutes.
@@ -15,7 +16,7 @@ describe("a slice of each chaos script", () => {
   for (const file of scripts)
     it(`sees no violation: ${file}`, { timeout: 180_000 }, async () => {
       const script = spawn(process.execPath, [join(folder, file)], {
-        env: { ...process.env, SLICE: "1" },
+        env: { NODE_COMPILE_CACHE: compileCache, ...process.env, SLICE: "1" },
         stdio: ["ignore", "pipe", "inherit"]
       })
       const [line, [code]] = await Promise.all([text(script.stdout), once(script, "exit")])
