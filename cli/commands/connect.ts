@@ -7,6 +7,8 @@ import { resolve } from "node:path"
 import { check as tryConnection } from "../../src/client/connect/check.ts"
 import { type ClientName, clients, clientsByName, type Places, type Scope } from "../../src/client/connect/Clients.ts"
 import { read, refused, replace } from "../../src/client/connect/ConfigFile.ts"
+import { findSecret } from "../../src/platform/secrets/Secrets.ts"
+import { isLoopback } from "../../src/platform/settings/Settings.ts"
 import { command } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 
@@ -20,11 +22,15 @@ const McpUrl = Schema.String.check(
 const mcpUrl = (given: string) => {
   const url = URL.canParse(given) ? new URL(given) : undefined
   const plain = url && url.username + url.password + url.search + url.hash === "" && !/[?#@]/.test(given)
-  if (!plain || !["http:", "https:"].includes(url.protocol)) return undefined
+  if (!plain || !(url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url)))) return undefined
   return ["/", "/mcp", "/mcp/"].includes(url.pathname) ? `${url.origin}/mcp` : undefined
 }
 
-const Variable = Schema.String.check(Schema.isPattern(/^[A-Za-z_][A-Za-z0-9_]{0,99}$/))
+/** A token could be a name, too, also one of which a part was cut off: people paste it here. */
+const Variable = Schema.String.check(
+  Schema.isPattern(/^(?!s[a-z]{2}_[A-Za-z0-9]{20})[A-Za-z_][A-Za-z0-9_]{0,99}$/),
+  Schema.makeFilter((name) => findSecret(name) === undefined, { expected: "no secret" })
+)
 
 const variables = Effect.map(
   Effect.all(
@@ -36,6 +42,7 @@ const variables = Effect.map(
 )
 
 const fileOf = Effect.fnUntraced(function* (client: ClientName, scope: Scope, dir: string) {
+  if (scope === "project" && !existsSync(dir)) return yield* new UsageError({ message: `There is no folder ${dir}.` })
   const places = { home: homedir(), project: resolve(dir), platform: process.platform, variables: yield* variables }
   const files = clientsByName[client].files(scope, places)
   return files.find((file) => existsSync(file)) ?? files.at(-1)!
@@ -116,10 +123,15 @@ const connected = Effect.fnUntraced(function* ({
   if (check) {
     const configured = urlIn(before ?? "")
     if ("why" in configured) return yield* refused(file, configured.why)
-    const entry =
-      configured.value === url
-        ? { step: "entry", ok: true, message: `${file} has the entry.` }
-        : { step: "entry", ok: false, message: `${file} has no entry for ${url}: run this without --check.` }
+    const edited = set(before ?? "", { url, tokenEnv: variable })
+    const isSame = !("why" in edited) && edited.text === before
+    const otherwise = `${file} has an entry that differs, perhaps in --token-env: correct the flags, or run this without --check.`
+    const missing = `${file} has no entry for ${url}: run this without --check.`
+    const entry = {
+      step: "entry",
+      ok: isSame,
+      message: isSame ? `${file} has the entry.` : configured.value === url ? otherwise : missing
+    }
     const token = variable === undefined ? undefined : yield* tokenIn(variable)
     return result("checked", { findings: [entry, ...(yield* tryConnection(url, token))] })
   }
@@ -140,7 +152,7 @@ export const connect = command("connect", {
     url: Flags.flag(
       "url",
       McpUrl,
-      "expected the address of the service, such as https://bridge.example.com",
+      "expected the address of the service, such as https://bridge.example.com; http only for a loopback address",
       "Address of the service, with or without /mcp"
     ).pipe(Flag.optional),
     scope: Flag.Literals("scope", ["user", "project"]).pipe(
@@ -151,7 +163,7 @@ export const connect = command("connect", {
     tokenEnv: Flags.flag(
       "token-env",
       Variable,
-      "expected the name of an environment variable",
+      "expected the name of the environment variable that holds the token, not the token",
       "Variable that holds a project token (default: the client signs in by OAuth)"
     ).pipe(Flag.withMetavar("NAME"), Flag.optional),
     print: Flag.Boolean("print").pipe(

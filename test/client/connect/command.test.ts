@@ -1,6 +1,6 @@
 /** `bridge-service connect`, as a person uses it. */
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Redacted } from "effect"
 import { execFile } from "node:child_process"
 import {
   chmodSync,
@@ -13,10 +13,11 @@ import {
   writeFileSync
 } from "node:fs"
 import { join } from "node:path"
-import { findToken } from "../../../src/platform/crypto/Tokens.ts"
+import { findToken, format } from "../../../src/platform/crypto/Tokens.ts"
 import { Service } from "../../support/service/Service.ts"
 import { folder } from "../../support/bridges/BridgeProcess.ts"
 import { makeToken, reachable } from "../../support/agents/Agent.ts"
+import { planted } from "../../support/secrets/Planted.ts"
 
 const program = join(import.meta.dirname, "../../../cli/bridge-service.ts")
 
@@ -33,6 +34,9 @@ const connect = (home: string, args: ReadonlyArray<string>, env: NodeJS.ProcessE
   )
 
 const anywhere = ["--url", "http://127.0.0.1:1"]
+
+const pasted = Redacted.value(format("spt", Buffer.alloc(32, "token")))
+const { secret: github } = planted(new Date()).find(({ kind }) => kind === "github_token")!
 
 const findings = (out: string): ReadonlyArray<string> =>
   JSON.parse(out).findings.map(({ ok, step }: { readonly ok: boolean; readonly step: string }) => `${step} ${ok}`)
@@ -133,6 +137,9 @@ layer(Service.layer)("bridge-service connect", (it) => {
         assert.deepStrictEqual(findings(bad.out), ["entry true", "reach true", "token false"])
         assert.strictEqual(bad.code, 1)
         assert.include((yield* check({})).err, "The variable T is not set")
+        const otherwise = yield* connect(home, [...args, "--check"])
+        assert.strictEqual(otherwise.code, 1)
+        assert.include(otherwise.out, "has an entry that differs")
       }),
     60_000
   )
@@ -159,14 +166,18 @@ layer(Service.layer)("bridge-service connect", (it) => {
     ["an unknown client", ["emacs", ...anywhere]],
     ["an address with a password", ["codex", "--url", "https://me:secret@bridge.example.com"]],
     ["another path", ["codex", "--url", "https://bridge.example.com/api"]],
-    ["a token for the name of its variable", ["codex", ...anywhere, "--token-env", "spt_not-a-name"]],
+    ["a token for the name of its variable", ["codex", ...anywhere, "--token-env", pasted]],
+    ["a part of a token", ["codex", ...anywhere, "--token-env", pasted.slice(0, 40)]],
+    ["a GitHub token", ["codex", ...anywhere, "--token-env", github]],
+    ["an address without TLS", ["codex", "--url", "http://bridge.example.com"]],
+    ["a folder that does not exist", ["codex", ...anywhere, "--dir", "missing"]],
     ["two actions", ["codex", ...anywhere, "--print", "--remove"]]
   ] as const)("%s is a usage error", ([, args]) =>
     Effect.gen(function* () {
       const home = yield* folder
       const { code, err } = yield* connect(home, args)
       assert.strictEqual(code, 64)
-      assert.notInclude(err, "secret@")
+      for (const secret of ["secret@", pasted.slice(0, 40), github]) assert.notInclude(err, secret)
       assert.deepStrictEqual(readdirSync(home), [])
     })
   )
