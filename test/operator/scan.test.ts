@@ -34,13 +34,17 @@ beforeAll(async () => {
 })
 afterAll(() => service.stop())
 
-it("scan-project finds nothing in innocent text, and leaves a row", async () => {
+it("scan-project finds nothing in innocent text and what the service stores itself, and leaves a row", async () => {
+  const client = ["--name", "Agent", "--redirect-uri", "http://127.0.0.1/callback"]
+  result(await service.on("source").run("create-oauth-client", ...client, "--json"))
+  expect(result(await scan())).toMatchObject({ ok: true, found: [], more: false })
   expect(result(await scan("--project", project))).toMatchObject({ ok: true, found: [], more: false })
   expect(
-    await query("select actor, project_id, subject -> 'found' as found from audit_event where action = $1", [
-      "project.scanned"
-    ])
-  ).toEqual([{ actor: operator, project_id: project, found: "0" }])
+    await query(
+      "select actor, project_id, subject -> 'found' as found from audit_event where action = $1 order by at",
+      ["project.scanned"]
+    )
+  ).toEqual([null, project].map((project_id) => ({ actor: operator, project_id, found: "0" })))
 })
 
 it("scan-project names the row, the field and the kind of every secret, whatever its table, and shows none", async () => {

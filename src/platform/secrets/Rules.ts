@@ -6,7 +6,10 @@
  * Each rule reads a bounded length from its beginning, so that a search is linear.
  */
 import { crc32 } from "node:zlib"
-import { digits, findToken, kinds as tokenKinds, type TokenKind } from "../crypto/Tokens.ts"
+import { digits, findToken, kinds as tokenKinds } from "../crypto/Tokens.ts"
+
+/** A client id has the form of a token, but is public. */
+const { sci: _, ...tokensOfOurs } = tokenKinds
 
 /** What is found, in the words of a refusal. */
 export const secretKinds = {
@@ -24,7 +27,7 @@ export const secretKinds = {
   hugging_face_token: "Hugging Face token",
   live_jwt: "JWT that has not expired",
   connection_password: "connection string with a password",
-  ...tokenKinds
+  ...tokensOfOurs
 } as const
 
 export type SecretKind = keyof typeof secretKinds
@@ -129,7 +132,7 @@ const hasAwsSecret = remembered((text) =>
 )
 const hasKeyType = remembered((text) => /"kty\\{0,3}"/.test(text))
 
-const kindOfOurs = Object.keys(tokenKinds) as ReadonlyArray<TokenKind>
+const kindOfOurs = Object.keys(tokensOfOurs) as ReadonlyArray<keyof typeof tokensOfOurs>
 
 export const rules: ReadonlyArray<Rule> = [
   { kind: "private_key", begins: "-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY", holds: pem },

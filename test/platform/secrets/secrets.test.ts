@@ -1,5 +1,7 @@
 /** What is a secret and what is not (spec 1.5). */
 import { assert, describe, it } from "@effect/vitest"
+import { Redacted } from "effect"
+import { format } from "../../../src/platform/crypto/Tokens.ts"
 import { findSecret, findSecretIn } from "../../../src/platform/secrets/Secrets.ts"
 import { innocent } from "../../support/secrets/Innocent.ts"
 import { planted } from "../../support/secrets/Planted.ts"
@@ -29,6 +31,11 @@ describe("a secret", () => {
       for (const text of texts) assert.isUndefined(findSecret(text, now), text)
     })
   }
+
+  it("is no id of an OAuth client", () => {
+    const id = Redacted.value(format("sci", Buffer.alloc(32, "client")))
+    assert.isUndefined(findSecret(`The client ${id} may sign in.`, now))
+  })
 
   it("is found when it is cut in two, or given in two fields", () => {
     const { secret } = all.find(({ kind }) => kind === "github_token")!
