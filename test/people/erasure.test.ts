@@ -9,8 +9,7 @@ import { join } from "node:path"
 import { Documents } from "../../src/agents/documents/Documents.ts"
 import { Limits } from "../../src/operator/limits/Limits.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
-import { emptiedTables } from "../../src/people/erasure/ErasureStore.ts"
-import { Erasures } from "../../src/people/erasure/Erasures.ts"
+import { emptiedTables, Erasures } from "../../src/people/erasure/Erasures.ts"
 import { answer, ask, person } from "../support/agents/Answers.ts"
 import { startEmbedder } from "../support/agents/Embedder.ts"
 import { Embeddings } from "../../src/agents/embeddings/Embeddings.ts"
@@ -48,7 +47,9 @@ const everything = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const all: Record<string, ReadonlyArray<string>> = {}
   for (const { name } of yield* tables) {
-    all[name] = (yield* sql<{ line: string }>`select t::text as line from ${sql(name)} t order by 1`).map(({ line }) => line)
+    all[name] = (yield* sql<{ line: string }>`select t::text as line from ${sql(name)} t order by 1`).map(
+      ({ line }) => line
+    )
   }
   return all
 })
@@ -85,10 +86,10 @@ const lastAudit = (project_id: string) =>
   )
 
 /** What belongs to no project, and what a deleted project leaves: ids and times. */
-const ofNoProject = [
-  ...["project", "erasure", "audit_event", "audit_link", "audit_chain", "audit_chain_progress", "audit_refusal_count"],
-  ...["oauth_client", "push_provider_state", "web_push_key", "schema_migration", "service_instance"]
-]
+const ofNoProject =
+  "project erasure audit_event audit_link audit_chain audit_chain_progress audit_refusal_count oauth_client push_provider_state web_push_key schema_migration service_instance".split(
+    " "
+  )
 
 const disable = (on: Effect.Success<ReturnType<typeof instance>>, project_id: string) =>
   Effect.gen(function* () {
@@ -120,7 +121,8 @@ layer(TestDatabase.sql, { timeout: 120_000 })("an erased entry", (it) => {
       const sql = yield* SqlClient.SqlClient
       assert.deepStrictEqual(yield* sql`select 1 from memory_embedding where entry_id = ${id}::uuid`, [])
       assert.strictEqual((yield* agent.call("memory_get", { id })).code, "memory_not_found")
-      const found: ReadonlyArray<{ id: string }> = (yield* agent.call("memory_search", { query: secret })).output.entries
+      const found: ReadonlyArray<{ id: string }> = (yield* agent.call("memory_search", { query: secret })).output
+        .entries
       assert.notInclude(
         found.map((entry) => entry.id),
         id
@@ -251,7 +253,14 @@ layer(TestDatabase.sql, { timeout: 120_000 })("an erased task", (it) => {
       const waiting = yield* agent.task("Waiting", { depends_on: [task.id] })
       const about = yield* agent.note("About it", { task_id: task.id })
       yield* agent.write("task_note", { id: task.id, text: secret })
-      const receipt = { session_ref: "s-1", worker: "w", outcome: "progress", summary: secret, next_steps: [secret], pitfalls: [] }
+      const receipt = {
+        session_ref: "s-1",
+        worker: "w",
+        outcome: "progress",
+        summary: secret,
+        next_steps: [secret],
+        pitfalls: []
+      }
       assert.isUndefined((yield* agent.update(task, { receipt })).code)
       yield* erasures.purge("task", agent.project_id, task.id)
       assert.deepStrictEqual(yield* placesOf(secret), [])
@@ -349,7 +358,14 @@ layer(TestDatabase.sql, { timeout: 120_000 })("a deleted project", (it) => {
         select (select count(*) from bridge_token)::int as tokens, (select count(*) from bridge_rotation)::int as rotations,
                (select count(*) from enrollment_challenge)::int as challenges, (select count(*) from oauth_code)::int as codes,
                (select count(*) from oauth_access_token)::int as access, (select count(*) from oauth_refresh_token)::int as refresh`
-      assert.deepStrictEqual(left as object, { tokens: 0, rotations: 0, challenges: 0, codes: 0, access: 0, refresh: 0 })
+      assert.deepStrictEqual(left as object, {
+        tokens: 0,
+        rotations: 0,
+        challenges: 0,
+        codes: 0,
+        access: 0,
+        refresh: 0
+      })
 
       assert.strictEqual((yield* mine.call("server_identity")).code, "unauthorized")
       const projects = Context.get(on.services, Projects)
@@ -405,7 +421,14 @@ layer(TestDatabase.sql, { timeout: 120_000 })("a retention period", (it) => {
       const other = yield* Agent.make(on)
       const sql = yield* SqlClient.SqlClient
       const task = yield* agent.task("Task")
-      const receipt = { session_ref: "s-1", worker: "w", outcome: "progress", summary: "Old", next_steps: [], pitfalls: [] }
+      const receipt = {
+        session_ref: "s-1",
+        worker: "w",
+        outcome: "progress",
+        summary: "Old",
+        next_steps: [],
+        pitfalls: []
+      }
       assert.isUndefined((yield* agent.update(task, { receipt })).code)
       const old = yield* agent.note("Old")
       const older = yield* agent.note("Older")
@@ -448,7 +471,10 @@ layer(TestDatabase.sql, { timeout: 120_000 })("a line that a crash left open", (
       rmSync(file)
       const never = { ...prepared, erasure_id: randomUUID(), target_id: randomUUID() }
       // The crash cut off the last line.
-      appendFileSync(file, `${JSON.stringify(prepared)}\n${JSON.stringify(never)}\n${JSON.stringify(never).slice(0, 90)}`)
+      appendFileSync(
+        file,
+        `${JSON.stringify(prepared)}\n${JSON.stringify(never)}\n${JSON.stringify(never).slice(0, 90)}`
+      )
       yield* erasures.pass
       const settled = readFileSync(file, "utf8").trim().split("\n").slice(3)
       assert.deepStrictEqual(

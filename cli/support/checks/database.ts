@@ -4,7 +4,14 @@ import { SqlClient } from "effect/sql"
 import { Audit } from "../../../src/platform/audit/Audit.ts"
 import * as PartitionStore from "../../../src/platform/audit/PartitionStore.ts"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
-import { Database, durability, explainLasting, reachable, suitable, whole } from "../../../src/platform/database/Database.ts"
+import {
+  Database,
+  durability,
+  explainLasting,
+  reachable,
+  suitable,
+  whole
+} from "../../../src/platform/database/Database.ts"
 import { review } from "../../../src/platform/database/Migrations.ts"
 import { longPersistence } from "../../../src/platform/database/Persistence.ts"
 import { networks, trusts } from "../../../src/platform/edge/Addresses.ts"
@@ -21,10 +28,9 @@ const checks = Effect.gen(function* () {
   const { dedicated } = yield* Database
   const clock = yield* DatabaseClock
   yield* reachable
-  const inside = yield* dedicated(Effect.andThen(Effect.all([suitable, whole]), Effect.all([serverVersion, durable, migrations]))).pipe(
-    explainLasting,
-    longPersistence
-  )
+  const inside = yield* dedicated(
+    Effect.andThen(Effect.all([suitable, whole]), Effect.all([serverVersion, durable, migrations]))
+  ).pipe(explainLasting, longPersistence)
   // Without the whole schema there may be no audit log to read.
   const isMigrated = inside.every(({ name, status }) => name !== "migrations" || status === "ok")
   return [...inside, clockOf(yield* clock.offset), ...(isMigrated ? [...(yield* auditLog), ...(yield* forwarded)] : [])]

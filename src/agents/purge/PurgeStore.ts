@@ -70,7 +70,9 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /** Takes an entry out of its chain: its predecessor gets its successor, and is archived if there is none. */
   const unlink = (project_id: string, id: string) =>
-    firstRow(Schema.Struct({ supersedes: Schema.NullOr(Schema.String), superseded_by: Schema.NullOr(Schema.String) }))(sql`
+    firstRow(
+      Schema.Struct({ supersedes: Schema.NullOr(Schema.String), superseded_by: Schema.NullOr(Schema.String) })
+    )(sql`
       with entry as materialized (
         select supersedes, superseded_by
           from memory_entry

@@ -9,7 +9,11 @@ import * as DocumentStore from "../documents/DocumentStore.ts"
 import * as Store from "./PurgeStore.ts"
 
 /** Returns false if the project has no such entry. */
-export const purgeEntry = Effect.fn("Purge.entry")(function* (sql: SqlClient.SqlClient, project_id: string, id: string) {
+export const purgeEntry = Effect.fn("Purge.entry")(function* (
+  sql: SqlClient.SqlClient,
+  project_id: string,
+  id: string
+) {
   const found = yield* Store.make(sql).lockEntry(project_id, id)
   if (Option.isNone(found)) return false
   yield* dropEntries(sql, project_id, [id])

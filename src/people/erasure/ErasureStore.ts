@@ -154,7 +154,9 @@ export const make = (sql: SqlClient.SqlClient) => {
        where project_id = ${project_id}::uuid
          for no key update skip locked`)
 
-  const instance = firstRow(Schema.Struct({ instance_id: Schema.String }))(sql`select instance_id from service_instance`)
+  const instance = firstRow(Schema.Struct({ instance_id: Schema.String }))(
+    sql`select instance_id from service_instance`
+  )
 
   /** Returns nothing if the tombstone is there. Waits for a transaction that has written the same, and not ended. */
   const bury = (

@@ -22,6 +22,8 @@ import { type ErasureRefusal, refuse } from "./Errors.ts"
 import * as Store from "./ErasureStore.ts"
 import * as File from "./ErasureFile.ts"
 
+export { emptiedTables } from "./ErasureStore.ts"
+
 /** How long a project that is to be deleted can be enabled again. */
 const grace = Duration.days(7)
 /** Requests that began before a project was disabled have ended by then. */
@@ -109,7 +111,13 @@ export class Erasures extends Context.Service<
               const result = yield* work(sql, now)
               if (Option.isNone(result)) return result
               yield* store.bury(erasure_id, erased, now)
-              yield* store.audited(erased.project_id, action, actor, { ...subjectOf(erased, erasure_id), ...result.value }, trace)
+              yield* store.audited(
+                erased.project_id,
+                action,
+                actor,
+                { ...subjectOf(erased, erasure_id), ...result.value },
+                trace
+              )
               const { instance_id } = Option.getOrThrow(yield* store.instance)
               yield* File.prepare(path, { erasure_id, instance_id, at: now, ...erased })
               return result
@@ -171,7 +179,9 @@ export class Erasures extends Context.Service<
         const trace = yield* traceAt(now)
         const actor = yield* CurrentOperator
         const scheduled = yield* dedicated(
-          Effect.flatMap(SqlClient.SqlClient, (sql) => Store.make(sql).schedule(project_id, after(now, grace), trace, actor))
+          Effect.flatMap(SqlClient.SqlClient, (sql) =>
+            Store.make(sql).schedule(project_id, after(now, grace), trace, actor)
+          )
         ).pipe(longPersistence)
         if (Option.isNone(scheduled)) return yield* refuse("project_not_disabled")
         return { project_id, delete_after: scheduled.value.delete_after, deleted_at: null }
@@ -213,9 +223,11 @@ export class Erasures extends Context.Service<
           // A tombstone that can be written is not there: the transaction was rolled back. This one is, too.
           const probe = Effect.gen(function* () {
             const sql = yield* SqlClient.SqlClient
-            const written = yield* sql.withTransaction(
-              Effect.flatMap(Store.make(sql).bury(erasure_id, erased, at), (buried) => Effect.fail({ buried }))
-            ).pipe(Effect.catch((error) => ("buried" in error ? Effect.succeed(error.buried) : Effect.fail(error))))
+            const written = yield* sql
+              .withTransaction(
+                Effect.flatMap(Store.make(sql).bury(erasure_id, erased, at), (buried) => Effect.fail({ buried }))
+              )
+              .pipe(Effect.catch((error) => ("buried" in error ? Effect.succeed(error.buried) : Effect.fail(error))))
             return Option.isSome(written)
           })
           const rolledBack = yield* dedicated(probe).pipe(longPersistence)
@@ -242,7 +254,9 @@ export class Erasures extends Context.Service<
       }).pipe(Effect.withSpan("Erasures.pass"))
 
       const replay = Effect.fn("Erasures.replay")(function* (files: ReadonlyArray<string>, onOpen: Open) {
-        const read = yield* Effect.forEach(files, (path) => Effect.map(File.read(path, "refused"), (r) => ({ path, ...r })))
+        const read = yield* Effect.forEach(files, (path) =>
+          Effect.map(File.read(path, "refused"), (r) => ({ path, ...r }))
+        )
         const open = read.find((found) => found.open.length > 0)
         if (onOpen === "refuse" && open !== undefined) {
           return yield* new File.ErasureFileError({
@@ -252,7 +266,9 @@ export class Erasures extends Context.Service<
         const all = read
           .flatMap(({ committed, open }) => (onOpen === "erase" ? [...committed, ...open] : committed))
           .toSorted((a, b) => a.at.getTime() - b.at.getTime())
-        const paths = new Map(read.flatMap(({ committed, open, path }) => [...committed, ...open].map((one) => [one, path])))
+        const paths = new Map(
+          read.flatMap(({ committed, open, path }) => [...committed, ...open].map((one) => [one, path]))
+        )
         return Effect.gen(function* () {
           const sql = yield* SqlClient.SqlClient
           const store = Store.make(sql)

@@ -414,8 +414,16 @@ const resolved = Effect.fnUntraced(function* ({ bridge, database, erasure, http,
     environment: mcp.environment ?? (isLoopback(baseUrl) ? "development" : "production"),
     service_revision: mcp.revision
   }
-  const erasureFile = erasure.file ?? (database.url === undefined ? join(database.dataDir, "erasures.jsonl") : undefined)
-  return { baseUrl, authUrl, dynamicRegistration, erasureFile, resource: `${baseUrl.origin}/mcp`, identity } satisfies Resolved
+  const erasureFile =
+    erasure.file ?? (database.url === undefined ? join(database.dataDir, "erasures.jsonl") : undefined)
+  return {
+    baseUrl,
+    authUrl,
+    dynamicRegistration,
+    erasureFile,
+    resource: `${baseUrl.origin}/mcp`,
+    identity
+  } satisfies Resolved
 })
 
 const origin = Effect.fnUntraced(function* (name: string, text: string) {
