@@ -227,7 +227,7 @@ layer(TestDatabase.sql, { timeout: 120_000 })("an erased entry", (it) => {
       }
       assert.isDefined((yield* agent.call("memory_get", { id })).output)
       assert.isDefined((yield* agent.call("task_get", { id: task.id })).output)
-      assert.throws(() => lines(file))
+      assert.strictEqual(readFileSync(file, "utf8"), "")
     }).pipe(Effect.scoped)
   )
 
@@ -457,6 +457,67 @@ layer(TestDatabase.sql, { timeout: 120_000 })("a retention period", (it) => {
       assert.deepStrictEqual(yield* left(), [{ entries: 1, receipts: 0, theirs: 1 }])
       const [usage] = (yield* usageOf(project_id)) as any
       assert.deepInclude(usage, { entries: 1, receipts: 0 })
+    }).pipe(Effect.scoped)
+  )
+})
+
+layer(TestDatabase.sql, { timeout: 120_000, excludeTestServices: true })("erasures under load", (it) => {
+  it.effect("break no reader and no writer: each gets its answer or a documented code, and every count is right", () =>
+    Effect.gen(function* () {
+      const { agent, erasures } = yield* start({ SERVICE_RATE_LIMITS: "off" })
+      const { project_id } = agent
+      const rounds = 5
+      const entries = yield* Effect.replicateEffect(agent.note("An entry of the harbour"), rounds)
+      const tasks = yield* Effect.replicateEffect(agent.task("A task of the harbour"), rounds)
+      const codes = new Set<string | undefined>()
+      const call = (name: string, given: Readonly<Record<string, unknown>>) =>
+        Effect.map(agent.write(name, given), ({ code }) => codes.add(code))
+      const read = (name: string, given: Readonly<Record<string, unknown>>) =>
+        Effect.map(agent.call(name, given), ({ code }) => codes.add(code))
+      const receipt = { session_ref: "s", worker: "w", outcome: "progress", summary: "S", next_steps: [], pitfalls: [] }
+      yield* Effect.forEach(
+        Array.from({ length: rounds }, (_, index) => index),
+        (index) => {
+          const [entry, task] = [entries[index]!, tasks[index]!]
+          return Effect.all(
+            [
+              erasures.purge("memory", project_id, entry.id),
+              erasures.purge("task", project_id, task.id),
+              call("memory_add", { kind: "note", body: "Next", supersedes: entry.id }),
+              call("memory_add", { kind: "note", body: "About it", task_id: task.id }),
+              call("task_create", { title: "Waits", depends_on: [task.id] }),
+              call("task_create", { title: "Part", parent: task.id }),
+              call("task_note", { id: task.id, text: "Note" }),
+              call("task_update", { id: task.id, expected_version: 1, receipt }),
+              call("memory_archive", { id: entry.id }),
+              read("memory_search", { query: "harbour" }),
+              read("task_list", { limit: 3 }),
+              read("continuity_context", {})
+            ],
+            { concurrency: "unbounded" }
+          )
+        }
+      )
+      const documented = ["memory_not_found", "memory_already_superseded", "task_not_found", "stale_version"]
+      for (const code of codes) if (code !== undefined) assert.include(documented, code)
+      const sql = yield* SqlClient.SqlClient
+      const [row] = yield* sql<Record<string, number>>`
+        select u.entries::int, u.tasks::int, u.receipts::int,
+               (select count(*) from memory_entry e where e.project_id = u.project_id)::int as is_entries,
+               (select count(*) from task t where t.project_id = u.project_id)::int as is_tasks,
+               (select count(*) from receipt r where r.project_id = u.project_id)::int as is_receipts,
+               (select sum(active) from memory_count c where c.project_id = u.project_id)::int as active,
+               (select count(*) from memory_entry e where e.project_id = u.project_id and active)::int as is_active,
+               (select count(*) from memory_posting p where p.project_id = u.project_id and not exists (
+                  select 1 from memory_entry e where e.project_id = p.project_id and e.id = p.entry_id))::int as lost,
+               u.index_bytes::int,
+               (select coalesce(sum(octet_length(lexeme) + 24), 0) from memory_posting p
+                 where p.project_id = u.project_id)::int as is_index_bytes
+          from project_usage u where u.project_id = ${project_id}::uuid`
+      for (const name of ["entries", "tasks", "receipts", "active", "index_bytes"]) {
+        assert.strictEqual(row![name], row![`is_${name}`], name)
+      }
+      assert.strictEqual(row!["lost"], 0)
     }).pipe(Effect.scoped)
   )
 })

@@ -8,13 +8,13 @@
  * A crash before the commit leaves an open line without a tombstone, one after it an open line with one.
  */
 import { Context, Duration, Effect, Layer, Option, Schedule } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
+import { SqlClient, SqlError } from "effect/sql"
 import { purgeDocument, purgeEntriesBefore, purgeEntry, purgeReceiptsBefore, purgeTask } from "../../agents/Wing.ts"
 import { traceAt } from "../../platform/audit/Audit.ts"
 import { uuidAt } from "../../platform/crypto/Random.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { Database } from "../../platform/database/Database.ts"
-import { longPersistence } from "../../platform/database/Persistence.ts"
+import { describe, longPersistence } from "../../platform/database/Persistence.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
 import { ConfigurationError, Settings } from "../../platform/settings/Settings.ts"
 import { after } from "../../wire/Instant.ts"
@@ -108,6 +108,7 @@ export class Erasures extends Context.Service<
           const store = Store.make(sql)
           return yield* sql.withTransaction(
             Effect.gen(function* () {
+              yield* store.waitBriefly
               const result = yield* work(sql, now)
               if (Option.isNone(result)) return result
               yield* store.bury(erasure_id, erased, now)
@@ -124,12 +125,33 @@ export class Erasures extends Context.Service<
             })
           )
         })
-        const result = yield* dedicated(transaction).pipe(longPersistence)
+        const result = yield* dedicated(transaction).pipe(yielding, longPersistence)
         if (Option.isSome(result)) yield* File.settle(path, erasure_id, "committed")
         return { now, result }
       })
 
+      /** A crash of this process or of another one left them open. */
+      const settleOpen = Effect.fnUntraced(function* (path: string) {
+        yield* File.create(path)
+        const { open } = yield* File.read(path)
+        for (const { at, erasure_id, ...erased } of open) {
+          // A tombstone that can be written is not there: the transaction was rolled back. This one is, too.
+          const probe = Effect.gen(function* () {
+            const sql = yield* SqlClient.SqlClient
+            const written = yield* sql
+              .withTransaction(
+                Effect.flatMap(Store.make(sql).bury(erasure_id, erased, at), (buried) => Effect.fail({ buried }))
+              )
+              .pipe(Effect.catch((error) => ("buried" in error ? Effect.succeed(error.buried) : Effect.fail(error))))
+            return Option.isSome(written)
+          })
+          const rolledBack = yield* dedicated(probe).pipe(longPersistence)
+          yield* File.settle(path, erasure_id, rolledBack ? "withdrawn" : "committed")
+        }
+      })
+
       const purge = Effect.fn("Erasures.purge")(function* (kind: Target, project_id: string, id: string) {
+        yield* settleOpen(yield* file)
         const erased = { ...nothing, kind, project_id, target_id: id }
         const { now, result } = yield* erasing(erased, `${kind}.purged`, (sql, now) => drop(sql, erased, now))
         if (Option.isSome(result)) return { project_id, id, erased_at: now, replayed: false }
@@ -164,7 +186,7 @@ export class Erasures extends Context.Service<
         )
 
       const deleteProject = Effect.fn("Erasures.deleteProject")(function* (project_id: string, when: "now" | "later") {
-        yield* file
+        yield* settleOpen(yield* file)
         const found = yield* look(project_id)
         if (found.deleted_at !== null) return { project_id, delete_after: null, deleted_at: found.deleted_at }
         if (found.disabled_at === null) return yield* refuse("project_not_disabled")
@@ -217,26 +239,10 @@ export class Erasures extends Context.Service<
         yield* Effect.repeat(round, { until: ({ result }) => Option.isNone(result) })
       })
 
-      const settleOpen = Effect.fnUntraced(function* (path: string) {
-        const { open } = yield* File.read(path, "allowed")
-        for (const { at, erasure_id, ...erased } of open) {
-          // A tombstone that can be written is not there: the transaction was rolled back. This one is, too.
-          const probe = Effect.gen(function* () {
-            const sql = yield* SqlClient.SqlClient
-            const written = yield* sql
-              .withTransaction(
-                Effect.flatMap(Store.make(sql).bury(erasure_id, erased, at), (buried) => Effect.fail({ buried }))
-              )
-              .pipe(Effect.catch((error) => ("buried" in error ? Effect.succeed(error.buried) : Effect.fail(error))))
-            return Option.isSome(written)
-          })
-          const rolledBack = yield* dedicated(probe).pipe(longPersistence)
-          yield* File.settle(path, erasure_id, rolledBack ? "withdrawn" : "committed")
-        }
-      })
-
       const pass = Effect.gen(function* () {
-        if (erasureFile !== undefined) yield* settleOpen(erasureFile)
+        if (erasureFile !== undefined) {
+          yield* settleOpen(erasureFile)
+        }
         const now = yield* clock.now
         const due = yield* dedicated(Effect.flatMap(SqlClient.SqlClient, (sql) => Store.make(sql).due(now))).pipe(
           longPersistence
@@ -254,9 +260,7 @@ export class Erasures extends Context.Service<
       }).pipe(Effect.withSpan("Erasures.pass"))
 
       const replay = Effect.fn("Erasures.replay")(function* (files: ReadonlyArray<string>, onOpen: Open) {
-        const read = yield* Effect.forEach(files, (path) =>
-          Effect.map(File.read(path, "refused"), (r) => ({ path, ...r }))
-        )
+        const read = yield* Effect.forEach(files, (path) => Effect.map(File.read(path), (r) => ({ path, ...r })))
         const open = read.find((found) => found.open.length > 0)
         if (onOpen === "refuse" && open !== undefined) {
           return yield* new File.ErasureFileError({
@@ -313,6 +317,14 @@ const enabledMeanwhile = { project_not_found: () => Effect.void, project_not_dis
 
 const day = 86_400_000
 const nothing = { memory_before: null, receipts_before: null }
+
+/** Begins again when an agent holds a lock, for up to half a minute: agents do not wait for an erasure that waits. */
+const yielding = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.retry(self, {
+    while: (error: E) => SqlError.isSqlError(error) && /^(55P03|40P01|40001|23503)$/.test(describe(error).sqlstate),
+    schedule: Schedule.jittered(Schedule.spaced("300 millis")),
+    times: 100
+  })
 
 /** What the audit row says besides ids. */
 type Counts = Readonly<Record<string, string>>
