@@ -2,10 +2,10 @@
 -- settle a line of SERVICE_ERASURE_FILE that was left open, and answer a command that is repeated.
 create table erasure (
   erasure_id uuid primary key,
-  kind text not null check (kind in ('memory', 'task', 'document', 'project', 'retention')),
+  kind text not null check (kind in ('memory', 'task', 'document', 'project', 'retention', 'subject')),
   -- No foreign keys: a restored backup may be older than what was erased.
   project_id uuid not null,
-  -- The entry, task or document; null for a project and for a retention period.
+  -- The entry, task, document or project token; null for a project and for a retention period.
   target_id uuid,
   -- For a retention period: what was written before these times is gone.
   memory_before timestamptz,

@@ -18,9 +18,9 @@ export class ErasureFileError extends Data.TaggedError("ErasureFileError")<{ rea
 const at = Schema.NullOr(Schema.DateFromString)
 
 export const Erased = Schema.Struct({
-  kind: Schema.Literals(["memory", "task", "document", "project", "retention"]),
+  kind: Schema.Literals(["memory", "task", "document", "project", "retention", "subject"]),
   project_id: Schema.String,
-  /** The entry, task or document; null for a project and for a retention period. */
+  /** The entry, task, document or project token; null for a project and for a retention period. */
   target_id: Schema.NullOr(Schema.String),
   /** For a retention period: what was written before these instants is gone. */
   memory_before: at,

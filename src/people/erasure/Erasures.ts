@@ -7,7 +7,7 @@
  *
  * A crash before the commit leaves an open line without a tombstone, one after it an open line with one.
  */
-import { Context, Duration, Effect, Layer, Option, Schedule } from "effect"
+import { Context, Duration, Effect, Layer, Option, Record, Schedule } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { purgeDocument, purgeEntriesBefore, purgeEntry, purgeReceiptsBefore, purgeTask } from "../../agents/Wing.ts"
 import { traceAt } from "../../platform/audit/Audit.ts"
@@ -20,6 +20,7 @@ import { ConfigurationError, Settings } from "../../platform/settings/Settings.t
 import { after } from "../../wire/Instant.ts"
 import { type ErasureRefusal, refuse } from "./Errors.ts"
 import * as Store from "./ErasureStore.ts"
+import * as PersonStore from "./PersonStore.ts"
 import * as File from "./ErasureFile.ts"
 
 export { emptiedTables } from "./ErasureStore.ts"
@@ -48,6 +49,11 @@ export interface Deletion {
   readonly deleted_at: Date | null
 }
 
+export interface ErasedSubject {
+  readonly project_id: string
+  readonly tokens: ReadonlyArray<{ readonly token_id: string; readonly pseudonym: string }>
+}
+
 /** What a restore makes of erasures that a crash left open. */
 export type Open = "erase" | "keep" | "refuse"
 
@@ -71,6 +77,23 @@ export class Erasures extends Context.Service<
       project_id: string,
       when: "now" | "later"
     ) => Effect.Effect<Deletion, Failed | ErasureRefusal<"project_not_found" | "project_not_disabled">>
+    /**
+     * Ends the project tokens with this label and the sign-ins that came from them, deletes their devices and sessions, and
+     * replaces the label everywhere by a pseudonym for each token. What the person wrote stays. May be repeated.
+     */
+    readonly eraseSubject: (
+      project_id: string,
+      label: string
+    ) => Effect.Effect<ErasedSubject, Failed | ErasureRefusal<"subject_not_found">>
+    /** Writes everything about the holder of the tokens with this label as JSON lines, and returns how many of each kind. */
+    readonly exportSubject: <E>(
+      project_id: string,
+      label: string,
+      write: (text: string) => Effect.Effect<void, E>
+    ) => Effect.Effect<
+      Readonly<Record<PersonStore.Section, number>>,
+      E | ErasureRefusal<"subject_not_found" | "bridge_persistence_error">
+    >
     /** Settles open lines, deletes projects whose grace has ended, and applies retention periods. Run by the service. */
     readonly pass: Effect.Effect<void, Failed>
     /**
@@ -162,6 +185,60 @@ export class Erasures extends Context.Service<
         return { project_id, id, erased_at: found.value.erased_at, replayed: true }
       })
 
+      const findPerson = Effect.fnUntraced(function* (project_id: string, label: string) {
+        const person = Effect.gen(function* () {
+          const store = PersonStore.make(yield* SqlClient.SqlClient)
+          const tokens = (yield* store.tokens(project_id, label)).map(({ id }) => id)
+          const grants = yield* store.grants(tokens)
+          const actors = [...tokens.map((id) => `project_token:${id}`), ...grants.map(({ id }) => `oauth_grant:${id}`)]
+          return { project_id, label, tokens, actors }
+        })
+        const found = yield* dedicated(person).pipe(longPersistence)
+        return found.tokens.length === 0 ? yield* refuse("subject_not_found") : found
+      })
+
+      const eraseSubject = Effect.fn("Erasures.eraseSubject")(function* (project_id: string, label: string) {
+        yield* settleOpen(yield* file)
+        const { tokens } = yield* findPerson(project_id, label)
+        // Each is an erasure of its own: one that is interrupted is repeated for the tokens that still have the label.
+        yield* Effect.forEach(tokens, (target_id) => {
+          const erased = { ...nothing, kind: "subject" as const, project_id, target_id }
+          return erasing(erased, "subject.erased", (sql, now) => drop(sql, erased, now))
+        })
+        return { project_id, tokens: tokens.map((token_id) => ({ token_id, pseudonym: pseudonymOf(token_id) })) }
+      })
+
+      const exportSubject = Effect.fn("Erasures.exportSubject")(function* <E>(
+        project_id: string,
+        label: string,
+        write: (text: string) => Effect.Effect<void, E>
+      ) {
+        const person = yield* findPerson(project_id, label)
+        const exported = Effect.gen(function* () {
+          const store = PersonStore.make(yield* SqlClient.SqlClient)
+          return yield* Effect.all(
+            Record.map(PersonStore.sections, (_, section) =>
+              Effect.gen(function* () {
+                let [count, after]: [number, string | undefined] = [0, nil]
+                while (after !== undefined) {
+                  const page: ReadonlyArray<{ readonly id: string; readonly line: string }> = yield* store.page(
+                    section,
+                    person,
+                    after,
+                    pageSize
+                  )
+                  yield* write(page.map(({ line }) => `{"${section}":${line}}\n`).join(""))
+                  count += page.length
+                  after = page.length === pageSize ? page.at(-1)!.id : undefined
+                }
+                return count
+              })
+            )
+          )
+        })
+        return yield* dedicated(exported).pipe(longPersistence)
+      })
+
       const deleteNow = Effect.fnUntraced(function* (project_id: string) {
         const erased = { ...nothing, kind: "project" as const, project_id, target_id: null }
         return yield* erasing(erased, "project.deleted", (sql, now) =>
@@ -248,7 +325,7 @@ export class Erasures extends Context.Service<
           longPersistence
         )
         for (const { project_id } of due) yield* deleteNow(project_id).pipe(Effect.catchTags(enabledMeanwhile))
-        let project_id = "00000000-0000-0000-0000-000000000000"
+        let project_id = nil
         while (true) {
           const next = yield* dedicated(
             Effect.flatMap(SqlClient.SqlClient, (sql) => Store.make(sql).retained(project_id))
@@ -291,7 +368,7 @@ export class Erasures extends Context.Service<
         })
       })
 
-      return { purge, deleteProject, pass, replay }
+      return { purge, deleteProject, eraseSubject, exportSubject, pass, replay }
     })
   )
 }
@@ -315,6 +392,11 @@ const noFile = new ConfigurationError({
 /** A project that is due was enabled a moment ago: nobody waits for an answer. */
 const enabledMeanwhile = { project_not_found: () => Effect.void, project_not_disabled: () => Effect.void }
 
+/** The same for a token wherever and whenever it is erased. */
+const pseudonymOf = (token_id: string) => `erased-${token_id.slice(-12)}`
+
+const nil = "00000000-0000-0000-0000-000000000000"
+const pageSize = 500
 const day = 86_400_000
 const nothing = { memory_before: null, receipts_before: null }
 
@@ -345,6 +427,8 @@ const drop = (
       return ifFound(purgeTask(sql, project_id, target_id!))
     case "document":
       return ifFound(purgeDocument(sql, project_id, target_id!))
+    case "subject":
+      return ifFound(PersonStore.make(sql).eraseToken(project_id, target_id!, pseudonymOf(target_id!), now))
     case "project":
       return Effect.as(Store.make(sql).dropProject(project_id, now), done)
     case "retention":
@@ -370,6 +454,7 @@ const subjectOf = ({ kind, project_id, target_id }: File.Erased, erasure_id: str
   erasure_id,
   ...(kind === "memory" && { entry_id: target_id! }),
   ...(kind === "task" && { task_id: target_id! }),
+  ...(kind === "subject" && { project_token_id: target_id! }),
   ...(kind === "document" && { document_id: target_id! }),
   ...((kind === "project" || kind === "retention") && { project_id })
 })
