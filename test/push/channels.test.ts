@@ -356,19 +356,29 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
     )
   }
 
-  it.effect("may be plain http at a host that the operator named", () =>
-    Effect.gen(function* () {
-      const on = yield* Ringing
-      const url = `${on.receiver.plain}/plain`
-      const { project_id } = yield* withChannel({ url })
-      yield* notify(on, project_id)
-      yield* drain(on.worker)
-      assert.lengthOf(
-        on.receiver.received.filter(({ path }) => path === "/plain"),
-        1
-      )
-    })
-  )
+  for (const named of ["ntfy.example", "ntfy", "127.0.0.1"]) {
+    it.effect(`may be plain http at ${named}, if the operator named it`, () =>
+      Effect.gen(function* () {
+        const { receiver, replica } = yield* Ringing
+        const on = yield* replica({ SERVICE_CHANNEL_PRIVATE_HOSTS: named })
+        const { project_id } = yield* Context.get(on.services, Projects).create("Rings")
+        const url = `${receiver.plain.replace(host, named)}/plain`
+        yield* Context.get(on.services, Channels).create({
+          project_id,
+          kind: "ntfy",
+          url,
+          titles: false,
+          secret: undefined
+        })
+        yield* notify(on, project_id)
+        yield* drain(on.worker)
+        assert.lengthOf(
+          receiver.received.filter((one) => one.headers.host === new URL(url).host),
+          1
+        )
+      })
+    )
+  }
 
   it.effect("whose name leads to a private address at the second look is not posted to", () =>
     Effect.gen(function* () {
