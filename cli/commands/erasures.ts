@@ -1,5 +1,5 @@
 /** What destroys: entries, tasks, documents, whole projects. */
-import { Data, Effect, Option } from "effect"
+import { Console, Data, Effect, Option } from "effect"
 import { Flag } from "effect/cli"
 import { writeFileSync } from "node:fs"
 import { command, using } from "../support/command.ts"
@@ -14,6 +14,11 @@ const yes = Flag.Boolean("yes").pipe(
 )
 
 const unconfirmed = "Nothing brings back what is erased. Repeat the command with --yes."
+
+const waiting = (seconds: number) =>
+  process.stderr.isTTY
+    ? Console.error(`Waiting ${seconds} s for requests that began before the project was disabled.`)
+    : Effect.void
 
 /** What no command reaches. */
 const remains =
@@ -48,7 +53,7 @@ const deleteProject = command("delete-project", {
       Effect.gen(function* () {
         const found = yield* projects.find(project)
         if (Option.isSome(name) && found.name !== name.value) return yield* new OtherName()
-        return yield* persistently(erasures.deleteProject(project, now ? "now" : "later"))
+        return yield* persistently(erasures.deleteProject(project, now ? "now" : "later", waiting))
       })
     ),
   print: ({ delete_after, deleted_at, project_id }) => [

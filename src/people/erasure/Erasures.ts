@@ -72,10 +72,14 @@ export class Erasures extends Context.Service<
       Purged,
       Failed | ErasureRefusal<"project_not_found" | "memory_not_found" | "task_not_found" | "document_not_found">
     >
-    /** Deletes a disabled project after seven days, or now. May be repeated. */
+    /**
+     * Deletes a disabled project after seven days, or now. May be repeated. `waiting` is told for how many seconds the
+     * requests that began before it was disabled may go on.
+     */
     readonly deleteProject: (
       project_id: string,
-      when: "now" | "later"
+      when: "now" | "later",
+      waiting?: (seconds: number) => Effect.Effect<void>
     ) => Effect.Effect<Deletion, Failed | ErasureRefusal<"project_not_found" | "project_not_disabled">>
     /**
      * Ends the project tokens with this label and the sign-ins that came from them, deletes their devices and sessions, and
@@ -262,15 +266,19 @@ export class Erasures extends Context.Service<
           )
         )
 
-      const deleteProject = Effect.fn("Erasures.deleteProject")(function* (project_id: string, when: "now" | "later") {
+      const deleteProject = Effect.fn("Erasures.deleteProject")(function* (
+        project_id: string,
+        when: "now" | "later",
+        waiting: (seconds: number) => Effect.Effect<void> = () => Effect.void
+      ) {
         yield* settleOpen(yield* file)
         const found = yield* look(project_id)
         if (found.deleted_at !== null) return { project_id, delete_after: null, deleted_at: found.deleted_at }
         if (found.disabled_at === null) return yield* refuse("project_not_disabled")
         const now = yield* clock.now
         if (when === "now") {
-          const ready = after(found.disabled_at, settling)
-          yield* Effect.sleep(Duration.millis(Math.max(0, ready.getTime() - now.getTime())))
+          const seconds = Math.ceil((after(found.disabled_at, settling).getTime() - now.getTime()) / 1000)
+          if (seconds > 0) yield* Effect.andThen(waiting(seconds), Effect.sleep(Duration.seconds(seconds)))
           yield* deleteNow(project_id)
           const { deleted_at } = yield* look(project_id)
           return { project_id, delete_after: null, deleted_at }
