@@ -22,3 +22,6 @@ alter table project
 create index project_to_delete on project (delete_after) where delete_after is not null and deleted_at is null;
 -- Projects with a retention period.
 create index project_retention on project (project_id) where limits ?| array['memory_days', 'receipt_days'];
+
+-- Replaced keys of web push are deleted when nobody depends on them.
+create index web_push_key_replaced on web_push_key (replaced_at) where replaced_at is not null;

@@ -21,6 +21,7 @@ const defaults = {
   searches_per_minute: 600,
   writes_per_minute: 600,
   sessions: 200,
+  channels: 10,
   embeddings: 1,
   memory_days: 0,
   receipt_days: 0
