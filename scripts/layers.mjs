@@ -35,10 +35,10 @@ const wings = {
     "ranking",
     "embeddings",
     ["documents", "memory", "tasks"],
-    ["decisions", "handover", "search", "transfer"],
+    ["decisions", "handover", "search", "transfer", "purge"],
     "mcp"
   ],
-  people: [["channels", "mobile", "operator", "site"], "console"]
+  people: [["channels", "erasure", "mobile", "operator", "site"], "console"]
 }
 const order = Object.keys(wings)
 

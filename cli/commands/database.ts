@@ -46,9 +46,10 @@ const restoreDatabase = command("restore-database", {
       Flag.withDescription("Also take a backup of the first edition, or one whose SERVICE_BACKUP_KEY is lost"),
       Flag.withDefault(false)
     ),
-    erasures: Flags.path("erasures", "SERVICE_ERASURE_FILE of each process that erased; what they name is erased again").pipe(
-      Flag.atLeast(0)
-    ),
+    erasures: Flags.path(
+      "erasures",
+      "SERVICE_ERASURE_FILE of each process that erased; what they name is erased again"
+    ).pipe(Flag.atLeast(0)),
     withoutErasures: Flag.Boolean("without-erasures").pipe(
       Flag.withDescription("Nothing was ever erased, or what was erased may come back"),
       Flag.withDefault(false)
@@ -64,13 +65,18 @@ const restoreDatabase = command("restore-database", {
       : "Name every erasure file with --erasures, or pass --without-erasures: a backup brings back what was erased after it.",
   run: ({ acceptUnsigned, erasures: files, in: path, open }) =>
     usingUnmigrated(({ backup, erasures, recorded }) =>
-      erasures.replay(files, Option.getOrElse(open, () => "refuse" as const)).pipe(
-        Effect.flatMap((replayed) => backup.restore(contents(path), { acceptUnsigned }, replayed)),
-        Effect.tap(({ created_at, finished }) =>
-          recorded("database.restored", null, { created_at: created_at.toISOString(), erasures: `${finished}` })
-        ),
-        Effect.map(({ finished, ...restored }) => ({ ...restored, erasures: finished }))
-      )
+      erasures
+        .replay(
+          files,
+          Option.getOrElse(open, () => "refuse" as const)
+        )
+        .pipe(
+          Effect.flatMap((replayed) => backup.restore(contents(path), { acceptUnsigned }, replayed)),
+          Effect.tap(({ created_at, finished }) =>
+            recorded("database.restored", null, { created_at: created_at.toISOString(), erasures: `${finished}` })
+          ),
+          Effect.map(({ finished, ...restored }) => ({ ...restored, erasures: finished }))
+        )
     ),
   print: (restored) => [...facts(restored), next("doctor")]
 })

@@ -11,7 +11,14 @@ import { Overview } from "./operator/Overview.ts"
 import { Samples } from "./operator/Samples.ts"
 import { prometheus } from "./operator/Prometheus.ts"
 
-export const layer = Layer.mergeAll(Channels.layer, Devices.layer, Erasures.layer, Overview.layer, Subjects.layer, Samples.layer)
+export const layer = Layer.mergeAll(
+  Channels.layer,
+  Devices.layer,
+  Erasures.layer,
+  Overview.layer,
+  Subjects.layer,
+  Samples.layer
+)
 
 /** Metrics for scraping and for export, each if the settings enable it. */
 export const metrics = Layer.merge(prometheus, pushedGauges).pipe(Layer.provide(Gauges.layer))

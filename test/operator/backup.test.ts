@@ -172,7 +172,8 @@ it("a backup of another key says so; with --accept-unsigned only its checksum co
   const none = await withKey("").run("restore-database", "--in", backup, "--without-erasures", "--json")
   expect(refusal(none)).toEqual([78, "configuration_error"])
   const damaged = written("damaged", readFileSync(backup, "utf8").replaceAll('"b1"', '"b2"'))
-  const accept = (file: string) => other.run("restore-database", "--in", file, "--without-erasures", "--accept-unsigned", "--json")
+  const accept = (file: string) =>
+    other.run("restore-database", "--in", file, "--without-erasures", "--accept-unsigned", "--json")
   expect(refusal(await accept(damaged))).toEqual([1, "backup_damaged"])
   // The file is accepted, and then its tables decide: this database does not have the table of a later release.
   expect(refusal(await accept(backup))).toEqual([1, "backup_of_another_version"])
@@ -253,7 +254,8 @@ it("an empty database gets exactly the same contents, including the instance id,
   expect(result(await restore("target", backup))).toEqual({
     created_at: saved["created_at"],
     tables: expect.any(Number),
-    rows: 12
+    rows: 12,
+    erasures: 0
   })
   const [source, target] = await Promise.all(
     ["source", "target"].map(async (database) => {

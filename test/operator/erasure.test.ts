@@ -33,7 +33,8 @@ const created = async (name: string) => {
   await service.create(name)
   return name
 }
-const disabledLongAgo = () => query(`update project set disabled_at = now() - interval '1 minute' where project_id = '${project}'`)
+const disabledLongAgo = () =>
+  query(`update project set disabled_at = now() - interval '1 minute' where project_id = '${project}'`)
 
 beforeAll(async () => {
   service = await startService()
@@ -52,7 +53,10 @@ describe("an erasure", () => {
     expect(without.stderr).toContain("SERVICE_ERASURE_FILE")
     expect(refusal(await run("delete-project", "--project", project))).toEqual([64, "usage"])
     expect(refusal(await run("delete-project", "--project", project, "--name", "Ship"))).toEqual([1, "other_name"])
-    expect(refusal(await run("delete-project", "--project", project, "--name", "Shop"))).toEqual([1, "project_not_disabled"])
+    expect(refusal(await run("delete-project", "--project", project, "--name", "Shop"))).toEqual([
+      1,
+      "project_not_disabled"
+    ])
     expect(await texts("postgres")).toContain("unconfirmed")
   })
 
@@ -82,7 +86,8 @@ describe("a restored backup", () => {
     result(await run("purge-task", "--project", project, "--task", task, "--yes"))
 
     const database = await created("restored")
-    const restore = (...flags: ReadonlyArray<string>) => on(database).run("restore-database", "--in", backup, ...flags, "--json")
+    const restore = (...flags: ReadonlyArray<string>) =>
+      on(database).run("restore-database", "--in", backup, ...flags, "--json")
     expect(refusal(await restore())).toEqual([64, "usage"])
     expect(refusal(await restore("--erasures", file, "--without-erasures"))).toEqual([64, "usage"])
     expect(refusal(await restore("--erasures", join(service.folder, "absent")))).toEqual([1, "erasure_file_error"])
@@ -91,7 +96,9 @@ describe("a restored backup", () => {
     expect(await texts(database)).toContain("kept")
     expect(await texts(database)).not.toContain("erased")
     // The tombstones came, too: the command that is repeated here says the same.
-    const again = result(await on(database).run("purge-memory", "--project", project, "--entry", entry, "--yes", "--json"))
+    const again = result(
+      await on(database).run("purge-memory", "--project", project, "--entry", entry, "--yes", "--json")
+    )
     expect(again.replayed).toBe(true)
     expect(kept.entry).not.toBe(entry)
 
@@ -125,7 +132,10 @@ describe("a restored backup", () => {
     const backup = join(service.folder, "foreign.backup")
     result(await run("backup-database", "--out", backup))
     const foreign = join(service.folder, "foreign.jsonl")
-    writeFileSync(foreign, readFileSync(file, "utf8").replaceAll(/"instance_id":"[^"]+"/g, `"instance_id":"${randomUUID()}"`))
+    writeFileSync(
+      foreign,
+      readFileSync(file, "utf8").replaceAll(/"instance_id":"[^"]+"/g, `"instance_id":"${randomUUID()}"`)
+    )
     const database = await created("unfinished")
     const failed = await on(database).run("restore-database", "--in", backup, "--erasures", foreign, "--json")
     expect(refusal(failed)).toEqual([1, "erasure_file_error"])
@@ -143,7 +153,14 @@ describe("a restored backup", () => {
     const damaged = join(service.folder, "damaged.jsonl")
     writeFileSync(damaged, readFileSync(file))
     appendFileSync(damaged, `{"erasure_id":7}\n`)
-    const ended = await on(await created("damaged")).run("restore-database", "--in", backup, "--erasures", damaged, "--json")
+    const ended = await on(await created("damaged")).run(
+      "restore-database",
+      "--in",
+      backup,
+      "--erasures",
+      damaged,
+      "--json"
+    )
     expect(refusal(ended)).toEqual([1, "erasure_file_error"])
     expect(ended.stderr).toContain("line ")
   })
@@ -163,7 +180,11 @@ describe("delete-project", () => {
     expect(deleted.deleted_at).not.toBeNull()
     expect(await texts("postgres")).toEqual([])
     expect(result(await run("list-projects"))).toEqual({ items: [] })
-    expect(refusal(await run("issue-project-token", "--project", project, "--role", "reader", "--out", join(service.folder, "t")))).toEqual([1, "project_not_found"])
+    expect(
+      refusal(
+        await run("create-project-token", "--project", project, "--role", "reader", "--out", join(service.folder, "t"))
+      )
+    ).toEqual([1, "project_not_found"])
     expect(existsSync(join(service.folder, "t"))).toBe(false)
     const events = result(await run("list-audit-events", "--project", project))
     expect(JSON.stringify(events)).toContain("project.deleted")

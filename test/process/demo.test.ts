@@ -3,6 +3,7 @@ import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { join } from "node:path"
+import { compileCache } from "../support/service/ServiceAdmin.ts"
 import { findToken } from "../../src/platform/crypto/Tokens.ts"
 
 it.effect(
@@ -15,6 +16,7 @@ it.effect(
             const child = execFile(
               process.execPath,
               [join(import.meta.dirname, "../../scripts/demo.ts")],
+              { env: { NODE_COMPILE_CACHE: compileCache, ...process.env } },
               (_, stdout, stderr) => resolve({ code: child.exitCode ?? 1, stdout: stdout + stderr })
             )
           })

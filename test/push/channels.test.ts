@@ -5,6 +5,7 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { createHmac, randomUUID } from "node:crypto"
 import { Channels, type NewChannel } from "../../src/people/channels/Channels.ts"
+import { Limits } from "../../src/operator/limits/Limits.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { PostNetwork } from "../../src/platform/network/GuardedPost.ts"
 import { PushAdmin } from "../../src/push/admin/PushAdmin.ts"
@@ -334,6 +335,9 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
       assert.notInclude(rows, Redacted.value(secret))
       for (let n = 1; n < 10; n++) yield* withChannel({ project_id })
       const eleventh = { project_id, kind: "webhook", url: `${on.receiver.origin}/x`, titles: false, secret } as const
+      assert.strictEqual((yield* Effect.flip(channels.create(eleventh)))._tag, "channel_limit_reached")
+      yield* Context.get(on.services, Limits).set(project_id, { channels: 11 })
+      yield* channels.create(eleventh)
       assert.strictEqual((yield* Effect.flip(channels.create(eleventh)))._tag, "channel_limit_reached")
     })
   )

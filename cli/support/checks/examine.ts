@@ -14,7 +14,7 @@ import { clientDocuments } from "./clientDocuments.ts"
 import { database } from "./database.ts"
 import { diskOf, filesOf, notStarted } from "./dataFolder.ts"
 import { proxy } from "./proxy.ts"
-import { backupKey, oauthSecret, pushKeys, secrets } from "./secrets.ts"
+import { backupKey, erasureFile, oauthSecret, pushKeys, secrets } from "./secrets.ts"
 
 /** `ok` is false when any check fails; a warning is not a failure. */
 export const examine = Effect.suspend(() => checks).pipe(
@@ -46,6 +46,7 @@ const configured = Effect.fnUntraced(function* (dataDir: string, folder: Readonl
     ...pushKeys(settings),
     ...(folder.length > 0 ? [] : [oauthSecret(settings)]),
     ...backupKey(settings),
+    ...erasureFile(settings),
     ...unusualLifetimes(settings).map((sentence) => check("lifetimes", "warn", sentence)),
     ...(folder.length > 0 ? [...folder, diskOf(dataDir)] : []),
     ...outside.flat()

@@ -58,5 +58,16 @@ export const backupKey = ({ backup }: Pick<Settings["Service"], "backup">) =>
       ]
     : []
 
+export const erasureFile = ({ erasureFile }: Pick<Settings["Service"], "erasureFile">) =>
+  erasureFile === undefined
+    ? [
+        check(
+          "erasure_file",
+          "warn",
+          "SERVICE_ERASURE_FILE is not set, so nothing can be erased: name a file that is kept apart from the database and its backups."
+        )
+      ]
+    : []
+
 const overlap = (one: string, other: string) =>
   Math.min(one.length, other.length) >= 8 && (one.includes(other) || other.includes(one))

@@ -235,7 +235,7 @@ export const operators = ({ base_url }: Deployment): Html =>
       block(
         [
           "npx service-admin backup-database --out backup.jsonl",
-          "npx service-admin restore-database --in backup.jsonl"
+          "npx service-admin restore-database --in backup.jsonl --erasures data/erasures.jsonl"
         ].join("\n")
       ),
       html`<p>Settings are in docs/reference.md of the repository, upgrades and other procedures in docs/run.md.</p>`

@@ -75,7 +75,10 @@ export class Backup extends Context.Service<
       file: Stream.Stream<Uint8Array, E>,
       options: { readonly acceptUnsigned: boolean },
       finish: Effect.Effect<A, E2, SqlClient.SqlClient>
-    ) => Effect.Effect<Summary & { readonly finished: A }, E | Exclude<E2, SqlError.SqlError> | Unavailable | Refused | Migrating>
+    ) => Effect.Effect<
+      Summary & { readonly finished: A },
+      E | Exclude<E2, SqlError.SqlError> | Unavailable | Refused | Migrating
+    >
   }
 >()("service/database/Backup") {
   static readonly layer = Layer.effect(

@@ -119,7 +119,10 @@ export class DatabaseUnreachable extends Data.TaggedError("DatabaseUnreachable")
 export const migrateSoon = Effect.fnUntraced(function* (files?: ReadonlyArray<Migration>) {
   const { dedicated } = yield* Database
   yield* reachable
-  return yield* dedicated(Effect.andThen(Effect.all([suitable, whole]), migrate(files))).pipe(explainLasting, longPersistence)
+  return yield* dedicated(Effect.andThen(Effect.all([suitable, whole]), migrate(files))).pipe(
+    explainLasting,
+    longPersistence
+  )
 })
 
 /** Login succeeds, but privileges are missing. */

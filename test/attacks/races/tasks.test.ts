@@ -27,12 +27,12 @@ layer(Service.layer)("racing agents", (it) => {
     })
 
   it.effect(
-    "16 agents race for 200 tasks: each is claimed exactly once",
+    "16 agents race for 80 tasks: each is claimed exactly once",
     () =>
       Effect.gen(function* () {
         const { agents, first } = yield* team(16)
         const tasks = yield* Effect.forEach(
-          Array.from({ length: 200 }, (_, index) => `task ${index}`),
+          Array.from({ length: 80 }, (_, index) => `task ${index}`),
           (title) => first.task(title),
           { concurrency: 8 }
         )
@@ -53,8 +53,8 @@ layer(Service.layer)("racing agents", (it) => {
           { concurrency: "unbounded" }
         )
         const claimed = won.flat().filter((id) => id !== undefined)
-        assert.lengthOf(claimed, 200)
-        assert.strictEqual(new Set(claimed).size, 200)
+        assert.lengthOf(claimed, 80)
+        assert.strictEqual(new Set(claimed).size, 80)
         const versions = yield* SqlClient.SqlClient.use(
           (sql) => sql<{ version: number }>`
           select distinct version from task where project_id = ${first.project_id}::uuid`

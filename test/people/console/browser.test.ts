@@ -28,8 +28,6 @@ const hostile = `</p><script>document.title="owned"</script><img src=x onerror=a
 const sizes = [
   [320, "dark"],
   [390, "light"],
-  [390, "dark"],
-  [1280, "light"],
   [1280, "dark"],
   [1920, "light"]
 ] as const

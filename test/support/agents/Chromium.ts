@@ -50,12 +50,7 @@ export const openPage = Effect.fnUntraced(function* (options: BrowserContextOpti
 
 export const viewports: ReadonlyArray<readonly [string, BrowserContextOptions]> = [
   ["desktop-light", { viewport: { width: 1280, height: 900 }, colorScheme: "light" }],
-  ["desktop-dark", { viewport: { width: 1280, height: 900 }, colorScheme: "dark" }],
-  [
-    "phone-light",
-    { viewport: { width: 320, height: 640 }, deviceScaleFactor: 2, isMobile: true, colorScheme: "light" }
-  ],
-  ["phone-dark", { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, colorScheme: "dark" }]
+  ["phone-dark", { viewport: { width: 320, height: 640 }, deviceScaleFactor: 2, isMobile: true, colorScheme: "dark" }]
 ]
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")

@@ -1,8 +1,8 @@
-/** Runs an effect with random inputs, MODEL_RUNS times (default 30). */
+/** Runs an effect with random inputs, MODEL_RUNS times (default 15). */
 import { Effect } from "effect"
 import * as fc from "fast-check"
 
-const numRuns = Number(process.env["MODEL_RUNS"] ?? 30)
+const numRuns = Number(process.env["MODEL_RUNS"] ?? 15)
 
 export const forAll = <T, E, R>(
   inputs: fc.Arbitrary<T>,
