@@ -82,7 +82,8 @@ const restoreDatabase = command("restore-database", {
 })
 
 const verifyBackup = command("verify-backup", {
-  description: "Try a backup by restoring it into a scratch database, which is dropped again; or at least read it whole",
+  description:
+    "Try a backup by restoring it into a scratch database, which is dropped again; or at least read it whole",
   flags: {
     in: Flags.path("in", "Backup to try; by default the newest in SERVICE_BACKUP_DIR").pipe(Flag.optional)
   },

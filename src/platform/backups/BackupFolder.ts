@@ -82,13 +82,18 @@ export const prepare = (folder: string) =>
 /** The backups, newest first. */
 export const list = Effect.fnUntraced(function* (folder: string) {
   const names = yield* work(folder, () => fs.readdir(folder))
-  return yield* Effect.forEach(names.filter((name) => backupName.test(name)).toSorted().toReversed(), (name) =>
-    Effect.map(resultOf(join(folder, name)), (result): Found => ({
-      name,
-      path: join(folder, name),
-      at: timeOf(name),
-      result
-    }))
+  return yield* Effect.forEach(
+    names
+      .filter((name) => backupName.test(name))
+      .toSorted()
+      .toReversed(),
+    (name) =>
+      Effect.map(resultOf(join(folder, name)), (result): Found => ({
+        name,
+        path: join(folder, name),
+        at: timeOf(name),
+        result
+      }))
   )
 })
 

@@ -54,7 +54,10 @@ export interface Tried {
 }
 
 type Failed =
-  SharedRefusal<"bridge_persistence_error"> | Folder.BackupFolderError | ConfigurationError | DatabaseUnreachable
+  | SharedRefusal<"bridge_persistence_error">
+  | Folder.BackupFolderError
+  | ConfigurationError
+  | DatabaseUnreachable
 
 export class Backups extends Context.Service<
   Backups,
@@ -121,7 +124,9 @@ export class Backups extends Context.Service<
         const file = Folder.nameOf(now)
         const { rows, tables } = yield* Folder.write(folder, file, (append) =>
           Effect.tap(backup.save(append), ({ created_at }) =>
-            persistence(audit.done(created_at, { action: "database.backed_up", project_id: null, actor: operator, subject: {} }))
+            persistence(
+              audit.done(created_at, { action: "database.backed_up", project_id: null, actor: operator, subject: {} })
+            )
           )
         )
         yield* Effect.logInfo("A backup was made").pipe(Effect.annotateLogs({ file, tables, rows }))
@@ -171,10 +176,13 @@ export class Backups extends Context.Service<
           const next = untried.find(({ name }) => !failed.has(name))
           if (next !== undefined) {
             // A file that cannot be tried must not keep the others from it.
-            yield* Effect.catch(tryOne(next, now), (error) => {
-              failed.add(next.name)
-              return warn("A backup could not be tried", reasonOf(error))
-            })
+            const survived = tryOne(next, now).pipe(
+              Effect.catch((error) => {
+                failed.add(next.name)
+                return warn("A backup could not be tried", reasonOf(error))
+              })
+            )
+            yield* survived
             return true
           }
           if (due && mayWrite) {

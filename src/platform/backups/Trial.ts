@@ -21,9 +21,8 @@ const verdict = (outcome: Folder.Outcome, reason: string | null, created_at: Dat
 type Passing = "SqlError" | "bridge_persistence_error" | "BackupFolderError" | "DatabaseUnreachable"
 
 export const make = (backup: Backup["Service"], database: Database["Service"]) => {
-  const within = <A>(
-    statements: (scratch: ReturnType<typeof Scratch.make>) => Effect.Effect<A, SqlError.SqlError>
-  ) => database.dedicated(Effect.flatMap(SqlClient.SqlClient, (sql) => statements(Scratch.make(sql))))
+  const within = <A>(statements: (scratch: ReturnType<typeof Scratch.make>) => Effect.Effect<A, SqlError.SqlError>) =>
+    database.dedicated(Effect.flatMap(SqlClient.SqlClient, (sql) => statements(Scratch.make(sql))))
 
   const read = (path: string) => backup.verify(Folder.contents(path))
 

@@ -138,9 +138,8 @@ export class Backup extends Context.Service<
           finish: Effect.Effect<A, E2, SqlClient.SqlClient>
         ) => restoreInto(database, file, options, finish)
       )
-      const restoreBeside = Effect.fn("Backup.restoreBeside")(
-        <E>(name: string, file: Stream.Stream<Uint8Array, E>) =>
-          restoreInto(database.beside(name), file, { acceptUnsigned: false }, Effect.void)
+      const restoreBeside = Effect.fn("Backup.restoreBeside")(<E>(name: string, file: Stream.Stream<Uint8Array, E>) =>
+        restoreInto(database.beside(name), file, { acceptUnsigned: false }, Effect.void)
       )
 
       return { keyId: key?.id, save, verify, restore, restoreBeside }
