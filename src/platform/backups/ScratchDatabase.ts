@@ -26,9 +26,15 @@ export const make = (sql: SqlClient.SqlClient) => {
       ([found]) => found!
     ),
     create: (name: string) =>
-      Effect.andThen(
-        sql.unsafe(`drop database if exists ${quoted(name)} with (force)`),
-        sql.unsafe(`create database ${quoted(name)} template template0 encoding 'UTF8'`)
+      Effect.forEach(
+        [
+          `drop database if exists ${quoted(name)} with (force)`,
+          `create database ${quoted(name)} template template0 encoding 'UTF8'`,
+          // What is dropped again does not wait for the disk, and leaves it to the service.
+          `alter database ${quoted(name)} set synchronous_commit to off`
+        ],
+        (statement) => sql.unsafe(statement),
+        { discard: true }
       ),
     drop: (name: string) => sql.unsafe(`drop database if exists ${quoted(name)} with (force)`),
 
