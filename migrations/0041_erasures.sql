@@ -2,10 +2,10 @@
 -- settle a line of SERVICE_ERASURE_FILE that was left open, and answer a command that is repeated.
 create table erasure (
   erasure_id uuid primary key,
-  kind text not null check (kind in ('memory', 'task', 'document', 'project', 'retention')),
+  kind text not null check (kind in ('memory', 'task', 'document', 'project', 'retention', 'subject')),
   -- No foreign keys: a restored backup may be older than what was erased.
   project_id uuid not null,
-  -- The entry, task or document; null for a project and for a retention period.
+  -- The entry, task, document or project token; null for a project and for a retention period.
   target_id uuid,
   -- For a retention period: what was written before these times is gone.
   memory_before timestamptz,
@@ -22,3 +22,6 @@ alter table project
 create index project_to_delete on project (delete_after) where delete_after is not null and deleted_at is null;
 -- Projects with a retention period.
 create index project_retention on project (project_id) where limits ?| array['memory_days', 'receipt_days'];
+
+-- Replaced keys of web push are deleted when nobody depends on them.
+create index web_push_key_replaced on web_push_key (replaced_at) where replaced_at is not null;

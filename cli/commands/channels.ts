@@ -87,7 +87,10 @@ const testChannel = command("test-channel", {
   run: ({ channel }) => using(({ channels }) => channels.test(channel)),
   print: (tested) => [
     ...facts(tested),
-    next(tested.outcome === "accepted" ? "list-channels --project ID" : "push-status")
+    next(
+      "list-channels --project ID",
+      tested.outcome === "waiting" ? "shows whether the channel rests, and until when" : ""
+    )
   ],
   ok: ({ outcome }) => outcome === "accepted"
 })
@@ -102,7 +105,9 @@ const rotateChannelSecret = command("rotate-channel-secret", {
     }),
   print: (rotated) => [
     ...facts(rotated),
-    next(`rotate-channel-secret --channel ${rotated.channel_id}`, "once the receiver has the new secret")
+    rotated.signs > 1
+      ? next(`rotate-channel-secret --channel ${rotated.channel_id}`, "once the receiver has the new secret")
+      : next(`test-channel --channel ${rotated.channel_id}`)
   ]
 })
 

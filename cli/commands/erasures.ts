@@ -1,9 +1,12 @@
 /** What destroys: entries, tasks, documents, whole projects. */
-import { Data, Effect, Option } from "effect"
+import { Console, Data, Effect, Option } from "effect"
 import { Flag } from "effect/cli"
+import { writeFileSync } from "node:fs"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { facts, next } from "../support/Print.ts"
+import { facts, next, table } from "../support/Print.ts"
+import { fileWork } from "../support/SecretFiles.ts"
+import { writeWhole } from "../support/WholeFiles.ts"
 
 const yes = Flag.Boolean("yes").pipe(
   Flag.withDescription("Confirms it: nothing brings back what is erased"),
@@ -11,6 +14,11 @@ const yes = Flag.Boolean("yes").pipe(
 )
 
 const unconfirmed = "Nothing brings back what is erased. Repeat the command with --yes."
+
+const waiting = (seconds: number) =>
+  process.stderr.isTTY
+    ? Console.error(`Waiting ${seconds} s for requests that began before the project was disabled.`)
+    : Effect.void
 
 /** What no command reaches. */
 const remains =
@@ -45,7 +53,7 @@ const deleteProject = command("delete-project", {
       Effect.gen(function* () {
         const found = yield* projects.find(project)
         if (Option.isSome(name) && found.name !== name.value) return yield* new OtherName()
-        return yield* persistently(erasures.deleteProject(project, now ? "now" : "later"))
+        return yield* persistently(erasures.deleteProject(project, now ? "now" : "later", waiting))
       })
     ),
   print: ({ delete_after, deleted_at, project_id }) => [
@@ -57,6 +65,39 @@ const deleteProject = command("delete-project", {
   ]
 })
 
+const subjectFlags = {
+  project: Flags.project,
+  label: Flags.label("label", 120, "What the person's project tokens are called; see list-project-tokens")
+}
+
+const exportSubject = command("export-subject", {
+  description: "Write everything about the holder of a project token's label to a new file",
+  flags: { ...subjectFlags, out: Flags.path("out", "New file to write, JSON Lines") },
+  run: ({ label, out, project }) =>
+    using(({ erasures, recorded }) =>
+      writeWhole(out, (file) =>
+        Effect.tap(
+          erasures.exportSubject(project, label, (text) => fileWork(out, () => writeFileSync(file, text))),
+          recorded("subject.exported", project)
+        )
+      ).pipe(Effect.map((counts) => ({ file: out, project_id: project, ...counts })))
+    ),
+  print: (saved) => [...facts(saved), next(`erase-subject --project ${saved.project_id} --label LABEL --yes`)]
+})
+
+const eraseSubject = command("erase-subject", {
+  description: "End the tokens with a label, delete devices and sessions, and replace the label by a pseudonym",
+  flags: { ...subjectFlags, yes },
+  refuse: ({ yes }) => (yes ? undefined : unconfirmed),
+  run: ({ label, project }) =>
+    using(({ erasures, persistently }) => persistently(erasures.eraseSubject(project, label))),
+  print: ({ project_id, tokens }) => [
+    ...table(tokens, ["token_id", "pseudonym"], ""),
+    "What the person wrote stays; purge-memory and purge-task destroy it. Addresses in the audit log go with its retention.",
+    next(`list-project-tokens --project ${project_id}`)
+  ]
+})
+
 class OtherName extends Data.TaggedError("OtherName") {
   override readonly message = "The project has another name; see list-projects. Nothing was deleted."
 }
@@ -65,5 +106,7 @@ export const erasures = [
   purge("memory", "entry", "entry", "Erase a memory entry and everything derived from it"),
   purge("task", "task", "task", "Erase a task with its receipts and notes"),
   purge("document", "document", "document", "Erase a pinned document"),
-  deleteProject
+  deleteProject,
+  exportSubject,
+  eraseSubject
 ]

@@ -33,6 +33,7 @@ const setProjectLimits = command("set-project-limits", {
     searches_per_minute: Flags.maximum("searches-per-minute", "Searches in a minute"),
     writes_per_minute: Flags.maximum("writes-per-minute", "Calls of tools that write in a minute"),
     sessions: Flags.maximum("sessions", "Open sessions of the console"),
+    channels: Flags.maximum("channels", "Channels that are not revoked"),
     embeddings: Flag.Literals("embeddings", ["on", "off"]).pipe(
       Flag.map((given) => (given === "on" ? null : 0)),
       Flag.withDescription("Whether text of the project may be sent for embeddings"),

@@ -18,11 +18,12 @@ export const asToken = ({ id, secrets, url }: Target): Redacted.Redacted<string>
 
 export const ofToken = (token: Redacted.Redacted<string>): Target => JSON.parse(Redacted.value(token))
 
-/** Whether something may be posted there: https, or http to a host that the operator named; a host by its name. */
+/** Whether something may be posted there: https to a name, or https and http to a host that the operator named. */
 export const isAllowedTarget = (url: string, privateHosts: ReadonlySet<string>): boolean => {
   if (!URL.canParse(url)) return false
   const { hash, hostname, password, protocol, username } = new URL(url)
-  const isPlain = username === "" && password === "" && hash === "" && isIP(hostname.replaceAll(/[[\]]/g, "")) === 0
-  const isNamed = privateHosts.has(hostname) || /\.[a-z][a-z0-9-]*$/.test(hostname)
-  return isPlain && isNamed && (protocol === "https:" || (protocol === "http:" && privateHosts.has(hostname)))
+  if (username !== "" || password !== "" || hash !== "") return false
+  if (privateHosts.has(hostname)) return protocol === "https:" || protocol === "http:"
+  const isAddress = isIP(hostname.replaceAll(/[[\]]/g, "")) !== 0
+  return protocol === "https:" && !isAddress && /\.[a-z][a-z0-9-]*$/.test(hostname)
 }

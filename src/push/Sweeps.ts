@@ -1,4 +1,4 @@
-/** Expires notifications that were not delivered in time; deletes settled ones after thirty days. */
+/** Expires notifications that were not delivered in time; deletes settled ones, and keys of web push that were replaced, after thirty days. */
 import { Schema } from "effect"
 import { purgeBefore, type Sweep } from "../platform/database/Sweeper.ts"
 import { rows } from "../platform/sql/Rows.ts"
@@ -35,7 +35,20 @@ const purgeDeliveries: Sweep["run"] = (sql, now, limit) =>
         limit ${limit}))
     returning delivery_id`)
 
+/** Keys that were replaced, once no browser's subscription depends on them, ended ones included. */
+const purgeWebPushKeys: Sweep["run"] = (sql, now, limit) =>
+  rows(Schema.Struct({ web_push_key_id: Schema.String }))(sql`
+    delete from web_push_key
+     where web_push_key_id = any (array(
+       select k.web_push_key_id
+         from web_push_key k
+        where k.replaced_at < ${purgeBefore(now)}
+          and not exists (select from mobile_device d where d.web_push_key_id = k.web_push_key_id)
+        limit ${limit}))
+    returning web_push_key_id`)
+
 export const sweeps: ReadonlyArray<Sweep> = [
   { name: "expire deliveries", run: expireDeliveries },
-  { name: "purge deliveries", run: purgeDeliveries }
+  { name: "purge deliveries", run: purgeDeliveries },
+  { name: "purge web push keys", run: purgeWebPushKeys }
 ]

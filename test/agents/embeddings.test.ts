@@ -74,6 +74,8 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
       const byWords = yield* search(agent, "brook matter settled")
       assert.include(byWords.entries[0].title, "brook")
       assert.includeMembers(byWords.entries[0].matched, ["words", "meaning"])
+      const { entries } = yield* search(agent, "any rivulet beside an altercation", { limit: 50 })
+      assert.deepInclude(entries.at(-1), { matched: ["meaning"] }, "the last one is found by nothing else")
     })
   )
 
@@ -288,6 +290,7 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
         yield* embedAll(on)
         const found = yield* search(agent, "brook")
         assert.deepStrictEqual([titles(found)[0], found.semantic], ["The brook is new.", false])
+        assert.isFalse((yield* agent.call("search", { query: "brook" })).output.semantic)
         assert.deepInclude(yield* rowsOf(agent.project_id), { queued: 1, vectors: 1 })
         // The endpoint is left alone for a while.
         const before = embedder.received.length
@@ -299,6 +302,9 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
         yield* embedAll(on)
         const after = yield* search(agent, "rivulet")
         assert.deepStrictEqual([titles(after)[0], after.semantic], ["The brook is new.", true])
+        assert.isTrue((yield* agent.call("search", { query: "rivulet" })).output.semantic)
+        const tasks = yield* agent.call("search", { query: "rivulet", in: ["tasks"] })
+        assert.notProperty(tasks.output, "semantic")
       })
     )
   }

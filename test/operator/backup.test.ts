@@ -254,7 +254,8 @@ it("an empty database gets exactly the same contents, including the instance id,
   expect(result(await restore("target", backup))).toEqual({
     created_at: saved["created_at"],
     tables: expect.any(Number),
-    rows: 12
+    rows: 12,
+    erasures: 0
   })
   const [source, target] = await Promise.all(
     ["source", "target"].map(async (database) => {

@@ -49,6 +49,8 @@ it(
     })
     expect(readFileSync(next, "utf8")).not.toBe(readFileSync(out, "utf8"))
     expect(result(await run("rotate-channel-secret", "--channel", channel_id))).toEqual({ channel_id, signs: 1 })
+    const alone = await service.on("source").run("rotate-channel-secret", "--channel", channel_id)
+    expect(alone.stdout).toContain("Next: service-admin test-channel")
 
     expect(refusal(await run("revoke-device", "--device", channel_id))).toEqual([1, "device_not_found"])
     const revoked = result(await run("revoke-channel", "--channel", channel_id))
@@ -59,6 +61,7 @@ it(
       .map(({ action, actor, subject }: Record<string, unknown>) => [action, actor, subject])
     expect(events).toEqual([
       ["channel.revoked", operator, { channel_id }],
+      ["channel.secret_rotated", operator, { channel_id }],
       ["channel.secret_rotated", operator, { channel_id }],
       ["channel.secret_rotated", operator, { channel_id }],
       ["channel.listed", operator, {}],
@@ -101,4 +104,22 @@ it("what cannot work is refused, and leaves no file", { timeout: 120_000 }, asyn
   const nobody = "00000000-0000-7000-8000-000000000000"
   expect(refusal(await run("revoke-channel", "--channel", nobody))).toEqual([1, "channel_not_found"])
   expect(existsSync(out)).toBe(false)
+})
+
+it("doctor fails while a key is missing on which a channel depends", { timeout: 120_000 }, async () => {
+  const key = (id: string) => `${id}:${Buffer.alloc(32, id).toString("base64")}`
+  const doctor = async (keys: string) => {
+    const { stdout } = await service
+      .on("source", { SERVICE_PUSH_TOKEN_KEYS: keys, SERVICE_PUSH_LOOKUP_KEY: "b7Tn2KdXw9Qe4RzLm6Hs1VyGp8JcAf3U" })
+      .run("doctor", "--json")
+    return JSON.parse(stdout).checks.filter(({ name }: { name: string }) => name === "push_keys_used")
+  }
+  const made = await service
+    .on("source", { SERVICE_PUSH_TOKEN_KEYS: key("one"), SERVICE_PUSH_LOOKUP_KEY: "b7Tn2KdXw9Qe4RzLm6Hs1VyGp8JcAf3U" })
+    .run("create-channel", "--project", project, "--kind", "ntfy", "--url", "https://ntfy.example.com/t", "--json")
+  const { channel_id } = result(made)
+  expect(await doctor(`${key("two")},${key("one")}`)).toEqual([])
+  expect(await doctor(key("two"))).toMatchObject([{ status: "fail", message: expect.stringContaining("The key one ") }])
+  result(await run("revoke-channel", "--channel", channel_id))
+  expect(await doctor(key("two"))).toEqual([])
 })

@@ -182,7 +182,7 @@ describe("delete-project", () => {
     expect(result(await run("list-projects"))).toEqual({ items: [] })
     expect(
       refusal(
-        await run("issue-project-token", "--project", project, "--role", "reader", "--out", join(service.folder, "t"))
+        await run("create-project-token", "--project", project, "--role", "reader", "--out", join(service.folder, "t"))
       )
     ).toEqual([1, "project_not_found"])
     expect(existsSync(join(service.folder, "t"))).toBe(false)

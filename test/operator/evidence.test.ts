@@ -96,6 +96,6 @@ it("backup-database leaves a row here, restore-database one in the restored data
   ])
   result(await service.on("target").run("restore-database", "--in", file, "--without-erasures", "--json"))
   expect(await events("database.restored", "target")).toEqual([
-    { outcome: "done", actor: operator, project_id: null, subject: { created_at } }
+    { outcome: "done", actor: operator, project_id: null, subject: { created_at, erasures: "0" } }
   ])
 })

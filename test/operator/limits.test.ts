@@ -21,7 +21,10 @@ const defaults = {
   searches_per_minute: 600,
   writes_per_minute: 600,
   sessions: 200,
-  embeddings: 1
+  channels: 10,
+  embeddings: 1,
+  memory_days: 0,
+  receipt_days: 0
 }
 
 beforeAll(async () => {

@@ -6,15 +6,18 @@ import { randomUUID } from "node:crypto"
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { Decisions } from "../../src/agents/decisions/Decisions.ts"
 import { Documents } from "../../src/agents/documents/Documents.ts"
 import { Limits } from "../../src/operator/limits/Limits.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { emptiedTables, Erasures } from "../../src/people/erasure/Erasures.ts"
-import { answer, ask, person } from "../support/agents/Answers.ts"
+import { answer, ask, person as personOf } from "../support/agents/Answers.ts"
 import { startEmbedder } from "../support/agents/Embedder.ts"
 import { Embeddings } from "../../src/agents/embeddings/Embeddings.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { repository } from "../support/agents/Repository.ts"
+import { makePerson } from "../support/agents/SignIn.ts"
+import { makePhone } from "../support/phones/Phone.ts"
 import { bigProject, fill } from "../support/run/Fill.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 import { instance } from "../support/service/Service.ts"
@@ -202,7 +205,7 @@ layer(TestDatabase.sql, { timeout: 120_000 })("an erased entry", (it) => {
       const { agent, erasures, on } = yield* start()
       const task = yield* ask(agent)
       const secret = word()
-      yield* answer(on, person(agent.project_id), task, secret)
+      yield* answer(on, personOf(agent.project_id), task, secret)
       const { answer_entry_id } = (yield* agent.call("task_get", { id: task.id })).output.task
       yield* erasures.purge("memory", agent.project_id, answer_entry_id)
       assert.deepStrictEqual(yield* placesOf(secret), [])
@@ -227,7 +230,7 @@ layer(TestDatabase.sql, { timeout: 120_000 })("an erased entry", (it) => {
       }
       assert.isDefined((yield* agent.call("memory_get", { id })).output)
       assert.isDefined((yield* agent.call("task_get", { id: task.id })).output)
-      assert.throws(() => lines(file))
+      assert.strictEqual(readFileSync(file, "utf8"), "")
     }).pipe(Effect.scoped)
   )
 
@@ -461,6 +464,67 @@ layer(TestDatabase.sql, { timeout: 120_000 })("a retention period", (it) => {
   )
 })
 
+layer(TestDatabase.sql, { timeout: 120_000, excludeTestServices: true })("erasures under load", (it) => {
+  it.effect("break no reader and no writer: each gets its answer or a documented code, and every count is right", () =>
+    Effect.gen(function* () {
+      const { agent, erasures } = yield* start({ SERVICE_RATE_LIMITS: "off" })
+      const { project_id } = agent
+      const rounds = 5
+      const entries = yield* Effect.replicateEffect(agent.note("An entry of the harbour"), rounds)
+      const tasks = yield* Effect.replicateEffect(agent.task("A task of the harbour"), rounds)
+      const codes = new Set<string | undefined>()
+      const call = (name: string, given: Readonly<Record<string, unknown>>) =>
+        Effect.map(agent.write(name, given), ({ code }) => codes.add(code))
+      const read = (name: string, given: Readonly<Record<string, unknown>>) =>
+        Effect.map(agent.call(name, given), ({ code }) => codes.add(code))
+      const receipt = { session_ref: "s", worker: "w", outcome: "progress", summary: "S", next_steps: [], pitfalls: [] }
+      yield* Effect.forEach(
+        Array.from({ length: rounds }, (_, index) => index),
+        (index) => {
+          const [entry, task] = [entries[index]!, tasks[index]!]
+          return Effect.all(
+            [
+              erasures.purge("memory", project_id, entry.id),
+              erasures.purge("task", project_id, task.id),
+              call("memory_add", { kind: "note", body: "Next", supersedes: entry.id }),
+              call("memory_add", { kind: "note", body: "About it", task_id: task.id }),
+              call("task_create", { title: "Waits", depends_on: [task.id] }),
+              call("task_create", { title: "Part", parent: task.id }),
+              call("task_note", { id: task.id, text: "Note" }),
+              call("task_update", { id: task.id, expected_version: 1, receipt }),
+              call("memory_archive", { id: entry.id }),
+              read("memory_search", { query: "harbour" }),
+              read("task_list", { limit: 3 }),
+              read("continuity_context", {})
+            ],
+            { concurrency: "unbounded" }
+          )
+        }
+      )
+      const documented = ["memory_not_found", "memory_already_superseded", "task_not_found", "stale_version"]
+      for (const code of codes) if (code !== undefined) assert.include(documented, code)
+      const sql = yield* SqlClient.SqlClient
+      const [row] = yield* sql<Record<string, number>>`
+        select u.entries::int, u.tasks::int, u.receipts::int,
+               (select count(*) from memory_entry e where e.project_id = u.project_id)::int as is_entries,
+               (select count(*) from task t where t.project_id = u.project_id)::int as is_tasks,
+               (select count(*) from receipt r where r.project_id = u.project_id)::int as is_receipts,
+               (select sum(active) from memory_count c where c.project_id = u.project_id)::int as active,
+               (select count(*) from memory_entry e where e.project_id = u.project_id and active)::int as is_active,
+               (select count(*) from memory_posting p where p.project_id = u.project_id and not exists (
+                  select 1 from memory_entry e where e.project_id = p.project_id and e.id = p.entry_id))::int as lost,
+               u.index_bytes::int,
+               (select coalesce(sum(octet_length(lexeme) + 24), 0) from memory_posting p
+                 where p.project_id = u.project_id)::int as is_index_bytes
+          from project_usage u where u.project_id = ${project_id}::uuid`
+      for (const name of ["entries", "tasks", "receipts", "active", "index_bytes"]) {
+        assert.strictEqual(row![name], row![`is_${name}`], name)
+      }
+      assert.strictEqual(row!["lost"], 0)
+    }).pipe(Effect.scoped)
+  )
+})
+
 layer(TestDatabase.sql, { timeout: 120_000 })("a line that a crash left open", (it) => {
   it.effect("is settled by its tombstone", () =>
     Effect.gen(function* () {
@@ -488,6 +552,61 @@ layer(TestDatabase.sql, { timeout: 120_000 })("a line that a crash left open", (
       assert.lengthOf(yield* sql`select 1 from erasure`, 1)
       yield* erasures.pass
       assert.lengthOf(readFileSync(file, "utf8").trim().split("\n"), 5)
+    }).pipe(Effect.scoped)
+  )
+})
+
+layer(TestDatabase.sql, { timeout: 120_000 })("an erased person", (it) => {
+  it.effect("has no name, no device and no session left; what they wrote stays, under a pseudonym", () =>
+    Effect.gen(function* () {
+      const { agent, erasures, on } = yield* start()
+      const { project_id } = agent
+      const label = word()
+      const sql = yield* SqlClient.SqlClient
+      const person = yield* makePerson(on, { project_id })
+      const colleague = yield* makePerson(on, { project_id })
+      yield* sql`update project_token set label = ${label} where token_id = ${person.subject}::uuid`
+      yield* sql`update oauth_grant set label = ${label} where project_token_id = ${person.subject}::uuid`
+      const phone = makePhone(on, person)
+      const theirs = makePhone(on, colleague)
+      yield* phone.register()
+      const { device_id } = (yield* theirs.register()).body
+      const task = yield* ask(agent)
+      const by = { kind: "token", id: person.subject, label } as const
+      yield* Context.get(on.services, Decisions).answer(personOf(project_id, person.subject), by, {
+        id: task.id,
+        expected_version: task.version,
+        text: "PDF",
+        idempotency_key: "k"
+      })
+      const answered = (yield* agent.call("task_get", { id: task.id })).output.task
+      assert.isUndefined((yield* agent.update(answered, { priority: 1, idempotency_key: "u" })).code)
+      yield* sql`update task set assignee = ${label} where id = ${task.id}::uuid`
+      assert.includeMembers(yield* placesOf(label), ["idempotency_record", "oauth_grant", "project_token", "task"])
+
+      const written: Array<string> = []
+      const counts = yield* erasures.exportSubject(project_id, label, (text) => Effect.sync(() => written.push(text)))
+      assert.deepInclude(counts, { project_token: 1, mobile_device: 1, memory_entry: 1, task: 1 })
+      const exported = written.join("").trim().split("\n")
+      assert.strictEqual(
+        exported.length,
+        Object.values(counts).reduce((a, b) => a + b)
+      )
+      const rows = exported.map((line) => Object.entries(JSON.parse(line))[0]!)
+      assert.notMatch(JSON.stringify(rows), /_hash|sealed|lookup/)
+      assert.isTrue(rows.every(([, row]) => (row as { project_id: string }).project_id === project_id))
+
+      const { tokens } = yield* erasures.eraseSubject(project_id, label)
+      assert.deepStrictEqual(tokens, [{ token_id: person.subject, pseudonym: `erased-${person.subject.slice(-12)}` }])
+      assert.deepStrictEqual(yield* placesOf(label), [])
+      const now = (yield* agent.call("task_get", { id: task.id })).output.task
+      assert.strictEqual(now.answer.by.label, tokens[0]!.pseudonym)
+      assert.strictEqual(now.assignee, tokens[0]!.pseudonym)
+      assert.strictEqual((yield* phone.get(device_id)).status, 401)
+      assert.strictEqual((yield* theirs.get(device_id)).status, 200)
+      assert.deepStrictEqual(yield* sql`select 1 from mobile_device where subject = ${person.subject}::uuid`, [])
+      assert.strictEqual((yield* Effect.flip(erasures.eraseSubject(project_id, label)))._tag, "subject_not_found")
+      assert.strictEqual((yield* lastAudit(project_id)).action, "subject.erased")
     }).pipe(Effect.scoped)
   )
 })

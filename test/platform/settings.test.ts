@@ -48,6 +48,20 @@ const cases: Readonly<
     refused: ["Claude.ai", "localhost", "claude.ai/path"],
     accepted: ["claude.ai, a-b.example"]
   },
+  SERVICE_CHANNEL_PRIVATE_HOSTS: {
+    refused: [
+      "Ntfy.lan",
+      "http://ntfy",
+      "ntfy:8080",
+      "ntfy/topic",
+      "*.lan",
+      "2130706433",
+      "192.168.001.005",
+      "fd00::5"
+    ],
+    accepted: ["ntfy.lan, ntfy", "localhost", "192.168.1.5", "[fd00::5]"]
+  },
+  SERVICE_WEBPUSH_HOSTS: { refused: ["https://push.lan"], accepted: ["push.lan,push,10.0.0.7"] },
   SERVICE_ALLOWED_ORIGINS: {
     refused: ["app.example.com", "https://app.example.com/"],
     accepted: ["", "https://app.example.com,http://localhost:3000"]

@@ -5,6 +5,7 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { createHmac, randomUUID } from "node:crypto"
 import { Channels, type NewChannel } from "../../src/people/channels/Channels.ts"
+import { Limits } from "../../src/operator/limits/Limits.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { PostNetwork } from "../../src/platform/network/GuardedPost.ts"
 import { PushAdmin } from "../../src/push/admin/PushAdmin.ts"
@@ -335,6 +336,9 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
       for (let n = 1; n < 10; n++) yield* withChannel({ project_id })
       const eleventh = { project_id, kind: "webhook", url: `${on.receiver.origin}/x`, titles: false, secret } as const
       assert.strictEqual((yield* Effect.flip(channels.create(eleventh)))._tag, "channel_limit_reached")
+      yield* Context.get(on.services, Limits).set(project_id, { channels: 11 })
+      yield* channels.create(eleventh)
+      assert.strictEqual((yield* Effect.flip(channels.create(eleventh)))._tag, "channel_limit_reached")
     })
   )
 
@@ -356,19 +360,29 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
     )
   }
 
-  it.effect("may be plain http at a host that the operator named", () =>
-    Effect.gen(function* () {
-      const on = yield* Ringing
-      const url = `${on.receiver.plain}/plain`
-      const { project_id } = yield* withChannel({ url })
-      yield* notify(on, project_id)
-      yield* drain(on.worker)
-      assert.lengthOf(
-        on.receiver.received.filter(({ path }) => path === "/plain"),
-        1
-      )
-    })
-  )
+  for (const named of ["ntfy.example", "ntfy", "127.0.0.1"]) {
+    it.effect(`may be plain http at ${named}, if the operator named it`, () =>
+      Effect.gen(function* () {
+        const { receiver, replica } = yield* Ringing
+        const on = yield* replica({ SERVICE_CHANNEL_PRIVATE_HOSTS: named })
+        const { project_id } = yield* Context.get(on.services, Projects).create("Rings")
+        const url = `${receiver.plain.replace(host, named)}/plain`
+        yield* Context.get(on.services, Channels).create({
+          project_id,
+          kind: "ntfy",
+          url,
+          titles: false,
+          secret: undefined
+        })
+        yield* notify(on, project_id)
+        yield* drain(on.worker)
+        assert.lengthOf(
+          receiver.received.filter((one) => one.headers.host === new URL(url).host),
+          1
+        )
+      })
+    )
+  }
 
   it.effect("whose name leads to a private address at the second look is not posted to", () =>
     Effect.gen(function* () {

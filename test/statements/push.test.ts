@@ -409,6 +409,19 @@ layer(TestDatabase.sql)("sweeps of push delivery", (it) => {
       "after it was delivered": settle("delivered")
     }
   })
+  const replacedKey = (at: string) => `
+    insert into web_push_key (web_push_key_id, public_key, salt, token_key_id, created_at, replaced_at)
+    values ('${id(47)}', decode(repeat('05', 65), 'hex'), ${hash("salt")}, 'k', ${longAgo}, ${at})`
+  testConditions(it, "a replaced key of web push is deleted", {
+    given: `${phone}; ${replacedKey(longAgo)}`,
+    bystander: phone,
+    act: sweep("purge web push keys"),
+    actsNotOn: {
+      "for thirty days": `update web_push_key set replaced_at = ${thirtyDays}`,
+      "while it is current": "update web_push_key set replaced_at = null",
+      "while a browser depends on it": `update mobile_device set provider = 'webpush', environment = 'web', web_push_key_id = '${id(47)}'`
+    }
+  })
   testConditions(it, "a settled delivery is deleted", {
     given: `${phone}; ${settle("delivered", longAgo)}`,
     bystander: phone,

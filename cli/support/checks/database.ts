@@ -17,10 +17,16 @@ import { longPersistence } from "../../../src/platform/database/Persistence.ts"
 import { networks, trusts } from "../../../src/platform/edge/Addresses.ts"
 import { Settings } from "../../../src/platform/settings/Settings.ts"
 import { rows } from "../../../src/platform/sql/Rows.ts"
+import { PushTokens } from "../../../src/push/tokens/PushTokens.ts"
 import { check } from "./Check.ts"
 
 export const database = Effect.suspend(() => checks).pipe(
-  Effect.provide(Audit.layer.pipe(Layer.provideMerge(DatabaseClock.layer), Layer.provideMerge(Database.layer))),
+  Effect.provide(
+    Layer.merge(Audit.layer, PushTokens.layer).pipe(
+      Layer.provideMerge(DatabaseClock.layer),
+      Layer.provideMerge(Database.layer)
+    )
+  ),
   Effect.catch((error) => Effect.succeed([check("database", "fail", error.message)]))
 )
 
@@ -33,7 +39,39 @@ const checks = Effect.gen(function* () {
   ).pipe(explainLasting, longPersistence)
   // Without the whole schema there may be no audit log to read.
   const isMigrated = inside.every(({ name, status }) => name !== "migrations" || status === "ok")
-  return [...inside, clockOf(yield* clock.offset), ...(isMigrated ? [...(yield* auditLog), ...(yield* forwarded)] : [])]
+  return [
+    ...inside,
+    clockOf(yield* clock.offset),
+    ...(isMigrated ? [...(yield* auditLog), ...(yield* forwarded), ...(yield* sealed)] : [])
+  ]
+})
+
+/** Devices whose push tokens nobody can open, and browsers whose messages nobody can sign. */
+const sealed = Effect.gen(function* () {
+  const { dedicated } = yield* Database
+  const { knows } = yield* PushTokens
+  const used = yield* dedicated(
+    Effect.flatMap(SqlClient.SqlClient, (sql) =>
+      rows(Schema.Struct({ key: Schema.String, devices: Schema.Int }))(sql`
+        select u.key, count(*)::int as devices
+          from mobile_device d
+          left join web_push_key k on k.web_push_key_id = d.web_push_key_id
+         cross join lateral (select d.token_key_id union select k.token_key_id) u (key)
+         where d.state = 'active'
+           and u.key is not null
+         group by u.key
+         order by u.key`)
+    )
+  ).pipe(longPersistence)
+  return used
+    .filter(({ key }) => !knows(key))
+    .map(({ devices, key }) =>
+      check(
+        "push_keys_used",
+        "fail",
+        `The key ${key} of push tokens is not configured, and ${devices} devices and channels depend on it: add it to SERVICE_PUSH_TOKEN_KEYS again, and run rekey-push-tokens before it is removed. Browsers keep the key with which they subscribed; they depend on it until they subscribe again.`
+      )
+    )
 })
 
 const serverVersion = Effect.gen(function* () {

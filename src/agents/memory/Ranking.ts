@@ -103,7 +103,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         return {
           ...hit,
           score: hit.score + share * whole * best * nearness,
-          matched: isNear ? [...hit.matched, "meaning" as const] : hit.matched
+          matched: isNear || hit.matched.length === 0 ? [...hit.matched, "meaning" as const] : hit.matched
         }
       })
       .toSorted((a, b) => b.score - a.score || (a.id < b.id ? 1 : -1))

@@ -13,12 +13,20 @@ export const make = (sql: SqlClient.SqlClient) => {
   /** Entries and tasks refer to each other; the transaction's end checks their foreign keys. */
   const deferReferences = sql`set constraints all deferred`
 
-  const lockEntry = (project_id: string, id: string) =>
-    firstRow(Id)(sql`
+  /** Writers of the project lock this row first, and then entries. */
+  const lockUsage = (project_id: string) => sql`
+    select project_id
+      from project_usage
+     where project_id = ${project_id}::uuid
+       for update`
+
+  const lockEntries = (project_id: string, ids: ReadonlyArray<string>) =>
+    rows(Id)(sql`
       select id
         from memory_entry
        where project_id = ${project_id}::uuid
-         and id = ${id}::uuid
+         and id = any (${ids}::uuid[])
+       order by id
          for update`)
 
   /** Oldest first. */
@@ -29,8 +37,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        where project_id = ${project_id}::uuid
          and created_at < ${before}
        order by id
-       limit ${limit}
-         for update skip locked`)
+       limit ${limit}`)
 
   /** Reads all postings of the project, so that none stays that an earlier release made by other rules. */
   const dropPostings = (project_id: string, ids: ReadonlyArray<string>) =>
@@ -264,7 +271,8 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   return {
     deferReferences,
-    lockEntry,
+    lockUsage,
+    lockEntries,
     entriesBefore,
     dropPostings,
     embedded,

@@ -14,10 +14,7 @@ export const purgeEntry = Effect.fn("Purge.entry")(function* (
   project_id: string,
   id: string
 ) {
-  const found = yield* Store.make(sql).lockEntry(project_id, id)
-  if (Option.isNone(found)) return false
-  yield* dropEntries(sql, project_id, [id])
-  return true
+  return (yield* purgeEntries(sql, project_id, [id])) > 0
 })
 
 /** At most `limit` of the entries written before an instant; returns how many. */
@@ -27,40 +24,42 @@ export const purgeEntriesBefore = Effect.fn("Purge.entriesBefore")(function* (
   before: Date,
   limit: number
 ) {
-  const entries = yield* Store.make(sql).entriesBefore(project_id, before, limit)
-  if (entries.length > 0)
-    yield* dropEntries(
-      sql,
-      project_id,
-      entries.map(({ id }) => id)
-    )
-  return entries.length
+  const old = yield* Store.make(sql).entriesBefore(project_id, before, limit)
+  return yield* purgeEntries(
+    sql,
+    project_id,
+    old.map(({ id }) => id)
+  )
 })
 
-/** The rows of the entries are locked. */
-const dropEntries = Effect.fnUntraced(function* (
+/** What takes long comes before the locks for which every writer of the project waits. */
+const purgeEntries = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   project_id: string,
-  ids: ReadonlyArray<string>
+  given: ReadonlyArray<string>
 ) {
+  if (given.length === 0) return 0
   const store = Store.make(sql)
   yield* store.deferReferences
-  const index_bytes = bytesOf(yield* store.dropPostings(project_id, ids))
-  const results = bytesOf(yield* store.dropResults(project_id, ids))
+  const index_bytes = bytesOf(yield* store.dropPostings(project_id, given))
+  const results = bytesOf(yield* store.dropResults(project_id, given))
+  yield* store.lockUsage(project_id)
+  const ids = (yield* store.lockEntries(project_id, given)).map(({ id }) => id)
   const answers = bytesOf(yield* store.dropAnswers(project_id, ids))
   for (const { id } of yield* store.embedded(project_id, ids)) yield* store.forgetVector(project_id, id)
   for (const { id } of yield* store.linked(project_id, ids)) {
     const { superseded_by, supersedes } = Option.getOrThrow(yield* store.unlink(project_id, id))
     if (superseded_by !== null) yield* store.relink(project_id, superseded_by, supersedes)
   }
-  // Last, because every writer of the project waits for the rows that count.
   const entries = bytesOf(yield* store.dropEntries(project_id, ids))
   yield* store.free(project_id, { stored_bytes: results + answers + entries, index_bytes, entries: ids.length })
+  return ids.length
 })
 
 /** Also its receipts, notes and notices. An entry that keeps the answer to its question stays. False if there is none. */
 export const purgeTask = Effect.fn("Purge.task")(function* (sql: SqlClient.SqlClient, project_id: string, id: string) {
   const store = Store.make(sql)
+  yield* store.lockUsage(project_id)
   if (Option.isNone(yield* store.lockTask(project_id, id))) return false
   yield* store.dropNotices(project_id, id)
   const results = bytesOf(yield* store.dropResults(project_id, [id]))

@@ -32,8 +32,8 @@ export class Search extends Context.Service<
       const store = Store.make(sql)
 
       const inMemory = Effect.fnUntraced(function* (actor: Pick<Actor, "project_id">, query: string, limit: number) {
-        const { entries, matched } = yield* memory.search(actor, { query, limit })
-        return matched === "ranked" ? entries.map(hitOf) : []
+        const { entries, matched, semantic } = yield* memory.search(actor, { query, limit })
+        return { hits: matched === "ranked" ? entries.map(hitOf) : [], semantic }
       })
 
       const inWork = Effect.fnUntraced(
@@ -50,11 +50,14 @@ export class Search extends Context.Service<
       const search = Effect.fn("Search.search")(function* (actor: Pick<Actor, "project_id">, input: SearchRequest) {
         const { in: asked = sources, limit = 10, query } = input
         const of = sources.filter((source) => source !== "memory").filter((source) => asked.includes(source))
-        const ranked = [
-          asked.includes("memory") ? yield* inMemory(actor, query, limit) : [],
-          of.length > 0 ? yield* inWork(actor.project_id, of, query, limit) : []
-        ]
-        return { hits: fused(ranked).slice(0, limit) }
+        const found = asked.includes("memory")
+          ? yield* inMemory(actor, query, limit)
+          : { hits: [], semantic: undefined }
+        const work = of.length > 0 ? yield* inWork(actor.project_id, of, query, limit) : []
+        return {
+          hits: fused([found.hits, work]).slice(0, limit),
+          ...(found.semantic !== undefined && { semantic: found.semantic })
+        }
       })
 
       return { search }

@@ -31,6 +31,6 @@ export const Hit = Schema.Struct({
 })
 export type Hit = typeof Hit.Type
 
-/** The best first. */
-export const SearchHits = Schema.Struct({ hits: Schema.Array(Hit) })
+/** The best first. `semantic` is that of memory's hits; see `MemoryHits`. */
+export const SearchHits = Schema.Struct({ hits: Schema.Array(Hit), semantic: Schema.optionalKey(Schema.Boolean) })
 export type SearchHits = typeof SearchHits.Type

@@ -11,7 +11,9 @@ export const defaults = {
   searches_per_minute: 600,
   writes_per_minute: 600,
   /** Open sessions of the console. */
-  sessions: 200
+  sessions: 200,
+  /** Channels that are not revoked. */
+  channels: 10
 } as const
 
 export type LimitName = keyof typeof defaults

@@ -10,7 +10,8 @@ const Found = Schema.Struct({
   index_bytes: Schema.Number,
   entries: Schema.Number,
   tasks: Schema.Number,
-  sessions: Schema.Number
+  sessions: Schema.Number,
+  channels: Schema.Number
 })
 
 export const make = (sql: SqlClient.SqlClient) => {
@@ -18,7 +19,12 @@ export const make = (sql: SqlClient.SqlClient) => {
     firstRow(Found)(sql`
       select p.limits, coalesce(u.stored_bytes, 0)::float8 as stored_bytes,
              coalesce(u.index_bytes, 0)::float8 as index_bytes, coalesce(u.entries, 0)::float8 as entries,
-             coalesce(u.tasks, 0)::float8 as tasks, (${openSessions(sql, project_id, now)})::float8 as sessions
+             coalesce(u.tasks, 0)::float8 as tasks, (${openSessions(sql, project_id, now)})::float8 as sessions,
+             (select count(*)
+                from mobile_device d
+               where d.project_id = p.project_id
+                 and d.environment = 'channel'
+                 and d.state = 'active')::float8 as channels
         from project p
         left join project_usage u on u.project_id = p.project_id
        where p.project_id = ${project_id}::uuid

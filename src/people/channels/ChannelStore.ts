@@ -59,11 +59,14 @@ export interface NewChannel extends Sealed {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Inserts nothing if the project does not exist, or has as many as `most` already. */
+  /** Inserts nothing if the project does not exist, or has as many as its limit, by default `most`, allows. */
   const insert = (channel: NewChannel, most: number, now: Date) =>
     rows(Schema.Struct({ channel_id: Schema.String }))(sql`
       with locked as (
-        select project_id from project where project_id = ${channel.project_id}::uuid for no key update
+        select project_id, coalesce((limits->>'channels')::int, ${most}) as most
+          from project
+         where project_id = ${channel.project_id}::uuid
+           for no key update
       )
       insert into mobile_device (
         device_id, project_id, provider, environment, topic, titles, token_key_id, token_sealed, token_lookup,
@@ -72,11 +75,11 @@ export const make = (sql: SqlClient.SqlClient) => {
              ${channel.token_key_id}, ${channel.token_sealed}, ${channel.token_lookup}, ${now}, 'active', ${now}, ${now},
              ${asJson(initialPreferences)}::jsonb
         from locked
-       where ${most} > (select count(*)
-                          from mobile_device d
-                         where d.project_id = ${channel.project_id}::uuid
-                           and d.environment = 'channel'
-                           and d.state = 'active')
+       where most > (select count(*)
+                       from mobile_device d
+                      where d.project_id = ${channel.project_id}::uuid
+                        and d.environment = 'channel'
+                        and d.state = 'active')
       returning device_id as channel_id`)
 
   const list = (project_id: string, { after, limit }: Page) =>

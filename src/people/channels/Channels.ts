@@ -7,6 +7,7 @@ import { Context, Effect, Layer, Option, Redacted, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../../platform/audit/Audit.ts"
 import { uuid, uuidAt } from "../../platform/crypto/Random.ts"
+import { defaults } from "../../operator/limits/LimitNames.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
@@ -20,7 +21,6 @@ import type { DeviceTested } from "../../wire/mobile/MobileApi.ts"
 import { type ChannelRefusal, refuse } from "./Errors.ts"
 import * as Store from "./ChannelStore.ts"
 
-const mostChannels = 10
 /** Eight seconds: a receiver has ten, and whoever asked should not wait longer. */
 const patience = { schedule: Schedule.spaced("200 millis"), times: 40 }
 
@@ -96,7 +96,8 @@ export class Channels extends Context.Service<
           const secrets = secret === undefined ? [] : [Redacted.value(secret)]
           const channel = { channel_id, project_id, kind, host, titles }
           const row = { ...channel, ...(yield* sealed(kind, { id: channel_id, url, secrets })) }
-          if ((yield* store.insert(row, mostChannels, now)).length === 0) return yield* refuse("channel_limit_reached")
+          if ((yield* store.insert(row, defaults.channels, now)).length === 0)
+            return yield* refuse("channel_limit_reached")
           yield* audited("channel.created", project_id, channel_id, now)
           return channel
         },

@@ -6,10 +6,13 @@ const table = {
   ...projectTable,
   channel_not_found: [404, "There is no such channel; see list-channels."],
   channel_revoked: [409, "The channel is revoked; create another one."],
-  channel_limit_reached: [409, "A project has ten channels at most; revoke one first."],
+  channel_limit_reached: [
+    409,
+    "The project has as many channels as its limit allows; revoke one, or raise the limit with set-project-limits --channels."
+  ],
   channel_target_not_allowed: [
     422,
-    "A channel's address is https with a host name, without user and fragment. SERVICE_CHANNEL_PRIVATE_HOSTS allows http and private addresses for named hosts."
+    "A channel's address is https with a host name, without user and fragment. Hosts listed in SERVICE_CHANNEL_PRIVATE_HOSTS may also be http or a plain IP address."
   ],
   channel_has_no_secret: [409, "Only webhooks have a secret that the service makes; create the ntfy channel again."]
 } as const

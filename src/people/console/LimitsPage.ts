@@ -54,6 +54,7 @@ export const words: Readonly<Record<Limit["limit"], string>> = {
   searches_per_minute: "Searches a minute",
   writes_per_minute: "Writes a minute",
   sessions: "Open sessions of the console",
+  channels: "Channels",
   embeddings: "Text may be sent for embeddings (1) or not (0)",
   memory_days: "Days that memory is kept (0: for ever)",
   receipt_days: "Days that receipts are kept (0: for ever)"

@@ -60,6 +60,8 @@ export const sentences: Readonly<Record<string, string>> = {
   "memory.purged": "erased an entry of memory",
   "task.purged": "erased a task",
   "document.purged": "erased a document",
+  "subject.exported": "exported everything about a person",
+  "subject.erased": "erased a person",
   "task.created": "created a task",
   "task.noted": "left a note on a task",
   "task.taken_over": "took a task over from whoever was at work on it",

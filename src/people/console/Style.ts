@@ -71,7 +71,8 @@ code, .id { font: .875em ui-monospace, SFMono-Regular, Menlo, Consolas, monospac
 .name { unicode-bidi: isolate; overflow-wrap: anywhere; }
 .card, .rows, .table { border: 1px solid var(--line); border-radius: 14px; background: var(--card); box-shadow: var(--raised); }
 .card { padding: 16px 20px; }
-.card + .card { margin-top: 12px; }
+.card + :is(.card, .rows, .empty) { margin-top: 12px; }
+.card > h2:first-child { margin-top: 0; }
 .ask { margin: 0 0 20px; border-left: 4px solid var(--accent); }
 .ask h2, .ask h3 { margin: 0 0 6px; font-size: 1rem; }
 .ask .text, .ask .md { margin: 0 0 8px; }

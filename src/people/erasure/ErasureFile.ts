@@ -18,9 +18,9 @@ export class ErasureFileError extends Data.TaggedError("ErasureFileError")<{ rea
 const at = Schema.NullOr(Schema.DateFromString)
 
 export const Erased = Schema.Struct({
-  kind: Schema.Literals(["memory", "task", "document", "project", "retention"]),
+  kind: Schema.Literals(["memory", "task", "document", "project", "retention", "subject"]),
   project_id: Schema.String,
-  /** The entry, task or document; null for a project and for a retention period. */
+  /** The entry, task, document or project token; null for a project and for a retention period. */
   target_id: Schema.NullOr(Schema.String),
   /** For a retention period: what was written before these instants is gone. */
   memory_before: at,
@@ -41,6 +41,13 @@ const Settled = Schema.Struct({ erasure_id: Schema.String, state: Schema.Literal
 const Line = Schema.fromJsonString(Schema.Union([Prepared, Settled]))
 const encode = Schema.encodeSync(Line)
 const decode = Schema.decodeUnknownOption(Line)
+
+/** Makes an empty file if there is none: a restore wants the file though nothing was ever erased. */
+export const create = (path: string) =>
+  Effect.tryPromise({
+    try: async () => (await open(path, "a", 0o600)).close(),
+    catch: (error) => failure(path, "written", error)
+  })
 
 /** Appends a line and waits until it is on the disk. */
 const append = (path: string, line: typeof Line.Type) =>
@@ -87,14 +94,9 @@ export interface Read {
   readonly open: ReadonlyArray<Prepared>
 }
 
-/** Reads the file; one that is not there yet has no lines if `absent` allows it. */
-export const read = Effect.fnUntraced(function* (path: string, absent: "allowed" | "refused") {
+export const read = Effect.fnUntraced(function* (path: string) {
   const text = yield* Effect.tryPromise({
-    try: () =>
-      readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
-        if (absent === "allowed" && error.code === "ENOENT") return ""
-        throw error
-      }),
+    try: () => readFile(path, "utf8"),
     catch: (error) => failure(path, "read", error)
   })
   const prepared = new Map<string, Prepared>()

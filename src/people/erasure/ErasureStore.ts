@@ -56,6 +56,9 @@ export const emptiedTables = ["pinned_document", "document_blob", ...emptied.map
 export const make = (sql: SqlClient.SqlClient) => {
   const on = (statement: string, project_id: string) => sql.unsafe(statement, [project_id])
 
+  /** Fails after a tenth of a second instead of waiting for a lock while others wait for this transaction. */
+  const waitBriefly = sql`select set_config('lock_timeout', '100ms', true)`
+
   /** Locks the project's row: statements that insert rows of the project wait until the transaction ends. */
   const lockProject = (project_id: string) =>
     firstRow(
@@ -205,6 +208,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     })}`
 
   return {
+    waitBriefly,
     lockProject,
     dropProject,
     schedule,

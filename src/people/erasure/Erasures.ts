@@ -7,19 +7,20 @@
  *
  * A crash before the commit leaves an open line without a tombstone, one after it an open line with one.
  */
-import { Context, Duration, Effect, Layer, Option, Schedule } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
+import { Context, Duration, Effect, Layer, Option, Record, Schedule } from "effect"
+import { SqlClient, SqlError } from "effect/sql"
 import { purgeDocument, purgeEntriesBefore, purgeEntry, purgeReceiptsBefore, purgeTask } from "../../agents/Wing.ts"
 import { traceAt } from "../../platform/audit/Audit.ts"
 import { uuidAt } from "../../platform/crypto/Random.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { Database } from "../../platform/database/Database.ts"
-import { longPersistence } from "../../platform/database/Persistence.ts"
+import { describe, longPersistence } from "../../platform/database/Persistence.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
 import { ConfigurationError, Settings } from "../../platform/settings/Settings.ts"
 import { after } from "../../wire/Instant.ts"
 import { type ErasureRefusal, refuse } from "./Errors.ts"
 import * as Store from "./ErasureStore.ts"
+import * as PersonStore from "./PersonStore.ts"
 import * as File from "./ErasureFile.ts"
 
 export { emptiedTables } from "./ErasureStore.ts"
@@ -48,6 +49,11 @@ export interface Deletion {
   readonly deleted_at: Date | null
 }
 
+export interface ErasedSubject {
+  readonly project_id: string
+  readonly tokens: ReadonlyArray<{ readonly token_id: string; readonly pseudonym: string }>
+}
+
 /** What a restore makes of erasures that a crash left open. */
 export type Open = "erase" | "keep" | "refuse"
 
@@ -66,11 +72,32 @@ export class Erasures extends Context.Service<
       Purged,
       Failed | ErasureRefusal<"project_not_found" | "memory_not_found" | "task_not_found" | "document_not_found">
     >
-    /** Deletes a disabled project after seven days, or now. May be repeated. */
+    /**
+     * Deletes a disabled project after seven days, or now. May be repeated. `waiting` is told for how many seconds the
+     * requests that began before it was disabled may go on.
+     */
     readonly deleteProject: (
       project_id: string,
-      when: "now" | "later"
+      when: "now" | "later",
+      waiting?: (seconds: number) => Effect.Effect<void>
     ) => Effect.Effect<Deletion, Failed | ErasureRefusal<"project_not_found" | "project_not_disabled">>
+    /**
+     * Ends the project tokens with this label and the sign-ins that came from them, deletes their devices and sessions, and
+     * replaces the label everywhere by a pseudonym for each token. What the person wrote stays. May be repeated.
+     */
+    readonly eraseSubject: (
+      project_id: string,
+      label: string
+    ) => Effect.Effect<ErasedSubject, Failed | ErasureRefusal<"subject_not_found">>
+    /** Writes everything about the holder of the tokens with this label as JSON lines, and returns how many of each kind. */
+    readonly exportSubject: <E>(
+      project_id: string,
+      label: string,
+      write: (text: string) => Effect.Effect<void, E>
+    ) => Effect.Effect<
+      Readonly<Record<PersonStore.Section, number>>,
+      E | ErasureRefusal<"subject_not_found" | "bridge_persistence_error">
+    >
     /** Settles open lines, deletes projects whose grace has ended, and applies retention periods. Run by the service. */
     readonly pass: Effect.Effect<void, Failed>
     /**
@@ -108,6 +135,7 @@ export class Erasures extends Context.Service<
           const store = Store.make(sql)
           return yield* sql.withTransaction(
             Effect.gen(function* () {
+              yield* store.waitBriefly
               const result = yield* work(sql, now)
               if (Option.isNone(result)) return result
               yield* store.bury(erasure_id, erased, now)
@@ -124,12 +152,33 @@ export class Erasures extends Context.Service<
             })
           )
         })
-        const result = yield* dedicated(transaction).pipe(longPersistence)
+        const result = yield* dedicated(transaction).pipe(yielding, longPersistence)
         if (Option.isSome(result)) yield* File.settle(path, erasure_id, "committed")
         return { now, result }
       })
 
+      /** A crash of this process or of another one left them open. */
+      const settleOpen = Effect.fnUntraced(function* (path: string) {
+        yield* File.create(path)
+        const { open } = yield* File.read(path)
+        for (const { at, erasure_id, ...erased } of open) {
+          // A tombstone that can be written is not there: the transaction was rolled back. This one is, too.
+          const probe = Effect.gen(function* () {
+            const sql = yield* SqlClient.SqlClient
+            const written = yield* sql
+              .withTransaction(
+                Effect.flatMap(Store.make(sql).bury(erasure_id, erased, at), (buried) => Effect.fail({ buried }))
+              )
+              .pipe(Effect.catch((error) => ("buried" in error ? Effect.succeed(error.buried) : Effect.fail(error))))
+            return Option.isSome(written)
+          })
+          const rolledBack = yield* dedicated(probe).pipe(longPersistence)
+          yield* File.settle(path, erasure_id, rolledBack ? "withdrawn" : "committed")
+        }
+      })
+
       const purge = Effect.fn("Erasures.purge")(function* (kind: Target, project_id: string, id: string) {
+        yield* settleOpen(yield* file)
         const erased = { ...nothing, kind, project_id, target_id: id }
         const { now, result } = yield* erasing(erased, `${kind}.purged`, (sql, now) => drop(sql, erased, now))
         if (Option.isSome(result)) return { project_id, id, erased_at: now, replayed: false }
@@ -138,6 +187,60 @@ export class Erasures extends Context.Service<
         ).pipe(longPersistence)
         if (Option.isNone(found)) return yield* refuse(`${kind}_not_found`)
         return { project_id, id, erased_at: found.value.erased_at, replayed: true }
+      })
+
+      const findPerson = Effect.fnUntraced(function* (project_id: string, label: string) {
+        const person = Effect.gen(function* () {
+          const store = PersonStore.make(yield* SqlClient.SqlClient)
+          const tokens = (yield* store.tokens(project_id, label)).map(({ id }) => id)
+          const grants = yield* store.grants(tokens)
+          const actors = [...tokens.map((id) => `project_token:${id}`), ...grants.map(({ id }) => `oauth_grant:${id}`)]
+          return { project_id, label, tokens, actors }
+        })
+        const found = yield* dedicated(person).pipe(longPersistence)
+        return found.tokens.length === 0 ? yield* refuse("subject_not_found") : found
+      })
+
+      const eraseSubject = Effect.fn("Erasures.eraseSubject")(function* (project_id: string, label: string) {
+        yield* settleOpen(yield* file)
+        const { tokens } = yield* findPerson(project_id, label)
+        // Each is an erasure of its own: one that is interrupted is repeated for the tokens that still have the label.
+        yield* Effect.forEach(tokens, (target_id) => {
+          const erased = { ...nothing, kind: "subject" as const, project_id, target_id }
+          return erasing(erased, "subject.erased", (sql, now) => drop(sql, erased, now))
+        })
+        return { project_id, tokens: tokens.map((token_id) => ({ token_id, pseudonym: pseudonymOf(token_id) })) }
+      })
+
+      const exportSubject = Effect.fn("Erasures.exportSubject")(function* <E>(
+        project_id: string,
+        label: string,
+        write: (text: string) => Effect.Effect<void, E>
+      ) {
+        const person = yield* findPerson(project_id, label)
+        const exported = Effect.gen(function* () {
+          const store = PersonStore.make(yield* SqlClient.SqlClient)
+          return yield* Effect.all(
+            Record.map(PersonStore.sections, (_, section) =>
+              Effect.gen(function* () {
+                let [count, after]: [number, string | undefined] = [0, nil]
+                while (after !== undefined) {
+                  const page: ReadonlyArray<{ readonly id: string; readonly line: string }> = yield* store.page(
+                    section,
+                    person,
+                    after,
+                    pageSize
+                  )
+                  yield* write(page.map(({ line }) => `{"${section}":${line}}\n`).join(""))
+                  count += page.length
+                  after = page.length === pageSize ? page.at(-1)!.id : undefined
+                }
+                return count
+              })
+            )
+          )
+        })
+        return yield* dedicated(exported).pipe(longPersistence)
       })
 
       const deleteNow = Effect.fnUntraced(function* (project_id: string) {
@@ -163,15 +266,19 @@ export class Erasures extends Context.Service<
           )
         )
 
-      const deleteProject = Effect.fn("Erasures.deleteProject")(function* (project_id: string, when: "now" | "later") {
-        yield* file
+      const deleteProject = Effect.fn("Erasures.deleteProject")(function* (
+        project_id: string,
+        when: "now" | "later",
+        waiting: (seconds: number) => Effect.Effect<void> = () => Effect.void
+      ) {
+        yield* settleOpen(yield* file)
         const found = yield* look(project_id)
         if (found.deleted_at !== null) return { project_id, delete_after: null, deleted_at: found.deleted_at }
         if (found.disabled_at === null) return yield* refuse("project_not_disabled")
         const now = yield* clock.now
         if (when === "now") {
-          const ready = after(found.disabled_at, settling)
-          yield* Effect.sleep(Duration.millis(Math.max(0, ready.getTime() - now.getTime())))
+          const seconds = Math.ceil((after(found.disabled_at, settling).getTime() - now.getTime()) / 1000)
+          if (seconds > 0) yield* Effect.andThen(waiting(seconds), Effect.sleep(Duration.seconds(seconds)))
           yield* deleteNow(project_id)
           const { deleted_at } = yield* look(project_id)
           return { project_id, delete_after: null, deleted_at }
@@ -217,32 +324,16 @@ export class Erasures extends Context.Service<
         yield* Effect.repeat(round, { until: ({ result }) => Option.isNone(result) })
       })
 
-      const settleOpen = Effect.fnUntraced(function* (path: string) {
-        const { open } = yield* File.read(path, "allowed")
-        for (const { at, erasure_id, ...erased } of open) {
-          // A tombstone that can be written is not there: the transaction was rolled back. This one is, too.
-          const probe = Effect.gen(function* () {
-            const sql = yield* SqlClient.SqlClient
-            const written = yield* sql
-              .withTransaction(
-                Effect.flatMap(Store.make(sql).bury(erasure_id, erased, at), (buried) => Effect.fail({ buried }))
-              )
-              .pipe(Effect.catch((error) => ("buried" in error ? Effect.succeed(error.buried) : Effect.fail(error))))
-            return Option.isSome(written)
-          })
-          const rolledBack = yield* dedicated(probe).pipe(longPersistence)
-          yield* File.settle(path, erasure_id, rolledBack ? "withdrawn" : "committed")
-        }
-      })
-
       const pass = Effect.gen(function* () {
-        if (erasureFile !== undefined) yield* settleOpen(erasureFile)
+        if (erasureFile !== undefined) {
+          yield* settleOpen(erasureFile)
+        }
         const now = yield* clock.now
         const due = yield* dedicated(Effect.flatMap(SqlClient.SqlClient, (sql) => Store.make(sql).due(now))).pipe(
           longPersistence
         )
         for (const { project_id } of due) yield* deleteNow(project_id).pipe(Effect.catchTags(enabledMeanwhile))
-        let project_id = "00000000-0000-0000-0000-000000000000"
+        let project_id = nil
         while (true) {
           const next = yield* dedicated(
             Effect.flatMap(SqlClient.SqlClient, (sql) => Store.make(sql).retained(project_id))
@@ -254,9 +345,7 @@ export class Erasures extends Context.Service<
       }).pipe(Effect.withSpan("Erasures.pass"))
 
       const replay = Effect.fn("Erasures.replay")(function* (files: ReadonlyArray<string>, onOpen: Open) {
-        const read = yield* Effect.forEach(files, (path) =>
-          Effect.map(File.read(path, "refused"), (r) => ({ path, ...r }))
-        )
+        const read = yield* Effect.forEach(files, (path) => Effect.map(File.read(path), (r) => ({ path, ...r })))
         const open = read.find((found) => found.open.length > 0)
         if (onOpen === "refuse" && open !== undefined) {
           return yield* new File.ErasureFileError({
@@ -287,7 +376,7 @@ export class Erasures extends Context.Service<
         })
       })
 
-      return { purge, deleteProject, pass, replay }
+      return { purge, deleteProject, eraseSubject, exportSubject, pass, replay }
     })
   )
 }
@@ -311,8 +400,21 @@ const noFile = new ConfigurationError({
 /** A project that is due was enabled a moment ago: nobody waits for an answer. */
 const enabledMeanwhile = { project_not_found: () => Effect.void, project_not_disabled: () => Effect.void }
 
+/** The same for a token wherever and whenever it is erased. */
+const pseudonymOf = (token_id: string) => `erased-${token_id.slice(-12)}`
+
+const nil = "00000000-0000-0000-0000-000000000000"
+const pageSize = 500
 const day = 86_400_000
 const nothing = { memory_before: null, receipts_before: null }
+
+/** Begins again when an agent holds a lock, for up to half a minute: agents do not wait for an erasure that waits. */
+const yielding = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.retry(self, {
+    while: (error: E) => SqlError.isSqlError(error) && /^(55P03|40P01|40001|23503)$/.test(describe(error).sqlstate),
+    schedule: Schedule.jittered(Schedule.spaced("300 millis")),
+    times: 100
+  })
 
 /** What the audit row says besides ids. */
 type Counts = Readonly<Record<string, string>>
@@ -333,6 +435,8 @@ const drop = (
       return ifFound(purgeTask(sql, project_id, target_id!))
     case "document":
       return ifFound(purgeDocument(sql, project_id, target_id!))
+    case "subject":
+      return ifFound(PersonStore.make(sql).eraseToken(project_id, target_id!, pseudonymOf(target_id!), now))
     case "project":
       return Effect.as(Store.make(sql).dropProject(project_id, now), done)
     case "retention":
@@ -358,6 +462,7 @@ const subjectOf = ({ kind, project_id, target_id }: File.Erased, erasure_id: str
   erasure_id,
   ...(kind === "memory" && { entry_id: target_id! }),
   ...(kind === "task" && { task_id: target_id! }),
+  ...(kind === "subject" && { project_token_id: target_id! }),
   ...(kind === "document" && { document_id: target_id! }),
   ...((kind === "project" || kind === "retention") && { project_id })
 })

@@ -7,6 +7,7 @@ const table = {
   memory_not_found: [404, "The project has no such memory entry."],
   task_not_found: [404, "The project has no such task."],
   document_not_found: [404, "The project has no such document; see list-documents."],
+  subject_not_found: [404, "The project has no token with this label; see list-project-tokens."],
   project_not_disabled: [409, "The project is in use: run disable-project first."]
 } as const
 

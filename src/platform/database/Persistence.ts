@@ -21,7 +21,7 @@ export class StatementDefect extends Data.TaggedError("StatementDefect")<{
 
 const unavailable = refuse("bridge_persistence_error", 1)
 
-/** Applied last to every method that uses the database. Retries deadlocks and serialization failures, twice at most. */
+/** Applied last to every method that uses the database. Retries conflicts, twice at most. */
 export const persistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(
     Effect.retry({ while: (error: E) => SqlError.isSqlError(error) && isConflict(error), times: 2 }),
@@ -75,8 +75,11 @@ const failureOf = Effect.fnUntraced(function* (error: SqlError.SqlError) {
   return yield* unavailable
 })
 
-const isConflict = ({ reason }: SqlError.SqlError) =>
-  reason._tag === "SerializationError" || reason._tag === "DeadlockError"
+/** A deadlock, a serialization failure, or a reference (23503) to a row that was erased a moment ago: a retry misses it. */
+const isConflict = (error: SqlError.SqlError) =>
+  error.reason._tag === "SerializationError" ||
+  error.reason._tag === "DeadlockError" ||
+  describe(error).sqlstate === "23503"
 
 // Classes 08 connection, 53 resources, 57 operator intervention and timeouts, 58 system. 28, 3D, 55000: login refused,
 // no such database, or it accepts no connections. 25006: a standby, which is read-only. 25P03, 25P04: a transaction

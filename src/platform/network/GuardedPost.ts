@@ -32,7 +32,7 @@ export class PostNetwork extends Context.Reference<{
   })
 }) {}
 
-/** `mayBePrivate`: whether the operator named the host. The URL names a host, not an address. Never fails. */
+/** `mayBePrivate`: whether the operator named the host; else the URL names no address. Never fails. */
 export const makePost = Effect.fnUntraced(function* (mayBePrivate: (host: string) => boolean) {
   const { ca, deadline, resolve } = yield* PostNetwork
   const find = async (host: string) => {
@@ -58,7 +58,7 @@ export const makePost = Effect.fnUntraced(function* (mayBePrivate: (host: string
   )
 
   return (url: URL, headers: Readonly<Record<string, string>>, body: Uint8Array): Effect.Effect<PostAnswer> =>
-    isIP(url.hostname.replaceAll(/[[\]]/g, "")) !== 0
+    isIP(url.hostname.replaceAll(/[[\]]/g, "")) !== 0 && !mayBePrivate(url.hostname)
       ? Effect.succeed(noAnswer)
       : Effect.callback<PostAnswer>((resume, signal) => {
           const [post, through] = url.protocol === "https:" ? [request, agent] : [plainRequest, plainAgent]

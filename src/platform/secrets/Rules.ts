@@ -101,13 +101,17 @@ const pem = (text: string, at: number) => {
 
 /** Words that stand for a password in documentation, and in databases of a developer's own machine. */
 const noPassword =
-  /pass(?:word|wd)?|secret|changeme|example|your|user|test|admin|root|postgres|mysql|mongo|redis|guest|token|placeholder|[<>{}$*[\]()…]|^%|x{4}|\.{3}/i
+  /pass(?:word|wd)?|secret|changeme|example|your|user|test|admin|root|postgres|mysql|mongo|redis|guest|token|placeholder|^[$%*]|[<>{}[\]()…]|\*{2}|x{4}|\.{3}/i
+
+/** A variable of a shell behind the beginning of a password. */
+const variable = /\$[A-Z_]{2}/
 
 const isPassword = (password: string, user: string) => {
   const kinds = [/[a-z]/, /[A-Z]/, /\d/, /[^a-zA-Z\d]/].filter((kind) => kind.test(password)).length
   return (
     password !== user &&
     !noPassword.test(password) &&
+    !variable.test(password) &&
     ((password.length >= 8 && kinds >= 3) || (password.length >= 12 && kinds >= 2 && /\d/.test(password)))
   )
 }
@@ -115,6 +119,8 @@ const isPassword = (password: string, user: string) => {
 const schemes =
   /(?:^|[^a-z\d+.-])(?:postgres(?:ql)?|mysql|mariadb|mongodb(?:\+srv)?|rediss?|amqps?|mssql|sqlserver|clickhouse|cockroachdb|nats|smtps?|ldaps?|s?ftp|https?|git|ssh)(?:\+[a-z\d]{1,12})?$/i
 const withPassword = /:\/\/([^\s:@/?#"'`<>]{0,80}):([^\s@/"'`<>]{1,200})@[\w.[-]/y
+
+const connection = /(?:\bhost|server|data source|dbname|database)\s{0,2}=|jdbc:\w{2,15}:|postgres(?:ql)?:\/\//i
 
 /** A 40-character AWS secret stands somewhere in a text that has a key id. */
 const awsSecret = /(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])/g
@@ -207,8 +213,10 @@ export const rules: ReadonlyArray<Rule> = [
     holds: (text, at, now) => {
       jwt.lastIndex = at
       const [, header = "", payload = ""] = jwt.exec(text) ?? []
-      const expires = header !== "" && decoded(header)?.alg !== undefined ? decoded(payload)?.exp : undefined
-      return now !== undefined && typeof expires === "number" && expires * 1000 > now.getTime()
+      if (now === undefined || header === "" || decoded(header)?.alg === undefined) return false
+      const { exp, iss } = decoded(payload) ?? {}
+      // Supabase's local stack has the same keys everywhere.
+      return typeof exp === "number" && exp * 1000 > now.getTime() && iss !== "supabase-demo"
     }
   },
   {
@@ -221,14 +229,21 @@ export const rules: ReadonlyArray<Rule> = [
     }
   },
   {
-    // `Server=db;User Id=app;Password=...` and `host=db user=app password=...`
+    // `Server=db;User Id=app;Password=...`, `host=db user=app password=...`, `jdbc:mysql://db?user=app&password=...`
     kind: "connection_password",
     begins: "(?:[Pp]assword|PASSWORD|[Pp]wd|PWD)\\s{0,2}=",
     holds: (text, at) => {
-      const [, password = ""] = /^\w{3,8}\s{0,2}=\s{0,2}["']?([^\s;"']{1,200})/i.exec(text.slice(at, at + 220)) ?? []
+      const [, password = ""] = /^\w{3,8}\s{0,2}=\s{0,2}["']?([^\s;&"']{1,200})/i.exec(text.slice(at, at + 220)) ?? []
       const around = text.slice(Math.max(0, at - 200), at + 400)
-      return isPassword(password, "") && /(?:\bhost|server|data source|dbname|database)\s{0,2}=/i.test(around)
+      return isPassword(password, "") && connection.test(around)
     }
+  },
+  {
+    // Of Azure's storage and service bus.
+    kind: "connection_password",
+    begins: "(?:Account|SharedAccess)Key=",
+    // The key of the emulator Azurite is the same everywhere.
+    holds: form("\\w{10,15}=([A-Za-z0-9+/]{43}=|(?!Eby8vdM02xNO)[A-Za-z0-9+/]{86}==)(?![A-Za-z0-9+/=])")
   },
   ...kindOfOurs.map((kind) => ({
     kind,

@@ -58,6 +58,17 @@ const hosts = (name: string, fallback: ReadonlyArray<string>, example: string) =
         : invalid(`${name} lists host names in lower case, such as ${example}.`)
     )
   )
+/** Hosts that may be in a private network, where a name may be a single word, or there is none. */
+const privateHosts = (name: string, example: string) =>
+  commaSeparated(name).pipe(
+    Config.withDefault([]),
+    Config.mapEffect((hosts) =>
+      hosts.every((host) => /^[a-z0-9.:[\]_-]{1,253}$/.test(host) && hostOf(`http://${host}`) === host)
+        ? Effect.succeed<ReadonlySet<string>>(new Set(hosts))
+        : invalid(`${name} lists names in lower case or addresses of hosts, without port, such as ${example}.`)
+    )
+  )
+const hostOf = (url: string) => (URL.canParse(url) ? new URL(url).hostname : undefined)
 const onOff = (name: string, fallback: "on" | "off") =>
   Config.Literals(["on", "off"], name).pipe(
     Config.withDefault(fallback),
@@ -279,8 +290,8 @@ const push = Config.all({
     development: httpsOrigin("SERVICE_APNS_ORIGIN_DEVELOPMENT", "https://api.sandbox.push.apple.com")
   }),
   caFile: optionalText("SERVICE_APNS_CA_FILE"),
-  channelPrivateHosts: hosts("SERVICE_CHANNEL_PRIVATE_HOSTS", [], "ntfy.lan,hooks.internal"),
-  webPushHosts: hosts("SERVICE_WEBPUSH_HOSTS", [], "push.example.com"),
+  channelPrivateHosts: privateHosts("SERVICE_CHANNEL_PRIVATE_HOSTS", "ntfy.lan,192.168.1.5,[fd00::5]"),
+  webPushHosts: privateHosts("SERVICE_WEBPUSH_HOSTS", "push.example.com,[fd00::5]"),
   webPushContact: optionalText("SERVICE_WEBPUSH_CONTACT").pipe(
     Config.mapEffect((contact) =>
       contact === undefined || (URL.canParse(contact) && ["mailto:", "https:"].includes(new URL(contact).protocol))

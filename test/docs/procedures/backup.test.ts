@@ -52,6 +52,7 @@ layer(Service.layer, { excludeTestServices: true })("after a restore into an emp
         const challenge = yield* asked.askChallenge(on)
         const agent = yield* Agent.make(on, { project_id })
         const entry = yield* agent.note("The harbour has two doors.")
+        const erased = yield* agent.note("The harbour's password is swordfish.")
         const good = yield* signIn(on)
         const ended = yield* makePerson(on, { project_id })
         yield* Context.get(services, ProjectTokens).revoke(ended.subject)
@@ -63,6 +64,12 @@ layer(Service.layer, { excludeTestServices: true })("after a restore into an emp
         yield* Context.get(services, Devices).end(lostDevice)
 
         yield* type(backup)
+        yield* type(
+          `mkdir -p data; npx service-admin purge-memory --project ${project_id} --entry ${erased.id} --yes`,
+          {
+            SERVICE_ERASURE_FILE: "data/erasures.jsonl"
+          }
+        )
         const later = yield* Bridge.make(on, { project_id })
         const laterToken = yield* later.enroll(on)
 
@@ -89,6 +96,8 @@ layer(Service.layer, { excludeTestServices: true })("after a restore into an emp
         assert.strictEqual(refreshed.status, 200, refreshed.text)
         assert.strictEqual((yield* makePhone(restored, ended).get(device_id)).status, 401)
         assert.strictEqual((yield* agent.at(restored).call("memory_get", { id: entry.id })).output.entry.id, entry.id)
+        const gone = yield* agent.at(restored).call("memory_get", { id: erased.id })
+        assert.strictEqual(gone.code, "memory_not_found")
         const again = yield* makePhone(restored, person, phone.token).register()
         assert.deepStrictEqual([again.status, again.body.device_id], [200, device_id])
         assert.strictEqual((yield* makePhone(restored, person).get(lostDevice)).body.state, "revoked")

@@ -208,6 +208,8 @@ layer(noChromium === undefined ? Layer.merge(TestDatabase.sql, Chromium.layer) :
         const { project_id, token } = yield* makeToken(on.service)
         const { consoleErrors, page, received } = yield* makeDevice(on, token, project_id, options)
         yield* Effect.promise(async () => {
+          await page.getByRole("button", { name: "Ring this device" }).waitFor()
+          assert.deepEqual(await pageFaults(page), [], look)
           await page.getByRole("button", { name: "Ring this device" }).click()
           await page.getByText("This device rings.", { exact: true }).waitFor()
           await page.getByText("What it rings for").click()

@@ -55,7 +55,15 @@ export const viewports: ReadonlyArray<readonly [string, BrowserContextOptions]> 
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
 
-/** The accessibility violations that axe finds, and whether the page is wider than the screen. */
+/** Boxes that touch the box above them. */
+const touching = `[...document.querySelectorAll(":is(.card, .rows, .table, .empty) + :is(.card, .rows, .table, .empty)")]
+  .filter((box) => {
+    const [above, below] = [box.previousElementSibling, box].map((one) => one.getBoundingClientRect())
+    return below.height > 0 && above.height > 0 && above.left < below.right && below.left < above.right && below.top - above.bottom < 8
+  })
+  .map((box) => "touches the box above it: " + box.outerHTML.slice(0, 100))`
+
+/** The accessibility violations that axe finds, whether the page is wider than the screen, and boxes that touch. */
 export const pageFaults = async (page: Page): Promise<ReadonlyArray<string>> => {
   // Evaluated, not added as a script element: the page's policy would block that.
   await page.evaluate(axe)
@@ -65,6 +73,7 @@ export const pageFaults = async (page: Page): Promise<ReadonlyArray<string>> => 
   )
   return [
     ...violations.map((violation: any) => `${violation.id}: ${violation.nodes.map((node: any) => node.html).join()}`),
+    ...(await page.evaluate<ReadonlyArray<string>>(touching)),
     ...(width > visibleWidth ? [`${width} px on a screen of ${visibleWidth}`] : [])
   ]
 }

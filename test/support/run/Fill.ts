@@ -139,6 +139,8 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
            pg_temp.ago(i), pg_temp.ago(i), '{}' from generate_series(1, $n / 10) i;
     insert into web_push_key (web_push_key_id, public_key, salt, token_key_id, created_at)
     values (pg_temp.id(19, 1), decode(repeat('04', 65), 'hex'), sha256('salt'), 'k', now());
+    insert into web_push_key (web_push_key_id, public_key, salt, token_key_id, created_at, replaced_at)
+    values (pg_temp.id(29, 1), decode(repeat('05', 65), 'hex'), sha256('salt'), 'k', now() - interval '9 days', now() - interval '3 days');
     insert into mobile_device (
       device_id, project_id, subject, provider, environment, topic, web_push_key_id, token_key_id, token_sealed,
       token_lookup, token_updated_at, state, created_at, last_seen_at, preferences)

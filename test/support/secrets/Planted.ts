@@ -84,6 +84,21 @@ export const planted = (now: Date, seed = 1): ReadonlyArray<Planted> => {
     ["connection_password", () => `postgres://shop:${password()}@db.internal:5432/shop`],
     ["connection_password", () => `mongodb+srv://app:${password()}@cluster0.${of(lower, 5)}.mongodb.net/shop`],
     ["connection_password", () => `Server=tcp:sql.internal,1433;Database=shop;User ID=app;Password=${password()}!;`],
+    ["connection_password", () => `postgres://shop:${password()}$${of(lower, 2)}*${of(upper, 2)}@db.internal/shop`],
+    ["connection_password", () => `jdbc:postgresql://db.internal/shop?user=app&password=${password()}&ssl=true`],
+    [
+      "connection_password",
+      () => `spring.datasource.url=jdbc:mysql://db.internal/shop\nspring.datasource.password=${password()}`
+    ],
+    [
+      "connection_password",
+      () =>
+        `DefaultEndpointsProtocol=https;AccountName=shop;AccountKey=${of(base62, 86)}==;EndpointSuffix=core.windows.net`
+    ],
+    [
+      "connection_password",
+      () => `Endpoint=sb://shop.servicebus.windows.net/;SharedAccessKeyName=send;SharedAccessKey=${of(base62, 43)}=`
+    ],
     ["spt", () => Redacted.value(format("spt", Buffer.from(of(base62, 32))))],
     ["sbe", () => Redacted.value(format("sbe", Buffer.from(of(base62, 32))))]
   ]

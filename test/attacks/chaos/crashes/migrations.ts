@@ -192,9 +192,9 @@ const look = Effect.gen(function* () {
     union all
     select pg_get_triggerdef(oid) from pg_trigger where not tgisinternal
      order by line`
-  // The migration that creates the instance gives it a random id.
-  const { schema_migration: _, service_instance: instances = [], ...data } = yield* allRows
-  return { schema: digest(schema), data: digest([data, instances.length]) }
+  // The migration that creates the instance gives it a random id, and 0039 writes when its sweep may begin.
+  const { schema_migration: _, memory_reindex: due = [], service_instance: instances = [], ...data } = yield* allRows
+  return { schema: digest(schema), data: digest([data, due.length, instances.length]) }
 })
 
 const digest = (value: unknown) => createHash("sha256").update(JSON.stringify(value)).digest("hex")
