@@ -20,6 +20,7 @@ const wings = {
     "metrics",
     "database",
     "audit",
+    "backups",
     "scan",
     ["edge", "html", "process"]
   ],

@@ -11,6 +11,7 @@ import { Audit } from "./platform/audit/Audit.ts"
 import { linkForever } from "./platform/audit/Linker.ts"
 import { maintainForever, Partitions } from "./platform/audit/Partitions.ts"
 import { Verification } from "./platform/audit/Verification.ts"
+import { backUpForever, Backups } from "./platform/backups/Backups.ts"
 import { Backup } from "./platform/database/Backup.ts"
 import { DatabaseClock } from "./platform/database/Clock.ts"
 import { Database, migrateUntilDone } from "./platform/database/Database.ts"
@@ -29,10 +30,11 @@ import * as signin from "./signin/Wing.ts"
 export const domains = Layer.mergeAll(bridges.layer, agents.layer, people.layer, operator.layer).pipe(
   Layer.provideMerge(signin.layer),
   Layer.provideMerge(push.layer),
-  Layer.provideMerge(Audit.layer)
+  Layer.provideMerge(Backups.layer),
+  Layer.provideMerge(Layer.merge(Audit.layer, Backup.layer))
 )
 
-export const services = Layer.mergeAll(domains, Backup.layer, Partitions.layer, Scan.layer, Verification.layer).pipe(
+export const services = Layer.mergeAll(domains, Partitions.layer, Scan.layer, Verification.layer).pipe(
   Layer.provideMerge(DatabaseClock.layer),
   Layer.provideMerge(Database.layer),
   Layer.provideMerge(Settings.layer)
@@ -44,6 +46,7 @@ export const forCommands = {
   partitions: Partitions,
   verification: Verification,
   backup: Backup,
+  backups: Backups,
   scan: Scan,
   ...bridges.forCommands,
   ...signin.forCommands,
@@ -99,7 +102,8 @@ export const server = Layer.effectDiscard(
       Effect.forkScoped(sampleForever),
       Effect.forkScoped(agents.embedForever),
       Effect.forkScoped(people.eraseForever),
-      Effect.forkScoped(maintainForever)
+      Effect.forkScoped(maintainForever),
+      Effect.forkScoped(backUpForever)
     ],
     { discard: true }
   )

@@ -81,4 +81,20 @@ const restoreDatabase = command("restore-database", {
   print: (restored) => [...facts(restored), next("doctor")]
 })
 
-export const database = [migrate, backupDatabase, restoreDatabase]
+const verifyBackup = command("verify-backup", {
+  description:
+    "Try a backup by restoring it into a scratch database, which is dropped again; or at least read it whole",
+  flags: {
+    in: Flags.path("in", "Backup to try; by default the newest in SERVICE_BACKUP_DIR").pipe(Flag.optional)
+  },
+  run: ({ in: file }) => using(({ backups }) => backups.verify(file)),
+  print: (tried) => [
+    ...facts(tried),
+    tried.outcome === "restored"
+      ? "The backup was restored into a scratch database."
+      : "The backup is whole and its signature is valid, but it was not restored.",
+    next("status", "how old the last good backup is")
+  ]
+})
+
+export const database = [migrate, backupDatabase, verifyBackup, restoreDatabase]

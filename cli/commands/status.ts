@@ -34,16 +34,31 @@ export const status = command("status", {
   print: (status) => [...lines(status), next(advice(status))]
 })
 
-const lines = ({ at, limits, numbers, pauses, refused }: Status): ReadonlyArray<string> => {
+const lines = ({ at, backups, limits, numbers, pauses, refused }: Status): ReadonlyArray<string> => {
   const { database_bytes, ...counts } = numbers
   return [
     ...facts({ at, ...counts, database: `${(database_bytes / 1_048_576).toFixed(1)} MiB` }),
+    "",
+    ...backupLines(backups),
     "",
     ...table(pauses, ["environment", "paused_until", "reason", "failures"], "No push environment is paused."),
     "",
     ...table(limits, ["project_id", "limit", "value", "maximum"], "No project has used half of a limit."),
     "",
     ...table(refused, ["last_at", "action", "code", "times"], "No known caller was refused in the last 24 hours.")
+  ]
+}
+
+const backupLines = (backups: Status["backups"]) => {
+  if (backups === null) return ["The service makes no backups: SERVICE_BACKUP_DIR is not set."]
+  const { every_seconds, good, last_good_at, last_restored_at, not_good, problem } = backups
+  return [
+    ...facts({
+      last_good_backup: last_good_at ?? "none",
+      last_restored_backup: last_restored_at ?? "none",
+      backups: `${good} good, ${not_good} not good, one every ${every_seconds} s`
+    }),
+    ...(problem === null ? [] : [problem])
   ]
 }
 

@@ -3,9 +3,12 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { once } from "node:events"
+import { mkdtempSync, rmSync } from "node:fs"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { randomUUID } from "node:crypto"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { read, rows, sections } from "../support/run/Markdown.ts"
 import { send } from "../support/network/Http.ts"
 import { request } from "../support/network/Raw.ts"
@@ -18,7 +21,13 @@ import { fresh } from "../support/bridges/Steps.ts"
 
 const withMetrics = Effect.gen(function* () {
   const port = yield* freePort
-  const server = yield* serviceProcess({ SERVICE_METRICS_PORT: String(port) })
+  const folder = mkdtempSync(join(tmpdir(), "metrics-test-"))
+  yield* Effect.addFinalizer(() => Effect.sync(() => rmSync(folder, { recursive: true, force: true })))
+  const server = yield* serviceProcess({
+    SERVICE_METRICS_PORT: String(port),
+    SERVICE_BACKUP_DIR: join(folder, "backups"),
+    SERVICE_BACKUP_KEY: "t4ZsHq8LxWv2NcRy6JmEb0UaKf7GdPoT"
+  })
   const page = `http://127.0.0.1:${port}/metrics`
   return { server, page, scrape: Effect.map(send(page, { method: "GET" }), ({ text }) => text) }
 })
@@ -155,6 +164,21 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
       yield* traffic(server)
       const explained = rows(sections(read("docs/reference.md"), 2).get("Metrics")!).map(({ Metric }) => Metric!)
       assert.sameMembers(samples(yield* scrape), explained)
+    })
+  )
+
+  it.effect("says when the last good backup was made: an external database is not restored into", () =>
+    Effect.gen(function* () {
+      const { scrape } = yield* withMetrics
+      const name = "service_backup_last_good_timestamp_seconds"
+      const found = yield* scrape.pipe(
+        Effect.map((text) => values(text, name)),
+        Effect.delay("200 millis"),
+        Effect.repeat({ until: (seconds) => (seconds['trial="any"'] ?? 0) > 0 }),
+        Effect.timeout("40 seconds")
+      )
+      assert.isBelow(Math.abs(found['trial="any"']! - Date.now() / 1000), 60)
+      assert.strictEqual(found['trial="restored"'], 0)
     })
   )
 

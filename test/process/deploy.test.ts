@@ -57,7 +57,8 @@ describe("the unit and the compose file", () => {
     ["Dockerfile", dockerfile],
     ["deploy/bridge-service.service", unit],
     ["deploy/compose.yaml", compose],
-    ["deploy/bridge-service-audit.service", read("deploy/bridge-service-audit.service")]
+    ["deploy/bridge-service-audit.service", read("deploy/bridge-service-audit.service")],
+    ["deploy/bridge-service-backup.service", read("deploy/bridge-service-backup.service")]
   ])("%s names only existing settings", (_, text) => {
     assert.isNotEmpty(named(text))
     assert.includeMembers(settings, named(text))

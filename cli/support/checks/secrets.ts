@@ -47,7 +47,7 @@ export const oauthSecret = ({ oauth }: Pick<Settings["Service"], "oauth">) =>
       )
     : check("oauth_secret", "ok", "A client that loses the answer to a refresh gets it again.")
 
-export const backupKey = ({ backup }: Pick<Settings["Service"], "backup">) =>
+export const backupKey = ({ backup }: { readonly backup: Pick<Settings["Service"]["backup"], "key"> }) =>
   backup.key === undefined
     ? [
         check(

@@ -1,6 +1,7 @@
 /** For the operator: what `service-admin status` shows, and how this process and its database have fared lately. */
 import { Effect } from "effect"
 import { Projects } from "../../operator/projects/Projects.ts"
+import type { BackupState } from "../../platform/backups/Backups.ts"
 import { html, type Part } from "../../platform/html/Html.ts"
 import { Overview } from "../operator/Overview.ts"
 import { sampleSeconds, Samples } from "../operator/Samples.ts"
@@ -15,12 +16,17 @@ export const healthPage = Effect.gen(function* () {
   const samples = yield* Samples
   const projects = yield* Projects
   return Effect.fnUntraced(function* ({ now }: ServiceView) {
-    const { limits, numbers, refused } = yield* overview.take
+    const { backups, limits, numbers, refused } = yield* overview.take
     const taken = yield* samples.read
     const names = yield* projects.names(limits.map(({ project_id }) => project_id))
     const count = (value: number) => value.toLocaleString("en", { maximumFractionDigits: value < 10 ? 1 : 0 })
     const since = (at: Date | null): Part => (at === null ? undefined : time(at, now))
     const warn = (value: number) => (value === 0 ? "0" : mark(count(value), "warn"))
+    const lastBackup = ({ every_seconds, last_good_at }: BackupState): Part => {
+      if (last_good_at === null) return mark("none", "warn")
+      const isLate = now.getTime() - last_good_at.getTime() > 2000 * every_seconds
+      return isLate ? html`${time(last_good_at, now)} ${mark("late", "warn")}` : time(last_good_at, now)
+    }
     return {
       title: "Health",
       body: html`<h1>Health</h1>
@@ -122,7 +128,8 @@ export const healthPage = Effect.gen(function* () {
                 ["Phones", count(numbers.active_devices)],
                 ["Notifications waiting", count(numbers.notifications_waiting)],
                 ["Notifications given up", warn(numbers.dead_letters)],
-                ["Database", size(numbers.database_bytes)]
+                ["Database", size(numbers.database_bytes)],
+                ["Last good backup", backups === null ? undefined : lastBackup(backups)]
               ])}
             </div>
           </div>

@@ -6,6 +6,7 @@
  */
 import { Context, Duration, Effect, Layer, Metric, Option } from "effect"
 import { SqlClient } from "effect/sql"
+import { Backups } from "../../platform/backups/Backups.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { version } from "../../platform/settings/Package.ts"
@@ -57,6 +58,16 @@ const gauges = {
     "Whole months after this one for which the audit log has partitions"
   )
 }
+
+const backedUp = (trial: string) =>
+  gauge("service_backup_last_good_timestamp_seconds", "When the newest backup was made that is good", { trial })
+/** By column of the state of the backups; they need no database. */
+const backupGauges = {
+  last_good_at: backedUp("any"),
+  last_restored_at: backedUp("restored")
+}
+const backupInterval = gauge("service_backup_interval_seconds", "How often backups are made")
+
 type Column = keyof typeof gauges
 
 const up = gauge("service_database_up", "Whether the database answered the last query")
@@ -75,6 +86,7 @@ export class Gauges extends Context.Service<
     Effect.gen(function* () {
       const store = Store.make(yield* SqlClient.SqlClient)
       const clock = yield* DatabaseClock
+      const { state } = yield* Backups
       const { bridge, identity } = yield* Settings
       const tenth = Duration.times(bridge.tokenTtl, 0.1)
 
@@ -95,7 +107,18 @@ export class Gauges extends Context.Service<
         1
       )
 
+      /** Without a good backup the time is 0. */
+      const showBackups = Effect.gen(function* () {
+        const found = yield* state
+        if (Option.isNone(found)) return
+        yield* Metric.update(backupInterval, found.value.every_seconds)
+        for (const column of ["last_good_at", "last_restored_at"] as const) {
+          yield* Metric.update(backupGauges[column], (found.value[column]?.getTime() ?? 0) / 1000)
+        }
+      })
+
       const refresh = Effect.gen(function* () {
+        yield* showBackups
         const row = yield* measure.pipe(Effect.timeout("2 seconds"), orNone)
         yield* Metric.update(up, Option.isSome(row) ? 1 : 0)
         yield* show(row)

@@ -1,6 +1,7 @@
 /** The overview that `service-admin status` shows: counts, what expires soon, what waits to be sent, limits, refusals. */
 import { Context, Duration, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
+import { Backups, type BackupState } from "../../platform/backups/Backups.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
@@ -16,6 +17,8 @@ export interface Status {
   readonly pauses: ReadonlyArray<Pause>
   /** Limits of projects that are used by half or more, the fullest first. */
   readonly limits: ReadonlyArray<typeof Store.Fullest.Type>
+  /** The service's own backups; null without SERVICE_BACKUP_DIR. */
+  readonly backups: BackupState | null
   /** Refusals of the last 24 hours, most recent first. */
   readonly refused: ReadonlyArray<typeof Store.Refused.Type>
 }
@@ -30,6 +33,7 @@ export class Overview extends Context.Service<
       const store = Store.make(yield* SqlClient.SqlClient)
       const clock = yield* DatabaseClock
       const push = yield* PushAdmin
+      const { state } = yield* Backups
       const { bridge } = yield* Settings
       const tenth = Duration.times(bridge.tokenTtl, 0.1)
 
@@ -40,7 +44,8 @@ export class Overview extends Context.Service<
         const pauses = yield* push.pauses
         const limits = yield* store.fullest
         const refused = yield* store.refused(dayAgo)
-        return { at, numbers: Option.getOrThrow(numbers), pauses, limits, refused }
+        const backups = Option.getOrNull(yield* state)
+        return { at, numbers: Option.getOrThrow(numbers), pauses, limits, backups, refused }
       }).pipe(Effect.withSpan("Overview.take"), persistence)
       return { take }
     })

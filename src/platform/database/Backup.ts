@@ -61,10 +61,22 @@ type Migrating = Effect.Error<ReturnType<typeof migrateSoon>>
 export class Backup extends Context.Service<
   Backup,
   {
+    /** The id of SERVICE_BACKUP_KEY, as headers name it; undefined without one. */
+    readonly keyId: string | undefined
     /** Passes the file to `write` piece by piece, read from one snapshot. */
     readonly save: <E>(
       write: (text: string) => Effect.Effect<void, E>
     ) => Effect.Effect<Summary, E | Unavailable | ConfigurationError>
+    /** Reads a file whole and verifies it, as a restore does before it writes. */
+    readonly verify: <E>(file: Stream.Stream<Uint8Array, E>) => Effect.Effect<Summary, E | Unverified>
+    /**
+     * Restores a file of this service into an empty database of the same server, to try it.
+     * Nothing serves from that database, so nothing is erased there.
+     */
+    readonly restoreBeside: <E>(
+      name: string,
+      file: Stream.Stream<Uint8Array, E>
+    ) => Effect.Effect<Summary, E | Unavailable | Refused | Migrating>
     /**
      * Reads the file twice: verifies it, then writes its rows, all or nothing. The tables are those of the backup's version
      * while its rows are written; then the later migrations run, and `finish`, in a transaction. Until then neither the
@@ -95,7 +107,13 @@ export class Backup extends Context.Service<
         return yield* database.dedicated(snapshot(created_at, key, write)).pipe(longPersistence)
       })
 
-      const restore = Effect.fn("Backup.restore")(function* <E, A, E2>(
+      const verify = Effect.fn("Backup.verify")(function* <E>(file: Stream.Stream<Uint8Array, E>) {
+        const { header, rows } = yield* read(file, sealWith(key, { acceptUnsigned: false }), () => Effect.void)
+        return { created_at: header.created_at, tables: header.tables.length, rows }
+      })
+
+      const restoreInto = Effect.fnUntraced(function* <E, A, E2>(
+        database: Database["Service"],
         file: Stream.Stream<Uint8Array, E>,
         options: { readonly acceptUnsigned: boolean },
         finish: Effect.Effect<A, E2, SqlClient.SqlClient>
@@ -113,7 +131,18 @@ export class Backup extends Context.Service<
         return { created_at: header.created_at, tables: header.tables.length, rows, finished }
       })
 
-      return { save, restore }
+      const restore = Effect.fn("Backup.restore")(
+        <E, A, E2>(
+          file: Stream.Stream<Uint8Array, E>,
+          options: { readonly acceptUnsigned: boolean },
+          finish: Effect.Effect<A, E2, SqlClient.SqlClient>
+        ) => restoreInto(database, file, options, finish)
+      )
+      const restoreBeside = Effect.fn("Backup.restoreBeside")(<E>(name: string, file: Stream.Stream<Uint8Array, E>) =>
+        restoreInto(database.beside(name), file, { acceptUnsigned: false }, Effect.void)
+      )
+
+      return { keyId: key?.id, save, verify, restore, restoreBeside }
     })
   )
 }

@@ -5,7 +5,7 @@
  * Requests use a pool with timeouts. Migrations, backup, import and sweeps use dedicated connections without timeouts.
  */
 import { PgClient } from "@effect/sql-pg"
-import { Context, Data, type Duration, Effect, Layer, Schedule, Schema } from "effect"
+import { Context, Data, type Duration, Effect, Layer, Redacted, Schedule, Schema } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { Settings } from "../settings/Settings.ts"
 import { rows } from "../sql/Rows.ts"
@@ -14,17 +14,18 @@ import { type Migration, migrate, review, shipped } from "./Migrations.ts"
 import { describe, longPersistence } from "./Persistence.ts"
 import { limitTransactions } from "./Transactions.ts"
 
-export class Database extends Context.Service<
-  Database,
-  {
-    /** Runs an effect on a connection without timeouts, for at most ten minutes. */
-    readonly dedicated: <A, E, R>(
-      work: Effect.Effect<A, E, R>
-    ) => Effect.Effect<A, E | SqlError.SqlError, Exclude<R, SqlClient.SqlClient>>
-    /** The folder of the embedded PostgreSQL; undefined with DATABASE_URL. */
-    readonly embedded: string | undefined
-  }
->()("service/database/Database") {
+interface Connections {
+  /** Runs an effect on a connection without timeouts, for at most ten minutes. */
+  readonly dedicated: <A, E, R>(
+    work: Effect.Effect<A, E, R>
+  ) => Effect.Effect<A, E | SqlError.SqlError, Exclude<R, SqlClient.SqlClient>>
+  /** The folder of the embedded PostgreSQL; undefined with DATABASE_URL. */
+  readonly embedded: string | undefined
+  /** Another database of the same server. */
+  readonly beside: (name: string) => Connections
+}
+
+export class Database extends Context.Service<Database, Connections>()("service/database/Database") {
   static readonly layer = Layer.unwrap(
     Effect.gen(function* () {
       const { database } = yield* Settings
@@ -55,6 +56,10 @@ export const connected = (address: Address, { pooler, poolSize }: Pooled, embedd
     connectionTTL: "10 minutes",
     startupParameters: pooler ? { timezone: "UTC" } : { ...timeouts, timezone: "UTC" }
   })
+  return Layer.merge(pool, Layer.succeed(Database, Database.of(maintenance(each, embedded))))
+}
+
+const maintenance = (each: PgClient.PgPoolConfig, embedded: string | undefined): Connections => {
   const single = bounded("1 minute", {
     ...each,
     applicationName: "bridge-service maintenance",
@@ -70,7 +75,14 @@ export const connected = (address: Address, { pooler, poolSize }: Pooled, embedd
         orElse: () => Effect.die("Maintenance exceeded its limit of ten minutes.")
       })
     )
-  return Layer.merge(pool, Layer.succeed(Database, Database.of({ dedicated, embedded })))
+  return { dedicated, embedded, beside: (name) => maintenance({ ...each, ...named(each, name) }, embedded) }
+}
+
+const named = ({ url }: Address, database: string): Address => {
+  if (url === undefined) return { database }
+  const address = new URL(Redacted.value(url))
+  address.pathname = encodeURIComponent(database)
+  return { url: Redacted.make(address.href) }
 }
 
 const bounded = (limit: Duration.Input, config: PgClient.PgPoolConfig) =>

@@ -112,6 +112,12 @@ const http = Config.all({
   logLevel: Config.LogLevel("SERVICE_LOG_LEVEL").pipe(Config.withDefault("Info" as const))
 })
 
+/** A recursive mkdir of a relative path never returns if the working directory was deleted. */
+const absolute = (name: string, path: string) =>
+  Effect.try(() => resolve(path)).pipe(
+    Effect.catch(() => invalid(`${name} is relative to a working directory that no longer exists.`))
+  )
+
 const isPostgres = (text: string) => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text)
 
 const postgresUrl = (name: string) =>
@@ -132,12 +138,7 @@ const database = Config.all({
   ownerUrl: postgresUrl("SERVICE_DATABASE_OWNER_URL"),
   dataDir: Config.NonEmptyString("SERVICE_DATA_DIR").pipe(
     Config.withDefault("./data"),
-    // Made absolute now: a recursive mkdir of a relative path never returns if the working directory was deleted.
-    Config.mapEffect((path) =>
-      Effect.try(() => resolve(path)).pipe(
-        Effect.catch(() => invalid("SERVICE_DATA_DIR is relative to a working directory that no longer exists."))
-      )
-    )
+    Config.mapEffect((path) => absolute("SERVICE_DATA_DIR", path))
   ),
   poolSize: integer("SERVICE_DATABASE_POOL", "connections", 10, 1, 500),
   // A pooler in transaction mode can run two statements of one connection in two sessions.
@@ -149,7 +150,13 @@ const audit = Config.all({
 })
 
 const backup = Config.all({
-  key: optionalSecret("SERVICE_BACKUP_KEY")
+  key: optionalSecret("SERVICE_BACKUP_KEY"),
+  // Undefined means that the service makes no backups by itself.
+  folder: optionalText("SERVICE_BACKUP_DIR").pipe(
+    Config.mapEffect((path) => (path === undefined ? Effect.undefined : absolute("SERVICE_BACKUP_DIR", path)))
+  ),
+  every: seconds("SERVICE_BACKUP_EVERY_SECONDS", 86_400, { max: 31_536_000 }),
+  keep: integer("SERVICE_BACKUP_KEEP", "backups", 7, 1, 1000)
 })
 
 const erasure = Config.all({
@@ -399,7 +406,12 @@ function inOneLine({ cause }: Config.ConfigError) {
 }
 
 /** Rejects unsafe combinations and resolves the two URLs, which are origins with https unless they are loopback. */
-const resolved = Effect.fnUntraced(function* ({ bridge, database, erasure, http, mcp, oauth }: Read) {
+const resolved = Effect.fnUntraced(function* ({ backup, bridge, database, erasure, http, mcp, oauth }: Read) {
+  if (backup.folder !== undefined && backup.key === undefined) {
+    return yield* invalid(
+      "SERVICE_BACKUP_DIR needs SERVICE_BACKUP_KEY: 32 bytes or more, such as the output of openssl rand -base64 32."
+    )
+  }
   for (const [one, other, names] of [
     [bridge.enrollmentSecret, bridge.tokenSecret, "SERVICE_BRIDGE_ENROLLMENT_SECRET and SERVICE_BRIDGE_TOKEN_SECRET"],
     [bridge.enrollmentSecret, oauth.secret, "SERVICE_BRIDGE_ENROLLMENT_SECRET and SERVICE_OAUTH_SECRET"],

@@ -1,0 +1,205 @@
+/**
+ * The folder SERVICE_BACKUP_DIR.
+ *
+ *     bridge-service-2026-11-23T19-40-05-123Z.backup            a backup, named by the time of its snapshot
+ *     bridge-service-2026-11-23T19-40-05-123Z.backup.checked    what became of it when it was tried, as JSON
+ *     bridge-service-2026-11-23T19-40-05-123Z.backup.partial    one that is being written, or that a crash cut off
+ *
+ * A result counts only for the file that was tried: any write to the file since then, and any copy of it, has another
+ * size or change time, which nobody sets at will, and is tried again.
+ *
+ * All work on files is asynchronous: a slow disk must not stop the requests.
+ */
+import { Data, Effect, Option, Schema, Stream } from "effect"
+import { constants, createReadStream } from "node:fs"
+import * as fs from "node:fs/promises"
+import { basename, dirname, join, resolve } from "node:path"
+
+/** The folder cannot be used, or the disk is full. The message names the path and the reason. */
+export class BackupFolderError extends Data.TaggedError("BackupFolderError")<{ readonly message: string }> {}
+
+/** How a backup was tried. `foreign`: signed with another key. `failed`: whole, but no database could be made of it. */
+export const Outcome = Schema.Literals(["restored", "read", "damaged", "foreign", "failed"])
+export type Outcome = typeof Outcome.Type
+
+const Result = Schema.Struct({
+  size: Schema.Int,
+  /** Nanoseconds. */
+  changed: Schema.String,
+  outcome: Outcome,
+  /** Why it was not restored, or not even read; null if it was. */
+  reason: Schema.NullOr(Schema.String),
+  /** The key that verified it. */
+  key: Schema.NullOr(Schema.String),
+  /** The time of the snapshot; null if the file could not be read. */
+  created_at: Schema.NullOr(Schema.DateFromString),
+  tried_at: Schema.DateFromString
+})
+export type Result = typeof Result.Type
+const ResultJson = Schema.fromJsonString(Result)
+
+export interface Found {
+  readonly name: string
+  readonly path: string
+  /** When it was begun, as its name says. */
+  readonly at: Date
+  /** The result of the last trial, if the file is still the same. */
+  readonly result: Option.Option<Result>
+}
+
+const backupName = /^bridge-service-[\dTZ-]{24}\.backup$/
+const draftName = /^bridge-service-[\dTZ-]{24}\.backup\.partial$/
+
+/** Whether a path names a backup of the folder. */
+export const isOf = (folder: string, path: string) =>
+  dirname(resolve(path)) === folder && backupName.test(basename(path))
+
+export const nameOf = (at: Date) => `bridge-service-${at.toISOString().replaceAll(/[:.]/g, "-")}.backup`
+
+const work = <A>(path: string, run: () => Promise<A>) =>
+  Effect.tryPromise({
+    try: run,
+    catch: (error) => {
+      const { code, message } = error as NodeJS.ErrnoException
+      return new BackupFolderError({ message: `${path} cannot be used: ${code ?? message}.` })
+    }
+  }).pipe(
+    // A network disk that is away can keep a call waiting for ever.
+    Effect.timeoutOrElse({
+      duration: "5 minutes",
+      orElse: () => Effect.fail(new BackupFolderError({ message: `${path} cannot be used: the disk does not answer.` }))
+    })
+  )
+
+/** Makes the folder, but not the one around it: if that is missing, a disk is not mounted. */
+export const prepare = (folder: string) =>
+  work(folder, () =>
+    fs.mkdir(folder, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== "EEXIST") throw error
+    })
+  )
+
+/** The backups, newest first. */
+export const list = Effect.fnUntraced(function* (folder: string) {
+  const names = yield* work(folder, () => fs.readdir(folder))
+  return yield* Effect.forEach(
+    names
+      .filter((name) => backupName.test(name))
+      .toSorted()
+      .toReversed(),
+    (name) =>
+      Effect.map(resultOf(join(folder, name)), (result): Found => ({
+        name,
+        path: join(folder, name),
+        at: timeOf(name),
+        result
+      }))
+  )
+})
+
+const timeOf = (name: string) => new Date(name.slice(15, 39).replace(/T(..)-(..)-(..)-/, "T$1:$2:$3."))
+
+const resultOf = Effect.fnUntraced(function* (path: string) {
+  const text = yield* Effect.option(work(path, () => fs.readFile(`${path}.checked`, "utf8")))
+  const result = Option.flatMap(text, Schema.decodeOption(ResultJson))
+  const mark = yield* Effect.option(markOf(path))
+  return Option.filter(
+    result,
+    ({ changed, size }) => Option.isSome(mark) && mark.value.changed === changed && mark.value.size === size
+  )
+})
+
+/** Changes with every write to the file. */
+export const markOf = (path: string) =>
+  work(path, async () => {
+    const { ctimeNs, size } = await fs.stat(path, { bigint: true })
+    return { changed: `${ctimeNs}`, size: Number(size) }
+  })
+
+export const keep = (path: string, result: Result) =>
+  work(path, async () => {
+    const draft = `${path}.checked.partial`
+    const file = await fs.open(draft, "w", 0o600)
+    try {
+      await file.writeFile(`${Schema.encodeSync(ResultJson)(result)}\n`)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await fs.rename(draft, `${path}.checked`)
+  })
+
+/** The backup goes first: a result without a backup means nothing. */
+export const remove = (path: string) =>
+  work(path, async () => {
+    for (const file of [path, `${path}.checked`, `${path}.checked.partial`]) await fs.rm(file, { force: true })
+  })
+
+/** Removes what a crash left half written. Only for the holder of the lock. */
+export const removeDrafts = (folder: string) =>
+  work(folder, async () => {
+    for (const name of await fs.readdir(folder)) if (draftName.test(name)) await fs.rm(join(folder, name))
+  })
+
+/**
+ * Gives `fill` a function that appends to a draft, and renames the draft once `fill` has succeeded and everything is on
+ * the disk. A twentieth of the disk stays free: the database may be on the same one.
+ */
+export const write = <A, E>(
+  folder: string,
+  name: string,
+  fill: (append: (text: string) => Effect.Effect<void, BackupFolderError>) => Effect.Effect<A, E>
+) => {
+  const path = join(folder, name)
+  const draft = `${path}.partial`
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL
+  let sinceLook = Infinity
+  return Effect.acquireUseRelease(
+    work(draft, () => fs.open(draft, flags, 0o600)),
+    (file) =>
+      fill((text) =>
+        work(draft, async () => {
+          if (sinceLook > lookEvery) {
+            if ((await room(folder)) <= 0) throw new Error("less than a twentieth of the disk is free")
+            sinceLook = 0
+          }
+          sinceLook += text.length
+          await file.writeFile(text)
+        }).pipe(Effect.andThen(yieldTo))
+      ).pipe(
+        Effect.tap(() =>
+          work(path, async () => {
+            await file.sync()
+            await fs.rename(draft, path)
+            const parent = await fs.open(folder, "r")
+            await parent.sync().finally(() => parent.close())
+          })
+        )
+      ),
+    (file) => Effect.ignore(work(draft, () => file.close().finally(() => fs.rm(draft, { force: true }))))
+  )
+}
+
+/** In characters. */
+const lookEvery = 16_000_000
+
+/** Bytes that may be written before less than a twentieth of the disk is free. */
+const room = async (folder: string) => {
+  const { bavail, blocks, bsize } = await fs.statfs(folder)
+  return (bavail - blocks / 20) * bsize
+}
+
+export const roomIn = (folder: string) => work(folder, () => room(folder))
+
+/** The content of a file, read gently. */
+export const contents = (path: string) =>
+  Stream.fromAsyncIterable<Uint8Array, BackupFolderError>(
+    { [Symbol.asyncIterator]: () => createReadStream(path)[Symbol.asyncIterator]() },
+    (error) =>
+      new BackupFolderError({
+        message: `${path} cannot be read: ${(error as NodeJS.ErrnoException).code ?? (error as Error).message}.`
+      })
+  ).pipe(Stream.tap(() => yieldTo))
+
+/** Lets requests go first, for as long as they take and a little longer. */
+const yieldTo = Effect.sleep("1 millis")
