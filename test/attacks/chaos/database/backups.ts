@@ -17,9 +17,9 @@ import { admin, awaiting, beside, chaos, draw, ledger, scratch, server, size, sl
 import { makeLoad } from "../parts/Load.ts"
 
 const keep = 3
-const kills = size(10, 1)
-const damages = size(5, 1)
-const fulls = size(3, 1)
+const kills = size(5, 1)
+const damages = size(2, 1)
+const fulls = size(1, 0)
 
 const seen = { drafts: 0, most_drafts: 0, kills: 0, damages: 0, fulls: 0 }
 
@@ -60,7 +60,7 @@ chaos(
     const two = yield* server(folder, settings)
     const on = yield* beside(folder, one, settings)
     const notes = yield* ledger(folder)
-    const load = yield* makeLoad(on, notes, { bridges: size(6, 2), agents: size(6, 2) })
+    const load = yield* makeLoad(on, notes, { bridges: size(6, 1), agents: size(6, 1) })
     const violations: Array<string> = []
     const backups = Effect.map(Context.get(on.services, Backups).state, Option.getOrThrow)
 
@@ -154,7 +154,7 @@ chaos(
       Effect.gen(function* () {
         yield* Effect.repeat(killing, { times: kills - 1 })
         yield* Effect.repeat(damaging, { times: damages - 1 })
-        if (mounted) yield* Effect.repeat(filling, { times: fulls - 1 })
+        if (mounted && fulls > 0) yield* Effect.repeat(filling, { times: fulls - 1 })
         const noted = notes.noted("ack")
         yield* anotherGood("after the disk was full")
         return noted
