@@ -405,6 +405,18 @@ layer(TestDatabase.sql, { timeout: 120_000 })("a deleted project", (it) => {
       const rows = () => sql`select delete_after, deleted_at from project where project_id = ${project_id}::uuid`
       assert.deepStrictEqual(yield* rows(), [{ delete_after: null, deleted_at: null }])
 
+      // Requests from before it was disabled may go on for half a minute.
+      yield* projects.disable(project_id)
+      const told: Array<number> = []
+      const waiting = (seconds: number) =>
+        Effect.andThen(
+          Effect.sync(() => told.push(seconds)),
+          Effect.interrupt
+        )
+      yield* Effect.exit(erasures.deleteProject(project_id, "now", waiting))
+      assert.approximately(told[0]!, 30, 1)
+      assert.deepStrictEqual(yield* rows(), [{ delete_after: null, deleted_at: null }])
+
       yield* disable(on, project_id)
       yield* erasures.deleteProject(project_id, "later")
       yield* sql`update project set delete_after = disabled_at where project_id = ${project_id}::uuid`

@@ -243,7 +243,8 @@ export class Erasures extends Context.Service<
         return yield* dedicated(exported).pipe(longPersistence)
       })
 
-      const deleteNow = Effect.fnUntraced(function* (project_id: string) {
+      /** What was true before is asked again under the lock: the project may have been enabled meanwhile. */
+      const deleteNow = Effect.fnUntraced(function* (project_id: string, why: "asked" | "due") {
         const erased = { ...nothing, kind: "project" as const, project_id, target_id: null }
         return yield* erasing(erased, "project.deleted", (sql, now) =>
           Effect.gen(function* () {
@@ -251,7 +252,11 @@ export class Erasures extends Context.Service<
             const found = Option.getOrUndefined(yield* store.lockProject(project_id))
             if (found === undefined) return yield* refuse("project_not_found")
             if (found.deleted_at !== null) return Option.none()
-            if (found.disabled_at === null) return yield* refuse("project_not_disabled")
+            const isDue = found.delete_after !== null && found.delete_after <= now
+            if (why === "due" && !isDue) return Option.none()
+            if (found.disabled_at === null || after(found.disabled_at, settling) > now) {
+              return yield* refuse("project_not_disabled")
+            }
             yield* store.dropProject(project_id, now)
             return done
           })
@@ -279,7 +284,7 @@ export class Erasures extends Context.Service<
         if (when === "now") {
           const seconds = Math.ceil((after(found.disabled_at, settling).getTime() - now.getTime()) / 1000)
           if (seconds > 0) yield* Effect.andThen(waiting(seconds), Effect.sleep(Duration.seconds(seconds)))
-          yield* deleteNow(project_id)
+          yield* deleteNow(project_id, "asked")
           const { deleted_at } = yield* look(project_id)
           return { project_id, delete_after: null, deleted_at }
         }
@@ -325,14 +330,12 @@ export class Erasures extends Context.Service<
       })
 
       const pass = Effect.gen(function* () {
-        if (erasureFile !== undefined) {
-          yield* settleOpen(erasureFile)
-        }
+        if (erasureFile !== undefined) yield* settleOpen(erasureFile)
         const now = yield* clock.now
         const due = yield* dedicated(Effect.flatMap(SqlClient.SqlClient, (sql) => Store.make(sql).due(now))).pipe(
           longPersistence
         )
-        for (const { project_id } of due) yield* deleteNow(project_id).pipe(Effect.catchTags(enabledMeanwhile))
+        for (const { project_id } of due) yield* deleteNow(project_id, "due").pipe(Effect.catchTags(enabledMeanwhile))
         let project_id = nil
         while (true) {
           const next = yield* dedicated(
