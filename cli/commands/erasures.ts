@@ -8,13 +8,6 @@ import { facts, next, table } from "../support/Print.ts"
 import { fileWork } from "../support/SecretFiles.ts"
 import { writeWhole } from "../support/WholeFiles.ts"
 
-const yes = Flag.Boolean("yes").pipe(
-  Flag.withDescription("Confirms it: nothing brings back what is erased"),
-  Flag.withDefault(false)
-)
-
-const unconfirmed = "Nothing brings back what is erased. Repeat the command with --yes."
-
 const waiting = (seconds: number) =>
   process.stderr.isTTY
     ? Console.error(`Waiting ${seconds} s for requests that began before the project was disabled.`)
@@ -27,8 +20,8 @@ const remains =
 const purge = (kind: "memory" | "task" | "document", flag: string, of: string, description: string) =>
   command(`purge-${kind}`, {
     description,
-    flags: { project: Flags.project, id: Flags.uuid(flag, `Id of the ${of}`), yes },
-    refuse: ({ yes }) => (yes ? undefined : unconfirmed),
+    flags: { project: Flags.project, id: Flags.uuid(flag, `Id of the ${of}`), yes: Flags.yes },
+    refuse: ({ yes }) => (yes ? undefined : Flags.unconfirmed),
     run: ({ id, project }) => using(({ erasures, persistently }) => persistently(erasures.purge(kind, project, id))),
     print: (purged) => [...facts(purged), remains, next(`list-audit-events --project ${purged.project_id}`)]
   })
@@ -38,7 +31,7 @@ const deleteProject = command("delete-project", {
   flags: {
     project: Flags.project,
     name: Flags.label("name", 120, "Name of the project, to confirm that this is the one").pipe(Flag.optional),
-    yes,
+    yes: Flags.yes,
     now: Flag.Boolean("now").pipe(
       Flag.withDescription("Delete it at once; enable-project cannot undo that"),
       Flag.withDefault(false)
@@ -87,8 +80,8 @@ const exportSubject = command("export-subject", {
 
 const eraseSubject = command("erase-subject", {
   description: "End the tokens with a label, delete devices and sessions, and replace the label by a pseudonym",
-  flags: { ...subjectFlags, yes },
-  refuse: ({ yes }) => (yes ? undefined : unconfirmed),
+  flags: { ...subjectFlags, yes: Flags.yes },
+  refuse: ({ yes }) => (yes ? undefined : Flags.unconfirmed),
   run: ({ label, project }) =>
     using(({ erasures, persistently }) => persistently(erasures.eraseSubject(project, label))),
   print: ({ project_id, tokens }) => [

@@ -40,13 +40,16 @@ const setProjectLimits = command("set-project-limits", {
       Flag.optional
     ),
     memory_days: Flags.days("memory-days", "Memory entries, active or not, are erased after so many days"),
-    receipt_days: Flags.days("receipt-days", "Receipts are erased after so many days")
+    receipt_days: Flags.days("receipt-days", "Receipts are erased after so many days"),
+    yes: Flags.yes
   },
-  refuse: ({ project: _project, ...maxima }) =>
-    Object.values(maxima).every(Option.isNone)
-      ? `Name at least one of ${[...limitNames, ...others].map((limit) => `--${flagOf(limit)}`).join(", ")}.`
-      : undefined,
-  run: ({ project, ...maxima }) => using(({ limits }) => limits.set(project, Record.getSomes(maxima))),
+  refuse: ({ project: _project, yes, ...maxima }) => {
+    if (Object.values(maxima).every(Option.isNone))
+      return `Name at least one of ${[...limitNames, ...others].map((limit) => `--${flagOf(limit)}`).join(", ")}.`
+    const erases = [maxima.memory_days, maxima.receipt_days].some((days) => Option.getOrNull(days) !== null)
+    return erases && !yes ? Flags.unconfirmed : undefined
+  },
+  run: ({ project, yes: _yes, ...maxima }) => using(({ limits }) => limits.set(project, Record.getSomes(maxima))),
   print: (limits) => [...lines(limits), next("show-project-limits --project ID")]
 })
 

@@ -108,6 +108,13 @@ export const maximum = (name: string, description: string) =>
     Flag.optional
   )
 
+export const yes = Flag.Boolean("yes").pipe(
+  Flag.withDescription("Confirms it: nothing brings back what is erased"),
+  Flag.withDefault(false)
+)
+
+export const unconfirmed = "Nothing brings back what is erased. Repeat the command with --yes."
+
 /** How long something of a project is kept; `default` is for ever. A week at least: retries are recognised for so long. */
 export const days = (name: string, description: string) =>
   Flag.String(name).pipe(

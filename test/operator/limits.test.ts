@@ -47,6 +47,15 @@ it("a limit is set without touching the others, and default restores it", async 
   expect(maxima(restored)).toEqual({ ...defaults, concurrent_calls: 3, tasks: 9 })
 })
 
+it("a retention period is confirmed, a week at least, and ended without that", async () => {
+  expect(refusal(await set("--memory-days", "30", "--json"))).toEqual([64, "usage"])
+  expect(refusal(await set("--memory-days", "6", "--yes", "--json"))).toEqual([64, "usage"])
+  const given = result(await set("--memory-days", "30", "--receipt-days", "7", "--yes", "--json")).items
+  expect(maxima(given)).toMatchObject({ memory_days: 30, receipt_days: 7 })
+  const ended = result(await set("--memory-days", "default", "--receipt-days", "default", "--json")).items
+  expect(maxima(ended)).toMatchObject({ memory_days: 0, receipt_days: 0 })
+})
+
 it("embeddings are switched off and on by name", async () => {
   expect(maxima(result(await set("--embeddings", "off", "--json")).items)).toMatchObject({ embeddings: 0 })
   expect(maxima(result(await set("--embeddings", "on", "--json")).items)).toMatchObject({ embeddings: 1 })
