@@ -33,7 +33,11 @@ const fine = { code: 0, stderr: "", ok: true, warn: [], fail: [] }
 
 beforeAll(async () => {
   // Takes ten seconds; runs beside the other tests.
-  const nowhere = { ...secrets, DATABASE_URL: "postgres://nobody@127.0.0.1:1/x" }
+  const nowhere = {
+    ...secrets,
+    DATABASE_URL: "postgres://nobody@127.0.0.1:1/x",
+    SERVICE_ERASURE_FILE: join(folder, "erasures.jsonl")
+  }
   unreachable = serviceAdmin(["doctor", "--json"], nowhere).ended
   service = await startService()
 })
@@ -214,4 +218,9 @@ it("an unreachable base URL, an unset proxy and a proxy range of all addresses a
   ])
   expect(outcome(unnamed!).warn).toEqual(["proxy", "base_url"])
   expect(outcome(everybody!)).toMatchObject({ warn: ["base_url"], fail: expect.arrayContaining(["proxy"]) })
+})
+
+it("a service that could not erase anything is told so", async () => {
+  const ended = await service.on("postgres", { SERVICE_ERASURE_FILE: "" }).run("doctor", "--json")
+  expect(messages(ended)["erasure_file"]).toMatch(/^warn SERVICE_ERASURE_FILE is not set, so nothing can be erased/)
 })

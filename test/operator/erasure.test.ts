@@ -12,7 +12,7 @@ let service: TestService
 let file: string
 let project: string
 
-const on = (database: string) => service.on(database, { SERVICE_ERASURE_FILE: file })
+const on = (database: string) => service.on(database)
 const run = (...args: ReadonlyArray<string>) => on("postgres").run(...args, "--json")
 const query = (text: string, database = "postgres") => service.query(database, text)
 
@@ -48,7 +48,7 @@ describe("an erasure", () => {
     const { entry } = await written("unconfirmed")
     const purge = ["purge-memory", "--project", project, "--entry", entry]
     expect(refusal(await run(...purge))).toEqual([64, "usage"])
-    const without = await service.on("postgres").run(...purge, "--yes", "--json")
+    const without = await service.on("postgres", { SERVICE_ERASURE_FILE: "" }).run(...purge, "--yes", "--json")
     expect(refusal(without)).toEqual([78, "configuration_error"])
     expect(without.stderr).toContain("SERVICE_ERASURE_FILE")
     expect(refusal(await run("delete-project", "--project", project))).toEqual([64, "usage"])

@@ -70,7 +70,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
         await page.goto(`${url}/docs`)
         await page.keyboard.press("Tab")
         await page.keyboard.press("Enter")
-        assert.isTrue(page.url().endsWith("/docs#content"))
+        await page.waitForURL(/\/docs#content$/)
       })
     })
   )

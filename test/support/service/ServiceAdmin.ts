@@ -63,7 +63,13 @@ export const startService = async () => {
     query,
     create: (database: string) => query("postgres", `create database ${database}`),
     on: (database: string, more: Record<string, string> = {}) => {
-      const env = { ...secrets, DATABASE_URL: url(database), SERVICE_DATA_DIR: join(folder, "data"), ...more }
+      const env = {
+        ...secrets,
+        DATABASE_URL: url(database),
+        SERVICE_DATA_DIR: join(folder, "data"),
+        SERVICE_ERASURE_FILE: join(folder, "erasures.jsonl"),
+        ...more
+      }
       return {
         start: (...args: ReadonlyArray<string>) => serviceAdmin(args, env),
         run: (...args: ReadonlyArray<string>) => serviceAdmin(args, env).ended,
