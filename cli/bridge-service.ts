@@ -1,11 +1,20 @@
-/** The program that people run on their own machine; it needs neither the database nor a clone. */
+/**
+ * The program of the packages. `start`, `admin` and `bridge` are programs of their own, which launch.mjs starts; what is
+ * here people run on their own machine, without the database.
+ */
 import { Command } from "effect/cli"
 import { connect } from "./commands/connect.ts"
 import { Json } from "./support/command.ts"
 import { run } from "./support/run.ts"
 
 Command.make("bridge-service").pipe(
-  Command.withDescription("Connects coding agents to a Bridge Service. Exit codes: 0 done, 1 refused, 64 usage."),
+  Command.withDescription(
+    [
+      "Bridge Service. bridge-service start runs the server, bridge-service admin operates it (the same as service-admin),",
+      "bridge-service bridge runs a Bridge on this machine, and the commands below connect coding agents.",
+      "Exit codes: 0 done, 1 refused, 64 usage."
+    ].join(" ")
+  ),
   Command.withSubcommands([connect]),
   Command.withGlobalFlags([Json]),
   run

@@ -8,7 +8,7 @@ import { folderFailure } from "../src/client/Errors.ts"
 import { BaseUrl } from "../src/client/State.ts"
 import { command, Json } from "./support/command.ts"
 import * as Flags from "./support/Flags.ts"
-import { facts } from "./support/Print.ts"
+import { facts, next } from "./support/Print.ts"
 import { run } from "./support/run.ts"
 
 const state = Flags.path("state", "Folder for this Bridge's key, tokens and journal (default: ./bridge-state)").pipe(
@@ -108,7 +108,7 @@ const enroll = command("enroll", {
         return { ...enrolled.identity, base_url: enrolled.base_url, state }
       })
     ),
-  print: (enrolled) => [...facts(enrolled), next("run", enrolled.state, "keeps the token valid")]
+  print: (enrolled) => [...facts(enrolled), next(`run --state ${enrolled.state}`, "keeps the token valid", "bridge")]
 })
 
 const status = command("status", {
@@ -167,8 +167,6 @@ const keepRunning = command("run", {
     }).pipe(Effect.provideService(References.MinimumLogLevel, "Info")),
   print: () => []
 })
-
-const next = (command: string, state: string, why: string) => `Next: bridge ${command} --state ${state}   # ${why}`
 
 Command.make("bridge").pipe(
   Command.withDescription(

@@ -1,10 +1,10 @@
-// Runs after `npm ci`: patches tsc with the Effect diagnostics and builds dist/. Without the development tools it does
-// nothing: the service and its commands then run from the sources.
+// Runs after `npm ci` and before `npm pack`: patches tsc with the Effect diagnostics and builds dist/. Without the
+// development tools it does nothing.
 import { spawnSync } from "node:child_process"
 import { existsSync } from "node:fs"
 
 if (!["esbuild", "@effect/tsgo", "typescript"].every((tool) => existsSync(`node_modules/${tool}`))) {
-  process.stdout.write("prepare: no development tools installed; the service runs from the sources\n")
+  process.stdout.write("prepare: no development tools installed, so nothing was built\n")
   process.exit(0)
 }
 

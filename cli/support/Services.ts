@@ -1,11 +1,20 @@
-/** The services that commands use: those of the server, after bringing the schema up to date. */
-import { Effect, Schedule } from "effect"
+/**
+ * The services that commands use: those of the server, after bringing the schema up to date. A command says on stderr which
+ * database it uses, and never makes one: only `start` does, so that a command in the wrong folder changes nothing.
+ */
+import { Console, Data, Effect, Redacted, Schedule } from "effect"
+import { existsSync } from "node:fs"
 import * as App from "../../src/App.ts"
 import { Audit } from "../../src/platform/audit/Audit.ts"
 import { DatabaseClock } from "../../src/platform/database/Clock.ts"
 import { migrateSoon } from "../../src/platform/database/Database.ts"
+import { isMade } from "../../src/platform/database/embedded/PostgresFiles.ts"
 import { persistence } from "../../src/platform/database/Persistence.ts"
+import { calledAs } from "../../src/platform/process/CalledAs.ts"
+import { secretsFile } from "../../src/platform/settings/DataFolder.ts"
 import { operator } from "../../src/platform/settings/Operator.ts"
+import { databaseSettings } from "../../src/platform/settings/Settings.ts"
+import { asJson, printed } from "./Print.ts"
 
 const services = Effect.gen(function* () {
   return { ...(yield* Effect.all(App.forCommands)), persistently, recorded: yield* recording }
@@ -44,9 +53,35 @@ export interface Services extends Unmigrated {
 export const withServices = <A, E>(work: (services: Services) => Effect.Effect<A, E>) =>
   Effect.zipWith(migrateSoon(), services, (migrated, all) => ({ ...all, migrated })).pipe(
     Effect.flatMap(work),
-    Effect.provide(App.services)
+    Effect.provide(App.services),
+    onDatabase(isMade)
   )
 
-/** For work that decides itself which migrations run. */
+/** For work that decides itself which migrations run, on a database that may be empty. */
 export const withoutMigrating = <A, E>(work: (services: Unmigrated) => Effect.Effect<A, E>) =>
-  services.pipe(Effect.flatMap(work), Effect.provide(App.services))
+  services.pipe(
+    Effect.flatMap(work),
+    Effect.provide(App.services),
+    onDatabase((dataDir) => isMade(dataDir) || existsSync(secretsFile(dataDir)))
+  )
+
+/** No start has set up a service in the data folder; the message says where one is looked for. */
+class NoServiceHere extends Data.TaggedError("NoServiceHere")<{ readonly message: string }> {}
+
+const onDatabase =
+  (isThere: (dataDir: string) => boolean) =>
+  <A, E, R>(work: Effect.Effect<A, E, R>) =>
+    Effect.gen(function* () {
+      const { dataDir, ownerUrl, url } = yield* databaseSettings
+      if (url === undefined && !isThere(dataDir)) {
+        return yield* new NoServiceHere({
+          message: `There is no service in ${dataDir}. Run this in the folder where the service was started, or set SERVICE_DATA_DIR to its data folder, or DATABASE_URL to its database. To set up a new service here: ${calledAs("start")}`
+        })
+      }
+      const used = url === undefined ? `embedded, in ${dataDir}` : placeOf(new URL(Redacted.value(ownerUrl ?? url)))
+      if (!asJson) yield* Console.error(printed([`Database: ${used}`]))
+      return yield* work
+    })
+
+/** Without account, password and parameters. */
+const placeOf = ({ host, pathname, searchParams }: URL) => `${searchParams.get("host") ?? host}${pathname}`

@@ -8,11 +8,12 @@ import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Cause, Console, Effect, Layer, Option, References } from "effect"
 import { CliConfig, CliError, CliOutput, Command, GlobalFlag } from "effect/cli"
+import { calledAs } from "../../src/platform/process/CalledAs.ts"
 import { exitCode } from "../../src/platform/process/Exit.ts"
 import { loggingToStderr } from "../../src/platform/process/Logging.ts"
 import { handleSignals } from "../../src/platform/process/Signals.ts"
 import { version } from "../../src/platform/settings/Package.ts"
-import { json, printed } from "./Print.ts"
+import { asJson, json, printed } from "./Print.ts"
 
 export const run = <Name extends string, Input, ContextInput, E>(
   root: Command.Command<Name, Input, ContextInput, E, Command.Environment>,
@@ -47,9 +48,6 @@ process.stdout.on("error", ({ message }) => (writeError = message))
 const builtIns = CliConfig.layer({
   builtIns: [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions, GlobalFlag.LogLevel]
 })
-
-// Read from the raw arguments: after a usage error there are no parsed ones.
-const asJson = process.argv.slice(2).some((argument) => /^--json(=true)?$/.test(argument))
 
 /** With --json, stderr holds at most one JSON object; --log-level turns log lines on again. */
 const quiet = Layer.succeed(References.MinimumLogLevel, asJson ? "None" : "Warn")
@@ -99,7 +97,7 @@ const report = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   if (_tag === "bridge_persistence_error")
     return yield* printError(
       _tag,
-      "The database did not answer; try again, and if it persists run: service-admin doctor"
+      `The database did not answer; try again, and if it persists run: ${calledAs("service-admin")} doctor`
     )
   yield* printError(_tag.replaceAll(/(?<=[a-z])[A-Z]/g, "_$&").toLowerCase(), message)
 })

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
-import { packageRoot } from "../../src/platform/settings/Package.ts"
+import { packageRoot } from "../support/run/Root.ts"
 import { blocks, read, rows, sections } from "../support/run/Markdown.ts"
 
 const text = read("CONTRIBUTING.md")

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { existsSync, readdirSync } from "node:fs"
 import { dirname, join } from "node:path"
-import { packageRoot } from "../../src/platform/settings/Package.ts"
+import { packageRoot } from "../support/run/Root.ts"
 import { read, sections } from "../support/run/Markdown.ts"
 
 const markdown = readdirSync(join(packageRoot, "docs")).filter((name) => name.endsWith(".md"))

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { readdirSync } from "node:fs"
 import { basename, join } from "node:path"
-import { packageRoot } from "../../src/platform/settings/Package.ts"
+import { packageRoot } from "../support/run/Root.ts"
 import { read, rows } from "../support/run/Markdown.ts"
 
 describe("docs/proof.md", () => {

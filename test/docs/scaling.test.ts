@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { execFileSync } from "node:child_process"
 import { join } from "node:path"
-import { packageRoot } from "../../src/platform/settings/Package.ts"
+import { packageRoot } from "../support/run/Root.ts"
 import { read, rows, sections } from "../support/run/Markdown.ts"
 import { sourceFiles } from "../support/run/Sources.ts"
 

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
-import { packageRoot } from "../../src/platform/settings/Package.ts"
+import { packageRoot } from "../support/run/Root.ts"
 import { read, rows, sections } from "../support/run/Markdown.ts"
 
 const invariants = [...sections(sections(read("docs/security.md"), 2).get("What holds")!, 3)].map(

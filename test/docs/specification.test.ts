@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
-import { packageRoot } from "../../src/platform/settings/Package.ts"
+import { packageRoot } from "../support/run/Root.ts"
 import { read } from "../support/run/Markdown.ts"
 
 /** Clauses about features that do not exist or that another document defines: they need no files and no tests. */

@@ -88,7 +88,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the 
         file
       )
       assert.match(created, /^scopes +tasks:read,tasks:write$/m)
-      assert.match(created, new RegExp(`^Next: service-admin list-project-tokens --project ${project_id}$`, "m"))
+      assert.match(created, new RegExp(`^Next: npx service-admin list-project-tokens --project ${project_id}$`, "m"))
       assert.isUndefined(findToken(created))
       assert.strictEqual(statSync(file).mode & 0o777, 0o600)
       const token = readFileSync(file, "utf8").trim()
@@ -195,7 +195,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the 
       assert.include(active, { grant_id, client_name: "Lighthouse", project_token_id: token_id, status: "active" })
 
       const revoked = yield* text("revoke-oauth-grant", "--grant", grant_id)
-      assert.match(revoked, new RegExp(`^Next: service-admin list-oauth-grants --project ${project_id}$`, "m"))
+      assert.match(revoked, new RegExp(`^Next: npx service-admin list-oauth-grants --project ${project_id}$`, "m"))
       assert.strictEqual(yield* statusWith(access_token), 401)
       assert.strictEqual((yield* refresh(service, { client_id, refresh_token })).body.error, "invalid_grant")
       assert.strictEqual(yield* statusWith(token), 200)

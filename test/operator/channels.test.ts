@@ -50,7 +50,7 @@ it(
     expect(readFileSync(next, "utf8")).not.toBe(readFileSync(out, "utf8"))
     expect(result(await run("rotate-channel-secret", "--channel", channel_id))).toEqual({ channel_id, signs: 1 })
     const alone = await service.on("source").run("rotate-channel-secret", "--channel", channel_id)
-    expect(alone.stdout).toContain("Next: service-admin test-channel")
+    expect(alone.stdout).toContain("Next: npx service-admin test-channel")
 
     expect(refusal(await run("revoke-device", "--device", channel_id))).toEqual([1, "device_not_found"])
     const revoked = result(await run("revoke-channel", "--channel", channel_id))

@@ -3,7 +3,7 @@ import { spawnSync, type StdioOptions } from "node:child_process"
 import { existsSync, openSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { packageRoot } from "../../src/platform/settings/Package.ts"
+import { packageRoot } from "../support/run/Root.ts"
 import {
   refusal,
   result,
@@ -49,7 +49,7 @@ describe("for people", () => {
     const { code, stderr, stdout } = await run("list-projects")
     expect([code, stderr]).toEqual([0, ""])
     expect(stdout).toMatch(/\d{4}-\d\d-\d\dT[\d:.]+Z/)
-    expect(stdout).toMatch(/^Next: service-admin list-bridges --project ID$/m)
+    expect(stdout).toMatch(/^Next: npx service-admin list-bridges --project ID$/m)
   })
   it("a refusal is one sentence on stderr", async () => {
     expect(await run("disable-project", "--project", nobody)).toEqual({

@@ -101,5 +101,5 @@ it("status names the projects that have used half of a limit, the fullest first"
   ])
   const { stdout } = await run("status")
   expect(stdout).toMatch(new RegExp(`^${project}  tasks +9 +9$`, "m"))
-  expect(stdout).toMatch(new RegExp(`^Next: service-admin show-project-limits --project ${project}$`, "m"))
+  expect(stdout).toMatch(new RegExp(`^Next: npx service-admin show-project-limits --project ${project}$`, "m"))
 })

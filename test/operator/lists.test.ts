@@ -31,7 +31,7 @@ layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 60_000 })("o
         assert.deepStrictEqual([...first.items, ...second.items], all.items.slice(0, 4))
         const [key] = Object.entries(first.items[1]).find(([, value]) => value === first.after)!
         assert.strictEqual(new Set(all.items.map((item: Record<string, string>) => item[key])).size, all.items.length)
-        const next = `Next: service-admin ${of.join(" ")} --limit 1 --after ${all.items[0][key]}   # the list goes on`
+        const next = `Next: npx service-admin ${of.join(" ")} --limit 1 --after ${all.items[0][key]}   # the list goes on`
         assert.strictEqual(people.stdout.trimEnd().split("\n").at(-1), next)
       }),
     30_000

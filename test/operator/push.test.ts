@@ -95,7 +95,7 @@ it("devices are listed up to the limit, newest first, without their push tokens"
   expect(result(all!).items[3]).toMatchObject({ state: "revoked", state_reason: "signed_out", token_key_id: null })
   expect(people).toMatchObject({ code: 0, stderr: "" })
   expect(people!.stdout).toMatch(/^device_id +state +/)
-  expect(people!.stdout).toMatch(/^Next: service-admin revoke-device --device ID$/m)
+  expect(people!.stdout).toMatch(/^Next: npx service-admin revoke-device --device ID$/m)
   for (const { push_token } of devices) expect(all!.stdout + people!.stdout).not.toContain(push_token)
 })
 

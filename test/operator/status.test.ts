@@ -38,7 +38,7 @@ it("an empty service shows zeros and suggests creating a project", async () => {
   })
   expect([pauses, refused]).toEqual([[], []])
   const { stdout } = await service.on("postgres").run("status")
-  expect(stdout).toMatch(/^Next: service-admin create-project/m)
+  expect(stdout).toMatch(/^Next: npx service-admin create-project/m)
 })
 
 it("Bridges are counted by state, with tokens that expire soon or are expired but not swept", async () => {
@@ -125,7 +125,7 @@ it("notifications are counted by state, and paused environments are listed", asy
   ])
   const { stdout } = await service.on("postgres").run("status")
   expect(stdout).toMatch(/^production +\d{4}-.*Z +InvalidProviderToken +3$/m)
-  expect(stdout).toMatch(/^Next: service-admin push-status$/m)
+  expect(stdout).toMatch(/^Next: npx service-admin push-status$/m)
 })
 
 /** An iterator over the lines of a stream. */

@@ -4,7 +4,8 @@ import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, sym
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, assert, describe, it } from "vitest"
-import { packageRoot, version } from "../../src/platform/settings/Package.ts"
+import { version } from "../../src/platform/settings/Package.ts"
+import { packageRoot } from "../support/run/Root.ts"
 import { read, rows, sections } from "../support/run/Markdown.ts"
 
 const settings = rows(sections(read("docs/reference.md"), 2).get("Settings")!).map(({ Name }) => Name!)

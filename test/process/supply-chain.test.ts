@@ -4,7 +4,8 @@ import { cpSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, assert, describe, it } from "vitest"
-import { packageRoot, version } from "../../src/platform/settings/Package.ts"
+import { version } from "../../src/platform/settings/Package.ts"
+import { packageRoot } from "../support/run/Root.ts"
 import { read } from "../support/run/Markdown.ts"
 
 interface Entry {

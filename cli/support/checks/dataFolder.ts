@@ -1,13 +1,18 @@
 /** Checks the data folder of the embedded database: its permissions and the free disk space. */
 import * as fs from "node:fs"
 import { dirname, join } from "node:path"
+import { calledAs } from "../../../src/platform/process/CalledAs.ts"
 import { whatIsUnsafe } from "../../../src/platform/settings/DataFolder.ts"
 import { check } from "./Check.ts"
 
 /** Before the first start there is nothing to check but whether the folder can be created. */
 export const notStarted = (dataDir: string) =>
   isWritable(dataDir)
-    ? check("data_folder", "warn", `${dataDir} holds no service yet: npm start, or any other command, sets one up.`)
+    ? check(
+        "data_folder",
+        "warn",
+        `${dataDir} holds no service: run doctor where the service was started, or set one up with: ${calledAs("start")}`
+      )
     : check(
         "data_folder",
         "fail",

@@ -4,8 +4,7 @@
  * One file per subject; each check fails on its own, so that one problem does not hide the others.
  */
 import { Effect } from "effect"
-import { existsSync } from "node:fs"
-import { secretsFile } from "../../../src/platform/settings/DataFolder.ts"
+import { isMade } from "../../../src/platform/database/embedded/PostgresFiles.ts"
 import { databaseSettings, Settings, unusualLifetimes } from "../../../src/platform/settings/Settings.ts"
 import { apns } from "./apns.ts"
 import { baseUrl } from "./baseUrl.ts"
@@ -25,7 +24,7 @@ export const examine = Effect.suspend(() => checks).pipe(
 const checks = Effect.gen(function* () {
   const { dataDir, url } = yield* databaseSettings
   const isEmbedded = url === undefined
-  if (isEmbedded && !existsSync(secretsFile(dataDir))) return [notStarted(dataDir)]
+  if (isEmbedded && !isMade(dataDir)) return [notStarted(dataDir)]
   const folder = isEmbedded ? [filesOf(dataDir)] : []
   // Every other check needs the secrets, which nothing reads from an unsafe folder.
   if (folder.some(({ status }) => status === "fail")) return folder

@@ -8,9 +8,7 @@
 import { Data, Effect, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { createHash } from "node:crypto"
-import { readdirSync, readFileSync } from "node:fs"
-import { join } from "node:path"
-import { packageRoot } from "../settings/Package.ts"
+import { migrations } from "../settings/Package.ts"
 import { rows } from "../sql/Rows.ts"
 
 /** An applied migration differs from its file; the message names the file. The process ends with exit code 78. */
@@ -23,21 +21,16 @@ export interface Migration {
   readonly statements: ReadonlyArray<string>
 }
 
-const folder = join(packageRoot, "migrations")
-
 /** The migrations of this release, in ascending order. */
-export const shipped: ReadonlyArray<Migration> = readdirSync(folder)
-  .filter((name) => /^\d{4}_\w+\.sql$/.test(name))
-  .toSorted()
-  .map((name) => {
-    const text = readFileSync(join(folder, name), "utf8")
-    return {
-      id: Number(name.slice(0, 4)),
-      name,
-      checksum: createHash("sha256").update(text).digest("hex"),
-      statements: statementsOf(text)
-    }
-  })
+export const shipped: ReadonlyArray<Migration> = Object.entries(migrations)
+  .filter(([name]) => /^\d{4}_\w+\.sql$/.test(name))
+  .toSorted(([one], [other]) => (one < other ? -1 : 1))
+  .map(([name, text]) => ({
+    id: Number(name.slice(0, 4)),
+    name,
+    checksum: createHash("sha256").update(text).digest("hex"),
+    statements: statementsOf(text)
+  }))
 
 /** Applies the pending migrations and returns the names of their files. */
 export const migrate = Effect.fn("Migrations.migrate")(function* (files: ReadonlyArray<Migration> = shipped) {

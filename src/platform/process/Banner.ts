@@ -2,6 +2,7 @@
 import { Console, Effect } from "effect"
 import { Settings } from "../settings/Settings.ts"
 import { Database } from "../database/Database.ts"
+import { calledAs } from "./CalledAs.ts"
 import { version } from "../settings/Package.ts"
 
 export const announce = Effect.gen(function* () {
@@ -18,7 +19,9 @@ export const announce = Effect.gen(function* () {
   if (process.stdout.isTTY) yield* Console.log(nextSteps(baseUrl.origin, embedded))
 })
 
-const nextSteps = (base: string, embedded: string | undefined) => `
+const nextSteps = (base: string, embedded: string | undefined) => {
+  const [admin, bridge] = [calledAs("service-admin"), calledAs("bridge")]
+  return `
   Bridge Service ${version}
     API        ${base}/bridge/v1        (contract: ${base}/openapi.json)
     Guide      ${base}/docs
@@ -26,10 +29,11 @@ const nextSteps = (base: string, embedded: string | undefined) => `
     Database   ${embedded === undefined ? "PostgreSQL at DATABASE_URL" : `embedded PostgreSQL, in ${embedded}`}
 
   Enroll a first Bridge, in another terminal:
-    npx service-admin create-project --name "My project"
-    npx service-admin approve-account-reference --project ID --reference github:me
-    npx service-admin create-bridge-enrollment-credential --project ID --account-reference github:me --out bridge.credential
-    npm run -s bridge -- enroll --base-url ${base} --project ID --bridge-id my-bridge --credential-file bridge.credential
+    ${admin} create-project --name "My project"
+    ${admin} approve-account-reference --project ID --reference github:me
+    ${admin} create-bridge-enrollment-credential --project ID --account-reference github:me --out bridge.credential
+    ${bridge} enroll --base-url ${base} --project ID --bridge-id my-bridge --credential-file bridge.credential
 
-  Or watch it all happen: npm run demo. Stop with Ctrl-C.
+  Stop with Ctrl-C.
 `
+}

@@ -18,6 +18,7 @@ const codes: Readonly<Record<string, number>> = {
   DatabaseForbids: 78,
   DatabaseUnsuitable: 78,
   MigrationError: 78,
+  NoServiceHere: 78,
   SecretsError: 78,
   FolderError: 78,
   OtherBridge: 78,

@@ -1,16 +1,37 @@
-/** The folder and the version of this package, whether it runs from src/ or bundled from dist/. */
-import { existsSync, readFileSync } from "node:fs"
-import { dirname, join } from "node:path"
+/** The version of this package, and the files that it reads while it runs, from the sources or bundled into dist/. */
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
 
-const above = (folder: string): string => (existsSync(join(folder, "package.json")) ? folder : above(dirname(folder)))
+/** Defined by the build, so that dist/ needs no file beside it. */
+declare const BUILD: Build | undefined
 
-export const packageRoot = above(import.meta.dirname)
+interface Build {
+  readonly version: string
+  /** Abbreviated; empty if the build ran outside a clone. */
+  readonly commit: string
+  /** The texts of migrations/*.sql by file name. */
+  readonly migrations: Readonly<Record<string, string>>
+}
 
-export const version: string = JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")).version
+const isBundled = typeof BUILD !== "undefined"
 
-/** Defined by the build; the sources do not know their commit. */
-declare const BUILD_COMMIT: string | undefined
-const commit = typeof BUILD_COMMIT === "string" ? BUILD_COMMIT : ""
+/** The folder of the clone, or of the installed package. */
+export const packageRoot = join(import.meta.dirname, isBundled ? ".." : "../../..")
+
+const fromSources = (): Build => {
+  const text = (name: string) => readFileSync(join(packageRoot, name), "utf8")
+  return {
+    version: JSON.parse(text("package.json")).version,
+    commit: "",
+    migrations: Object.fromEntries(
+      readdirSync(join(packageRoot, "migrations")).map((name) => [name, text(`migrations/${name}`)])
+    )
+  }
+}
+
+const { commit, ...build } = isBundled ? BUILD! : fromSources()
+
+export const { migrations, version } = build
 
 /** `<version>+<commit>` when built from a clone, else the version. */
 export const revision: string = commit === "" ? version : `${version}+${commit}`

@@ -1,7 +1,7 @@
 /** Parses README.md and docs/ for tests: sections, table rows, fenced blocks. */
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import { packageRoot } from "../../../src/platform/settings/Package.ts"
+import { packageRoot } from "./Root.ts"
 
 export const read = (path: string) => readFileSync(join(packageRoot, path), "utf8")
 

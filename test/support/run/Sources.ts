@@ -1,7 +1,7 @@
 /** The server's source files as text, for tests that compare pages with the code. */
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
-import { packageRoot } from "../../../src/platform/settings/Package.ts"
+import { packageRoot } from "./Root.ts"
 import { read } from "./Markdown.ts"
 
 const filesOf = (folder: string) =>

@@ -4,7 +4,7 @@ import { execFile } from "node:child_process"
 import { chmodSync, cpSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { promisify } from "node:util"
-import { packageRoot } from "../../../src/platform/settings/Package.ts"
+import { packageRoot } from "../run/Root.ts"
 import { compileCache } from "./ServiceAdmin.ts"
 import { dataFolder, temporaryFolder } from "./PostgresUser.ts"
 

