@@ -19,6 +19,7 @@ const codes: Readonly<Record<string, number>> = {
   DatabaseUnsuitable: 78,
   MigrationError: 78,
   NoServiceHere: 78,
+  PostgresMissing: 78,
   SecretsError: 78,
   FolderError: 78,
   OtherBridge: 78,

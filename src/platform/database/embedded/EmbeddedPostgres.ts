@@ -13,7 +13,7 @@ import { Deferred, Effect, Queue, Schedule } from "effect"
 import { SqlError } from "effect/sql"
 import type { ChildProcess } from "node:child_process"
 import { DataFolderError } from "../../settings/DataFolder.ts"
-import { attempt, EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
+import { attempt, EmbeddedPostgresError, type PostgresMissing } from "./EmbeddedPostgresError.ts"
 import { type PostgresFiles, postgresFiles } from "./PostgresFiles.ts"
 import { requirePassword } from "./PostgresPassword.ts"
 import { connect, end, hasEnded, launch, retrySchedule, type Postmaster, stop, trim } from "./Postmaster.ts"
@@ -26,7 +26,7 @@ export const embeddedPostgres = Effect.fn("EmbeddedPostgres.join")(function* (da
     message: `The database in ${dataDir} could not be created within 30 seconds.`
   })
   const files = yield* postgresFiles(dataDir).pipe(inTime(late))
-  const joined = yield* Deferred.make<Postmaster, EmbeddedPostgresError | DataFolderError>()
+  const joined = yield* Deferred.make<Postmaster, EmbeddedPostgresError | DataFolderError | PostgresMissing>()
   yield* stay(files, joined).pipe(
     Effect.forever,
     Effect.tapError((error) => Effect.when(Effect.logError(error.message), Deferred.isDone(joined))),
@@ -45,7 +45,7 @@ const inTime =
 /** Ends when the session is lost. The socket's path never changes, so pools reconnect once the server is back. */
 const stay = Effect.fnUntraced(function* (
   files: PostgresFiles,
-  joined: Deferred.Deferred<Postmaster, EmbeddedPostgresError | DataFolderError>
+  joined: Deferred.Deferred<Postmaster, EmbeddedPostgresError | DataFolderError | PostgresMissing>
 ) {
   const { postmaster, session } = yield* join(files)
   yield* Deferred.succeed(joined, postmaster)

@@ -5,6 +5,9 @@ import { DataFolderError } from "../../settings/DataFolder.ts"
 /** The message is one sentence that the operator can act on. `--json` prints the tag as the code, so it must not change. */
 export class EmbeddedPostgresError extends Data.TaggedError("ManagedPostgresError")<{ readonly message: string }> {}
 
+/** No retry finds a PostgreSQL that npm did not install. The process ends with exit code 78. */
+export class PostgresMissing extends Data.TaggedError("PostgresMissing")<{ readonly message: string }> {}
+
 /** Runs file operations and programs. The reason is Node's message, or the last error line that a program printed. */
 export const attempt = <A>(run: (signal: AbortSignal) => A | Promise<A>) =>
   Effect.tryPromise({

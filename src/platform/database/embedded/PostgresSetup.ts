@@ -7,7 +7,7 @@ import { basename, dirname, join, relative } from "node:path"
 import { promisify } from "node:util"
 import { DataFolderError } from "../../settings/DataFolder.ts"
 import { syncFolder } from "../../settings/WholeFile.ts"
-import { attempt, EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
+import { attempt, PostgresMissing } from "./EmbeddedPostgresError.ts"
 import type { Account } from "./PostgresAccount.ts"
 
 /** PostgreSQL's whole environment. The service's own holds secrets, and PostgreSQL may run as another account. */
@@ -19,7 +19,7 @@ export const installedBinaries = Effect.suspend(() => installed).pipe(
     Effect.try({
       try: () => linkLibraries(binaries),
       catch: () =>
-        new EmbeddedPostgresError({
+        new PostgresMissing({
           message: `npm installed PostgreSQL without running its install script: run \`npm rebuild\` where you installed the service, with the right to write to ${dirname(binaries)}, or set DATABASE_URL.`
         })
     })
@@ -34,7 +34,7 @@ const installed = Effect.tryPromise({
     return fs.realpathSync(dirname(dirname(postgres)))
   },
   catch: () =>
-    new EmbeddedPostgresError({
+    new PostgresMissing({
       message: "No PostgreSQL is installed for this machine: set DATABASE_URL, or install the optional dependencies."
     })
 })
