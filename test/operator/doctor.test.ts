@@ -1,5 +1,6 @@
 /** `doctor` reports what is wrong and what to do about it, and changes nothing. */
 import { Effect, References } from "effect"
+import { spawn } from "node:child_process"
 import { chmodSync, existsSync, mkdtempSync, rmSync, statSync, utimesSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -26,6 +27,15 @@ const outcome = ({ code, stderr, stdout }: { code: number; stderr: string; stdou
   return { code, stderr, ok, warn: of("warn"), fail: of("fail") }
 }
 const embedded = (...args: ReadonlyArray<string>) => serviceAdmin(args, { SERVICE_DATA_DIR: data }).ended
+const startedOnce = () =>
+  new Promise<void>((resolve) => {
+    const env = { PATH: "/usr/bin:/bin", SERVICE_DATA_DIR: data, SERVICE_PORT: "0", SERVICE_OAUTH_CIMD: "off" }
+    const child = spawn(process.execPath, [join(import.meta.dirname, "../../src/main.ts")], { env })
+    child.stdout.on("data", (text: Buffer) => {
+      if (text.includes('"Ready"')) child.kill("SIGTERM")
+    })
+    child.on("close", () => resolve())
+  })
 /** The messages by the name of the check; the last one if several checks share a name. */
 const messages = ({ stdout }: { stdout: string }): Record<string, string> =>
   Object.fromEntries(JSON.parse(stdout).checks.map(({ message, name, status }: any) => [name, `${status} ${message}`]))
@@ -66,8 +76,19 @@ it("existing secrets are read, and nothing is written beside them", async () => 
   expect(statSync(kept).mtimeMs).toBe(0)
 })
 
-it("the embedded database passes once a command has created it; loose permissions fail", async () => {
-  expect((await embedded("create-project", "--name", "Embedded")).stderr).toMatch(/secrets\.env; keep a copy/)
+it("no other command creates anything before the first start either; each says where it looked", async () => {
+  const { code, stderr, stdout } = await embedded("create-project", "--name", "Embedded")
+  expect([code, stdout]).toEqual([78, ""])
+  expect(stderr).toContain(`There is no service in ${data}.`)
+  expect(refusal(await embedded("restore-database", "--in", "x", "--without-erasures", "--json"))).toEqual([
+    78,
+    "no_service_here"
+  ])
+  expect(existsSync(data)).toBe(false)
+})
+
+it("the embedded database passes once a start has created it; loose permissions fail", async () => {
+  await startedOnce()
   const good = await embedded("doctor", "--json")
   expect(outcome(good)).toEqual(fine)
   expect(messages(good)).toEqual({

@@ -105,7 +105,6 @@ describe("the package of the server", () => {
         "--reference",
         "github:me"
       )
-      assert.include(admin.stderr, `Database: embedded, in ${join(folder, "data")}`)
       assert.include(admin.stdout, "Next: service-admin create-bridge-enrollment-credential")
       const credential = join(folder, "credential")
       const created = run(
