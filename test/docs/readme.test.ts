@@ -110,7 +110,12 @@ describe("README.md", () => {
     const folders = (of: string) =>
       readdirSync(join(packageRoot, of), { withFileTypes: true }).filter((entry) => entry.isDirectory())
     const top = folders(".").map(({ name }) => name)
-    const code: ReadonlyArray<string> = [...JSON.parse(read("tsconfig.json")).include, "migrations", "packages", "deploy"]
+    const code: ReadonlyArray<string> = [
+      ...JSON.parse(read("tsconfig.json")).include,
+      "migrations",
+      "packages",
+      "deploy"
+    ]
     const shown = [
       ...code.filter((name) => name !== "src" && top.includes(name)),
       ...folders("src").map(({ name }) => `src/${name}`)
