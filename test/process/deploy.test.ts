@@ -4,6 +4,7 @@ import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, sym
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, assert, describe, it } from "vitest"
+import { parseAllDocuments } from "yaml"
 import { version } from "../../src/platform/settings/Package.ts"
 import { packageRoot } from "../support/run/Root.ts"
 import { read, rows, sections } from "../support/run/Markdown.ts"
@@ -61,6 +62,7 @@ describe("the unit and the compose file", () => {
     ["Dockerfile", dockerfile],
     ["deploy/bridge-service.service", unit],
     ["deploy/compose.yaml", compose],
+    ["deploy/kubernetes.yaml", read("deploy/kubernetes.yaml")],
     ["deploy/bridge-service-audit.service", read("deploy/bridge-service-audit.service")],
     ["deploy/bridge-service-backup.service", read("deploy/bridge-service-backup.service")]
   ])("%s names only existing settings", (_, text) => {
@@ -78,6 +80,33 @@ describe("the unit and the compose file", () => {
   it("write no core dump", () => {
     assert.match(unit, /^LimitCORE=0$/m)
     assert.match(compose, /^    ulimits:\n      core: 0$/m)
+  })
+})
+
+describe("deploy/kubernetes.yaml", () => {
+  const objects = parseAllDocuments(read("deploy/kubernetes.yaml")).map((document) => document.toJS())
+  const [pods] = objects.filter(({ kind }) => kind === "StatefulSet").map(({ spec }) => spec.template.spec)
+
+  it("is valid for the schemas of Kubernetes", async () => {
+    assert.sameMembers(
+      objects.map(({ kind }) => kind),
+      ["Service", "Service", "PodDisruptionBudget", "StatefulSet"]
+    )
+    for (const object of objects) {
+      const models = await import(`kubernetes-models/${object.apiVersion}`)
+      new models[object.kind](object).validate()
+    }
+  })
+
+  it("uses the image's account, folder and port, and gives requests in flight their time", () => {
+    const [container] = pods.containers
+    assert.strictEqual(container.ports[0].containerPort, Number(/^EXPOSE (\d+)$/m.exec(dockerfile)![1]))
+    assert.include(
+      container.volumeMounts.map(({ mountPath }: { mountPath: string }) => mountPath),
+      /^VOLUME (\S+)$/m.exec(dockerfile)![1]
+    )
+    assert.isTrue(pods.securityContext.runAsNonRoot)
+    assert.isAtLeast(pods.terminationGracePeriodSeconds, 5 + 10)
   })
 })
 
