@@ -4,7 +4,7 @@
  */
 import { Command } from "effect/cli"
 import { connect } from "./commands/connect.ts"
-import { Json } from "./support/command.ts"
+import { Json } from "./support/frame.ts"
 import { run } from "./support/run.ts"
 
 Command.make("bridge-service").pipe(

@@ -6,7 +6,7 @@ import { hostname } from "node:os"
 import { isToken } from "../src/platform/crypto/Tokens.ts"
 import { folderFailure } from "../src/client/Errors.ts"
 import { BaseUrl } from "../src/client/State.ts"
-import { command, Json } from "./support/command.ts"
+import { frame, Json } from "./support/frame.ts"
 import * as Flags from "./support/Flags.ts"
 import { facts, next } from "./support/Print.ts"
 import { run } from "./support/run.ts"
@@ -70,7 +70,7 @@ const flagOrKnown = <A>(flag: Option.Option<A>, known: A | undefined, name: stri
         : Effect.succeed(known)
   })
 
-const enroll = command("enroll", {
+const enroll = frame("enroll", {
   description:
     "Exchange a bootstrap credential for this Bridge's token. After a crash, repeat it with the same credential; the other flags are remembered",
   flags: {
@@ -111,14 +111,14 @@ const enroll = command("enroll", {
   print: (enrolled) => [...facts(enrolled), next(`run --state ${enrolled.state}`, "keeps the token valid", "bridge")]
 })
 
-const status = command("status", {
+const status = frame("status", {
   description: "Show this Bridge as the service sees it; works while `bridge run` is running",
   flags: { state },
   run: ({ state }) => reading(state, (bridge) => bridge.status),
   print: (status) => facts(status)
 })
 
-const rotate = command("rotate", {
+const rotate = frame("rotate", {
   description: "Replace the token now, or finish a pending rotation",
   flags: { state },
   run: ({ state }) =>
@@ -132,7 +132,7 @@ const rotate = command("rotate", {
   print: (rotated) => facts(rotated)
 })
 
-const abort = command("abort", {
+const abort = frame("abort", {
   description: "Abort the pending rotation and keep the current token",
   flags: { state },
   run: ({ state }) =>
@@ -146,7 +146,7 @@ const abort = command("abort", {
   ]
 })
 
-const revoke = command("revoke", {
+const revoke = frame("revoke", {
   description:
     "Revoke the token permanently; this Bridge then needs a re-enrollment credential (--reenroll) to come back",
   flags: { state },
@@ -157,7 +157,7 @@ const revoke = command("revoke", {
 /** `bridge run` sets this to 0: a signal is its normal end. */
 let interrupted = 130
 
-const keepRunning = command("run", {
+const keepRunning = frame("run", {
   description: "Keep the token valid: finish what was interrupted, then rotate at 60 to 80 % of each token's lifetime",
   flags: { state },
   run: ({ state }) =>

@@ -18,7 +18,7 @@ import { projectTokens } from "./commands/projectTokens.ts"
 import { push } from "./commands/push.ts"
 import { sessions } from "./commands/sessions.ts"
 import { status } from "./commands/status.ts"
-import { Json } from "./support/command.ts"
+import { Json } from "./support/frame.ts"
 import { run } from "./support/run.ts"
 
 Command.make("service-admin").pipe(

@@ -11,7 +11,7 @@ import { contents } from "../support/WholeFiles.ts"
 
 const listAuditEvents = list("list-audit-events", {
   description: "List audit events, newest first",
-  flags: { project: Flags.project.pipe(Flag.optional) },
+  flags: { project: Flags.anyProject("Id or name of a project; default: all of them").pipe(Flag.optional) },
   after: Flags.uuid("after", ""),
   key: "event_id",
   most: 10_000,
@@ -29,7 +29,7 @@ const verifyAuditLog = command("verify-audit-log", {
   description:
     "Recompute the chains of the audit log; exit code 1 if a row was changed, removed, inserted or reordered",
   flags: {
-    project: Flags.project.pipe(Flag.optional),
+    project: Flags.anyProject("Id or name of a project; default: all of them").pipe(Flag.optional),
     since: Flags.since.pipe(Flag.optional),
     heads: Flags.path("heads", "File with heads that somebody else kept: lines of the log, or of OTLP").pipe(
       Flag.optional

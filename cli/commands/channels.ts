@@ -15,7 +15,7 @@ const Address = Schema.String.check(
   Schema.isMaxLength(1000),
   Schema.makeFilter((text) => URL.canParse(text), { expected: "an address" })
 )
-const channel = Flags.uuid("channel", "Id of the channel; see list-channels")
+const channel = Flags.id("channel", "Id of the channel; see list-channels")
 const out = Flags.path("out", "New file for the secret that signs a webhook").pipe(Flag.optional)
 
 const createChannel = command("create-channel", {

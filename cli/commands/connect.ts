@@ -9,7 +9,7 @@ import { type ClientName, clients, clientsByName, type Places, type Scope } from
 import { read, refused, replace } from "../../src/client/connect/ConfigFile.ts"
 import { findSecret } from "../../src/platform/secrets/Secrets.ts"
 import { isLoopback } from "../../src/platform/settings/Settings.ts"
-import { command } from "../support/command.ts"
+import { frame } from "../support/frame.ts"
 import * as Flags from "../support/Flags.ts"
 
 class UsageError extends Data.TaggedError("UsageError")<{ readonly message: string }> {}
@@ -144,7 +144,7 @@ const connected = Effect.fnUntraced(function* ({
   return remove ? result("removed") : result("written", { next })
 })
 
-export const connect = command("connect", {
+export const connect = frame("connect", {
   description:
     "Connect a client (claude-code, codex, gemini, opencode, vscode, cursor): write its entry, and leave everything else in its file as it is",
   flags: {

@@ -82,7 +82,7 @@ const listBridgeEnrollmentCredentials = list("list-bridge-enrollment-credentials
 
 const revokeBridgeEnrollmentCredential = command("revoke-bridge-enrollment-credential", {
   description: "Revoke a bootstrap credential; a Bridge that enrolled with it stays enrolled",
-  flags: { credential: Flags.uuid("credential", "Id of the credential; see list-bridge-enrollment-credentials") },
+  flags: { credential: Flags.id("credential", "Id of the credential; see list-bridge-enrollment-credentials") },
   run: ({ credential }) =>
     using(({ credentials }) =>
       Effect.map(credentials.revoke(credential), (revoked) => ({ credential_id: credential, ...revoked }))

@@ -19,7 +19,7 @@ const listDevices = list("list-devices", {
 
 const revokeDevice = command("revoke-device", {
   description: "Revoke a phone: its push token is deleted and it gets no more notifications",
-  flags: { device: Flags.uuid("device", "Id of the device; see list-devices") },
+  flags: { device: Flags.id("device", "Id of the device; see list-devices") },
   run: ({ device }) =>
     using(({ devices }) => Effect.map(devices.end(device), (revoked) => ({ device_id: device, ...revoked }))),
   print: (revoked) => [...facts(revoked), next("list-devices --project ID")]

@@ -20,7 +20,7 @@ const remains =
 const purge = (kind: "memory" | "task" | "document", flag: string, of: string, description: string) =>
   command(`purge-${kind}`, {
     description,
-    flags: { project: Flags.project, id: Flags.uuid(flag, `Id of the ${of}`), yes: Flags.yes },
+    flags: { project: Flags.thatProject, id: Flags.uuid(flag, `Id of the ${of}`), yes: Flags.yes },
     refuse: ({ yes }) => (yes ? undefined : Flags.unconfirmed),
     run: ({ id, project }) => using(({ erasures, persistently }) => persistently(erasures.purge(kind, project, id))),
     print: (purged) => [...facts(purged), remains, next(`list-audit-events --project ${purged.project_id}`)]
@@ -29,7 +29,7 @@ const purge = (kind: "memory" | "task" | "document", flag: string, of: string, d
 const deleteProject = command("delete-project", {
   description: "Delete a disabled project with everything in it, after seven days or at once",
   flags: {
-    project: Flags.project,
+    project: Flags.thatProject,
     name: Flags.label("name", 120, "Name of the project, to confirm that this is the one").pipe(Flag.optional),
     yes: Flags.yes,
     now: Flag.Boolean("now").pipe(
@@ -59,7 +59,7 @@ const deleteProject = command("delete-project", {
 })
 
 const subjectFlags = {
-  project: Flags.project,
+  project: Flags.thatProject,
   label: Flags.label("label", 120, "What the person's project tokens are called; see list-project-tokens")
 }
 

@@ -1,12 +1,13 @@
-/** Memory entries of a project. */
+/** Memory entries and tasks of a project. */
 import { Effect } from "effect"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { facts, next } from "../support/Print.ts"
+import { list } from "../support/list.ts"
+import { facts, next, table } from "../support/Print.ts"
 
 const archiveMemory = command("archive-memory", {
   description: "Archive a memory entry: searches no longer find it, reading it by its id still works",
-  flags: { project: Flags.project, entry: Flags.uuid("entry", "Id of the entry") },
+  flags: { project: Flags.project, entry: Flags.id("entry", "Id of the entry") },
   run: ({ entry, project }) =>
     using(({ memory }) =>
       Effect.map(memory.archive(project, entry), ({ active, id, kind, title }) => ({
@@ -20,4 +21,42 @@ const archiveMemory = command("archive-memory", {
   print: (archived) => [...facts(archived), next(`list-audit-events --project ${archived.project_id}`)]
 })
 
-export const memory = [archiveMemory]
+const listMemory = list("list-memory", {
+  description: "List the memory entries of a project, newest first",
+  flags: { project: Flags.project },
+  after: Flags.uuid("after", ""),
+  key: "id",
+  page: ({ contents }, { project }, page) => contents.entries(project, page),
+  columns: ["id", "created_at", "kind", "active", "tags", "title"],
+  none: "The project has no memory entries.",
+  next: ([first]) => `archive-memory --project ID --entry ${first?.id ?? "ID"}`
+})
+
+const listTasks = list("list-tasks", {
+  description: "List the tasks of a project, newest first",
+  flags: { project: Flags.project },
+  after: Flags.uuid("after", ""),
+  key: "id",
+  page: ({ contents }, { project }, page) => contents.tasks(project, page),
+  columns: ["id", "updated_at", "status", "priority", "assignee", "tags", "title"],
+  none: "The project has no tasks.",
+  next: ([first]) => `show-task --project ID --task ${first?.id ?? "ID"}`
+})
+
+const showTask = command("show-task", {
+  description: "Show a task with its dependencies, its latest receipts and its latest notes",
+  flags: { project: Flags.project, task: Flags.id("task", "Id of the task; see list-tasks") },
+  run: ({ project, task }) => using(({ tasks }) => tasks.get({ project_id: project }, task)),
+  print: ({ dependencies, notes, receipts, task }) => [
+    ...facts(task),
+    "",
+    ...table(dependencies, ["id", "status", "title"], "The task waits for no other task."),
+    "",
+    ...table(receipts, ["created_at", "outcome", "worker", "summary"], "The task has no receipts."),
+    "",
+    ...table(notes, ["created_at", "actor", "text"], "The task has no notes."),
+    next("list-tasks --project ID")
+  ]
+})
+
+export const memory = [listMemory, archiveMemory, listTasks, showTask]

@@ -82,7 +82,7 @@ const listOauthGrants = list("list-oauth-grants", {
 
 const revokeOauthGrant = command("revoke-oauth-grant", {
   description: "Revoke an OAuth grant and all its tokens",
-  flags: { grant: Flags.uuid("grant", "Id of the grant; see list-oauth-grants") },
+  flags: { grant: Flags.id("grant", "Id of the grant; see list-oauth-grants") },
   run: ({ grant }) =>
     using(({ oauthGrants }) => Effect.map(oauthGrants.revoke(grant), (revoked) => ({ grant_id: grant, ...revoked }))),
   print: (revoked) => [...facts(revoked), next(`list-oauth-grants --project ${revoked.project_id}`)]

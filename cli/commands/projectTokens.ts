@@ -61,7 +61,7 @@ const listProjectTokens = list("list-project-tokens", {
 
 const revokeProjectToken = command("revoke-project-token", {
   description: "Revoke a project token and every OAuth grant made with it",
-  flags: { token: Flags.uuid("token", "Id of the token; see list-project-tokens") },
+  flags: { token: Flags.id("token", "Id of the token; see list-project-tokens") },
   run: ({ token }) =>
     using(({ projectTokens }) =>
       Effect.map(projectTokens.revoke(token), (revoked) => ({ token_id: token, ...revoked }))

@@ -31,9 +31,16 @@ const listProjects = list("list-projects", {
   next: ({ length }) => (length === 0 ? "create-project --name NAME" : "list-bridges --project ID")
 })
 
+const showProject = command("show-project", {
+  description: "Show a project and how much it holds",
+  flags: { project: Flags.project },
+  run: ({ project }) => using(({ contents }) => contents.project(project)),
+  print: (project) => [...facts(project), next(`list-tasks --project ${project.project_id}`)]
+})
+
 const disableProject = command("disable-project", {
   description: "Refuse all requests for a project at once; deletes nothing",
-  flags: { project: Flags.project },
+  flags: { project: Flags.thatProject },
   run: ({ project }) => using(({ projects }) => projects.disable(project)),
   print: (project) => [...facts(project), next(`enable-project --project ${project.project_id}`, "undoes it")]
 })
@@ -75,7 +82,9 @@ const importProject = command("import-project", {
 
 const scanProject = command("scan-project", {
   description: "Look for private keys and credentials in what is stored; exit code 1 if there are any",
-  flags: { project: Flags.project.pipe(Flag.withDescription("Default: everything that is stored"), Flag.optional) },
+  flags: {
+    project: Flags.anyProject("Id or name of a project; default: everything that is stored").pipe(Flag.optional)
+  },
   run: ({ project }) =>
     using(({ projects, recorded, scan }) =>
       Effect.transposeOption(Option.map(project, projects.find)).pipe(
@@ -97,6 +106,7 @@ const scanProject = command("scan-project", {
 export const projects = [
   createProject,
   listProjects,
+  showProject,
   disableProject,
   enableProject,
   exportProject,

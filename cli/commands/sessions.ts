@@ -10,7 +10,7 @@ import { facts, next } from "../support/Print.ts"
 
 const openConsole = command("open-console", {
   description: "Print a link that signs you in to the console as operator, once, within five minutes",
-  flags: { project: Flags.project.pipe(Flag.optional) },
+  flags: { project: Flags.anyProject("Id or name of a project; default: all of them").pipe(Flag.optional) },
   run: ({ project }, asJson) =>
     Effect.gen(function* () {
       const made = yield* using(({ sessions }) => sessions.makeLink(operator, Option.getOrUndefined(project)))
@@ -23,7 +23,7 @@ const openConsole = command("open-console", {
 
 const listConsoleSessions = list("list-console-sessions", {
   description: "List the browsers that are signed in to the console",
-  flags: { project: Flags.project.pipe(Flag.optional) },
+  flags: { project: Flags.anyProject("Id or name of a project; default: all of them").pipe(Flag.optional) },
   recorded: "console_session.listed",
   after: Flags.uuid("after", ""),
   key: "session_id",
@@ -39,7 +39,7 @@ const listConsoleSessions = list("list-console-sessions", {
 
 const endConsoleSession = command("end-console-session", {
   description: "Sign a browser out of the console",
-  flags: { session: Flags.uuid("session", "Id of the session; see list-console-sessions") },
+  flags: { session: Flags.id("session", "Id of the session; see list-console-sessions") },
   run: ({ session }) => using(({ sessions }) => Effect.as(sessions.end(session, operator), { session_id: session })),
   print: (ended) => [...facts(ended), next("list-console-sessions")]
 })

@@ -2,7 +2,8 @@
 import { Console, Effect } from "effect"
 import { Flag } from "effect/cli"
 import type { Status } from "../../src/people/operator/Overview.ts"
-import { command, stdoutClosed, using } from "../support/command.ts"
+import { command, using } from "../support/command.ts"
+import { stdoutClosed } from "../support/frame.ts"
 import { facts, json, next, printed, table } from "../support/Print.ts"
 
 const clearScreen = "\u001B[H\u001B[2J"

@@ -1,6 +1,7 @@
 /** The flags that commands share. Errors never echo the value: it could be a secret pasted in the wrong place. */
-import { Duration, Option, Schema } from "effect"
+import { Config, Duration, Option, Schema, SchemaTransformation } from "effect"
 import { Flag } from "effect/cli"
+import { isPrefix } from "../../src/operator/IdPrefix.ts"
 import { findSecret } from "../../src/platform/secrets/Secrets.ts"
 import { BridgeId, Uuid } from "../../src/wire/Ids.ts"
 import { Instant } from "../../src/wire/Instant.ts"
@@ -30,7 +31,27 @@ export const uuid = (name: string, description: string) => flag(name, Uuid, "exp
 export const label = (name: string, limit: number, description: string) =>
   flag(name, line(limit), lineExpected(limit), description)
 
-export const project = uuid("project", "Id of the project; see list-projects")
+/** The id of a thing that commands list, or enough of its beginning; wholeIds.ts completes it. */
+export const id = (name: string, description: string) =>
+  flag(
+    name,
+    Schema.String.check(Schema.makeFilter(isPrefix, { expected: "a UUID or its beginning" })).pipe(
+      Schema.decode(SchemaTransformation.toLowerCase())
+    ),
+    "expected a UUID, or at least its first 4 characters",
+    description
+  )
+
+/** wholeIds.ts makes an id of what is given. */
+export const anyProject = (description: string) =>
+  flag("project", line(120), "expected the id of a project, its first 4 characters or more, or its name", description)
+
+/** For commands that nobody may run on a project by default. */
+export const thatProject = anyProject("Id or name of the project; see list-projects")
+
+export const project = anyProject("Id or name of the project; see list-projects (default: SERVICE_PROJECT)").pipe(
+  Flag.withFallbackConfig(Config.NonEmptyString("SERVICE_PROJECT"))
+)
 
 export const bridgeId = (name: string, description: string) =>
   flag(name, BridgeId, "expected a bridge_id: at most 128 letters, digits and ._:-", description)

@@ -8,10 +8,12 @@
 import { Console, Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { Page } from "../../src/platform/sql/Page.ts"
-import { Json, stdoutClosed, using } from "./command.ts"
+import { using } from "./command.ts"
+import { Json, stdoutClosed } from "./frame.ts"
 import * as Flags from "./Flags.ts"
 import { next, printed, table, visible } from "./Print.ts"
 import { shellWord } from "../../src/operator/ShellWord.ts"
+import { withWholeIds } from "./wholeIds.ts"
 import type { Services } from "./Services.ts"
 
 const pageSize = 1000
@@ -80,11 +82,12 @@ export const list = <
   })
 
   const run = Effect.fnUntraced(function* (
-    given: Command.Command.Config.Infer<Own> & {
+    typedFlags: Command.Command.Config.Infer<Own> & {
       readonly limit: Option.Option<number>
       readonly after: Option.Option<string>
     }
   ) {
+    const given = yield* withWholeIds(typedFlags)
     const from = Option.getOrUndefined(given.after)
     if (yield* Json) {
       const limit = Option.getOrElse(given.limit, () => Infinity)

@@ -36,4 +36,4 @@ export { embedForever } from "./embeddings/Embeddings.ts"
 export const sweeps = [...continuitySweeps, ...memorySweeps]
 
 /** The services that commands of service-admin use. */
-export const forCommands = { documents: Documents, memory: Memory, transfer: Transfer }
+export const forCommands = { documents: Documents, memory: Memory, tasks: Tasks, transfer: Transfer }

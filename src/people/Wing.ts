@@ -5,6 +5,7 @@ import { Subjects } from "./console/Subjects.ts"
 import { Erasures } from "./erasure/Erasures.ts"
 import { Devices } from "./mobile/Devices.ts"
 import { sweeps as mobileSweeps } from "./mobile/Sweeps.ts"
+import { Contents } from "./operator/Contents.ts"
 import { Gauges } from "./operator/Gauges.ts"
 import { pushedGauges } from "./operator/Otlp.ts"
 import { Overview } from "./operator/Overview.ts"
@@ -13,6 +14,7 @@ import { prometheus } from "./operator/Prometheus.ts"
 
 export const layer = Layer.mergeAll(
   Channels.layer,
+  Contents.layer,
   Devices.layer,
   Erasures.layer,
   Overview.layer,
@@ -29,4 +31,10 @@ export { eraseForever } from "./erasure/Erasures.ts"
 export const sweeps = mobileSweeps
 
 /** The services that commands of service-admin use. */
-export const forCommands = { channels: Channels, devices: Devices, erasures: Erasures, overview: Overview }
+export const forCommands = {
+  channels: Channels,
+  contents: Contents,
+  devices: Devices,
+  erasures: Erasures,
+  overview: Overview
+}
