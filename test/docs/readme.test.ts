@@ -166,8 +166,12 @@ layer(Newcomer.layer, { timeout: "3 minutes" })("README.md, run from top to bott
           return JSON.parse(stdout)
         })
 
-        // The walkthrough creates no grant, no client of the operator, no session of the console, no pinned document and no channel.
-        const token = readFileSync(join(folder, "first-bridge/agent.token"), "utf8").trim()
+        // The walkthrough creates no grant, no client of the operator, no session of the console, no pinned document, no
+        // channel, no entry and no task.
+        const tokenFile = join(folder, "first-bridge/agent.token")
+        const token = readFileSync(tokenFile, "utf8").trim()
+        const smoke = ["scripts/smoke.ts", "--base-url", url, "--token-file", tokenFile]
+        yield* Effect.promise(() => promisify(execFile)(process.execPath, smoke, { cwd: folder }))
         const { client_id } = yield* admin("create-oauth-client", "--name", "An agent", "--redirect-uri", callback)
         yield* new Browser(url).consent(authorizeQuery({ client_id }), token)
         yield* Effect.promise(() =>

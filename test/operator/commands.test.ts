@@ -99,7 +99,7 @@ describe("usage errors leave stdout empty and exit with 64", () => {
       "--label",
       "x".repeat(121)
     ],
-    "a project that is not a UUID": ["list-bridges", "--project", "first"],
+    "an id that is not a UUID": ["revoke-device", "--device", "first"],
     "a bridge_id with a space": ["revoke-bridge", "--project", nobody, "--bridge", "a b"],
     "a limit of zero": ["list-audit-events", "--limit", "0"],
     "a lifetime without a unit": [...credential, "--ttl", "60", "--out", "f"],
@@ -120,7 +120,7 @@ describe("usage errors leave stdout empty and exit with 64", () => {
   it("and never echo a value, which could be a secret", async () => {
     const secret = "sbe_ThisIsPastedIntoTheWrongPlace"
     const { stderr } = await run("list-bridges", "--project", secret)
-    expect(stderr).toBe("--project: expected a UUID.\nSee: service-admin list-bridges --help\n")
+    expect(stderr).toBe("There is no such project; see list-projects.\n")
   })
   it("nor a private key, which begins with dashes like a flag", async () => {
     const { stderr } = await run("create-project", "--name", "-----BEGIN PRIVATE KEY-----\nMC4CAQAw")

@@ -22,6 +22,7 @@ import { storedMaxima } from "../../src/operator/limits/LimitNames.ts"
 import { sha256 } from "../../src/platform/crypto/Sha256.ts"
 import { sweepOf, testConditions } from "../support/statements/Conditions.ts"
 import { hash, id, ids, now, past, projects, sqlNow, trace } from "../support/statements/OneOfEach.ts"
+import * as ContentsStore from "../../src/people/operator/ContentsStore.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 const { entry, otherProject, project, task } = ids
@@ -841,5 +842,28 @@ layer(TestDatabase.sql)("statements of retries, transfer and documents", (it) =>
     act: (sql) => DocumentStore.make(sql).dropUnused(oid),
     seen: `select where not exists (select from document_blob)`,
     actsNotOn: { "while a document has it": `update pinned_document set blob_oid = '${oid}'` }
+  })
+
+  const listed = { after: undefined, limit: 9 }
+  testConditions(it, "a task is listed for an operator", {
+    given: `${projects}; ${taskRow(task)}`,
+    act: (sql) => ContentsStore.make(sql).tasks(project, listed),
+    actsNotOn: { "of another project": elsewhere("task") }
+  })
+  testConditions(it, "a task is listed after another", {
+    given: `${projects}; ${taskRow(task)}`,
+    act: (sql) => ContentsStore.make(sql).tasks(project, { after: needed, limit: 9 }),
+    actsNotOn: { "unless it is a newer one": `update task set id = '${id(54)}'` }
+  })
+  testConditions(it, "a task is found by the beginning of its id", {
+    given: `${projects}; ${taskRow(task)}`,
+    act: (sql) => ContentsStore.make(sql).ids("task", { from: task, to: task }, project),
+    actsNotOn: { "of another project": elsewhere("task"), "if it is another one": `update task set id = '${needed}'` }
+  })
+  testConditions(it, "an entry is listed for an operator", {
+    given: memory,
+    act: (sql) => ContentsStore.make(sql).entries(project, listed),
+    actsOn: { "that is archived": "update memory_entry set active = false" },
+    actsNotOn: { "of another project": elsewhere("memory_entry") }
   })
 })

@@ -4,10 +4,11 @@ import { Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
 import * as LimitStore from "../../src/operator/limits/LimitStore.ts"
 import * as ProjectStore from "../../src/operator/projects/ProjectStore.ts"
+import * as ContentsStore from "../../src/people/operator/ContentsStore.ts"
 import * as GaugesStore from "../../src/people/operator/GaugesStore.ts"
 import * as OverviewStore from "../../src/people/operator/OverviewStore.ts"
 import * as AuditStore from "../../src/platform/audit/AuditStore.ts"
-import { testConditions } from "../support/statements/Conditions.ts"
+import { type Statement, testConditions } from "../support/statements/Conditions.ts"
 import {
   activeToken,
   claim,
@@ -104,6 +105,65 @@ layer(TestDatabase.sql)("statements of projects", (it) => {
     given: projects,
     act: (sql) => ProjectStore.make(sql).find(ids.project),
     actsNotOn: anotherProject
+  })
+  const deleted = { "that is deleted": `update project set deleted_at = ${past} where project_id = '${ids.project}'` }
+  const shown = (seen: string): Statement => ({
+    given: phone,
+    act: (sql) =>
+      Effect.map(ContentsStore.make(sql).project(ids.project), (found) =>
+        Option.filter(found, (row) => row[seen as "bridges"] === 1)
+      ),
+    actsNotOn: {}
+  })
+  testConditions(it, "a project is shown", {
+    given: projects,
+    act: (sql) => ContentsStore.make(sql).project(ids.project),
+    actsNotOn: { ...anotherProject, ...deleted }
+  })
+  testConditions(it, "a Bridge counts", {
+    ...shown("bridges"),
+    given: enrolled,
+    actsNotOn: {
+      "unless it is revoked": revokeIdentity,
+      "of another project": `update bridge_identity set project_id = '${ids.otherProject}'`
+    }
+  })
+  testConditions(it, "a sign-in counts", {
+    ...shown("agents"),
+    actsNotOn: {
+      "unless it has ended": endGrant,
+      "of another project": `update oauth_grant set project_id = '${ids.otherProject}'`
+    }
+  })
+  testConditions(it, "a project token counts", {
+    ...shown("project_tokens"),
+    actsNotOn: {
+      "unless it is revoked": `update project_token set revoked_at = ${past}`,
+      "of another project": `update project_token set project_id = '${ids.otherProject}'`
+    }
+  })
+  testConditions(it, "a phone counts", {
+    ...shown("devices"),
+    actsNotOn: {
+      "unless it has ended": endDevice("revoked"),
+      "of another project": `update mobile_device set project_id = '${ids.otherProject}'`
+    }
+  })
+  testConditions(it, "a project is found by its name", {
+    given: projects,
+    bystander: "",
+    act: (sql) => ContentsStore.make(sql).projects("Project", undefined),
+    actsNotOn: { ...deleted, "if it has another one": "update project set name = 'Another'" }
+  })
+  testConditions(it, "a project is found by the beginning of its id", {
+    given: projects,
+    act: (sql) => ContentsStore.make(sql).projects("Nothing", { from: ids.project, to: ids.project }),
+    actsNotOn: { ...anotherProject, ...deleted }
+  })
+  testConditions(it, "a phone is found by the beginning of its id", {
+    given: phone,
+    act: (sql) => ContentsStore.make(sql).ids("device", { from: ids.device, to: ids.device }, undefined),
+    actsNotOn: { "if it is another one": `update mobile_device set device_id = '${id(48)}'` }
   })
   testConditions(it, "a project is disabled", {
     given: projects,

@@ -23,7 +23,7 @@ export const EntryRow = Schema.Struct({
   title: Schema.String,
   tags: Schema.Array(Schema.String),
   active: Schema.Boolean,
-  created_by: Schema.String,
+  actor: Schema.String,
   created_at: Schema.Date
 })
 
@@ -73,7 +73,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   const entries = (project_id: string, page: Page) =>
     rows(EntryRow)(sql`
-      select id, kind, title, tags, active, created_by, created_at
+      select id, kind, title, tags, active, actor, created_at
         from memory_entry
        where project_id = ${project_id}::uuid
          and ${after("id", page)}

@@ -173,6 +173,9 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
     insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
     select '${bigProject}', pg_temp.id(23, i), 'note', 'Entry ' || i, 'Released on 2026-05-08.', '{}', 'a', 'contributor',
            pg_temp.ago(i) from generate_series(1, $n / 10) i;
+    insert into task (project_id, id, title, body, status, priority, tags, version, created_by, updated_by, created_at, updated_at)
+    select '${bigProject}', pg_temp.id(24, i), 'Task ' || i, '', 'open', 2, '{}', 1, 'a', 'a', pg_temp.ago(i), pg_temp.ago(i)
+      from generate_series(1, $n / 10) i;
     insert into memory_reindex (project_id, due_at) values ('${bigProject}', now() + interval '12 hours');
 
     insert into document_blob (blob_oid, sha256, size_bytes, line_count, bytes)
