@@ -12,7 +12,7 @@
  *
  * Mutants in scripts/mutation/unseen.json change nothing that can be seen. Each has its reason there, and is left out.
  */
-import { readFileSync } from "node:fs"
+import { globSync, readFileSync } from "node:fs"
 import { parseArgs } from "node:util"
 import { makeCluster } from "../test/support/run/globalSetup.ts"
 import { areaNames, filesOf } from "./mutation/areas.ts"
@@ -91,7 +91,7 @@ if (!values.record) {
       ? (positionals.length > 0 ? positionals : areaNames).map((area) => ({ area, files: filesOf(area) }))
       : values.file.map((prefix) => ({
           area: prefix,
-          files: areaNames.flatMap(filesOf).filter((file) => file.startsWith(prefix))
+          files: globSync("src/**/*.ts").filter((file) => file.startsWith(prefix))
         }))
   for (const { area, files } of groups) {
     const texts = new Map(files.map((file) => [file, readFileSync(file, "utf8")]))

@@ -11,7 +11,10 @@ const areas: Readonly<Record<string, ReadonlyArray<string>>> = {
   continuity: ["src/agents/continuity", "src/agents/tasks", "src/agents/memory", "src/agents/handover"],
   transfer: ["src/agents/transfer", "src/agents/documents"],
   mcp: ["src/agents/mcp"],
-  mobile: ["src/people/mobile"],
+  mobile: ["src/people/mobile", "src/people/channels"],
+  people: ["src/people/console", "src/people/operator", "src/signin/sessions"],
+  erasure: ["src/people/erasure", "src/agents/purge"],
+  backups: ["src/platform/backups"],
   push: ["src/push"],
   audit: ["src/platform/audit", "src/platform/sql"],
   database: [

@@ -74,6 +74,25 @@ layer(TestDatabase.sql)("statements of phones", (it) => {
     act: (sql) => DeviceStore.make(sql).setPreferences(owner, ids.device, initialPreferences, null, now),
     actsNotOn: ended
   })
+  testConditions(it, "an owner's active phones are listed", {
+    given: phone,
+    act: (sql) => DeviceStore.make(sql).listActive(owner),
+    actsNotOn: {
+      "in another project": notMine["in another project"],
+      "of another token": `update mobile_device set subject = '${id(19)}'`,
+      "after their end": endDevice("revoked")
+    }
+  })
+  testConditions(it, "a phone is locked", {
+    given: phone,
+    act: (sql) => DeviceStore.make(sql).lock(ids.device),
+    actsNotOn: {
+      "another phone": notMine["another phone"],
+      "unless it is a channel": `
+        update mobile_device
+           set provider = 'ntfy', environment = 'channel', subject = null, client_id = null, grant_id = null`
+    }
+  })
   testConditions(it, "new preferences release what is held", {
     given: `${phone}; update push_outbox set last_reason = 'quiet_hours', not_before = ${later}`,
     act: (sql) => DeviceStore.make(sql).releaseHeld(ids.device, now),

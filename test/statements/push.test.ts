@@ -9,7 +9,8 @@ import * as PauseStore from "../../src/push/delivery/PauseStore.ts"
 import * as OutboxStore from "../../src/push/outbox/OutboxStore.ts"
 import { sweeps } from "../../src/push/Sweeps.ts"
 import * as RekeyStore from "../../src/push/tokens/RekeyStore.ts"
-import { testConditions } from "../support/statements/Conditions.ts"
+import * as WebPushKeyStore from "../../src/push/tokens/WebPushKeyStore.ts"
+import { type Statement, testConditions } from "../support/statements/Conditions.ts"
 import {
   endDevice,
   grantOver,
@@ -23,6 +24,7 @@ import {
   now,
   past,
   phone,
+  projects,
   sqlNow,
   subscribed,
   thirtyDays,
@@ -65,6 +67,42 @@ layer(TestDatabase.sql)("statements of push delivery", (it) => {
       "while another worker has its lease": lease(later),
       "in another environment": otherEnvironment,
       "while its phone rests": `update mobile_device set resting_until = ${later}`
+    }
+  })
+  testConditions(it, "a delivery is claimed while this process is busy with another phone", {
+    given: phone,
+    bystander: `${phone}; update push_outbox set not_before = ${later}`,
+    act: (sql) => LeaseStore.make(sql).claim("production", 9, own, now, [id(48)]),
+    actsNotOn: {
+      "but not with its own": `update mobile_device set device_id = '${id(48)}'; update push_outbox set device_id = '${id(48)}'`
+    }
+  })
+  const channel = `${phone};
+    insert into task (
+      project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
+    values ('${ids.project}', '${ids.task}', 'Mend it', '', 'open', 2, '{}', 7, 'agent', ${past}, ${past});
+    update mobile_device set provider = 'ntfy', environment = 'channel', subject = null, client_id = null, grant_id = null, titles = true`
+  const claimedForChannel =
+    (wanted: (claimed: LeaseStore.ClaimedDelivery) => boolean): Statement["act"] =>
+    (sql) =>
+      Effect.map(LeaseStore.make(sql).claim("channel", 9, own, now), (claimed) => claimed.filter(wanted))
+  testConditions(it, "a claimed delivery to a channel names its task", {
+    given: channel,
+    bystander: `${channel}; update push_outbox set not_before = ${later}`,
+    act: claimedForChannel(({ task_title, task_version }) => task_title === "Mend it" && task_version === 7),
+    actsNotOn: {
+      "of another project": `update task set project_id = '${ids.otherProject}'`,
+      "if it is another one": `update task set id = '${id(59)}'`,
+      "without its title if the channel shall have none": "update mobile_device set titles = false"
+    }
+  })
+  testConditions(it, "a claimed delivery to a channel is authorized", {
+    given: channel,
+    bystander: `${channel}; update push_outbox set not_before = ${later}`,
+    act: claimedForChannel(({ authorized }) => authorized),
+    actsNotOn: {
+      "of a disabled project": `update project set disabled_at = ${past}`,
+      "without its project": `delete from project where project_id = '${ids.project}'`
     }
   })
   testConditions(it, "a claimed delivery is authorized", {
@@ -260,6 +298,42 @@ layer(TestDatabase.sql)("statements of push delivery", (it) => {
       "for another phone": ofAnother(`device_id = '${id(48)}'`)
     }
   })
+  const ofBrowser = `${phone}; ${subscribed}`
+  const current = "update web_push_key set replaced_at = null"
+  testConditions(it, "the web push key is found", {
+    given: `${ofBrowser}; ${current}`,
+    bystander: "",
+    act: (sql) => WebPushKeyStore.make(sql).findCurrent,
+    actsNotOn: { "once it is replaced": `update web_push_key set replaced_at = ${past}` }
+  })
+  testConditions(it, "the web push key is replaced", {
+    given: `${ofBrowser}; ${current}`,
+    bystander: "",
+    act: (sql) => WebPushKeyStore.make(sql).replace(now),
+    seen: `select from web_push_key where replaced_at = ${sqlNow}`,
+    actsNotOn: { "only once": `update web_push_key set replaced_at = ${past}` }
+  })
+  testConditions(it, "a browser counts for its web push key", {
+    given: ofBrowser,
+    bystander: "",
+    act: (sql) =>
+      Effect.map(WebPushKeyStore.make(sql).list, (keys) =>
+        keys.filter((key) => key.web_push_key_id === id(45) && key.subscriptions === 1)
+      ),
+    actsNotOn: {
+      "unless it subscribed with another": `
+        insert into web_push_key (web_push_key_id, public_key, salt, token_key_id, created_at, replaced_at)
+        values ('${id(49)}', ${hash("a")} || ${hash("b")} || '\\x04', ${hash("other salt")}, 'k', ${past}, ${past});
+        update mobile_device set web_push_key_id = '${id(49)}'`,
+      "once it has ended": endDevice("revoked")
+    }
+  })
+  testConditions(it, "a pause of an environment is shown", {
+    given: `${projects}; insert into push_provider_state (provider, environment, failures) values ('apns', 'production', 1)`,
+    bystander: "",
+    act: (sql) => PushAdminStore.make(sql).pauses,
+    actsNotOn: { "while nothing fails": "update push_provider_state set failures = 0" }
+  })
   testConditions(it, "an unknown push token counts", {
     given: `${phone}; ${settle("dead")}; update push_outbox set last_status = 400, last_reason = 'BadDeviceToken'`,
     bystander: "",
@@ -272,6 +346,11 @@ layer(TestDatabase.sql)("statements of push delivery", (it) => {
       "before it is settled": "update push_outbox set state = 'pending', settled_at = null",
       "without an answer": "update push_outbox set last_status = null",
       "in another environment": otherEnvironment,
+      "in another environment, though another phone is in this one": `${otherEnvironment};
+        insert into mobile_device
+        select (jsonb_populate_record(d, jsonb_build_object(
+                 'device_id', '${id(48)}', 'environment', 'production', 'token_lookup', ${hash("other")}))).*
+          from mobile_device d`,
       "with another answer": "update push_outbox set last_reason = 'Unregistered'",
       "before a later answer": `${another("dead")};
         ${ofAnother(`last_reason = null, last_status = 200, settled_at = ${sqlNow}`)}`
