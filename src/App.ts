@@ -21,6 +21,7 @@ import { logLevel } from "./platform/process/Logging.ts"
 import { Scan } from "./platform/scan/Scan.ts"
 import { guessableIn } from "./platform/settings/SecretStrength.ts"
 import { ConfigurationError, Settings, unusualLifetimes } from "./platform/settings/Settings.ts"
+import { unknownIn } from "./platform/settings/Unknown.ts"
 import { Worker } from "./push/delivery/Worker.ts"
 import * as push from "./push/Wing.ts"
 import { Access } from "./signin/access/Access.ts"
@@ -62,7 +63,8 @@ const warnOfSettings = Effect.gen(function* () {
   const settings = yield* Settings
   const secrets = guessableIn(settings)
   if (secrets.length > 0) yield* Effect.logWarning("Secrets are easy to guess").pipe(Effect.annotateLogs({ secrets }))
-  for (const sentence of unusualLifetimes(settings)) yield* Effect.logWarning(sentence)
+  const sentences = [...unusualLifetimes(settings), ...unknownIn(process.env, settings.known)]
+  for (const sentence of sentences) yield* Effect.logWarning(sentence)
 })
 
 /** A changed base URL or instance id ends every earlier sign-in; the warning names the cause. */

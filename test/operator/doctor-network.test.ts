@@ -5,6 +5,7 @@ import { TestClock } from "effect/testing"
 import { generateKeyPairSync } from "node:crypto"
 import { once } from "node:events"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import * as http from "node:http"
 import * as http2 from "node:http2"
 import * as https from "node:https"
 import { type AddressInfo, createServer } from "node:net"
@@ -16,6 +17,8 @@ import { apns } from "../../cli/support/checks/apns.ts"
 import { baseUrl } from "../../cli/support/checks/baseUrl.ts"
 import { disk } from "../../cli/support/checks/dataFolder.ts"
 import { proxy } from "../../cli/support/checks/proxy.ts"
+import { server } from "../../cli/support/checks/server.ts"
+import type { Settings } from "../../src/platform/settings/Settings.ts"
 import { throwAwayCertificate } from "../support/phones/ThrowAwayCertificate.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "doctor-test-"))
@@ -28,7 +31,7 @@ afterAll(() => {
 const day = 86_400_000
 const inDays = (days: number) => new Date(Math.ceil(Date.now() / 1000) * 1000 + days * day)
 
-const listening = <Server extends tls.Server | http2.Http2SecureServer | ReturnType<typeof createServer>>(
+const listening = <Server extends tls.Server | http.Server | http2.Http2SecureServer | ReturnType<typeof createServer>>(
   make: () => Server
 ) =>
   Effect.acquireRelease(
@@ -265,4 +268,50 @@ it("the disk has room, is filling up, or is almost full", () => {
     { name: "disk", status: "warn", message: "Only 1023 MiB are free: free up space for the database." },
     { name: "disk", status: "fail", message: "Only 99 MiB are free: free up space for the database." }
   ])
+})
+
+describe("the server", () => {
+  const resource = "http://127.0.0.1:8787/mcp"
+  const checked = (port: number) => server({ http: { host: "0.0.0.0", port }, resource } as Settings["Service"])
+  const answering = (bodies: Readonly<Record<string, readonly [number, string]>>) =>
+    listening(() =>
+      http.createServer(({ url }, response) => {
+        const [status, body] = bodies[url ?? ""] ?? [404, "Not found"]
+        response.writeHead(status).end(body)
+      })
+    )
+  const metadata = "/.well-known/oauth-protected-resource/mcp"
+  const own = [200, JSON.stringify({ resource })] as const
+
+  it.live.each<readonly [string, Readonly<Record<string, readonly [number, string]>>, string]>([
+    ["runs", { [metadata]: own, "/readyz": [200, "{}"] }, "ok The server runs at AT, and is ready."],
+    [
+      "is not ready",
+      { [metadata]: own, "/readyz": [503, "{}"] },
+      "warn The server runs at AT, and is not ready: its log says why."
+    ],
+    [
+      "has other settings",
+      { [metadata]: [200, JSON.stringify({ resource: "https://other.example/mcp" })] },
+      "warn The server at AT has another base URL (https://other.example/mcp): it runs with other settings."
+    ],
+    ["is another program", {}, "fail Another program answers at AT: stop it, or set another SERVICE_PORT."]
+  ])("%s", ([, bodies, expected]) =>
+    Effect.gen(function* () {
+      const { port } = yield* answering(bodies)
+      const [{ message, status } = { message: "", status: "" }] = yield* checked(port)
+      assert.strictEqual(`${status} ${message}`.replace(`127.0.0.1:${port}`, "AT"), expected)
+    })
+  )
+
+  it.live("does not run, or something that speaks no HTTP has its port", () =>
+    Effect.gen(function* () {
+      const silent = yield* listening(() => createServer((socket) => socket.end("220 mail\r\n")))
+      assert.strictEqual((yield* checked(silent.port))[0]?.status, "fail")
+      silent.server.close()
+      assert.deepStrictEqual(yield* checked(silent.port), [
+        { name: "server", status: "ok", message: `No server runs at 127.0.0.1:${silent.port}.` }
+      ])
+    })
+  )
 })

@@ -93,7 +93,8 @@ it("the embedded database passes once a start has created it; loose permissions 
   expect(outcome(good)).toEqual(fine)
   expect(messages(good)).toEqual({
     audit_log: "ok There are partitions for the next 12 months.",
-    configuration: "ok Complete; the service is at http://127.0.0.1:8787.",
+    configuration: "ok Complete; the service is at http://127.0.0.1:1.",
+    server: "ok No server runs at 127.0.0.1:1.",
     secrets: "ok Long enough, and independent of each other.",
     data_folder: `ok Only this account can write ${data} and read its secrets.`,
     disk: expect.stringMatching(/^ok \d+ MiB are free\.$/),

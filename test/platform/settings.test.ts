@@ -3,8 +3,10 @@
  * docs/reference.md (test/docs/reference.test.ts), push delivery has a table of its own (test/push/settings.test.ts).
  */
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Effect, Exit, Layer } from "effect"
+import { ConfigProvider, Context, Effect, Exit, Layer } from "effect"
 import { Settings } from "../../src/platform/settings/Settings.ts"
+import { unknownIn } from "../../src/platform/settings/Unknown.ts"
+import { read as page, rows } from "../support/run/Markdown.ts"
 import { environment } from "../support/service/Service.ts"
 
 const read = (given: Readonly<Record<string, string>>) =>
@@ -92,6 +94,28 @@ describe("a setting", () => {
       })
     )
   }
+
+  it.effect("that is none is named, with the likely one", () =>
+    Effect.gen(function* () {
+      const { known } = Context.get(yield* read({}), Settings)
+      const env = {
+        SERVICE_PROT: "1",
+        SERVICE_PORT: "1",
+        SERVICE_LOG_LEVEL: "Info",
+        SERVICE_WEATHER: "1",
+        PATH: "/bin"
+      }
+      assert.deepStrictEqual(unknownIn(env, known), [
+        "Not a setting: SERVICE_PROT; did you mean SERVICE_PORT?",
+        "Not a setting: SERVICE_WEATHER; see docs/reference.md."
+      ])
+      const documented = rows(page("docs/reference.md")).flatMap(({ Name }) =>
+        Name?.startsWith("SERVICE_") ? [Name] : []
+      )
+      assert.isAbove(documented.length, 60)
+      assert.deepStrictEqual(unknownIn(Object.fromEntries(documented.map((name) => [name, ""])), known), [])
+    })
+  )
 
   it.effect("SERVICE_BASE_URL is required when the service listens beyond this machine", () =>
     Effect.gen(function* () {

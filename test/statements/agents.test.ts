@@ -3,6 +3,7 @@ import { layer } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
 import * as IdempotencyStore from "../../src/agents/continuity/IdempotencyStore.ts"
+import * as PurgeStore from "../../src/agents/purge/PurgeStore.ts"
 import { sweeps } from "../../src/agents/continuity/Sweeps.ts"
 import * as DocumentStore from "../../src/agents/documents/DocumentStore.ts"
 import * as ActivityStore from "../../src/agents/handover/ActivityStore.ts"
@@ -21,7 +22,7 @@ import * as TransferStore from "../../src/agents/transfer/TransferStore.ts"
 import { storedMaxima } from "../../src/operator/limits/LimitNames.ts"
 import { sha256 } from "../../src/platform/crypto/Sha256.ts"
 import { sweepOf, testConditions } from "../support/statements/Conditions.ts"
-import { hash, id, ids, now, past, projects, sqlNow, trace } from "../support/statements/OneOfEach.ts"
+import { hash, id, ids, now, past, phone, projects, sqlNow, trace } from "../support/statements/OneOfEach.ts"
 import * as ContentsStore from "../../src/people/operator/ContentsStore.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
@@ -865,5 +866,228 @@ layer(TestDatabase.sql)("statements of retries, transfer and documents", (it) =>
     act: (sql) => ContentsStore.make(sql).entries(project, listed),
     actsOn: { "that is archived": "update memory_entry set active = false" },
     actsNotOn: { "of another project": elsewhere("memory_entry") }
+  })
+})
+
+layer(TestDatabase.sql)("statements that erase", (it) => {
+  const store = PurgeStore.make
+  const freed = <R extends { readonly bytes: number }, E, X>(work: Effect.Effect<Option.Option<R>, E, X>) =>
+    Effect.map(
+      work,
+      Option.filter(({ bytes }) => bytes > 0)
+    )
+  const otherEntry = `update memory_entry set id = '${id(59)}' where id = '${entry}'`
+  const otherTask = `update task set id = '${id(59)}' ${ofTheTask}`
+  const notMine = { "in another project": elsewhere("memory_entry"), "if it is another one": otherEntry }
+
+  testConditions(it, "entries are locked", {
+    given: memory,
+    act: (sql) => store(sql).lockEntries(project, [entry]),
+    actsNotOn: notMine
+  })
+  testConditions(it, "old entries are found", {
+    given: memory,
+    act: (sql) => store(sql).entriesBefore(project, now, 9),
+    actsNotOn: {
+      "in another project": notMine["in another project"],
+      "of that very time": `update memory_entry set created_at = ${sqlNow}`
+    }
+  })
+  testConditions(it, "the postings of an entry go", {
+    given: memory,
+    act: (sql) => freed(store(sql).dropPostings(project, [entry])),
+    actsNotOn: {
+      "in another project": elsewhere("memory_posting"),
+      "of another entry": `update memory_posting set entry_id = '${id(59)}'`
+    }
+  })
+  for (const [what, table, row] of [
+    [
+      "with a vector",
+      "memory_embedding",
+      `(project_id, entry_id, model, number, slot, vector) values ('${project}', '${entry}', 'm', 0, 0, '')`
+    ],
+    [
+      "that waits for one",
+      "embedding_queue",
+      `(project_id, entry_id, due_at) values ('${project}', '${entry}', ${past})`
+    ]
+  ] as const)
+    testConditions(it, `an entry ${what} is found`, {
+      given: `${memory}; insert into ${table} ${row}`,
+      act: (sql) => store(sql).embedded(project, [entry]),
+      actsNotOn: {
+        "in another project": elsewhere(table),
+        "of another entry": `update ${table} set entry_id = '${id(59)}'`
+      }
+    })
+  testConditions(it, "an entry of a chain is found", {
+    given: `${memory}; update memory_entry set supersedes = '${id(55)}'`,
+    act: (sql) => store(sql).linked(project, [entry]),
+    actsOn: {
+      "that has a successor": `
+        update memory_entry
+           set active = false, supersedes = null, superseded_by = '${id(55)}', superseded_at = ${past}`
+    },
+    actsNotOn: { ...notMine, "without a chain": "update memory_entry set supersedes = null" }
+  })
+
+  const predecessor = id(55)
+  const chain = `${memory}; update memory_entry set supersedes = '${predecessor}';
+    insert into memory_entry (
+      project_id, id, kind, title, body, tags, actor, role, created_at, active, superseded_by, superseded_at)
+    values ('${project}', '${predecessor}', 'note', 'old', 'old', '{}', 'agent', 'contributor', ${past}, false, '${entry}',
+            ${past})`
+  testConditions(it, "an entry leaves its chain", {
+    given: chain,
+    act: (sql) => store(sql).unlink(project, entry),
+    actsNotOn: {
+      "in another project": elsewhere("memory_entry", `where id = '${entry}'`),
+      "if it is another one": otherEntry
+    }
+  })
+  testConditions(it, "an entry forgets its predecessor", {
+    given: chain,
+    act: (sql) => store(sql).unlink(project, entry),
+    seen: `select from memory_entry where id in ('${entry}', '${id(59)}') and supersedes is null`,
+    actsNotOn: {
+      "in another project": elsewhere("memory_entry", `where id = '${entry}'`),
+      "if it is another one": otherEntry
+    }
+  })
+  testConditions(it, "the predecessor forgets an entry", {
+    given: chain,
+    act: (sql) => store(sql).unlink(project, entry),
+    seen: `select from memory_entry where title = 'old' and superseded_by is null`,
+    actsNotOn: {
+      "in another project": elsewhere("memory_entry", `where id = '${predecessor}'`),
+      "if it is another one": `update memory_entry set id = '${id(59)}' where id = '${predecessor}'`
+    }
+  })
+  testConditions(it, "an entry gets another predecessor", {
+    given: memory,
+    act: (sql) => store(sql).relink(project, entry, predecessor),
+    seen: `select from memory_entry where supersedes = '${predecessor}'`,
+    actsNotOn: notMine
+  })
+  testConditions(it, "an entry goes", {
+    given: memory,
+    act: (sql) => freed(store(sql).dropEntries(project, [entry])),
+    actsNotOn: notMine
+  })
+  testConditions(it, "the count of active entries falls with one", {
+    given: `${memory}; update memory_count set part = 2`,
+    act: (sql) => store(sql).dropEntries(project, [entry]),
+    seen: "select from memory_count where active = 0",
+    actsNotOn: {
+      "that was archived": "update memory_entry set active = false",
+      "of another part": "update memory_count set part = 3",
+      "of another project": elsewhere("memory_count")
+    }
+  })
+
+  const answered = `${tasks}; update task set answer = '{"text": "Yes."}', answer_entry_id = '${entry}' ${ofTheTask}`
+  testConditions(it, "an answer goes", {
+    given: answered,
+    act: (sql) => freed(store(sql).dropAnswers(project, [entry])),
+    actsNotOn: {
+      "in another project": elsewhere("task"),
+      "that is another entry": `update task set answer_entry_id = '${id(59)}' ${ofTheTask}`
+    }
+  })
+  testConditions(it, "a task forgets its answer", {
+    given: `${answered}; update task set answer = '{"text": "No."}' where id = '${needed}'`,
+    act: (sql) => store(sql).dropAnswers(project, [entry]),
+    seen: `select from task where id = '${task}' and answer is null
+            and exists (select from task where id = '${needed}' and answer is not null)`,
+    actsNotOn: { "in another project": elsewhere("task", ofTheTask) }
+  })
+  testConditions(it, "a task is locked", {
+    given: tasks,
+    act: (sql) => store(sql).lockTask(project, task),
+    actsNotOn: { "in another project": elsewhere("task"), "if it is another one": otherTask }
+  })
+  testConditions(it, "the dependencies of a task go", {
+    given: tasks,
+    act: (sql) => store(sql).dropDependencies(project, task),
+    seen: "select where not exists (select from task_dependency where project_id::text like '%-8000-%')",
+    actsOn: { "of what waited for it": `update task_dependency set depends_on = '${task}', task_id = '${needed}'` },
+    actsNotOn: {
+      "in another project": elsewhere("task_dependency"),
+      "of other tasks": `update task_dependency set task_id = '${id(59)}'`
+    }
+  })
+  testConditions(it, "the notes of a task go", {
+    given: noted,
+    act: (sql) => freed(store(sql).dropNotes(project, task)),
+    actsNotOn: {
+      "in another project": elsewhere("task_note"),
+      "of another task": `update task_note set task_id = '${needed}'`
+    }
+  })
+  testConditions(it, "the receipts of a task go", {
+    given: tasks,
+    act: (sql) => freed(store(sql).dropReceipts(project, task)),
+    actsNotOn: {
+      "in another project": elsewhere("receipt"),
+      "of another task": `update receipt set task_id = '${needed}'`
+    }
+  })
+  testConditions(it, "old receipts go", {
+    given: tasks,
+    act: (sql) => freed(store(sql).dropReceiptsBefore(project, now, 9)),
+    actsNotOn: {
+      "in another project": elsewhere("receipt"),
+      "of that very time": `update receipt set created_at = ${sqlNow}`
+    }
+  })
+  testConditions(it, "the notices of a task go", {
+    given: phone,
+    act: (sql) => store(sql).dropNotices(project, task),
+    seen: "select where not exists (select from push_outbox where project_id::text like '%-8000-%')",
+    actsNotOn: {
+      "in another project": elsewhere("push_outbox"),
+      "of another task": `update push_outbox set reference = '${needed}'`
+    }
+  })
+  testConditions(it, "a task goes", {
+    given: tasks,
+    act: (sql) => freed(store(sql).dropTask(project, task)),
+    actsNotOn: { "in another project": elsewhere("task", ofTheTask), "if it is another one": otherTask }
+  })
+  testConditions(it, "what was part of a task stays without it", {
+    given: `${tasks}; update task set parent = '${task}' where id = '${needed}'`,
+    act: (sql) => store(sql).dropTask(project, task),
+    seen: `select from task where id = '${needed}' and parent is null`,
+    actsNotOn: {
+      "in another project": elsewhere("task", `where id = '${needed}'`),
+      "of another task": `update task set parent = '${id(59)}' where id = '${needed}'`
+    }
+  })
+  testConditions(it, "an entry about a task stays without it", {
+    given: `${memory}; update memory_entry set task_id = '${task}'`,
+    act: (sql) => store(sql).dropTask(project, task),
+    seen: `select from memory_entry where id = '${entry}' and task_id is null`,
+    actsNotOn: {
+      "in another project": elsewhere("memory_entry"),
+      "about another task": `update memory_entry set task_id = '${needed}'`
+    }
+  })
+  const remembered = `${projects};
+    insert into idempotency_record (project_id, tool, idempotency_key, request_hash, result, created_at)
+    values ('${project}', 'task_create', 'k', ${hash("request")}, '{"id": "${task}"}', ${past})`
+  testConditions(it, "a remembered result goes", {
+    given: remembered,
+    act: (sql) => freed(store(sql).dropResults(project, [task])),
+    actsNotOn: {
+      "in another project": elsewhere("idempotency_record"),
+      "about something else": `update idempotency_record set result = '{"id": "${needed}"}'`
+    }
+  })
+  testConditions(it, "what is erased counts no more", {
+    given: memory,
+    act: (sql) => store(sql).free(project, { stored_bytes: 40 }),
+    seen: "select from project_usage where stored_bytes = 60",
+    actsNotOn: { "in another project": elsewhere("project_usage") }
   })
 })

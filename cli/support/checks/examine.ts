@@ -6,6 +6,7 @@
 import { Effect } from "effect"
 import { isMade } from "../../../src/platform/database/embedded/PostgresFiles.ts"
 import { databaseSettings, Settings, unusualLifetimes } from "../../../src/platform/settings/Settings.ts"
+import { unknownIn } from "../../../src/platform/settings/Unknown.ts"
 import { apns } from "./apns.ts"
 import { baseUrl } from "./baseUrl.ts"
 import { type Check, check } from "./Check.ts"
@@ -13,6 +14,7 @@ import { clientDocuments } from "./clientDocuments.ts"
 import { database } from "./database.ts"
 import { diskOf, filesOf, notStarted } from "./dataFolder.ts"
 import { proxy } from "./proxy.ts"
+import { server } from "./server.ts"
 import { backupKey, erasureFile, oauthSecret, pushKeys, secrets } from "./secrets.ts"
 
 /** `ok` is false when any check fails; a warning is not a failure. */
@@ -34,7 +36,7 @@ const checks = Effect.gen(function* () {
 const configured = Effect.fnUntraced(function* (dataDir: string, folder: ReadonlyArray<Check>) {
   const settings = yield* Settings
   const outside = yield* Effect.all(
-    [proxy(settings), baseUrl(settings), clientDocuments(settings), apns(settings), database],
+    [server(settings), proxy(settings), baseUrl(settings), clientDocuments(settings), apns(settings), database],
     {
       concurrency: "unbounded"
     }
@@ -46,6 +48,7 @@ const configured = Effect.fnUntraced(function* (dataDir: string, folder: Readonl
     ...(folder.length > 0 ? [] : [oauthSecret(settings)]),
     ...backupKey(settings),
     ...erasureFile(settings),
+    ...unknownIn(process.env, settings.known).map((sentence) => check("settings", "warn", sentence)),
     ...unusualLifetimes(settings).map((sentence) => check("lifetimes", "warn", sentence)),
     ...(folder.length > 0 ? [...folder, diskOf(dataDir)] : []),
     ...outside.flat()

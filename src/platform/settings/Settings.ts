@@ -9,6 +9,7 @@ import { join, resolve } from "node:path"
 import { revision } from "./Package.ts"
 import { type Environment, environments, isTopic } from "../../wire/mobile/Notifications.ts"
 import { generatedSecrets, keptSecrets } from "./Secrets.ts"
+import { recording } from "./Unknown.ts"
 
 /** The message is one line that names the setting and its valid values. The process ends with exit code 78. */
 export class ConfigurationError extends Data.TaggedError("ConfigurationError")<{ readonly message: string }> {}
@@ -379,7 +380,12 @@ interface Resolved {
   readonly identity: { readonly environment: string; readonly service_revision: string }
 }
 
-export class Settings extends Context.Service<Settings, Read & Resolved>()("service/Settings") {
+interface Known {
+  /** The names of all settings. */
+  readonly known: ReadonlySet<string>
+}
+
+export class Settings extends Context.Service<Settings, Read & Resolved & Known>()("service/Settings") {
   static readonly layer = Layer.effect(Settings, readWith(generatedSecrets))
   /** For `doctor`, which changes nothing: secrets.env is read as it is. */
   static readonly layerAsKept = Layer.effect(Settings, readWith(keptSecrets))
@@ -390,8 +396,9 @@ function readWith(secretsOf: typeof generatedSecrets | typeof keptSecrets) {
     const provider = yield* ConfigProvider.ConfigProvider
     const { url, dataDir } = yield* database
     const complete = url === undefined ? ConfigProvider.orElse(provider, yield* secretsOf(dataDir)) : provider
-    const read = yield* Effect.provideService(all, ConfigProvider.ConfigProvider, complete)
-    return { ...read, ...(yield* resolved(read)) }
+    const noted = recording(complete)
+    const read = yield* Effect.provideService(all, ConfigProvider.ConfigProvider, noted.provider)
+    return { ...read, ...(yield* resolved(read)), known: noted.asked }
   }).pipe(Effect.catchTag("ConfigError", inOneLine))
 }
 

@@ -27,12 +27,21 @@ export interface Ended {
   readonly stderr: string
 }
 
+/** A service that runs on this machine must not answer to doctor. */
+const nobody = ([command]: ReadonlyArray<string>) => (command === "doctor" ? { SERVICE_PORT: "1" } : {})
+
 export const serviceAdmin = (args: ReadonlyArray<string>, env: Record<string, string>, limits = "true") => {
   // A ulimit set in the shell also applies to the command that it execs.
   const shell = `${limits}; exec "$0" "$@"`
   const child = spawn("/bin/sh", ["-c", shell, process.execPath, command, ...args], {
     // Without SERVICE_OAUTH_CIMD, doctor would ask hosts on the internet.
-    env: { PATH: "/usr/bin:/bin", NODE_COMPILE_CACHE: compileCache, SERVICE_OAUTH_CIMD: "off", ...env },
+    env: {
+      PATH: "/usr/bin:/bin",
+      NODE_COMPILE_CACHE: compileCache,
+      SERVICE_OAUTH_CIMD: "off",
+      ...nobody(args),
+      ...env
+    },
     stdio: ["ignore", "pipe", "pipe"]
   })
   const ended = new Promise<Ended>((resolve) => {
