@@ -1,0 +1,228 @@
+/** Each condition in the statements that delete projects and forget people decides alone in one row. */
+import { layer } from "@effect/vitest"
+import { Effect } from "effect"
+import type { SqlClient } from "effect/sql"
+import * as ErasureStore from "../../src/people/erasure/ErasureStore.ts"
+import * as PersonStore from "../../src/people/erasure/PersonStore.ts"
+import { testConditions } from "../support/statements/Conditions.ts"
+import {
+  disableProject,
+  hash,
+  id,
+  ids,
+  later,
+  now,
+  past,
+  phone,
+  projects,
+  signedIn,
+  sqlNow,
+  trace
+} from "../support/statements/OneOfEach.ts"
+import { TestDatabase } from "../support/run/TestDatabase.ts"
+
+const { otherProject, project, projectToken, task } = ids
+const elsewhere = (table: string) => `update ${table} set project_id = '${otherProject}'`
+const ofTheProject = `where project_id = '${project}'`
+const oid = "a".repeat(40)
+const pin = (project_id: string, document: string) => `
+  insert into pinned_document (
+    project_id, document_id, repository, commit, path, mode, blob_oid, title, bootstrap, pinned_at)
+  values ('${project_id}', '${document}', 'acme/shop', '${"c".repeat(40)}', 'guide.md', '100644', '${oid}', 'Guide', false,
+          ${past})`
+const blob = `
+  insert into document_blob (blob_oid, sha256, size_bytes, line_count, bytes) values ('${oid}', ${hash("x")}, 1, 1, 'x')`
+
+layer(TestDatabase.sql)("statements that delete projects", (it) => {
+  const dropProject = (sql: SqlClient.SqlClient) => Effect.as(ErasureStore.make(sql).dropProject(project, now), [])
+  testConditions(it, "the pinned documents of a project go", {
+    given: `${projects}; ${pin(project, id(71))}`,
+    act: dropProject,
+    seen: `select where not exists (select from pinned_document where document_id in ('${id(71)}'))`,
+    actsNotOn: { "of another one": elsewhere("pinned_document") }
+  })
+  testConditions(it, "their texts go", {
+    given: `${projects}; ${blob}; ${pin(project, id(71))}`,
+    bystander: "",
+    act: dropProject,
+    seen: "select where not exists (select from document_blob)",
+    actsNotOn: {
+      "that another project has pinned": pin(otherProject, id(72)),
+      "that another project's document has": elsewhere("pinned_document"),
+      "of another file": `update document_blob set blob_oid = '${"b".repeat(40)}'`
+    }
+  })
+  testConditions(it, "a Bridge goes", {
+    given: `${projects}; insert into bridge_enrollment_credential (
+      credential_id, credential_hash, project_id, account_references, created_at, expires_at)
+      values ('${ids.credential}', ${hash("credential")}, '${project}', '{github:octo}', ${past}, ${later})`,
+    act: dropProject,
+    seen: `select where not exists (select from bridge_enrollment_credential where credential_id = '${ids.credential}')`,
+    actsNotOn: { "of another project": elsewhere("bridge_enrollment_credential") }
+  })
+
+  const disabled = `${projects}; ${disableProject}`
+  testConditions(it, "a deletion is scheduled", {
+    given: disabled,
+    act: (sql) => ErasureStore.make(sql).schedule(project, now, trace, "operator"),
+    actsNotOn: {
+      "of a project that is not disabled": `update project set disabled_at = null ${ofTheProject}`,
+      "of a deleted project": `update project set deleted_at = ${past} ${ofTheProject}`,
+      "of another project": `delete from project ${ofTheProject}`
+    }
+  })
+  testConditions(it, "a deletion gets its time", {
+    given: disabled,
+    act: (sql) => ErasureStore.make(sql).schedule(project, now, trace, "operator"),
+    seen: `select from project ${ofTheProject} and delete_after = ${sqlNow}`,
+    actsNotOn: { "only once": `update project set delete_after = ${later} ${ofTheProject}` }
+  })
+  testConditions(it, "a deletion is due", {
+    given: `${projects}; update project set delete_after = ${sqlNow}, disabled_at = ${past} ${ofTheProject}`,
+    bystander: projects,
+    act: (sql) => ErasureStore.make(sql).due(now),
+    actsNotOn: {
+      "before its time": `update project set delete_after = ${later} ${ofTheProject}`,
+      "of a deleted project": `update project set deleted_at = ${past} ${ofTheProject}`
+    }
+  })
+  const limits = (own: string) => `update project set limits = '${own}' ${ofTheProject}`
+  testConditions(it, "a project with a retention period is found", {
+    given: `${projects}; ${limits('{"memory_days": 30}')}`,
+    bystander: projects,
+    act: (sql) => ErasureStore.make(sql).retained(id(0)),
+    actsOn: { "of receipts": limits('{"receipt_days": 30}') },
+    actsNotOn: {
+      "without one": limits('{"entries": 30}'),
+      "that was found before": `update project set project_id = '${id(0)}' ${ofTheProject}`
+    }
+  })
+  testConditions(it, "a project is locked for its retention", {
+    given: projects,
+    act: (sql) => ErasureStore.make(sql).lockForRetention(project),
+    actsNotOn: { "if it is another one": `delete from project ${ofTheProject}` }
+  })
+
+  const tombstone = `${projects}; insert into erasure (erasure_id, kind, project_id, target_id, erased_at)
+    values ('${id(81)}', 'retention', '${project}', null, ${past})`
+  testConditions(it, "a tombstone of an earlier retention goes", {
+    given: tombstone,
+    bystander: "",
+    act: (sql) => ErasureStore.make(sql).dropOldRetention(project, now),
+    seen: "select where not exists (select from erasure)",
+    actsNotOn: {
+      "of another project": elsewhere("erasure"),
+      "of something else": "update erasure set kind = 'project'",
+      "of that very time": `update erasure set erased_at = ${sqlNow}`
+    }
+  })
+  const found = (target_id: string | null) => ({
+    kind: "memory" as const,
+    project_id: project,
+    target_id,
+    memory_before: null,
+    receipts_before: null
+  })
+  testConditions(it, "a tombstone is found", {
+    given: `${tombstone}; update erasure set kind = 'memory', target_id = '${ids.entry}'`,
+    bystander: "",
+    act: (sql) => ErasureStore.make(sql).buried(found(ids.entry)),
+    actsNotOn: {
+      "of another project": elsewhere("erasure"),
+      "of another kind": "update erasure set kind = 'task'",
+      "of another entry": `update erasure set target_id = '${id(59)}'`,
+      "of no entry": "update erasure set target_id = null"
+    }
+  })
+})
+
+layer(TestDatabase.sql)("statements that forget a person", (it) => {
+  const labelled = `${signedIn}; update project_token set label = 'Ada'`
+  testConditions(it, "a token is found by its label", {
+    given: labelled,
+    act: (sql) => PersonStore.make(sql).tokens(project, "Ada"),
+    actsNotOn: {
+      "of another project": elsewhere("project_token"),
+      "with another label": "update project_token set label = 'Ben'"
+    }
+  })
+  testConditions(it, "a grant is found by its token", {
+    given: labelled,
+    act: (sql) => PersonStore.make(sql).grants([projectToken]),
+    actsNotOn: { "of another token": `update oauth_grant set project_token_id = '${id(19)}'` }
+  })
+
+  const erase = (sql: SqlClient.SqlClient) =>
+    Effect.map(PersonStore.make(sql).eraseToken(project, projectToken, "gone", now), (erased) => (erased ? [1] : []))
+  testConditions(it, "a token is erased", {
+    given: labelled,
+    act: erase,
+    actsNotOn: {
+      "of another project": elsewhere("project_token"),
+      "if it is another one": `update project_token set token_id = '${id(19)}'`
+    }
+  })
+  const labelledPhone = `${phone}; update project_token set label = 'Ada'`
+  testConditions(it, "a person's phone goes", {
+    given: labelledPhone,
+    act: erase,
+    seen: `select where not exists (select from mobile_device where device_id = '${ids.device}')`,
+    actsNotOn: {
+      "of another project": elsewhere("mobile_device"),
+      "of another token": `update mobile_device set subject = '${id(19)}'`
+    }
+  })
+  testConditions(it, "a person's sign-in ends", {
+    given: labelled,
+    act: erase,
+    seen: `select from oauth_grant where grant_id = '${ids.grant}' and revoked_at = ${sqlNow}`,
+    actsNotOn: { "of another token": `update oauth_grant set project_token_id = '${id(19)}'` }
+  })
+  const remembered = `${labelled};
+    insert into idempotency_record (project_id, tool, idempotency_key, request_hash, result, created_at)
+    values ('${project}', 'task_update', 'k', ${hash("request")}, '{"id": "${projectToken}", "label": "Ada"}', ${past})`
+  testConditions(it, "a remembered result with a person's label goes", {
+    given: remembered,
+    act: erase,
+    seen: "select from idempotency_record where result = ''",
+    actsNotOn: {
+      "in another project": elsewhere("idempotency_record"),
+      "of another token": `update idempotency_record set result = '{"id": "${id(19)}", "label": "Ada"}'`,
+      "with another label": `update idempotency_record set result = '{"id": "${projectToken}", "label": "Ben"}'`
+    }
+  })
+  const taskRow = (more: string) => `${labelled};
+    insert into task (
+      project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
+    values ('${project}', '${task}', 'Task', '', 'open', 2, '{}', 1, 'agent', ${past}, ${past});
+    update task set ${more}`
+  testConditions(it, "a task's answer loses a person's label", {
+    given: taskRow(`answer = '{"text": "Yes.", "by": {"id": "${projectToken}", "label": "Ada"}}'`),
+    act: erase,
+    seen: `select from task where answer->'by'->>'label' = 'gone'`,
+    actsNotOn: {
+      "in another project": elsewhere("task"),
+      "of another token": `update task set answer = jsonb_set(answer, '{by,id}', '"${id(19)}"')`
+    }
+  })
+  testConditions(it, "a task's assignee loses a person's label", {
+    given: taskRow("assignee = 'Ada'"),
+    act: erase,
+    seen: "select from task where assignee = 'gone'",
+    actsNotOn: { "in another project": elsewhere("task"), "if it is somebody else": "update task set assignee = 'Ben'" }
+  })
+  testConditions(it, "a receipt's worker loses a person's label", {
+    given: `${labelled};
+      insert into receipt (
+        project_id, id, task_id, session_ref, worker, outcome, summary, next_steps, pitfalls, task_version_after,
+        task_status_after, actor, created_at)
+      values ('${project}', '${id(54)}', '${task}', 'session', 'Ada', 'progress', 'Half.', '{}', '{}', 1, 'open', 'agent',
+              ${past})`,
+    act: erase,
+    seen: "select from receipt where worker = 'gone'",
+    actsNotOn: {
+      "in another project": elsewhere("receipt"),
+      "if it is somebody else": "update receipt set worker = 'Ben'"
+    }
+  })
+})
