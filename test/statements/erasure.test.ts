@@ -146,6 +146,16 @@ layer(TestDatabase.sql)("statements that forget a person", (it) => {
       "with another label": "update project_token set label = 'Ben'"
     }
   })
+  const person = { project_id: project, label: "Ada", tokens: [projectToken, id(10)], actors: [] }
+  testConditions(it, "a person's row is exported", {
+    given: labelled,
+    act: (sql) => PersonStore.make(sql).page("project_token", person, id(10), 9),
+    actsNotOn: {
+      "of another project": elsewhere("project_token"),
+      "of another person": `update project_token set token_id = '${id(19)}'`,
+      "that an earlier page has": `update project_token set token_id = '${id(10)}'`
+    }
+  })
   testConditions(it, "a grant is found by its token", {
     given: labelled,
     act: (sql) => PersonStore.make(sql).grants([projectToken]),
@@ -170,6 +180,17 @@ layer(TestDatabase.sql)("statements that forget a person", (it) => {
     actsNotOn: {
       "of another project": elsewhere("mobile_device"),
       "of another token": `update mobile_device set subject = '${id(19)}'`
+    }
+  })
+  testConditions(it, "a person's registration goes", {
+    given: `${labelled}; insert into mobile_registration (
+      project_id, subject, key_hash, request_hash, device_id, created, created_at)
+      values ('${project}', '${projectToken}', ${hash("key")}, ${hash("request")}, '${id(48)}', true, ${past})`,
+    act: erase,
+    seen: `select where not exists (select from mobile_registration where device_id = '${id(48)}')`,
+    actsNotOn: {
+      "of another project": elsewhere("mobile_registration"),
+      "of another token": `update mobile_registration set subject = '${id(19)}'`
     }
   })
   testConditions(it, "a person's sign-in ends", {
