@@ -1002,6 +1002,15 @@ layer(TestDatabase.sql)("statements that erase", (it) => {
             and exists (select from task where id = '${needed}' and answer is not null)`,
     actsNotOn: { "in another project": elsewhere("task", ofTheTask) }
   })
+  // An import keeps the ids of the project that was exported.
+  testConditions(it, "a task of the same id in another project keeps its answer", {
+    given: `${answered};
+      insert into task
+      select (jsonb_populate_record(t, '{"project_id": "${otherProject}"}')).* from task t where id = '${task}'`,
+    act: (sql) => store(sql).dropAnswers(project, [entry]),
+    seen: `select from task where project_id = '${otherProject}' and answer is not null`,
+    actsNotOn: {}
+  })
   testConditions(it, "a task is locked", {
     given: tasks,
     act: (sql) => store(sql).lockTask(project, task),

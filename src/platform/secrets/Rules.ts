@@ -130,7 +130,7 @@ const awsSecret = /(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])/g
 const hasAwsSecret = remembered((text) =>
   (text.match(awsSecret) ?? []).some((found) => /[a-z]/.test(found) && /[A-Z]/.test(found) && isRandom(found))
 )
-const hasKeyType = remembered((text) => /"kty\\{0,3}"/.test(text))
+const hasKeyType = remembered((text) => /["']kty\\{0,3}["']/.test(text))
 
 const kindOfOurs = Object.keys(tokensOfOurs) as ReadonlyArray<keyof typeof tokensOfOurs>
 
@@ -144,9 +144,9 @@ export const rules: ReadonlyArray<Rule> = [
     )
   },
   {
-    // A JWK with its private part (RFC 7517, RFC 8037), with the quotes of JSON within JSON, too.
+    // A JWK with its private part (RFC 7517, RFC 8037), with the quotes of JSON within JSON or of Python, too.
     kind: "private_key",
-    begins: `\\\\{0,3}"d\\\\{0,3}"\\s{0,3}:`,
+    begins: `\\\\{0,3}["']d\\\\{0,3}["']\\s{0,3}:`,
     holds: (text, at) => hasKeyType(text) && jwkPart(text, at)
   },
   {
@@ -257,8 +257,9 @@ export const rules: ReadonlyArray<Rule> = [
   }))
 ]
 
-const jwkPart = form(`\\\\{0,3}"d\\\\{0,3}"\\s{0,3}:\\s{0,3}\\\\{0,3}"([\\w-]{40,1000})\\\\{0,3}"`, (value) =>
-  isRandom(value.slice(0, 160))
+const jwkPart = form(
+  `\\\\{0,3}["']d\\\\{0,3}["']\\s{0,3}:\\s{0,3}\\\\{0,3}["']([\\w-]{40,1000})\\\\{0,3}["']`,
+  (value) => isRandom(value.slice(0, 160))
 )
 const isRandomId = form(
   "A[KS]IA([A-Z2-7]{16})(?![A-Z0-9])",

@@ -59,6 +59,7 @@ export const planted = (now: Date, seed = 1): ReadonlyArray<Planted> => {
     ["private_key", openssh],
     ["private_key", pgp],
     ["private_key", () => JSON.stringify(ed.privateKey.export({ format: "jwk" }))],
+    ["private_key", () => JSON.stringify(ed.privateKey.export({ format: "jwk" })).replaceAll('"', "'")],
     ["private_key", () => JSON.stringify({ type: "service_account", private_key: exported(rsa, "pkcs8") })],
     ["private_key", () => `AGE-SECRET-KEY-1${of("QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L", 58)}`],
     ["github_token", () => checked(["ghp_", "gho_", "ghu_", "ghs_", "ghr_"][Math.floor(random() * 5)]!)],
