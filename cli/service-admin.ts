@@ -10,6 +10,7 @@ import { devices } from "./commands/devices.ts"
 import { doctor } from "./commands/doctor.ts"
 import { documents } from "./commands/documents.ts"
 import { erasures } from "./commands/erasures.ts"
+import { init } from "./commands/init.ts"
 import { limits } from "./commands/limits.ts"
 import { memory } from "./commands/memory.ts"
 import { oauth } from "./commands/oauth.ts"
@@ -26,6 +27,7 @@ Command.make("service-admin").pipe(
     "Operates Bridge Service directly on its database; the server need not be running. Completions: service-admin --completions bash|zsh|fish"
   ),
   Command.withSubcommands([
+    init,
     doctor,
     status,
     ...database,

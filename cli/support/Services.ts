@@ -14,11 +14,13 @@ import { persistence } from "../../src/platform/database/Persistence.ts"
 import { calledAs } from "../../src/platform/process/CalledAs.ts"
 import { secretsFile } from "../../src/platform/settings/DataFolder.ts"
 import { operator } from "../../src/platform/settings/Operator.ts"
-import { databaseSettings } from "../../src/platform/settings/Settings.ts"
+import { databaseSettings, Settings } from "../../src/platform/settings/Settings.ts"
 import { asJson, printed } from "./Print.ts"
 
 const services = Effect.gen(function* () {
-  return { ...(yield* Effect.all(App.forCommands)), persistently, recorded: yield* recording }
+  const { baseUrl } = yield* Settings
+  const all = yield* Effect.all(App.forCommands)
+  return { ...all, baseUrl: baseUrl.origin, persistently, recorded: yield* recording }
 })
 
 /**
