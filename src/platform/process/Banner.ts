@@ -19,21 +19,15 @@ export const announce = Effect.gen(function* () {
   if (process.stdout.isTTY) yield* Console.log(nextSteps(baseUrl.origin, embedded))
 })
 
-const nextSteps = (base: string, embedded: string | undefined) => {
-  const [admin, bridge] = [calledAs("service-admin"), calledAs("bridge")]
-  return `
+const nextSteps = (base: string, embedded: string | undefined) => `
   Bridge Service ${version}
     API        ${base}/bridge/v1        (contract: ${base}/openapi.json)
     Guide      ${base}/docs
     Health     ${base}/healthz, ${base}/readyz
     Database   ${embedded === undefined ? "PostgreSQL at DATABASE_URL" : `embedded PostgreSQL, in ${embedded}`}
 
-  Enroll a first Bridge, in another terminal:
-    ${admin} create-project --name "My project"
-    ${admin} approve-account-reference --project ID --reference github:me
-    ${admin} create-bridge-enrollment-credential --project ID --account-reference github:me --out bridge.credential
-    ${bridge} enroll --base-url ${base} --project ID --bridge-id my-bridge --credential-file bridge.credential
+  Set up a first project with a Bridge and an agent, in another terminal in this folder:
+    ${calledAs("service-admin")} init
 
   Stop with Ctrl-C.
 `
-}
