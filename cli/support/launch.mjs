@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process"
 import { existsSync, readdirSync, statSync } from "node:fs"
 import * as module from "node:module"
+import { userInfo } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 
@@ -38,9 +39,21 @@ export const launch = async (called) => {
     process.exit(78)
   }
   if (named !== undefined) process.argv.splice(2, 1)
-  module.enableCompileCache?.()
+  if (named !== "main") cacheCompiledCode()
   const source = named === "main" ? "src/main.ts" : `cli/${named ?? called}.ts`
   await import(!isClone || isBuilt(bundle) ? bundle : join(root, source))
+}
+
+/**
+ * Node runs cached code without asking who wrote it. Its own default is a folder in /tmp that any account can make first;
+ * this one is in the home folder of the account, by its uid and not by HOME, which sudo may keep.
+ */
+const cacheCompiledCode = () => {
+  try {
+    module.enableCompileCache?.(join(userInfo().homedir, ".cache", "bridge-service"))
+  } catch {
+    // An account without a home folder starts a tenth of a second later.
+  }
 }
 
 /** Whether the bundle is there and newer than every source. */
