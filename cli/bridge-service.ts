@@ -3,6 +3,7 @@
  * here people run on their own machine, without the database.
  */
 import { Command } from "effect/cli"
+import { checkBridge } from "./commands/checkBridge.ts"
 import { connect } from "./commands/connect.ts"
 import { Json } from "./support/frame.ts"
 import { run } from "./support/run.ts"
@@ -11,11 +12,12 @@ Command.make("bridge-service").pipe(
   Command.withDescription(
     [
       "Bridge Service. bridge-service start runs the server, bridge-service admin operates it (the same as service-admin),",
-      "bridge-service bridge runs a Bridge on this machine, and the commands below connect coding agents.",
+      "bridge-service bridge runs a Bridge on this machine. The commands below connect coding agents, and check Bridges that",
+      "others wrote.",
       "Exit codes: 0 done, 1 refused, 64 usage."
     ].join(" ")
   ),
-  Command.withSubcommands([connect]),
+  Command.withSubcommands([connect, checkBridge]),
   Command.withGlobalFlags([Json]),
   run
 )

@@ -1,0 +1,62 @@
+/** Plays the service against any Bridge, and tells which promises it keeps. */
+import { Console, Effect, Option, Redacted } from "effect"
+import { Argument, Flag } from "effect/cli"
+import { writeFileSync } from "node:fs"
+import { mint } from "../../src/platform/crypto/Tokens.ts"
+import * as Flags from "../support/Flags.ts"
+import { frame } from "../support/frame.ts"
+import { fileWork } from "../support/SecretFiles.ts"
+
+/** Scenarios at once: most of the time of one goes by waiting. */
+const atOnce = 4
+
+export const checkBridge = frame("check-bridge", {
+  description: [
+    "Check whether a Bridge keeps its promises: the service is played against it, with lost requests and answers,",
+    "kills, expiry, theft, revocation, wrong clocks and a full disk. The command gets enroll, rotate, run or status as its",
+    "last argument, and CHECK_BRIDGE_URL, CHECK_BRIDGE_PROJECT, CHECK_BRIDGE_CREDENTIAL_FILE and CHECK_BRIDGE_STATE, its",
+    "folder, in the environment. It takes a few minutes; exit code 1 if a promise is broken"
+  ].join(" "),
+  flags: {
+    junit: Flags.path("junit", "Also write the results to this file, as JUnit XML").pipe(Flag.optional),
+    lifetime: Flags.count("lifetime", 86_400, "Seconds that a token lives where run is checked (default: 20)").pipe(
+      Flag.withDefault(20)
+    ),
+    only: Flags.label("only", 200, "Only scenarios with this text in their name").pipe(Flag.optional),
+    command: Argument.String("command").pipe(
+      Argument.withDescription("The Bridge's command, after --"),
+      Argument.atLeast(1)
+    )
+  },
+  run: ({ command, junit, lifetime, only }, asJson) =>
+    Effect.gen(function* () {
+      const kit = yield* Effect.promise(() => import("../../src/client/check/Scenarios.ts"))
+      const report = yield* Effect.promise(() => import("../../src/client/check/Report.ts"))
+      const chosen = kit.scenarios.filter(({ name }) => name.includes(Option.getOrElse(only, () => "")))
+      const check = {
+        command,
+        environment: process.env,
+        mint: (kind: "sbe" | "sbt") => Redacted.value(Effect.runSync(mint(kind))),
+        lifetime
+      }
+      const told = { count: 0 }
+      const results = yield* Effect.forEach(
+        chosen,
+        (scenario) =>
+          Effect.tap(kit.play(check, scenario), () =>
+            process.stderr.isTTY && !asJson
+              ? Effect.sync(() => process.stderr.write(`\r${++told.count} of ${chosen.length} scenarios`))
+              : Effect.void
+          ),
+        { concurrency: atOnce }
+      )
+      if (process.stderr.isTTY && !asJson) yield* Console.error("")
+      const whole = report.reportOf(results)
+      if (Option.isSome(junit)) {
+        yield* fileWork(junit.value, () => writeFileSync(junit.value, report.junit(whole)))
+      }
+      return { ...whole, lines: report.lines(whole) }
+    }),
+  print: ({ lines }) => lines,
+  ok: ({ ok }) => ok
+})
