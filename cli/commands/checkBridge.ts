@@ -32,26 +32,28 @@ export const checkBridge = frame("check-bridge", {
     Effect.gen(function* () {
       const kit = yield* Effect.promise(() => import("../../src/client/check/Scenarios.ts"))
       const report = yield* Effect.promise(() => import("../../src/client/check/Report.ts"))
-      const chosen = kit.scenarios.filter(({ name }) => name.includes(Option.getOrElse(only, () => "")))
+      const isChosen = ({ name }: { readonly name: string }) => name.includes(Option.getOrElse(only, () => ""))
       const check = {
         command,
         environment: process.env,
         mint: (kind: "sbe" | "sbt") => Redacted.value(Effect.runSync(mint(kind))),
         lifetime
       }
-      const told = { count: 0 }
-      const results = yield* Effect.forEach(
-        chosen,
-        (scenario) =>
-          Effect.tap(kit.play(check, scenario), () =>
-            process.stderr.isTTY && !asJson
-              ? Effect.sync(() => process.stderr.write(`\r${++told.count} of ${chosen.length} scenarios`))
-              : Effect.void
-          ),
-        { concurrency: atOnce }
-      )
+      let count = 0
+      const played = (scenario: (typeof kit.scenarios)[number]) =>
+        Effect.tap(kit.play(check, scenario), () =>
+          process.stderr.isTTY && !asJson
+            ? Effect.sync(() => process.stderr.write(`\r${++count} scenarios`))
+            : Effect.void
+        )
+      // Without it nothing else can be looked at.
+      const [first, ...others] = kit.scenarios
+      const enrolled = yield* played(first!)
+      const results = enrolled.kept
+        ? yield* Effect.forEach(others.filter(isChosen), played, { concurrency: atOnce })
+        : []
       if (process.stderr.isTTY && !asJson) yield* Console.error("")
-      const whole = report.reportOf(results)
+      const whole = report.reportOf([enrolled, ...results])
       if (Option.isSome(junit)) {
         yield* fileWork(junit.value, () => writeFileSync(junit.value, report.junit(whole)))
       }

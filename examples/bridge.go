@@ -1,0 +1,445 @@
+// A Bridge in one file: enrolls, and keeps its token valid (docs/bridges.md).
+//
+// Usage: bridge enroll | rotate | run | status
+// Environment: CHECK_BRIDGE_URL, CHECK_BRIDGE_PROJECT, CHECK_BRIDGE_CREDENTIAL_FILE, CHECK_BRIDGE_STATE (a folder)
+// Exit codes: 0 done, 1 refused (ask the operator), 75 try again later
+// Needs: Go 1.19 or newer, and nothing else. Linux or macOS.
+package main
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	mathrand "math/rand"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+var folder = os.Getenv("CHECK_BRIDGE_STATE")
+
+// State is one document that is replaced as a whole, so that no crash leaves a step half done.
+type State struct {
+	Seed         []byte    `json:"seed,omitempty"`
+	ChallengeKey string    `json:"challenge_key,omitempty"`
+	ProofKey     string    `json:"proof_key,omitempty"`
+	Token        string    `json:"token,omitempty"`
+	Lifetime     float64   `json:"lifetime,omitempty"` // seconds
+	Rotation     *Rotation `json:"rotation,omitempty"`
+}
+
+// Rotation is the one under way; without a successor it is not known to be prepared.
+type Rotation struct {
+	PrepareKey string `json:"prepare_key"`
+	ID         string `json:"id,omitempty"`
+	Successor  string `json:"successor,omitempty"`
+	ConfirmKey string `json:"confirm_key,omitempty"`
+}
+
+func load() (*State, error) {
+	state := &State{}
+	content, err := os.ReadFile(filepath.Join(folder, "state.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return state, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return state, json.Unmarshal(content, state)
+}
+
+// save returns once the state would survive a power cut. Nothing is sent before that.
+func save(state *State) error {
+	content, err := json.Marshal(state)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(folder, "state.json")
+	file, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := file.Write(content); err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	directory, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	defer directory.Close()
+	return directory.Sync()
+}
+
+// lock keeps a second process of this Bridge out: the two would end each other's rotations. It ends with the process.
+func lock() error {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(filepath.Join(folder, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	locked = file
+	return syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
+}
+
+var locked *os.File
+
+// Refused is a refusal of the service.
+type Refused struct {
+	Code       string
+	RetryAfter time.Duration
+}
+
+func (refused Refused) Error() string { return "Refused: " + refused.Code }
+
+// NoAnswer is no answer, or none of the service.
+type NoAnswer struct{ Why string }
+
+func (none NoAnswer) Error() string { return "Try again later: " + none.Why }
+
+func codeOf(err error) string {
+	refused := Refused{}
+	errors.As(err, &refused)
+	return refused.Code
+}
+
+// isPassing tells whether the same request may succeed later.
+func isPassing(err error) bool {
+	code := codeOf(err)
+	return errors.As(err, &NoAnswer{}) || code == "bridge_persistence_error" || code == "rate_limited"
+}
+
+// pause waits for a random part of a time that doubles, so that a fleet does not come back all at once.
+func pause(err error, attempt int) {
+	refused := Refused{}
+	errors.As(err, &refused)
+	most := math.Min(20, 0.2*math.Pow(2, float64(attempt)))
+	time.Sleep(time.Duration(mathrand.Float64()*most*float64(time.Second)) + refused.RetryAfter)
+}
+
+type Answer struct {
+	ChallengeID    string    `json:"challenge_id"`
+	Nonce          string    `json:"nonce_b64"`
+	AccessToken    string    `json:"access_token"`
+	RotationID     string    `json:"rotation_id"`
+	SuccessorToken string    `json:"successor_token"`
+	BridgeID       string    `json:"bridge_id"`
+	ExpiresAt      time.Time `json:"expires_at"`
+	at             time.Time // the service's clock when it answered
+}
+
+// lifetime is the seconds from the answer to the expiry in it, both by the service's clock.
+func (answer Answer) lifetime() float64 {
+	return math.Max(1, answer.ExpiresAt.Sub(answer.at).Seconds())
+}
+
+type Request struct {
+	method, path, bearer, key string
+	body                      any
+}
+
+// A redirect could lead the token to another host.
+var client = &http.Client{
+	Timeout:       10 * time.Second,
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+func ask(asked Request) (answer Answer, err error) {
+	var body io.Reader
+	if asked.body != nil {
+		content, err := json.Marshal(asked.body)
+		if err != nil {
+			return answer, err
+		}
+		body = bytes.NewReader(content)
+	}
+	request, err := http.NewRequest(asked.method, os.Getenv("CHECK_BRIDGE_URL")+"/bridge/v1"+asked.path, body)
+	if err != nil {
+		return answer, err
+	}
+	if asked.body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if asked.bearer != "" {
+		request.Header.Set("Authorization", "Bearer "+asked.bearer)
+	}
+	if asked.key != "" {
+		request.Header.Set("Idempotency-Key", asked.key)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return answer, NoAnswer{err.Error()}
+	}
+	defer response.Body.Close()
+	if response.StatusCode < 300 {
+		if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+			return answer, NoAnswer{err.Error()}
+		}
+		answer.at, err = http.ParseTime(response.Header.Get("Date"))
+		return answer, err
+	}
+	var refusal struct{ Error struct{ Code string } }
+	if json.NewDecoder(response.Body).Decode(&refusal) != nil || refusal.Error.Code == "" {
+		return answer, NoAnswer{response.Status}
+	}
+	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
+	return answer, Refused{refusal.Error.Code, time.Duration(seconds) * time.Second}
+}
+
+// send repeats the request exactly, with the same Idempotency-Key, until it has an answer.
+func send(asked Request) (answer Answer, err error) {
+	for attempt := 0; attempt < 8; attempt++ {
+		answer, err = ask(asked)
+		if err == nil || !isPassing(err) {
+			return answer, err
+		}
+		pause(err, attempt)
+	}
+	return answer, err
+}
+
+func random(prefix string) string {
+	value := make([]byte, 16)
+	if _, err := rand.Read(value); err != nil {
+		panic(err)
+	}
+	return prefix + "-" + hex.EncodeToString(value)
+}
+
+// Enrollment: challenge, proof.
+
+func enroll() error {
+	content, err := os.ReadFile(os.Getenv("CHECK_BRIDGE_CREDENTIAL_FILE"))
+	if err != nil {
+		return err
+	}
+	if err := lock(); err != nil {
+		return err
+	}
+	state, err := load()
+	if err != nil || state.Token != "" {
+		return err
+	}
+	if state.Seed == nil {
+		state.Seed = make([]byte, ed25519.SeedSize)
+		if _, err := rand.Read(state.Seed); err != nil {
+			return err
+		}
+	}
+	for round := 0; ; round++ {
+		if state.ChallengeKey == "" {
+			state.ChallengeKey, state.ProofKey = random("enroll"), random("proof")
+			if err := save(state); err != nil {
+				return err
+			}
+		}
+		err := prove(state, strings.TrimSpace(string(content)))
+		code := codeOf(err)
+		if round == 2 || (code != "enrollment_challenge_expired" && code != "enrollment_challenge_not_found") {
+			return err
+		}
+		// A new challenge needs new keys; the credential is still good.
+		state.ChallengeKey = ""
+	}
+}
+
+func prove(state *State, credential string) error {
+	private := ed25519.NewKeyFromSeed(state.Seed)
+	public := []byte(private.Public().(ed25519.PublicKey))
+	fingerprint := sha256.Sum256(public)
+	project, bridge := os.Getenv("CHECK_BRIDGE_PROJECT"), "go-bridge"
+	challenge, err := send(Request{"POST", "/enrollment/challenges", credential, state.ChallengeKey, map[string]string{
+		"project_id":             project,
+		"bridge_id":              bridge,
+		"device_id":              "device-1",
+		"display_name":           "A Bridge in Go",
+		"public_key_fingerprint": "sha256:" + hex.EncodeToString(fingerprint[:]),
+	}})
+	if err != nil {
+		return err
+	}
+	nonce, err := base64.RawURLEncoding.DecodeString(challenge.Nonce)
+	if err != nil {
+		return err
+	}
+	proved, err := send(Request{"POST", "/enrollment/proofs", "", state.ProofKey, map[string]string{
+		"project_id":     project,
+		"bridge_id":      bridge,
+		"challenge_id":   challenge.ChallengeID,
+		"nonce_b64":      challenge.Nonce,
+		"signature_b64":  base64.RawURLEncoding.EncodeToString(ed25519.Sign(private, nonce)),
+		"public_key_b64": base64.RawURLEncoding.EncodeToString(public),
+	}})
+	if err != nil {
+		return err
+	}
+	state.Token, state.Lifetime = proved.AccessToken, proved.lifetime()
+	return save(state)
+}
+
+// Rotation: prepare, store, confirm.
+
+// finish finishes the rotation in the state; false if it ended without a new token.
+func finish(state *State) (bool, error) {
+	rotation := state.Rotation
+	if rotation.Successor == "" {
+		prepared, err := send(Request{"POST", "/tokens/rotate/prepare", state.Token, rotation.PrepareKey, nil})
+		if code := codeOf(err); code == "bridge_rotation_expired" || code == "bridge_rotation_aborted" {
+			return false, drop(state)
+		}
+		if err != nil {
+			return false, err
+		}
+		rotation.ID, rotation.Successor, rotation.ConfirmKey = prepared.RotationID, prepared.SuccessorToken, random("confirm")
+		// Once it is confirmed, only the successor is valid: it must be here before.
+		if err := save(state); err != nil {
+			return false, err
+		}
+	}
+	confirmed, err := send(Request{
+		"POST", "/tokens/rotate/confirm", rotation.Successor, rotation.ConfirmKey,
+		map[string]string{"rotation_id": rotation.ID},
+	})
+	switch codeOf(err) {
+	case "bridge_rotation_expired", "bridge_rotation_aborted", "bridge_rotation_not_found",
+		"bridge_token_invalid", "bridge_token_revoked", "bridge_token_expired":
+		return false, drop(state)
+	case "bridge_rotation_confirmed":
+		confirmed, err = send(Request{"GET", "/tokens/self", rotation.Successor, "", nil})
+	}
+	if err != nil {
+		return false, err
+	}
+	state.Token, state.Lifetime = rotation.Successor, confirmed.lifetime()
+	return true, drop(state)
+}
+
+func drop(state *State) error {
+	state.Rotation = nil
+	return save(state)
+}
+
+func rotate(state *State) error {
+	for round := 0; round < 3; round++ {
+		if state.Rotation == nil {
+			state.Rotation = &Rotation{PrepareKey: random("rotate")}
+			if err := save(state); err != nil {
+				return err
+			}
+		}
+		if done, err := finish(state); done || err != nil {
+			return err
+		}
+	}
+	return NoAnswer{"the rotation ended three times without a new token"}
+}
+
+func enrolled() (*State, error) {
+	state, err := load()
+	if err == nil && state.Token == "" {
+		err = errors.New("the folder holds no token: enroll first")
+	}
+	return state, err
+}
+
+// turn rotates after 60 to 80 % of the token's life, counted by the service's clock.
+func turn() error {
+	state, err := enrolled()
+	if err != nil {
+		return err
+	}
+	if state.Rotation != nil {
+		if _, err := finish(state); err != nil {
+			return err
+		}
+	}
+	self, err := ask(Request{"GET", "/tokens/self", state.Token, "", nil})
+	if err != nil {
+		return err
+	}
+	wait := self.lifetime() - (0.2+0.2*mathrand.Float64())*state.Lifetime
+	time.Sleep(time.Duration(wait * float64(time.Second)))
+	return rotate(state)
+}
+
+// run ends only if a person has to act.
+func run() error {
+	if err := lock(); err != nil {
+		return err
+	}
+	for attempt := 0; ; attempt++ {
+		err := turn()
+		if err == nil {
+			fmt.Println("Rotated")
+			attempt = -1
+			continue
+		}
+		if !isPassing(err) && codeOf(err) != "bridge_rotation_in_progress" {
+			return err
+		}
+		fmt.Println(err)
+		pause(err, attempt)
+	}
+}
+
+func status() error {
+	state, err := enrolled()
+	if err != nil {
+		return err
+	}
+	self, err := send(Request{"GET", "/tokens/self", state.Token, "", nil})
+	if err == nil {
+		fmt.Println(self.BridgeID, "is enrolled until", self.ExpiresAt)
+	}
+	return err
+}
+
+func rotateNow() error {
+	if err := lock(); err != nil {
+		return err
+	}
+	state, err := enrolled()
+	if err != nil {
+		return err
+	}
+	return rotate(state)
+}
+
+func main() {
+	mathrand.Seed(time.Now().UnixNano())
+	commands := map[string]func() error{"enroll": enroll, "rotate": rotateNow, "run": run, "status": status}
+	command, isKnown := commands[os.Args[len(os.Args)-1]]
+	if !isKnown {
+		fmt.Fprintln(os.Stderr, "Usage: bridge enroll | rotate | run | status")
+		os.Exit(64)
+	}
+	err := command()
+	if err == nil {
+		return
+	}
+	fmt.Fprintln(os.Stderr, err)
+	if codeOf(err) != "" {
+		os.Exit(1)
+	}
+	os.Exit(75)
+}

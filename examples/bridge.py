@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+"""A Bridge in one file: enrolls, and keeps its token valid (docs/bridges.md).
+
+Usage: bridge.py enroll | rotate | run | status
+Environment: CHECK_BRIDGE_URL, CHECK_BRIDGE_PROJECT, CHECK_BRIDGE_CREDENTIAL_FILE, CHECK_BRIDGE_STATE (a folder)
+Exit codes: 0 done, 1 refused (ask the operator), 75 try again later
+Needs: python3-cryptography
+"""
+
+import base64, datetime, email.utils, fcntl, hashlib, json, os, random, sys, time, urllib.error, urllib.request, uuid
+
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+FOLDER = os.environ["CHECK_BRIDGE_STATE"]
+STATE = os.path.join(FOLDER, "state.json")
+
+
+class Refused(Exception):
+    """The service refused with this code."""
+
+    def __init__(self, code, retry_after):
+        super().__init__(code)
+        self.code, self.retry_after = code, retry_after
+
+
+class NoAnswer(Exception):
+    """No answer, or none that a repetition would not change."""
+
+    retry_after = 0
+
+
+def b64(data):
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def unb64(text):
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+# The state: one document, replaced as a whole, so that no crash leaves a step half done.
+
+
+def load():
+    try:
+        with open(STATE) as file:
+            return json.load(file)
+    except FileNotFoundError:
+        return {}
+
+
+def save(state):
+    """Returns once the state would survive a power cut. Nothing is sent before that."""
+    file = os.open(STATE + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(file, json.dumps(state).encode())
+        os.fsync(file)
+    finally:
+        os.close(file)
+    os.replace(STATE + ".new", STATE)
+    folder = os.open(FOLDER, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
+def locked():
+    """Two processes of one Bridge would end each other's rotations."""
+    os.makedirs(FOLDER, mode=0o700, exist_ok=True)
+    file = open(os.path.join(FOLDER, "lock"), "a")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+# Requests.
+
+
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect could lead the token to another host."""
+
+    def redirect_request(self, *_):
+        return None
+
+
+opener = urllib.request.build_opener(NoRedirects)
+
+
+def ask(method, path, bearer=None, key=None, body=None):
+    """One request. Returns the answer and the service's clock when it answered."""
+    headers = {"Content-Type": "application/json"} if body else {}
+    if bearer:
+        headers["Authorization"] = "Bearer " + bearer
+    if key:
+        headers["Idempotency-Key"] = key
+    data = json.dumps(body).encode() if body else None
+    url = os.environ["CHECK_BRIDGE_URL"] + "/bridge/v1" + path
+    try:
+        with opener.open(urllib.request.Request(url, data, headers, method=method), timeout=10) as answer:
+            at = email.utils.parsedate_to_datetime(answer.headers["Date"]).timestamp()
+            return json.load(answer), at
+    except urllib.error.HTTPError as error:
+        try:
+            code = json.load(error)["error"]["code"]
+        except Exception:
+            raise NoAnswer(f"status {error.code}")
+        raise Refused(code, int(error.headers.get("Retry-After", 0)))
+    except Exception as error:
+        raise NoAnswer(str(error))
+
+
+PASSING = {"bridge_persistence_error", "rate_limited"}
+
+
+def is_passing(error):
+    return isinstance(error, NoAnswer) or error.code in PASSING
+
+
+def pause(error, attempt):
+    """A random part of a pause that doubles, so that a fleet does not come back all at once."""
+    time.sleep(random.random() * min(20, 0.2 * 2**attempt) + error.retry_after)
+
+
+def send(*request, **parts):
+    """Repeats the request exactly, with the same Idempotency-Key, until it has an answer."""
+    for attempt in range(8):
+        try:
+            return ask(*request, **parts)
+        except (NoAnswer, Refused) as error:
+            if not is_passing(error) or attempt == 7:
+                raise
+            pause(error, attempt)
+
+
+def lifetime(body, at):
+    """Seconds from the answer to the expiry in it, both by the service's clock."""
+    expires_at = datetime.datetime.fromisoformat(body["expires_at"].replace("Z", "+00:00"))
+    return max(1, expires_at.timestamp() - at)
+
+
+# Enrollment: challenge, proof.
+
+
+def enroll():
+    with open(os.environ["CHECK_BRIDGE_CREDENTIAL_FILE"]) as file:
+        credential = file.read().strip()
+    with locked():
+        state = load()
+        if "token" in state:
+            return
+        if "key" not in state:
+            fresh = Ed25519PrivateKey.generate()
+            state["key"] = b64(fresh.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption()))
+        for _ in range(3):
+            if "challenge_key" not in state:
+                state |= {"challenge_key": f"enroll-{uuid.uuid4()}", "proof_key": f"proof-{uuid.uuid4()}"}
+                save(state)
+            try:
+                return prove(state, credential)
+            except Refused as error:
+                if error.code not in ("enrollment_challenge_expired", "enrollment_challenge_not_found"):
+                    raise
+                # A new challenge needs new keys; the credential is still good.
+                del state["challenge_key"]
+
+
+def prove(state, credential):
+    private = Ed25519PrivateKey.from_private_bytes(unb64(state["key"]))
+    public = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    who = {"project_id": os.environ["CHECK_BRIDGE_PROJECT"], "bridge_id": "python-bridge"}
+    challenge, _ = send(
+        "POST",
+        "/enrollment/challenges",
+        bearer=credential,
+        key=state["challenge_key"],
+        body={
+            **who,
+            "device_id": "device-1",
+            "display_name": "A Bridge in Python",
+            "public_key_fingerprint": "sha256:" + hashlib.sha256(public).hexdigest(),
+        },
+    )
+    nonce = challenge["nonce_b64"]
+    proof = {
+        **who,
+        "challenge_id": challenge["challenge_id"],
+        "nonce_b64": nonce,
+        "signature_b64": b64(private.sign(unb64(nonce))),
+        "public_key_b64": b64(public),
+    }
+    body, at = send("POST", "/enrollment/proofs", key=state["proof_key"], body=proof)
+    save({**state, "token": body["access_token"], "lifetime": lifetime(body, at)})
+
+
+# Rotation: prepare, store, confirm.
+
+ENDED = {
+    "bridge_rotation_expired",
+    "bridge_rotation_aborted",
+    "bridge_rotation_not_found",
+    "bridge_token_invalid",
+    "bridge_token_revoked",
+    "bridge_token_expired",
+}
+
+
+def finish(state):
+    """Finishes the rotation in the state. Returns False if it ended without a new token."""
+    rotation = state["rotation"]
+    if "successor" not in rotation:
+        try:
+            body, _ = send("POST", "/tokens/rotate/prepare", bearer=state["token"], key=rotation["prepare_key"])
+        except Refused as error:
+            if error.code not in ("bridge_rotation_expired", "bridge_rotation_aborted"):
+                raise
+            return drop(state)
+        rotation |= {
+            "id": body["rotation_id"],
+            "successor": body["successor_token"],
+            "confirm_key": f"confirm-{uuid.uuid4()}",
+        }
+        # Once it is confirmed, only the successor is valid: it must be here before.
+        save(state)
+    try:
+        body, at = send(
+            "POST",
+            "/tokens/rotate/confirm",
+            bearer=rotation["successor"],
+            key=rotation["confirm_key"],
+            body={"rotation_id": rotation["id"]},
+        )
+    except Refused as error:
+        if error.code in ENDED:
+            return drop(state)
+        if error.code != "bridge_rotation_confirmed":
+            raise
+        body, at = send("GET", "/tokens/self", bearer=rotation["successor"])
+    state |= {"token": rotation["successor"], "lifetime": lifetime(body, at)}
+    drop(state)
+    return True
+
+
+def drop(state):
+    del state["rotation"]
+    save(state)
+    return False
+
+
+def rotate(state):
+    for _ in range(3):
+        if "rotation" not in state:
+            state["rotation"] = {"prepare_key": f"rotate-{uuid.uuid4()}"}
+            save(state)
+        if finish(state):
+            return
+    raise NoAnswer("the rotation ended three times without a new token")
+
+
+def enrolled():
+    state = load()
+    if "token" not in state:
+        sys.exit("The folder holds no token: enroll first.")
+    return state
+
+
+def run():
+    """Rotates after 60 to 80 % of each token's life, counted by the service's clock. Ends only if a person has to act."""
+    with locked():
+        attempt = 0
+        while True:
+            try:
+                state = enrolled()
+                if "rotation" in state:
+                    finish(state)
+                body, at = ask("GET", "/tokens/self", bearer=state["token"])
+                wait = lifetime(body, at) - random.uniform(0.2, 0.4) * state["lifetime"]
+                if wait > 0:
+                    time.sleep(wait)
+                rotate(state)
+                print("Rotated", flush=True)
+                attempt = 0
+            except (NoAnswer, Refused) as error:
+                if not is_passing(error) and error.code != "bridge_rotation_in_progress":
+                    raise
+                print(f"Trying again: {error}", flush=True)
+                pause(error, attempt)
+                attempt += 1
+
+
+def status():
+    body, _ = send("GET", "/tokens/self", bearer=enrolled()["token"])
+    print(body["bridge_id"], "is enrolled until", body["expires_at"])
+
+
+def rotate_now():
+    with locked():
+        rotate(enrolled())
+
+
+try:
+    {"enroll": enroll, "rotate": rotate_now, "run": run, "status": status}[sys.argv[1]]()
+except Refused as error:
+    sys.exit(f"Refused: {error.code}")
+except (NoAnswer, OSError) as error:
+    print(f"Try again later: {error}", file=sys.stderr)
+    sys.exit(75)

@@ -1,0 +1,289 @@
+/**
+ * check-bridge over the reference Bridge, over the examples in Python and Go, and over copies of the reference Bridge with
+ * one fault each.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { build } from "esbuild"
+import { execFileSync, spawnSync } from "node:child_process"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll } from "vitest"
+import { play, scenarios } from "../../../src/client/check/Scenarios.ts"
+import { mint } from "../../../src/platform/crypto/Tokens.ts"
+import { blocks, read } from "../../support/run/Markdown.ts"
+import { packageRoot } from "../../support/run/Root.ts"
+import { compileCache } from "../../support/service/ServiceAdmin.ts"
+
+const folder = mkdtempSync(join(tmpdir(), "check-bridge-test-"))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+/** The adapter that docs/bridges.md shows, with another program in the place of the package's. */
+const adapter = (name: string, program: string) => {
+  const text = blocks(read("docs/bridges.md"), "sh").find((block) => block.startsWith("#!/bin/sh"))!
+  const path = join(folder, name)
+  writeFileSync(path, text.replaceAll("npx bridge-service bridge", program), { mode: 0o755 })
+  return path
+}
+
+const check = (...command: ReadonlyArray<string>) => ({
+  command,
+  environment: { ...process.env, NODE_COMPILE_CACHE: compileCache },
+  mint: (kind: "sbe" | "sbt") => Redacted.value(Effect.runSync(mint(kind))),
+  lifetime: 10
+})
+
+/** Plays every scenario, and lists the promises that are not kept. */
+const broken = (...command: ReadonlyArray<string>) =>
+  Effect.forEach(scenarios, (scenario) => play(check(...command), scenario), { concurrency: 4 }).pipe(
+    Effect.map((results) => results.filter(({ kept }) => !kept).map(({ scenario, why }) => `${scenario}: ${why}`))
+  )
+
+const isInstalled = (program: string, ...args: ReadonlyArray<string>) => spawnSync(program, args).status === 0
+const python = ["/usr/bin/python3", "python3"].find((path) => isInstalled(path, "-c", "import cryptography"))
+
+describe.concurrent("every promise is kept by", () => {
+  it.live(
+    "the reference Bridge",
+    () =>
+      Effect.gen(function* () {
+        const command = adapter("reference", `${process.execPath} ${join(packageRoot, "dist/bridge.mjs")}`)
+        assert.deepStrictEqual(yield* broken(command), [])
+      }),
+    180_000
+  )
+
+  it.live(
+    "the example in Python",
+    (context) =>
+      Effect.gen(function* () {
+        if (python === undefined) return context.skip("needs python3 with the package cryptography")
+        assert.deepStrictEqual(yield* broken(python, join(packageRoot, "examples/bridge.py")), [])
+      }),
+    180_000
+  )
+
+  it.live(
+    "the example in Go",
+    (context) =>
+      Effect.gen(function* () {
+        if (!isInstalled("go", "version")) return context.skip("needs Go")
+        const program = join(folder, "go-bridge")
+        const env = { ...process.env, GOCACHE: join(tmpdir(), "check-bridge-go-cache"), GOTOOLCHAIN: "local" }
+        execFileSync("go", ["build", "-o", program, join(packageRoot, "examples/bridge.go")], { env })
+        assert.deepStrictEqual(yield* broken(program), [])
+      }),
+    180_000
+  )
+})
+
+interface Fault {
+  readonly does: string
+  /** The file in src/client, what is there, and what is there instead. */
+  readonly edits: ReadonlyArray<readonly [file: string, from: string, to: string]>
+  /** A scenario that shows it, and what it says. */
+  readonly scenario: string
+  readonly why: RegExp
+}
+
+const faults: ReadonlyArray<Fault> = [
+  {
+    does: "signs the text of the nonce",
+    edits: [
+      [
+        "enroll.ts",
+        "sign(keys.privateKey, nonce_b64)",
+        `sign(keys.privateKey, Buffer.from(Buffer.from(nonce_b64).toString("base64url")))`
+      ]
+    ],
+    scenario: "enroll",
+    why: /enroll ended with 1/
+  },
+  {
+    does: "asks for another challenge with another key when the answer was lost",
+    edits: [
+      ["enroll.ts", "          enrollment.challenge_key\n", "          `${enrollment.challenge_key}-${yield* uuid}`\n"]
+    ],
+    scenario: "enroll, killed at the challenge before its answer",
+    why: /bootstrap credential was used/
+  },
+  {
+    does: "proves with another key when the answer was lost",
+    edits: [["enroll.ts", "proof, enrollment.proof_key)", "proof, `${enrollment.proof_key}-${yield* uuid}`)"]],
+    scenario: "enroll, killed at the proof before its answer",
+    why: /challenge was used/
+  },
+  {
+    does: "keeps the keys of a challenge that has expired",
+    edits: [
+      [
+        "enroll.ts",
+        `reactionTo(refusal) === "challenge" ? giveUp(enrolling) : Effect.void`,
+        `reactionTo(refusal) === "challenge" ? Effect.void : Effect.void`
+      ]
+    ],
+    scenario: "enroll, and the challenge expires before the proof",
+    why: /challenge has expired/
+  },
+  {
+    does: "prepares before it has stored the key of prepare",
+    edits: [
+      [
+        "rotate.ts",
+        '    yield* journal.write({ ...state, rotation: { state: "prepared", prepare_key: `bridge-rotate-${yield* uuid}` } })',
+        '    yield* prepare(state, { state: "prepared", prepare_key: `bridge-rotate-${yield* uuid}` })'
+      ]
+    ],
+    scenario: "rotate, killed at the prepare before its answer",
+    why: /Another rotation is pending/
+  },
+  {
+    does: "confirms before it has stored the successor",
+    edits: [
+      ["rotate.ts", "    yield* journal.write({ ...state, rotation: stored })\n    return stored", "    return stored"]
+    ],
+    scenario: "rotate, killed at the confirm before its answer",
+    why: /token was revoked/
+  },
+  {
+    does: "takes the successor as its token before it is confirmed",
+    edits: [
+      [
+        "rotate.ts",
+        "journal.write({ ...state, rotation: stored })",
+        "journal.write({ ...state, rotation: stored, token: { ...state.token, access_token: successor_token } })"
+      ]
+    ],
+    scenario: "rotate, and the window of the rotation under way has passed",
+    why: /token was revoked/
+  },
+  {
+    does: "gives up on a successor whose window has passed",
+    edits: [
+      ["rotate.ts", `  "bridge_rotation_expired",\n  "bridge_rotation_not_found",`, `  "bridge_rotation_not_found",`]
+    ],
+    scenario: "rotate, and the window of the rotation under way has passed",
+    why: /confirmation window has passed/
+  },
+  {
+    does: "counts the life of its token by its own clock",
+    edits: [["Client.ts", `at: new Date(headers["date"] ?? arrived)`, "at: new Date(arrived || headers)"]],
+    scenario: "run, on a machine whose clock is nine hours slow",
+    why: /confirmed no rotation/
+  },
+  {
+    does: "follows redirects",
+    edits: [["Client.ts", `{ redirect: "error" }`, `{ redirect: "follow" }`]],
+    scenario: "status, and the answer leads elsewhere",
+    why: /followed a redirect/
+  },
+  {
+    does: "does not wait for Retry-After",
+    edits: [["Client.ts", "+ retryAfterSeconds(input) * 1000)", "+ 0 * retryAfterSeconds(input))"]],
+    scenario: "run, and the service asks for time",
+    why: /asked again after \d+ ms/
+  },
+  {
+    does: "asks as fast as it can",
+    edits: [
+      ["Client.ts", "share * Math.min(Duration.toMillis(duration), 20_000)", "0 * share * Duration.toMillis(duration)"]
+    ],
+    scenario: "run, and the service refuses everything for a while",
+    why: /sent \d+ requests in six seconds/
+  },
+  {
+    does: "goes on after it was revoked",
+    edits: [
+      [
+        "run.ts",
+        "  failure instanceof ServiceUnreachable ||\n",
+        "  failure instanceof Refusal ||\n  failure instanceof ServiceUnreachable ||\n"
+      ]
+    ],
+    scenario: "run, and the Bridge is revoked",
+    why: /run still ran/
+  },
+  {
+    does: "ends at the first answer that is missing",
+    edits: [
+      ["run.ts", "  failure instanceof ServiceUnreachable ||\n", ""],
+      ["Client.ts", "Duration.seconds(30)", "Duration.zero"]
+    ],
+    scenario: "run, and the service restarts",
+    why: /after the service was back/
+  },
+  {
+    does: "prints its token",
+    edits: [
+      ["run.ts", "Effect, Random }", "Effect, Random, Redacted }"],
+      ["run.ts", 'Effect.logInfo("Rotated")', "Effect.logInfo(`Rotated to ${Redacted.value(token.access_token)}`)"]
+    ],
+    scenario: "run",
+    why: /the token is in the output/
+  },
+  {
+    does: "lets other accounts read its files",
+    edits: [
+      ["Journal.ts", `open(temporary, "wx", 0o600)`, `open(temporary, "wx", 0o644)`],
+      ["Journal.ts", "recursive: true, mode: 0o700", "recursive: true, mode: 0o755"],
+      ["Journal.ts", "(found.mode & 0o077) !== 0", "found.mode === 0"],
+      ["Journal.ts", "((await file.stat()).mode & 0o077) !== 0", "(await file.stat()).mode === 0"]
+    ],
+    scenario: "enroll",
+    why: /other accounts can read/
+  }
+]
+
+/** The reference Bridge with these edits, bundled. */
+const faulty = async (name: string, edits: Fault["edits"]) => {
+  const path = join(folder, `${name}.mjs`)
+  const made = new Set<number>()
+  await build({
+    entryPoints: [join(packageRoot, "cli/bridge.ts")],
+    outfile: path,
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    target: "node22",
+    logLevel: "error",
+    define: { BUILD: JSON.stringify({ version: "0.0.0", commit: "", migrations: {} }) },
+    banner: { js: "import{createRequire}from'node:module';const require=createRequire(import.meta.url);" },
+    plugins: [
+      {
+        name: "edits",
+        setup: ({ onLoad }) =>
+          onLoad({ filter: /[/\\]src[/\\]client[/\\]\w+\.ts$/ }, ({ path }) => ({
+            loader: "ts",
+            contents: edits.reduce(
+              (text, [file, from, to], at) => {
+                if (!path.endsWith(file) || !text.includes(from)) return text
+                made.add(at)
+                return text.replace(from, () => to)
+              },
+              readFileSync(path, "utf8")
+            )
+          }))
+      }
+    ]
+  })
+  assert.strictEqual(made.size, edits.length, "an edit fits nowhere")
+  return adapter(name, `${process.execPath} ${path}`)
+}
+
+describe.concurrent("a Bridge with a fault is named: one that", () => {
+  for (const [index, { does, edits, scenario, why }] of faults.entries())
+    it.live(
+      does,
+      () =>
+        Effect.gen(function* () {
+          const command = yield* Effect.promise(() => faulty(`faulty-${index}`, edits))
+          const result = yield* play(
+            check(command),
+            scenarios.find(({ name }) => name === scenario)!
+          )
+          assert.match(result.why ?? "kept", why)
+        }),
+      90_000
+    )
+})
