@@ -62,6 +62,9 @@ export const fromTable = <const Table extends RefusalTable>(table: Table) => {
   // OpenAPI describes each code by its sentence.
   const described = (code: Code) => Schema.Literal(code).annotate({ description: table[code]![1] })
 
+  const oneOf = ([first, ...others]: ReadonlyArray<Code>): Schema.Codec<Code> =>
+    others.length === 0 ? described(first!) : Schema.Union([first!, ...others].map(described))
+
   // HttpApi allows one response with headers per status, so codes are declared grouped by status.
   const declared = (codes: ReadonlyArray<Code>): Schema.Codec<any, unknown> =>
     Schema.declare(
@@ -70,7 +73,7 @@ export const fromTable = <const Table extends RefusalTable>(table: Table) => {
       HttpApiSchema.encodeToWithHeaders(
         {
           body: Schema.Struct({
-            error: Schema.Struct({ code: Schema.Union(codes.map(described)), message: Schema.String })
+            error: Schema.Struct({ code: oneOf(codes), message: Schema.String })
           }).annotate({ httpApiStatus: table[codes[0]!]![0] }),
           headers: {
             "cache-control": Schema.Literal("no-store"),

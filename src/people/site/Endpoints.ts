@@ -80,7 +80,7 @@ const schemaOf = (body: Body | undefined): JsonSchema => Object.values(body?.con
 
 const codesOf = (status: number, schema: JsonSchema): ReadonlyArray<Code> => {
   const code = schema.properties?.["error"]?.properties?.["code"]
-  return (code?.anyOf ?? []).flatMap((one) =>
+  return (code?.anyOf ?? (code === undefined ? [] : [code])).flatMap((one) =>
     (one.enum ?? []).map((name) => ({ status, code: String(name), message: one.description ?? "" }))
   )
 }

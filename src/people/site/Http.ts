@@ -12,6 +12,8 @@ import { staticRoutes } from "../../platform/edge/StaticRoutes.ts"
 import type { OpenApiDocument } from "./Endpoints.ts"
 import { deploymentOf } from "./Deployment.ts"
 import { docsHeaders, docsPage } from "./Docs.ts"
+import { metadataOptions } from "../../signin/oauth/metadata/Metadata.ts"
+import { openApiDocument } from "./OpenApiDocument.ts"
 import { homePage } from "./Home.ts"
 import { pageHeaders } from "../../platform/html/Page.ts"
 
@@ -21,10 +23,9 @@ const routes = HttpRouter.use(() =>
     const deployment = deploymentOf(settings)
     const serve = yield* staticRoutes
     const html = "text/html; charset=utf-8"
-    const openApi = OpenApi.fromApi(Api)
     yield* serve("/", html, homePage(deployment), pageHeaders)
-    yield* serve("/docs", html, docsPage(deployment, openApi as unknown as OpenApiDocument), docsHeaders)
-    yield* serve("/openapi.json", "application/json", JSON.stringify(openApi))
+    yield* serve("/docs", html, docsPage(deployment, OpenApi.fromApi(Api) as unknown as OpenApiDocument), docsHeaders)
+    yield* serve("/openapi.json", "application/json", JSON.stringify(openApiDocument(metadataOptions(settings))))
   })
 )
 

@@ -17,7 +17,7 @@ import {
   type Request,
   required
 } from "./JsonEndpoints.ts"
-import { authorizationServer, protectedResource } from "./metadata/Metadata.ts"
+import { authorizationServer, metadataOptions, protectedResource } from "./metadata/Metadata.ts"
 import { isResource } from "./metadata/Resource.ts"
 import type { Parameters } from "./Parameters.ts"
 import { isVerifier } from "./Pkce.ts"
@@ -32,7 +32,8 @@ const registrationRate = { perSecond: 1, burst: 60 }
 
 export const OAuthHttp = HttpRouter.use((router) =>
   Effect.gen(function* () {
-    const { authUrl, baseUrl, dynamicRegistration, oauth, resource } = yield* Settings
+    const settings = yield* Settings
+    const { dynamicRegistration, oauth, resource } = settings
     const clients = yield* Clients
     const codes = yield* Codes
     const grants = yield* Grants
@@ -41,14 +42,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
     const attempts = yield* Attempts
     const refreshes = limits.buckets(refreshRate)
     const { document, endpoint } = jsonEndpoints(router)
-    const metadata = {
-      base_url: baseUrl.origin,
-      issuer: authUrl.origin,
-      resource,
-      registration: dynamicRegistration,
-      revocation: oauth.revocation,
-      client_documents: oauth.cimd !== "off"
-    }
+    const metadata = metadataOptions(settings)
 
     const exchange = Effect.fnUntraced(function* (client_id: string, form: Parameters) {
       const code = yield* required(form, "code")

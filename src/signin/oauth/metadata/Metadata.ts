@@ -4,6 +4,7 @@
  * Every URL is built from configured text, never from the Host header, and never passes through a URL parser: a parser
  * would append a slash to the issuer, and clients compare it byte by byte.
  */
+import type { Settings } from "../../../platform/settings/Settings.ts"
 import { ofRole, scopes } from "../../../wire/Scopes.ts"
 
 export interface MetadataOptions {
@@ -16,6 +17,21 @@ export interface MetadataOptions {
   readonly revocation: boolean
   readonly client_documents: boolean
 }
+
+export const metadataOptions = ({
+  authUrl,
+  baseUrl,
+  dynamicRegistration,
+  oauth,
+  resource
+}: Settings["Service"]): MetadataOptions => ({
+  base_url: baseUrl.origin,
+  issuer: authUrl.origin,
+  resource,
+  registration: dynamicRegistration,
+  revocation: oauth.revocation,
+  client_documents: oauth.cimd !== "off"
+})
 
 export const protectedResource = ({ base_url, issuer, resource }: MetadataOptions) => ({
   resource,

@@ -1,0 +1,80 @@
+/** What /openapi.json adds to the declared contract. */
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { OpenApi } from "effect/http-api"
+import { examples, openApiDocument } from "../../../src/people/site/OpenApiDocument.ts"
+import { oauthPaths } from "../../../src/signin/oauth/metadata/Paths.ts"
+import { Api } from "../../../src/wire/Api.ts"
+import { read } from "../../support/run/Markdown.ts"
+import { send } from "../../support/network/Http.ts"
+import { Service } from "../../support/service/Service.ts"
+
+const options = {
+  base_url: "https://bridge.example.com",
+  issuer: "https://bridge.example.com",
+  resource: "https://bridge.example.com/mcp",
+  registration: true,
+  revocation: true,
+  client_documents: true
+}
+const document: any = openApiDocument(options)
+const operations: ReadonlyArray<any> = Object.values(document.paths).flatMap((methods) =>
+  Object.values(methods as object)
+)
+
+/** JSON without blanks, so that it can be found whatever its indentation. */
+const compact = (text: string) => text.replaceAll(/\s+/g, "")
+
+describe("the OpenAPI document", () => {
+  it("says where the service is, and what each group of endpoints is", () => {
+    assert.deepStrictEqual(document.servers, [{ url: options.base_url }])
+    const described = new Set(document.tags.map(({ name }: { readonly name: string }) => name))
+    assert.deepStrictEqual([...described].toSorted(), [...new Set(operations.flatMap(({ tags }) => tags))].toSorted())
+  })
+
+  it("leaves the declared contract as it is", () => {
+    const declared: any = OpenApi.fromApi(Api)
+    assert.deepStrictEqual(document.components, declared.components)
+    for (const [path, methods] of Object.entries<any>(declared.paths))
+      for (const [method, { parameters, responses }] of Object.entries<any>(methods)) {
+        const served = document.paths[path][method]
+        assert.deepStrictEqual(served.parameters, parameters)
+        assert.deepStrictEqual(Object.keys(served.responses), Object.keys(responses))
+      }
+  })
+
+  it("has an example for every JSON body of a request or a success", () => {
+    for (const { operationId, requestBody, responses } of operations) {
+      const successes = Object.entries<any>(responses).flatMap(([status, body]) => (status < "300" ? [body] : []))
+      for (const body of [requestBody, ...successes]) {
+        const json = body?.content?.["application/json"]
+        // The answer of /register is the client as it was sent.
+        if (json === undefined || operationId === "oauth.register") continue
+        assert.isDefined(json.example, operationId)
+      }
+    }
+  })
+
+  it("shows for Bridges what docs/protocol.md shows", () => {
+    const page = compact(read("docs/protocol.md"))
+    assert.isNotEmpty(examples)
+    for (const [operation, { answer, request }] of Object.entries(examples)) {
+      if (!/^(enrollment|rotation)\./.test(operation)) continue
+      for (const shown of [request, answer]) if (shown) assert.include(page, compact(JSON.stringify(shown)), operation)
+    }
+  })
+})
+
+layer(Service.layer)("the OpenAPI document of a service", (it) => {
+  it.effect("names OAuth endpoints that are there", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Service
+      const { body } = yield* send(`${url}/openapi.json`, { method: "GET" })
+      const served = Object.keys(body.paths)
+      for (const [path, methods] of Object.entries(oauthPaths(options))) {
+        const { status } = yield* send(url + path, { method: Object.keys(methods!)[0]!.toUpperCase() })
+        assert.strictEqual(served.includes(path), status !== 404, path)
+      }
+    })
+  )
+})
