@@ -12,6 +12,7 @@ import { packageRoot } from "../support/run/Root.ts"
 import { authorizeQuery, Browser, callback } from "../support/agents/Agent.ts"
 import { checkout } from "../support/service/Checkout.ts"
 import { blocks, read, rows } from "../support/run/Markdown.ts"
+import { Person } from "../support/agents/Console.ts"
 import { end } from "../support/service/PostgresUser.ts"
 
 const text = read("README.md")
@@ -142,13 +143,22 @@ describe("README.md", () => {
 })
 
 layer(Newcomer.layer, { timeout: "3 minutes" })("README.md, run from top to bottom,", (it) => {
-  it.effect("enrolls a first Bridge, and a second by hand", () =>
+  it.effect("enrolls a first Bridge", () =>
     Effect.gen(function* () {
-      const { folder, printed } = yield* Newcomer
-      const self = JSON.parse(/^{.*"second-bridge".*"pending_rotation":null}/m.exec(printed)![0])
-      const { project_id } = JSON.parse(readFileSync(join(folder, "first-bridge/project.json"), "utf8"))
-      assert.deepInclude(self, { project_id, bridge_id: "second-bridge", account_references: ["github:me"] })
+      const { printed } = yield* Newcomer
       assert.match(printed, /^first-bridge +active /m)
+    })
+  )
+
+  it.effect("lets one agent write what another reads, and asks a question that the console shows", () =>
+    Effect.gen(function* () {
+      const { folder, printed, url } = yield* Newcomer
+      assert.match(printed, /Releases go out on \W*Tuesdays/)
+      const { project_id } = JSON.parse(readFileSync(join(folder, "first-bridge/project.json"), "utf8"))
+      const person = new Person(url, url)
+      yield* person.post("/console/enter", { code: /\/console\/enter\?code=(\w+)/.exec(printed)![1]! })
+      const { text: today } = yield* person.get(`/console/${project_id}`)
+      for (const shown of ["Which region do we deploy to?", "Frankfurt", "Dublin"]) assert.include(today, shown)
     })
   )
 
