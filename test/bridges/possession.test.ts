@@ -5,10 +5,12 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { importJWK, SignJWT } from "jose"
 import { randomUUID } from "node:crypto"
-import { sweeps } from "../../src/bridges/possession/Sweeps.ts"
+import { sweeps } from "../../src/bridges/Wing.ts"
 import { Bridges } from "../../src/bridges/identity/Bridges.ts"
+import { verifyWith } from "../../src/bridges/possession/DpopProof.ts"
 import { generateKeyPair } from "../../src/client/Crypto.ts"
 import { Audit } from "../../src/platform/audit/Audit.ts"
+import { Ed25519 } from "../../src/platform/crypto/Ed25519.ts"
 import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
 import { b64, type Bridge } from "../support/bridges/Bridge.ts"
 import { assertRefusal } from "../support/bridges/Codes.ts"
@@ -23,6 +25,7 @@ import {
   signed
 } from "../support/bridges/DpopProofs.ts"
 import type { Answer } from "../support/network/Http.ts"
+import { blocks, read } from "../support/run/Markdown.ts"
 import { firstPage } from "../support/run/Page.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import { revokeIdentity, withNewCredential, withNewKey } from "../support/bridges/Steps.ts"
@@ -348,6 +351,27 @@ layer(Service.layer)("a proof is accepted", (it) => {
       expect(yield* at("https://Bridge.Example.com:443/bridge/v1/tokens/self"), 200)
       expect(yield* at("http://bridge.example.com/bridge/v1/tokens/self"), refused)
       expect(yield* at("http://127.0.0.1:8787/bridge/v1/tokens/self"), refused)
+    })
+  )
+
+  it.effect("if it is the example of docs/protocol.md", () =>
+    Effect.gen(function* () {
+      const [header, payload, , example] = blocks(read("docs/protocol.md"), "text")
+        .find((block) => block.includes("dpop+jwt"))!
+        .split("\n")
+      const privateKey = Redacted.make<Uint8Array>(Buffer.from(Array.from({ length: 32 }, (_, index) => index)))
+      const publicKey = Buffer.from(JSON.parse(header!).jwk.x, "base64url")
+      assert.strictEqual(signed({ publicKey, privateKey }, header!, payload!), example)
+      const tokenHash = Buffer.from(JSON.parse(payload!).ath, "base64url")
+      const ed25519 = yield* Effect.provide(Ed25519, Ed25519.layerNode)
+      const verified = yield* verifyWith(ed25519)(example!, {
+        method: "GET",
+        path: "/bridge/v1/tokens/self",
+        baseUrl: new URL("https://bridge.example.com"),
+        tokenHash,
+        now: new Date("2026-11-21T12:00:00Z")
+      })
+      assert.deepInclude(verified, { jti: "bridge-proof-0001" })
     })
   )
 

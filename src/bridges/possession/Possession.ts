@@ -5,7 +5,6 @@
  * It is checked before the state of the token: who cannot prove the key learns nothing about it.
  */
 import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
-import type { HttpServerRequest } from "effect/http"
 import { SqlClient } from "effect/sql"
 import { Audit, traceAt } from "../../platform/audit/Audit.ts"
 import { Ed25519 } from "../../platform/crypto/Ed25519.ts"
@@ -22,7 +21,15 @@ import { Refusal } from "../../wire/Refusal.ts"
 import { Unproven, verifyWith } from "./DpopProof.ts"
 import * as Store from "./PossessionStore.ts"
 
-type Request = Pick<HttpServerRequest.HttpServerRequest, "headers" | "method" | "url">
+/** What a request presents besides its token. */
+export interface Presented {
+  readonly method: string
+  /** Without query. */
+  readonly path: string
+  readonly scheme: "Bearer" | "DPoP"
+  /** The DPoP header. */
+  readonly proof: string | undefined
+}
 
 /** Longer than any proof is accepted: one that is two minutes early is accepted for four. */
 const remembered = Duration.minutes(5)
@@ -33,7 +40,7 @@ export class Possession extends Context.Service<
     /** Fails unless the request may use its token. An unknown token is left to the operation, which refuses it. */
     readonly require: (
       bearer: Redacted.Redacted<string>,
-      request: Request
+      request: Presented
     ) => Effect.Effect<void, TokenRefusal<"bridge_proof_of_possession_invalid" | "bridge_persistence_error">>
   }
 >()("service/bridges/Possession") {
@@ -47,9 +54,8 @@ export class Possession extends Context.Service<
       const verify = verifyWith(yield* Ed25519)
 
       /** The holder of the token, if the proof is valid, by the holder's key, and was not used before. */
-      const proved = Effect.fnUntraced(function* (tokenHash: Uint8Array, proof: string, request: Request, now: Date) {
-        const [path = ""] = request.url.split("?", 1)
-        const { jti, publicKey } = yield* verify(proof, { method: request.method, path, baseUrl, tokenHash, now })
+      const proved = Effect.fnUntraced(function* (tokenHash: Uint8Array, proof: string, request: Presented, now: Date) {
+        const { jti, publicKey } = yield* verify(proof, { ...request, baseUrl, tokenHash, now })
         const by = fingerprint(publicKey)
         const used = { fingerprint: by, proof_hash: sha256(`${by} ${jti}`), forget_at: after(now, remembered) }
         const holder = yield* store.remember(tokenHash, used)
@@ -72,8 +78,8 @@ export class Possession extends Context.Service<
       })
 
       /** The holder that has proved its key; none if nobody has to. */
-      const checked = Effect.fnUntraced(function* (tokenHash: Uint8Array, request: Request, now: Date) {
-        const proof = request.headers["dpop"]
+      const checked = Effect.fnUntraced(function* (tokenHash: Uint8Array, request: Presented, now: Date) {
+        const { proof, scheme } = request
         if (proof !== undefined) {
           return yield* Effect.catchTag(proved(tokenHash, proof, request, now), "Unproven", ({ why }) =>
             Effect.flatMap(
@@ -86,14 +92,14 @@ export class Possession extends Context.Service<
           )
         }
         const holder = yield* store.findHolder(tokenHash)
-        const isBound = /^dpop /i.test(request.headers["authorization"] ?? "") || bridge.dpop === "required"
+        const isBound = scheme === "DPoP" || bridge.dpop === "required"
         if (Option.isSome(holder) && (isBound || holder.value.dpop_required_since !== null))
           return yield* refused(holder.value, "The request has none", now)
         return Option.none<Store.Holder>()
       }, persistence)
 
       return {
-        require: Effect.fnUntraced(function* (bearer: Redacted.Redacted<string>, request: Request) {
+        require: Effect.fnUntraced(function* (bearer: Redacted.Redacted<string>, request: Presented) {
           if (bridge.dpop === "off" || !Tokens.isToken("sbt", Redacted.value(bearer))) return
           const now = yield* clock.now
           const holder = yield* checked(Tokens.hash(bearer), request, now)

@@ -8,7 +8,7 @@ import { counted, rotations } from "../../platform/metrics/Metrics.ts"
 import { Bearer, type Replayable, replayable } from "../../wire/Headers.ts"
 import { answer } from "../../wire/Refusal.ts"
 import { type Prepared, refuse } from "../../wire/bridges/RotationApi.ts"
-import { Possession } from "../possession/Possession.ts"
+import { Possession, type Presented } from "../possession/Possession.ts"
 import { Rotation } from "./Rotation.ts"
 
 export const RotationHttp = HttpApiBuilder.group(
@@ -23,7 +23,10 @@ export const RotationHttp = HttpApiBuilder.group(
     const proven = <A, E, R>(
       request: HttpServerRequest.HttpServerRequest,
       operation: (bearer: Bearer["Service"]) => Effect.Effect<A, E, R>
-    ) => Effect.flatMap(Bearer, (bearer) => Effect.andThen(possession.require(bearer, request), operation(bearer)))
+    ) =>
+      Effect.flatMap(Bearer, (bearer) =>
+        Effect.andThen(possession.require(bearer, presentedBy(request)), operation(bearer))
+      )
     return handlers.handleAll({
       prepare: ({ headers, request }) =>
         proven(request, (bearer) =>
@@ -42,6 +45,13 @@ export const RotationHttp = HttpApiBuilder.group(
     })
   })
 )
+
+const presentedBy = ({ headers, method, url }: HttpServerRequest.HttpServerRequest): Presented => ({
+  method,
+  path: url.split("?", 1)[0]!,
+  scheme: /^dpop /i.test(headers["authorization"] ?? "") ? "DPoP" : "Bearer",
+  proof: headers["dpop"]
+})
 
 /** The same answer to every request for the retired route (decisions.md, The retired route). */
 const retired = answer(refuse("bridge_rotation_protocol_upgrade_required"), {
