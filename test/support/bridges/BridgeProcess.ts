@@ -68,7 +68,7 @@ const layer = (path: string, { killAt, loseAt, onWrite }: Fate) => {
           Effect.andThen(point)
         )
       return {
-        keys: Effect.suspend(() => (existsSync(join(path, "key.json")) ? keys : Effect.tap(keys, point))),
+        keys: Effect.suspend(() => (existsSync(join(path, "key.json")) ? counted(keys) : Effect.tap(keys, point))),
         read: counted(read),
         write: (state: State) =>
           withPoints(counted(write(state))).pipe(Effect.andThen(onWrite === undefined ? Effect.void : onWrite(state)))
