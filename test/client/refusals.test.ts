@@ -1,15 +1,17 @@
 /** What a Bridge does about refusals (spec 7.2): the reactions that the tables in src/wire/bridges name. */
 import { assert, layer } from "@effect/vitest"
-import { Context, Duration, Effect, Redacted } from "effect"
+import { Clock, Context, Duration, Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { Bridges } from "../../src/bridges/identity/Bridges.ts"
+import { Audit } from "../../src/platform/audit/Audit.ts"
 import { Patience } from "../../src/client/Client.ts"
 import { issueCredential, makeProject } from "../support/bridges/Bridge.ts"
 import { Credentials } from "../../src/bridges/enrollment/Credentials.ts"
 import { askProven } from "../support/bridges/DpopProofs.ts"
 import { newcomer, process, tokensOf } from "../support/bridges/BridgeProcess.ts"
+import { firstPage } from "../support/run/Page.ts"
 import { Service } from "../support/service/Service.ts"
 
 /** The key that a thief of the folder has, too. */
@@ -44,6 +46,33 @@ layer(Service.layer)("the reference Bridge", (it) => {
       }
       assert.strictEqual((yield* Effect.flip(process(path, (bridge) => bridge.run)))._tag, "bridge_revoked")
       assert.deepEqual(state(path), before)
+    })
+  )
+
+  it.effect("because the clock of its machine is a day wrong, corrects it by Date and repeats the request once", () =>
+    Effect.gen(function* () {
+      for (const day of [-86_400_000, 86_400_000]) {
+        const { order, path, service } = yield* enrolled
+        const clock = yield* Clock.Clock
+        const skewed: Clock.Clock = {
+          ...clock,
+          sleep: (duration) => clock.sleep(duration),
+          currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + day,
+          currentTimeMillis: Effect.map(clock.currentTimeMillis, (millis) => millis + day)
+        }
+        yield* Effect.provideService(
+          process(path, (bridge) => bridge.rotate),
+          Clock.Clock,
+          skewed
+        )
+        assert.deepEqual(yield* tokensOf(service, order.identity), ["active", "revoked"])
+        const events = yield* Context.get(service.services, Audit).list(order.identity.project_id, firstPage)
+        const refused = events.filter(({ action }) => action === "bridge.possession")
+        assert.deepEqual(
+          refused.map(({ count }) => count),
+          [1]
+        )
+      }
     })
   )
 
