@@ -60,7 +60,7 @@ const main = Effect.gen(function* () {
 
   const [started, before] = [performance.now(), rssMib(on.pid)]
   // The pass over all entries begins within ten minutes; a second instance of the service begins one at once.
-  yield* on.replica
+  yield* on.replica()
   yield* waiting.pipe(Effect.repeat({ schedule: Schedule.spaced("1 second"), until: (left) => left === 0 }))
   const filled = (performance.now() - started) / 1000
   yield* Context.get(on.context, Database).dedicated(SqlClient.SqlClient.use((sql) => sql`vacuum analyze`))

@@ -52,7 +52,7 @@ const combined = (rounds: ReadonlyArray<Required<Round>>): Round => {
 
 const main = Effect.gen(function* () {
   const on = yield* harness.start
-  const [first, second] = [on, yield* on.replica]
+  const [first, second] = [on, yield* on.replica()]
   const seconds = Math.max(1, Math.floor((harness.seconds - 15) / (harness.rounds * 4)))
 
   const load = (operation: "self" | "rotate", targets: ReadonlyArray<harness.Target>, seconds: number) =>

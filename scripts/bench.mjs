@@ -5,7 +5,19 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { cpus, loadavg, totalmem } from "node:os"
 
 const file = "docs/benchmarks.md"
-const names = ["enrollment", "rotation", "oauth", "mcp", "search", "embeddings", "push", "replicas", "startup", "scale"]
+const names = [
+  "enrollment",
+  "rotation",
+  "lookups",
+  "oauth",
+  "mcp",
+  "search",
+  "embeddings",
+  "push",
+  "replicas",
+  "startup",
+  "scale"
+]
 
 const args = process.argv.slice(2)
 const options = args.slice([...args, "--"].findIndex((argument) => argument.startsWith("--")))

@@ -63,15 +63,15 @@ export interface Target {
 /** `more`: settings that differ from the defaults. */
 export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<string, string>>) {
   const environment = { SERVICE_DATA_DIR: yield* dataFolder(), SERVICE_RATE_LIMITS: "off", ...more }
-  /** Starts a replica; all replicas share database and secrets. */
-  const replica = Effect.gen(function* () {
+  /** Starts a replica with settings of its own; all replicas share database and secrets. */
+  const replica = Effect.fnUntraced(function* (own: Readonly<Record<string, string>> = {}) {
     const port = String(yield* freePort)
     const url = `http://127.0.0.1:${port}`
-    const child = yield* started([...profiling, "src/main.ts"], { ...environment, SERVICE_PORT: port })
+    const child = yield* started([...profiling, "src/main.ts"], { ...environment, SERVICE_PORT: port, ...own })
     yield* answers(`${url}/readyz`)
     return { url, pid: child.pid! } satisfies Target
   })
-  const itself = yield* replica
+  const itself = yield* replica()
 
   const context = yield* Layer.build(
     services.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))))
@@ -155,7 +155,8 @@ export const measure = (
 const nextMessage = (child: ChildProcess) =>
   new Promise((resolve, reject) => {
     child.once("message", resolve)
-    child.once("exit", (code) => reject(new Error(`The load generator ended with ${code}.`)))
+    // Not "exit", which can come before the last message.
+    child.once("disconnect", () => reject(new Error("The load generator ended.")))
   })
 
 const databaseCpuSeconds = (postmaster: number): number => {

@@ -21,7 +21,7 @@ export interface Figure {
 }
 
 export interface Ratio {
-  readonly of: "rate" | "CPU" | "p50" | "p99"
+  readonly of: "rate" | "CPU" | "database CPU" | "p50" | "p99"
   readonly median: number
   readonly low: number
   readonly high: number
@@ -51,8 +51,8 @@ export const ratio = (
   peer: ReadonlyArray<Partial<Round>>,
   aim?: Ratio["aim"]
 ): Ratio => {
-  const number = ({ cpu_us, p50_ms, p99_ms, per_second }: Partial<Round>) =>
-    ({ rate: per_second, CPU: cpu_us, p50: p50_ms, p99: p99_ms })[of]!
+  const number = ({ cpu_us, database_cpu_us, p50_ms, p99_ms, per_second }: Partial<Round>) =>
+    ({ rate: per_second, CPU: cpu_us, "database CPU": database_cpu_us, p50: p50_ms, p99: p99_ms })[of]!
   const ratios = service.map((round, index) => number(round) / number(peer[index]!))
   return { of, median: median(ratios), low: Math.min(...ratios), high: Math.max(...ratios), rounds: ratios.length, aim }
 }

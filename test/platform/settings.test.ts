@@ -98,6 +98,7 @@ const cases: Readonly<
   },
   SERVICE_RATE_LIMITS: { refused: ["yes", "true"], accepted: ["on", "off"] },
   SERVICE_DATABASE_POOLER: { refused: ["1"], accepted: ["on", "off"] },
+  SERVICE_SHARED_LOOKUPS: { refused: ["false"], accepted: ["on", "off"] },
   SERVICE_OAUTH_REVOCATION: { refused: ["no"], accepted: ["on", "off"] },
   SERVICE_OAUTH_DYNAMIC_REGISTRATION: { refused: ["auto"], accepted: ["on", "off"] },
   SERVICE_LOG_LEVEL: { refused: ["Loud"], accepted: ["Debug"] },

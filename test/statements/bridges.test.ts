@@ -15,7 +15,7 @@ import * as PrepareStore from "../../src/bridges/rotation/PrepareStore.ts"
 import { sweeps as rotationSweeps } from "../../src/bridges/rotation/Sweeps.ts"
 import * as TokenStore from "../../src/bridges/rotation/TokenStore.ts"
 import { sha256 } from "../../src/platform/crypto/Sha256.ts"
-import { sweepOf, testConditions } from "../support/statements/Conditions.ts"
+import { lookedUp, sweepOf, testConditions } from "../support/statements/Conditions.ts"
 import {
   activate,
   activeToken,
@@ -692,7 +692,7 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
       update bridge_identity set account_references = '{github:octo}';
       insert into approved_account_reference (project_id, reference, approved_at)
       values ('${ids.project}', 'github:octo', ${past})`,
-    act: (sql) => TokenStore.make(sql).findSelf(sha256("token")).pipe(referencesOf),
+    act: (sql) => lookedUp(TokenStore.make(sql).self, { token_hash: sha256("token"), now }).pipe(referencesOf),
     actsNotOn: {
       "of another project": `update approved_account_reference set project_id = '${ids.otherProject}'`,
       "of another Bridge": "update bridge_identity set account_references = '{}'",
@@ -706,7 +706,7 @@ layer(TestDatabase.sql)("what a Bridge learns about its token", (it) => {
     given: rotating,
     act: (sql) =>
       Effect.map(
-        TokenStore.make(sql).findSelf(sha256("token")),
+        lookedUp(TokenStore.make(sql).self, { token_hash: sha256("token"), now }),
         Option.filter(({ pending_rotation_id }) => pending_rotation_id === ids.rotation)
       ),
     actsNotOn: {

@@ -11,7 +11,7 @@ import * as GrantStore from "../../src/signin/oauth/grants/GrantStore.ts"
 import { sweeps } from "../../src/signin/oauth/Sweeps.ts"
 import * as CodeStore from "../../src/signin/oauth/tokens/CodeStore.ts"
 import * as RefreshTokenStore from "../../src/signin/oauth/tokens/RefreshTokenStore.ts"
-import { sweepOf, testConditions } from "../support/statements/Conditions.ts"
+import { lookedUp, sweepOf, testConditions } from "../support/statements/Conditions.ts"
 import {
   audience,
   disableProject,
@@ -49,7 +49,7 @@ const projectTokenOver = {
 layer(TestDatabase.sql)("statements of sign-in", (it) => {
   testConditions(it, "a project token opens", {
     given: signedIn,
-    act: (sql) => AccessStore.make(sql, audience).findProjectToken(sha256("project token"), now),
+    act: (sql) => lookedUp(AccessStore.make(sql, audience).projectToken, { token_hash: sha256("project token"), now }),
     actsOn: lastingToken,
     actsNotOn: projectTokenOver
   })
@@ -61,7 +61,7 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
   })
   testConditions(it, "an access token opens", {
     given: signedIn,
-    act: (sql) => AccessStore.make(sql, audience).findAccessToken(sha256("access"), now),
+    act: (sql) => lookedUp(AccessStore.make(sql, audience).accessToken, { token_hash: sha256("access"), now }),
     actsOn: lastingToken,
     actsNotOn: {
       "if it is another one": `update oauth_access_token set token_hash = ${others}`,

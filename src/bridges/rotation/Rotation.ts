@@ -13,7 +13,8 @@ import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { traceAt } from "../../platform/audit/Audit.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
-import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
+import { persistence, sharedPersistence, untilSettled } from "../../platform/database/Persistence.ts"
+import { together } from "../../platform/database/Together.ts"
 import { spanned } from "../../platform/metrics/Span.ts"
 import type { Aborted, Confirmed, Prepared, Revoked, Self, RotationRefusal } from "../../wire/bridges/RotationApi.ts"
 import type { Replayable } from "../../wire/Headers.ts"
@@ -52,6 +53,7 @@ export class Rotation extends Context.Service<
       const clock = yield* DatabaseClock
       const tokens = yield* TokenCheck
       const store = Store.make(yield* SqlClient.SqlClient)
+      const findSelf = yield* together(store.self)
       const prepare = yield* Prepare.make
       const { abort, confirm } = yield* ConfirmOrAbort.make
 
@@ -70,7 +72,7 @@ export class Rotation extends Context.Service<
       const self = Effect.fnUntraced(
         function* (bearer: BearerToken) {
           const now = yield* clock.now
-          const found = yield* tokens.requireKnown(yield* store.findSelf(yield* tokens.hashOf(bearer)))
+          const found = yield* tokens.requireKnown(yield* findSelf({ token_hash: yield* tokens.hashOf(bearer), now }))
           yield* tokens.requireActive(found, now)
           const pending = found.pending_until !== null && !hasPassed(found.pending_until, now)
           return {
@@ -87,7 +89,7 @@ export class Rotation extends Context.Service<
               : null
           }
         },
-        persistence,
+        sharedPersistence,
         spanned("Rotation.self")
       )
 

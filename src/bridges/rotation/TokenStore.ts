@@ -2,6 +2,7 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
+import { lookup } from "../../platform/sql/Lookup.ts"
 import { firstRow } from "../../platform/sql/Rows.ts"
 import { TokenState } from "../identity/TokenState.ts"
 import { bearer, rotationFailed, tokenState } from "./RotationStore.ts"
@@ -17,8 +18,10 @@ const SelfState = Schema.Struct({
 
 export const make = (sql: SqlClient.SqlClient) => {
   /** The token with the fields of its Bridge that `tokens/self` returns. */
-  const findSelf = (token_hash: Uint8Array) =>
-    firstRow(SelfState)(sql`
+  const self = lookup(
+    sql,
+    SelfState,
+    (token_hash) => sql`
       select ${tokenState(sql)}, i.device_id, i.display_name, r.rotation_id as pending_rotation_id,
              r.confirmation_expires_at as pending_until,
              array(select a.reference
@@ -29,7 +32,8 @@ export const make = (sql: SqlClient.SqlClient) => {
                     order by a.reference) as account_references
         from ${bearer(sql)}
         left join bridge_rotation r on r.rotation_id = i.pending_rotation_id and r.state = 'pending'
-       where t.token_hash = ${token_hash}`)
+       where t.token_hash = ${token_hash}`
+  )
 
   const findToken = (token_hash: Uint8Array) =>
     firstRow(TokenState)(sql`
@@ -91,5 +95,5 @@ export const make = (sql: SqlClient.SqlClient) => {
       })}), ${rotationFailed(sql, "cancelled", now)}
       select token_id from pointed`)
 
-  return { findSelf, findToken, revoke }
+  return { self, findToken, revoke }
 }

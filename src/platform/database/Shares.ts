@@ -7,24 +7,38 @@
  * 3. Owners that wait take turns, so that an owner's own queue is the only one that it makes longer.
  *
  * An operation holds one connection at a time, so it takes its turn once (Persistence.ts). Commands and the work in the
- * background take no turns: there is one of each.
+ * background take no turns: there is one of each. Lookups that share statements (Together.ts) share their places in the
+ * same way.
  */
 import { Context, Effect, Layer } from "effect"
 import { Settings } from "../settings/Settings.ts"
 
 /** Runs an operation once its owner has a turn. */
-export type Share = <A, E, R>(operation: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+export type Turn = <A, E, R>(operation: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
-const withoutTurn: Share = (operation) => operation
+/** Where an owner takes its turns. */
+export interface Share {
+  readonly connection: Turn
+  readonly lookup: Turn
+}
+
+const withoutTurn: Turn = (operation) => operation
+const withoutTurns: Share = { connection: withoutTurn, lookup: withoutTurn }
 
 /** The share of the current request. */
 export const CurrentShare = Context.Reference<Share>("service/database/CurrentShare", {
-  defaultValue: () => withoutTurn
+  defaultValue: () => withoutTurns
 })
 
 /** Takes a turn for the operation and everything in it. */
 export const inTurn = <A, E, R>(operation: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.flatMap(CurrentShare, (share) => share(Effect.provideService(operation, CurrentShare, withoutTurn)))
+  Effect.flatMap(CurrentShare, (share) =>
+    share.connection(Effect.provideService(operation, CurrentShare, withoutTurns))
+  )
+
+/** Takes a place among the lookups that share statements. */
+export const amongLookups = <A, E, R>(lookup: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.flatMap(CurrentShare, (share) => share.lookup(lookup))
 
 export class Shares extends Context.Service<
   Shares,
@@ -38,14 +52,26 @@ export class Shares extends Context.Service<
   static readonly layer = Layer.effect(
     Shares,
     Effect.map(Settings, ({ database: { poolSize } }) => {
-      const forUnknown = Math.max(1, poolSize >> 2)
-      const forKnown = Math.max(1, poolSize - forUnknown)
-      return { unknown: turns(forUnknown, half(forUnknown)), known: turns(forKnown, half(forKnown)) }
+      const connections = divided(poolSize)
+      const lookups = divided(places)
+      return {
+        unknown: (network) => ({ connection: connections.unknown(network), lookup: lookups.unknown(network) }),
+        known: (owner) => ({ connection: connections.known(owner), lookup: lookups.known(owner) })
+      }
     })
   )
 }
 
-const half = (connections: number) => Math.ceil(connections / 2)
+/** Lookups that run or wait for the next shared statement: as many as two statements hold. */
+const places = 128
+
+const divided = (all: number) => {
+  const forUnknown = Math.max(1, all >> 2)
+  const forKnown = Math.max(1, all - forUnknown)
+  return { unknown: turns(forUnknown, half(forUnknown)), known: turns(forKnown, half(forKnown)) }
+}
+
+const half = (turns: number) => Math.ceil(turns / 2)
 
 interface Owner {
   readonly name: string
@@ -84,7 +110,7 @@ export const turns = (all: number, most: number) => {
     resume!()
   }
 
-  return (name: string): Share =>
+  return (name: string): Turn =>
     (operation) =>
       Effect.suspend(() => {
         let owner = owners.get(name)

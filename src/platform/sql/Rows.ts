@@ -13,10 +13,15 @@ export const rows = <Row extends Schema.ConstraintDecoder<unknown>>(row: Row) =>
  * one project what belongs to another.
  */
 export const firstRow = <Row extends Schema.ConstraintDecoder<unknown>>(row: Row) => {
-  const decode = Schema.decodeUnknownEffect(row)
+  const only = onlyRow(row)
   return (statement: Statement.Statement<unknown>): Effect.Effect<Option.Option<Row["Type"]>, SqlError.SqlError> =>
-    Effect.flatMap(statement, (found) => {
-      if (found.length > 1) return Effect.die(new Error(`Expected at most one row, found ${found.length}.`))
-      return found.length === 0 ? Effect.succeedNone : Effect.asSome(Effect.orDie(decode(found[0])))
-    })
+    Effect.flatMap(statement, only)
+}
+
+export const onlyRow = <Row extends Schema.ConstraintDecoder<unknown>>(row: Row) => {
+  const decode = Schema.decodeUnknownEffect(row)
+  return (found: ReadonlyArray<unknown>): Effect.Effect<Option.Option<Row["Type"]>> => {
+    if (found.length > 1) return Effect.die(new Error(`Expected at most one row, found ${found.length}.`))
+    return found.length === 0 ? Effect.succeedNone : Effect.asSome(Effect.orDie(decode(found[0])))
+  }
 }

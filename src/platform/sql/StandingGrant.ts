@@ -2,7 +2,7 @@
  * The clauses that decide whether an OAuth grant is in force (spec 5.3). The statements for codes, refreshes, requests
  * and notifications share them, so that a revocation takes effect with the next statement. The grant's alias is `g`.
  */
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 
 /** The resource and instance of a grant (decisions.md, What a grant is bound to). */
 export interface Audience {
@@ -18,7 +18,7 @@ export const joined = (sql: SqlClient.SqlClient) => sql`
   join project p on p.project_id = g.project_id`
 
 /** The grant, its client, its project token and its project are all neither ended nor disabled. */
-export const inForce = (sql: SqlClient.SqlClient, now: Date) => sql`
+export const inForce = (sql: SqlClient.SqlClient, now: Date | Statement.Fragment) => sql`
   (g.revoked_at is null
    and g.expires_at > ${now}
    and c.disabled_at is null

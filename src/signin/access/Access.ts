@@ -12,7 +12,9 @@ import { SqlClient } from "effect/sql"
 import { Settings } from "../../platform/settings/Settings.ts"
 import * as Tokens from "../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
-import { persistence } from "../../platform/database/Persistence.ts"
+import { persistence, sharedPersistence } from "../../platform/database/Persistence.ts"
+import { inTurn } from "../../platform/database/Shares.ts"
+import { together } from "../../platform/database/Together.ts"
 import type { Actor, Granted } from "../../wire/Actor.ts"
 import { Refusal } from "../../wire/Refusal.ts"
 import type { Scope } from "../../wire/Scopes.ts"
@@ -48,6 +50,8 @@ export class Access extends Context.Service<
       const clock = yield* DatabaseClock
       const { access, baseUrl, resource } = yield* Settings
       const store = Store.make(sql, { resource, instance_id: access.instanceId })
+      const findAccessToken = yield* together(store.accessToken)
+      const findProjectToken = yield* together(store.projectToken)
       const challenge = challenges(baseUrl.origin)
 
       const missing = challenged(refuse("unauthorized"), challenge.missing)
@@ -58,21 +62,19 @@ export class Access extends Context.Service<
         const kind = Tokens.kindOf(Redacted.value(bearer.value))
         if (kind !== "sat" && kind !== "spt") return yield* invalid
         const now = yield* clock.now
-        const token_hash = Tokens.hash(bearer.value)
-        const found = yield* kind === "sat"
-          ? store.findAccessToken(token_hash, now)
-          : store.findProjectToken(token_hash, now)
+        const asked = { token_hash: Tokens.hash(bearer.value), now }
+        const found = yield* kind === "sat" ? findAccessToken(asked) : findProjectToken(asked)
         if (Option.isNone(found)) return yield* invalid
         const { last_used_at, scopes, ...actor } = found.value
         if (last_used_at === null || now.getTime() - last_used_at.getTime() >= lastUsedPrecision) {
-          yield* Effect.ignore(
+          const touch =
             actor.grant_id === null
               ? store.touchProjectToken(actor.credential_id, now)
               : store.touchGrant(actor.grant_id, now)
-          )
+          yield* Effect.ignore(inTurn(touch))
         }
         return { ...actor, scopes: new Set(scopes) }
-      }, persistence)
+      }, sharedPersistence)
 
       const requireGrant = (actor: Actor) => {
         const { client_id, grant_id } = actor

@@ -1,7 +1,8 @@
 /** Finds the actor of a credential in one statement per kind, and records its last use. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { lookup } from "../../platform/sql/Lookup.ts"
+import { rows } from "../../platform/sql/Rows.ts"
 import { Role, Scope } from "../../wire/Scopes.ts"
 import { type Audience, hasAudience, instanceId, joined, inForce } from "../../platform/sql/StandingGrant.ts"
 
@@ -20,8 +21,10 @@ const Identified = Schema.Struct({
 })
 
 export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
-  const findProjectToken = (token_hash: Uint8Array, now: Date) =>
-    firstRow(Identified)(sql`
+  const projectToken = lookup(
+    sql,
+    Identified,
+    (token_hash, now) => sql`
       select p.project_id, p.name as project_name, t.role, t.scopes, t.token_id as credential_id,
              t.token_id as subject, null as client_id, null as grant_id, ${instanceId(sql, audience)} as instance_id,
              p.limits, t.last_used_at
@@ -30,10 +33,13 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
        where t.token_hash = ${token_hash}
          and t.revoked_at is null
          and (t.expires_at is null or t.expires_at > ${now})
-         and p.disabled_at is null`)
+         and p.disabled_at is null`
+  )
 
-  const findAccessToken = (token_hash: Uint8Array, now: Date) =>
-    firstRow(Identified)(sql`
+  const accessToken = lookup(
+    sql,
+    Identified,
+    (token_hash, now) => sql`
       select p.project_id, p.name as project_name, t.role, a.scopes, a.token_id as credential_id,
              t.token_id as subject, g.client_id, g.grant_id, g.instance_id, p.limits, g.last_used_at
         from oauth_access_token a
@@ -43,7 +49,8 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
          and a.revoked_at is null
          and a.expires_at > ${now}
          and ${inForce(sql, now)}
-         and ${hasAudience(sql, audience)}`)
+         and ${hasAudience(sql, audience)}`
+  )
 
   /** Skips a locked row: another transaction is already writing it, and `last_used_at` may be late. */
   const touchProjectToken = (token_id: string, now: Date) => sql`
@@ -72,5 +79,5 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
          and g.expires_at > ${now}
          and not ${hasAudience(sql, audience)}`)
 
-  return { countForeignGrants, findProjectToken, findAccessToken, touchProjectToken, touchGrant }
+  return { countForeignGrants, projectToken, accessToken, touchProjectToken, touchGrant }
 }

@@ -14,6 +14,10 @@ export const waitsAtGate = (statement: string) =>
     `$1(select pg_advisory_xact_lock_shared(${gate})) gate cross join bridge_identity i`
   )
 
+/** The same for a statement that takes no locks. */
+export const readsAtGate = (statement: string) =>
+  `select gated.* from (select pg_advisory_xact_lock_shared(${gate})) gate cross join lateral (${statement}) gated`
+
 /** Starts `late`, runs `meanwhile` once it waits at the gate, then opens the gate. */
 export const overtaken = <A, E, R, B, E2, R2>(late: Effect.Effect<A, E, R>, meanwhile: Effect.Effect<B, E2, R2>) =>
   Effect.gen(function* () {

@@ -13,6 +13,7 @@ import { ConfigProvider, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Sweep } from "../../../src/platform/database/Sweeper.ts"
 import { Settings } from "../../../src/platform/settings/Settings.ts"
+import type { Asked, Lookup } from "../../../src/platform/sql/Lookup.ts"
 import { environment } from "../service/Service.ts"
 
 /** State -> the SQL that brings it about. */
@@ -78,6 +79,14 @@ export const testConditions = (
   each({ "as given": "", ...actsOn }, true)
   each(actsNotOn, false)
 }
+
+/** Runs the lookup for one token and for several. Both must find the same. */
+export const lookedUp = Effect.fnUntraced(function* <A>({ each, one }: Lookup<A>, asked: Asked) {
+  const found = yield* one(asked)
+  const together = yield* each([{ ...asked, token_hash: new Uint8Array(32) }, asked, asked])
+  assert.deepStrictEqual(together, [Option.none(), found, found])
+  return found
+})
 
 const statementsIn = (text: string) => text.split(/;\s*/).filter((statement) => statement.trim() !== "")
 
