@@ -24,10 +24,10 @@ import { PushTokens } from "../../../src/push/tokens/PushTokens.ts"
 import { backups } from "./backups.ts"
 import { check } from "./Check.ts"
 
+const failed = ({ message }: { readonly message: string }) => Effect.succeed([check("database", "fail", message)])
+
 /** The age of backups is known without the database. */
-export const database = Effect.suspend(() =>
-  Effect.all([backups, Effect.catch(checks, (error) => Effect.succeed([check("database", "fail", error.message)]))])
-).pipe(
+export const database = Effect.suspend(() => Effect.all([backups, checks.pipe(Effect.catch(failed))])).pipe(
   Effect.map((found) => found.flat()),
   Effect.provide(
     Layer.merge(Backups.layer, PushTokens.layer).pipe(
@@ -36,7 +36,7 @@ export const database = Effect.suspend(() =>
       Layer.provideMerge(Database.layer)
     )
   ),
-  Effect.catch((error) => Effect.succeed([check("database", "fail", error.message)]))
+  Effect.catch(failed)
 )
 
 const checks = Effect.gen(function* () {
