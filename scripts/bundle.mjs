@@ -17,8 +17,8 @@ const migrations = () =>
   Object.fromEntries(readdirSync("migrations").map((name) => [name, readFileSync(join("migrations", name), "utf8")]))
 
 /** The server and every program; `bridge` and `connect` need no database, and their package holds none. */
-export const server = ["src/main.ts", "cli/service-admin.ts", "cli/bridge-service.ts", "cli/bridge.ts"]
-export const bridge = ["cli/bridge-service.ts", "cli/bridge.ts"]
+export const server = ["src/main.ts", "cli/service-admin.ts", "cli/bridge-service.ts", "cli/bridge.ts", "cli/hook.ts"]
+export const bridge = ["cli/bridge-service.ts", "cli/bridge.ts", "cli/hook.ts"]
 
 // Pages of 5 MB that effect can serve for an API; the service has its own.
 const withoutApiViewers = {

@@ -100,9 +100,37 @@ export const agents = ({ documentHosts, registration, resource }: Deployment): H
         any other client the operator creates a client id with <code>service-admin create-oauth-client</code>.
       </p>`,
     topic(
+      "Any of them",
+      html`<p>
+        In the folder of the project, with <code>claude-code</code>, <code>codex</code>, <code>gemini</code>,
+        <code>opencode</code>, <code>vscode</code> or <code>cursor</code>. <code>--check</code> tries the connection,
+        <code>--remove</code> takes it away:
+      </p>`,
+      block(`bridge-service connect claude-code --url ${resource} --section`)
+    ),
+    topic(
       "Claude Code",
       block(`claude mcp add --transport http bridge-service ${resource}`),
-      html`<p>Then run <code>/mcp</code> in a session to sign in.</p>`
+      html`<p>Then run <code>claude mcp login bridge-service</code>, or <code>/mcp</code> in a session, to sign in.</p>`
+    ),
+    topic(
+      "Codex",
+      block(`codex mcp add bridge-service --url ${resource}`),
+      html`<p>It signs in at once. With a project token in the variable <code>TOKEN</code> instead:</p>`,
+      block(`codex mcp add bridge-service --url ${resource} --bearer-token-env-var TOKEN`)
+    ),
+    topic(
+      "Gemini CLI",
+      block(`gemini mcp add --transport http bridge-service ${resource}`),
+      html`<p>
+        Then run <code>/mcp auth bridge-service</code> in a session to sign in. It connects only in folders that it was
+        told to trust.
+      </p>`
+    ),
+    topic(
+      "opencode",
+      html`<p>Add this to <code>opencode.json</code>, then run <code>opencode mcp auth bridge-service</code>:</p>`,
+      block(json({ mcp: { "bridge-service": { type: "remote", url: resource } } }))
     ),
     topic(
       "VS Code",
