@@ -22,13 +22,14 @@ import { everIndexed, keysIn, searchQuery, searchText } from "../../src/agents/m
 import { edgeOfCycle } from "../../src/agents/tasks/Cycle.ts"
 import { lines } from "../../src/agents/transfer/TransferFile.ts"
 import { BaseUrl } from "../../src/client/State.ts"
+import { lines as linesOfBackup } from "../../src/platform/database/BackupLines.ts"
 import { findSecretIn } from "../../src/platform/secrets/Secrets.ts"
 import { Addresses } from "../../src/platform/edge/Addresses.ts"
 import { html } from "../../src/platform/html/Html.ts"
 import { packageRoot } from "../support/run/Root.ts"
 import { isGuessable } from "../../src/platform/settings/SecretStrength.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
-import { credentialOf } from "../../src/platform/edge/BearerCredential.ts"
+import { bindableCredentialOf, credentialOf } from "../../src/platform/edge/BearerCredential.ts"
 import { displayName } from "../../src/signin/oauth/clients/ClientMetadata.ts"
 import { isDocumentUrl } from "../../src/signin/oauth/clients/fetchDocument.ts"
 import { isAcceptable, isDangerous, matches } from "../../src/signin/oauth/clients/RedirectUri.ts"
@@ -139,6 +140,13 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
     ["Invalid", "Token", "!"],
     ["BadCertificate", "a", "!"]
   ],
+  [
+    "src/platform/edge/BearerCredential.ts",
+    /^(?:bearer|dpop) (.*\S.*)$/is,
+    headers,
+    ["dpop ", " ", ""],
+    ["dpop ", "x", ""]
+  ],
   ["src/platform/edge/BearerCredential.ts", /^bearer (.*\S.*)$/is, headers, ["bearer ", " ", ""], ["bearer ", "x", ""]],
   ["src/signin/oauth/JsonEndpoints.ts", /^application\/json\s*(;|$)/i, headers, wide("application/json")],
   [
@@ -244,6 +252,15 @@ const behindProxy = HttpServerRequest.fromWeb(new Request("http://a")).modify({
 })
 
 const document = (text: string) => Buffer.from(text)
+/** As a file is read. */
+const chunksOf = (text: string) => {
+  const bytes = document(text)
+  return Stream.fromIterable(
+    Array.from({ length: Math.ceil(bytes.length / (64 * kib)) }, (_, index) =>
+      bytes.subarray(index * 64 * kib, (index + 1) * 64 * kib)
+    )
+  )
+}
 const decode = (schema: Schema.ConstraintDecoder<unknown>) => Schema.decodeUnknownOption(schema)
 const marks = "\u0301\u0316"
 
@@ -321,15 +338,14 @@ const readers: Readonly<
     ...all("\n", "a", "é", "a\n")
   ],
   "lines of an import": [
-    (text) => {
-      const bytes = document(text)
-      const chunks = Array.from({ length: Math.ceil(bytes.length / (64 * kib)) }, (_, index) =>
-        bytes.subarray(index * 64 * kib, (index + 1) * 64 * kib)
-      )
-      return Effect.runSync(Stream.runDrain(lines(Stream.fromIterable(chunks))))
-    },
+    (text) => Effect.runSync(Stream.runDrain(lines(chunksOf(text)))),
     512 * kib,
     ...all("a", "{}\n", `${"a".repeat(60 * kib)}\n`)
+  ],
+  "lines of a backup": [
+    (text) => Effect.runSync(Stream.runDrain(linesOfBackup(chunksOf(text)))),
+    16 * 1024 * kib,
+    ...all("a", `[${"1,".repeat(50)}1]\n`)
   ],
   "the parameters of a form": [
     (text) => parametersOf(new URLSearchParams(text)),
@@ -338,6 +354,13 @@ const readers: Readonly<
   ],
   "a secret": [isGuessable, operator, ...all("a", "ab", "é", "abcdefghijklmnopqrstuvwxyz")],
   scopes: [(text) => [...expanded(wordsOf(text)), ...parsed(wordsOf(text))], body, ...all(" ", "a ", "tasks:read ")],
+  "a credential that a key may be bound to": [
+    bindableCredentialOf,
+    headers,
+    ["dpop", " ", "x"],
+    ["", " ", ""],
+    ["dpop ", "x", ""]
+  ],
   "a bearer credential": [credentialOf, headers, ["bearer", " ", "x"], ["", " ", ""], ["bearer ", "x", ""]],
   "a resource": [(text) => isResource(text, "https://a.example/mcp"), body, ["https://", "a", "/\n"], ["", "a", "://"]],
   "a redirect URI": [

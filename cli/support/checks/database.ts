@@ -1,8 +1,10 @@
 /** Checks the database: version, durability, schema, clock and audit log, and whether audited callers have addresses of their own. */
-import { Effect, Layer, Option, Redacted, Schema } from "effect"
+import { Effect, Layer, Option, Redacted, Result, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../../../src/platform/audit/Audit.ts"
 import * as PartitionStore from "../../../src/platform/audit/PartitionStore.ts"
+import { Backups } from "../../../src/platform/backups/Backups.ts"
+import { Backup } from "../../../src/platform/database/Backup.ts"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import {
   Database,
@@ -15,19 +17,26 @@ import {
 import { review } from "../../../src/platform/database/Migrations.ts"
 import { longPersistence } from "../../../src/platform/database/Persistence.ts"
 import { networks, trusts } from "../../../src/platform/edge/Addresses.ts"
+import { parseDatabaseUrl } from "../../../src/platform/settings/DatabaseUrl.ts"
 import { Settings } from "../../../src/platform/settings/Settings.ts"
 import { rows } from "../../../src/platform/sql/Rows.ts"
 import { PushTokens } from "../../../src/push/tokens/PushTokens.ts"
+import { backups } from "./backups.ts"
 import { check } from "./Check.ts"
 
-export const database = Effect.suspend(() => checks).pipe(
+const failed = ({ message }: { readonly message: string }) => Effect.succeed([check("database", "fail", message)])
+
+/** The age of backups is known without the database. */
+export const database = Effect.suspend(() => Effect.all([backups, checks.pipe(Effect.catch(failed))])).pipe(
+  Effect.map((found) => found.flat()),
   Effect.provide(
-    Layer.merge(Audit.layer, PushTokens.layer).pipe(
+    Layer.merge(Backups.layer, PushTokens.layer).pipe(
+      Layer.provideMerge(Layer.merge(Audit.layer, Backup.layer)),
       Layer.provideMerge(DatabaseClock.layer),
       Layer.provideMerge(Database.layer)
     )
   ),
-  Effect.catch((error) => Effect.succeed([check("database", "fail", error.message)]))
+  Effect.catch(failed)
 )
 
 const checks = Effect.gen(function* () {
@@ -76,12 +85,10 @@ const sealed = Effect.gen(function* () {
 
 const serverVersion = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const [server] = yield* rows(Schema.Struct({ number: Schema.Int, name: Schema.String }))(
-    sql`select current_setting('server_version_num')::int as number, current_setting('server_version') as name`
+  const [server] = yield* rows(Schema.Struct({ version: Schema.String }))(
+    sql`select current_setting('server_version') as version`
   )
-  return server!.number >= 140_000
-    ? check("database", "ok", `PostgreSQL ${server!.name} answers.`)
-    : check("database", "fail", `PostgreSQL ${server!.name} is too old: use 14 or newer.`)
+  return check("database", "ok", `PostgreSQL ${server!.version} answers.`)
 })
 
 const durable = Effect.map(durability, (settings) => {
@@ -142,7 +149,7 @@ const auditLog = Effect.gen(function* () {
           `There are partitions for the next ${months} months only: run service-admin maintain-audit-log, daily.`
         )
   if (url === undefined) return [partitions]
-  const mayRewrite = yield* store.mayRewrite(new URL(Redacted.value(url)).username)
+  const mayRewrite = yield* store.mayRewrite(Result.getOrThrow(parseDatabaseUrl(Redacted.value(url))).username ?? "")
   return [
     partitions,
     mayRewrite
