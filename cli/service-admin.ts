@@ -19,6 +19,7 @@ import { projectTokens } from "./commands/projectTokens.ts"
 import { push } from "./commands/push.ts"
 import { sessions } from "./commands/sessions.ts"
 import { status } from "./commands/status.ts"
+import { transfer } from "./commands/transfer.ts"
 import { Json } from "./support/frame.ts"
 import { run } from "./support/run.ts"
 
@@ -29,7 +30,7 @@ Command.make("service-admin").pipe(
   Command.withSubcommands([
     { group: "Start here", commands: [init, doctor, status] },
     { group: "Database", commands: database },
-    { group: "Projects", commands: [...projects, ...limits] },
+    { group: "Projects", commands: [...projects, ...transfer, ...limits] },
     { group: "Bridges", commands: [...accountReferences, ...credentials, ...bridges] },
     { group: "Agents", commands: [...projectTokens, ...oauth] },
     { group: "Console", commands: sessions },
