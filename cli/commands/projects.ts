@@ -25,7 +25,7 @@ const listProjects = list("list-projects", {
   page: ({ projects }, _, page) => projects.list(page),
   columns: ["project_id", "created_at", "disabled_at", "name"],
   none: "There are no projects.",
-  next: ({ length }) => (length === 0 ? "create-project --name NAME" : "list-bridges --project ID")
+  next: ([first]) => (first === undefined ? "init" : `show-project --project ${first.project_id}`)
 })
 
 const showProject = command("show-project", {

@@ -6,7 +6,7 @@
  */
 import { Console, Data, Effect } from "effect"
 import { CliError, Command, Flag, GlobalFlag } from "effect/cli"
-import { json, printed } from "./Print.ts"
+import { json, type Line, printed } from "./Print.ts"
 
 export const Json = GlobalFlag.Setting("json")({
   flag: Flag.Boolean("json").pipe(
@@ -25,7 +25,7 @@ export interface Parts<Flags extends Command.Command.Config, A, E> {
   readonly refuse?: (flags: Command.Command.Config.Infer<Flags>) => string | undefined
   readonly run: (flags: Command.Command.Config.Infer<Flags>, asJson: boolean) => Effect.Effect<A, E>
   /** Lines for people; the last one is the next command to type. */
-  readonly print: (result: A) => ReadonlyArray<string>
+  readonly print: (result: A) => ReadonlyArray<Line>
   /** Returns false if the printed result reports a problem. */
   readonly ok?: (result: A) => boolean
 }
