@@ -21,6 +21,7 @@ const listBridges = list("list-bridges", {
 
 const showBridge = command("show-bridge", {
   description: "Show a Bridge and its latest tokens",
+  remote: "read",
   flags: one,
   run: ({ bridge, project }) =>
     using(({ bridges, recorded }) =>
@@ -40,6 +41,7 @@ const showBridge = command("show-bridge", {
 
 const revokeBridge = command("revoke-bridge", {
   description: "Revoke a Bridge and all its tokens, at once and permanently",
+  remote: "write",
   flags: one,
   run: ({ bridge, project }) =>
     using(({ bridges }) =>

@@ -7,6 +7,7 @@ import { facts, next, table } from "../support/Print.ts"
 
 const archiveMemory = command("archive-memory", {
   description: "Archive a memory entry: searches no longer find it, reading it by its id still works",
+  remote: "write",
   flags: { project: Flags.project, entry: Flags.id("entry", "Id of the entry") },
   run: ({ entry, project }) =>
     using(({ memory }) =>
@@ -45,6 +46,7 @@ const listTasks = list("list-tasks", {
 
 const showTask = command("show-task", {
   description: "Show a task with its dependencies, its latest receipts and its latest notes",
+  remote: "read",
   flags: { project: Flags.project, task: Flags.id("task", "Id of the task; see list-tasks") },
   run: ({ project, task }) => using(({ tasks }) => tasks.get({ project_id: project }, task)),
   print: ({ dependencies, notes, receipts, task }) => [

@@ -7,6 +7,7 @@ import { facts, next } from "../support/Print.ts"
 
 const pushStatus = command("push-status", {
   description: "Show the notifications in the queue by state, paused push environments, and push token keys in use",
+  remote: "read",
   flags: {},
   run: () => using(({ pushAdmin }) => pushAdmin.status),
   print: ({ current_key, deliveries, due_since, pauses, token_keys, web_push_keys }) => [
@@ -47,6 +48,7 @@ const listPushDeadLetters = list("list-push-dead-letters", {
 
 const retryPushDeadLetters = command("retry-push-dead-letters", {
   description: "Retry the dead letters that have not expired",
+  remote: "write",
   flags: {},
   run: () => using(({ pushAdmin }) => Effect.map(pushAdmin.retryDead, (retried) => ({ retried }))),
   print: (result) => [...facts(result), next("push-status")]
@@ -65,6 +67,7 @@ const rekeyPushTokens = command("rekey-push-tokens", {
 
 const rotateWebPushKey = command("rotate-web-push-key", {
   description: "Let browsers subscribe with a new web push key from now on; earlier subscriptions keep theirs",
+  remote: "write",
   flags: {},
   run: () => using(({ pushAdmin }) => Effect.map(pushAdmin.rotateWebPushKey, ({ public_key }) => ({ public_key }))),
   print: (rotated) => [...facts(rotated), next("push-status", "shows how many browsers still use which key")]

@@ -63,6 +63,22 @@ export const newReference = label("reference", 200, referenceDescription)
 export const reference = (name: string) =>
   flag(name, storedText(200).check(noSecret), lineExpected(200), referenceDescription)
 
+/** Secrets that `--service` made at the caller: the service gets their ids and hashes. */
+export const minted = Flag.String("minted").pipe(
+  Flag.filterMap(
+    (given) => {
+      const [, id, hash] =
+        /^([0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}):([0-9a-f]{64})$/.exec(given) ?? []
+      return id === undefined || hash === undefined
+        ? Option.none()
+        : Option.some({ id, hash: Buffer.from(hash, "hex") })
+    },
+    () => "expected a UUID of version 7, a colon, and a SHA-256 in hexadecimal digits"
+  ),
+  Flag.withMetavar("ID:SHA256"),
+  Flag.withDescription("Instead of --out: id and SHA-256 of a secret that was made elsewhere; --service sends this")
+)
+
 export const role = flag(
   "role",
   Role,
@@ -98,8 +114,13 @@ export const since = flag(
   "Only what happened since"
 ).pipe(Flag.withMetavar("INSTANT"))
 
-export const path = (name: string, description: string) =>
-  flag(name, Schema.NonEmptyString.check(Schema.isPattern(/^[^\0]+$/)), "expected a path", description)
+/** The names of the flags that name files of this machine: an operator elsewhere may not use them. */
+export const pathFlags = new Set<string>()
+
+export const path = (name: string, description: string) => {
+  pathFlags.add(name)
+  return flag(name, Schema.NonEmptyString.check(Schema.isPattern(/^[^\0]+$/)), "expected a path", description)
+}
 
 export const count = (name: string, max: number, description: string) =>
   Flag.String(name).pipe(

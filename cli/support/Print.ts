@@ -1,9 +1,15 @@
 /** Output for people. Times are absolute (ISO 8601, UTC), and the next command is spelled out. */
+import { Context } from "effect"
 import { calledAs } from "../../src/platform/process/CalledAs.ts"
 import { escapes } from "../../src/wire/Text.ts"
 
 /** Read from the raw arguments: after a usage error there are no parsed ones. */
 export const asJson = process.argv.slice(2).some((argument) => /^--json(=true)?$/.test(argument))
+
+/** Where the pages of a list go while it is read. */
+export const Write = Context.Reference<(text: string) => void>("cli/Write", {
+  defaultValue: () => (text: string) => void process.stdout.write(text)
+})
 
 /**
  * Text as a terminal may show it. Characters that control it, reverse it or leave no mark become `\\u` and four hex

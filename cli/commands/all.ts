@@ -1,0 +1,57 @@
+/** Every command of `service-admin`, in the order of --help. Each file of this folder exports the commands for one noun. */
+import { Command } from "effect/cli"
+import { Json } from "../support/frame.ts"
+import { targetFlags } from "../support/remote/Target.ts"
+import { accountReferences } from "./accountReferences.ts"
+import { audit } from "./audit.ts"
+import { bridges } from "./bridges.ts"
+import { credentials } from "./credentials.ts"
+import { database } from "./database.ts"
+import { channels } from "./channels.ts"
+import { devices } from "./devices.ts"
+import { doctor } from "./doctor.ts"
+import { documents } from "./documents.ts"
+import { erasures } from "./erasures.ts"
+import { init } from "./init.ts"
+import { limits } from "./limits.ts"
+import { memory } from "./memory.ts"
+import { oauth } from "./oauth.ts"
+import { operatorTokens } from "./operatorTokens.ts"
+import { profiles } from "./profiles.ts"
+import { projects } from "./projects.ts"
+import { projectTokens } from "./projectTokens.ts"
+import { push } from "./push.ts"
+import { sessions } from "./sessions.ts"
+import { status } from "./status.ts"
+
+export const commands = [
+  init,
+  doctor,
+  status,
+  ...database,
+  ...projects,
+  ...limits,
+  ...accountReferences,
+  ...credentials,
+  ...bridges,
+  ...projectTokens,
+  ...operatorTokens,
+  ...profiles,
+  ...sessions,
+  ...oauth,
+  ...documents,
+  ...erasures,
+  ...memory,
+  ...channels,
+  ...devices,
+  ...push,
+  ...audit
+] as const
+
+export const serviceAdmin = Command.make("service-admin").pipe(
+  Command.withDescription(
+    "Operates Bridge Service directly on its database; the server need not be running. With --service or --profile it works from elsewhere. Completions: service-admin --completions bash|zsh|fish"
+  ),
+  Command.withSubcommands(commands),
+  Command.withGlobalFlags([Json, ...targetFlags])
+)
