@@ -35,7 +35,12 @@ export const domains = Layer.mergeAll(bridges.layer, agents.layer, people.layer,
   Layer.provideMerge(Layer.merge(Audit.layer, Backup.layer))
 )
 
-export const services = Layer.mergeAll(domains, Partitions.layer, Scan.layer, Verification.layer).pipe(
+/** With what only commands use. */
+export const everything = Layer.mergeAll(Partitions.layer, Scan.layer, Verification.layer).pipe(
+  Layer.provideMerge(domains)
+)
+
+export const services = everything.pipe(
   Layer.provideMerge(DatabaseClock.layer),
   Layer.provideMerge(Database.layer),
   Layer.provideMerge(Settings.layer)

@@ -100,6 +100,7 @@ const createBridgeEnrollmentCredential = command("create-bridge-enrollment-crede
       : issueToFiles(flags, mintSecret, (secrets) =>
           Effect.map(
             call({
+              count: undefined,
               minted: secrets.map(({ credential_hash, credential_id }) => asMinted(credential_id, credential_hash))
             }),
             (answer) => (answer as { readonly items: ReadonlyArray<Issued> }).items

@@ -1,7 +1,10 @@
 /** Output for people. Times are absolute (ISO 8601, UTC), and the next command is spelled out. */
 import { Context } from "effect"
 import { calledAs } from "../../src/platform/process/CalledAs.ts"
+import { shellWord } from "../../src/operator/ShellWord.ts"
 import { escapes } from "../../src/wire/Text.ts"
+import { flagsOf } from "./remote/flags.ts"
+import { targetFlagNames } from "./remote/targetFlagNames.ts"
 
 /** Read from the raw arguments: after a usage error there are no parsed ones. */
 export const asJson = process.argv.slice(2).some((argument) => /^--json(=true)?$/.test(argument))
@@ -22,7 +25,13 @@ export const printed = (lines: ReadonlyArray<string>) => lines.map(visible).join
 export const json = (result: object) => visible(JSON.stringify(Array.isArray(result) ? { items: result } : result))
 
 export const next = (command: string, why = "", program: Parameters<typeof calledAs>[0] = "service-admin") =>
-  `Next: ${calledAs(program)} ${command}${why && `   # ${why}`}`
+  `Next: ${calledAs(program)} ${command}${program === "service-admin" ? sameService : ""}${why && `   # ${why}`}`
+
+/** The flags of this command that name a service elsewhere. */
+const sameService = Object.entries(flagsOf(process.argv.slice(2)))
+  .filter(([name]) => targetFlagNames.includes(name))
+  .map(([name, value]) => ` --${name} ${shellWord(String(value))}`)
+  .join("")
 
 /** One line per field: its name, padded, and its value. */
 export const facts = (record: object): ReadonlyArray<string> => {

@@ -6,8 +6,8 @@
  */
 import { Console, Data, Effect } from "effect"
 import { CliError, Command, Flag, GlobalFlag } from "effect/cli"
-import type { Flags as JsonFlags } from "../../src/operator/Commands.ts"
 import { json, printed } from "./Print.ts"
+import type { More } from "./remote/remotely.ts"
 import { RemoteUse } from "./remote/RemoteUse.ts"
 
 export const Json = GlobalFlag.Setting("json")({
@@ -39,7 +39,7 @@ export interface Parts<Flags extends Command.Command.Config, A, E> {
    */
   readonly remotely?: (
     flags: Command.Command.Config.Infer<Flags>,
-    call: (more: JsonFlags) => Effect.Effect<unknown, RemoteFailure>,
+    call: (more: More) => Effect.Effect<unknown, RemoteFailure>,
     asJson: boolean
   ) => Effect.Effect<A, RemoteFailure>
   /** Lines for people; the last one is the next command to type. */

@@ -17,7 +17,7 @@ import { services } from "../Services.ts"
 import { HeldServices } from "../using.ts"
 import { argumentsOf } from "./flags.ts"
 import { RemoteUse } from "./RemoteUse.ts"
-import { targetFlagNames } from "./Target.ts"
+import { targetFlagNames } from "./targetFlagNames.ts"
 
 const byName: ReadonlyMap<string, RemoteUse | undefined> = new Map(
   commands.map((command) => [command.name, Context.get(command.annotations, RemoteUse)])

@@ -39,7 +39,6 @@ export const ProfileFlag = GlobalFlag.Setting("profile")({
 })
 
 export const targetFlags = [ServiceFlag, TokenFileFlag, ProfileFlag] as const
-export const targetFlagNames: ReadonlyArray<string> = ["service", "operator-token-file", "profile"]
 
 export interface Target {
   readonly origin: string

@@ -1,7 +1,7 @@
 /** Runs a command at a service elsewhere. Raw secrets never cross the wire; see `remotely` in frame.ts. */
 import { Data, Effect, Redacted } from "effect"
-import type { Flags } from "../../../src/operator/Commands.ts"
 import { Refusal } from "../../../src/wire/Refusal.ts"
+import type { More } from "./remotely.ts"
 import type { Target } from "./Target.ts"
 
 class NoAnswer extends Data.TaggedError("NoAnswer")<{ readonly message: string }> {}
@@ -9,7 +9,7 @@ class NoAnswer extends Data.TaggedError("NoAnswer")<{ readonly message: string }
 /** The service gives a command 60 seconds. */
 const longest = "70 seconds"
 
-export const call = Effect.fnUntraced(function* (target: Target, name: string, flags: Flags) {
+export const call = Effect.fnUntraced(function* (target: Target, name: string, flags: More) {
   const url = `${target.origin}/operator/v1/commands/${name}`
   const { ok, status, text } = yield* Effect.tryPromise({
     try: async (signal) => {

@@ -5,7 +5,8 @@ import { pathFlags } from "../Flags.ts"
 import { HeldServices } from "../using.ts"
 import { flagsOf } from "./flags.ts"
 import type { RemoteUse } from "./RemoteUse.ts"
-import { type Target, target, targetFlagNames } from "./Target.ts"
+import { type Target, target } from "./Target.ts"
+import { targetFlagNames } from "./targetFlagNames.ts"
 
 class CommandIsLocal extends Data.TaggedError("OperatorCommandIsLocal")<{ readonly message: string }> {}
 
@@ -20,8 +21,11 @@ export const remoteTarget = Effect.fnUntraced(function* (name: string, use: Remo
   return found
 })
 
+/** Flags that the caller adds, or with undefined leaves out. */
+export type More = Readonly<Record<string, Flags[string] | undefined>>
+
 /** Sends the flags as they were typed, with the default project, and without those for this machine. */
-export const sender = (target: Target, name: string, parsed: object) => (more: Flags) =>
+export const sender = (target: Target, name: string, parsed: object) => (more: More) =>
   Effect.flatMap(
     Effect.promise(() => import("./call.ts")),
     ({ call }) => call(target, name, { ...kept(typed(name)), ...projectOf(target, parsed), ...more })

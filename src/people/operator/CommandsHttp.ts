@@ -9,7 +9,8 @@ import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Commands } from "../../operator/Commands.ts"
 import { refuse } from "../../operator/tokens/Errors.ts"
 import { OperatorTokens, type RemoteOperator } from "../../operator/tokens/OperatorTokens.ts"
-import { Attempts, type Outcome } from "../../platform/edge/Attempts.ts"
+import { CurrentShare, Shares } from "../../platform/database/Shares.ts"
+import { Attempts, keyOf, type Outcome } from "../../platform/edge/Attempts.ts"
 import { credentialOf } from "../../platform/edge/BearerCredential.ts"
 import { isTooLarge } from "../../platform/edge/Form.ts"
 import { onlyMethods } from "../../platform/edge/Methods.ts"
@@ -35,6 +36,7 @@ export const CommandsHttp = HttpRouter.use((router) =>
     const operators = yield* OperatorTokens
     const attempts = yield* Attempts
     const limits = yield* RateLimit
+    const shares = yield* Shares
     const perCredential = limits.buckets(rate)
     let running = 0
 
@@ -42,11 +44,12 @@ export const CommandsHttp = HttpRouter.use((router) =>
       const credential = Option.getOrUndefined(credentialOf(headers["authorization"]))
       if (credential === undefined) return yield* refuse("unauthorized")
       const authenticate: Effect.Effect<RemoteOperator, Refusal> = operators.authenticate(credential)
-      return yield* attempts.attempt({ credential, perCredential, outcomeOf, limited }, authenticate)
+      const found = yield* attempts.attempt({ credential, perCredential, outcomeOf, limited }, authenticate)
+      return { ...found, credential }
     })
 
     const run = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
-      const { actor, scopes } = yield* authenticated(request)
+      const { actor, credential, scopes } = yield* authenticated(request)
       const { name = "" } = yield* HttpRouter.params
       const command = commands.find(name)
       if (command === undefined) return yield* refuse("operator_command_not_found")
@@ -57,6 +60,7 @@ export const CommandsHttp = HttpRouter.use((router) =>
       running++
       const result = yield* command.run(flags).pipe(
         Effect.provideService(CurrentOperator, actor),
+        Effect.provideService(CurrentShare, shares.known(keyOf(credential))),
         Effect.timeoutOrElse({
           duration: longest,
           orElse: () => Effect.fail<Refusal>(refuse("bridge_persistence_error"))
@@ -90,5 +94,5 @@ const flagsOf = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServ
   const body = yield* Effect.mapError(request.json, (error) =>
     refuse(isTooLarge(error) ? "payload_too_large" : "invalid_request")
   )
-  return yield* Effect.mapError(Schema.decodeUnknownEffect(Body)(body), () => refuse("invalid_request"))
+  return yield* Effect.mapError(Schema.decodeUnknownEffect(Body)(body, { onExcessProperty: "error" }), () => refuse("invalid_request"))
 })

@@ -2,7 +2,8 @@
 import { ConfigProvider, Context, Effect, Layer } from "effect"
 import { HttpServer } from "effect/http"
 import { SqlClient } from "effect/sql"
-import { domains } from "../../../src/App.ts"
+import { served } from "../../../cli/support/remote/Served.ts"
+import { everything } from "../../../src/App.ts"
 import { Settings } from "../../../src/platform/settings/Settings.ts"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import { connected, type Database } from "../../../src/platform/database/Database.ts"
@@ -35,7 +36,8 @@ export const instance = (
     const address = yield* TestDatabase
     const provider = ConfigProvider.fromUnknown({ ...environment, ...settings })
     const layer = http.pipe(
-      Layer.provideMerge(domains),
+      Layer.provide(served),
+      Layer.provideMerge(everything),
       Layer.provideMerge(DatabaseClock.layerLocal),
       Layer.provideMerge(between),
       Layer.provideMerge(connected({ ...address, username: servingAccount }, { poolSize: 10, pooler: false })),
