@@ -29,7 +29,7 @@ const wings = {
     ["delivery", "admin"]
   ],
   operator: ["projects", "limits", "tokens"],
-  bridges: ["identity", ["enrollment", "rotation"]],
+  bridges: ["identity", "possession", ["enrollment", "rotation"]],
   signin: ["sessions", "oauth", "access"],
   agents: [
     "continuity",

@@ -24,34 +24,27 @@ import { push } from "./push.ts"
 import { sessions } from "./sessions.ts"
 import { status } from "./status.ts"
 
-export const commands = [
-  init,
-  doctor,
-  status,
-  ...database,
-  ...projects,
-  ...limits,
-  ...accountReferences,
-  ...credentials,
-  ...bridges,
-  ...projectTokens,
-  ...operatorTokens,
-  ...profiles,
-  ...sessions,
-  ...oauth,
-  ...documents,
-  ...erasures,
-  ...memory,
-  ...channels,
-  ...devices,
-  ...push,
-  ...audit
+const groups = [
+  { group: "Start here", commands: [init, doctor, status] },
+  { group: "Database", commands: database },
+  { group: "Projects", commands: [...projects, ...limits] },
+  { group: "Bridges", commands: [...accountReferences, ...credentials, ...bridges] },
+  { group: "Agents", commands: [...projectTokens, ...oauth] },
+  { group: "Console", commands: sessions },
+  { group: "Documents", commands: documents },
+  { group: "Erasure", commands: erasures },
+  { group: "Memory and tasks", commands: memory },
+  { group: "Notifications", commands: [...channels, ...devices, ...push] },
+  { group: "Audit log", commands: audit },
+  { group: "Operators from elsewhere", commands: [...operatorTokens, ...profiles] }
 ] as const
+
+export const commands = groups.flatMap((group): ReadonlyArray<Command.Command.Any> => group.commands)
 
 export const serviceAdmin = Command.make("service-admin").pipe(
   Command.withDescription(
     "Operates Bridge Service directly on its database; the server need not be running. With --service or --profile it works from elsewhere. Completions: service-admin --completions bash|zsh|fish"
   ),
-  Command.withSubcommands(commands),
+  Command.withSubcommands(groups),
   Command.withGlobalFlags([Json, ...targetFlags])
 )

@@ -53,4 +53,15 @@ const revokeBridge = command("revoke-bridge", {
   ]
 })
 
-export const bridges = [listBridges, showBridge, revokeBridge]
+const liftBridgeDpop = command("lift-bridge-dpop", {
+  description: "Accept the token of a Bridge without proof of its key again, until it next sends one",
+  remote: "write",
+  flags: one,
+  run: ({ bridge, project }) =>
+    using(({ bridges }) =>
+      Effect.map(bridges.liftDpop(project, bridge), (lifted) => ({ project_id: project, bridge_id: bridge, ...lifted }))
+    ),
+  print: (lifted) => [...facts(lifted), next(`show-bridge --project ${lifted.project_id} --bridge ${lifted.bridge_id}`)]
+})
+
+export const bridges = [listBridges, showBridge, revokeBridge, liftBridgeDpop]

@@ -1,12 +1,14 @@
-/** Writes, checks and removes the entry of this service in the configuration of a client. */
+/** Writes, checks and removes what connects a client: its entry, and the section for agents. */
 import { Config, Data, Effect, Option, Redacted, Schema } from "effect"
 import { Argument, Flag } from "effect/cli"
 import { existsSync } from "node:fs"
 import { homedir } from "node:os"
-import { resolve } from "node:path"
+import { join, resolve } from "node:path"
 import { check as tryConnection } from "../../src/client/connect/check.ts"
 import { type ClientName, clients, clientsByName, type Places, type Scope } from "../../src/client/connect/Clients.ts"
-import { read, refused, replace } from "../../src/client/connect/ConfigFile.ts"
+import { type ConfigRefused, read, refused, replace } from "../../src/client/connect/ConfigFile.ts"
+import type { Edited } from "../../src/client/connect/Edit.ts"
+import * as Section from "../../src/client/connect/Section.ts"
 import { findSecret } from "../../src/platform/secrets/Secrets.ts"
 import { isLoopback } from "../../src/platform/settings/Settings.ts"
 import { frame } from "../support/frame.ts"
@@ -41,13 +43,6 @@ const variables = Effect.map(
   (entries): Places["variables"] => Object.fromEntries(entries)
 )
 
-const fileOf = Effect.fnUntraced(function* (client: ClientName, scope: Scope, dir: string) {
-  if (scope === "project" && !existsSync(dir)) return yield* new UsageError({ message: `There is no folder ${dir}.` })
-  const places = { home: homedir(), project: resolve(dir), platform: process.platform, variables: yield* variables }
-  const files = clientsByName[client].files(scope, places)
-  return files.find((file) => existsSync(file)) ?? files.at(-1)!
-})
-
 const tokenIn = (name: string) =>
   Config.option(Config.Redacted(name)).pipe(
     Effect.map(Option.filter((token) => Redacted.value(token) !== "")),
@@ -60,12 +55,25 @@ const tokenIn = (name: string) =>
     )
   )
 
-interface Result {
-  readonly client: ClientName
+type Action = "written" | "unchanged" | "removed" | "printed" | "checked"
+
+/** One file of the connection. */
+interface Part {
+  readonly part: "entry" | "section"
   readonly file: string
-  readonly action: "written" | "unchanged" | "removed" | "printed" | "checked"
-  /** For `printed`: the entry as a file of its own. */
-  readonly entry?: string
+  readonly set: (text: string) => Edited
+  readonly remove: (text: string) => Edited
+}
+
+interface Result {
+  readonly client: ClientName | null
+  readonly parts: ReadonlyArray<{
+    readonly part: Part["part"]
+    readonly file: string
+    readonly action: Action
+    /** For `printed`: the part as a file of its own. */
+    readonly text?: string
+  }>
   /** For `checked`. */
   readonly findings?: ReadonlyArray<{ readonly step: string; readonly ok: boolean; readonly message: string }>
   readonly next: ReadonlyArray<string>
@@ -82,73 +90,127 @@ const nextSteps = (client: ClientName, scope: Scope, tokenEnv: string | undefine
 }
 
 interface Given {
-  readonly client: ClientName
+  /** Not needed for the section alone. */
+  readonly client: Option.Option<ClientName>
   /** Not needed to remove the entry. */
   readonly url: Option.Option<string>
   readonly scope: Scope
   readonly dir: string
   readonly tokenEnv: Option.Option<string>
+  readonly section: boolean
   readonly print: boolean
   readonly check: boolean
   readonly remove: boolean
 }
 
-const connected = Effect.fnUntraced(function* ({
-  check,
-  client,
-  dir,
-  print,
-  remove,
-  scope,
-  tokenEnv,
-  url: given
-}: Given) {
-  const url = mcpUrl(Option.getOrElse(given, () => "")) ?? ""
-  const variable = Option.getOrUndefined(tokenEnv)
-  const { remove: without, set, url: urlIn } = clientsByName[client]
-  const file = yield* fileOf(client, scope, dir)
-  const result = (action: Result["action"], more: Partial<Result> = {}): Result => ({
+const connected = Effect.fnUntraced(function* (given: Given): Effect.fn.Return<Result, Failure> {
+  const { check, print, remove } = given
+  const client = Option.getOrNull(given.client)
+  const url = mcpUrl(Option.getOrElse(given.url, () => "")) ?? ""
+  const variable = Option.getOrUndefined(given.tokenEnv)
+  const places = yield* placesFor(given)
+  const parts = partsOf(given, places, { url, tokenEnv: variable })
+  const next = client === null || remove ? [] : nextSteps(client, given.scope, variable)
+  const result = (actionOf: (part: Part) => Action, more: Partial<Result> = {}): Result => ({
     client,
-    file,
-    action,
-    next: [],
+    parts: parts.map((part) => ({ part: part.part, file: part.file, action: actionOf(part) })),
+    next,
     ...more
   })
-  const next = nextSteps(client, scope, variable)
   if (print) {
-    const entry = set("", { url, tokenEnv: variable })
-    return result("printed", { entry: "why" in entry ? "" : entry.text!, next })
+    const printed = parts.map(({ file, part, set }) => {
+      const edited = set("")
+      return { part, file, action: "printed" as const, text: "why" in edited ? "" : (edited.text ?? "") }
+    })
+    return { client, parts: printed, next }
   }
-  const before = yield* read(file)
+  // Everything is read before anything is written: a file that is refused keeps the others as they are.
+  const edits = yield* Effect.forEach(parts, (part) =>
+    Effect.map(read(part.file), (before) => ({
+      part,
+      before,
+      edited: (remove ? part.remove : part.set)(before ?? "")
+    }))
+  )
   if (check) {
-    const configured = urlIn(before ?? "")
-    if ("why" in configured) return yield* refused(file, configured.why)
-    const edited = set(before ?? "", { url, tokenEnv: variable })
-    const isSame = !("why" in edited) && edited.text === before
-    const otherwise = `${file} has an entry that differs, perhaps in --token-env: correct the flags, or run this without --check.`
-    const missing = `${file} has no entry for ${url}: run this without --check.`
-    const entry = {
-      step: "entry",
-      ok: isSame,
-      message: isSame ? `${file} has the entry.` : configured.value === url ? otherwise : missing
-    }
+    const findings = yield* Effect.forEach(edits, ({ before, edited, part }) =>
+      inPlace(part, before ?? "", edited, client, url)
+    )
+    if (client === null) return result(() => "checked", { findings, next: [] })
     const token = variable === undefined ? undefined : yield* tokenIn(variable)
-    return result("checked", { findings: [entry, ...(yield* tryConnection(url, token))] })
+    return result(() => "checked", { findings: [...findings, ...(yield* tryConnection(url, token))], next: [] })
   }
-  const edited = remove ? without(before ?? "") : set(before ?? "", { url, tokenEnv: variable })
+  const changes = yield* Effect.forEach(
+    edits,
+    Effect.fnUntraced(function* ({ before, edited, part }) {
+      if ("why" in edited) return yield* refused(part.file, edited.why)
+      // A file that did not exist ends with a newline; that tells it from an empty one when the part is removed.
+      const after =
+        before === undefined && edited.text !== "" && edited.text !== null ? `${edited.text}\n` : edited.text
+      return { part, before, after, isChange: after !== (before ?? "") }
+    })
+  )
+  yield* Effect.forEach(changes, ({ after, before, isChange, part }) =>
+    isChange ? replace(part.file, before, after, [places.home, places.project]) : Effect.void
+  )
+  const changed = new Set(changes.flatMap(({ isChange, part }) => (isChange ? [part] : [])))
+  return result((part) => (changed.has(part) ? (remove ? "removed" : "written") : "unchanged"))
+})
+
+type Failure = ConfigRefused | UsageError | Config.ConfigError
+
+const placesFor = Effect.fnUntraced(function* ({ client, dir, scope, section }: Given) {
+  const needsFolder = section || (Option.isSome(client) && scope === "project")
+  if (needsFolder && !existsSync(dir)) return yield* new UsageError({ message: `There is no folder ${dir}.` })
+  return { home: homedir(), project: resolve(dir), platform: process.platform, variables: yield* variables }
+})
+
+const partsOf = (
+  { client: named, scope, section }: Given,
+  places: Places,
+  entry: { readonly url: string; readonly tokenEnv: string | undefined }
+): ReadonlyArray<Part> => {
+  const client = Option.map(named, (name) => clientsByName[name])
+  const entries = Option.match(client, {
+    onNone: () => [],
+    onSome: ({ files, remove, set }): ReadonlyArray<Part> => [
+      { part: "entry", file: existing(files(scope, places)), set: (text) => set(text, entry), remove }
+    ]
+  })
+  if (!section) return entries
+  const file = Option.match(client, { onNone: () => "AGENTS.md", onSome: ({ instructions }) => instructions })
+  return [...entries, { part: "section", file: join(places.project, file), set: Section.set, remove: Section.remove }]
+}
+
+/** The first file that exists, otherwise the last. */
+const existing = (files: ReadonlyArray<string>) => files.find((file) => existsSync(file)) ?? files.at(-1)!
+
+const inPlace = Effect.fnUntraced(function* (
+  { file, part }: Part,
+  before: string,
+  edited: Edited,
+  client: ClientName | null,
+  url: string
+) {
   if ("why" in edited) return yield* refused(file, edited.why)
-  // A file that did not exist ends with a newline; that tells it from an empty one when the entry is removed.
-  const after = before === undefined && edited.text !== "" && edited.text !== null ? `${edited.text}\n` : edited.text
-  if (after === (before ?? "")) return result("unchanged", remove ? {} : { next })
-  yield* replace(file, before, after)
-  return remove ? result("removed") : result("written", { next })
+  if (edited.text === before) return { step: part, ok: true, message: `${file} has the ${part}.` }
+  const bad = (message: string) => ({ step: part, ok: false, message })
+  if (part !== "entry" || client === null) {
+    return bad(`${file} has no ${part}, or that of another release: run this without --check.`)
+  }
+  const configured = clientsByName[client].url(before)
+  return bad(
+    "value" in configured && configured.value === url
+      ? `${file} has an entry that differs, perhaps in --token-env: correct the flags, or run this without --check.`
+      : `${file} has no entry for ${url}: run this without --check.`
+  )
 })
 
 export const connect = frame("connect", {
   description:
     "Connect a client (claude-code, codex, gemini, opencode, vscode, cursor): write its entry, and leave everything else in its file as it is",
   flags: {
-    client: Argument.Literals("client", clients),
+    client: Argument.Literals("client", clients).pipe(Argument.optional),
     url: Flags.flag(
       "url",
       McpUrl,
@@ -166,27 +228,41 @@ export const connect = frame("connect", {
       "expected the name of the environment variable that holds the token, not the token",
       "Variable that holds a project token (default: the client signs in by OAuth)"
     ).pipe(Flag.withMetavar("NAME"), Flag.optional),
+    section: Flag.Boolean("section").pipe(
+      Flag.withDescription(
+        "Also write the section that tells an agent when to use the service: CLAUDE.md for claude-code, GEMINI.md for gemini, otherwise AGENTS.md"
+      ),
+      Flag.withDefault(false)
+    ),
     print: Flag.Boolean("print").pipe(
-      Flag.withDescription("Print the entry and write nothing"),
+      Flag.withDescription("Print what would be written, and write nothing"),
       Flag.withDefault(false)
     ),
     check: Flag.Boolean("check").pipe(
       Flag.withDescription("Try the connection as the client would, and write nothing"),
       Flag.withDefault(false)
     ),
-    remove: Flag.Boolean("remove").pipe(Flag.withDescription("Remove the entry again"), Flag.withDefault(false))
+    remove: Flag.Boolean("remove").pipe(Flag.withDescription("Remove what was written"), Flag.withDefault(false))
   },
-  refuse: ({ check, print, remove, url }) => {
+  refuse: ({ check, client, print, remove, section, url }) => {
     if ([check, print, remove].filter(Boolean).length > 1) return "Use only one of --print, --check and --remove."
+    if (Option.isNone(client)) return section ? undefined : `Name a client: ${clients.join(", ")}; or use --section.`
     return remove || Option.isSome(url) ? undefined : "Pass --url, the address of the service."
   },
   run: (flags) => connected(flags),
-  print: ({ action, entry, file, findings, next }) => [
-    ...(entry === undefined ? [] : [`# ${file}`, ...entry.split("\n")]),
+  print: ({ findings, next, parts }) => [
+    ...parts.flatMap(({ action, file, part, text }) =>
+      action === "printed"
+        ? [`# ${file}`, ...(text ?? "").split("\n")]
+        : action === "written"
+          ? [`${file} has the ${part} now.`]
+          : action === "removed"
+            ? [`${file} has no ${part} any more.`]
+            : action === "unchanged"
+              ? [`${file} needs no change.`]
+              : []
+    ),
     ...(findings ?? []).map(({ message, ok }) => `${ok ? "ok " : "bad"}  ${message}`),
-    ...(action === "written" ? [`${file} has the entry now.`] : []),
-    ...(action === "unchanged" ? [`${file} needs no change.`] : []),
-    ...(action === "removed" ? [`${file} has no entry any more.`] : []),
     ...next
   ],
   ok: ({ findings }) => findings?.every(({ ok }) => ok) ?? true

@@ -49,7 +49,7 @@ const restoreDatabase = command("restore-database", {
     erasures: Flags.path(
       "erasures",
       "SERVICE_ERASURE_FILE of each process that erased; what they name is erased again"
-    ).pipe(Flag.atLeast(0)),
+    ).pipe(Flags.anyNumber),
     withoutErasures: Flag.Boolean("without-erasures").pipe(
       Flag.withDescription("Nothing was ever erased, or what was erased may come back"),
       Flag.withDefault(false)

@@ -17,6 +17,10 @@ export const flag = <A>(name: string, schema: Schema.Codec<A, string>, expected:
   )
 }
 
+/** The default tells --help that the flag is not required. */
+export const anyNumber = <A>(one: Flag.Flag<A>): Flag.Flag<ReadonlyArray<A>> =>
+  one.pipe(Flag.atLeast(0), Flag.withDefault<ReadonlyArray<A>>([]))
+
 /** Text with a secret is rejected: it would end up in the database and in lists. */
 const noSecret = Schema.makeFilter((given: string) => findSecret(given) === undefined, { expected: "no secret" })
 
@@ -49,8 +53,12 @@ export const anyProject = (description: string) =>
 /** For commands that nobody may run on a project by default. */
 export const thatProject = anyProject("Id or name of the project; see list-projects")
 
-export const project = anyProject("Id or name of the project; see list-projects (default: SERVICE_PROJECT)").pipe(
-  Flag.withFallbackConfig(Config.NonEmptyString("SERVICE_PROJECT"))
+/** Stands for the only project; nobody can type it. */
+export const onlyProject = ""
+
+export const project = anyProject("Id or name of the project (default: SERVICE_PROJECT, or the only one)").pipe(
+  Flag.withFallbackConfig(Config.NonEmptyString("SERVICE_PROJECT")),
+  Flag.withDefault(onlyProject)
 )
 
 export const bridgeId = (name: string, description: string) =>
@@ -87,7 +95,7 @@ export const role = flag(
 ).pipe(Flag.withMetavar("reader|contributor"))
 
 export const scope = (description: string) =>
-  flag("scope", Scope, `expected one of ${scopes.join(", ")}`, description).pipe(Flag.atLeast(0))
+  flag("scope", Scope, `expected one of ${scopes.join(", ")}`, description).pipe(anyNumber)
 
 export const redirectUri = flag("redirect-uri", line(2048), lineExpected(2048), "")
 

@@ -1,7 +1,7 @@
 /** Failures of commands as codes and sentences. */
 import { CliError, CliOutput } from "effect/cli"
 
-export const formatter = CliOutput.defaultFormatter({ colors: false })
+const formatter = CliOutput.defaultFormatter({ colors: false })
 
 export const usageMessage = (error: CliError.NonShowHelpErrors) => {
   if (error._tag === "InvalidValue") return `--${error.option}: ${error.expected}.`

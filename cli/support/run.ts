@@ -13,7 +13,8 @@ import { exitCode } from "../../src/platform/process/Exit.ts"
 import { loggingToStderr } from "../../src/platform/process/Logging.ts"
 import { handleSignals } from "../../src/platform/process/Signals.ts"
 import { version } from "../../src/platform/settings/Package.ts"
-import { codeOf, formatter, usageMessage } from "./failures.ts"
+import { codeOf, usageMessage } from "./failures.ts"
+import { helpOf } from "./help.ts"
 import { asJson, json, printed } from "./Print.ts"
 
 export const run = <Name extends string, Input, ContextInput, E>(
@@ -64,10 +65,9 @@ const presenter = CliOutput.layerPresenter({
       return printError("usage", event.errors.map(usageMessage).join("\n") + help)
     }
     if (event._tag === "Help" && event.reason === "Implicit") {
-      return asJson
-        ? printError("usage", "Missing command; see --help.")
-        : Console.error(formatter.formatHelpDoc(event.helpDoc))
+      return asJson ? printError("usage", "Missing command; see --help.") : Console.error(helpOf(event.helpDoc))
     }
+    if (event._tag === "Help") return Console.log(helpOf(event.helpDoc))
     return CliOutput.defaultPresenter.present(event)
   }
 })

@@ -1,12 +1,15 @@
 /**
  * Makes whole ids of what an operator typed: the beginning of an id, or the name of a project. Whatever fits two things is
- * refused, with both.
+ * refused, with both. Without --project, the only project.
  */
 import { Data, Effect, Option, Predicate } from "effect"
 import type { Candidate, Kind } from "../../src/people/operator/Contents.ts"
+import { calledAs } from "../../src/platform/process/CalledAs.ts"
+import { onlyProject } from "./Flags.ts"
 import { using } from "./using.ts"
 
 class IdAmbiguous extends Data.TaggedError("IdAmbiguous")<{ readonly message: string }> {}
+class NoProject extends Data.TaggedError("UsageError")<{ readonly message: string }> {}
 class IdNotFound extends Data.TaggedError("IdNotFound")<{ readonly message: string }> {}
 
 /** The flags that take an id, and what it is of. */
@@ -40,6 +43,15 @@ const theOne = (what: string, given: string, found: ReadonlyArray<Candidate>) =>
   })
 }
 
+const theOnly = ([first, second]: ReadonlyArray<{ readonly project_id: string }>) => {
+  if (first === undefined)
+    return new NoProject({ message: `There are no projects yet; to set one up: ${calledAs("service-admin")} init` })
+  if (second === undefined) return Effect.succeed(first.project_id)
+  return new NoProject({
+    message: "There is more than one project: pass --project, or set SERVICE_PROJECT; see list-projects."
+  })
+}
+
 export const withWholeIds = <Flags>(flags: Flags) => {
   const given = Object.entries(flags as object).flatMap(([name, value]) => {
     const text = textOf(value)?.toLowerCase()
@@ -51,7 +63,10 @@ export const withWholeIds = <Flags>(flags: Flags) => {
     Effect.gen(function* () {
       const all: Record<string, unknown> = { ...(flags as object) }
       const project = textOf(all["project"])
-      if (project !== undefined && given.includes("project")) {
+      if (project === onlyProject) {
+        const found = yield* projects.list({ after: undefined, limit: 2 })
+        all["project"] = withText(all["project"], yield* theOnly(found))
+      } else if (project !== undefined && given.includes("project")) {
         const found = yield* contents.projectsNamed(project)
         // Without a fit, the project's own refusal says so.
         if (found.length === 0)

@@ -2,7 +2,7 @@
 import { Context, Effect, Exit, Layer, Option, type Redacted } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Attempts, type Outcome } from "../platform/edge/Attempts.ts"
-import { credentialOf } from "../platform/edge/BearerCredential.ts"
+import { bindableCredentialOf, credentialOf } from "../platform/edge/BearerCredential.ts"
 import { RateLimit } from "../platform/edge/RateLimit.ts"
 import { refuse as refuseBridge } from "../wire/bridges/BridgeErrors.ts"
 import { refuse as refuseEnrollment } from "../wire/bridges/EnrollmentApi.ts"
@@ -28,7 +28,7 @@ const limitedByCredential = Layer.effect(
     return <E, R>(handled: Effect.Effect<Response, E, R>) =>
       Effect.gen(function* () {
         const { headers } = yield* HttpServerRequest.HttpServerRequest
-        const presented = credentialOf(headers["authorization"])
+        const presented = bindableCredentialOf(headers["authorization"])
         if (Option.isNone(presented)) return yield* handled
         return yield* attempts.attempt(
           { credential: presented.value, perCredential, outcomeOf, limited },
@@ -60,9 +60,19 @@ const present =
       })
     )
 
+const credentialMissing = refuseEnrollment("bridge_enrollment_credential_required")
+
+/** No key is bound to a bootstrap credential yet, so `DPoP` is not its scheme. */
 const bootstrapCredential = Layer.succeed(
   BootstrapCredential,
-  BootstrapCredential.of({ bootstrap_credential: present(refuseEnrollment("bridge_enrollment_credential_required")) })
+  BootstrapCredential.of({
+    bootstrap_credential: (handled) =>
+      Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) =>
+        Option.isNone(credentialOf(headers["authorization"]))
+          ? Effect.succeed(answer(credentialMissing))
+          : present(credentialMissing)(handled)
+      )
+  })
 )
 
 const bridgeToken = Layer.succeed(

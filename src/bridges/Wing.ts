@@ -5,14 +5,20 @@ import { Credentials } from "./enrollment/Credentials.ts"
 import { Enrollment } from "./enrollment/Enrollment.ts"
 import { sweeps as enrollmentSweeps } from "./enrollment/Sweeps.ts"
 import { Bridges } from "./identity/Bridges.ts"
+import { Possession } from "./possession/Possession.ts"
+import { sweeps as possessionSweeps } from "./possession/Sweeps.ts"
 import { Rotation } from "./rotation/Rotation.ts"
 import { sweeps as rotationSweeps } from "./rotation/Sweeps.ts"
 
-export const layer = Layer.mergeAll(Enrollment.layer, Credentials.layer, Rotation.layer, Bridges.layer).pipe(
-  Layer.provide(Ed25519.layerNode)
-)
+export const layer = Layer.mergeAll(
+  Enrollment.layer,
+  Credentials.layer,
+  Rotation.layer,
+  Bridges.layer,
+  Possession.layer
+).pipe(Layer.provide(Ed25519.layerNode))
 
-export const sweeps = [...rotationSweeps, ...enrollmentSweeps]
+export const sweeps = [...rotationSweeps, ...enrollmentSweeps, ...possessionSweeps]
 
 /** The services that commands of service-admin use. */
 export const forCommands = { bridges: Bridges, credentials: Credentials }

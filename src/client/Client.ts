@@ -82,8 +82,9 @@ const make = Effect.gen(function* () {
         api.rotation.abort({ ...keyed(key), payload: new RotationRequest({ rotation_id }) })
       ).pipe(Effect.map(unwrapped)),
     revoke: (base_url: string, token: Token) =>
-      exchange({ base_url, bearer: token }, api.rotation.revoke({ responseMode })),
-    self: (base_url: string, token: Token) => exchange({ base_url, bearer: token }, api.rotation.self({ responseMode }))
+      exchange({ base_url, bearer: token }, api.rotation.revoke({ headers: {}, responseMode })),
+    self: (base_url: string, token: Token) =>
+      exchange({ base_url, bearer: token }, api.rotation.self({ headers: {}, responseMode }))
   }
 })
 

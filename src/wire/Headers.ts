@@ -47,6 +47,11 @@ export class LimitedByCredential extends HttpApiMiddleware.Service<LimitedByCred
 
 export const IdempotencyHeaders = { "idempotency-key": IdempotencyKey }
 
+/** The proof that the caller holds the key of the Bridge (RFC 9449 4.2). Checked with the token, not by its shape. */
+export const ProofHeaders = {
+  dpop: Schema.optional(Schema.String.annotate({ description: "a DPoP proof by the key of the Bridge" }))
+}
+
 /** `Idempotency-Replayed: true` marks the answer of an exact retry; its body is byte-identical to the first (spec 3.4). */
 export const ReplayHeaders = { "idempotency-replayed": Schema.optional(Schema.Literal("true")) }
 

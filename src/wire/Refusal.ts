@@ -26,6 +26,8 @@ export type Reaction =
   | "retry"
   /** Another rotation is pending: send the same request again, but not before Retry-After. */
   | "wait"
+  /** Correct the clock by `Date`, and send the same request again, once, with the same Idempotency-Key and a new proof. */
+  | "prove"
   /** Request a new challenge, with new Idempotency-Keys and the same credential. */
   | "challenge"
   /** The successor has ended and the predecessor is still valid: prepare again, with a new key. */

@@ -9,6 +9,7 @@ import { TestClock } from "effect/testing"
 import { randomUUID } from "node:crypto"
 import * as Tokens from "../../src/platform/crypto/Tokens.ts"
 import { declared, reached, rowsFor, testEach } from "../support/bridges/Codes.ts"
+import { askProven } from "../support/bridges/DpopProofs.ts"
 import { faultyDatabase } from "../support/service/Faults.ts"
 import type { Answer } from "../support/network/Http.ts"
 import { unchanged } from "../support/run/Rows.ts"
@@ -50,6 +51,13 @@ const nearExpiry = Effect.gen(function* () {
   return { ...held, ...successorOf(yield* held.prepare(held.token)) }
 })
 
+/** A Bridge that has proved its key, and is held to it. */
+const proving = Effect.gen(function* () {
+  const on = { ...(yield* holder()), url: (yield* Service).url }
+  assert.strictEqual((yield* askProven(on, "self", on.token, on.bridge.keys)).status, 200)
+  return on
+})
+
 const revokedByOperator = Effect.tap(rotating(), ({ bridge }) => revokeIdentity(bridge))
 const projectDisabled = Effect.tap(rotating(), ({ bridge }) => disableProject(bridge))
 
@@ -78,6 +86,20 @@ const activeTokenRows = (row: ReturnType<typeof rowsFor>, request: Request) => [
     401,
     "bridge_token_invalid",
     Effect.flatMap(Effect.zip(holder(), unknown), ([on, token]) => request(on, token))
+  ),
+  row(
+    "no proof of the key, by a Bridge that has sent one",
+    401,
+    "bridge_proof_of_possession_invalid",
+    Effect.flatMap(proving, (on) => unchanged(request(on, on.token)))
+  ),
+  row(
+    "no proof of the key, and a token that was revoked",
+    401,
+    "bridge_proof_of_possession_invalid",
+    Effect.flatMap(proving, (on) =>
+      Effect.andThen(askProven(on, "revoke", on.token, on.bridge.keys), unchanged(request(on, on.token)))
+    )
   ),
   row(
     "a token at the instant of its expiry",
@@ -387,6 +409,20 @@ const endRows = (row: ReturnType<typeof rowsFor>, end: "confirm" | "abort", othe
       401,
       "bridge_token_invalid",
       Effect.flatMap(Effect.zip(rotating(), unknown), ([on, token]) => unchanged(on[end](token, on.rotation_id)))
+    ),
+    row(
+      "no proof of the key, by a Bridge that has sent one",
+      401,
+      "bridge_proof_of_possession_invalid",
+      Effect.flatMap(proving, (on) => unchanged(on[end](on.token, randomUUID())))
+    ),
+    row(
+      "no proof of the key, and a revoked identity",
+      401,
+      "bridge_proof_of_possession_invalid",
+      Effect.flatMap(proving, (on) =>
+        Effect.andThen(revokeIdentity(on.bridge), unchanged(on[end](on.token, randomUUID())))
+      )
     ),
     row(
       "the predecessor as bearer",

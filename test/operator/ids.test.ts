@@ -85,7 +85,21 @@ layer(TestDatabase.sql)("an id that was typed", (it) => {
       assert.strictEqual(result(yield* run("list-tasks")).items.length, 2)
       assert.deepStrictEqual(refusal(yield* run("disable-project")), [64, "usage"])
       assert.deepStrictEqual(refusal(yield* run("delete-project", "--yes")), [64, "usage"])
-      assert.deepStrictEqual(refusal(yield* json("show-project")), [64, "usage"])
+      assert.deepStrictEqual(refusal(yield* json("show-project")), [64, "usage_error"])
+    })
+  )
+
+  it.effect("of a project is not needed where there is one project, but to disable or erase it", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`update project set deleted_at = now() where project_id <> ${harbour}`
+      assert.strictEqual(projectIn(yield* json("show-project")), harbour)
+      assert.strictEqual(result(yield* json("list-tasks")).items.length, 2)
+      assert.deepStrictEqual(refusal(yield* json("disable-project")), [64, "usage"])
+      yield* sql`update project set deleted_at = now()`
+      const none = yield* json("list-tasks")
+      assert.deepStrictEqual(refusal(none), [64, "usage_error"])
+      assert.include(message(none), "init")
     })
   )
 

@@ -28,7 +28,7 @@ import { html } from "../../src/platform/html/Html.ts"
 import { packageRoot } from "../support/run/Root.ts"
 import { isGuessable } from "../../src/platform/settings/SecretStrength.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
-import { credentialOf } from "../../src/platform/edge/BearerCredential.ts"
+import { bindableCredentialOf, credentialOf } from "../../src/platform/edge/BearerCredential.ts"
 import { displayName } from "../../src/signin/oauth/clients/ClientMetadata.ts"
 import { isDocumentUrl } from "../../src/signin/oauth/clients/fetchDocument.ts"
 import { isAcceptable, isDangerous, matches } from "../../src/signin/oauth/clients/RedirectUri.ts"
@@ -138,6 +138,13 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
     headers,
     ["Invalid", "Token", "!"],
     ["BadCertificate", "a", "!"]
+  ],
+  [
+    "src/platform/edge/BearerCredential.ts",
+    /^(?:bearer|dpop) (.*\S.*)$/is,
+    headers,
+    ["dpop ", " ", ""],
+    ["dpop ", "x", ""]
   ],
   ["src/platform/edge/BearerCredential.ts", /^bearer (.*\S.*)$/is, headers, ["bearer ", " ", ""], ["bearer ", "x", ""]],
   ["src/signin/oauth/JsonEndpoints.ts", /^application\/json\s*(;|$)/i, headers, wide("application/json")],
@@ -338,6 +345,13 @@ const readers: Readonly<
   ],
   "a secret": [isGuessable, operator, ...all("a", "ab", "é", "abcdefghijklmnopqrstuvwxyz")],
   scopes: [(text) => [...expanded(wordsOf(text)), ...parsed(wordsOf(text))], body, ...all(" ", "a ", "tasks:read ")],
+  "a credential that a key may be bound to": [
+    bindableCredentialOf,
+    headers,
+    ["dpop", " ", "x"],
+    ["", " ", ""],
+    ["dpop ", "x", ""]
+  ],
   "a bearer credential": [credentialOf, headers, ["bearer", " ", "x"], ["", " ", ""], ["bearer ", "x", ""]],
   "a resource": [(text) => isResource(text, "https://a.example/mcp"), body, ["https://", "a", "/\n"], ["", "a", "://"]],
   "a redirect URI": [

@@ -7,6 +7,8 @@ import { sweeps as enrollmentSweeps } from "../../src/bridges/enrollment/Sweeps.
 import * as ChallengeStore from "../../src/bridges/enrollment/ChallengeStore.ts"
 import * as CredentialStore from "../../src/bridges/enrollment/CredentialStore.ts"
 import * as ProofStore from "../../src/bridges/enrollment/ProofStore.ts"
+import * as PossessionStore from "../../src/bridges/possession/PossessionStore.ts"
+import { sweeps as possessionSweeps } from "../../src/bridges/possession/Sweeps.ts"
 import * as BridgeStore from "../../src/bridges/identity/BridgeStore.ts"
 import * as ConfirmOrAbortStore from "../../src/bridges/rotation/ConfirmOrAbortStore.ts"
 import * as PrepareStore from "../../src/bridges/rotation/PrepareStore.ts"
@@ -48,7 +50,7 @@ import { TestDatabase } from "../support/run/TestDatabase.ts"
 const others = `bytea '\\x${"07".repeat(32)}'`
 const otherFingerprint = `sha256:${"1".repeat(64)}`
 const reenroll = (bridge_id: string) => `update bridge_enrollment_credential set reenroll_bridge_id = '${bridge_id}'`
-const sweeps = [...enrollmentSweeps, ...rotationSweeps]
+const sweeps = [...enrollmentSweeps, ...rotationSweeps, ...possessionSweeps]
 const referencesOf = Effect.map(
   (found: Option.Option<{ readonly account_references: ReadonlyArray<string> }>) =>
     Option.getOrThrow(found).account_references
@@ -125,6 +127,52 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
         update bridge_identity set project_id = '${ids.otherProject}'`,
       "to re-enroll a Bridge that this credential has enrolled": `${pendingIdentity}; ${activate};
         ${reenroll("bridge-1")}; update bridge_identity set enrolled_credential_id = '${ids.credential}'`
+    }
+  })
+
+  testConditions(it, "the holder of a token is found", {
+    given: enrolled,
+    act: (sql) => PossessionStore.make(sql).findHolder(sha256("token")),
+    actsNotOn: {
+      "for another token": `update bridge_token set token_hash = ${others}`,
+      "of another identity": `update bridge_token set identity_id = '${id(89)}'`
+    }
+  })
+
+  testConditions(it, "a proof is remembered", {
+    given: enrolled,
+    act: (sql) =>
+      Effect.map(
+        PossessionStore.make(sql).remember(sha256("token"), {
+          fingerprint,
+          proof_hash: sha256("proof"),
+          forget_at: now
+        }),
+        Option.filter(({ first }) => first)
+      ),
+    actsNotOn: {
+      "for another token": `update bridge_token set token_hash = ${others}`,
+      "by another key": `update bridge_identity set public_key_fingerprint = '${otherFingerprint}'`,
+      twice: `insert into bridge_dpop_proof values (${hash("proof")}, ${past})`
+    }
+  })
+
+  testConditions(it, "a Bridge has to prove its key", {
+    given: enrolled,
+    act: (sql) => PossessionStore.make(sql).hold(ids.identity, now, trace),
+    seen: "select 1 from audit_event where action = 'bridge.dpop_required'",
+    actsNotOn: {
+      "a second time": `update bridge_identity set dpop_required_since = ${past}`,
+      "if it is another": `update bridge_identity set identity_id = '${id(89)}'`
+    }
+  })
+
+  testConditions(it, "a Bridge need not prove its key any more", {
+    given: enrolled,
+    act: (sql) => BridgeStore.make(sql).liftDpop(ids.project, "bridge-1"),
+    actsNotOn: {
+      "if it is another": "update bridge_identity set bridge_id = 'bridge-2'",
+      "if it is of another project": `update bridge_identity set project_id = '${ids.otherProject}'`
     }
   })
 
@@ -756,6 +804,12 @@ layer(TestDatabase.sql)("sweeps of Bridges", (it) => {
       "while a challenge is there": openChallenge,
       "of an active Bridge": `update bridge_identity set status = 'active', enrolled_at = ${past}`
     }
+  )
+  deletes(
+    "forget proofs",
+    `${projects}; insert into bridge_dpop_proof values (${hash("proof")}, ${sqlNow})`,
+    {},
+    { "that may come again": `update bridge_dpop_proof set forget_at = ${later}` }
   )
   const aDayAgo = `${sqlNow} - interval '1 day'`
   deletes(

@@ -1,7 +1,7 @@
 /** The caller's side of a command that runs elsewhere: what is sent, and where to. */
 import { Data, Effect, Option } from "effect"
 import type { Flags } from "../../../src/operator/Commands.ts"
-import { pathFlags } from "../Flags.ts"
+import { onlyProject, pathFlags } from "../Flags.ts"
 import { HeldServices } from "../using.ts"
 import { flagsOf } from "./flags.ts"
 import type { RemoteUse } from "./RemoteUse.ts"
@@ -38,10 +38,10 @@ const here = [...targetFlagNames, "json", "log-level"]
 const kept = (flags: Flags) =>
   Object.fromEntries(Object.entries(flags).filter(([flag]) => !here.includes(flag) && !pathFlags.has(flag)))
 
-/** The project that was typed, or the one of the profile, or of SERVICE_PROJECT. */
+/** The project that was typed, or of SERVICE_PROJECT, or of the profile. Without one, the service takes its only one. */
 const projectOf = (target: Target, parsed: object): Flags => {
   const { project } = parsed as { readonly project?: string | Option.Option<string> }
   const given = Option.isOption(project) ? Option.getOrUndefined(project) : project
-  const used = given ?? ("project" in parsed ? target.project : undefined)
+  const used = given === onlyProject ? target.project : given
   return used === undefined ? {} : { project: used }
 }

@@ -17,7 +17,9 @@ export const Bridge = Schema.Struct({
   enrolled_at: Schema.NullOr(Schema.Date),
   revoked_at: Schema.NullOr(Schema.Date),
   token_expires_at: Schema.NullOr(Schema.Date),
-  pending_rotation_id: Schema.NullOr(Schema.String)
+  pending_rotation_id: Schema.NullOr(Schema.String),
+  /** Since when it has to prove its key with every request. */
+  dpop_required_since: Schema.NullOr(Schema.Date)
 })
 
 /** A Bridge as people watch it: how long its token still lives. */
@@ -49,7 +51,8 @@ export const Token = Schema.Struct({
 export const make = (sql: SqlClient.SqlClient) => {
   const bridges = (project_id: string, which: Statement.Fragment) => sql`
     select i.bridge_id, i.status, i.device_id, i.display_name, i.public_key_fingerprint, i.account_references,
-           i.created_at, i.enrolled_at, i.revoked_at, t.expires_at as token_expires_at, i.pending_rotation_id
+           i.created_at, i.enrolled_at, i.revoked_at, t.expires_at as token_expires_at, i.pending_rotation_id,
+           i.dpop_required_since
       from bridge_identity i
       left join bridge_token t on t.identity_id = i.identity_id and t.state = 'active'
      where i.project_id = ${project_id}::uuid
@@ -173,5 +176,21 @@ export const make = (sql: SqlClient.SqlClient) => {
      where identity_id = ${identity_id}::uuid
        and state in ('pending', 'active')`
 
-  return { list, find, listByEnd, listAllByEnd, listEnding, listTokens, revokeIdentity, endCredentials }
+  /** From now on the Bridge need not prove its key, until it does. */
+  const liftDpop = (project_id: string, bridge_id: string) =>
+    firstRow(Schema.Struct({ was_required: Schema.Boolean }))(sql`
+      with found as materialized (
+        select identity_id, dpop_required_since is not null as was_required
+          from bridge_identity
+         where project_id = ${project_id}::uuid
+           and bridge_id = ${bridge_id}
+           for no key update
+      )
+      update bridge_identity i
+         set dpop_required_since = null
+        from found
+       where i.identity_id = found.identity_id
+      returning found.was_required`)
+
+  return { list, find, listByEnd, listAllByEnd, listEnding, listTokens, revokeIdentity, endCredentials, liftDpop }
 }

@@ -47,6 +47,11 @@ export class Bridges extends Context.Service<
       project_id: string,
       bridge_id: string
     ) => Effect.Effect<{ readonly revoked_at: Date }, Unavailable | OperatorRefusal<"bridge_not_found">>
+    /** Accepts the Bridge's token without a DPoP proof again, until it sends one. Can be repeated. */
+    readonly liftDpop: (
+      project_id: string,
+      bridge_id: string
+    ) => Effect.Effect<{ readonly was_required: boolean }, Unavailable | OperatorRefusal<"bridge_not_found">>
   }
 >()("service/bridges/Bridges") {
   static readonly layer = Layer.effect(
@@ -96,13 +101,29 @@ export class Bridges extends Context.Service<
         persistence
       )
 
+      const liftDpop = Effect.fn("Bridges.liftDpop")(
+        function* (project_id: string, bridge_id: string) {
+          const now = yield* clock.now
+          const lifted = yield* store.liftDpop(project_id, bridge_id)
+          if (Option.isNone(lifted)) return yield* refuse("bridge_not_found")
+          if (lifted.value.was_required) {
+            const actor = yield* CurrentOperator
+            yield* audit.done(now, { action: "bridge.dpop_lifted", project_id, actor, subject: { bridge_id } })
+          }
+          return lifted.value
+        },
+        sql.withTransaction,
+        persistence
+      )
+
       return {
         list,
         listByEnd: Effect.fn("Bridges.listByEnd")(store.listByEnd, persistence),
         listAllByEnd: Effect.fn("Bridges.listAllByEnd")(store.listAllByEnd, persistence),
         listEnding,
         show,
-        revoke
+        revoke,
+        liftDpop
       }
     })
   )

@@ -1,5 +1,6 @@
 /** The token endpoints: they hand the request to the service and count the outcome. */
 import { Effect } from "effect"
+import type { HttpServerRequest } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../wire/Api.ts"
 import { Attempts } from "../../platform/edge/Attempts.ts"
@@ -7,6 +8,7 @@ import { counted, rotations } from "../../platform/metrics/Metrics.ts"
 import { Bearer, type Replayable, replayable } from "../../wire/Headers.ts"
 import { answer } from "../../wire/Refusal.ts"
 import { type Prepared, refuse } from "../../wire/bridges/RotationApi.ts"
+import { Possession, type Presented } from "../possession/Possession.ts"
 import { Rotation } from "./Rotation.ts"
 
 export const RotationHttp = HttpApiBuilder.group(
@@ -14,32 +16,42 @@ export const RotationHttp = HttpApiBuilder.group(
   "rotation",
   Effect.fn(function* (handlers) {
     const rotation = yield* Rotation
+    const possession = yield* Possession
     const attempts = yield* Attempts
     const rememberSuccessor = ({ answer }: Replayable<Prepared>) => attempts.remember(answer.successor_token)
+    /** Runs an operation with the token of a caller that has proved its key, where that is required. */
+    const proven = <A, E, R>(
+      request: HttpServerRequest.HttpServerRequest,
+      operation: (bearer: Bearer["Service"]) => Effect.Effect<A, E, R>
+    ) =>
+      Effect.flatMap(Bearer, (bearer) =>
+        Effect.andThen(possession.require(bearer, presentedBy(request)), operation(bearer))
+      )
     return handlers.handleAll({
-      prepare: ({ headers }) =>
-        Effect.flatMap(Bearer, (bearer) =>
-          replayable(Effect.tap(rotation.prepare(bearer, headers["idempotency-key"]), rememberSuccessor)).pipe(
-            counted(rotations, "prepare")
-          )
-        ),
-      confirm: ({ headers, payload }) =>
-        Effect.flatMap(Bearer, (bearer) =>
-          replayable(rotation.confirm(bearer, payload.rotation_id, headers["idempotency-key"])).pipe(
-            counted(rotations, "confirm")
-          )
-        ),
-      abort: ({ headers, payload }) =>
-        Effect.flatMap(Bearer, (bearer) =>
-          replayable(rotation.abort(bearer, payload.rotation_id, headers["idempotency-key"])).pipe(
-            counted(rotations, "abort")
-          )
-        ),
-      revoke: () => Effect.flatMap(Bearer, (bearer) => counted(rotations, "revoke")(rotation.revoke(bearer))),
-      self: () => Effect.flatMap(Bearer, rotation.self)
+      prepare: ({ headers, request }) =>
+        proven(request, (bearer) =>
+          replayable(Effect.tap(rotation.prepare(bearer, headers["idempotency-key"]), rememberSuccessor))
+        ).pipe(counted(rotations, "prepare")),
+      confirm: ({ headers, payload, request }) =>
+        proven(request, (bearer) =>
+          replayable(rotation.confirm(bearer, payload.rotation_id, headers["idempotency-key"]))
+        ).pipe(counted(rotations, "confirm")),
+      abort: ({ headers, payload, request }) =>
+        proven(request, (bearer) =>
+          replayable(rotation.abort(bearer, payload.rotation_id, headers["idempotency-key"]))
+        ).pipe(counted(rotations, "abort")),
+      revoke: ({ request }) => counted(rotations, "revoke")(proven(request, rotation.revoke)),
+      self: ({ request }) => proven(request, rotation.self)
     })
   })
 )
+
+const presentedBy = ({ headers, method, url }: HttpServerRequest.HttpServerRequest): Presented => ({
+  method,
+  path: url.split("?", 1)[0]!,
+  scheme: /^dpop /i.test(headers["authorization"] ?? "") ? "DPoP" : "Bearer",
+  proof: headers["dpop"]
+})
 
 /** The same answer to every request for the retired route (decisions.md, The retired route). */
 const retired = answer(refuse("bridge_rotation_protocol_upgrade_required"), {

@@ -31,6 +31,8 @@ export interface Client {
   readonly remove: (text: string) => Edited
   /** The address in the entry; undefined if there is no entry. */
   readonly url: (text: string) => { readonly value: unknown } | Unreadable
+  /** The file in a project's folder that the client reads for instructions. */
+  readonly instructions: "AGENTS.md" | "CLAUDE.md" | "GEMINI.md"
   /** How a person signs in, where no token is given. */
   readonly signIn: string
   /** What else a project's file needs before the client reads it. */
@@ -111,6 +113,7 @@ export const clientsByName: Readonly<Record<ClientName, Client>> = {
       fixed: { type: "http" },
       variable: (name) => `\${${name}}`
     }),
+    instructions: "CLAUDE.md",
     signIn: "claude mcp login bridge-service",
     projectNote: "Claude Code asks once in this folder whether to use the servers of .mcp.json."
   },
@@ -123,12 +126,14 @@ export const clientsByName: Readonly<Record<ClientName, Client>> = {
     set: (text, { tokenEnv, url }) => Toml.set(text, table, { url, bearer_token_env_var: tokenEnv ?? null }),
     remove: (text) => Toml.remove(text, table),
     url: (text) => Toml.get(text, table, "url"),
+    instructions: "AGENTS.md",
     signIn: "codex mcp login bridge-service",
     projectNote: "Codex reads .codex/config.toml only in folders that it was told to trust."
   },
   gemini: {
     files: inHome(".gemini", "settings.json"),
     ...inJson({ under: "mcpServers", address: "httpUrl", variable: (name) => `\${${name}}` }),
+    instructions: "GEMINI.md",
     signIn: "/mcp auth bridge-service, in a session of gemini"
   },
   opencode: {
@@ -143,6 +148,7 @@ export const clientsByName: Readonly<Record<ClientName, Client>> = {
       variable: (name) => `{env:${name}}`,
       withoutOAuth: true
     }),
+    instructions: "AGENTS.md",
     signIn: "opencode mcp auth bridge-service"
   },
   vscode: {
@@ -157,11 +163,13 @@ export const clientsByName: Readonly<Record<ClientName, Client>> = {
       fixed: { type: "http" },
       variable: (name) => `\${env:${name}}`
     }),
+    instructions: "AGENTS.md",
     signIn: "Start, above the entry in mcp.json"
   },
   cursor: {
     files: inHome(".cursor", "mcp.json"),
     ...inJson({ under: "mcpServers", address: "url", variable: (name) => `\${env:${name}}` }),
+    instructions: "AGENTS.md",
     signIn: "Connect, in the settings under MCP"
   }
 }

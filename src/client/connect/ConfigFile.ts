@@ -2,14 +2,14 @@
 import { Data, Effect } from "effect"
 import { randomBytes } from "node:crypto"
 import * as fs from "node:fs"
-import { dirname } from "node:path"
+import { dirname, sep } from "node:path"
 
 /** The file stays as it was; the message says why, and what to do. */
 export class ConfigRefused extends Data.TaggedError("ConfigRefused")<{ readonly message: string }> {}
 
 const maxBytes = 32 * 1024 * 1024
 
-const byHand = "Add the entry by hand; --print shows it."
+const byHand = "Make the change by hand; --print shows it."
 
 export const refused = (path: string, why: string) =>
   new ConfigRefused({ message: `${path} ${why}. Nothing was changed. ${byHand}` })
@@ -34,10 +34,15 @@ export const read = Effect.fnUntraced(function* (path: string) {
 })
 
 /**
- * Replaces the text `before` of a file by `after`; null deletes it. Refused if the file is read-only, or if it has
- * changed since it was read.
+ * Replaces the text `before` of a file by `after`; null deletes it, and the folders above it that are empty then, up to
+ * one of `roots`. Refused if the file is read-only, or if it has changed since it was read.
  */
-export const replace = Effect.fnUntraced(function* (path: string, before: string | undefined, after: string | null) {
+export const replace = Effect.fnUntraced(function* (
+  path: string,
+  before: string | undefined,
+  after: string | null,
+  roots: ReadonlyArray<string>
+) {
   if (before !== undefined) {
     // An account that may do everything may also replace a read-only file, which its owner protected for a reason.
     const { mode } = yield* work(path, "written", () => {
@@ -47,7 +52,12 @@ export const replace = Effect.fnUntraced(function* (path: string, before: string
     if ((mode & 0o222) === 0) return yield* refused(path, "is read-only")
   }
   if ((yield* read(path)) !== before) return yield* refused(path, "has just been changed by another program")
-  if (after === null) return yield* work(path, "deleted", () => fs.rmSync(path))
+  if (after === null) {
+    return yield* work(path, "deleted", () => {
+      fs.rmSync(path)
+      removeEmpty(dirname(path), roots)
+    })
+  }
   const draft = `${path}.${randomBytes(6).toString("hex")}.partial`
   yield* work(path, "written", () => {
     fs.mkdirSync(dirname(path), { recursive: true })
@@ -64,3 +74,11 @@ export const replace = Effect.fnUntraced(function* (path: string, before: string
     fs.renameSync(draft, path)
   }).pipe(Effect.ensuring(Effect.sync(() => fs.rmSync(draft, { force: true }))))
 })
+
+/** Removes empty folders from `folder` upwards, below one of `roots`. */
+const removeEmpty = (folder: string, roots: ReadonlyArray<string>) => {
+  const isBelow = roots.some((root) => folder.startsWith(root + sep))
+  if (!isBelow || roots.includes(folder) || fs.readdirSync(folder).length > 0) return
+  fs.rmdirSync(folder)
+  removeEmpty(dirname(folder), roots)
+}

@@ -94,5 +94,7 @@ const flagsOf = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServ
   const body = yield* Effect.mapError(request.json, (error) =>
     refuse(isTooLarge(error) ? "payload_too_large" : "invalid_request")
   )
-  return yield* Effect.mapError(Schema.decodeUnknownEffect(Body)(body, { onExcessProperty: "error" }), () => refuse("invalid_request"))
+  return yield* Effect.mapError(Schema.decodeUnknownEffect(Body)(body, { onExcessProperty: "error" }), () =>
+    refuse("invalid_request")
+  )
 })

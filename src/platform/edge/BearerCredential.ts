@@ -6,7 +6,12 @@ import { Option, Redacted } from "effect"
  * header, another scheme, and nothing after the scheme. Any text that is not a whole token is rejected as a malformed
  * credential, so a second space or a second credential needs no check here.
  */
-export const credentialOf = (authorization: string | undefined): Option.Option<Redacted.Redacted<string>> => {
-  const [, credential] = /^bearer (.*\S.*)$/is.exec(authorization ?? "") ?? []
-  return Option.map(Option.fromUndefinedOr(credential), (text) => Redacted.make(text))
-}
+export const credentialOf = (authorization: string | undefined): Option.Option<Redacted.Redacted<string>> =>
+  credentialIn(/^bearer (.*\S.*)$/is, authorization)
+
+/** The same for a token that a key may be bound to: the scheme is `Bearer` or `DPoP` (RFC 9449 7.1). */
+export const bindableCredentialOf = (authorization: string | undefined): Option.Option<Redacted.Redacted<string>> =>
+  credentialIn(/^(?:bearer|dpop) (.*\S.*)$/is, authorization)
+
+const credentialIn = (scheme: RegExp, authorization = "") =>
+  Option.map(Option.fromUndefinedOr(scheme.exec(authorization)?.[1]), (text) => Redacted.make(text))

@@ -76,6 +76,8 @@ export const makePost = Effect.fnUntraced(function* (mayBePrivate: (host: string
                   retryAfter: seconds === undefined ? undefined : Duration.seconds(seconds)
                 })
               )
+              // After a 101 without that header the connection carries no body that ends.
+              if (statusCode === 101) return void sent.destroy()
               // A short body is read, so that the connection can be used again; a long one costs the connection.
               let bytes = 0
               response.on("data", (chunk: Buffer) => {
@@ -86,6 +88,12 @@ export const makePost = Effect.fnUntraced(function* (mayBePrivate: (host: string
             }
           )
           sent.on("error", () => resume(Effect.succeed(noAnswer)))
+          // A 101 with an Upgrade header: node hands the connection over and emits nothing else.
+          sent.on("upgrade", ({ statusCode }, socket) => {
+            socket.destroy()
+            sent.destroy()
+            resume(Effect.succeed({ status: statusCode, retryAfter: undefined }))
+          })
           // For the whole exchange: a body that trickles in ends with it.
           const timer = setTimeout(() => sent.destroy(new Error("deadline")), Duration.toMillis(deadline))
           sent.on("close", () => clearTimeout(timer))

@@ -173,7 +173,10 @@ const bridge = Config.all({
   challengeTtl: seconds("SERVICE_BRIDGE_CHALLENGE_TTL_SECONDS", 600),
   tokenTtl: seconds("SERVICE_BRIDGE_TOKEN_TTL_SECONDS", 86_400),
   rotationTtl: seconds("SERVICE_BRIDGE_ROTATION_TTL_SECONDS", 300, { max: 86_400 }),
-  proofReplay: seconds("SERVICE_BRIDGE_PROOF_REPLAY_SECONDS", 86_400)
+  proofReplay: seconds("SERVICE_BRIDGE_PROOF_REPLAY_SECONDS", 86_400),
+  dpop: Config.Literals(["off", "optional", "required"], "SERVICE_BRIDGE_DPOP").pipe(
+    Config.withDefault("optional" as const)
+  )
 })
 
 /** A warning for each lifetime that is unusually short or long. The service uses the setting anyway. */

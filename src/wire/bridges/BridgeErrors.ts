@@ -9,6 +9,8 @@ export const bridgeTable = {
   ...sharedTable,
   /** Missing, malformed or unknown token. */
   bridge_token_invalid: [401, "The request carries no valid Bridge token.", "operator"],
+  /** Missing although it is required, malformed, for another request, by another key, too old, or used before. */
+  bridge_proof_of_possession_invalid: [401, "The request lacks a valid DPoP proof by the key of this Bridge.", "prove"],
   bridge_token_expired: [401, "The Bridge token has expired; enroll again.", "operator"],
   bridge_token_revoked: [401, "The Bridge token was revoked; enroll again.", "operator"],
   /** A successor before its confirmation: it cannot do normal work, prepare or revoke. */

@@ -5,7 +5,14 @@
  */
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { BridgeToken, IdempotencyHeaders, LimitedByCredential, ReplayHeaders, WellFormed } from "../Headers.ts"
+import {
+  BridgeToken,
+  IdempotencyHeaders,
+  LimitedByCredential,
+  ProofHeaders,
+  ReplayHeaders,
+  WellFormed
+} from "../Headers.ts"
 import { BridgeId, Uuid } from "../Ids.ts"
 import { Instant } from "../Instant.ts"
 import { fromTable, type RefusalOf } from "../Refusal.ts"
@@ -33,6 +40,7 @@ export const rotationTable = {
 
 const activeTokenCodes = [
   "bridge_token_invalid",
+  "bridge_proof_of_possession_invalid",
   "bridge_token_expired",
   "bridge_token_revoked",
   "bridge_token_pending",
@@ -42,6 +50,7 @@ const activeTokenCodes = [
 
 const endCodes = [
   "bridge_token_invalid",
+  "bridge_proof_of_possession_invalid",
   "bridge_token_expired",
   "bridge_token_revoked",
   "bridge_revoked",
@@ -76,6 +85,7 @@ export type RotationRefusal<Of extends keyof typeof operationCodes = keyof typeo
   typeof rotationTable,
   (typeof operationCodes)[Of][number]
 >
+export type TokenRefusal<Code extends keyof typeof rotationTable> = RefusalOf<typeof rotationTable, Code>
 export const { refuse, refusals } = fromTable(rotationTable)
 
 const bearer = { token_type: Schema.Literal("Bearer"), scope: Schema.Literal("bridge:transport") }
@@ -128,31 +138,33 @@ export const Self = Schema.Struct({
 export type Self = typeof Self.Type
 
 const prepare = HttpApiEndpoint.post("prepare", "/rotate/prepare", {
-  headers: IdempotencyHeaders,
+  headers: { ...IdempotencyHeaders, ...ProofHeaders },
   success: HttpApiSchema.WithHeaders(Prepared.pipe(HttpApiSchema.status(201)), ReplayHeaders),
   error: refusals(...keyedRequestCodes, ...operationCodes.prepare)
 }).annotate(OpenApi.Summary, "Asks for a successor of the token; the predecessor stays active.")
 
 const confirm = HttpApiEndpoint.post("confirm", "/rotate/confirm", {
-  headers: IdempotencyHeaders,
+  headers: { ...IdempotencyHeaders, ...ProofHeaders },
   payload: RotationRequest,
   success: HttpApiSchema.WithHeaders(Confirmed, ReplayHeaders),
   error: refusals(...keyedBodyCodes, ...operationCodes.confirm)
 }).annotate(OpenApi.Summary, "Makes the successor the token and revokes the predecessor, in one step.")
 
 const abort = HttpApiEndpoint.post("abort", "/rotate/abort", {
-  headers: IdempotencyHeaders,
+  headers: { ...IdempotencyHeaders, ...ProofHeaders },
   payload: RotationRequest,
   success: HttpApiSchema.WithHeaders(Aborted, ReplayHeaders),
   error: refusals(...keyedBodyCodes, ...operationCodes.abort)
 }).annotate(OpenApi.Summary, "Gives the pending successor up; the predecessor stays active.")
 
 const revoke = HttpApiEndpoint.post("revoke", "/revoke", {
+  headers: ProofHeaders,
   success: Revoked,
   error: refusals("rate_limited", ...operationCodes.revoke)
 }).annotate(OpenApi.Summary, "Ends the token for good, and its pending successor with it.")
 
 const self = HttpApiEndpoint.get("self", "/self", {
+  headers: ProofHeaders,
   success: Self,
   error: refusals("rate_limited", ...operationCodes.self)
 }).annotate(OpenApi.Summary, "Says whose token this is and what is pending.")

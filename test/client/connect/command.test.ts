@@ -2,16 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { execFile } from "node:child_process"
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  symlinkSync,
-  writeFileSync
-} from "node:fs"
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { findToken, format } from "../../../src/platform/crypto/Tokens.ts"
 import { Service } from "../../support/service/Service.ts"
@@ -53,14 +44,54 @@ layer(Service.layer)("bridge-service connect", (it) => {
         const args = [client, ...anywhere, "--scope", scope, "--json"]
         const written = yield* connect(home, args)
         assert.strictEqual(written.code, 0, written.err)
-        const { action, file } = JSON.parse(written.out)
+        const [{ action, file }] = JSON.parse(written.out).parts
         assert.strictEqual(action, "written")
         assert.isTrue(file.startsWith(home), file)
         assert.include(readFileSync(file, "utf8"), "http://127.0.0.1:1/mcp")
         assert.strictEqual(statSync(file).mode & 0o777, 0o600)
-        assert.strictEqual(JSON.parse((yield* connect(home, args)).out).action, "unchanged")
-        assert.strictEqual(JSON.parse((yield* connect(home, [...args, "--remove"])).out).action, "removed")
-        assert.isFalse(existsSync(file))
+        assert.strictEqual(JSON.parse((yield* connect(home, args)).out).parts[0].action, "unchanged")
+        assert.strictEqual(JSON.parse((yield* connect(home, [...args, "--remove"])).out).parts[0].action, "removed")
+        assert.deepStrictEqual(readdirSync(home), [])
+      }),
+    60_000
+  )
+
+  it.effect(
+    "--section writes the instructions of the client beside its entry, and AGENTS.md without a client",
+    () =>
+      Effect.gen(function* () {
+        const home = yield* folder
+        writeFileSync(join(home, "CLAUDE.md"), "# Shop\n")
+        const both = ["claude-code", ...anywhere, "--section"]
+        assert.include((yield* connect(home, both)).out, "CLAUDE.md has the section now.")
+        assert.sameMembers(readdirSync(home), [".mcp.json", "CLAUDE.md"])
+        assert.match(readFileSync(join(home, "CLAUDE.md"), "utf8"), /^# Shop\n\n<!-- bridge-service:begin -->\n/)
+        yield* connect(home, [...both, "--remove"])
+        assert.deepStrictEqual(readdirSync(home), ["CLAUDE.md"])
+        assert.strictEqual(readFileSync(join(home, "CLAUDE.md"), "utf8"), "# Shop\n")
+
+        const missing = yield* connect(home, ["--section", "--check"])
+        assert.strictEqual(missing.code, 1)
+        assert.include(missing.out, "AGENTS.md has no section")
+        yield* connect(home, ["--section"])
+        assert.strictEqual((yield* connect(home, ["--section", "--check"])).code, 0)
+        assert.include(readFileSync(join(home, "AGENTS.md"), "utf8"), "continuity_context")
+      }),
+    60_000
+  )
+
+  it.effect(
+    "writes nothing if one of its files is refused",
+    () =>
+      Effect.gen(function* () {
+        const home = yield* folder
+        writeFileSync(join(home, "AGENTS.md"), "# Shop\n")
+        symlinkSync("AGENTS.md", join(home, "CLAUDE.md"))
+        const { code, err } = yield* connect(home, ["claude-code", ...anywhere, "--section"])
+        assert.strictEqual(code, 1)
+        assert.include(err, "CLAUDE.md is a symbolic link")
+        assert.sameMembers(readdirSync(home), ["AGENTS.md", "CLAUDE.md"])
+        assert.strictEqual(readFileSync(join(home, "AGENTS.md"), "utf8"), "# Shop\n")
       }),
     60_000
   )
@@ -163,6 +194,7 @@ layer(Service.layer)("bridge-service connect", (it) => {
   )
 
   it.effect.each([
+    ["no client", anywhere],
     ["an unknown client", ["emacs", ...anywhere]],
     ["an address with a password", ["codex", "--url", "https://me:secret@bridge.example.com"]],
     ["another path", ["codex", "--url", "https://bridge.example.com/api"]],

@@ -38,14 +38,15 @@ export const testEach = <R>(it: Vitest.MethodsNonLive<R>, rows: ReadonlyArray<Ro
 }
 
 /** What every refusal has in common (spec 2.7, 7.1). */
-export const assertRefusal = ({ body, headers, status }: Answer) => {
+export const assertRefusal = ({ body, code, headers, status }: Answer) => {
   assert.deepStrictEqual(Object.keys(body), ["error"])
   assert.deepStrictEqual(Object.keys(body.error), ["code", "message"])
   assert.isNotEmpty(body.error.message)
   assert.strictEqual(headers.get("cache-control"), "no-store")
   assert.match(headers.get("content-type")!, /^application\/json/)
   assert.match(headers.get("x-request-id")!, /^[0-9a-f-]{36}$/)
-  assert.strictEqual(headers.get("www-authenticate"), status === 401 ? "Bearer" : null)
+  const scheme = code === "bridge_proof_of_possession_invalid" ? "DPoP" : "Bearer"
+  assert.strictEqual(headers.get("www-authenticate"), status === 401 ? scheme : null)
   if (status === 429 || status === 503) assert.match(headers.get("retry-after")!, /^[1-9]\d*$/)
 }
 

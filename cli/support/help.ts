@@ -1,0 +1,83 @@
+/** The text of --help. Commands stand under their noun, and flags that a command needs stand in its usage line. */
+import { Option } from "effect"
+import type { HelpDoc } from "effect/cli"
+import { bold, columns } from "./terminal.ts"
+
+/** Longer names have a line of their own. */
+const widest = 28
+
+export const helpOf = (doc: HelpDoc.HelpDoc): string => {
+  const width = Math.min(columns() ?? 100, 100)
+  const needed = doc.flags.filter(({ required }) => required)
+  return [
+    [bold("DESCRIPTION"), ...wrapped(doc.description, width - 2).map((line) => `  ${line}`)],
+    [bold("USAGE"), ...usage(doc, needed, width)],
+    section("ARGUMENTS", (doc.args ?? []).map(argumentRow), width),
+    section("FLAGS", doc.flags.map(flagRow), width),
+    ...(doc.subcommands ?? []).map(({ commands, group }) =>
+      section(
+        group?.toUpperCase() ?? "COMMANDS",
+        commands.map(({ description, name }) => [name, description]),
+        width
+      )
+    ),
+    section("GLOBAL FLAGS", (doc.globalFlags ?? []).map(flagRow), width)
+  ]
+    .filter((lines) => lines.length > 0)
+    .map((lines) => lines.join("\n"))
+    .join("\n\n")
+}
+
+type Row = readonly [name: string, description: string]
+
+/** `service-admin revoke-bridge --bridge BRIDGE [flags]` */
+const usage = ({ args, commandPath, flags, subcommands }: HelpDoc.HelpDoc, needed: typeof flags, width: number) => {
+  const words = [
+    (commandPath ?? []).join(" "),
+    ...(subcommands === undefined ? [] : ["COMMAND"]),
+    ...needed.map(({ name, type }) => `--${name} ${type}`),
+    ...(flags.length > needed.length || subcommands !== undefined ? ["[flags]"] : []),
+    ...(args ?? []).map(({ name, variadic }) => `${name.toUpperCase()}${variadic ? "..." : ""}`)
+  ]
+  return wrapped(words.join(" "), width - 6).map((line, number) => (number === 0 ? `  ${line}` : `      ${line}`))
+}
+
+const argumentRow = ({ description, name, variadic }: HelpDoc.ArgDoc): Row => [
+  `${name.toUpperCase()}${variadic ? "..." : ""}`,
+  Option.getOrElse(description, () => "")
+]
+
+const flagRow = ({ aliases, description, name, required, type }: HelpDoc.FlagDoc): Row => {
+  const given = type === "boolean" ? "" : ` ${type}`
+  // The library repeats here the values that the type lists.
+  const [text] = Option.getOrElse(description, () => "").split(" (choices:")
+  return [
+    `--${name}${aliases.map((alias) => `, ${alias}`).join("")}${given}`,
+    `${text}${required ? " (required)" : ""}`
+  ]
+}
+
+const section = (title: string, rows: ReadonlyArray<Row>, width: number) => {
+  if (rows.length === 0) return []
+  const left = Math.min(Math.max(...rows.map(([name]) => name.length)), widest)
+  const lines = rows.flatMap(([name, description]) => {
+    const [first = "", ...more] = wrapped(description, width - left - 4)
+    const isLong = name.length > left
+    return [
+      `  ${isLong ? name : `${name.padEnd(left)}  ${first}`.trimEnd()}`,
+      ...(isLong ? [first, ...more] : more).map((line) => `${" ".repeat(left + 4)}${line}`)
+    ]
+  })
+  return [bold(title), ...lines]
+}
+
+/** Lines of at most `width` characters, broken between words. */
+export const wrapped = (text: string, width: number): ReadonlyArray<string> => {
+  const lines: Array<string> = []
+  for (const word of text.split(" ")) {
+    const last = lines.at(-1)
+    if (last !== undefined && last.length + 1 + word.length <= width) lines[lines.length - 1] = `${last} ${word}`
+    else lines.push(word)
+  }
+  return lines
+}
