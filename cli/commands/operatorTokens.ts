@@ -15,6 +15,7 @@ const createOperatorToken = command("create-operator-token", {
   flags: {
     label: Flags.label("label", 80, "Who holds the token; audit events name them so"),
     scope: Flag.Literals("scope", operatorScopes).pipe(
+      Flag.withMetavar("operator:read|operator:write"),
       Flag.withDescription("operator:read can only look, operator:write can also change")
     ),
     ttl: Flags.lifetime("Lifetime of the token, at most 30d (default: 7d)").pipe(Flag.withDefault(Duration.days(7))),

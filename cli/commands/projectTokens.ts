@@ -21,7 +21,7 @@ const createFlags = {
     Flag.withDescription("For agents only: the token opens neither the console nor the consent page"),
     Flag.withDefault(false)
   ),
-  out: Flags.path("out", "New file for the token").pipe(Flag.optional),
+  out: Flags.path("out", "New file for the token (needed, unless --minted)").pipe(Flag.optional),
   minted: Flags.minted.pipe(Flag.optional)
 }
 

@@ -3,7 +3,7 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
-import fc from "fast-check"
+import * as fc from "fast-check"
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
@@ -97,13 +97,9 @@ layer(Service.layer)("the commands of an operator elsewhere", (it) => {
       const { project_id }: any = yield* json("create-project", "--name", "A day's work")
       yield* json("approve-account-reference", "--project", "A day's work", "--reference", "github:octo")
       yield* json(...set, "--project", project_id)
-      const credential: any = yield* json(
-        ...["create-bridge-enrollment-credential", "--account-reference", "github:octo", "--out", join(home, "one")]
-      )
-      const several: any = yield* json(
-        ...["create-bridge-enrollment-credential", "--account-reference", "github:octo", "--count", "3"],
-        ...["--out-dir", join(home, "several")]
-      )
+      const issue = ["create-bridge-enrollment-credential", "--account-reference", "github:octo"]
+      const credential: any = yield* json(...issue, "--out", join(home, "one"))
+      const several: any = yield* json(...issue, "--count", "3", "--out-dir", join(home, "several"))
       const token: any = yield* json("create-project-token", "--role", "reader", "--out", join(home, "reader"))
       const listed: any = yield* json("list-bridge-enrollment-credentials")
       assert.sameMembers(
