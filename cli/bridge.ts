@@ -42,7 +42,7 @@ const reading = <A, E>(folder: string, work: (bridge: Bridge) => Effect.Effect<A
   Effect.flatMap(client, ({ Bridge, Client, Journal }) =>
     Effect.provide(
       Effect.flatMap(Bridge, (bridge) => work(bridge)),
-      Bridge.layer.pipe(Layer.provide([Client.layerFetch, Journal.layerReading(folder)]))
+      Bridge.layer.pipe(Layer.provide(Client.layerFetch), Layer.provide(Journal.layerReading(folder)))
     )
   )
 

@@ -164,7 +164,47 @@ var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-func ask(asked Request) (answer Answer, err error) {
+// ahead is how far the service's clock is ahead of this machine's, as far as a refused proof has shown.
+var ahead time.Duration
+
+// dpopProof proves for one request that this Bridge holds its key: a copy of the token is worthless without it.
+func dpopProof(method, url, bearer string) (string, error) {
+	state, err := load()
+	if err != nil {
+		return "", err
+	}
+	private := ed25519.NewKeyFromSeed(state.Seed)
+	encode := base64.RawURLEncoding.EncodeToString
+	hash := sha256.Sum256([]byte(bearer))
+	header, err := json.Marshal(map[string]any{
+		"typ": "dpop+jwt",
+		"alg": "EdDSA",
+		"jwk": map[string]string{"kty": "OKP", "crv": "Ed25519", "x": encode(private.Public().(ed25519.PublicKey))},
+	})
+	if err != nil {
+		return "", err
+	}
+	claims, err := json.Marshal(map[string]any{
+		"jti": random("proof"),
+		"htm": method,
+		"htu": url,
+		"iat": time.Now().Add(ahead).Unix(),
+		"ath": encode(hash[:]),
+	})
+	message := encode(header) + "." + encode(claims)
+	return message + "." + encode(ed25519.Sign(private, []byte(message))), err
+}
+
+// ask sends one request, or two if the first has shown that the clock of this machine is wrong.
+func ask(asked Request) (Answer, error) {
+	answer, err := askOnce(asked)
+	if codeOf(err) == "bridge_proof_of_possession_invalid" {
+		return askOnce(asked)
+	}
+	return answer, err
+}
+
+func askOnce(asked Request) (answer Answer, err error) {
 	var body io.Reader
 	if asked.body != nil {
 		content, err := json.Marshal(asked.body)
@@ -186,6 +226,13 @@ func ask(asked Request) (answer Answer, err error) {
 	if asked.key != "" {
 		request.Header.Set("Idempotency-Key", asked.key)
 	}
+	if strings.HasPrefix(asked.path, "/tokens/") {
+		proof, err := dpopProof(asked.method, request.URL.String(), asked.bearer)
+		if err != nil {
+			return answer, err
+		}
+		request.Header.Set("DPoP", proof)
+	}
 	response, err := client.Do(request)
 	if err != nil {
 		return answer, NoAnswer{err.Error()}
@@ -201,6 +248,10 @@ func ask(asked Request) (answer Answer, err error) {
 	var refusal struct{ Error struct{ Code string } }
 	if json.NewDecoder(response.Body).Decode(&refusal) != nil || refusal.Error.Code == "" {
 		return answer, NoAnswer{response.Status}
+	}
+	if at, err := http.ParseTime(response.Header.Get("Date")); err == nil &&
+		refusal.Error.Code == "bridge_proof_of_possession_invalid" {
+		ahead = time.Until(at)
 	}
 	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
 	return answer, Refused{refusal.Error.Code, time.Duration(seconds) * time.Second}

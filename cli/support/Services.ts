@@ -3,7 +3,7 @@
  * terminal a command says which database it uses. It never makes one: only `start` does, so that a command in the wrong
  * folder changes nothing.
  */
-import { Console, Data, Effect, Redacted, Schedule } from "effect"
+import { Console, Data, Effect, Redacted, Result, Schedule } from "effect"
 import { existsSync } from "node:fs"
 import * as App from "../../src/App.ts"
 import { Audit } from "../../src/platform/audit/Audit.ts"
@@ -14,6 +14,7 @@ import { persistence } from "../../src/platform/database/Persistence.ts"
 import { calledAs } from "../../src/platform/process/CalledAs.ts"
 import { secretsFile } from "../../src/platform/settings/DataFolder.ts"
 import { CurrentOperator } from "../../src/platform/settings/Operator.ts"
+import { parseDatabaseUrl } from "../../src/platform/settings/DatabaseUrl.ts"
 import { databaseSettings, Settings } from "../../src/platform/settings/Settings.ts"
 import { asJson, printed } from "./Print.ts"
 
@@ -82,10 +83,13 @@ const onDatabase =
           message: `There is no service in ${dataDir}. Run this in the folder where the service was started, or set SERVICE_DATA_DIR to its data folder, or DATABASE_URL to its database. To set up a new service here: ${calledAs("start")}`
         })
       }
-      const used = url === undefined ? `embedded, in ${dataDir}` : placeOf(new URL(Redacted.value(ownerUrl ?? url)))
+      const used = url === undefined ? `embedded, in ${dataDir}` : placeOf(ownerUrl ?? url)
       if (process.stderr.isTTY && !asJson) yield* Console.error(printed([`Database: ${used}`]))
       return yield* work
     })
 
 /** Without account, password and parameters. */
-const placeOf = ({ host, pathname, searchParams }: URL) => `${searchParams.get("host") ?? host}${pathname}`
+const placeOf = (url: Redacted.Redacted) => {
+  const { database = "", hosts } = Result.getOrThrow(parseDatabaseUrl(Redacted.value(url)))
+  return `${hosts.map(({ host, port }) => `${host}:${port}`).join(",")}/${database}`
+}

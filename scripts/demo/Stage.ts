@@ -71,7 +71,8 @@ export const stage = Effect.fnUntraced(function* (
   const bridge = <A, E>(name: string, work: (bridge: Bridge["Service"]) => Effect.Effect<A, E>, mishap?: Mishap) =>
     Layer.build(
       Layer.fresh(Bridge.layer).pipe(
-        Layer.provide([Client.layer, Journal.layer(join(scratch, name))]),
+        Layer.provide(Client.layer),
+        Layer.provide(Journal.layer(join(scratch, name))),
         Layer.provide(transport(mishap)),
         Layer.provide(Layer.succeed(FetchHttpClient.Fetch, transcribed(mishap)))
       )

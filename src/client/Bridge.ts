@@ -72,5 +72,5 @@ export class Bridge extends Context.Service<Bridge, Effect.Success<typeof make>>
 
   /** Over HTTP, with the state in `folder`. Locks the folder for this process. */
   static readonly layerFolder = (folder: string) =>
-    Bridge.layer.pipe(Layer.provide([Client.layerFetch, Journal.layer(folder)]))
+    Bridge.layer.pipe(Layer.provide(Client.layerFetch), Layer.provide(Journal.layer(folder)))
 }

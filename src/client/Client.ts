@@ -3,6 +3,9 @@
  *
  * A request is retried with the same Idempotency-Key after no answer or a refusal with the reaction `retry`. Pauses grow
  * exponentially with full jitter, so that a fleet does not come back all at once. The caller handles all other refusals.
+ *
+ * Every request with a Bridge token carries a DPoP proof of its own, retries too. If the service refuses the proof, the
+ * clock is corrected by `Date` and the request is repeated once: a wrong clock of this machine strands no Bridge.
  */
 import {
   type Cause,
@@ -13,6 +16,7 @@ import {
   Layer,
   Random,
   type Redacted,
+  Ref,
   Schedule,
   type Schema
 } from "effect"
@@ -29,7 +33,10 @@ import { CreateChallenge, Prove } from "../wire/bridges/EnrollmentApi.ts"
 import { RotationRequest } from "../wire/bridges/RotationApi.ts"
 import { Refusal } from "../wire/Refusal.ts"
 import { reactionTo } from "../wire/bridges/Reactions.ts"
+import type { KeyPair } from "./Crypto.ts"
+import { dpopProof } from "./Dpop.ts"
 import { ServiceUnreachable } from "./Errors.ts"
+import { Journal } from "./Journal.ts"
 
 type Token = Redacted.Redacted<string>
 
@@ -44,21 +51,43 @@ export const Patience = Context.Reference<Duration.Duration>("bridge-service/cli
   defaultValue: () => Duration.seconds(30)
 })
 
-/** The service that a request goes to, and its bearer token. */
-const Target = Context.Reference<{ readonly base_url: string; readonly bearer?: Token | undefined }>(
-  "bridge-service/client/Target",
-  { defaultValue: () => ({ base_url: "" }) }
-)
+/** The service that a request goes to, its bearer token, and the key that proves who holds the token. */
+interface Target {
+  readonly base_url: string
+  readonly bearer?: Token
+  readonly keys?: KeyPair
+}
+const Target = Context.Reference<Target>("bridge-service/client/Target", { defaultValue: () => ({ base_url: "" }) })
 
 const make = Effect.gen(function* () {
-  const api = yield* HttpApiClient.make(Api, {
-    transformClient: HttpClient.mapRequestEffect((request) =>
-      Effect.map(Target, ({ base_url, bearer }) => {
-        const addressed = HttpClientRequest.prependUrl(request, base_url)
-        return bearer === undefined ? addressed : HttpClientRequest.bearerToken(addressed, bearer)
-      })
-    )
+  const journal = yield* Journal
+  /** Milliseconds that the service's clock is ahead of this machine's, as far as a refused proof has shown. */
+  const ahead = yield* Ref.make(0)
+
+  const addressed = Effect.fnUntraced(function* (request: HttpClientRequest.HttpClientRequest) {
+    const { base_url, bearer, keys } = yield* Target
+    const sent = HttpClientRequest.prependUrl(request, base_url)
+    if (bearer === undefined) return sent
+    const authorized = HttpClientRequest.bearerToken(sent, bearer)
+    if (keys === undefined) return authorized
+    const at = (yield* Clock.currentTimeMillis) + (yield* Ref.get(ahead))
+    return HttpClientRequest.setHeader(authorized, "dpop", yield* dpopProof(keys, sent, bearer, at))
   })
+
+  const correctClock = Effect.fnUntraced(function* ({ headers }: HttpClientResponse.HttpClientResponse) {
+    const at = Date.parse(headers["date"] ?? "")
+    if (!(headers["www-authenticate"] ?? "").startsWith("DPoP") || Number.isNaN(at)) return
+    yield* Ref.set(ahead, at - (yield* Clock.currentTimeMillis))
+  })
+
+  const api = yield* HttpApiClient.make(Api, {
+    transformClient: (client) => client.pipe(HttpClient.mapRequestEffect(addressed), HttpClient.tap(correctClock))
+  })
+
+  /** An exchange with a token, proved by the key of the folder. */
+  const proven = <A, E>(base_url: string, bearer: Token, request: Request<A, E>) =>
+    Effect.flatMap(journal.keys, (keys) => exchange({ base_url, bearer, keys }, request))
+
   const responseMode = "decoded-and-response" as const
   const keyed = (key: string) => ({ headers: { "idempotency-key": key }, responseMode })
 
@@ -70,21 +99,22 @@ const make = Effect.gen(function* () {
     prove: (base_url: string, payload: typeof Prove.Type, key: string) =>
       exchange({ base_url }, api.enrollment.prove({ ...keyed(key), payload })).pipe(Effect.map(unwrapped)),
     prepare: (base_url: string, token: Token, key: string) =>
-      exchange({ base_url, bearer: token }, api.rotation.prepare(keyed(key))).pipe(Effect.map(unwrapped)),
+      proven(base_url, token, api.rotation.prepare(keyed(key))).pipe(Effect.map(unwrapped)),
     confirm: (base_url: string, successor: Token, rotation_id: string, key: string) =>
-      exchange(
-        { base_url, bearer: successor },
+      proven(
+        base_url,
+        successor,
         api.rotation.confirm({ ...keyed(key), payload: new RotationRequest({ rotation_id }) })
       ).pipe(Effect.map(unwrapped)),
     abort: (base_url: string, successor: Token, rotation_id: string, key: string) =>
-      exchange(
-        { base_url, bearer: successor },
+      proven(
+        base_url,
+        successor,
         api.rotation.abort({ ...keyed(key), payload: new RotationRequest({ rotation_id }) })
       ).pipe(Effect.map(unwrapped)),
     revoke: (base_url: string, token: Token) =>
-      exchange({ base_url, bearer: token }, api.rotation.revoke({ headers: {}, responseMode })),
-    self: (base_url: string, token: Token) =>
-      exchange({ base_url, bearer: token }, api.rotation.self({ headers: {}, responseMode }))
+      proven(base_url, token, api.rotation.revoke({ headers: {}, responseMode })),
+    self: (base_url: string, token: Token) => proven(base_url, token, api.rotation.self({ headers: {}, responseMode }))
   }
 })
 
@@ -93,11 +123,14 @@ export class Client extends Context.Service<Client, Effect.Success<typeof make>>
   static readonly layerFetch = Client.layer.pipe(Layer.provide(FetchHttpClient.layer))
 }
 
-const exchange = <A, E>(
-  target: typeof Target.Service,
-  request: Effect.Effect<readonly [A, HttpClientResponse.HttpClientResponse], E | TransportError>
-) => {
-  const once = request.pipe(Effect.timeout("10 seconds"), Effect.mapError(failureOf<E>))
+type Request<A, E> = Effect.Effect<readonly [A, HttpClientResponse.HttpClientResponse], E | TransportError>
+
+const exchange = <A, E>(target: Target, request: Request<A, E>) => {
+  const once = request.pipe(
+    Effect.timeout("10 seconds"),
+    Effect.mapError(failureOf<E>),
+    Effect.retry({ while: (failure) => reactionTo(failure) === "prove", times: 1 })
+  )
   return Effect.flatMap(Patience, (patience) =>
     Effect.retry(once, { while: isTransient, schedule: pauses(patience) })
   ).pipe(

@@ -1,17 +1,27 @@
 /** What a Bridge does about refusals (spec 7.2): the reactions that the tables in src/wire/bridges name. */
 import { assert, layer } from "@effect/vitest"
-import { Context, Duration, Effect, Redacted } from "effect"
+import { Clock, Context, Duration, Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { Bridges } from "../../src/bridges/identity/Bridges.ts"
+import { Audit } from "../../src/platform/audit/Audit.ts"
 import { Patience } from "../../src/client/Client.ts"
 import { issueCredential, makeProject } from "../support/bridges/Bridge.ts"
 import { Credentials } from "../../src/bridges/enrollment/Credentials.ts"
+import { askProven } from "../support/bridges/DpopProofs.ts"
 import { newcomer, process, tokensOf } from "../support/bridges/BridgeProcess.ts"
-import { send } from "../support/network/Http.ts"
+import { firstPage } from "../support/run/Page.ts"
 import { Service } from "../support/service/Service.ts"
 
+/** The key that a thief of the folder has, too. */
+const keysIn = (path: string) => {
+  const { private_key_b64, public_key_b64 } = JSON.parse(readFileSync(join(path, "key.json"), "utf8"))
+  return {
+    publicKey: Buffer.from(public_key_b64, "base64url"),
+    privateKey: Redacted.make<Uint8Array>(Buffer.from(private_key_b64, "base64url"))
+  }
+}
 const state = (path: string) => JSON.parse(readFileSync(join(path, "state.json"), "utf8"))
 
 layer(Service.layer)("the reference Bridge", (it) => {
@@ -39,6 +49,33 @@ layer(Service.layer)("the reference Bridge", (it) => {
     })
   )
 
+  it.effect("because the clock of its machine is a day wrong, corrects it by Date and repeats the request once", () =>
+    Effect.gen(function* () {
+      for (const day of [-86_400_000, 86_400_000]) {
+        const { order, path, service } = yield* enrolled
+        const clock = yield* Clock.Clock
+        const skewed: Clock.Clock = {
+          ...clock,
+          sleep: (duration) => clock.sleep(duration),
+          currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + day,
+          currentTimeMillis: Effect.map(clock.currentTimeMillis, (millis) => millis + day)
+        }
+        yield* Effect.provideService(
+          process(path, (bridge) => bridge.rotate),
+          Clock.Clock,
+          skewed
+        )
+        assert.deepEqual(yield* tokensOf(service, order.identity), ["active", "revoked"])
+        const events = yield* Context.get(service.services, Audit).list(order.identity.project_id, firstPage)
+        const refused = events.filter(({ action }) => action === "bridge.possession")
+        assert.deepEqual(
+          refused.map(({ count }) => count),
+          [1]
+        )
+      }
+    })
+  )
+
   it.effect("because its token has expired, reports that and prepares nothing", () =>
     Effect.gen(function* () {
       const { order, path, service } = yield* enrolled
@@ -52,14 +89,14 @@ layer(Service.layer)("the reference Bridge", (it) => {
   it.effect("because its token was rotated elsewhere, stops", () =>
     Effect.gen(function* () {
       const { path, service } = yield* enrolled
-      const tokens = `${service.url}/bridge/v1/tokens`
-      const prepared = yield* send(`${tokens}/rotate/prepare`, { bearer: state(path).token.access_token, key: "k" })
+      const keys = keysIn(path)
+      const prepared = yield* askProven(service, "prepare", state(path).token.access_token, keys)
       const { rotation_id, successor_token } = prepared.body
       assert.strictEqual(
         (yield* Effect.flip(process(path, (bridge) => bridge.rotate)))._tag,
         "bridge_rotation_in_progress"
       )
-      yield* send(`${tokens}/rotate/confirm`, { bearer: successor_token, key: "k", body: { rotation_id } })
+      yield* askProven(service, "confirm", successor_token, keys, { rotation_id })
       assert.strictEqual((yield* Effect.flip(process(path, (bridge) => bridge.rotate)))._tag, "bridge_token_revoked")
     })
   )
@@ -73,8 +110,8 @@ layer(Service.layer)("the reference Bridge", (it) => {
         const { order, path, service } = yield* enrolled
         yield* process(path, (bridge) => bridge.rotate, { killAt: 6 })
         const { rotation_id, successor_token } = state(path).rotation
-        const url = `${service.url}/bridge/v1/tokens/rotate/${ending}`
-        assert.strictEqual((yield* send(url, { bearer: successor_token, key: "k", body: { rotation_id } })).status, 200)
+        const ended = yield* askProven(service, ending, successor_token, keysIn(path), { rotation_id })
+        assert.strictEqual(ended.status, 200)
         yield* process(path, (bridge) => Effect.andThen(bridge.rotate, bridge.status))
         assert.deepEqual(yield* tokensOf(service, order.identity), [...states])
       }
@@ -86,8 +123,7 @@ layer(Service.layer)("the reference Bridge", (it) => {
       const { path, service } = yield* enrolled
       yield* process(path, (bridge) => bridge.rotate, { killAt: 6 })
       const { rotation_id, successor_token } = state(path).rotation
-      const url = `${service.url}/bridge/v1/tokens/rotate/confirm`
-      yield* send(url, { bearer: successor_token, key: "k", body: { rotation_id } })
+      yield* askProven(service, "confirm", successor_token, keysIn(path), { rotation_id })
       const { value } = yield* process(path, (bridge) => bridge.abort)
       assert.strictEqual(value?.aborted, false)
       assert.strictEqual(state(path).token.access_token, successor_token)

@@ -41,8 +41,36 @@ const cases: Readonly<
     accepted: ["https://auth.example.com", "http://127.0.0.1:9000"]
   },
   DATABASE_URL: {
-    refused: ["mysql://localhost/bridge", "postgres:/localhost", "postgres://user:a/b@localhost/bridge"],
-    accepted: ["postgres://localhost/bridge", "postgresql://user:a%2Fb@localhost:5432/bridge"]
+    refused: [
+      "mysql://localhost/bridge",
+      "postgres:/localhost",
+      "postgres://user:a/b@localhost/bridge",
+      "postgres://user:1/b@localhost/bridge",
+      "postgres://user:1?b@localhost/bridge",
+      "postgres://user:a#b@localhost/bridge",
+      "postgres://user:100%@localhost/bridge",
+      "postgres://localhost:port/bridge",
+      "postgres://localhost:65536/bridge",
+      "postgres://one,/bridge",
+      "postgres://fd00::5/bridge",
+      "postgres://one,two,three/bridge?port=1,2",
+      "postgres://localhost/bridge?sslrotcert=/ca.pem",
+      "postgres://localhost/bridge?sslmode=verify",
+      "postgres://localhost/bridge?sslmode=disable&sslmode=require",
+      "postgres://localhost/bridge?sslmode=prefer&sslrootcert=/ca.pem",
+      "postgres://localhost/bridge?sslmode=require&sslcert=/cert.pem",
+      "postgres://localhost/bridge?sslcert=/cert.pem&sslkey=/key.pem",
+      "postgres://localhost/bridge?target_session_attrs=any",
+      "postgres://localhost/bridge?connect_timeout=0",
+      "postgres://localhost/bridge?options="
+    ],
+    accepted: [
+      "postgres://localhost/bridge",
+      "postgresql://user:a%2Fb@localhost:5432/bridge",
+      "postgres://user:password@one:5432,two:5433/bridge?target_session_attrs=read-write",
+      "postgres://localhost/bridge?sslmode=verify-full&sslrootcert=/ca.pem&sslcert=/cert.pem&sslkey=/key.pem",
+      "postgres://localhost/bridge?connect_timeout=60&options=-c%20jit%3Doff"
+    ]
   },
   SERVICE_INSTANCE_ID: { refused: ["i".repeat(65), "a b", "a/b"], accepted: ["i".repeat(64), "A.b_c-1"] },
   SERVICE_OAUTH_CIMD: { refused: ["on"], accepted: ["off", "allowlist"] },

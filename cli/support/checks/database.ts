@@ -1,5 +1,5 @@
 /** Checks the database: version, durability, schema, clock and audit log, and whether audited callers have addresses of their own. */
-import { Effect, Layer, Option, Redacted, Schema } from "effect"
+import { Effect, Layer, Option, Redacted, Result, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../../../src/platform/audit/Audit.ts"
 import * as PartitionStore from "../../../src/platform/audit/PartitionStore.ts"
@@ -15,6 +15,7 @@ import {
 import { review } from "../../../src/platform/database/Migrations.ts"
 import { longPersistence } from "../../../src/platform/database/Persistence.ts"
 import { networks, trusts } from "../../../src/platform/edge/Addresses.ts"
+import { parseDatabaseUrl } from "../../../src/platform/settings/DatabaseUrl.ts"
 import { Settings } from "../../../src/platform/settings/Settings.ts"
 import { rows } from "../../../src/platform/sql/Rows.ts"
 import { PushTokens } from "../../../src/push/tokens/PushTokens.ts"
@@ -76,12 +77,10 @@ const sealed = Effect.gen(function* () {
 
 const serverVersion = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const [server] = yield* rows(Schema.Struct({ number: Schema.Int, name: Schema.String }))(
-    sql`select current_setting('server_version_num')::int as number, current_setting('server_version') as name`
+  const [server] = yield* rows(Schema.Struct({ version: Schema.String }))(
+    sql`select current_setting('server_version') as version`
   )
-  return server!.number >= 140_000
-    ? check("database", "ok", `PostgreSQL ${server!.name} answers.`)
-    : check("database", "fail", `PostgreSQL ${server!.name} is too old: use 14 or newer.`)
+  return check("database", "ok", `PostgreSQL ${server!.version} answers.`)
 })
 
 const durable = Effect.map(durability, (settings) => {
@@ -142,7 +141,7 @@ const auditLog = Effect.gen(function* () {
           `There are partitions for the next ${months} months only: run service-admin maintain-audit-log, daily.`
         )
   if (url === undefined) return [partitions]
-  const mayRewrite = yield* store.mayRewrite(new URL(Redacted.value(url)).username)
+  const mayRewrite = yield* store.mayRewrite(Result.getOrThrow(parseDatabaseUrl(Redacted.value(url))).username ?? "")
   return [
     partitions,
     mayRewrite

@@ -324,6 +324,29 @@ const once: ReadonlyArray<Scenario> = [
         yield* works
       })
   },
+  ...[-1, 1].map((days) => ({
+    name: `rotate, on a machine whose clock is a day ${days > 0 ? "slow" : "fast"}`,
+    promise: "A Bridge that proves its key takes the time from Date when its proof is refused, and goes on.",
+    ahead: days * 86_400,
+    play: ({ done, works }: Stage) =>
+      Effect.gen(function* () {
+        yield* done("enroll")
+        yield* done("rotate")
+        yield* works
+      })
+  })),
+  {
+    name: "rotate, after a copy of a proof was used",
+    promise: "A Bridge that proves its key repeats a request with a new proof, and the same Idempotency-Key.",
+    play: ({ done, plan, works }) =>
+      Effect.gen(function* () {
+        yield* done("enroll")
+        plan("prepare", { kind: "proof used" })
+        plan("confirm", { kind: "proof used" })
+        yield* done("rotate")
+        yield* works
+      })
+  },
   {
     name: "status, and the answer leads elsewhere",
     promise: "A Bridge talks to the address of the service only, and follows no redirect.",

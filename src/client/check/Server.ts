@@ -12,6 +12,8 @@ export type Fault =
   | { readonly kind: "request lost" }
   /** The service handles the request, and the connection ends before the answer. */
   | { readonly kind: "answer lost" }
+  /** Somebody was faster with the same proof; nothing happens to a request without one. */
+  | { readonly kind: "proof used" }
   /** 503 with Retry-After. */
   | { readonly kind: "unavailable"; readonly retryAfter: number }
   /** 502 with a page, as a proxy sends it. */
@@ -66,13 +68,14 @@ export const serve = Effect.fnUntraced(function* (service: Service, now: () => n
 
   const handle = async (request: IncomingMessage, response: ServerResponse) => {
     const body = await text(request)
-    const { authorization } = request.headers
+    const { authorization, dpop } = request.headers
+    const proof = Array.isArray(dpop) ? dpop.join(", ") : dpop
     const key = request.headers["idempotency-key"]
     const operation = operationsByAddress.get(`${request.method} ${request.url}` as never)
     const exchange: Exchange = {
       operation,
       at: performance.now(),
-      bearer: authorization?.startsWith("Bearer ") ? authorization.slice(7) : undefined,
+      bearer: /^(?:Bearer|DPoP) (.+)$/.exec(authorization ?? "")?.[1],
       key: Array.isArray(key) ? undefined : key,
       body,
       status: undefined,
@@ -100,6 +103,7 @@ export const serve = Effect.fnUntraced(function* (service: Service, now: () => n
     const fault = faultOf(operation)
     const lose = () => void response.destroy()
     if (fault?.kind === "request lost") return lose()
+    if (fault?.kind === "proof used" && proof !== undefined) return send(refusal("bridge_proof_of_possession_invalid"))
     if (fault?.kind === "unavailable") return send(refusal("bridge_persistence_error", fault.retryAfter))
     if (fault?.kind === "broken proxy") {
       exchange.status = 502
@@ -111,7 +115,7 @@ export const serve = Effect.fnUntraced(function* (service: Service, now: () => n
     const answer =
       body.length > largest
         ? refusal("payload_too_large")
-        : service.handle(operation, { bearer: exchange.bearer, key: exchange.key, contentType, body })
+        : service.handle(operation, { bearer: exchange.bearer, key: exchange.key, proof, contentType, body })
     if (when === "handled") return (control.kill(), lose())
     if (fault?.kind === "answer lost") return lose()
     send(answer)

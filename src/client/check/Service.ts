@@ -7,6 +7,7 @@ import { createPublicKey, hash, randomBytes, randomUUID, verify } from "node:cry
 import { CreateChallenge, enrollmentTable, Prove } from "../../wire/bridges/EnrollmentApi.ts"
 import { RotationRequest, rotationTable } from "../../wire/bridges/RotationApi.ts"
 import { IdempotencyKey } from "../../wire/Ids.ts"
+import { validProof } from "./Proof.ts"
 
 export const operations = {
   challenge: "POST /bridge/v1/enrollment/challenges",
@@ -22,6 +23,8 @@ export type Operation = keyof typeof operations
 export interface Request {
   readonly bearer: string | undefined
   readonly key: string | undefined
+  /** The DPoP header. */
+  readonly proof?: string | undefined
   readonly contentType: string | undefined
   readonly body: string
 }
@@ -47,7 +50,9 @@ export const refusal = (code: Code, retryAfter?: number): Answer => {
     status,
     code,
     headers: {
-      ...(status === 401 ? { "www-authenticate": "Bearer" } : {}),
+      ...(status === 401
+        ? { "www-authenticate": code === "bridge_proof_of_possession_invalid" ? "DPoP" : "Bearer" }
+        : {}),
       ...(retryAfter === undefined ? {} : { "retry-after": `${retryAfter}` })
     },
     body: { error: { code, message } }
@@ -121,7 +126,17 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
   const opened = new Map<string, { readonly request: string; readonly body: object }>()
   const tokens = new Map<string, Token>()
   const rotations: Array<Rotation> = []
-  const identity = { bridge_id: "", device_id: "", display_name: "", enrolled: false, revoked: false }
+  const identity = {
+    bridge_id: "",
+    device_id: "",
+    display_name: "",
+    publicKey: new Uint8Array() as Uint8Array,
+    enrolled: false,
+    revoked: false,
+    /** It has proved its key once, and has to with every request. */
+    proves: false
+  }
+  const usedProofs = new Set<string>()
 
   const instant = (millis: number) => new Date(millis).toISOString()
   const success = (status: number, body: object, replayed = false): Answer => ({
@@ -214,7 +229,7 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
     const expires_at = now() + lifetimes.token * 1000
     const token = issue("active", expires_at)
     const { bridge_id, device_id, display_name } = of
-    Object.assign(identity, { bridge_id, device_id, display_name, enrolled: true })
+    Object.assign(identity, { bridge_id, device_id, display_name, publicKey: given.public_key_b64, enrolled: true })
     const answer = { project_id, bridge_id, access_token: token.text, ...bearerTerms, expires_at: instant(expires_at) }
     found.proof = { key, request, body: answer, token }
     return success(200, answer)
@@ -235,11 +250,24 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
     return hasPassed(token.expires_at) ? refusal("bridge_token_expired") : undefined
   }
 
-  const self = ({ bearer = "" }: Request): Answer => {
-    const token = tokens.get(bearer)
+  /** Refuses a request that lacks a proof of the key, if it has to have one, or has a wrong one. */
+  const unproven = (operation: Operation, { text }: Token, { proof }: Request): Answer | undefined => {
+    const refused = refusal("bridge_proof_of_possession_invalid")
+    if (proof === undefined) return identity.proves ? refused : undefined
+    const [method, path] = operations[operation].split(" ") as [string, string]
+    const jti = validProof(proof, { method, path, token: text }, identity.publicKey, now())
+    if (jti === undefined || usedProofs.has(jti)) return refused
+    usedProofs.add(jti)
+    identity.proves = true
+    return undefined
+  }
+
+  const self = (request: Request): Answer => {
+    const token = tokens.get(request.bearer ?? "")
     if (token === undefined) return refusal("bridge_token_invalid")
     const pending = rotations.find(isPending)
     return (
+      unproven("self", token, request) ??
       unfit(token) ??
       success(200, {
         project_id,
@@ -256,11 +284,16 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
     )
   }
 
-  const prepare = ({ bearer = "", key }: Request): Answer => {
-    const token = tokens.get(bearer)
+  const prepare = (request: Request): Answer => {
+    const { key } = request
+    const token = tokens.get(request.bearer ?? "")
     if (token === undefined) return refusal("bridge_token_invalid")
     if (key === undefined) return refusal("idempotency_key_required")
     if (!isKey(key)) return refusal("invalid_request")
+    return unproven("prepare", token, request) ?? prepared(token, key)
+  }
+
+  const prepared = (token: Token, key: string): Answer => {
     const because = unfit(token)
     if (because !== undefined) return because
     const earlier = rotations.find(({ prepare_key }) => prepare_key === key)
@@ -276,7 +309,7 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
     const ends_at = now() + lifetimes.confirmation * 1000
     const successor = issue("pending", null)
     const rotation_id = randomUUID()
-    const prepared = {
+    const answer = {
       rotation_id,
       successor_token: successor.text,
       ...bearerTerms,
@@ -288,63 +321,67 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
       successor,
       prepare_key: key,
       ends_at,
-      prepared,
+      prepared: answer,
       state: "pending",
       end: undefined
     })
-    return success(201, prepared)
+    return success(201, answer)
   }
 
   const ends =
     (as: "confirmed" | "aborted") =>
-    ({ bearer = "", body, contentType, key }: Request): Answer => {
-      const token = tokens.get(bearer)
+    (request: Request): Answer => {
+      const { body, contentType, key } = request
+      const token = tokens.get(request.bearer ?? "")
       if (token === undefined) return refusal("bridge_token_invalid")
       if (key === undefined) return refusal("idempotency_key_required")
       if (!isKey(key)) return refusal("invalid_request")
       if (contentType !== "application/json") return refusal("unsupported_media_type")
       const asked = Option.getOrUndefined(rotationOf(body))
       if (asked === undefined) return refusal("invalid_request")
-      if (identity.revoked) return refusal("bridge_revoked")
-      const rotation = rotations.find(({ id }) => id === asked.rotation_id)
-      const isOwn = rotation?.successor === token
-      if (!isOwn || rotation.state === "confirmed") {
-        if (isRevoked(token)) return refusal("bridge_token_revoked")
-        if (hasPassed(token.expires_at)) return refusal("bridge_token_expired")
-      }
-      if (rotation === undefined) return refusal("bridge_rotation_not_found")
-      if (!isOwn) return refusal("bridge_rotation_invalid_state")
-      if (rotation.state !== "pending") {
-        if (rotation.state === as && rotation.end?.key === key) return success(200, rotation.end.body, true)
-        return refusal(rotation.state === "confirmed" ? "bridge_rotation_confirmed" : "bridge_rotation_aborted")
-      }
-      // What came first ended the rotation.
-      const { expires_at: expired_at, revoked_at } = rotation.predecessor
-      if (revoked_at !== null && revoked_at < rotation.ends_at) return refusal("bridge_rotation_predecessor_revoked")
-      if (as === "confirmed" && hasPassed(expired_at) && expired_at! <= rotation.ends_at)
-        return refusal("bridge_rotation_predecessor_expired")
-      if (hasPassed(rotation.ends_at)) return refusal("bridge_rotation_expired")
-      if (rotations.some((other) => other.state === as && other.end?.key === key))
-        return refusal("idempotency_conflict")
-      rotation.state = as
-      const { bridge_id } = identity
-      const answer = { rotation_id: rotation.id, status: as, project_id, bridge_id }
-      if (as === "aborted") {
-        end(token)
-        rotation.end = { key, body: answer }
-      } else {
-        const expires_at = now() + lifetimes.token * 1000
-        Object.assign(token, { state: "active", expires_at })
-        end(rotation.predecessor)
-        rotation.end = { key, body: { ...answer, ...bearerTerms, expires_at: instant(expires_at) } }
-      }
-      return success(200, rotation.end.body)
+      return unproven(as === "confirmed" ? "confirm" : "abort", token, request) ?? ended(as, token, asked, key)
     }
 
-  const revoke = ({ bearer = "" }: Request): Answer => {
-    const token = tokens.get(bearer)
+  const ended = (as: "confirmed" | "aborted", token: Token, asked: RotationRequest, key: string): Answer => {
+    if (identity.revoked) return refusal("bridge_revoked")
+    const rotation = rotations.find(({ id }) => id === asked.rotation_id)
+    const isOwn = rotation?.successor === token
+    if (!isOwn || rotation.state === "confirmed") {
+      if (isRevoked(token)) return refusal("bridge_token_revoked")
+      if (hasPassed(token.expires_at)) return refusal("bridge_token_expired")
+    }
+    if (rotation === undefined) return refusal("bridge_rotation_not_found")
+    if (!isOwn) return refusal("bridge_rotation_invalid_state")
+    if (rotation.state !== "pending") {
+      if (rotation.state === as && rotation.end?.key === key) return success(200, rotation.end.body, true)
+      return refusal(rotation.state === "confirmed" ? "bridge_rotation_confirmed" : "bridge_rotation_aborted")
+    }
+    // What came first ended the rotation.
+    const { expires_at: expired_at, revoked_at } = rotation.predecessor
+    if (revoked_at !== null && revoked_at < rotation.ends_at) return refusal("bridge_rotation_predecessor_revoked")
+    if (as === "confirmed" && hasPassed(expired_at) && expired_at! <= rotation.ends_at)
+      return refusal("bridge_rotation_predecessor_expired")
+    if (hasPassed(rotation.ends_at)) return refusal("bridge_rotation_expired")
+    if (rotations.some((other) => other.state === as && other.end?.key === key)) return refusal("idempotency_conflict")
+    rotation.state = as
+    const { bridge_id } = identity
+    const answer = { rotation_id: rotation.id, status: as, project_id, bridge_id }
+    if (as === "aborted") {
+      end(token)
+      rotation.end = { key, body: answer }
+    } else {
+      const expires_at = now() + lifetimes.token * 1000
+      Object.assign(token, { state: "active", expires_at })
+      end(rotation.predecessor)
+      rotation.end = { key, body: { ...answer, ...bearerTerms, expires_at: instant(expires_at) } }
+    }
+    return success(200, rotation.end.body)
+  }
+
+  const revoke = (request: Request): Answer => {
+    const token = tokens.get(request.bearer ?? "")
     if (token === undefined) return refusal("bridge_token_invalid")
-    const because = unfit(token)
+    const because = unproven("revoke", token, request) ?? unfit(token)
     if (because !== undefined) return because
     end(token)
     return success(200, { status: "revoked", revoked_at: instant(now()) })
@@ -358,22 +395,15 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
     handle: (operation: Operation, request: Request) => handlers[operation](request),
     /** The token that does normal work now. */
     activeToken: () => [...tokens.values()].find(isActive)?.text,
-    /** What somebody does who has a copy of the token. */
+    /** What somebody does who has a copy of the token, and of the key if the Bridge proves it. */
     steal: {
-      prepare: () => prepare({ bearer: activeText(), key: "stolen", contentType: undefined, body: "" }),
+      prepare: () => prepared(tokens.get(activeText()!)!, "stolen"),
       rotate: () => {
-        const { rotation_id, successor_token } = prepare({
-          bearer: activeText(),
-          key: "stolen",
-          contentType: undefined,
-          body: ""
-        }).body as { readonly rotation_id: string; readonly successor_token: string }
-        return handlers.confirm({
-          bearer: successor_token,
-          key: "stolen",
-          contentType: "application/json",
-          body: JSON.stringify({ rotation_id })
-        })
+        const { rotation_id, successor_token } = prepared(tokens.get(activeText()!)!, "stolen").body as {
+          readonly rotation_id: string
+          readonly successor_token: string
+        }
+        return ended("confirmed", tokens.get(successor_token)!, new RotationRequest({ rotation_id }), "stolen")
       }
     },
     /** The operator revokes the Bridge. */

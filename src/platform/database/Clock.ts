@@ -2,12 +2,14 @@
  * The time of the database, so that replicas with wrong clocks agree on what has expired (decisions.md, Time).
  *
  * It is Effect's clock plus an offset to `clock_timestamp()`. The offset is measured at the start, every minute, and
- * again when wall clock and monotonic clock diverge by more than a second (the clock was set, or the machine slept).
+ * again when another server answers, or when wall clock and monotonic clock diverge by more than a second (the clock was
+ * set, or the machine slept).
  * Each operation takes one instant when it starts and passes it to every statement; no statement calls `now()`.
  */
 import { Clock, Context, Effect, Layer, type Option, Ref, Schedule, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { firstRow } from "../sql/Rows.ts"
+import { Database } from "./Database.ts"
 import { persistence } from "./Persistence.ts"
 import type { SharedRefusal } from "../../wire/Errors.ts"
 
@@ -16,6 +18,8 @@ interface Measurement {
   readonly offset: number
   /** Wall clock minus monotonic clock at the time of the measurement, in milliseconds. */
   readonly drift: number
+  /** Whose clock it was. */
+  readonly server: string | undefined
 }
 
 const local = Effect.map(Clock.currentTimeMillis, (millis) => new Date(millis))
@@ -34,21 +38,27 @@ export class DatabaseClock extends Context.Service<
     DatabaseClock,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
+      const { server } = yield* Database
       const latest = yield* Ref.make<Measurement | undefined>(undefined)
 
       const measure = Effect.gen(function* () {
+        const before = server()
         const sent = yield* Clock.currentTimeMillis
         const at = yield* readClock(sql)
         const received = yield* Clock.currentTimeMillis
-        const measured = { offset: at.getTime() - (sent + received) / 2, drift: yield* driftOf(received) }
+        const measured = {
+          offset: at.getTime() - (sent + received) / 2,
+          drift: yield* driftOf(received),
+          server: before ?? server()
+        }
         yield* Ref.set(latest, measured)
         return measured
       }).pipe(persistence)
 
-      /** Undefined if wall clock and monotonic clock have diverged since the measurement. */
+      /** Undefined if the server has changed, or wall clock and monotonic clock have diverged, since the measurement. */
       const known = Effect.gen(function* () {
         const last = yield* Ref.get(latest)
-        if (last === undefined) return undefined
+        if (last === undefined || last.server !== server()) return undefined
         const drift = yield* Effect.flatMap(Clock.currentTimeMillis, driftOf)
         return Math.abs(drift - last.drift) <= 1000 ? last : undefined
       })

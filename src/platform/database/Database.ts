@@ -4,14 +4,17 @@
  *
  * Requests use a pool with timeouts. Migrations, backup, import and sweeps use dedicated connections without timeouts.
  */
-import { PgClient } from "@effect/sql-pg"
+import { PgClient, type PgPool } from "@effect/sql-pg"
 import { Context, Data, type Duration, Effect, Layer, Redacted, Schedule, Schema } from "effect"
+import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError } from "effect/sql"
 import { Settings } from "../settings/Settings.ts"
 import { rows } from "../sql/Rows.ts"
 import { embeddedPostgres } from "./embedded/EmbeddedPostgres.ts"
 import { type Migration, migrate, review, shipped } from "./Migrations.ts"
 import { describe, longPersistence } from "./Persistence.ts"
+import { makePrimary, readOnlySqlstate, standby } from "./Primary.ts"
+import { type Server, serversIn } from "./Servers.ts"
 import { limitTransactions } from "./Transactions.ts"
 
 interface Connections {
@@ -23,13 +26,17 @@ interface Connections {
   readonly embedded: string | undefined
   /** Another database of the same server. */
   readonly beside: (name: string) => Connections
+  /** Which server the pool reached last; another one after a failover or a restart, undefined until one is found. */
+  readonly server: () => string | undefined
 }
 
 export class Database extends Context.Service<Database, Connections>()("service/database/Database") {
   static readonly layer = Layer.unwrap(
     Effect.gen(function* () {
       const { database } = yield* Settings
-      if (database.url !== undefined) return connected({ url: database.ownerUrl ?? database.url }, database)
+      if (database.url !== undefined) {
+        return connected(yield* serversIn(Redacted.value(database.ownerUrl ?? database.url)), database)
+      }
       const { directory, host, password, port, username, ...running } = yield* embeddedPostgres(database.dataDir)
       const address = { host, password, port, username, database: running.database }
       return connected(address, { ...database, pooler: false }, directory)
@@ -41,55 +48,80 @@ export class Database extends Context.Service<Database, Connections>()("service/
 const timeouts = { statement_timeout: "5s", lock_timeout: "2s", idle_in_transaction_session_timeout: "10s" }
 
 type Pooled = Pick<Settings["Service"]["database"], "pooler" | "poolSize">
-type Address = Pick<PgClient.PgClientConfig, "url" | "host" | "port" | "username" | "password" | "database">
 
 /**
- * The pool of a database, and its dedicated connections. A pooler in transaction mode shares sessions between clients, so
- * with a pooler statements are not prepared and timeouts are not set on the session.
+ * The pool of the server that takes writes, and its dedicated connections. A pooler in transaction mode shares sessions
+ * between clients, so with a pooler statements are not prepared and timeouts are not set on the session.
  */
-export const connected = (address: Address, { pooler, poolSize }: Pooled, embedded?: string) => {
-  const each = { ...address, connectTimeout: "5 seconds", prepare: !pooler } as const
-  const pool = bounded("5 seconds", {
-    ...each,
-    applicationName: "bridge-service",
-    maxConnections: poolSize,
-    connectionTTL: "10 minutes",
-    startupParameters: pooler ? { timezone: "UTC" } : { ...timeouts, timezone: "UTC" }
-  })
-  return Layer.merge(pool, Layer.succeed(Database, Database.of(maintenance(each, embedded))))
+export const connected = (given: Server | ReadonlyArray<Server>, { pooler, poolSize }: Pooled, embedded?: string) => {
+  const servers = [given]
+    .flat()
+    .map((server) => ({ connectTimeout: "5 seconds", ...server, prepare: !pooler }) as const)
+  return Layer.effectContext(
+    Effect.gen(function* () {
+      const { client, server } = yield* bounded("5 seconds", pooler, servers, {
+        applicationName: "bridge-service",
+        maxConnections: poolSize,
+        connectionTTL: "10 minutes",
+        startupParameters: pooler ? { timezone: "UTC" } : { ...timeouts, timezone: "UTC" }
+      })
+      return Context.make(SqlClient.SqlClient, client).pipe(
+        Context.add(Database, Database.of(maintenance(servers, pooler, embedded, server)))
+      )
+    })
+  )
 }
 
-const maintenance = (each: PgClient.PgPoolConfig, embedded: string | undefined): Connections => {
-  const single = bounded("1 minute", {
-    ...each,
+const maintenance = (
+  servers: ReadonlyArray<Server>,
+  pooler: boolean,
+  embedded: string | undefined,
+  server: Connections["server"]
+): Connections => {
+  const single = bounded("1 minute", pooler, servers, {
     applicationName: "bridge-service maintenance",
     maxConnections: 1,
     startupParameters: { timezone: "UTC" }
   })
   const dedicated = <A, E, R>(work: Effect.Effect<A, E, R>) =>
-    Layer.build(single).pipe(
-      Effect.flatMap((connection) => Effect.provideContext(work, connection)),
+    single.pipe(
+      Effect.flatMap(({ client }) => Effect.provideService(work, SqlClient.SqlClient, client)),
       Effect.scoped,
       Effect.timeoutOrElse({
         duration: "10 minutes",
         orElse: () => Effect.die("Maintenance exceeded its limit of ten minutes.")
       })
     )
-  return { dedicated, embedded, beside: (name) => maintenance({ ...each, ...named(each, name) }, embedded) }
+  const beside = (database: string) =>
+    maintenance(
+      servers.map((each) => ({ ...each, database })),
+      pooler,
+      embedded,
+      server
+    )
+  return { dedicated, embedded, beside, server }
 }
 
-const named = ({ url }: Address, database: string): Address => {
-  if (url === undefined) return { database }
-  const address = new URL(Redacted.value(url))
-  address.pathname = encodeURIComponent(database)
-  return { url: Redacted.make(address.href) }
-}
-
-const bounded = (limit: Duration.Input, config: PgClient.PgPoolConfig) =>
-  Layer.effect(
-    SqlClient.SqlClient,
-    Effect.map(PgClient.PgClient, (client) => limitTransactions(client, limit))
-  ).pipe(Layer.provide(PgClient.layer(config)))
+const bounded = Effect.fnUntraced(function* (
+  limit: Duration.Input,
+  pooler: boolean,
+  servers: ReadonlyArray<Server>,
+  pool: PgPool.Config
+) {
+  const primary = yield* makePrimary(
+    servers.map((server) => ({ ...server, ...pool })),
+    { pooler }
+  )
+  const client = yield* SqlClient.make({
+    driver: "pg",
+    acquirer: primary.acquire,
+    transactionAcquirer: primary.reserve,
+    prepareTransactionControls: true,
+    compiler: PgClient.makeCompiler(),
+    spanAttributes: [["db.system.name", "postgresql"]]
+  }).pipe(Effect.provideServiceEffect(Reactivity.Reactivity, Reactivity.make))
+  return { client: limitTransactions(client, limit), server: primary.server }
+})
 
 /** Migrates, retrying until the database is available. Then warns about settings that can lose acknowledged writes. */
 export const migrateUntilDone = Effect.gen(function* () {
@@ -160,16 +192,29 @@ export const whole = Effect.gen(function* () {
   })
 })
 
+/** The oldest major version that has what the service uses. */
+const oldestVersion = 14
+
 /** In SQL_ASCII, PostgreSQL neither checks text nor counts its characters; other encodings lack most of them. */
 export const suitable = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const [found] = yield* rows(Schema.Struct({ encoding: Schema.String }))(
-    sql`select current_setting('server_encoding') as encoding`
-  )
-  if (found?.encoding === "UTF8") return
-  return yield* new DatabaseUnsuitable({
-    message: `The database in DATABASE_URL has the encoding ${found?.encoding}, and must have UTF8: ${create}; pg_dump moves what the old one holds.`
-  })
+  const [found] = yield* rows(
+    Schema.Struct({ encoding: Schema.String, number: Schema.Int, version: Schema.String })
+  )(sql`
+    select current_setting('server_encoding') as encoding,
+           current_setting('server_version_num')::int as number,
+           current_setting('server_version') as version`)
+  const { encoding, number, version } = found!
+  if (number < oldestVersion * 10_000) {
+    return yield* new DatabaseUnsuitable({
+      message: `The database in DATABASE_URL is of PostgreSQL ${version}, which is too old: move it to ${oldestVersion} or newer with pg_upgrade or pg_dump.`
+    })
+  }
+  if (encoding !== "UTF8") {
+    return yield* new DatabaseUnsuitable({
+      message: `The database in DATABASE_URL has the encoding ${encoding}, and must have UTF8: ${create}; pg_dump moves what the old one holds.`
+    })
+  }
 })
 
 /** What no retry mends is a failure that the operator can fix, neither a defect nor a reason to wait. */
@@ -189,17 +234,22 @@ export const explainLasting = <A, E, R>(self: Effect.Effect<A, E, R>) =>
 /** Waits up to ten seconds for a first answer. */
 export const reachable = Effect.gen(function* () {
   const { dedicated } = yield* Database
-  let facts = { reason: "no answer", sqlstate: "" }
+  let seen = "no answer"
   const probe = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`select 1`)
   yield* dedicated(probe).pipe(
     explainLasting,
-    Effect.tapErrorTag("SqlError", (error) => Effect.sync(() => (facts = describe(error)))),
+    Effect.tapErrorTag("SqlError", (error) =>
+      Effect.sync(() => {
+        const { cause, reason, sqlstate } = describe(error)
+        seen = sqlstate === readOnlySqlstate ? standby : (cause ?? `${reason} ${sqlstate}`.trim())
+      })
+    ),
     Effect.retry({ while: (error) => SqlError.isSqlError(error), schedule: Schedule.spaced("500 millis") }),
     Effect.timeoutOrElse({
       duration: "10 seconds",
       orElse: () =>
         new DatabaseUnreachable({
-          message: `The database cannot be reached (${`${facts.reason} ${facts.sqlstate}`.trim()}); see DATABASE_URL, and try again.`
+          message: `The database cannot be reached (${seen}); see DATABASE_URL, and try again.`
         })
     })
   )

@@ -3,7 +3,8 @@
  *
  * The secrets are found by walking the settings, so that a new secret cannot be forgotten here.
  */
-import { Option, Redacted } from "effect"
+import { Redacted, Result } from "effect"
+import { parseDatabaseUrl } from "./DatabaseUrl.ts"
 
 /** The names of secrets that are easy to guess. Passwords of other systems are not judged. */
 export const guessableIn = (settings: object): ReadonlyArray<string> =>
@@ -46,13 +47,9 @@ const secretOf = (value: unknown, name: string): ReadonlyArray<Secret> => {
   const text = String(value)
   // Decided by the setting and not by the text: a secret may look like an address.
   if (!/DATABASE_(OWNER_)?URL$/.test(name)) return [{ name, value: text, isPassword: false }]
-  const { password } = new URL(text)
-  return password === "" ? [] : [{ name: `the password in ${name}`, value: decoded(password), isPassword: true }]
+  const { password } = Result.getOrThrow(parseDatabaseUrl(text))
+  return password === undefined ? [] : [{ name: `the password in ${name}`, value: password, isPassword: true }]
 }
-
-/** A password with a stray `%` is compared as it stands. */
-const decoded = (password: string) =>
-  Option.getOrElse(Option.liftThrowable(decodeURIComponent)(password), () => password)
 
 /** 16 random bytes in hexadecimal are estimated at 70 bits or more, 32 in base64 at 180. Words are not looked up. */
 const fewestBits = 64

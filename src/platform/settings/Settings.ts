@@ -4,8 +4,9 @@
  * Durations are whole seconds in the environment and `Duration` inside. Secrets are `Redacted` from here on.
  * Without DATABASE_URL, missing secrets are read from SERVICE_DATA_DIR/secrets.env (Secrets.ts).
  */
-import { Config, ConfigProvider, Context, Data, Duration, Effect, Layer, Option, Redacted } from "effect"
+import { Config, ConfigProvider, Context, Data, Duration, Effect, Layer, Option, Redacted, Result } from "effect"
 import { join, resolve } from "node:path"
+import { parseDatabaseUrl } from "./DatabaseUrl.ts"
 import { revision } from "./Package.ts"
 import { type Environment, environments, isTopic } from "../../wire/mobile/Notifications.ts"
 import { generatedSecrets, keptSecrets } from "./Secrets.ts"
@@ -119,17 +120,16 @@ const absolute = (name: string, path: string) =>
     Effect.catch(() => invalid(`${name} is relative to a working directory that no longer exists.`))
   )
 
-const isPostgres = (text: string) => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text)
-
 const postgresUrl = (name: string) =>
   Config.option(Config.Redacted(name)).pipe(
     Config.map(Option.getOrUndefined),
     Config.mapEffect((url) =>
-      url === undefined || isPostgres(Redacted.value(url))
-        ? Effect.succeed(url)
-        : invalid(
-            `${name} is an address such as postgres://user:password@host:5432/database; in a password / is %2F, ? is %3F and # is %23.`
-          )
+      url === undefined
+        ? Effect.undefined
+        : Result.match(parseDatabaseUrl(Redacted.value(url)), {
+            onFailure: (problem) => invalid(`${name} ${problem}.`),
+            onSuccess: () => Effect.succeed(url)
+          })
     )
   )
 

@@ -348,7 +348,7 @@ type Watch = (exchange: Exchange, request: HttpClientRequest.HttpClientRequest) 
 /** A reference Bridge on a state folder, for the lifetime of the scope; `watch` sees its requests. */
 export const bridge = (path: string, watch: Watch = (exchange) => exchange) =>
   Effect.map(
-    Layer.build(Layer.fresh(Bridge.layer.pipe(Layer.provide([client(watch), Journal.layer(path)])))),
+    Layer.build(Layer.fresh(Bridge.layer.pipe(Layer.provide(client(watch)), Layer.provide(Journal.layer(path))))),
     Context.get(Bridge)
   )
 

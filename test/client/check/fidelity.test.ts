@@ -7,6 +7,7 @@ import { makeService, type Operation, operations } from "../../../src/client/che
 import { fingerprint, generateKeyPair, sign } from "../../../src/client/Crypto.ts"
 import { mint } from "../../../src/platform/crypto/Tokens.ts"
 import { Bridge, makeProject } from "../../support/bridges/Bridge.ts"
+import { type Endpoint, proofFor } from "../../support/bridges/DpopProofs.ts"
 import { revokeCredential, revokeIdentity } from "../../support/bridges/Steps.ts"
 import { send } from "../../support/network/Http.ts"
 import { forAll } from "../../support/run/Property.ts"
@@ -18,11 +19,25 @@ const lifetimes = { token: 86_400, challenge: 600, confirmation: 300 }
 type Step =
   | { readonly do: "challenge"; readonly key: number; readonly device: number; readonly pair: number }
   | { readonly do: "proof"; readonly key: number; readonly of: number; readonly pair: number }
-  | { readonly do: "prepare" | "revoke" | "self"; readonly key: number; readonly token: number }
-  | { readonly do: "confirm" | "abort"; readonly key: number; readonly token: number; readonly of: number }
+  | {
+      readonly do: "prepare" | "revoke" | "self"
+      readonly key: number
+      readonly token: number
+      readonly signer: Signer
+    }
+  | {
+      readonly do: "confirm" | "abort"
+      readonly key: number
+      readonly token: number
+      readonly of: number
+      readonly signer: Signer
+    }
   | { readonly do: "wait"; readonly seconds: number }
   | { readonly do: "revoke the Bridge" | "revoke the credential" }
 
+/** Whose key proves the request: one of two, or none. */
+type Signer = 0 | 1 | undefined
+const signer = fc.constantFrom<Signer>(0, 1, undefined, undefined, undefined)
 const small = fc.nat(2)
 const steps = fc.array(
   fc.oneof(
@@ -34,18 +49,19 @@ const steps = fc.array(
       weight: 2,
       arbitrary: fc.record({ do: fc.constant("proof" as const), key: small, of: fc.nat(1), pair: fc.nat(1) })
     },
-    { weight: 4, arbitrary: fc.record({ do: fc.constant("prepare" as const), key: small, token: fc.nat(4) }) },
+    { weight: 4, arbitrary: fc.record({ do: fc.constant("prepare" as const), key: small, token: fc.nat(4), signer }) },
     {
       weight: 4,
       arbitrary: fc.record({
         do: fc.constantFrom("confirm" as const, "abort" as const),
         key: small,
         token: fc.nat(4),
-        of: fc.nat(2)
+        of: fc.nat(2),
+        signer
       })
     },
-    { weight: 2, arbitrary: fc.record({ do: fc.constant("self" as const), key: small, token: fc.nat(4) }) },
-    { weight: 1, arbitrary: fc.record({ do: fc.constant("revoke" as const), key: small, token: fc.nat(4) }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant("self" as const), key: small, token: fc.nat(4), signer }) },
+    { weight: 1, arbitrary: fc.record({ do: fc.constant("revoke" as const), key: small, token: fc.nat(4), signer }) },
     {
       weight: 2,
       arbitrary: fc.record({ do: fc.constant("wait" as const), seconds: fc.constantFrom(1, 301, 601, 3601, 86_401) })
@@ -138,12 +154,20 @@ layer(Service.layer)("the service that check-bridge plays", (it) => {
               const asked = yield* requestOf(step, known[at]!)
               if (asked === undefined) return undefined
               const { bearer, body, key, operation } = asked
+              const keys = "signer" in step && step.signer !== undefined ? pairs[step.signer] : undefined
+              const proof = keys && (yield* proofFor(keys, operation as Endpoint, bearer!))
               if (at === 1) {
                 const text = body === undefined ? "" : JSON.stringify(body)
-                return played.handle(operation, { bearer, key, contentType: "application/json", body: text })
+                return played.handle(operation, { bearer, key, proof, contentType: "application/json", body: text })
               }
               const [method, path] = operations[operation].split(" ") as ["GET" | "POST", string]
-              return yield* send(`${service.url}${path}`, { method, bearer, key, body })
+              return yield* send(`${service.url}${path}`, {
+                method,
+                bearer,
+                key,
+                body,
+                headers: proof === undefined ? {} : { dpop: proof }
+              })
             })
 
             for (const step of [...(isEnrolled ? enrolls : []), ...random]) {

@@ -2,7 +2,7 @@
 import { Cause, Context, Data, Effect, Exit, Layer, Redacted } from "effect"
 import { FetchHttpClient, HttpClient } from "effect/http"
 import { randomUUID } from "node:crypto"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Bridges } from "../../../src/bridges/identity/Bridges.ts"
@@ -68,7 +68,7 @@ const layer = (path: string, { killAt, loseAt, onWrite }: Fate) => {
           Effect.andThen(point)
         )
       return {
-        keys: Effect.tap(keys, point),
+        keys: Effect.suspend(() => (existsSync(join(path, "key.json")) ? counted(keys) : Effect.tap(keys, point))),
         read: counted(read),
         write: (state: State) =>
           withPoints(counted(write(state))).pipe(Effect.andThen(onWrite === undefined ? Effect.void : onWrite(state)))
@@ -91,7 +91,12 @@ const layer = (path: string, { killAt, loseAt, onWrite }: Fate) => {
     if (++requests === loseAt) throw new Error("the connection was lost")
     return new Response(body, response)
   })
-  return Bridge.layer.pipe(Layer.provide([Client.layer, journal]), Layer.provide(transport), Layer.provide(network))
+  return Bridge.layer.pipe(
+    Layer.provide(Client.layer),
+    Layer.provide(journal),
+    Layer.provide(transport),
+    Layer.provide(network)
+  )
 }
 
 const counted = <A, E, R>(exchange: Effect.Effect<A, E, R>) =>

@@ -1,0 +1,99 @@
+/**
+ * A thief has every token of a Bridge that proves its key, and every proof that it has sent, but not the key: each request
+ * gets the same refusal, in every state of token and identity and at every replica, and changes nothing.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { TestClock } from "effect/testing"
+import { generateKeyPair } from "../../src/client/Crypto.ts"
+import {
+  ask,
+  askProven,
+  claims,
+  type Endpoint,
+  endpoints,
+  headerOf,
+  proofFor,
+  signed
+} from "../support/bridges/DpopProofs.ts"
+import { disableProject, revokeIdentity } from "../support/bridges/Steps.ts"
+import { holder } from "../support/bridges/Tokens.ts"
+import { unchanged } from "../support/run/Rows.ts"
+import { instance, Service } from "../support/service/Service.ts"
+
+/** A Bridge that has proved its key and has a rotation under way, and what somebody saw of it. */
+const victim = Effect.gen(function* () {
+  const service = yield* Service
+  const { bridge, token } = yield* holder()
+  const { keys } = bridge
+  const proven = (endpoint: Endpoint, bearer: string, rotation_id?: string) =>
+    askProven(service, endpoint, bearer, keys, rotation_id === undefined ? {} : { rotation_id })
+  const seen = yield* proofFor(keys, "self", token)
+  assert.strictEqual((yield* ask(service, "self", token, { proof: seen })).status, 200)
+  const prepared = yield* proven("prepare", token)
+  assert.strictEqual(prepared.status, 201, prepared.text)
+  const { rotation_id, successor_token } = prepared.body as Record<string, string>
+  return { bridge, keys, seen, tokens: [token, successor_token!] as const, rotation_id: rotation_id!, proven }
+})
+type Victim = Effect.Success<typeof victim>
+
+const states: Record<string, (of: Victim) => Effect.Effect<unknown, unknown, Service>> = {
+  "while a rotation is pending": () => Effect.void,
+  "after the rotation was confirmed": ({ proven, rotation_id, tokens }) => proven("confirm", tokens[1], rotation_id),
+  "after the rotation was aborted": ({ proven, rotation_id, tokens }) => proven("abort", tokens[1], rotation_id),
+  "after the window of the rotation": () => TestClock.adjust("6 minutes"),
+  "after the token was revoked": ({ proven, tokens }) => proven("revoke", tokens[0]),
+  "after the token has expired": () => TestClock.adjust("25 hours"),
+  "after the Bridge was revoked": ({ bridge }) => revokeIdentity(bridge),
+  "while the project is disabled": ({ bridge }) => disableProject(bridge)
+}
+
+/** What a thief can send as proof. */
+const forgeries: Record<string, (of: Victim, endpoint: Endpoint, token: string) => Effect.Effect<string | undefined>> =
+  {
+    nothing: () => Effect.succeed(undefined),
+    "a proof that the Bridge has sent": ({ seen }) => Effect.succeed(seen),
+    "a proof by another key": (_, endpoint, token) =>
+      Effect.flatMap(generateKeyPair, (keys) => proofFor(keys, endpoint, token)),
+    "a proof that names the key of the Bridge": ({ keys }, endpoint, token) =>
+      Effect.map(Effect.zip(generateKeyPair, claims(endpoint, token)), ([own, payload]) =>
+        signed(own, headerOf(keys), payload)
+      ),
+    "a proof that the Bridge has sent, about this request": ({ seen }, endpoint, token) =>
+      Effect.map(claims(endpoint, token), (payload) => {
+        const [header, , signature] = seen.split(".")
+        return [header, Buffer.from(JSON.stringify(payload)).toString("base64url"), signature].join(".")
+      })
+  }
+
+layer(Service.layer)("with every token and without the key", (it) => {
+  for (const [state, reach] of Object.entries(states)) {
+    it.effect(`a thief gets nothing ${state}`, () =>
+      Effect.gen(function* () {
+        const replicas = [yield* Service, yield* instance()]
+        const of = yield* victim
+        yield* reach(of)
+        const requests = (Object.keys(endpoints) as Array<Endpoint>).flatMap((endpoint) =>
+          of.tokens.flatMap((token) =>
+            Object.entries(forgeries).map(([forgery, forge]) => ({ endpoint, forge, forgery, token }))
+          )
+        )
+        const steal = Effect.forEach(
+          requests,
+          ({ endpoint, forge, forgery, token }, index) =>
+            Effect.gen(function* () {
+              const rotation_id = endpoint === "confirm" || endpoint === "abort" ? of.rotation_id : undefined
+              const proof = yield* forge(of, endpoint, token)
+              const answer = yield* ask(replicas[index % 2]!, endpoint, token, {
+                proof,
+                ...(rotation_id && { rotation_id })
+              })
+              assert.strictEqual(answer.code, "bridge_proof_of_possession_invalid", `${endpoint}, ${forgery}`)
+            }),
+          { concurrency: 8, discard: true }
+        )
+        yield* unchanged(steal)
+      })
+    )
+  }
+})
