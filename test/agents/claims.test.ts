@@ -60,6 +60,18 @@ layer(Service.layer)("claims", (it) => {
     })
   )
 
+  it.effect("the repeat of a claim with its key is a replay for its credential, and a conflict for any other", () =>
+    Effect.gen(function* () {
+      const { ada, bob } = yield* two
+      const task = yield* ada.task("Task")
+      const given = { idempotency_key: "claim-1" }
+      yield* claim(ada, task, given)
+      assert.isTrue((yield* claim(ada, task, given)).output.replayed)
+      assert.strictEqual((yield* claim(bob, task, given)).code, "idempotency_conflict")
+      assert.strictEqual((yield* claim(bob, task, { idempotency_key: "claim-2" })).code, "task_claimed")
+    })
+  )
+
   for (const expected_version of [1, 2]) {
     it.effect(`another agent with version ${expected_version} is told who is at work and since when`, () =>
       Effect.gen(function* () {

@@ -6,6 +6,8 @@ import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
+import { judged } from "../../cli/support/checks/backups.ts"
+import { type Check, check } from "../../cli/support/checks/Check.ts"
 import { services } from "../../src/App.ts"
 import { Backups, type BackupState } from "../../src/platform/backups/Backups.ts"
 import { refusal, result, secrets, startService, type TestService } from "../support/service/ServiceAdmin.ts"
@@ -265,6 +267,29 @@ describe("with an external database", () => {
     expect((await service.on("bridge").run("status")).stdout).toMatch(/SERVICE_BACKUP_DIR is not set/)
     expect(await status()).toMatchObject({ last_good_at: null, not_good: 1 })
     expect((await own().run("status")).stdout).toMatch(/last_good_backup +none/)
+  })
+
+  it("doctor fails while no backup is good, and says what is wrong with the newest", async () => {
+    const { stdout } = await own().run("doctor", "--json")
+    const { checks }: { checks: ReadonlyArray<Check> } = JSON.parse(stdout)
+    expect(checks.find((one) => one.name === "backups")).toEqual(
+      check(
+        "backups",
+        "fail",
+        `There is no good backup. ${name} was not tried, or was changed since then. See "Backups by themselves" in docs/run.md.`
+      )
+    )
+  })
+
+  it.each([
+    [2 * 86_400, null, "ok"],
+    [2 * 86_400 + 1, null, "fail"],
+    [60, "the newest is damaged.", "warn"],
+    [2 * 86_400 + 1, "the newest is damaged.", "fail"]
+  ])("a good backup %s s old, with the problem %s, is %s for doctor", (seconds, problem, status) => {
+    const last_good_at = new Date("2026-01-01T00:00:00Z")
+    const state = { last_good_at, last_restored_at: null, good: 1, not_good: 0, every_seconds: 86_400, problem }
+    expect(judged(state, last_good_at.getTime() + 1000 * seconds).status).toBe(status)
   })
 
   it("verify-backup of an account that may not create a database reads the file, and says so", async () => {

@@ -22,6 +22,7 @@ import { everIndexed, keysIn, searchQuery, searchText } from "../../src/agents/m
 import { edgeOfCycle } from "../../src/agents/tasks/Cycle.ts"
 import { lines } from "../../src/agents/transfer/TransferFile.ts"
 import { BaseUrl } from "../../src/client/State.ts"
+import { lines as linesOfBackup } from "../../src/platform/database/BackupLines.ts"
 import { findSecretIn } from "../../src/platform/secrets/Secrets.ts"
 import { Addresses } from "../../src/platform/edge/Addresses.ts"
 import { html } from "../../src/platform/html/Html.ts"
@@ -251,6 +252,15 @@ const behindProxy = HttpServerRequest.fromWeb(new Request("http://a")).modify({
 })
 
 const document = (text: string) => Buffer.from(text)
+/** As a file is read. */
+const chunksOf = (text: string) => {
+  const bytes = document(text)
+  return Stream.fromIterable(
+    Array.from({ length: Math.ceil(bytes.length / (64 * kib)) }, (_, index) =>
+      bytes.subarray(index * 64 * kib, (index + 1) * 64 * kib)
+    )
+  )
+}
 const decode = (schema: Schema.ConstraintDecoder<unknown>) => Schema.decodeUnknownOption(schema)
 const marks = "\u0301\u0316"
 
@@ -328,15 +338,14 @@ const readers: Readonly<
     ...all("\n", "a", "é", "a\n")
   ],
   "lines of an import": [
-    (text) => {
-      const bytes = document(text)
-      const chunks = Array.from({ length: Math.ceil(bytes.length / (64 * kib)) }, (_, index) =>
-        bytes.subarray(index * 64 * kib, (index + 1) * 64 * kib)
-      )
-      return Effect.runSync(Stream.runDrain(lines(Stream.fromIterable(chunks))))
-    },
+    (text) => Effect.runSync(Stream.runDrain(lines(chunksOf(text)))),
     512 * kib,
     ...all("a", "{}\n", `${"a".repeat(60 * kib)}\n`)
+  ],
+  "lines of a backup": [
+    (text) => Effect.runSync(Stream.runDrain(linesOfBackup(chunksOf(text)))),
+    16 * 1024 * kib,
+    ...all("a", `[${"1,".repeat(50)}1]\n`)
   ],
   "the parameters of a form": [
     (text) => parametersOf(new URLSearchParams(text)),

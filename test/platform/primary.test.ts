@@ -95,6 +95,25 @@ layer(Pair.layer, { excludeTestServices: true, timeout: "90 seconds" })("the poo
     })
   )
 
+  it.effect("asks a standby again while another host does not answer, for it may be promoted meanwhile", () =>
+    Effect.gen(function* () {
+      const { primary, standby } = yield* Pair
+      const socket = ({ host, port }: typeof standby.at) => ({ path: `${host}/.s.PGSQL.${port}` })
+      const silent = yield* relay(socket(primary.at))
+      yield* silent.blackhole
+      let asked = 0
+      const counted = yield* relay(socket(standby.at), () => {
+        asked++
+        return () => false
+      })
+      const at = ({ port }: { port: number }) =>
+        ({ ...standby.at, host: "127.0.0.1", port, connectTimeout: "1 second" }) as const
+      const { where } = yield* poolOf([at(silent), at(counted)])
+      yield* Effect.flip(where)
+      assert.isAbove(asked, 1)
+    })
+  )
+
   it.effect("checks the server's certificate and name, by the authority that the address names", () =>
     Effect.gen(function* () {
       const { certificate, primary } = yield* Pair

@@ -3,6 +3,8 @@ import { Effect, Layer, Option, Redacted, Result, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../../../src/platform/audit/Audit.ts"
 import * as PartitionStore from "../../../src/platform/audit/PartitionStore.ts"
+import { Backups } from "../../../src/platform/backups/Backups.ts"
+import { Backup } from "../../../src/platform/database/Backup.ts"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import {
   Database,
@@ -19,16 +21,22 @@ import { parseDatabaseUrl } from "../../../src/platform/settings/DatabaseUrl.ts"
 import { Settings } from "../../../src/platform/settings/Settings.ts"
 import { rows } from "../../../src/platform/sql/Rows.ts"
 import { PushTokens } from "../../../src/push/tokens/PushTokens.ts"
+import { backups } from "./backups.ts"
 import { check } from "./Check.ts"
 
-export const database = Effect.suspend(() => checks).pipe(
+const failed = ({ message }: { readonly message: string }) => Effect.succeed([check("database", "fail", message)])
+
+/** The age of backups is known without the database. */
+export const database = Effect.suspend(() => Effect.all([backups, checks.pipe(Effect.catch(failed))])).pipe(
+  Effect.map((found) => found.flat()),
   Effect.provide(
-    Layer.merge(Audit.layer, PushTokens.layer).pipe(
+    Layer.merge(Backups.layer, PushTokens.layer).pipe(
+      Layer.provideMerge(Layer.merge(Audit.layer, Backup.layer)),
       Layer.provideMerge(DatabaseClock.layer),
       Layer.provideMerge(Database.layer)
     )
   ),
-  Effect.catch((error) => Effect.succeed([check("database", "fail", error.message)]))
+  Effect.catch(failed)
 )
 
 const checks = Effect.gen(function* () {

@@ -3,7 +3,7 @@
  * says why.
  *
  * 1. The holder is the credential and the assignee together. The same two claim again without a change, so a lost answer
- *    is safe to repeat.
+ *    is safe to repeat. The remembered answer of an idempotency_key is for the credential that claimed only.
  * 2. A task at work by another is refused before its version is looked at: whoever repeats a claim with the new version
  *    must not get it.
  * 3. A takeover writes an audit row and a note on the task, and no receipt.
@@ -99,7 +99,9 @@ export class Claims extends Context.Service<
           return { ...after, ready: false }
         }).pipe(sql.withTransaction)
 
-        return yield* once(Task, { actor, tool: "task_claim" }, input, now, work)
+        const done = yield* once(Task, { actor, tool: "task_claim" }, input, now, work)
+        if (done.replayed && done.answer.claimed_by !== actorName(actor)) return yield* claimOfAnother
+        return done
       }, persistence)
 
       const checkDependencies = Effect.fnUntraced(function* (project_id: string, { depends_on, ready }: Task) {
@@ -131,6 +133,12 @@ export class Claims extends Context.Service<
     })
   )
 }
+
+const claimOfAnother = withDetails(
+  refuse("idempotency_conflict"),
+  {},
+  "Another credential claimed with this idempotency_key. Claim with another key."
+)
 
 const waitsForDecision = withDetails(
   refuse("task_transition_invalid"),

@@ -28,20 +28,37 @@ export const end = (counts: Counts) => `${JSON.stringify({ counts })}\n`
 export const lines = <E>(file: Stream.Stream<Uint8Array, E>): Stream.Stream<string | undefined, E> =>
   Stream.mapAccum(
     file,
-    () => Buffer.alloc(0),
-    (rest, chunk: Uint8Array) => {
+    () => ({ parts: new Array<Uint8Array>(), length: 0 }),
+    (begun, chunk: Uint8Array) => {
       const found: Array<string | undefined> = []
-      let bytes = Buffer.concat([rest, chunk])
-      for (let end = bytes.indexOf(0x0a); end !== -1; end = bytes.indexOf(0x0a)) {
-        found.push(textOf(bytes.subarray(0, end)))
-        bytes = bytes.subarray(end + 1)
+      let from = 0
+      const take = (to: number) => {
+        if (begun.length === tooLong) return
+        begun.parts.push(chunk.subarray(from, to))
+        begun.length += to - from
+        if (begun.length <= longestLine) return
+        begun = { parts: [], length: tooLong }
+        found.push(undefined)
       }
-      return bytes.length > longestLine ? [Buffer.alloc(0), [...found, undefined]] : [bytes, found]
+      for (let end = chunk.indexOf(0x0a); end !== -1; end = chunk.indexOf(0x0a, from)) {
+        take(end)
+        if (begun.length !== tooLong) found.push(textOf(begun.parts))
+        begun = { parts: [], length: 0 }
+        from = end + 1
+      }
+      take(chunk.length)
+      return [begun, found] as const
     },
-    { onHalt: (rest) => (rest.length === 0 ? [] : [textOf(rest)]) }
+    { onHalt: (begun) => (begun.length === 0 || begun.length === tooLong ? [] : [textOf(begun.parts)]) }
   )
 
-const textOf = (bytes: Buffer) => (bytes.length <= longestLine && isUtf8(bytes) ? bytes.toString("utf8") : undefined)
+/** The length of a line that has been answered with undefined already. */
+const tooLong = Infinity
+
+const textOf = (parts: ReadonlyArray<Uint8Array>) => {
+  const bytes = Buffer.concat(parts)
+  return isUtf8(bytes) ? bytes.toString("utf8") : undefined
+}
 
 /** Checks line after line. Every refusal names the line. `now` decides which JWTs have expired. */
 export const reader = (now: Date) => {

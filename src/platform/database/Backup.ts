@@ -18,6 +18,7 @@ import type { SharedRefusal } from "../../wire/Errors.ts"
 import { type Authenticator, authenticator } from "../crypto/Derivation.ts"
 import { ConfigurationError, Settings } from "../settings/Settings.ts"
 import * as Catalog from "./BackupCatalog.ts"
+import { lines } from "./BackupLines.ts"
 import { DatabaseClock } from "./Clock.ts"
 import { Database, migrateSoon, unfinishedRestore } from "./Database.ts"
 import { migrate, shipped } from "./Migrations.ts"
@@ -323,17 +324,3 @@ const finishing = Effect.fnUntraced(function* <A, E>(finish: Effect.Effect<A, E,
 const batchSize = 1_000_000
 
 const tableOf = (line: string): string => JSON.parse(`${line.slice(0, line.indexOf('"', 2) + 1)}]`)[0]
-
-/** Lines with their line feed. The last line of a truncated file has none. */
-const lines = <E>(file: Stream.Stream<Uint8Array, E>) =>
-  file.pipe(
-    Stream.decodeText,
-    Stream.mapAccum(
-      () => "",
-      (rest, text) => {
-        const parts = (rest + text).split("\n")
-        return [parts.pop()!, parts.map((line) => `${line}\n`)] as const
-      },
-      { onHalt: (rest) => (rest === "" ? [] : [rest]) }
-    )
-  )

@@ -10,7 +10,7 @@
  * A standby is not even read: what is revoked at the primary may still be valid there.
  */
 import { PgConnection, PgPool } from "@effect/sql-pg"
-import { Clock, Deferred, Effect, Exit, Scope, Stream } from "effect"
+import { Clock, Deferred, Effect, Exit, Schedule, Scope, Stream } from "effect"
 import { SqlConnection, SqlError } from "effect/sql"
 import { logFault } from "./FaultLog.ts"
 
@@ -74,18 +74,30 @@ export const makePrimary = Effect.fnUntraced(function* (
       return Deferred.done(outcome, exit)
     })
 
-  /** Asks every host at once. An answer after the first that takes writes changes nothing. */
-  const elect = (outcome: Election) =>
-    Effect.forEach(
+  /**
+   * Asks every host at once. A standby is asked again while another host does not answer, because it may be promoted in
+   * that one's place. An answer after the first that takes writes changes nothing.
+   */
+  const elect = (outcome: Election) => {
+    const silent = new Set(hosts)
+    return Effect.forEach(
       hosts,
-      ({ config, place, pool }) =>
-        Effect.scoped(Effect.flatMap(PgConnection.make(config), identify)).pipe(
+      (host) => {
+        const { config, place, pool } = host
+        return Effect.scoped(Effect.flatMap(PgConnection.make(config), identify)).pipe(
           Effect.timeoutOrElse({ duration: "3 seconds", orElse: () => Effect.fail(failureOf(new Error("no answer"))) }),
+          Effect.onExit(() => Effect.sync(() => silent.delete(host))),
+          Effect.retry({
+            while: (error) => takesNoWrites(error) && silent.size > 0,
+            schedule: Schedule.spaced("200 millis")
+          }),
           Effect.flatMap((server) => settle(outcome, Exit.succeed({ place, pool, server }))),
           Effect.match({ onFailure: (error) => [{ place, error }], onSuccess: () => [] })
-        ),
+        )
+      },
       { concurrency: "unbounded" }
     ).pipe(Effect.flatMap((failures) => settle(outcome, Exit.fail(explained(failures.flat())))))
+  }
 
   /** In a fiber of its own: whoever comes meanwhile waits for the same outcome. */
   const current = Effect.suspend(() => {
