@@ -1,5 +1,5 @@
 /**
- * The program of the packages. `start`, `admin` and `bridge` are programs of their own, which launch.mjs starts; what is
+ * The program of the packages. `start`, `admin`, `bridge` and `hook` are programs of their own, which launch.mjs starts; what is
  * here people run on their own machine, without the database.
  */
 import { Command } from "effect/cli"

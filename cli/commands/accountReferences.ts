@@ -39,7 +39,7 @@ const listAccountReferences = list("list-account-references", {
   page: ({ projects }, { project }, page) => projects.listReferences(project, page),
   columns: ["reference", "label", "approved_at", "withdrawn_at"],
   none: "The project has no account references.",
-  next: () => "approve-account-reference --project ID --reference REFERENCE"
+  next: (_, { project }) => `approve-account-reference --project ${project} --reference REFERENCE`
 })
 
 const withdrawAccountReference = command("withdraw-account-reference", {

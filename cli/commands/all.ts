@@ -23,11 +23,12 @@ import { projectTokens } from "./projectTokens.ts"
 import { push } from "./push.ts"
 import { sessions } from "./sessions.ts"
 import { status } from "./status.ts"
+import { transfer } from "./transfer.ts"
 
 const groups = [
   { group: "Start here", commands: [init, doctor, status] },
   { group: "Database", commands: database },
-  { group: "Projects", commands: [...projects, ...limits] },
+  { group: "Projects", commands: [...projects, ...transfer, ...limits] },
   { group: "Bridges", commands: [...accountReferences, ...credentials, ...bridges] },
   { group: "Agents", commands: [...projectTokens, ...oauth] },
   { group: "Console", commands: sessions },

@@ -22,7 +22,7 @@ const listAuditEvents = list("list-audit-events", {
     ),
   columns: ["at", "action", "outcome", "code", "count", "actor", "subject"],
   none: "There are no audit events.",
-  next: () => "list-audit-events --project ID --limit N --json"
+  next: () => "verify-audit-log"
 })
 
 const verifyAuditLog = command("verify-audit-log", {

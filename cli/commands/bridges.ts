@@ -16,7 +16,10 @@ const listBridges = list("list-bridges", {
   page: ({ bridges }, { project }, page) => bridges.list(project, page),
   columns: ["bridge_id", "status", "enrolled_at", "token_expires_at", "revoked_at", "device_id", "display_name"],
   none: "The project has no Bridges.",
-  next: () => "show-bridge --project ID --bridge BRIDGE_ID"
+  next: ([first], { project }) =>
+    first === undefined
+      ? `create-bridge-enrollment-credential --project ${project} --account-reference REFERENCE --out FILE`
+      : `show-bridge --project ${project} --bridge ${first.bridge_id}`
 })
 
 const showBridge = command("show-bridge", {

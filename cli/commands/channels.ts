@@ -77,7 +77,10 @@ const listChannels = list("list-channels", {
     "created_at"
   ],
   none: "The project has no channels.",
-  next: () => "test-channel --channel ID"
+  next: ([first], { project }) =>
+    first === undefined
+      ? `create-channel --project ${project} --kind ntfy --url URL`
+      : `test-channel --channel ${first.channel_id}`
 })
 
 const testChannel = command("test-channel", {
@@ -98,11 +101,20 @@ const testChannel = command("test-channel", {
 
 const rotateChannelSecret = command("rotate-channel-secret", {
   description: "Let a second secret sign a webhook, with --out; without it, end the older one of two",
-  flags: { channel, out },
-  run: ({ channel, out }) =>
+  flags: {
+    channel,
+    out,
+    replaceNewest: Flag.Boolean("replace-newest").pipe(
+      Flag.withDescription("With --out, while two secrets sign: the newer one is lost, and never reached the receiver"),
+      Flag.withDefault(false)
+    )
+  },
+  refuse: ({ out, replaceNewest }) =>
+    replaceNewest && Option.isNone(out) ? "--replace-newest needs --out FILE for the secret." : undefined,
+  run: ({ channel, out, replaceNewest }) =>
     using(({ channels }) => {
       const secret = Option.isSome(out) ? makeSecret() : undefined
-      return keeping(out, secret, channels.rotate(channel, secret))
+      return keeping(out, secret, channels.rotate(channel, secret, replaceNewest ? "newest" : undefined))
     }),
   print: (rotated) => [
     ...facts(rotated),

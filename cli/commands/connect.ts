@@ -3,11 +3,12 @@ import { Config, Data, Effect, Option, Redacted, Schema } from "effect"
 import { Argument, Flag } from "effect/cli"
 import { existsSync } from "node:fs"
 import { homedir } from "node:os"
-import { join, resolve } from "node:path"
+import { delimiter, join, resolve } from "node:path"
 import { check as tryConnection } from "../../src/client/connect/check.ts"
 import { type ClientName, clients, clientsByName, type Places, type Scope } from "../../src/client/connect/Clients.ts"
 import { type ConfigRefused, read, refused, replace } from "../../src/client/connect/ConfigFile.ts"
 import type { Edited } from "../../src/client/connect/Edit.ts"
+import { hooksOf, withHooks } from "../../src/client/connect/Hooks.ts"
 import * as Section from "../../src/client/connect/Section.ts"
 import { findSecret } from "../../src/platform/secrets/Secrets.ts"
 import { isLoopback } from "../../src/platform/settings/Settings.ts"
@@ -43,6 +44,8 @@ const variables = Effect.map(
   (entries): Places["variables"] => Object.fromEntries(entries)
 )
 
+const searchPath = Config.String("PATH").pipe(Config.withDefault(""))
+
 const tokenIn = (name: string) =>
   Config.option(Config.Redacted(name)).pipe(
     Effect.map(Option.filter((token) => Redacted.value(token) !== "")),
@@ -59,7 +62,7 @@ type Action = "written" | "unchanged" | "removed" | "printed" | "checked"
 
 /** One file of the connection. */
 interface Part {
-  readonly part: "entry" | "section"
+  readonly part: "entry" | "section" | "hooks"
   readonly file: string
   readonly set: (text: string) => Edited
   readonly remove: (text: string) => Edited
@@ -79,10 +82,15 @@ interface Result {
   readonly next: ReadonlyArray<string>
 }
 
-const nextSteps = (client: ClientName, scope: Scope, tokenEnv: string | undefined) => {
+const notOnPath =
+  "The hooks call bridge-service, which is not on the PATH: install its package with npm install --global. Until then they do nothing."
+
+const nextSteps = (client: ClientName, { hooks, scope }: Given, tokenEnv: string | undefined, path: string) => {
+  const isOnPath = path.split(delimiter).some((folder) => existsSync(join(folder, "bridge-service")))
   const { projectNote, signIn } = clientsByName[client]
   return [
     ...(scope === "project" && projectNote !== undefined ? [projectNote] : []),
+    ...(hooks && !isOnPath ? [notOnPath] : []),
     tokenEnv === undefined
       ? `Next: ${signIn}   # sign in, with a project token from the operator`
       : `Next: export ${tokenEnv}=...   # a project token, wherever the client starts`
@@ -98,6 +106,7 @@ interface Given {
   readonly dir: string
   readonly tokenEnv: Option.Option<string>
   readonly section: boolean
+  readonly hooks: boolean
   readonly print: boolean
   readonly check: boolean
   readonly remove: boolean
@@ -110,7 +119,7 @@ const connected = Effect.fnUntraced(function* (given: Given): Effect.fn.Return<R
   const variable = Option.getOrUndefined(given.tokenEnv)
   const places = yield* placesFor(given)
   const parts = partsOf(given, places, { url, tokenEnv: variable })
-  const next = client === null || remove ? [] : nextSteps(client, given.scope, variable)
+  const next = client === null || remove ? [] : nextSteps(client, given, variable, yield* searchPath)
   const result = (actionOf: (part: Part) => Action, more: Partial<Result> = {}): Result => ({
     client,
     parts: parts.map((part) => ({ part: part.part, file: part.file, action: actionOf(part) })),
@@ -125,35 +134,30 @@ const connected = Effect.fnUntraced(function* (given: Given): Effect.fn.Return<R
     return { client, parts: printed, next }
   }
   // Everything is read before anything is written: a file that is refused keeps the others as they are.
-  const edits = yield* Effect.forEach(parts, (part) =>
-    Effect.map(read(part.file), (before) => ({
-      part,
-      before,
-      edited: (remove ? part.remove : part.set)(before ?? "")
-    }))
-  )
+  const before = new Map<string, string | undefined>()
+  for (const { file } of parts) before.set(file, yield* read(file))
+  const after = new Map<string, string | null>(Array.from(before, ([file, text]) => [file, text ?? ""]))
+  const changed = new Set<Part>()
+  for (const part of remove ? parts.toReversed() : parts) {
+    const text = after.get(part.file) ?? ""
+    const edited = (remove ? part.remove : part.set)(text)
+    if ("why" in edited) return yield* refused(part.file, edited.why)
+    if (edited.text !== text) changed.add(part)
+    after.set(part.file, edited.text)
+  }
   if (check) {
-    const findings = yield* Effect.forEach(edits, ({ before, edited, part }) =>
-      inPlace(part, before ?? "", edited, client, url)
-    )
+    const findings = parts.map((part) => inPlace(part, !changed.has(part), before.get(part.file) ?? "", client, url))
     if (client === null) return result(() => "checked", { findings, next: [] })
     const token = variable === undefined ? undefined : yield* tokenIn(variable)
     return result(() => "checked", { findings: [...findings, ...(yield* tryConnection(url, token))], next: [] })
   }
-  const changes = yield* Effect.forEach(
-    edits,
-    Effect.fnUntraced(function* ({ before, edited, part }) {
-      if ("why" in edited) return yield* refused(part.file, edited.why)
-      // A file that did not exist ends with a newline; that tells it from an empty one when the part is removed.
-      const after =
-        before === undefined && edited.text !== "" && edited.text !== null ? `${edited.text}\n` : edited.text
-      return { part, before, after, isChange: after !== (before ?? "") }
-    })
-  )
-  yield* Effect.forEach(changes, ({ after, before, isChange, part }) =>
-    isChange ? replace(part.file, before, after, [places.home, places.project]) : Effect.void
-  )
-  const changed = new Set(changes.flatMap(({ isChange, part }) => (isChange ? [part] : [])))
+  for (const [file, text] of after) {
+    const was = before.get(file)
+    if (text === (was ?? "")) continue
+    // A file that did not exist ends with a newline; that tells it from an empty one when our part is removed.
+    const ended = was === undefined && text !== null && text !== "" ? `${text}\n` : text
+    yield* replace(file, was, ended, [places.home, places.project])
+  }
   return result((part) => (changed.has(part) ? (remove ? "removed" : "written") : "unchanged"))
 })
 
@@ -166,7 +170,7 @@ const placesFor = Effect.fnUntraced(function* ({ client, dir, scope, section }: 
 })
 
 const partsOf = (
-  { client: named, scope, section }: Given,
+  { client: named, hooks, scope, section }: Given,
   places: Places,
   entry: { readonly url: string; readonly tokenEnv: string | undefined }
 ): ReadonlyArray<Part> => {
@@ -177,34 +181,32 @@ const partsOf = (
       { part: "entry", file: existing(files(scope, places)), set: (text) => set(text, entry), remove }
     ]
   })
-  if (!section) return entries
+  const hooked = Option.flatMapNullishOr(named, (name) => hooksOf(name, scope, places, entry))
   const file = Option.match(client, { onNone: () => "AGENTS.md", onSome: ({ instructions }) => instructions })
-  return [...entries, { part: "section", file: join(places.project, file), set: Section.set, remove: Section.remove }]
+  return [
+    ...entries,
+    ...(hooks && Option.isSome(hooked) ? [{ part: "hooks" as const, ...hooked.value }] : []),
+    ...(section
+      ? [{ part: "section" as const, file: join(places.project, file), set: Section.set, remove: Section.remove }]
+      : [])
+  ]
 }
 
 /** The first file that exists, otherwise the last. */
 const existing = (files: ReadonlyArray<string>) => files.find((file) => existsSync(file)) ?? files.at(-1)!
 
-const inPlace = Effect.fnUntraced(function* (
-  { file, part }: Part,
-  before: string,
-  edited: Edited,
-  client: ClientName | null,
-  url: string
-) {
-  if ("why" in edited) return yield* refused(file, edited.why)
-  if (edited.text === before) return { step: part, ok: true, message: `${file} has the ${part}.` }
-  const bad = (message: string) => ({ step: part, ok: false, message })
-  if (part !== "entry" || client === null) {
-    return bad(`${file} has no ${part}, or that of another release: run this without --check.`)
-  }
+const inPlace = ({ file, part }: Part, ok: boolean, before: string, client: ClientName | null, url: string) => {
+  const finding = (message: string) => ({ step: part, ok, message })
+  if (ok) return finding(`${file} has the ${part}.`)
+  const repair = "run this without --check"
+  if (part !== "entry" || client === null) return finding(`${file} lacks the ${part} of this release: ${repair}.`)
   const configured = clientsByName[client].url(before)
-  return bad(
+  return finding(
     "value" in configured && configured.value === url
-      ? `${file} has an entry that differs, perhaps in --token-env: correct the flags, or run this without --check.`
-      : `${file} has no entry for ${url}: run this without --check.`
+      ? `${file} has an entry that differs, perhaps in --token-env: correct the flags, or ${repair}.`
+      : `${file} has no entry for ${url}: ${repair}.`
   )
-})
+}
 
 export const connect = frame("connect", {
   description:
@@ -234,6 +236,12 @@ export const connect = frame("connect", {
       ),
       Flag.withDefault(false)
     ),
+    hooks: Flag.Boolean("hooks").pipe(
+      Flag.withDescription(
+        `Also run bridge-service hook in the sessions of ${withHooks.join(", ")}: where work stands at the start, reminders later`
+      ),
+      Flag.withDefault(false)
+    ),
     print: Flag.Boolean("print").pipe(
       Flag.withDescription("Print what would be written, and write nothing"),
       Flag.withDefault(false)
@@ -244,9 +252,11 @@ export const connect = frame("connect", {
     ),
     remove: Flag.Boolean("remove").pipe(Flag.withDescription("Remove what was written"), Flag.withDefault(false))
   },
-  refuse: ({ check, client, print, remove, section, url }) => {
+  refuse: ({ check, client, hooks, print, remove, section, url }) => {
     if ([check, print, remove].filter(Boolean).length > 1) return "Use only one of --print, --check and --remove."
-    if (Option.isNone(client)) return section ? undefined : `Name a client: ${clients.join(", ")}; or use --section.`
+    if (Option.isNone(client))
+      return section && !hooks ? undefined : `Name a client: ${clients.join(", ")}; or use --section.`
+    if (hooks && !withHooks.includes(client.value)) return `--hooks is for ${withHooks.join(", ")}.`
     return remove || Option.isSome(url) ? undefined : "Pass --url, the address of the service."
   },
   run: (flags) => connected(flags),

@@ -122,6 +122,9 @@ class TooMany extends Data.TaggedError("TooMany") {
   override readonly message = `From elsewhere at most ${mostRemote} credentials are made at once.`
 }
 
+const creating = (project: string) =>
+  `create-bridge-enrollment-credential --project ${project} --account-reference REFERENCE --out FILE`
+
 const listBridgeEnrollmentCredentials = list("list-bridge-enrollment-credentials", {
   description: "List the bootstrap credentials of a project; the secrets exist only in their files",
   flags: { project: Flags.project },
@@ -131,7 +134,8 @@ const listBridgeEnrollmentCredentials = list("list-bridge-enrollment-credentials
   page: ({ credentials }, { project }, page) => credentials.list(project, page),
   columns: ["credential_id", "status", "expires_at", "claimed_bridge_id", "reenroll_bridge_id", "account_references"],
   none: "The project has no bootstrap credentials.",
-  next: () => "revoke-bridge-enrollment-credential --credential ID"
+  next: ({ length }, { project }) =>
+    length === 0 ? creating(project) : "revoke-bridge-enrollment-credential --credential ID"
 })
 
 const revokeBridgeEnrollmentCredential = command("revoke-bridge-enrollment-credential", {

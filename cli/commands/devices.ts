@@ -14,7 +14,10 @@ const listDevices = list("list-devices", {
   page: ({ devices }, { project }, page) => devices.list(project, page),
   columns: ["device_id", "state", "state_reason", "environment", "topic", "token_key_id", "created_at", "last_seen_at"],
   none: "The project has no devices.",
-  next: () => "revoke-device --device ID"
+  next: ({ length }) =>
+    length === 0
+      ? "create-oauth-client --name NAME --redirect-uri URI --scope mobile:devices"
+      : "revoke-device --device ID"
 })
 
 const revokeDevice = command("revoke-device", {

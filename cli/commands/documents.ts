@@ -49,7 +49,10 @@ const listDocuments = list("list-documents", {
   page: ({ documents }, { project }, page) => documents.list(project, page),
   columns: ["document_id", "repository", "commit", "path", "title", "size_bytes", "bootstrap", "pinned_at"],
   none: "The project has no pinned documents.",
-  next: () => "unpin-document --document ID"
+  next: ({ length }, { project }) =>
+    length === 0
+      ? `pin-document --project ${project} --repository DIR --label NAME --commit HASH --path FILE`
+      : "unpin-document --document ID"
 })
 
 const unpinDocument = command("unpin-document", {

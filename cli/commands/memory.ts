@@ -30,7 +30,10 @@ const listMemory = list("list-memory", {
   page: ({ contents }, { project }, page) => contents.entries(project, page),
   columns: ["id", "created_at", "kind", "active", "tags", "title"],
   none: "The project has no memory entries.",
-  next: ([first]) => `archive-memory --project ID --entry ${first?.id ?? "ID"}`
+  next: ({ length }, { project }) =>
+    length === 0
+      ? `create-project-token --project ${project} --role contributor --out FILE`
+      : `archive-memory --project ${project} --entry ID`
 })
 
 const listTasks = list("list-tasks", {
@@ -41,7 +44,10 @@ const listTasks = list("list-tasks", {
   page: ({ contents }, { project }, page) => contents.tasks(project, page),
   columns: ["id", "updated_at", "status", "priority", "assignee", "tags", "title"],
   none: "The project has no tasks.",
-  next: ([first]) => `show-task --project ID --task ${first?.id ?? "ID"}`
+  next: ([first], { project }) =>
+    first === undefined
+      ? `create-project-token --project ${project} --role contributor --out FILE`
+      : `show-task --project ${project} --task ${first.id}`
 })
 
 const showTask = command("show-task", {

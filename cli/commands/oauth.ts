@@ -41,7 +41,8 @@ const listOauthClients = list("list-oauth-clients", {
   page: ({ oauthClients }, _, page) => oauthClients.list(page),
   columns: ["client_id", "kind", "name", "redirect_uris", "live_grants", "disabled_at"],
   none: "There are no OAuth clients.",
-  next: () => "disable-oauth-client --client ID"
+  next: ({ length }) =>
+    length === 0 ? "create-oauth-client --name NAME --redirect-uri URI" : "disable-oauth-client --client ID"
 })
 
 const disableOauthClient = command("disable-oauth-client", {
@@ -79,7 +80,10 @@ const listOauthGrants = list("list-oauth-grants", {
     "end_reason"
   ],
   none: "The project has no OAuth grants.",
-  next: () => "revoke-oauth-grant --grant ID"
+  next: ({ length }, { project }) =>
+    length === 0
+      ? `create-project-token --project ${project} --role contributor --out FILE`
+      : "revoke-oauth-grant --grant ID"
 })
 
 const revokeOauthGrant = command("revoke-oauth-grant", {

@@ -1,5 +1,5 @@
 /** Project tokens: the static bearer tokens of a project, which also authorize sign-ins on the consent page (spec 4.10, 5). */
-import { Effect, Option } from "effect"
+import { Duration, Effect, Option } from "effect"
 import { Flag } from "effect/cli"
 import type { Issued, Minted, Secret } from "../../src/signin/access/ProjectTokens.ts"
 import { command, using } from "../support/command.ts"
@@ -16,7 +16,9 @@ const createFlags = {
   ),
   role: Flags.role,
   scopes: Flags.scope("Restrict the token to this scope of its role; repeatable"),
-  ttl: Flags.lifetime("Lifetime of the token (default: until it is revoked)").pipe(Flag.optional),
+  ttl: Flags.lifetimeOrNever("Lifetime of the token, or never: until it is revoked (default: 90d)").pipe(
+    Flag.withDefault(Option.some(Duration.days(90)))
+  ),
   noConsole: Flag.Boolean("no-console").pipe(
     Flag.withDescription("For agents only: the token opens neither the console nor the consent page"),
     Flag.withDefault(false)
@@ -80,7 +82,10 @@ const listProjectTokens = list("list-project-tokens", {
   page: ({ projectTokens }, { project }, page) => projectTokens.list(project, page),
   columns: ["token_id", "label", "status", "role", "scopes", "expires_at", "last_used_at", "live_grants"],
   none: "The project has no project tokens.",
-  next: () => "revoke-project-token --token ID"
+  next: ({ length }, { project }) =>
+    length === 0
+      ? `create-project-token --project ${project} --role contributor --out FILE`
+      : "revoke-project-token --token ID"
 })
 
 const revokeProjectToken = command("revoke-project-token", {

@@ -1,14 +1,11 @@
-/** Projects: create, list, disable, enable; export, import and scan what they hold. */
+/** Projects: create, list, disable, enable; scan what they hold. */
 import { Effect, Option } from "effect"
 import { Flag } from "effect/cli"
-import { writeFileSync } from "node:fs"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { list } from "../support/list.ts"
 import { facts, next, table } from "../support/Print.ts"
 import { progress } from "../support/progress.ts"
-import { fileWork } from "../support/SecretFiles.ts"
-import { contents, writeWhole } from "../support/WholeFiles.ts"
 
 const createProject = command("create-project", {
   description: "Create a project",
@@ -29,7 +26,7 @@ const listProjects = list("list-projects", {
   page: ({ projects }, _, page) => projects.list(page),
   columns: ["project_id", "created_at", "disabled_at", "name"],
   none: "There are no projects.",
-  next: ({ length }) => (length === 0 ? "create-project --name NAME" : "list-bridges --project ID")
+  next: ([first]) => (first === undefined ? "init" : `show-project --project ${first.project_id}`)
 })
 
 const showProject = command("show-project", {
@@ -56,34 +53,6 @@ const enableProject = command("enable-project", {
   print: (project) => [...facts(project), next(`list-bridges --project ${project.project_id}`)]
 })
 
-const exportProject = command("export-project", {
-  description: "Write a project's memory, tasks and receipts to a new file; the server may be running",
-  flags: { project: Flags.project, out: Flags.path("out", "New file to write, JSON Lines") },
-  run: ({ out, project }) =>
-    using(({ recorded, transfer }) =>
-      writeWhole(out, (file) =>
-        Effect.tap(
-          transfer.save(project, (text) => fileWork(out, () => writeFileSync(file, text)), progress("Exported")),
-          recorded("project.exported", project)
-        )
-      ).pipe(Effect.map((counts) => ({ file: out, project_id: project, ...counts })))
-    ),
-  print: (saved) => [...facts(saved), next(`import-project --project ID --in ${saved.file}`)]
-})
-
-const importProject = command("import-project", {
-  description: "Add the rows of an export-project file that the project lacks, all or nothing; safe to repeat",
-  flags: { project: Flags.project, in: Flags.path("in", "File written by export-project") },
-  run: ({ in: path, project }) =>
-    using(({ transfer }) =>
-      Effect.map(transfer.load(project, contents(path), progress("Imported")), (counts) => ({
-        project_id: project,
-        ...counts
-      }))
-    ),
-  print: (loaded) => [...facts(loaded), next(`list-audit-events --project ${loaded.project_id}`)]
-})
-
 const scanProject = command("scan-project", {
   description: "Look for private keys and credentials in what is stored; exit code 1 if there are any",
   flags: {
@@ -107,13 +76,4 @@ const scanProject = command("scan-project", {
   ok: ({ ok }) => ok
 })
 
-export const projects = [
-  createProject,
-  listProjects,
-  showProject,
-  disableProject,
-  enableProject,
-  exportProject,
-  importProject,
-  scanProject
-]
+export const projects = [createProject, listProjects, showProject, disableProject, enableProject, scanProject]

@@ -43,7 +43,7 @@ const listPushDeadLetters = list("list-push-dead-letters", {
   page: ({ pushAdmin }, _, page) => pushAdmin.listDead(page),
   columns: ["delivery_id", "device_id", "kind", "attempts", "last_status", "last_reason", "settled_at", "expires_at"],
   none: "There are no dead letters.",
-  next: () => "retry-push-dead-letters"
+  next: ({ length }) => (length === 0 ? "push-status" : "retry-push-dead-letters")
 })
 
 const retryPushDeadLetters = command("retry-push-dead-letters", {

@@ -34,7 +34,7 @@ const listConsoleSessions = list("list-console-sessions", {
     ),
   columns: ["session_id", "actor", "project_id", "created_at", "last_used_at", "expires_at", "user_agent"],
   none: "Nobody is signed in to the console.",
-  next: () => "end-console-session --session ID"
+  next: ({ length }) => (length === 0 ? "open-console" : "end-console-session --session ID")
 })
 
 const endConsoleSession = command("end-console-session", {

@@ -5,7 +5,7 @@ import type { Status } from "../../src/people/operator/Overview.ts"
 import { command, using } from "../support/command.ts"
 import { stdoutClosed } from "../support/frame.ts"
 import { HeldServices } from "../support/using.ts"
-import { facts, json, next, printed, table } from "../support/Print.ts"
+import { facts, json, type Line, next, printed, table } from "../support/Print.ts"
 
 const clearScreen = "\u001B[H\u001B[2J"
 
@@ -51,7 +51,7 @@ const watched = <E extends { readonly _tag: string; readonly message: string }>(
   )
 }
 
-const lines = ({ at, backups, limits, numbers, pauses, refused }: Status): ReadonlyArray<string> => {
+const lines = ({ at, backups, limits, numbers, pauses, refused }: Status): ReadonlyArray<Line> => {
   const { database_bytes, ...counts } = numbers
   return [
     ...facts({ at, ...counts, database: `${(database_bytes / 1_048_576).toFixed(1)} MiB` }),

@@ -190,6 +190,17 @@ export const lifetime = (description: string) =>
     Flag.withDescription(description)
   )
 
+/** A lifetime, or `never`. */
+export const lifetimeOrNever = (description: string) =>
+  Flag.String("ttl").pipe(
+    Flag.filterMap(
+      (given) => (given === "never" ? Option.some(Option.none()) : Option.map(lifetimeOf(given), Option.some)),
+      () => "expected a lifetime such as 30m, 1h or 7d, at most 3650d, or never"
+    ),
+    Flag.withMetavar("30m|1h|7d|never"),
+    Flag.withDescription(description)
+  )
+
 const units = { s: 1, m: 60, h: 3600, d: 86_400 } as const
 
 const lifetimeOf = (text: string) => {

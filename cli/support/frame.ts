@@ -6,7 +6,7 @@
  */
 import { Console, Data, Effect } from "effect"
 import { CliError, Command, Flag, GlobalFlag } from "effect/cli"
-import { json, printed } from "./Print.ts"
+import { json, type Line, printed } from "./Print.ts"
 import type { More } from "./remote/remotely.ts"
 import { RemoteUse } from "./remote/RemoteUse.ts"
 
@@ -43,7 +43,7 @@ export interface Parts<Flags extends Command.Command.Config, A, E> {
     asJson: boolean
   ) => Effect.Effect<A, RemoteFailure>
   /** Lines for people; the last one is the next command to type. */
-  readonly print: (result: A) => ReadonlyArray<string>
+  readonly print: (result: A) => ReadonlyArray<Line>
   /** Returns false if the printed result reports a problem. */
   readonly ok?: (result: A) => boolean
 }

@@ -1,13 +1,13 @@
 /** The text of --help. Commands stand under their noun, and flags that a command needs stand in its usage line. */
 import { Option } from "effect"
 import type { HelpDoc } from "effect/cli"
-import { bold, columns } from "./terminal.ts"
+import { bold, screen } from "./terminal.ts"
 
 /** Longer names have a line of their own. */
 const widest = 28
 
 export const helpOf = (doc: HelpDoc.HelpDoc): string => {
-  const width = Math.min(columns() ?? 100, 100)
+  const width = Math.min(screen()?.columns ?? 100, 100)
   const needed = doc.flags.filter(({ required }) => required)
   return [
     [bold("DESCRIPTION"), ...wrapped(doc.description, width - 2).map((line) => `  ${line}`)],

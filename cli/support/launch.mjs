@@ -13,7 +13,7 @@ const [major, minor] = process.versions.node.split(".").map(Number)
 const isClone = existsSync(join(root, "src"))
 
 /** The first argument of `bridge-service` that names a program of its own. */
-const programs = { start: "main", admin: "service-admin", bridge: "bridge" }
+const programs = { start: "main", admin: "service-admin", bridge: "bridge", hook: "hook" }
 
 export const launch = async (called) => {
   // Until the program handles its signals: by default this one opens Node's debugger.

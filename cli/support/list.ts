@@ -11,10 +11,11 @@ import type { Page } from "../../src/platform/sql/Page.ts"
 import { Json, type RemoteFailure, stdoutClosed } from "./frame.ts"
 import { HeldServices, using } from "./using.ts"
 import * as Flags from "./Flags.ts"
-import { next, printed, table, visible, Write } from "./Print.ts"
+import { next, printed, table, Write } from "./Print.ts"
 import { remoteTarget, sender } from "./remote/remotely.ts"
 import { RemoteUse } from "./remote/RemoteUse.ts"
 import type { Target } from "./remote/Target.ts"
+import { visible } from "./visible.ts"
 import { shellWord } from "../../src/operator/ShellWord.ts"
 import { withWholeIds } from "./wholeIds.ts"
 import type { Services } from "./Services.ts"
@@ -49,8 +50,8 @@ export const list = <
     readonly columns: ReadonlyArray<keyof Item & string>
     /** The line for an empty list. */
     readonly none: string
-    /** The command to type next, at the end of the list. */
-    readonly next: (items: ReadonlyArray<Item>) => string
+    /** The command to type next, at the end of the list; for an empty list one that creates. */
+    readonly next: (items: ReadonlyArray<Item>, flags: Command.Command.Config.Infer<Own>) => string
   }
 ) => {
   const { most = pageSize } = parts
@@ -140,7 +141,7 @@ export const list = <
     const items: Array<Item> = []
     const limit = Option.getOrElse(given.limit, () => shown)
     const after = yield* reading((source) => pages(source, { after: from, limit }, (page) => void items.push(...page)))
-    const again = after === undefined ? parts.next(items) : `${name}${typed({ ...given, after })}`
+    const again = after === undefined ? parts.next(items, given) : `${name}${typed({ ...given, after })}`
     const lines = table(items, parts.columns, from === undefined ? parts.none : "No more items.")
     yield* Console.log(printed([...lines, next(again, after === undefined ? "" : "the list goes on")]))
   })

@@ -1,9 +1,14 @@
 /** What the terminal at stdout can show. */
-
-/** Undefined if stdout is not a terminal: lines then have any length. */
-export const columns = () => (process.stdout.isTTY ? process.stdout.columns || 80 : undefined)
+import { DateTime } from "effect"
+import type { Screen } from "./table.ts"
 
 /** Follows NO_COLOR and TERM. */
-const coloured = process.stdout.isTTY && process.stdout.hasColors()
+const isColoured = process.stdout.isTTY && process.stdout.hasColors()
 
-export const bold = (text: string) => (coloured ? `\u001B[1m${text}\u001B[0m` : text)
+/** Undefined if stdout is not a terminal. */
+export const screen = (): Screen | undefined =>
+  process.stdout.isTTY
+    ? { columns: process.stdout.columns || 80, now: DateTime.toEpochMillis(DateTime.nowUnsafe()), isColoured }
+    : undefined
+
+export const bold = (text: string) => (isColoured ? `\u001B[1m${text}\u001B[0m` : text)

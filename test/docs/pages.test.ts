@@ -2,6 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { existsSync, readdirSync } from "node:fs"
 import { dirname, join } from "node:path"
+import { markdown as rendered } from "../../src/people/site/docs/Markdown.ts"
+import { outline } from "../../src/people/site/docs/Outline.ts"
 import { packageRoot } from "../support/run/Root.ts"
 import { read, sections } from "../support/run/Markdown.ts"
 
@@ -24,6 +26,22 @@ describe("every page", () => {
       text,
       /https?:\/\/(?!127\.0\.0\.1|bridge\.example\.com|fcm\.googleapis\.com|ntfy\.sh|hooks\.example\.com)/
     )
+  })
+})
+
+describe("every link between pages", () => {
+  const anchors = new Map(
+    [...pages.map(({ page }) => page), "CONTRIBUTING.md", "CHANGELOG.md"].map((page) => {
+      const ids = outline(rendered(page, read(page)).text).map(({ id }) => id)
+      return [page, new Set(ids)] as const
+    })
+  )
+
+  it.each(pages)("$page names headings that exist, as GitHub and /docs call them", ({ page, text }) => {
+    for (const [, path, id] of text.matchAll(/\]\(([^)#]*)#([^)]+)\)/g)) {
+      const to = path === "" ? page : join(dirname(page), path!)
+      assert.isTrue(anchors.get(to)?.has(id!), `${to}#${id}`)
+    }
   })
 })
 

@@ -48,6 +48,11 @@ it(
       signs: 2
     })
     expect(readFileSync(next, "utf8")).not.toBe(readFileSync(out, "utf8"))
+    // The receiver may know only the older of the two.
+    const third = join(service.folder, "hook.third")
+    const more = await run("rotate-channel-secret", "--channel", channel_id, "--out", third)
+    expect(refusal(more)).toEqual([1, "channel_rotation_pending"])
+    expect(existsSync(third)).toBe(false)
     expect(result(await run("rotate-channel-secret", "--channel", channel_id))).toEqual({ channel_id, signs: 1 })
     const alone = await service.on("source").run("rotate-channel-secret", "--channel", channel_id)
     expect(alone.stdout).toContain("Next: npx service-admin test-channel")

@@ -49,7 +49,7 @@ describe("for people", () => {
     const { code, stderr, stdout } = await run("list-projects")
     expect([code, stderr]).toEqual([0, ""])
     expect(stdout).toMatch(/\d{4}-\d\d-\d\dT[\d:.]+Z/)
-    expect(stdout).toMatch(/^Next: npx service-admin list-bridges --project ID$/m)
+    expect(stdout).toMatch(/^Next: npx service-admin show-project --project [0-9a-f-]{36}$/m)
   })
   it("a refusal is one sentence on stderr", async () => {
     expect(await run("disable-project", "--project", nobody)).toEqual({
@@ -140,16 +140,17 @@ describe("an invalid configuration exits with 78", () => {
     const short = { SERVICE_BRIDGE_TOKEN_SECRET: "short" }
     const slash = { DATABASE_URL: "postgres://bridge:hunter/2@localhost/x" }
     const ends = await Promise.all([
-      ...[short, same, { DATABASE_URL: "localhost" }, slash, oauth].map((env) =>
+      ...[short, same, { DATABASE_URL: "localhost" }, slash, oauth, { SERVICE_PORT: "abc" }].map((env) =>
         service.on("postgres", env).run("list-projects", "--json")
       ),
       serviceAdmin(["list-projects", "--json"], { DATABASE_URL: "postgres://localhost/x" }).ended
     ])
     for (const ended of ends) expect(refusal(ended)).toEqual([78, "configuration_error"])
+    expect(ends.at(-2)!.stderr).toContain("SERVICE_PORT is a port from 0 to 65535.")
     expect(ends[0]!.stderr).not.toContain('"short"')
     expect(ends[3]!.stderr).not.toContain("hunter")
     expect(ends[4]!.stderr).toContain("SERVICE_BRIDGE_TOKEN_SECRET and SERVICE_OAUTH_SECRET must differ")
-    expect(ends[5]!.stderr).toContain("SERVICE_BRIDGE_ENROLLMENT_SECRET is not set")
+    expect(ends.at(-1)!.stderr).toContain("SERVICE_BRIDGE_ENROLLMENT_SECRET is not set")
   })
   it("for a non-loopback SERVICE_HOST without SERVICE_BASE_URL", async () => {
     const ends = await Promise.all(

@@ -14,7 +14,7 @@ import { emptiedTables, Erasures } from "../../src/people/erasure/Erasures.ts"
 import { answer, ask, person as personOf } from "../support/agents/Answers.ts"
 import { startEmbedder } from "../support/agents/Embedder.ts"
 import { Embeddings } from "../../src/agents/embeddings/Embeddings.ts"
-import { Agent } from "../support/agents/McpAgent.ts"
+import { Agent, issueToken } from "../support/agents/McpAgent.ts"
 import { repository } from "../support/agents/Repository.ts"
 import { makePerson } from "../support/agents/SignIn.ts"
 import { makePhone } from "../support/phones/Phone.ts"
@@ -594,7 +594,17 @@ layer(TestDatabase.sql, { timeout: 120_000 })("an erased person", (it) => {
       const answered = (yield* agent.call("task_get", { id: task.id })).output.task
       assert.isUndefined((yield* agent.update(answered, { priority: 1, idempotency_key: "u" })).code)
       yield* sql`update task set assignee = ${label} where id = ${task.id}::uuid`
-      assert.includeMembers(yield* placesOf(label), ["idempotency_record", "oauth_grant", "project_token", "task"])
+      const held = yield* agent.task("Held")
+      const claim = { id: held.id, assignee: label, idempotency_key: "c", verbose: true }
+      yield* agent.write("task_claim", { ...claim, expected_version: held.version })
+      const other = new Agent({ ...agent, token: yield* issueToken(on, project_id) })
+      const takeover = { assignee: "other", takeover: { reason: "Gone" } }
+      yield* other.write("task_claim", { id: held.id, expected_version: held.version + 1, ...takeover })
+      const receipt = { session_ref: "s", worker: label, outcome: "progress", summary: "Half" }
+      const taken = (yield* other.call("task_get", { id: held.id })).output.task
+      assert.isUndefined((yield* other.update(taken, { receipt, idempotency_key: "r" })).code)
+      const places = ["idempotency_record", "oauth_grant", "project_token", "receipt", "task", "task_note"]
+      assert.includeMembers(yield* placesOf(label), places)
 
       const written: Array<string> = []
       const counts = yield* erasures.exportSubject(project_id, label, (text) => Effect.sync(() => written.push(text)))
@@ -614,6 +624,8 @@ layer(TestDatabase.sql, { timeout: 120_000 })("an erased person", (it) => {
       const now = (yield* agent.call("task_get", { id: task.id })).output.task
       assert.strictEqual(now.answer.by.label, tokens[0]!.pseudonym)
       assert.strictEqual(now.assignee, tokens[0]!.pseudonym)
+      const [note] = (yield* agent.call("task_get", { id: held.id })).output.notes
+      assert.match(note.text, new RegExp(`^Taken over from ${tokens[0]!.pseudonym}, at work since .*: Gone$`))
       assert.strictEqual((yield* phone.get(device_id)).status, 401)
       assert.strictEqual((yield* theirs.get(device_id)).status, 200)
       assert.deepStrictEqual(yield* sql`select 1 from mobile_device where subject = ${person.subject}::uuid`, [])

@@ -165,6 +165,26 @@ layer(Pair.layer, { excludeTestServices: true, timeout: "90 seconds" })("the poo
     })
   )
 
+  it.effect("leaves a frozen primary for the promoted standby, and stays there when the primary wakes", () =>
+    Effect.gen(function* () {
+      const { freeze, primary, promote, standby } = yield* Pair
+      const { where } = yield* poolOf([primary, standby].map(({ at }) => ({ ...at, connectTimeout: "2 seconds" })))
+      assert.strictEqual(yield* where, primary.directory)
+      const moved = Effect.gen(function* () {
+        yield* freeze
+        assert.strictEqual((yield* Effect.flip(persistence(where)))._tag, "bridge_persistence_error")
+        yield* promote
+        yield* Effect.retry(persistence(where), { schedule: Schedule.spaced("50 millis"), times: 200 })
+      })
+      yield* Effect.scoped(moved)
+      const awake = yield* Effect.all(
+        Array.from({ length: 4 }, () => where),
+        { concurrency: 2 }
+      )
+      assert.deepStrictEqual([...new Set(awake)], [standby.directory])
+    })
+  )
+
   it.effect("never goes back to the server before, once the address leads to another one", () =>
     Effect.gen(function* () {
       const { primary, promote, standby } = yield* Pair

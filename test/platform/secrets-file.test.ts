@@ -31,6 +31,15 @@ const settings = (folder: string) =>
     Effect.provideService(References.MinimumLogLevel, "None")
   )
 
+describe("a data folder", () => {
+  it.effect.skipIf(process.platform !== "linux")("that the system does not let anybody make ends the start", () =>
+    Effect.gen(function* () {
+      const { _tag } = yield* Effect.flip(start("/proc/nowhere/data"))
+      assert.strictEqual(_tag, "SecretsError")
+    })
+  )
+})
+
 describe("a start adds to secrets.env", () => {
   it.effect("a secret that an earlier release did not have, and keeps the others", () =>
     Effect.gen(function* () {

@@ -17,6 +17,9 @@ const dockerfile = read("Dockerfile")
 const unit = read("deploy/bridge-service.service")
 const compose = read("deploy/compose.yaml")
 
+/** The pages of /docs that are not in docs/. */
+const pages = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
+
 describe("Dockerfile", () => {
   const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(([, paths]) => paths!.split(" "))
 
@@ -115,9 +118,10 @@ describe("a bundle", () => {
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   it("contains the commit that BUILD_COMMIT names", { timeout: 60_000 }, () => {
-    for (const path of ["package.json", "tsconfig.json", "src", "cli", "migrations", "scripts"]) {
+    for (const path of ["package.json", "tsconfig.json", "src", "cli", "docs", "migrations", "scripts"]) {
       cpSync(join(packageRoot, path), join(folder, path), { recursive: true })
     }
+    for (const path of pages) cpSync(join(packageRoot, path), join(folder, path))
     symlinkSync(join(packageRoot, "node_modules"), join(folder, "node_modules"))
     const commit = "0123456789abcdef0123456789abcdef01234567"
     const run = (args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
@@ -130,5 +134,12 @@ describe("a bundle", () => {
     const bundled = readdirSync(join(folder, "dist")).map((file) => readFileSync(join(folder, "dist", file), "utf8"))
     assert.isTrue(bundled.some((text) => text.includes(`"${commit.slice(0, 12)}"`)))
     assert.include(run(["dist/service-admin.mjs", "--version"]), version)
+    for (const path of [...pages, "docs/run.md"]) {
+      const [title = ""] = read(path).split("\n")
+      assert.isTrue(
+        bundled.some((text) => text.includes(title)),
+        path
+      )
+    }
   })
 })

@@ -212,6 +212,20 @@ layer(TestDatabase.sql)("statements that forget a person", (it) => {
       "with another label": `update idempotency_record set result = '{"id": "${projectToken}", "label": "Ben"}'`
     }
   })
+  for (const member of ["assignee", "worker"]) {
+    testConditions(it, `a remembered result with a person as ${member} goes`, {
+      given: `${labelled};
+        insert into idempotency_record (project_id, tool, idempotency_key, request_hash, result, created_at)
+        values ('${project}', 'task_update', 'k', ${hash("request")}, '{"${member}":"Ada"}', ${past})`,
+      act: erase,
+      seen: "select from idempotency_record where result = ''",
+      actsNotOn: {
+        "in another project": elsewhere("idempotency_record"),
+        "of another person": `update idempotency_record set result = '{"${member}":"Ben"}'`,
+        "with the name as something else": `update idempotency_record set result = '{"title":"Ada"}'`
+      }
+    })
+  }
   const taskRow = (more: string) => `${labelled};
     insert into task (
       project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
@@ -231,6 +245,18 @@ layer(TestDatabase.sql)("statements that forget a person", (it) => {
     act: erase,
     seen: "select from task where assignee = 'gone'",
     actsNotOn: { "in another project": elsewhere("task"), "if it is somebody else": "update task set assignee = 'Ben'" }
+  })
+  const takeover = (name: string) => `Taken over from ${name}, at work since 2026: gone`
+  testConditions(it, "the note of a takeover loses a person's label", {
+    given: `${taskRow("priority = 2")};
+      insert into task_note (project_id, id, task_id, text, actor, created_at)
+      values ('${project}', '${id(55)}', '${task}', '${takeover("Ada")}', 'agent', ${past})`,
+    act: erase,
+    seen: `select from task_note where text = '${takeover("gone")}'`,
+    actsNotOn: {
+      "in another project": elsewhere("task_note"),
+      "of somebody else": `update task_note set text = '${takeover("Ada Ben")}'`
+    }
   })
   testConditions(it, "a receipt's worker loses a person's label", {
     given: `${labelled};

@@ -38,8 +38,9 @@ const table = {
     limit_exceeded: "The project has reached one of its limits; ask its operator to raise it.",
     /** The words asked for stand in too many entries to be ranked in a second. */
     search_too_broad: "The search took too long. Ask with fewer or rarer words, or narrow it by kind and tags.",
-    /** `details`: `line` and `reason`. */
-    import_invalid: "The file is no export of a project; nothing was imported."
+    /** `details`: `line` and `reason`, and `file` of a source that has several. */
+    import_invalid: "The file is no export of a project; nothing was imported.",
+    import_overtaken: "The project changed during the import; nothing was imported. Run it again."
   }),
   project_not_found: projectTable.project_not_found
 } as const

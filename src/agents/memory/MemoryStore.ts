@@ -108,10 +108,10 @@ export const make = (sql: SqlClient.SqlClient) => {
         returning id
       ), added as (
         insert into memory_entry (
-          project_id, id, kind, title, body, tags, supersedes, actor, role, session_ref, task_id, created_at)
+          project_id, id, kind, title, body, tags, supersedes, actor, role, session_ref, task_id, source, created_at)
         select ${project_id}::uuid, ${entry.id}::uuid, ${entry.kind}, ${entry.title}, ${entry.body},
                ${entry.tags}::text[], ${entry.supersedes}::uuid, ${entry.actor}, ${entry.role}, ${entry.session_ref},
-               ${entry.task_id}::uuid, ${now}::timestamptz
+               ${entry.task_id}::uuid, ${entry.source}, ${now}::timestamptz
           from charged
          where ${entry.supersedes}::uuid is null
             or exists (select 1 from superseded)

@@ -15,6 +15,8 @@ const transitions: Readonly<Record<Status, ReadonlyArray<Status>>> = {
   cancelled: ["open"]
 }
 
+export const isAllowed = (from: Status, to: Status) => from === to || transitions[from].includes(to)
+
 /** The task after the update. `checkChange` decides whether the update is allowed. */
 export const changed = (before: Task, update: TaskUpdate, actor: Actor, now: Date): Task => {
   const status = update.status ?? before.status
@@ -85,7 +87,7 @@ export const notificationOf = (before: Task, after: Task): NotificationKind | un
 
 /** Refuses a transition that the status does not allow, `blocked_*` without status blocked, and choices without a question. */
 export const checkChange = Effect.fnUntraced(function* (before: Task, after: Task, update: TaskUpdate) {
-  if (after.status !== before.status && !transitions[before.status].includes(after.status)) {
+  if (!isAllowed(before.status, after.status)) {
     return yield* withDetails(refuse("task_transition_invalid"), {
       from: before.status,
       to: after.status,

@@ -130,6 +130,13 @@ export const make = (sql: SqlClient.SqlClient) => {
        where t.project_id = ${project_id}::uuid
          and t.id = ${id}::uuid`)
 
+  const findAll = (project_id: string, ids: ReadonlyArray<string>) =>
+    rows(TaskRow)(sql`
+      select ${taskColumns}
+        from task t
+       where t.project_id = ${project_id}::uuid
+         and t.id = any (${ids}::uuid[])`)
+
   /** Like `find`, and locks the row until the transaction ends. */
   const lock = (project_id: string, id: string) =>
     firstRow(TaskRow)(sql`
@@ -363,6 +370,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   return {
     insert,
     find,
+    findAll,
     lock,
     update,
     answered,

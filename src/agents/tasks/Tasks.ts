@@ -34,6 +34,7 @@ import { storedMaxima } from "../../operator/limits/LimitNames.ts"
 import { bytesOf, refuseFull } from "../continuity/Budget.ts"
 import { ItemId } from "../continuity/Shapes.ts"
 import * as Cursor from "../continuity/Cursor.ts"
+import { checkAcyclic } from "./checkAcyclic.ts"
 import { mostWaiting } from "./Cycle.ts"
 import * as DependencyStore from "./DependencyStore.ts"
 import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
@@ -244,7 +245,7 @@ export class Tasks extends Context.Service<
         const added = depends_on.filter((other) => !old.includes(other))
         if (added.length > 0) {
           yield* checkCrowds(project_id, added)
-          yield* checkAcyclic(project_id, id, added)
+          yield* checkAcyclic(dependencies, project_id, id, added)
         }
         yield* dependencies.replaceDependencies(project_id, id, depends_on)
       })
@@ -258,19 +259,6 @@ export class Tasks extends Context.Service<
             `${mostWaiting.toLocaleString("en")} tasks wait for one of these already. Let this task wait for one of those instead.`
           )
         }
-      })
-
-      /** Looks from both sides, because one of them is usually small: a walk that ends finds every cycle. */
-      const checkAcyclic = Effect.fnUntraced(function* (project_id: string, id: string, added: ReadonlyArray<string>) {
-        for (const walk of [
-          dependencies.waitedForBy(project_id, id, added),
-          dependencies.waitFor(project_id, added, id)
-        ]) {
-          const { found, whole } = Option.getOrThrow(yield* walk)
-          if (found) return yield* refuse("task_dependency_cycle")
-          if (whole) return
-        }
-        return yield* refuse("task_graph_too_large")
       })
 
       /**

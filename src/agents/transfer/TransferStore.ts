@@ -1,13 +1,19 @@
 /** Statements for export and import. PostgreSQL converts rows to JSON and back. */
-import { Schema } from "effect"
+import { Schema, Struct } from "effect"
 import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { type Added, charge, type Usage } from "../../platform/sql/ProjectUsage.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
-import { operator } from "../../platform/settings/Operator.ts"
-import type { Counts, Kind } from "./Shapes.ts"
+import { FlatEntry } from "../memory/Shapes.ts"
+import type { Kind } from "./Shapes.ts"
 
 const Line = Schema.Struct({ key: Schema.String, line: Schema.String })
+
+const LastEntry = Schema.Struct({
+  first: Schema.String,
+  ...Struct.pick(FlatEntry.fields, ["id", "kind", "title", "body", "tags", "active", "source"])
+})
+export type LastEntry = typeof LastEntry.Type
 
 const tables = {
   memory: { table: "memory_entry", key: "id" },
@@ -119,14 +125,49 @@ export const make = (sql: SqlClient.SqlClient) => {
         limit 1)`)
   }
 
-  const audited = (project_id: string, counts: Counts, trace: Trace) => sql`
+  /** The last entry of each succession that begins with one of `ids`. */
+  const lastEntries = (project_id: string, ids: ReadonlyArray<string>) =>
+    rows(LastEntry)(sql`
+      with recursive succession (first, id) as (
+        select id, id
+          from memory_entry
+         where project_id = ${project_id}::uuid
+           and id = any (${ids}::uuid[])
+         union all
+        select s.first, e.superseded_by
+          from succession s
+          join memory_entry e on e.project_id = ${project_id}::uuid and e.id = s.id
+         where e.superseded_by is not null
+      )
+      select s.first, e.id, e.kind, e.title, e.body, e.tags, e.active, e.source
+        from succession s
+        join memory_entry e on e.project_id = ${project_id}::uuid and e.id = s.id
+       where e.superseded_by is null`)
+
+  /** Active entries that an import wrote. */
+  const importedEntries = (project_id: string) =>
+    rows(Schema.Struct({ id: Schema.String, source: Schema.String }))(sql`
+      select id, source
+        from memory_entry
+       where project_id = ${project_id}::uuid
+         and active
+         and source is not null
+       order by id`)
+
+  const audited = (
+    project_id: string,
+    action: string,
+    actor: string,
+    subject: Readonly<Record<string, unknown>>,
+    trace: Trace
+  ) => sql`
     with imported as (select 1)
     ${auditRow(sql, trace, {
-      action: "project.imported",
+      action,
       from: "imported",
       project: sql`${project_id}::uuid`,
-      actor: sql`${operator}::text`,
-      subject: sql`${JSON.stringify(counts)}::jsonb`
+      actor: sql`${actor}::text`,
+      subject: sql`${JSON.stringify(subject)}::jsonb`
     })}`
 
   return {
@@ -139,6 +180,8 @@ export const make = (sql: SqlClient.SqlClient) => {
     add,
     unknownTasks,
     dangling,
+    lastEntries,
+    importedEntries,
     audited
   }
 }

@@ -8,6 +8,7 @@
 import { Effect, Option, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { traceAt } from "../../platform/audit/Audit.ts"
+import { operator } from "../../platform/settings/Operator.ts"
 import { refuse } from "../continuity/Errors.ts"
 import { storedMaxima } from "../../operator/limits/LimitNames.ts"
 import { refuseFull } from "../continuity/Budget.ts"
@@ -109,7 +110,7 @@ export const importProject = Effect.fnUntraced(function* <E>(
   const charged = yield* store.chargeImport(project_id, { ...usage, receipts: counts.receipt }, storedMaxima(limits))
   if (charged.length === 0) return yield* refuseFull(sql, { project_id, limits }, usage)
   if (Object.values(counts).some((rows) => rows > 0)) {
-    yield* store.audited(project_id, counts, yield* traceAt(now))
+    yield* store.audited(project_id, "project.imported", operator, counts, yield* traceAt(now))
   }
   return counts
 })

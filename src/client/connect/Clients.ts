@@ -19,7 +19,7 @@ export interface Places {
 }
 
 /** `tokenEnv` is the variable that holds the token; undefined to sign in by OAuth. */
-interface Entry {
+export interface Entry {
   readonly url: string
   readonly tokenEnv: string | undefined
 }
@@ -134,7 +134,8 @@ export const clientsByName: Readonly<Record<ClientName, Client>> = {
     files: inHome(".gemini", "settings.json"),
     ...inJson({ under: "mcpServers", address: "httpUrl", variable: (name) => `\${${name}}` }),
     instructions: "GEMINI.md",
-    signIn: "/mcp auth bridge-service, in a session of gemini"
+    signIn: "/mcp auth bridge-service, in a session of gemini",
+    projectNote: "Gemini CLI connects only in folders that it was told to trust: /permissions, in a session."
   },
   opencode: {
     files: (scope, places) => {

@@ -3,7 +3,7 @@
  *
  * `set` changes only the text of one member, and `remove` undoes it byte for byte. For that, what `set` creates looks
  * different from what was there: a member of an object that was empty directly follows the brace, one of an object that
- * `set` created stands on a line of its own.
+ * `set` created follows a space or stands on a line of its own. The same holds for lists.
  */
 import { type Edited, lineEnding, lineOf, type Unreadable } from "./Edit.ts"
 
@@ -13,22 +13,28 @@ interface Node {
   readonly start: number
   readonly end: number
   readonly value: Json
-  /** Undefined if the value is not an object. */
+  /** Undefined if the value is neither an object nor a list. */
   readonly members?: ReadonlyArray<Member>
+  readonly isList?: boolean
 }
 
+/** A member of an object, or an item of a list: then without a key. */
 interface Member {
-  readonly key: string
+  readonly key: string | undefined
   readonly start: number
   readonly value: Node
   /** Where the comma after the value stands; undefined without one. */
   readonly comma: number | undefined
 }
 
+/** The key of a member, or which item of a list is meant. */
+type Step = string | { readonly item: (value: Json) => boolean }
+export type Path = readonly [Step, ...Array<Step>]
+
 const maxDepth = 100
 
-/** Sets the member at `path` and creates the objects on the way to it. */
-export const set = (text: string, path: readonly [string, ...Array<string>], value: Json): Edited => {
+/** Sets the member at `path` and creates the objects and lists on the way to it. */
+export const set = (text: string, path: Path, value: Json): Edited => {
   if (isBlank(text)) return { text: text + formatted(nested(path, value), "", "  ", lineEnding(text)) }
   const root = parse(text)
   if ("why" in root) return root
@@ -44,8 +50,8 @@ export const set = (text: string, path: readonly [string, ...Array<string>], val
   return { text: text.slice(0, node.start) + replacement + text.slice(node.end) }
 }
 
-/** Removes the member at `path`, and the objects around it if they are empty then and `set` created them. */
-export const remove = (text: string, path: readonly [string, ...Array<string>]): Edited => {
+/** Removes the member at `path`, and the objects and lists around it if they are empty then and `set` created them. */
+export const remove = (text: string, path: Path): Edited => {
   if (isBlank(text)) return { text }
   const root = parse(text)
   if ("why" in root) return root
@@ -84,11 +90,19 @@ export const get = (text: string, path: ReadonlyArray<string>): { readonly value
 
 const isBlank = (text: string) => text.trim() === ""
 
-const nested = (path: ReadonlyArray<string>, value: Json): Json =>
-  path.reduceRight<Json>((inner, key) => ({ [key]: inner }), value)
+const nested = (path: ReadonlyArray<Step>, value: Json): Json =>
+  path.reduceRight<Json>((inner, key) => (typeof key === "string" ? { [key]: inner } : [inner]), value)
 
-const memberOf = (text: string, { members, start }: Node, key: string): Member | Unreadable | undefined => {
-  if (members === undefined) return { why: `has something other than an object on line ${lineOf(text, start)}` }
+const memberOf = (
+  text: string,
+  { isList = false, members, start }: Node,
+  key: Step
+): Member | Unreadable | undefined => {
+  const wanted = typeof key === "string" ? "an object" : "a list"
+  if (members === undefined || isList !== (wanted === "a list")) {
+    return { why: `has something other than ${wanted} on line ${lineOf(text, start)}` }
+  }
+  if (typeof key !== "string") return members.find(({ value }) => key.item(value.value))
   const [first, second] = members.filter((member) => member.key === key)
   if (second === undefined) return first
   return { why: `has "${key}" twice, on line ${lineOf(text, first!.start)} and on line ${lineOf(text, second.start)}` }
@@ -97,10 +111,18 @@ const memberOf = (text: string, { members, start }: Node, key: string): Member |
 const formatted = (value: Json, indentation: string, unit: string, eol: string) =>
   JSON.stringify(value, null, unit).replaceAll("\n", eol + indentation)
 
-const inserted = (text: string, { members, start }: Node, key: string, value: Json, root: Node) => {
+const onOneLine = (value: Json): string => {
+  if (typeof value !== "object" || value === null) return JSON.stringify(value)
+  if (Array.isArray(value)) return `[ ${value.map(onOneLine).join(", ")} ]`
+  return `{ ${Object.entries(value)
+    .map(([key, inner]) => `${JSON.stringify(key)}: ${onOneLine(inner)}`)
+    .join(", ")} }`
+}
+
+const inserted = (text: string, { members, start }: Node, key: Step, value: Json, root: Node) => {
   const eol = lineEnding(text)
-  const entry = (indentation: string) =>
-    `${JSON.stringify(key)}: ${formatted(value, indentation, unitOf(text, root), eol)}`
+  const name = typeof key === "string" ? `${JSON.stringify(key)}: ` : ""
+  const entry = (indentation: string) => name + formatted(value, indentation, unitOf(text, root), eol)
   const last = members!.at(-1)
   if (last === undefined) {
     return text.slice(0, start + 1) + entry(indentationAt(text, start)) + text.slice(start + 1)
@@ -108,7 +130,7 @@ const inserted = (text: string, { members, start }: Node, key: string, value: Js
   const before = members!.at(-2)?.value.end ?? start
   const end = last.value.end
   if (!text.slice(before, last.start).includes("\n")) {
-    return `${text.slice(0, end)}, ${JSON.stringify(key)}: ${JSON.stringify(value)}${text.slice(end)}`
+    return `${text.slice(0, end)}, ${name}${onOneLine(value)}${text.slice(end)}`
   }
   const after = afterComments(text, last.comma === undefined ? end : last.comma + 1)
   const indentation = indentationAt(text, last.start)
@@ -129,12 +151,12 @@ const without = (text: string, { members }: Node, member: Member) => {
   return text.slice(0, comma) + text.slice(comma + 1, start) + text.slice(member.value.end)
 }
 
-/** An object with one member on a line of its own, and neither a comment nor a trailing comma. */
+/** An object or list with one member behind a space or on a line of its own, and neither a comment nor a trailing comma. */
 const isCreated = (text: string, { end, members, start }: Node) => {
   const [only, second] = members!
   if (only === undefined || second !== undefined || only.comma !== undefined) return false
   const before = text.slice(start + 1, only.start)
-  return before.includes("\n") && isBlank(before) && isBlank(text.slice(only.value.end, end - 1))
+  return before !== "" && isBlank(before) && isBlank(text.slice(only.value.end, end - 1))
 }
 
 /** Where the comments end that follow `at` on its line; `at` without any. */
@@ -212,13 +234,13 @@ const parse = (text: string): Node | Unreadable => {
     const value = node(depth)
     return value && { key: String(key.value), start: key.start, value, comma: commaAt() }
   }
-  const element = (depth: number) => {
+  const element = (depth: number): Member | undefined => {
     const value = node(depth)
-    return value && { value, comma: commaAt() }
+    return value && { key: undefined, start: value.start, value, comma: commaAt() }
   }
   /** What stands between brackets; `at` is behind them afterwards. */
-  const items = <A extends { readonly comma: number | undefined }>(close: string, item: () => A | undefined) => {
-    const found: Array<A> = []
+  const items = (close: string, item: () => Member | undefined) => {
+    const found: Array<Member> = []
     at += 1
     for (;;) {
       skip()
@@ -245,8 +267,8 @@ const parse = (text: string): Node | Unreadable => {
       return members && { start, end: at, members, value: Object.fromEntries(entries!) }
     }
     if (text[at] === "[") {
-      const elements = items("]", () => element(depth + 1))
-      return elements && { start, end: at, value: elements.map(({ value }) => value.value) }
+      const members = items("]", () => element(depth + 1))
+      return members && { start, end: at, members, isList: true, value: members.map(({ value }) => value.value) }
     }
     return scalar()
   }

@@ -4,7 +4,7 @@
  * With a token: `initialize`, then `tools/list`. Without one: the 401 of the service names its metadata (RFC 9728), which
  * names the authorization server (RFC 8414), and that one must let a client register or identify itself.
  */
-import { Effect, Option, Redacted, Schema } from "effect"
+import { Effect, Option, Redacted, Result, Schema } from "effect"
 
 export interface Finding {
   readonly step: "reach" | "token" | "tools" | "metadata" | "sign-in"
@@ -33,7 +33,7 @@ interface Answer {
   readonly body: unknown
 }
 
-const ask = (url: string, init: RequestInit = {}) =>
+const attempt = (url: string, init: RequestInit = {}) =>
   Effect.tryPromise(async (): Promise<Answer> => {
     const response = await fetch(url, { ...init, redirect: "manual", signal: AbortSignal.timeout(seconds * 1000) })
     const chunks: Array<Uint8Array> = []
@@ -44,7 +44,9 @@ const ask = (url: string, init: RequestInit = {}) =>
       chunks.push(chunk)
     }
     return { status: response.status, headers: response.headers, body: parsed(Buffer.concat(chunks).toString("utf8")) }
-  }).pipe(Effect.option)
+  })
+
+const ask = (url: string, init?: RequestInit) => Effect.option(attempt(url, init))
 
 /** A JSON body, or the JSON in the first event of a stream. */
 const parsed = (text: string): unknown => {
@@ -57,7 +59,7 @@ const parsed = (text: string): unknown => {
 }
 
 const call = (url: string, method: string, params: object, token: Redacted.Redacted | undefined) =>
-  ask(url, {
+  attempt(url, {
     method: "POST",
     headers: {
       "content-type": "application/json",
@@ -80,11 +82,11 @@ export const check = Effect.fnUntraced(function* (
   token: Redacted.Redacted | undefined
 ): Effect.fn.Return<ReadonlyArray<Finding>> {
   const params = { protocolVersion: version, capabilities: {}, clientInfo }
-  const first = Option.getOrUndefined(yield* call(url, "initialize", params, token))
-  if (first === undefined) {
-    const why = `${url} did not answer within ${seconds} s: start the service, or correct --url.`
-    return [bad("reach", why)]
+  const tried = yield* Effect.result(call(url, "initialize", params, token))
+  if (Result.isFailure(tried)) {
+    return [bad("reach", `${whyNot(url, tried.failure.cause)}: start the service, or correct --url.`)]
   }
+  const first = tried.success
   const { status } = first
   if (status === 429 || status >= 500) {
     return [bad("reach", `${url} answered ${status}: try again, and if it persists ask the operator.`)]
@@ -97,13 +99,19 @@ export const check = Effect.fnUntraced(function* (
   return [reached, ...(yield* canSignIn(url, first))]
 })
 
+const whyNot = (url: string, error: unknown) => {
+  if (error instanceof Error && error.name === "TimeoutError") return `${url} did not answer within ${seconds} s`
+  const code = error instanceof Error ? (error.cause as NodeJS.ErrnoException | undefined)?.code : undefined
+  return `Nothing answers at ${url}${code === undefined ? "" : ` (${code})`}`
+}
+
 const refusedToken = bad(
   "token",
   "The service refuses the token: it is revoked, expired or of another service. Ask the operator for a new one (service-admin create-project-token)."
 )
 
 const listTools = Effect.fnUntraced(function* (url: string, token: Redacted.Redacted) {
-  const answer = Option.getOrUndefined(yield* call(url, "tools/list", {}, token))
+  const answer = Option.getOrUndefined(yield* Effect.option(call(url, "tools/list", {}, token)))
   const tools = Schema.decodeUnknownOption(Tools)(answer?.body)
   if (Option.isNone(tools)) {
     return [bad("tools", `tools/list answered ${answer?.status ?? "nothing"}: try again, then ask the operator.`)]

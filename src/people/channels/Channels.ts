@@ -56,10 +56,14 @@ export class Channels extends Context.Service<
     ) => Effect.Effect<ReadonlyArray<Store.Listed>, ChannelRefusal<"list">>
     /** Sends a test, and waits up to eight seconds for what becomes of it. */
     readonly test: (channel_id: string) => Effect.Effect<Tested, ChannelRefusal<"test">>
-    /** From now on `secret` signs as well as the newest one so far; without `secret`, that one alone. */
+    /**
+     * From now on `secret` signs beside the one so far; without `secret`, the newest alone. If two sign already, a third
+     * is refused unless it replaces the newest, which the receiver never got: the receiver may know only the older one.
+     */
     readonly rotate: (
       channel_id: string,
-      secret: Redacted.Redacted<string> | undefined
+      secret: Redacted.Redacted<string> | undefined,
+      replacing?: "newest"
     ) => Effect.Effect<{ readonly channel_id: string; readonly signs: number }, ChannelRefusal<"rotate">>
     /** May be repeated. */
     readonly revoke: (channel_id: string) => Effect.Effect<{ readonly revoked_at: Date }, ChannelRefusal<"revoke">>
@@ -140,7 +144,7 @@ export class Channels extends Context.Service<
       })
 
       const rotate = Effect.fn("Channels.rotate")(
-        function* (channel_id: string, secret: Redacted.Redacted<string> | undefined) {
+        function* (channel_id: string, secret: Redacted.Redacted<string> | undefined, replacing?: "newest") {
           const now = yield* clock.now
           const channel = yield* lockActive(channel_id)
           if (channel.kind !== "webhook") return yield* refuse("channel_has_no_secret")
@@ -148,8 +152,10 @@ export class Channels extends Context.Service<
           // Its key is not configured: the channel cannot ring either, so another one is to be created.
           if (Option.isNone(token)) return yield* refuse("channel_revoked")
           const target = ofToken(token.value)
-          const newest = target.secrets.slice(0, 1)
-          const secrets = secret === undefined ? newest : [Redacted.value(secret), ...newest]
+          if (secret !== undefined && replacing === undefined && target.secrets.length > 1)
+            return yield* refuse("channel_rotation_pending")
+          const secrets =
+            secret === undefined ? target.secrets.slice(0, 1) : [Redacted.value(secret), ...target.secrets.slice(-1)]
           yield* store.reseal(channel_id, yield* sealed(channel.kind, { ...target, secrets }), now)
           yield* audited("channel.secret_rotated", channel.project_id, channel_id, now)
           return { channel_id, signs: secrets.length }

@@ -71,6 +71,10 @@ export const projectsPage = Effect.gen(function* () {
           [
             "Add what is in such a file to a project that lacks it.",
             "service-admin import-project --project ID --in FILE"
+          ],
+          [
+            "Bring notes and tasks from a folder of Markdown, beads, basic-memory or server-memory.",
+            "service-admin import-memory --project ID --from markdown --dry-run FOLDER"
           ]
         ])}`
     }

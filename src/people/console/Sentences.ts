@@ -63,6 +63,7 @@ export const sentences: Readonly<Record<string, string>> = {
   "oauth_access_token.revoked": "ended an access token",
   "memory.added": "added to memory",
   "memory.archived": "archived an entry of memory",
+  "memory.imported": "imported what was kept elsewhere",
   "memory.purged": "erased an entry of memory",
   "task.purged": "erased a task",
   "document.purged": "erased a document",

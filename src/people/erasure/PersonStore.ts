@@ -73,7 +73,8 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /**
    * Deletes what a token and its grants have beside them, ends both, and replaces their names by `pseudonym`, also where the
-   * label stands as an assignee, a worker or the author of an answer. Returns nothing if the project has no such token.
+   * label stands as an assignee, also in the note of a takeover, a worker or the author of an answer. Returns nothing if the
+   * project has no such token.
    */
   const eraseToken = Effect.fnUntraced(function* (project_id: string, token_id: string, pseudonym: string, now: Date) {
     const found = yield* firstRow(Schema.Struct({ label: Schema.NullOr(Schema.String) }))(sql`
@@ -100,14 +101,15 @@ export const make = (sql: SqlClient.SqlClient) => {
              end_reason = coalesce(end_reason, 'project_token_revoked'),
              revoked_at = coalesce(revoked_at, ${now})
        where project_token_id = ${token_id}::uuid`
-    // Results that are remembered for retries carry the label beside the token's id.
+    // Results that are remembered for retries name an assignee, a worker, or the token that answered.
     yield* sql`
       with named as (
         select ctid as place, octet_length(result) as bytes
           from idempotency_record
          where project_id = ${project_id}::uuid
-           and strpos(result, ${token_id}) > 0
-           and strpos(result, ${label}) > 0
+           and (strpos(result, '"assignee":' || to_jsonb(${label}::text)::text) > 0
+             or strpos(result, '"worker":' || to_jsonb(${label}::text)::text) > 0
+             or strpos(result, ${token_id}) > 0 and strpos(result, to_jsonb(${label}::text)::text) > 0)
            for update
       ), emptied as (
         update idempotency_record r
@@ -133,6 +135,12 @@ export const make = (sql: SqlClient.SqlClient) => {
          set worker = ${pseudonym}
        where project_id = ${project_id}::uuid
          and worker = ${label}`
+    // The note of a takeover names the assignee at its beginning (Claims.ts).
+    yield* sql`
+      update task_note
+         set text = overlay(text placing ${pseudonym} from length('Taken over from ') + 1 for length(${label}::text))
+       where project_id = ${project_id}::uuid
+         and starts_with(text, 'Taken over from ' || ${label}::text || ', at work since ')`
     yield* sql`
       update project_token
          set label = ${pseudonym},

@@ -1,6 +1,6 @@
 /**
- * The pages for people (spec 4.9), and the OpenAPI document. They are the same for every caller, so they are encoded once
- * and may be cached.
+ * The pages for people (spec 4.9), and the OpenAPI document. They are the same for every caller, so they are made once and
+ * may be cached.
  */
 import { Effect, Layer } from "effect"
 import { HttpRouter } from "effect/http"
@@ -11,7 +11,8 @@ import { onlyMethods } from "../../platform/edge/Methods.ts"
 import { staticRoutes } from "../../platform/edge/StaticRoutes.ts"
 import type { OpenApiDocument } from "./Endpoints.ts"
 import { deploymentOf } from "./Deployment.ts"
-import { docsHeaders, docsPage } from "./Docs.ts"
+import { docs, docsHeaders } from "./Docs.ts"
+import { entries } from "./docs/Contents.ts"
 import { metadataOptions } from "../../signin/oauth/metadata/Metadata.ts"
 import { openApiDocument } from "./OpenApiDocument.ts"
 import { homePage } from "./Home.ts"
@@ -24,12 +25,21 @@ const routes = HttpRouter.use(() =>
     const serve = yield* staticRoutes
     const html = "text/html; charset=utf-8"
     yield* serve("/", html, homePage(deployment), pageHeaders)
-    yield* serve("/docs", html, docsPage(deployment, OpenApi.fromApi(Api) as unknown as OpenApiDocument), docsHeaders)
+    const { pages, search, start } = docs(deployment, OpenApi.fromApi(Api) as unknown as OpenApiDocument)
+    yield* serve("/docs", html, start, docsHeaders)
+    for (const [path, page] of pages) yield* serve(path, html, page, docsHeaders)
+    yield* serve("/docs/search.json", "application/json", search)
     yield* serve("/openapi.json", "application/json", JSON.stringify(openApiDocument(metadataOptions(settings))))
   })
 )
 
-export const SiteHttp = Layer.mergeAll(
-  routes,
-  ...(["/", "/docs", "/openapi.json"] as const).map((path) => onlyMethods(path, ["GET"]))
-)
+/** The paths of this site. */
+export const sitePaths = [
+  "/",
+  "/docs",
+  "/docs/search.json",
+  "/openapi.json",
+  ...entries.map(({ path }) => path)
+] as const
+
+export const SiteHttp = Layer.mergeAll(routes, ...sitePaths.map((path) => onlyMethods(path, ["GET"])))

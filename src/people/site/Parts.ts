@@ -1,30 +1,17 @@
-/** HTML building blocks of the documentation page. */
-import { html, type Html, type Part } from "../../platform/html/Html.ts"
+/** HTML building blocks of the documentation. */
+import { html, type Html, type Part, trusted } from "../../platform/html/Html.ts"
+import { slug } from "./docs/Outline.ts"
 import type { Field } from "./JsonSchema.ts"
 
-export const section = (id: string, title: string, ...body: ReadonlyArray<Part>): Html =>
-  html`<section id="${id}">
-    <h2>${title}</h2>
-    ${body}
-  </section>`
+/** A heading that links to itself. */
+export const heading = (level: 1 | 2 | 3, id: string, title: Part): Html =>
+  html`${trusted(`<h${level} id="`)}${id}"><a href="#${id}">${title}</a>${trusted(`</h${level}>`)}`
 
 export const topic = (title: string, ...body: ReadonlyArray<Part>): Html =>
-  html`<h3>${title}</h3>
-    ${body}`
+  html`${heading(2, slug(title), title)} ${body}`
 
-/** Preformatted text: commands, requests, configuration. */
-export const block = (text: string): Html => html`<pre><code>${text}</code></pre>`
-
-export const steps = (...items: ReadonlyArray<Part>): Html =>
-  html`<ol>
-    ${items.map((item) => html`<li>${item}</li>`)}
-  </ol>`
-
-export const list = (...items: ReadonlyArray<Part>): Part =>
-  items.length > 0 &&
-  html`<ul>
-    ${items.map((item) => html`<li>${item}</li>`)}
-  </ul>`
+/** Preformatted text: commands, requests, configuration. It may be wider than the screen. */
+export const block = (text: Part): Html => html`<pre tabindex="0"><code>${text}</code></pre>`
 
 /** A definition list. */
 export const terms = (rows: ReadonlyArray<readonly [term: Part, ...definition: ReadonlyArray<Part>]>): Html =>
@@ -41,7 +28,7 @@ export const terms = (rows: ReadonlyArray<readonly [term: Part, ...definition: R
 /** The fields of a body or headers under a heading; nothing if there are none. */
 export const fields = (title: string, all: ReadonlyArray<Field>): Part =>
   all.length > 0 &&
-  html`<h4>${title}</h4>
+  html`<p class="label">${title}</p>
     ${terms(
       all.map(({ description, name, optional }) => [
         html`<code>${name}</code>`,

@@ -32,6 +32,15 @@ export const uuidFor = (time: Date, text: string): string => {
   return `${timeOf(time)}-7${hex.slice(0, 3)}-${hex.slice(4, 8)}-${hex.slice(8, 20)}`
 }
 
+/** The UUID of version 8 of a text (RFC 9562 5.8): the same text always has the same one. */
+export const uuidOf = (text: string): string => {
+  const hash = Buffer.from(sha256(text))
+  hash[6] = (hash[6]! & 0x0f) | 0x80
+  hash[8] = (hash[8]! & 0x3f) | 0x80
+  const hex = hash.toString("hex")
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`
+}
+
 /** The smallest UUID of version 7 at this time or later. */
 export const firstUuidAt = (time: Date): string => `${timeOf(time)}-7000-8000-000000000000`
 

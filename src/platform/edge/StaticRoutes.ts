@@ -1,4 +1,4 @@
-/** Routes whose answer is the same for every caller: encoded once, limited per address, and cacheable for five minutes. */
+/** Routes whose answer is the same for every caller: made once, limited per address, and cacheable for five minutes. */
 import { Effect } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { sha256 } from "../crypto/Sha256.ts"
@@ -7,25 +7,37 @@ import { PageLimit } from "./PageLimit.ts"
 export const staticRoutes = Effect.gen(function* () {
   const router = yield* HttpRouter.HttpRouter
   const limited = yield* PageLimit
+  /** An effect runs when the path is first asked for. */
   return (
     path: HttpRouter.PathInput,
     contentType: string,
-    content: string | Uint8Array,
+    content: string | Uint8Array | Effect.Effect<string>,
     more: Readonly<Record<string, string>> = {}
   ) => {
-    const bytes = Buffer.from(content)
-    const etag = `"${Buffer.from(sha256(bytes)).toString("base64url").slice(0, 22)}"`
-    const headers = { ...more, "cache-control": "public, max-age=300", etag }
-    const whole = HttpServerResponse.uint8Array(bytes, { headers, contentType })
-    const notModified = HttpServerResponse.empty({ status: 304, headers })
-    return router.add(
-      "GET",
-      path,
-      limited(
-        Effect.map(HttpServerRequest.HttpServerRequest, (request) =>
-          matches(request.headers["if-none-match"], etag) ? notModified : whole
+    const answers = (body: string | Uint8Array) => {
+      const bytes = Buffer.from(body)
+      const etag = `"${Buffer.from(sha256(bytes)).toString("base64url").slice(0, 22)}"`
+      const headers = { ...more, "cache-control": "public, max-age=300", etag }
+      return {
+        etag,
+        whole: HttpServerResponse.uint8Array(bytes, { headers, contentType }),
+        notModified: HttpServerResponse.empty({ status: 304, headers })
+      }
+    }
+    return Effect.flatMap(
+      Effect.cached(Effect.map(Effect.isEffect(content) ? content : Effect.succeed(content), answers)),
+      (made) =>
+        router.add(
+          "GET",
+          path,
+          limited(
+            Effect.gen(function* () {
+              const { headers } = yield* HttpServerRequest.HttpServerRequest
+              const { etag, notModified, whole } = yield* made
+              return matches(headers["if-none-match"], etag) ? notModified : whole
+            })
+          )
         )
-      )
     )
   }
 })

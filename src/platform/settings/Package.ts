@@ -11,6 +11,8 @@ interface Build {
   readonly commit: string
   /** The texts of migrations/*.sql by file name. */
   readonly migrations: Readonly<Record<string, string>>
+  /** The texts of the Markdown files that /docs shows, by path in the repository. */
+  readonly pages: Readonly<Record<string, string>>
 }
 
 const isBundled = typeof BUILD !== "undefined"
@@ -18,8 +20,9 @@ const isBundled = typeof BUILD !== "undefined"
 /** The folder of the clone, or of the installed package. */
 export const packageRoot = join(import.meta.dirname, isBundled ? ".." : "../../..")
 
-const fromSources = (): Build => {
-  const text = (name: string) => readFileSync(join(packageRoot, name), "utf8")
+const text = (name: string) => readFileSync(join(packageRoot, name), "utf8")
+
+const fromSources = (): Omit<Build, "pages"> => {
   return {
     version: JSON.parse(text("package.json")).version,
     commit: "",
@@ -35,3 +38,6 @@ export const { migrations, version } = build
 
 /** `<version>+<commit>` when built from a clone, else the version. */
 export const revision: string = commit === "" ? version : `${version}+${commit}`
+
+/** A Markdown file of the repository that /docs shows. From the sources it is read only when somebody asks for it. */
+export const pageText = (file: string): string => (isBundled ? BUILD!.pages[file]! : text(file))

@@ -8,7 +8,7 @@ import { ConfigProvider, Data, Effect } from "effect"
 import { randomBytes } from "node:crypto"
 import * as fs from "node:fs"
 import { parseEnv } from "node:util"
-import { DataFolderError, secretsFile, whatIsUnsafe } from "./DataFolder.ts"
+import { DataFolderError, makeFolder, secretsFile, whatIsUnsafe } from "./DataFolder.ts"
 import { createOnce, replace } from "./WholeFile.ts"
 
 /** secrets.env cannot be read or written; the message names the path and the reason. */
@@ -37,7 +37,7 @@ export const generatedSecrets = Effect.fnUntraced(function* (dataDir: string) {
   const file = secretsFile(dataDir)
   const added = yield* using(dataDir, () => {
     // As root, 0711: PostgreSQL's account must be able to traverse the folder. The secrets themselves are 0600.
-    fs.mkdirSync(dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
+    makeFolder(dataDir, process.getuid?.() === 0 ? 0o711 : 0o700)
     return complete(file)
   })
   if (added.length > 0)

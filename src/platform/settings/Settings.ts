@@ -17,15 +17,21 @@ export class ConfigurationError extends Data.TaggedError("ConfigurationError")<{
 
 const invalid = (message: string) => Effect.fail(new Config.ConfigError(new ConfigProvider.SourceError({ message })))
 
-const integer = (name: string, unit: string, fallback: number, min: number, max: number) =>
-  Config.Int(name).pipe(
-    Config.withDefault(fallback),
-    Config.mapEffect((value) =>
-      value >= min && value <= max
-        ? Effect.succeed(value)
-        : invalid(`${name} is a whole number of ${unit} from ${min} to ${max}.`)
-    )
+/** `message` for every other text, too: the library's own names neither unit nor bounds. */
+const wholeNumber = (name: string, isWithin: (value: number) => boolean, message: string) =>
+  Config.NonEmptyString(name).pipe(
+    Config.mapEffect((text) => {
+      const value = Number(text)
+      return Number.isInteger(value) && isWithin(value) ? Effect.succeed(value) : invalid(message)
+    })
   )
+
+const integer = (name: string, unit: string, fallback: number, min: number, max: number) =>
+  wholeNumber(
+    name,
+    (value) => value >= min && value <= max,
+    `${name} is a whole number of ${unit} from ${min} to ${max}.`
+  ).pipe(Config.withDefault(fallback))
 
 const seconds = (name: string, fallback: number, { min = 1, max = 315_360_000 } = {}) =>
   integer(name, "seconds", fallback, min, max).pipe(Config.map(Duration.seconds))
@@ -97,11 +103,7 @@ const secret = (name: string) =>
   )
 
 const port = (name: string, min: number) =>
-  Config.Int(name).pipe(
-    Config.mapEffect((port) =>
-      port >= min && port <= 65_535 ? Effect.succeed(port) : invalid(`${name} is a port from ${min} to 65535.`)
-    )
-  )
+  wholeNumber(name, (port) => port >= min && port <= 65_535, `${name} is a port from ${min} to 65535.`)
 
 const http = Config.all({
   host: Config.NonEmptyString("SERVICE_HOST").pipe(Config.withDefault("127.0.0.1")),

@@ -72,10 +72,28 @@ layer(Service.layer)("bridge-service connect", (it) => {
 
         const missing = yield* connect(home, ["--section", "--check"])
         assert.strictEqual(missing.code, 1)
-        assert.include(missing.out, "AGENTS.md has no section")
+        assert.include(missing.out, "AGENTS.md lacks the section")
         yield* connect(home, ["--section"])
         assert.strictEqual((yield* connect(home, ["--section", "--check"])).code, 0)
         assert.include(readFileSync(join(home, "AGENTS.md"), "utf8"), "continuity_context")
+      }),
+    60_000
+  )
+
+  it.effect(
+    "--hooks and the entry may stand in one file",
+    () =>
+      Effect.gen(function* () {
+        const home = yield* folder
+        const args = ["gemini", ...anywhere, "--hooks"]
+        const { out } = yield* connect(home, args)
+        assert.include(out, "settings.json has the hooks now.")
+        assert.include(out, "bridge-service, which is not on the PATH")
+        const settings = JSON.parse(readFileSync(join(home, ".gemini/settings.json"), "utf8"))
+        assert.sameMembers(Object.keys(settings), ["mcpServers", "hooks"])
+        assert.include((yield* connect(home, args)).out, "needs no change")
+        yield* connect(home, [...args, "--remove"])
+        assert.deepStrictEqual(readdirSync(home), [])
       }),
     60_000
   )
@@ -182,7 +200,7 @@ layer(Service.layer)("bridge-service connect", (it) => {
         const home = yield* folder
         const away = yield* connect(home, ["codex", ...anywhere, "--check"])
         assert.strictEqual(away.code, 1)
-        assert.include(away.out, "did not answer within 5 s")
+        assert.include(away.out, "Nothing answers at http://127.0.0.1:1/mcp")
         const printed = yield* connect(home, ["codex", ...anywhere, "--token-env", "T", "--print"])
         assert.include(
           printed.out,
@@ -203,6 +221,7 @@ layer(Service.layer)("bridge-service connect", (it) => {
     ["a GitHub token", ["codex", ...anywhere, "--token-env", github]],
     ["an address without TLS", ["codex", "--url", "http://bridge.example.com"]],
     ["a folder that does not exist", ["codex", ...anywhere, "--dir", "missing"]],
+    ["hooks for a client that has none", ["cursor", ...anywhere, "--hooks"]],
     ["two actions", ["codex", ...anywhere, "--print", "--remove"]]
   ] as const)("%s is a usage error", ([, args]) =>
     Effect.gen(function* () {

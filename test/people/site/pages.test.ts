@@ -4,6 +4,7 @@ import { Effect, Redacted } from "effect"
 import { OpenApi } from "effect/http-api"
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
+import { entries, pageOf } from "../../../src/people/site/docs/Contents.ts"
 import { Api } from "../../../src/wire/Api.ts"
 import { findToken, kinds, mint } from "../../../src/platform/crypto/Tokens.ts"
 import { lists } from "../../../src/agents/mcp/ToolList.ts"
@@ -32,8 +33,9 @@ const sourceOf = (command: string) => {
   const made = new RegExp(`(command|list)\\("${command}"[^]*?\\n\\}\\)`)
   const file = commandFiles.find((source) => made.test(source)) ?? ""
   const [own = ""] = made.exec(file) ?? []
-  const [, constant] = /^ {2}flags: (\w+),$/m.exec(own) ?? []
-  return constant === undefined ? own : own + new RegExp(`^const ${constant} = [^]*?\\n\\n`, "m").exec(file)![0]
+  const [, constant, fields = ""] = /^ {2}flags: (?:(\w+)|\{([^]*?)\}),$/m.exec(own) ?? []
+  const named = [constant ?? "", ...fields.split(",").map((field) => field.trim())].filter((name) => /^\w+$/.test(name))
+  return own + named.map((name) => new RegExp(`^const ${name} = [^]*?\\n\\n`, "m").exec(file)?.[0] ?? "").join("")
 }
 
 const get = (path: string, headers: Readonly<Record<string, string>> = {}) =>
@@ -51,15 +53,19 @@ const visible = (page: string, blank = " ") =>
     .replaceAll("&amp;", "&")
     .replaceAll(blank === " " ? /\s+/g : /$^/g, " ")
 
-const docs = Effect.map(get("/docs"), ({ text }) => text)
-const part = (page: string, id: string) =>
-  page.match(new RegExp(`<(section|article) id="${id.replaceAll(".", "\\.")}">.*?</\\1>`, "s"))?.[0] ?? ""
+const pageAt = (path: string) => Effect.map(get(path), ({ text }) => text)
+/** The article or the section of a page that begins with this heading. */
+const part = (page: string, id: string) => {
+  const from = page.indexOf(` id="${id}">`)
+  const ends = ["</article>", "<h2 ", "</main>"].map((end) => page.indexOf(end, from)).filter((at) => at >= 0)
+  return from < 0 ? "" : "<h2" + page.slice(from, Math.min(...ends))
+}
 
-layer(Service.layer)("/docs", (it) => {
+layer(Service.layer)("the reference at /docs", (it) => {
   it.effect("has every tool with its description, its scopes and every parameter", () =>
     Effect.gen(function* () {
-      const page = yield* docs
-      assert.lengthOf(page.match(/<article id="tool-/g)!, Object.keys(tools).length)
+      const page = yield* pageAt("/docs/tools")
+      assert.lengthOf(page.match(/<h2 id="tool-/g)!, Object.keys(tools).length)
       for (const { description, inputSchema, name } of lists.contributor) {
         const shown = visible(part(page, `tool-${name}`))
         for (const word of [name, description, ...tools[name as keyof typeof tools].needs]) assert.include(shown, word)
@@ -71,15 +77,15 @@ layer(Service.layer)("/docs", (it) => {
 
   it.effect("has every scope", () =>
     Effect.gen(function* () {
-      const shown = visible(part(yield* docs, "tools"))
+      const shown = visible(part(yield* pageAt("/docs/tools"), "scopes"))
       for (const scope of scopes) assert.include(shown, scope)
     })
   )
 
   it.effect("has every endpoint of the OpenAPI document with exactly its codes", () =>
     Effect.gen(function* () {
-      const page = yield* docs
-      assert.lengthOf(page.match(/<article id="endpoint-/g)!, operations.length)
+      const page = yield* pageAt("/docs/endpoints")
+      assert.lengthOf(page.match(/<h3 id="endpoint-/g)!, operations.length)
       for (const { method, operationId, path, responses } of operations) {
         const shown = visible(part(page, `endpoint-${operationId}`))
         assert.include(shown, `${method} ${path}`)
@@ -94,7 +100,7 @@ layer(Service.layer)("/docs", (it) => {
 
   it.effect("has every code with its status and its message", () =>
     Effect.gen(function* () {
-      const shown = visible(part(yield* docs, "codes"))
+      const shown = visible(yield* pageAt("/docs/codes"))
       for (const { Code, Message, Status } of rows(sections(read("docs/protocol.md"), 2).get("Codes")!)) {
         assert.include(shown, `${Status} ${Code}`)
         assert.include(shown, Message!)
@@ -106,7 +112,7 @@ layer(Service.layer)("/docs", (it) => {
 
   it.effect("has every code that a tool's description names", () =>
     Effect.gen(function* () {
-      const shown = visible(part(yield* docs, "codes"))
+      const shown = visible(yield* pageAt("/docs/codes"))
       const fails = lists.contributor.map(({ description }) => description.split("Fails with")[1] ?? "")
       const named = fails.join().match(/\b[a-z]+(_[a-z]+)+\b/g)!
       assert.includeMembers(named, ["task_not_found", "stale_version", "document_not_pinned"])
@@ -117,8 +123,8 @@ layer(Service.layer)("/docs", (it) => {
   it.effect("names routes outside the OpenAPI document that exist, and leaves out those that are turned off", () =>
     Effect.gen(function* () {
       const { url } = yield* instance({ SERVICE_OAUTH_REVOCATION: "off", SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on" })
-      const page = (yield* send(`${url}/docs`, { method: "GET" })).text
-      const rest = visible(page.slice(page.indexOf("MCP, OAuth and other routes"), page.indexOf('id="codes"')))
+      const page = (yield* send(`${url}/docs/service`, { method: "GET" })).text
+      const rest = visible(part(page, "other-routes"))
       const named = [...rest.matchAll(/(GET|POST) (\/\S+)/g)].map(([, method, path]) => [method!, path!] as const)
       assert.isAbove(named.length, 9)
       for (const [method, path] of named) {
@@ -131,49 +137,9 @@ layer(Service.layer)("/docs", (it) => {
     })
   )
 
-  it.effect("draws the three flows, each with a description in words", () =>
-    Effect.gen(function* () {
-      const pictures = (yield* docs).match(/<svg.*?<\/svg>/gs)!
-      assert.lengthOf(pictures, 3)
-      const codes = ["enrollment_proof_invalid", "bridge_rotation_predecessor_expired", "access_denied"]
-      for (const [index, picture] of pictures.entries()) {
-        assert.include(/<desc.*?<\/desc>/s.exec(picture)![0], codes[index]!)
-      }
-      const known = operations.flatMap(({ responses }) => Object.values(responses).flatMap(codesIn))
-      for (const [, code] of pictures.join().matchAll(/>4\d\d ([a-z]+_[a-z_]+)</g)) assert.include(known, code)
-    })
-  )
-
-  it.effect("shows the address of this deployment in every snippet", () =>
-    Effect.gen(function* () {
-      const { url } = yield* instance({ SERVICE_BASE_URL: "https://bridge.example.com" })
-      const page = (yield* send(`${url}/docs`, { method: "GET" })).text
-      const agents = part(page, "agents")
-      assert.lengthOf(agents.match(/https:\/\/bridge\.example\.com\/mcp/g)!, 6)
-      assert.notInclude(page, "127.0.0.1:")
-      for (const client of ["Claude Code", "VS Code", "Cursor", "Inspector", "ChatGPT"]) assert.include(agents, client)
-    })
-  )
-
-  it.effect("names commands and flags that exist", () =>
-    Effect.gen(function* () {
-      const blocks = [...(yield* docs).matchAll(/<pre>(.*?)<\/pre>/gs)].map(([, block]) => visible(block!, "\n"))
-      const lines = blocks.flatMap((block) => block.replaceAll(/\\\n/g, "").split("\n"))
-      const typed = lines.flatMap((line) => /^(npx service-admin|npm run -s bridge --) ([a-z-]+)(.*)$/.exec(line) ?? [])
-      assert.isAbove(typed.length, 4 * 12)
-      for (let next = 0; next < typed.length; next += 4) {
-        const [program, command, flags] = typed.slice(next + 1, next + 4)
-        const code = program === "npx service-admin" ? sourceOf(command!) : read("cli/bridge.ts")
-        assert.include(code, `"${command}"`)
-        const known = code + read("cli/support/Flags.ts")
-        for (const [, flag] of flags!.matchAll(/ --([a-z-]+)/g)) assert.include(known, `"${flag}"`, command)
-      }
-    })
-  )
-
   it.effect("shows patterns for secret scanners, and they match every kind of token", () =>
     Effect.gen(function* () {
-      const shown = visible(part(yield* docs, "tokens"))
+      const shown = visible(part(yield* pageAt("/docs/service"), "tokens"))
       const patterns = shown.match(/\\b\S+\\b/g)!.map((pattern) => new RegExp(pattern))
       for (const kind of Object.keys(kinds).filter((one) => one !== "sci")) {
         const token = Redacted.value(yield* mint(kind as keyof typeof kinds))
@@ -185,47 +151,136 @@ layer(Service.layer)("/docs", (it) => {
       }
     })
   )
+})
 
-  it.effect("labels the mobile boundary and says what is out of scope", () =>
+layer(Service.layer)("the pages at /docs", (it) => {
+  it.effect("show every Markdown file of docs/", () =>
     Effect.gen(function* () {
-      const page = yield* docs
-      const phones = visible(part(page, "phones"))
-      assert.include(phones, "local 0.0.4 implementation proposal")
-      for (const { method, path, tags } of operations) {
-        if (tags.includes("mobile")) assert.include(phones, `${method} ${path}`)
-      }
-      assert.lengthOf(part(page, "scope").match(/<li>/g)!, 8)
-    })
-  )
-
-  it.effect("contains no token, no secret and nothing loaded from elsewhere", () =>
-    Effect.gen(function* () {
-      const page = yield* docs
-      assert.isUndefined(findToken(page))
-      for (const [name, value] of Object.entries(environment))
-        if (name.includes("SECRET")) assert.notInclude(page, value)
-      assert.notMatch(page, /<(script|img|iframe|link|object|embed)\b|javascript:|@import|url\(|style="|\son\w+=/i)
-      for (const [, target] of page.matchAll(/(?:href|src|action)="([^"]*)"/g)) assert.match(target!, /^[/#]/)
-    })
-  )
-
-  it.effect("has no broken link and no duplicate id", () =>
-    Effect.gen(function* () {
-      const { url } = yield* Service
-      const page = yield* docs
-      const ids = [...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id!)
-      assert.strictEqual(new Set(ids).size, ids.length)
-      const links = new Set([...page.matchAll(/href="([^"]+)"/g)].map(([, target]) => target!))
-      for (const link of links) {
-        if (link.startsWith("#")) assert.include(ids, link.slice(1))
-        else assert.strictEqual((yield* send(url + link, { method: "GET" })).status, 200, link)
+      for (const name of readdirSync(join(packageRoot, "docs")).filter((one) => one.endsWith(".md"))) {
+        const path = pageOf(`docs/${name}`)
+        assert.isDefined(path, `${name} has no entry in Contents.ts`)
+        const [first = ""] = read(`docs/${name}`).split("\n")
+        assert.include(visible(yield* pageAt(path!)), first.slice(2), name)
       }
     })
   )
 
-  it.effect("is smaller than 160 KiB", () =>
+  it.effect("are linked from the first one, each in the chapter of its reader, and link to their neighbours", () =>
     Effect.gen(function* () {
-      assert.isBelow(Buffer.byteLength(yield* docs), 160 * 1024)
+      const first = yield* pageAt("/docs")
+      const main = first.slice(first.indexOf("<main"))
+      for (const { path } of entries) assert.include(main, `href="${path}"`)
+      const second = yield* pageAt(entries[1]!.path)
+      assert.include(second, `rel="prev" href="${entries[0]!.path}"`)
+      assert.include(second, `rel="next" href="${entries[2]!.path}"`)
+      assert.match(second, new RegExp(`href="${entries[1]!.path}" +aria-current="page"`))
+    })
+  )
+
+  it.effect("draw the three flows, each with a description in words", () =>
+    Effect.gen(function* () {
+      const shown = (yield* pageAt("/docs/bridges")) + (yield* pageAt("/docs/agents"))
+      const pictures = shown.match(/<svg.*?<\/svg>/gs)!
+      assert.lengthOf(pictures, 3)
+      const codes = ["enrollment_proof_invalid", "bridge_rotation_predecessor_expired", "access_denied"]
+      for (const [index, picture] of pictures.entries()) {
+        assert.include(/<desc.*?<\/desc>/s.exec(picture)![0], codes[index]!)
+      }
+      const known = operations.flatMap(({ responses }) => Object.values(responses).flatMap(codesIn))
+      for (const [, code] of pictures.join().matchAll(/>4\d\d ([a-z]+_[a-z_]+)</g)) assert.include(known, code)
+      assert.notInclude(shown, "sequenceDiagram")
+    })
+  )
+
+  it.effect("show the address of this deployment where a client is connected", () =>
+    Effect.gen(function* () {
+      const { url } = yield* instance({ SERVICE_BASE_URL: "https://bridge.example.com" })
+      const page = (yield* send(`${url}/docs/agents`, { method: "GET" })).text
+      const shown = visible(page)
+      assert.isAbove(shown.match(/https:\/\/bridge\.example\.com\/mcp/g)!.length, 4)
+      assert.notInclude(page, "127.0.0.1:")
+      for (const client of ["Claude Code", "VS Code", "Cursor", "Inspector", "ChatGPT"]) assert.include(shown, client)
+    })
+  )
+
+  it.effect("name commands and flags that exist", () =>
+    Effect.gen(function* () {
+      const pages = yield* Effect.forEach(entries, ({ path }) => pageAt(path))
+      const blocks = [...pages.join().matchAll(/<pre[^>]*>(.*?)<\/pre>/gs)].map(([, block]) => visible(block!, "\n"))
+      const lines = blocks.flatMap((block) => block.replaceAll(/\\\n/g, "").split("\n"))
+      const typed = lines.flatMap((line) => /^(npx service-admin|npm run -s bridge --) ([a-z-]+)(.*)$/.exec(line) ?? [])
+      assert.isAbove(typed.length, 4 * 20)
+      for (let next = 0; next < typed.length; next += 4) {
+        const [program, command, flags] = typed.slice(next + 1, next + 4)
+        const code = program === "npx service-admin" ? sourceOf(command!) : read("cli/bridge.ts")
+        assert.include(code, `"${command}"`)
+        const known = code + read("cli/support/Flags.ts")
+        for (const [, flag] of flags!.split("#")[0]!.matchAll(/ --([a-z-]+)/g)) {
+          assert.include([known, '"json" "help"'].join(), `"${flag}"`, command)
+        }
+      }
+    })
+  )
+
+  it.effect("label the mobile boundary and say what is out of scope", () =>
+    Effect.gen(function* () {
+      assert.include(visible(yield* pageAt("/docs/protocol")), "local 0.0.4 proposal")
+      assert.include(visible(yield* pageAt("/docs/endpoints")), "local 0.0.4 proposal")
+      assert.isNotEmpty(visible(part(yield* pageAt("/docs/specification"), "16-what-is-out-of-scope")))
+    })
+  )
+
+  it.effect("contain no token, no secret and nothing loaded from elsewhere", () =>
+    Effect.gen(function* () {
+      for (const path of ["/docs", ...entries.map((entry) => entry.path)]) {
+        const page = yield* pageAt(path)
+        const markup = page.replace(/<script type="module">.*?<\/script>/s, "").replace(/<style>.*?<\/style>/s, "")
+        // Examples are tokens of zeros.
+        assert.isUndefined(findToken(markup.replaceAll(/[a-z]{3}_0{42}\w+/g, "")), path)
+        for (const [name, value] of Object.entries(environment))
+          if (name.includes("SECRET")) assert.notInclude(page, value)
+        assert.notMatch(markup, /<(script|style|img|iframe|object|embed)\b|<[^>]+ (style|on\w+)="|href="javascript:/i)
+        for (const [, target] of markup.matchAll(/(?:href|src|action)="([^"]*)"/g)) assert.match(target!, /^[/#]/)
+      }
+    })
+  )
+
+  it.effect(
+    "have no broken link, no broken anchor and no duplicate id, and the search leads to sections that exist",
+    () =>
+      Effect.gen(function* () {
+        const ids = new Map<string, ReadonlySet<string>>()
+        const links: Array<readonly [from: string, to: string]> = []
+        for (const path of ["/docs", ...entries.map((entry) => entry.path)]) {
+          const page = yield* pageAt(path)
+          const all = [...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id!)
+          assert.strictEqual(new Set(all).size, all.length, path)
+          ids.set(path, new Set(all))
+          for (const [, to] of page.matchAll(/<a [^>]*href="([^"]+)"/g)) links.push([path, to!])
+        }
+        const index: ReadonlyArray<{ readonly path: string; readonly sections: ReadonlyArray<readonly [string]> }> =
+          JSON.parse(yield* pageAt("/docs/search.json"))
+        assert.sameMembers(
+          index.map(({ path }) => path),
+          entries.map(({ path }) => path)
+        )
+        for (const { path, sections: found } of index) {
+          assert.isNotEmpty(found, path)
+          for (const [id] of found) if (id !== "") links.push(["/docs/search.json", `${path}#${id}`])
+        }
+        const others = new Set(["/", "/openapi.json"])
+        for (const [from, to] of links) {
+          const [path, id] = to.startsWith("#") ? [from, to.slice(1)] : (to.split("#") as [string, string?])
+          if (others.has(path)) continue
+          assert.isTrue(ids.has(path), `${from} links to ${to}`)
+          if (id !== undefined) assert.isTrue(ids.get(path)!.has(decodeURIComponent(id)), `${from} links to ${to}`)
+        }
+      })
+  )
+
+  it.effect("are each smaller than 256 KiB", () =>
+    Effect.gen(function* () {
+      for (const { path } of entries) assert.isBelow(Buffer.byteLength(yield* pageAt(path)), 256 * 1024, path)
     })
   )
 })
@@ -241,7 +296,7 @@ layer(Service.layer)("/", (it) => {
 })
 
 layer(Service.layer)("a page", (it) => {
-  for (const path of ["/", "/docs"]) {
+  for (const path of ["/", "/docs", "/docs/run", "/docs/search.json"]) {
     it.effect(`${path} answers 304 to a client that has it`, () =>
       Effect.gen(function* () {
         const first = yield* get(path)

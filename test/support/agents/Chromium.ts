@@ -68,12 +68,16 @@ export const pageFaults = async (page: Page): Promise<ReadonlyArray<string>> => 
   // Evaluated, not added as a script element: the page's policy would block that.
   await page.evaluate(axe)
   const { violations } = await page.evaluate<any>("axe.run()")
-  const [width, visibleWidth] = await page.evaluate<[number, number]>(
-    "[document.documentElement.scrollWidth, innerWidth]"
-  )
   return [
     ...violations.map((violation: any) => `${violation.id}: ${violation.nodes.map((node: any) => node.html).join()}`),
     ...(await page.evaluate<ReadonlyArray<string>>(touching)),
-    ...(width > visibleWidth ? [`${width} px on a screen of ${visibleWidth}`] : [])
+    ...(await tooWide(page))
   ]
+}
+
+export const tooWide = async (page: Page): Promise<ReadonlyArray<string>> => {
+  const [width, visibleWidth] = await page.evaluate<[number, number]>(
+    "[document.documentElement.scrollWidth, innerWidth]"
+  )
+  return width > visibleWidth ? [`${width} px on a screen of ${visibleWidth}`] : []
 }

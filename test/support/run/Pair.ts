@@ -87,14 +87,27 @@ const pair = Effect.gen(function* () {
     { primary_conninfo: `host=${primary.at.host} port=${primary.at.port} user=${primary.at.username}` }
   )
   const isPromoted = standby.query("select pg_is_in_recovery() as no").pipe(Effect.map(([row]) => row!["no"] === false))
+  /** To the primary and all its processes. */
+  const signal = (name: NodeJS.Signals) =>
+    Effect.sync(() => {
+      const { pid } = primary.child
+      const processes = execFileSync("pgrep", ["-P", `${pid}`], { encoding: "utf8" })
+        .trim()
+        .split("\n")
+        .map(Number)
+      for (const each of [pid!, ...processes]) process.kill(each, name)
+    })
   return {
     /** Of the primary, which is its own authority: for the name `postgres` and for 127.0.0.1. As a client it is `postgres`. */
     certificate: { file: join(files.directory, "server.cert"), key: join(files.directory, "server.key") },
     primary,
     standby,
-    promote: Effect.andThen(
-      standby.query("select pg_promote()"),
-      Effect.repeat(isPromoted, { until: (is) => is, schedule: Schedule.spaced("20 millis") })
-    )
+    /** Stops every process of the primary until the scope closes. */
+    freeze: Effect.acquireRelease(signal("SIGSTOP"), () => signal("SIGCONT")),
+    promote: Effect.gen(function* () {
+      if (yield* isPromoted) return
+      yield* standby.query("select pg_promote()")
+      yield* Effect.repeat(isPromoted, { until: (is) => is, schedule: Schedule.spaced("20 millis") })
+    })
   }
 })

@@ -11,7 +11,7 @@ import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import { DataFolderError } from "../../settings/DataFolder.ts"
+import { DataFolderError, makeFolder } from "../../settings/DataFolder.ts"
 import { attempt, EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import { type Account, accountOf, isRoot, reaches } from "./PostgresAccount.ts"
 import { passwordOf } from "./PostgresPassword.ts"
@@ -71,9 +71,7 @@ export const postgresFiles = Effect.fn("EmbeddedPostgres.files")(function* (data
 
 /** As root, 0711: PostgreSQL's account must be able to traverse the folder. The files in it stay closed to others. */
 const createDataDir = (dataDir: string) => {
-  fs.mkdirSync(dirname(dataDir), { recursive: true })
-  const created = fs.mkdirSync(dataDir, { recursive: true, mode: 0o700 }) !== undefined
-  if (created && isRoot()) fs.chmodSync(dataDir, 0o711)
+  if (makeFolder(dataDir, 0o700) && isRoot()) fs.chmodSync(dataDir, 0o711)
   return fs.realpathSync(dataDir)
 }
 
