@@ -9,19 +9,11 @@ import { Audit } from "../../src/platform/audit/Audit.ts"
 import { Patience } from "../../src/client/Client.ts"
 import { issueCredential, makeProject } from "../support/bridges/Bridge.ts"
 import { Credentials } from "../../src/bridges/enrollment/Credentials.ts"
-import { askProven } from "../support/bridges/DpopProofs.ts"
+import { askProven, keysIn } from "../support/bridges/DpopProofs.ts"
 import { newcomer, process, tokensOf } from "../support/bridges/BridgeProcess.ts"
 import { firstPage } from "../support/run/Page.ts"
 import { Service } from "../support/service/Service.ts"
 
-/** The key that a thief of the folder has, too. */
-const keysIn = (path: string) => {
-  const { private_key_b64, public_key_b64 } = JSON.parse(readFileSync(join(path, "key.json"), "utf8"))
-  return {
-    publicKey: Buffer.from(public_key_b64, "base64url"),
-    privateKey: Redacted.make<Uint8Array>(Buffer.from(private_key_b64, "base64url"))
-  }
-}
 const state = (path: string) => JSON.parse(readFileSync(join(path, "state.json"), "utf8"))
 
 layer(Service.layer)("the reference Bridge", (it) => {

@@ -148,6 +148,7 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
     ["dpop ", "x", ""]
   ],
   ["src/platform/edge/BearerCredential.ts", /^bearer (.*\S.*)$/is, headers, ["bearer ", " ", ""], ["bearer ", "x", ""]],
+  ["src/client/check/Server.ts", /^(?:Bearer|DPoP) (.+)$/, headers, ["DPoP ", "x", "\n"]],
   ["src/signin/oauth/JsonEndpoints.ts", /^application\/json\s*(;|$)/i, headers, wide("application/json")],
   [
     "src/signin/oauth/clients/ClientMetadata.ts",

@@ -63,10 +63,12 @@ const bytesIn = (text: string) => {
   return bytes.toString("base64url") === text ? bytes : undefined
 }
 
+const utf8 = new TextDecoder("utf-8", { fatal: true })
+
 /** The object in a part of the JWT; empty if it is not one, so that its members are missing. */
 const objectIn = (part: string): Readonly<Record<string, unknown>> => {
   try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytesIn(part))
+    const text = utf8.decode(bytesIn(part))
     const value = JSON.parse(text)
     return isObject(value) && membersOf(value) === colonsIn(text) ? value : {}
   } catch {

@@ -232,6 +232,18 @@ const faults: ReadonlyArray<Fault> = [
     ],
     scenario: "enroll",
     why: /other accounts can read/
+  },
+  {
+    does: "proves its key by the clock of its machine",
+    edits: [["Client.ts", "Ref.set(ahead, at - (yield* Clock.currentTimeMillis))", "Ref.set(ahead, 0 * at)"]],
+    scenario: "rotate, on a machine whose clock is a day slow",
+    why: /DPoP proof/
+  },
+  {
+    does: "gives up when its proof is refused",
+    edits: [["Client.ts", `reactionTo(failure) === "prove", times: 1`, `reactionTo(failure) === "prove", times: 0`]],
+    scenario: "rotate, after a copy of a proof was used",
+    why: /DPoP proof/
   }
 ]
 

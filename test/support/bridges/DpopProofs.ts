@@ -2,6 +2,8 @@
 import { Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { createPrivateKey, hash, randomUUID, sign } from "node:crypto"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
 import type { KeyPair } from "../../../src/client/Crypto.ts"
 import { type Answer, send } from "../network/Http.ts"
 import { b64 } from "./Bridge.ts"
@@ -47,6 +49,15 @@ export const headerOf = (keys: KeyPair) => ({ typ: "dpop+jwt", alg: "EdDSA", jwk
 
 export const proofFor = (keys: KeyPair, endpoint: Endpoint, token: string, changes: object = {}) =>
   Effect.map(claims(endpoint, token), (payload) => signed(keys, headerOf(keys), { ...payload, ...changes }))
+
+/** The key in the state folder of a reference Bridge. */
+export const keysIn = (path: string) => {
+  const { private_key_b64, public_key_b64 } = JSON.parse(readFileSync(join(path, "key.json"), "utf8"))
+  return {
+    publicKey: Buffer.from(public_key_b64, "base64url"),
+    privateKey: Redacted.make<Uint8Array>(Buffer.from(private_key_b64, "base64url"))
+  }
+}
 
 interface Given {
   readonly proof?: string | undefined

@@ -5,7 +5,7 @@
  * credential. The invariants held whenever they were checked in between. The answers to each Bridge and to its observer
  * are linearizable: one sequential service could have given them.
  */
-import { Effect } from "effect"
+import { Effect, Redacted } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
 import { join } from "node:path"
 import { violatedInvariants } from "../../../support/attacks/Invariants.ts"
@@ -25,6 +25,8 @@ import {
   until,
   wire
 } from "../harness.ts"
+import { keysIn } from "../../../support/bridges/DpopProofs.ts"
+import { dpopProof } from "../../../../src/client/Dpop.ts"
 import { makeHistory } from "../parts/History.ts"
 
 const bridges = size(50, 10)
@@ -79,15 +81,17 @@ chaos(
         )
       )
 
-    /** Now and then an observer presents one of the Bridge's tokens. */
+    /** Now and then an observer, who has the Bridge's key, presents one of its tokens. */
     const observing = Effect.forEach(
       histories,
-      ({ secret, watch }) =>
+      ({ secret, watch }, index) =>
         Effect.gen(function* () {
+          const keys = keysIn(join(folder, "states", names[index]!))
           yield* Effect.sleep(size(500, 200) + draw() * 500)
-          const request = HttpClientRequest.get(`${base_url}/bridge/v1/tokens/self`).pipe(
-            HttpClientRequest.bearerToken(secret(draw()))
-          )
+          const self = HttpClientRequest.get(`${base_url}/bridge/v1/tokens/self`)
+          const token = secret(draw())
+          const proof = yield* dpopProof(keys, self, Redacted.make(token), Date.now())
+          const request = self.pipe(HttpClientRequest.bearerToken(token), HttpClientRequest.setHeader("dpop", proof))
           yield* Effect.ignore(watch(HttpClient.execute(request).pipe(Effect.provide(FetchHttpClient.layer)), request))
         }).pipe(Effect.forever),
       { concurrency: "unbounded" }
