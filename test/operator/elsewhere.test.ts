@@ -1,6 +1,6 @@
 /** Operators from elsewhere: the endpoint, and service-admin with --service and with profiles. */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Context, Duration, Effect } from "effect"
+import { Context, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
@@ -12,6 +12,7 @@ import { join } from "node:path"
 import { commands } from "../../cli/commands/all.ts"
 import { pathFlags } from "../../cli/support/Flags.ts"
 import { argumentsOf, flagsOf } from "../../cli/support/remote/flags.ts"
+import { served } from "../../cli/support/remote/Served.ts"
 import { RemoteUse } from "../../cli/support/remote/RemoteUse.ts"
 import { OperatorTokens } from "../../src/operator/tokens/OperatorTokens.ts"
 import { findToken } from "../../src/platform/crypto/Tokens.ts"
@@ -19,8 +20,9 @@ import { command, makeOperatorToken } from "../support/agents/Operator.ts"
 import { makeToken } from "../support/agents/Agent.ts"
 import { read } from "../support/run/Markdown.ts"
 import { firstPage } from "../support/run/Page.ts"
+import { TestDatabase } from "../support/run/TestDatabase.ts"
 import { forAll } from "../support/run/Property.ts"
-import { Service } from "../support/service/Service.ts"
+import { instance, Service } from "../support/service/Service.ts"
 import { refusal, result, serviceAdmin } from "../support/service/ServiceAdmin.ts"
 
 const usesOf = new Map<string, RemoteUse | undefined>(
@@ -81,7 +83,9 @@ const counted = Effect.gen(function* () {
   )
 })
 
-layer(Service.layer)("the commands of an operator elsewhere", (it) => {
+const withCommands = Layer.effect(Service, instance({}, undefined, served)).pipe(Layer.provideMerge(TestDatabase.sql))
+
+layer(withCommands)("the commands of an operator elsewhere", (it) => {
   it.effect("do a day's work and show no secret on the wire", () =>
     Effect.gen(function* () {
       const service = yield* Service
