@@ -127,11 +127,11 @@ const creating = (project: string) =>
 
 const listBridgeEnrollmentCredentials = list("list-bridge-enrollment-credentials", {
   description: "List the bootstrap credentials of a project; the secrets exist only in their files",
-  flags: { project: Flags.project },
+  flags: { project: Flags.project, state: Flags.state(["unused", "claimed", "enrolled", "revoked", "expired"]) },
   recorded: "bridge_credential.listed",
   after: Flags.uuid("after", ""),
   key: "credential_id",
-  page: ({ credentials }, { project }, page) => credentials.list(project, page),
+  page: ({ credentials }, { project, state }, page) => credentials.list(project, page, Option.getOrUndefined(state)),
   columns: ["credential_id", "status", "expires_at", "claimed_bridge_id", "reenroll_bridge_id", "account_references"],
   none: "The project has no bootstrap credentials.",
   next: ({ length }, { project }) =>

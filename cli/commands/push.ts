@@ -1,5 +1,6 @@
 /** Delivery of notifications: the queue, dead letters, and the keys that seal push tokens. */
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
+import { Flag } from "effect/cli"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { list } from "../support/list.ts"
@@ -37,10 +38,10 @@ const perKey = (counts: Readonly<Record<string, number>>) =>
 
 const listPushDeadLetters = list("list-push-dead-letters", {
   description: "List notifications that were given up (dead letters), newest first",
-  flags: {},
+  flags: { since: Flags.since.pipe(Flag.withDescription("Only those given up since then"), Flag.optional) },
   after: Flags.uuid("after", ""),
   key: "delivery_id",
-  page: ({ pushAdmin }, _, page) => pushAdmin.listDead(page),
+  page: ({ pushAdmin }, { since }, page) => pushAdmin.listDead(page, Option.getOrUndefined(since)),
   columns: ["delivery_id", "device_id", "kind", "attempts", "last_status", "last_reason", "settled_at", "expires_at"],
   none: "There are no dead letters.",
   next: ({ length }) => (length === 0 ? "push-status" : "retry-push-dead-letters")

@@ -1,5 +1,5 @@
 /** The flags that commands share. Errors never echo the value: it could be a secret pasted in the wrong place. */
-import { Config, Duration, Option, Schema, SchemaTransformation } from "effect"
+import { Config, DateTime, Duration, Effect, Option, Schema, SchemaTransformation } from "effect"
 import { Flag } from "effect/cli"
 import { isPrefix } from "../../src/operator/IdPrefix.ts"
 import { findSecret } from "../../src/platform/secrets/Secrets.ts"
@@ -115,12 +115,30 @@ export const oauthClient = (name: string, description: string) =>
     description
   )
 
-export const since = flag(
-  "since",
-  Instant,
-  "expected an instant such as 2026-11-23T00:00:00Z",
-  "Only what happened since"
-).pipe(Flag.withMetavar("INSTANT"))
+/** An instant, or how long ago it was. */
+export const since = Flag.String("since").pipe(
+  Flag.filterMap(
+    (given) => Option.orElse(Schema.decodeOption(Instant)(given), () => lifetimeOf(given)),
+    () => "expected an instant such as 2026-11-23T00:00:00Z, or how long ago, such as 24h or 7d"
+  ),
+  Flag.mapEffect((given) =>
+    Duration.isDuration(given)
+      ? Effect.map(DateTime.now, (now) => DateTime.toDateUtc(DateTime.subtractDuration(now, given)))
+      : Effect.succeed(given)
+  ),
+  Flag.withMetavar("INSTANT|24h"),
+  Flag.withDescription("Only what happened since then")
+)
+
+export const state = <const States extends ReadonlyArray<string>>(states: States) =>
+  Flag.Literals("state", states).pipe(Flag.withDescription("Only those in this state"), Flag.optional)
+
+export const action = flag(
+  "action",
+  Schema.String.check(Schema.isPattern(/^[a-z_]{1,60}\.[a-z_]{1,60}$/)),
+  "expected an audit action such as bridge.revoked",
+  "Only events of this action; repeatable"
+).pipe(anyNumber)
 
 /** The names of the flags that name files of this machine: an operator elsewhere may not use them. */
 export const pathFlags = new Set<string>()

@@ -25,7 +25,7 @@ const shown = 100
 
 export const list = <
   const Name extends string,
-  const Own extends Readonly<Record<string, Flag.Flag<string> | Flag.Flag<Option.Option<string>>>>,
+  const Own extends Readonly<Record<string, Flag.Flag<unknown>>>,
   Item extends object,
   E
 >(
@@ -160,7 +160,9 @@ const projectOf = (flags: unknown) => {
 /** Flags as they are typed. */
 const typed = (flags: object) =>
   Object.entries(flags)
-    .map(([name, value]) => [name, Option.isOption(value) ? Option.getOrUndefined(value) : value])
+    .flatMap(([name, value]) =>
+      (Option.isOption(value) ? Option.toArray(value) : [value]).flat().map((one: unknown) => [name, one] as const)
+    )
     .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => ` --${name} ${shellWord(String(value))}`)
+    .map(([name, value]) => ` --${name} ${shellWord(value instanceof Date ? value.toISOString() : String(value))}`)
     .join("")

@@ -72,7 +72,8 @@ export class Credentials extends Context.Service<
     /** In the order of creation. */
     readonly list: (
       project_id: string,
-      page: Page
+      page: Page,
+      status?: Credential["status"]
     ) => Effect.Effect<ReadonlyArray<Credential>, Unavailable | CredentialRefusal<"project_not_found">>
     /** Of all projects that are not disabled: those with which a Bridge may still enroll, the first to expire first. */
     readonly listWaiting: (page: Page) => Effect.Effect<ReadonlyArray<Waiting>, Unavailable>
@@ -156,9 +157,13 @@ export class Credentials extends Context.Service<
         if (identity.value.status === "pending") return yield* refuse("bridge_not_active")
       })
 
-      const list = Effect.fn("Credentials.list")(function* (project_id: string, page: Page) {
+      const list = Effect.fn("Credentials.list")(function* (
+        project_id: string,
+        page: Page,
+        status?: Credential["status"]
+      ) {
         if (Option.isNone(yield* store.findProject(project_id))) return yield* refuse("project_not_found")
-        return yield* store.list(project_id, page, yield* clock.now)
+        return yield* store.list(project_id, page, yield* clock.now, status)
       }, persistence)
 
       const listWaiting = Effect.fn("Credentials.listWaiting")(function* (page: Page) {
