@@ -1,6 +1,6 @@
 /** The life of Bridges, from enrollment to revocation (spec 3.1, 3.2, 4.1, 4.2, 4.3, 4.4, 4.5, 4.7). */
 import { Effect, Redacted } from "effect"
-import { cpSync, readFileSync } from "node:fs"
+import { chmodSync, cpSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { expected, type Scene, type Stage } from "./Stage.ts"
 
@@ -78,9 +78,11 @@ export const bridges: ReadonlyArray<Scene> = [
   {
     title: "The Bridge revokes its token; the token no longer works, not even with a copy of its folder",
     play: Effect.fnUntraced(function* ({ bridge, scratch }) {
-      cpSync(join(scratch, "laptop"), join(scratch, "copy"), { recursive: true })
+      const copy = join(scratch, "copy")
+      cpSync(join(scratch, "laptop"), copy, { recursive: true })
+      chmodSync(copy, 0o700)
       yield* bridge("laptop", (laptop) => laptop.revoke)
-      yield* bridge("copy", (copy) => refused("bridge_token_revoked", copy.status))
+      yield* bridge("copy", (copied) => refused("bridge_token_revoked", copied.status))
     })
   },
   {
