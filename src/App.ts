@@ -35,7 +35,12 @@ export const domains = Layer.mergeAll(bridges.layer, agents.layer, people.layer,
   Layer.provideMerge(Layer.merge(Audit.layer, Backup.layer))
 )
 
-export const services = Layer.mergeAll(domains, Partitions.layer, Scan.layer, Verification.layer).pipe(
+/** With what only commands use. */
+export const everything = Layer.mergeAll(Partitions.layer, Scan.layer, Verification.layer).pipe(
+  Layer.provideMerge(domains)
+)
+
+export const services = everything.pipe(
   Layer.provideMerge(DatabaseClock.layer),
   Layer.provideMerge(Database.layer),
   Layer.provideMerge(Settings.layer)
@@ -57,7 +62,14 @@ export const forCommands = {
   ...operator.forCommands
 }
 
-export const sweeps = [...bridges.sweeps, ...signin.sweeps, ...agents.sweeps, ...people.sweeps, ...push.sweeps]
+export const sweeps = [
+  ...bridges.sweeps,
+  ...signin.sweeps,
+  ...agents.sweeps,
+  ...people.sweeps,
+  ...push.sweeps,
+  ...operator.sweeps
+]
 
 const warnOfSettings = Effect.gen(function* () {
   const settings = yield* Settings
@@ -89,29 +101,34 @@ const refuseOwner = Effect.gen(function* () {
 
 const startDelivery = Effect.flatMap(Worker, ({ start }) => start)
 
-/** Listens first, then migrates. Until all migrations have run, routes that need the database answer 503. */
-export const server = Layer.effectDiscard(
-  Effect.all(
-    [
-      refuseOwner,
-      warnOfSettings,
-      migrateUntilDone,
-      warnOfForeignGrants,
-      announce,
-      startDelivery,
-      Effect.forkScoped(sweepForever(sweeps)),
-      Effect.forkScoped(linkForever),
-      Effect.forkScoped(sampleForever),
-      Effect.forkScoped(agents.embedForever),
-      Effect.forkScoped(people.eraseForever),
-      Effect.forkScoped(maintainForever),
-      Effect.forkScoped(backUpForever)
-    ],
-    { discard: true }
+/**
+ * Listens first, then migrates. Until all migrations have run, routes that need the database answer 503. `commands` are those
+ * that operators may run from elsewhere.
+ */
+export const server = <E>(commands: Layer.Layer<never, E, Layer.Success<typeof services>>) =>
+  Layer.effectDiscard(
+    Effect.all(
+      [
+        refuseOwner,
+        warnOfSettings,
+        migrateUntilDone,
+        warnOfForeignGrants,
+        announce,
+        startDelivery,
+        Effect.forkScoped(sweepForever(sweeps)),
+        Effect.forkScoped(linkForever),
+        Effect.forkScoped(sampleForever),
+        Effect.forkScoped(agents.embedForever),
+        Effect.forkScoped(people.eraseForever),
+        Effect.forkScoped(maintainForever),
+        Effect.forkScoped(backUpForever)
+      ],
+      { discard: true }
+    )
+  ).pipe(
+    Layer.provide(push.worker),
+    Layer.provideMerge(Layer.merge(http, people.metrics)),
+    Layer.provide(commands),
+    Layer.provide(services),
+    Layer.provide(Layer.merge(logLevel, otlp).pipe(Layer.provide(Settings.layer)))
   )
-).pipe(
-  Layer.provide(push.worker),
-  Layer.provideMerge(Layer.merge(http, people.metrics)),
-  Layer.provide(services),
-  Layer.provide(Layer.merge(logLevel, otlp).pipe(Layer.provide(Settings.layer)))
-)

@@ -8,6 +8,7 @@ import { EnrollmentHttp } from "./bridges/enrollment/Http.ts"
 import { bridgeRequirements } from "./bridges/Requirements.ts"
 import { RetiredHttp, RotationHttp } from "./bridges/rotation/Http.ts"
 import { ConsoleHttp } from "./people/console/Http.ts"
+import { CommandsHttp } from "./people/operator/CommandsHttp.ts"
 import { MobileHttp } from "./people/mobile/Http.ts"
 import { SiteHttp } from "./people/site/Http.ts"
 import { Addresses } from "./platform/edge/Addresses.ts"
@@ -35,6 +36,7 @@ export const routes = Layer.mergeAll(
   McpHttp,
   OAuthHttp,
   ConsentHttp,
+  CommandsHttp,
   ConsoleHttp,
   SiteHttp,
   HealthHttp,

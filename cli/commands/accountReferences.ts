@@ -9,6 +9,7 @@ import { facts, next } from "../support/Print.ts"
 
 const approveAccountReference = command("approve-account-reference", {
   description: "Allow the Bridges of a project to name a provider account (a name only, never its credential)",
+  remote: "write",
   flags: {
     project: Flags.project,
     reference: Flags.newReference,
@@ -43,6 +44,7 @@ const listAccountReferences = list("list-account-references", {
 
 const withdrawAccountReference = command("withdraw-account-reference", {
   description: "Undo an approval and revoke the unused credentials that carry the reference",
+  remote: "write",
   flags: { project: Flags.project, reference: Flags.reference("reference") },
   run: ({ project, reference }) =>
     using(({ projects }) =>

@@ -11,14 +11,21 @@ import { contents } from "../support/WholeFiles.ts"
 
 const listAuditEvents = list("list-audit-events", {
   description: "List audit events, newest first",
-  flags: { project: Flags.anyProject("Id or name of a project; default: all of them").pipe(Flag.optional) },
+  flags: {
+    project: Flags.anyProject("Id or name of a project; default: all of them").pipe(Flag.optional),
+    since: Flags.since.pipe(Flag.optional),
+    action: Flags.action
+  },
   after: Flags.uuid("after", ""),
   key: "event_id",
   most: 10_000,
-  page: ({ audit, projects }, { project }, page) =>
+  page: ({ audit, projects }, { action, project, since }, page) =>
     Effect.andThen(
       Effect.transposeOption(Option.map(project, projects.find)),
-      audit.list(Option.getOrUndefined(project), page)
+      audit.list(Option.getOrUndefined(project), page, {
+        actions: action.length === 0 ? undefined : action,
+        from: Option.getOrUndefined(since)
+      })
     ),
   columns: ["at", "action", "outcome", "code", "count", "actor", "subject"],
   none: "There are no audit events.",

@@ -1,5 +1,5 @@
 /** Enrolled Bridges: list, show, and revoke in an emergency (spec 3.1). */
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { list } from "../support/list.ts"
@@ -9,11 +9,11 @@ const one = { project: Flags.project, bridge: Flags.bridgeId("bridge", "The Brid
 
 const listBridges = list("list-bridges", {
   description: "List the Bridges of a project",
-  flags: { project: Flags.project },
+  flags: { project: Flags.project, state: Flags.state(["pending", "active", "revoked"]) },
   recorded: "bridge.listed",
   after: Flags.bridgeId("after", ""),
   key: "bridge_id",
-  page: ({ bridges }, { project }, page) => bridges.list(project, page),
+  page: ({ bridges }, { project, state }, page) => bridges.list(project, page, Option.getOrUndefined(state)),
   columns: ["bridge_id", "status", "enrolled_at", "token_expires_at", "revoked_at", "device_id", "display_name"],
   none: "The project has no Bridges.",
   next: ([first], { project }) =>
@@ -24,6 +24,7 @@ const listBridges = list("list-bridges", {
 
 const showBridge = command("show-bridge", {
   description: "Show a Bridge and its latest tokens",
+  remote: "read",
   flags: one,
   run: ({ bridge, project }) =>
     using(({ bridges, recorded }) =>
@@ -43,6 +44,7 @@ const showBridge = command("show-bridge", {
 
 const revokeBridge = command("revoke-bridge", {
   description: "Revoke a Bridge and all its tokens, at once and permanently",
+  remote: "write",
   flags: one,
   run: ({ bridge, project }) =>
     using(({ bridges }) =>
@@ -56,6 +58,7 @@ const revokeBridge = command("revoke-bridge", {
 
 const liftBridgeDpop = command("lift-bridge-dpop", {
   description: "Accept the token of a Bridge without proof of its key again, until it next sends one",
+  remote: "write",
   flags: one,
   run: ({ bridge, project }) =>
     using(({ bridges }) =>

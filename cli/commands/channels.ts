@@ -86,6 +86,7 @@ const listChannels = list("list-channels", {
 const testChannel = command("test-channel", {
   description:
     "Send a test to a channel and show what became of it; the server must be running; exit code 1 if it failed",
+  remote: "write",
   flags: { channel },
   run: ({ channel }) => using(({ channels }) => channels.test(channel)),
   print: (tested) => [
@@ -125,6 +126,7 @@ const rotateChannelSecret = command("rotate-channel-secret", {
 
 const revokeChannel = command("revoke-channel", {
   description: "End a channel: its address and secret are deleted",
+  remote: "write",
   flags: { channel },
   run: ({ channel }) =>
     using(({ channels }) => Effect.map(channels.revoke(channel), (revoked) => ({ channel_id: channel, ...revoked }))),

@@ -22,6 +22,7 @@ const listDevices = list("list-devices", {
 
 const revokeDevice = command("revoke-device", {
   description: "Revoke a phone: its push token is deleted and it gets no more notifications",
+  remote: "write",
   flags: { device: Flags.id("device", "Id of the device; see list-devices") },
   run: ({ device }) =>
     using(({ devices }) => Effect.map(devices.end(device), (revoked) => ({ device_id: device, ...revoked }))),

@@ -57,6 +57,7 @@ const listDocuments = list("list-documents", {
 
 const unpinDocument = command("unpin-document", {
   description: "Remove a pinned document; the agents of its project can no longer read it",
+  remote: "write",
   flags: { document: Flags.uuid("document", "Id of the document; see list-documents") },
   run: ({ document }) =>
     using(({ documents }) => Effect.as(documents.unpin(document), { document_id: document, status: "unpinned" })),

@@ -20,6 +20,7 @@ const remains =
 const purge = (kind: "memory" | "task" | "document", flag: string, of: string, description: string) =>
   command(`purge-${kind}`, {
     description,
+    remote: "write",
     flags: { project: Flags.thatProject, id: Flags.uuid(flag, `Id of the ${of}`), yes: Flags.yes },
     refuse: ({ yes }) => (yes ? undefined : Flags.unconfirmed),
     run: ({ id, project }) => using(({ erasures, persistently }) => persistently(erasures.purge(kind, project, id))),
@@ -28,6 +29,7 @@ const purge = (kind: "memory" | "task" | "document", flag: string, of: string, d
 
 const deleteProject = command("delete-project", {
   description: "Delete a disabled project with everything in it, after seven days or at once",
+  remote: "write",
   flags: {
     project: Flags.thatProject,
     name: Flags.label("name", 120, "Name of the project, to confirm that this is the one").pipe(Flag.optional),
@@ -80,6 +82,7 @@ const exportSubject = command("export-subject", {
 
 const eraseSubject = command("erase-subject", {
   description: "End the tokens with a label, delete devices and sessions, and replace the label by a pseudonym",
+  remote: "write",
   flags: { ...subjectFlags, yes: Flags.yes },
   refuse: ({ yes }) => (yes ? undefined : Flags.unconfirmed),
   run: ({ label, project }) =>

@@ -13,6 +13,7 @@ const flagOf = (limit: Changed) => limit.replaceAll("_", "-")
 
 const showProjectLimits = command("show-project-limits", {
   description: "Show what a project has used and may use",
+  remote: "read",
   flags: { project: Flags.project },
   run: ({ project }) => using(({ limits }) => limits.list(project)),
   print: (limits) => [...lines(limits), next("set-project-limits --project ID --entries N")]
@@ -20,6 +21,7 @@ const showProjectLimits = command("show-project-limits", {
 
 const setProjectLimits = command("set-project-limits", {
   description: "Change limits of a project, at once for every process; only --memory-days and --receipt-days delete",
+  remote: "write",
   flags: {
     project: Flags.project,
     stored_bytes: Flags.maximum(

@@ -1,5 +1,6 @@
 /** Memory entries and tasks of a project. */
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
+import { Flag } from "effect/cli"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { list } from "../support/list.ts"
@@ -7,6 +8,7 @@ import { facts, next, table } from "../support/Print.ts"
 
 const archiveMemory = command("archive-memory", {
   description: "Archive a memory entry: searches no longer find it, reading it by its id still works",
+  remote: "write",
   flags: { project: Flags.project, entry: Flags.id("entry", "Id of the entry") },
   run: ({ entry, project }) =>
     using(({ memory }) =>
@@ -37,10 +39,15 @@ const listMemory = list("list-memory", {
 
 const listTasks = list("list-tasks", {
   description: "List the tasks of a project, newest first",
-  flags: { project: Flags.project },
+  flags: {
+    project: Flags.project,
+    state: Flags.state(["open", "in_progress", "blocked", "done", "cancelled"]),
+    since: Flags.since.pipe(Flag.withDescription("Only tasks that changed since then"), Flag.optional)
+  },
   after: Flags.uuid("after", ""),
   key: "id",
-  page: ({ contents }, { project }, page) => contents.tasks(project, page),
+  page: ({ contents }, { project, since, state }, page) =>
+    contents.tasks(project, page, { status: Option.getOrUndefined(state), since: Option.getOrUndefined(since) }),
   columns: ["id", "updated_at", "status", "priority", "assignee", "tags", "title"],
   none: "The project has no tasks.",
   next: ([first], { project }) =>
@@ -51,6 +58,7 @@ const listTasks = list("list-tasks", {
 
 const showTask = command("show-task", {
   description: "Show a task with its dependencies, its latest receipts and its latest notes",
+  remote: "read",
   flags: { project: Flags.project, task: Flags.id("task", "Id of the task; see list-tasks") },
   run: ({ project, task }) => using(({ tasks }) => tasks.get({ project_id: project }, task)),
   print: ({ dependencies, notes, receipts, task }) => [

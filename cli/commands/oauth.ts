@@ -18,6 +18,7 @@ const createFlags = {
 
 const createOauthClient = command("create-oauth-client", {
   description: "Register a public OAuth client",
+  remote: "write",
   flags: createFlags,
   run: ({ name, redirectUris, scopes, type }) =>
     using(({ oauthClients }) =>
@@ -46,6 +47,7 @@ const listOauthClients = list("list-oauth-clients", {
 
 const disableOauthClient = command("disable-oauth-client", {
   description: "Disable an OAuth client permanently and end all its grants",
+  remote: "write",
   flags: {
     client: Flags.oauthClient(
       "client",
@@ -86,6 +88,7 @@ const listOauthGrants = list("list-oauth-grants", {
 
 const revokeOauthGrant = command("revoke-oauth-grant", {
   description: "Revoke an OAuth grant and all its tokens",
+  remote: "write",
   flags: { grant: Flags.id("grant", "Id of the grant; see list-oauth-grants") },
   run: ({ grant }) =>
     using(({ oauthGrants }) => Effect.map(oauthGrants.revoke(grant), (revoked) => ({ grant_id: grant, ...revoked }))),

@@ -1,7 +1,9 @@
 /** Project tokens: the static bearer tokens of a project, which also authorize sign-ins on the consent page (spec 4.10, 5). */
 import { Duration, Effect, Option } from "effect"
 import { Flag } from "effect/cli"
+import type { Issued, Minted, Secret } from "../../src/signin/access/ProjectTokens.ts"
 import { command, using } from "../support/command.ts"
+import { asMinted, mintHere } from "../support/remote/minted.ts"
 import * as Flags from "../support/Flags.ts"
 import { list } from "../support/list.ts"
 import { facts, next } from "../support/Print.ts"
@@ -21,30 +23,52 @@ const createFlags = {
     Flag.withDescription("For agents only: the token opens neither the console nor the consent page"),
     Flag.withDefault(false)
   ),
-  out: Flags.path("out", "New file for the token")
+  out: Flags.path("out", "New file for the token (needed, unless --minted)").pipe(Flag.optional),
+  minted: Flags.minted.pipe(Flag.optional)
 }
+
+const mintToken = Effect.map(mintHere("spt"), ({ hash, id, secret }) => ({
+  token_id: id,
+  token: secret,
+  token_hash: hash
+}))
+
+const issueToFile = Effect.fnUntraced(function* <E, A, E2>(
+  out: Option.Option<string>,
+  mint: Effect.Effect<Secret, E>,
+  issue: (minted: Secret) => Effect.Effect<A, E2>
+) {
+  const minted = yield* mint
+  // `refuse` has seen to the file.
+  const file = Option.getOrThrow(out)
+  const issued = yield* withSecretFiles([{ path: file, secret: minted.token }], issue(minted))
+  return { ...issued, file }
+})
 
 const createProjectToken = command("create-project-token", {
   description: "Write a token of a project to a file that only you can read",
   flags: createFlags,
-  run: ({ label, noConsole, out, project, role, scopes, ttl }) =>
-    using(({ persistently, projectTokens }) =>
-      Effect.gen(function* () {
-        const minted = yield* projectTokens.mint
-        const order = {
-          project_id: project,
-          label: Option.getOrUndefined(label),
-          role,
-          scopes,
-          ttl,
-          opens_console: !noConsole
-        }
-        const issued = yield* withSecretFiles(
-          [{ path: out, secret: minted.token }],
-          persistently(projectTokens.issue(order, minted))
-        )
-        return { ...issued, file: out }
+  refuse: ({ minted, out }) => (Option.isSome(out) === Option.isSome(minted) ? "Pass --out FILE." : undefined),
+  remote: "write",
+  run: ({ label, minted, noConsole, out, project, role, scopes, ttl }) =>
+    using(({ persistently, projectTokens }) => {
+      const order = {
+        project_id: project,
+        label: Option.getOrUndefined(label),
+        role,
+        scopes,
+        ttl,
+        opens_console: !noConsole
+      }
+      const issue = (secret: Minted) => persistently(projectTokens.issue(order, secret))
+      return Option.match(minted, {
+        onNone: () => issueToFile(out, projectTokens.mint, issue),
+        onSome: ({ hash, id }) => issue({ token_id: id, token_hash: hash })
       })
+    }),
+  remotely: ({ out }, call) =>
+    issueToFile(out, mintToken, ({ token_hash, token_id }) =>
+      Effect.map(call({ minted: asMinted(token_id, token_hash) }), (answer) => answer as Issued)
     ),
   print: (issued) => [...facts(issued), next(`list-project-tokens --project ${issued.project_id}`)]
 })
@@ -66,6 +90,7 @@ const listProjectTokens = list("list-project-tokens", {
 
 const revokeProjectToken = command("revoke-project-token", {
   description: "Revoke a project token and every OAuth grant made with it",
+  remote: "write",
   flags: { token: Flags.id("token", "Id of the token; see list-project-tokens") },
   run: ({ token }) =>
     using(({ projectTokens }) =>

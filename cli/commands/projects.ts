@@ -9,6 +9,7 @@ import { progress } from "../support/progress.ts"
 
 const createProject = command("create-project", {
   description: "Create a project",
+  remote: "write",
   flags: { name: Flags.label("name", 120, "Display name") },
   run: ({ name }) => using(({ projects }) => projects.create(name)),
   print: (project) => [
@@ -30,6 +31,7 @@ const listProjects = list("list-projects", {
 
 const showProject = command("show-project", {
   description: "Show a project and how much it holds",
+  remote: "read",
   flags: { project: Flags.project },
   run: ({ project }) => using(({ contents }) => contents.project(project)),
   print: (project) => [...facts(project), next(`list-tasks --project ${project.project_id}`)]
@@ -37,6 +39,7 @@ const showProject = command("show-project", {
 
 const disableProject = command("disable-project", {
   description: "Refuse all requests for a project at once; deletes nothing",
+  remote: "write",
   flags: { project: Flags.thatProject },
   run: ({ project }) => using(({ projects }) => projects.disable(project)),
   print: (project) => [...facts(project), next(`enable-project --project ${project.project_id}`, "undoes it")]
@@ -44,6 +47,7 @@ const disableProject = command("disable-project", {
 
 const enableProject = command("enable-project", {
   description: "Undo disable-project",
+  remote: "write",
   flags: { project: Flags.project },
   run: ({ project }) => using(({ projects }) => projects.enable(project)),
   print: (project) => [...facts(project), next(`list-bridges --project ${project.project_id}`)]

@@ -1,5 +1,6 @@
 /** Delivery of notifications: the queue, dead letters, and the keys that seal push tokens. */
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
+import { Flag } from "effect/cli"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { list } from "../support/list.ts"
@@ -7,6 +8,7 @@ import { facts, next } from "../support/Print.ts"
 
 const pushStatus = command("push-status", {
   description: "Show the notifications in the queue by state, paused push environments, and push token keys in use",
+  remote: "read",
   flags: {},
   run: () => using(({ pushAdmin }) => pushAdmin.status),
   print: ({ current_key, deliveries, due_since, pauses, token_keys, web_push_keys }) => [
@@ -36,10 +38,10 @@ const perKey = (counts: Readonly<Record<string, number>>) =>
 
 const listPushDeadLetters = list("list-push-dead-letters", {
   description: "List notifications that were given up (dead letters), newest first",
-  flags: {},
+  flags: { since: Flags.since.pipe(Flag.withDescription("Only those given up since then"), Flag.optional) },
   after: Flags.uuid("after", ""),
   key: "delivery_id",
-  page: ({ pushAdmin }, _, page) => pushAdmin.listDead(page),
+  page: ({ pushAdmin }, { since }, page) => pushAdmin.listDead(page, Option.getOrUndefined(since)),
   columns: ["delivery_id", "device_id", "kind", "attempts", "last_status", "last_reason", "settled_at", "expires_at"],
   none: "There are no dead letters.",
   next: ({ length }) => (length === 0 ? "push-status" : "retry-push-dead-letters")
@@ -47,6 +49,7 @@ const listPushDeadLetters = list("list-push-dead-letters", {
 
 const retryPushDeadLetters = command("retry-push-dead-letters", {
   description: "Retry the dead letters that have not expired",
+  remote: "write",
   flags: {},
   run: () => using(({ pushAdmin }) => Effect.map(pushAdmin.retryDead, (retried) => ({ retried }))),
   print: (result) => [...facts(result), next("push-status")]
@@ -65,6 +68,7 @@ const rekeyPushTokens = command("rekey-push-tokens", {
 
 const rotateWebPushKey = command("rotate-web-push-key", {
   description: "Let browsers subscribe with a new web push key from now on; earlier subscriptions keep theirs",
+  remote: "write",
   flags: {},
   run: () => using(({ pushAdmin }) => Effect.map(pushAdmin.rotateWebPushKey, ({ public_key }) => ({ public_key }))),
   print: (rotated) => [...facts(rotated), next("push-status", "shows how many browsers still use which key")]

@@ -3,7 +3,7 @@ import { Effect, Option, Redacted } from "effect"
 import { Flag } from "effect/cli"
 import { openInBrowser } from "../support/browser.ts"
 import { command, using } from "../support/command.ts"
-import { operator } from "../../src/platform/settings/Operator.ts"
+import { CurrentOperator, operator } from "../../src/platform/settings/Operator.ts"
 import * as Flags from "../support/Flags.ts"
 import { list } from "../support/list.ts"
 import { facts, next } from "../support/Print.ts"
@@ -39,8 +39,12 @@ const listConsoleSessions = list("list-console-sessions", {
 
 const endConsoleSession = command("end-console-session", {
   description: "Sign a browser out of the console",
+  remote: "write",
   flags: { session: Flags.id("session", "Id of the session; see list-console-sessions") },
-  run: ({ session }) => using(({ sessions }) => Effect.as(sessions.end(session, operator), { session_id: session })),
+  run: ({ session }) =>
+    using(({ sessions }) =>
+      Effect.flatMap(CurrentOperator, (operator) => Effect.as(sessions.end(session, operator), { session_id: session }))
+    ),
   print: (ended) => [...facts(ended), next("list-console-sessions")]
 })
 

@@ -4,6 +4,7 @@ import { Flag } from "effect/cli"
 import type { Status } from "../../src/people/operator/Overview.ts"
 import { command, using } from "../support/command.ts"
 import { stdoutClosed } from "../support/frame.ts"
+import { HeldServices } from "../support/using.ts"
 import { facts, json, type Line, next, printed, table } from "../support/Print.ts"
 
 const clearScreen = "\u001B[H\u001B[2J"
@@ -16,24 +17,39 @@ export const status = command("status", {
       Flag.withDefault(false)
     )
   },
+  remote: "read",
   run: ({ watch }, asJson) =>
-    using(({ overview }) => {
-      if (!watch || !(asJson || process.stdout.isTTY)) return overview.take
-      const tick = asJson
-        ? Effect.flatMap(overview.take, (status) => Console.log(json(status)))
-        : Effect.flatMap(overview.take, (status) => Console.log(`${clearScreen}${printed(lines(status))}`))
-      // Keep watching while the database is away: its return is one of the things to watch for.
-      const failed = ({ _tag: code, message }: { readonly _tag: string; readonly message: string }) =>
-        asJson ? Console.error(json({ error: { code, message } })) : Console.log(`${clearScreen}${printed([message])}`)
-      return tick.pipe(
-        Effect.catch(failed),
-        Effect.andThen(Effect.sleep("2 seconds")),
-        Effect.forever,
-        Effect.raceFirst(stdoutClosed)
+    using(({ overview }) =>
+      Effect.flatMap(HeldServices, (held) =>
+        watch && held === undefined ? watched(overview.take, asJson) : overview.take
       )
-    }),
+    ),
+  remotely: ({ watch }, call, asJson) => {
+    const take = Effect.map(call({ watch: false }), (answer) => answer as Status)
+    return watch ? watched(take, asJson) : take
+  },
   print: (status) => [...lines(status), next(advice(status))]
 })
+
+/** Only what reads along is redrawn: a terminal, or a program that takes one line after another. */
+const watched = <E extends { readonly _tag: string; readonly message: string }>(
+  take: Effect.Effect<Status, E>,
+  asJson: boolean
+): Effect.Effect<Status, E> => {
+  if (!(asJson || process.stdout.isTTY)) return take
+  const tick = asJson
+    ? Effect.flatMap(take, (status) => Console.log(json(status)))
+    : Effect.flatMap(take, (status) => Console.log(`${clearScreen}${printed(lines(status))}`))
+  // Keep watching while the database is away: its return is one of the things to watch for.
+  const failed = ({ _tag: code, message }: E) =>
+    asJson ? Console.error(json({ error: { code, message } })) : Console.log(`${clearScreen}${printed([message])}`)
+  return tick.pipe(
+    Effect.catch(failed),
+    Effect.andThen(Effect.sleep("2 seconds")),
+    Effect.forever,
+    Effect.raceFirst(stdoutClosed)
+  )
+}
 
 const lines = ({ at, backups, limits, numbers, pauses, refused }: Status): ReadonlyArray<Line> => {
   const { database_bytes, ...counts } = numbers

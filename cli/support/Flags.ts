@@ -1,5 +1,5 @@
 /** The flags that commands share. Errors never echo the value: it could be a secret pasted in the wrong place. */
-import { Config, Duration, Option, Schema, SchemaTransformation } from "effect"
+import { Config, DateTime, Duration, Effect, Option, Schema, SchemaTransformation } from "effect"
 import { Flag } from "effect/cli"
 import { isPrefix } from "../../src/operator/IdPrefix.ts"
 import { findSecret } from "../../src/platform/secrets/Secrets.ts"
@@ -71,6 +71,22 @@ export const newReference = label("reference", 200, referenceDescription)
 export const reference = (name: string) =>
   flag(name, storedText(200).check(noSecret), lineExpected(200), referenceDescription)
 
+/** Secrets that `--service` made at the caller: the service gets their ids and hashes. */
+export const minted = Flag.String("minted").pipe(
+  Flag.filterMap(
+    (given) => {
+      const [, id, hash] =
+        /^([0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}):([0-9a-f]{64})$/.exec(given) ?? []
+      return id === undefined || hash === undefined
+        ? Option.none()
+        : Option.some({ id, hash: Buffer.from(hash, "hex") })
+    },
+    () => "expected a UUID of version 7, a colon, and a SHA-256 in hexadecimal digits"
+  ),
+  Flag.withMetavar("ID:SHA256"),
+  Flag.withDescription("Instead of --out: id and SHA-256 of a secret that was made elsewhere; --service sends this")
+)
+
 export const role = flag(
   "role",
   Role,
@@ -99,15 +115,38 @@ export const oauthClient = (name: string, description: string) =>
     description
   )
 
-export const since = flag(
-  "since",
-  Instant,
-  "expected an instant such as 2026-11-23T00:00:00Z",
-  "Only what happened since"
-).pipe(Flag.withMetavar("INSTANT"))
+/** An instant, or how long ago it was. */
+export const since = Flag.String("since").pipe(
+  Flag.filterMap(
+    (given) => Option.orElse(Schema.decodeOption(Instant)(given), () => lifetimeOf(given)),
+    () => "expected an instant such as 2026-11-23T00:00:00Z, or how long ago, such as 24h or 7d"
+  ),
+  Flag.mapEffect((given) =>
+    Duration.isDuration(given)
+      ? Effect.map(DateTime.now, (now) => DateTime.toDateUtc(DateTime.subtractDuration(now, given)))
+      : Effect.succeed(given)
+  ),
+  Flag.withMetavar("INSTANT|24h"),
+  Flag.withDescription("Only what happened since then")
+)
 
-export const path = (name: string, description: string) =>
-  flag(name, Schema.NonEmptyString.check(Schema.isPattern(/^[^\0]+$/)), "expected a path", description)
+export const state = <const States extends ReadonlyArray<string>>(states: States) =>
+  Flag.Literals("state", states).pipe(Flag.withDescription("Only those in this state"), Flag.optional)
+
+export const action = flag(
+  "action",
+  Schema.String.check(Schema.isPattern(/^[a-z_]{1,60}\.[a-z_]{1,60}$/)),
+  "expected an audit action such as bridge.revoked",
+  "Only events of this action; repeatable"
+).pipe(anyNumber)
+
+/** The names of the flags that name files of this machine: an operator elsewhere may not use them. */
+export const pathFlags = new Set<string>()
+
+export const path = (name: string, description: string) => {
+  pathFlags.add(name)
+  return flag(name, Schema.NonEmptyString.check(Schema.isPattern(/^[^\0]+$/)), "expected a path", description)
+}
 
 export const count = (name: string, max: number, description: string) =>
   Flag.String(name).pipe(

@@ -13,12 +13,12 @@ import { isMade } from "../../src/platform/database/embedded/PostgresFiles.ts"
 import { persistence } from "../../src/platform/database/Persistence.ts"
 import { calledAs } from "../../src/platform/process/CalledAs.ts"
 import { secretsFile } from "../../src/platform/settings/DataFolder.ts"
-import { operator } from "../../src/platform/settings/Operator.ts"
+import { CurrentOperator } from "../../src/platform/settings/Operator.ts"
 import { parseDatabaseUrl } from "../../src/platform/settings/DatabaseUrl.ts"
 import { databaseSettings, Settings } from "../../src/platform/settings/Settings.ts"
 import { asJson, printed } from "./Print.ts"
 
-const services = Effect.gen(function* () {
+export const services = Effect.gen(function* () {
   const { baseUrl } = yield* Settings
   const all = yield* Effect.all(App.forCommands)
   return { ...all, baseUrl: baseUrl.origin, persistently, recorded: yield* recording }
@@ -32,9 +32,10 @@ const recording = Effect.gen(function* () {
   const audit = yield* Audit
   const clock = yield* DatabaseClock
   return (action: string, project_id: string | null, subject: Readonly<Record<string, string>> = {}) =>
-    Effect.flatMap(clock.now, (at) => audit.done(at, { action, project_id, actor: operator, subject })).pipe(
-      persistence
-    )
+    Effect.gen(function* () {
+      const actor = yield* CurrentOperator
+      yield* audit.done(yield* clock.now, { action, project_id, actor, subject })
+    }).pipe(persistence)
 })
 
 /** Retries an idempotent operation: a database that did not answer may still have committed, and the retry finds that out. */

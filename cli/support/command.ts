@@ -1,6 +1,8 @@
-/** A command of `service-admin`: the frame, with flags whose ids are whole. */
+/** A command of `service-admin`: the frame, with flags whose ids are whole, or sent to a service elsewhere. */
+import { Effect } from "effect"
 import type { Command } from "effect/cli"
-import { frame, type Parts } from "./frame.ts"
+import { frame, type Parts, type RemoteFailure } from "./frame.ts"
+import { remoteTarget, sender } from "./remote/remotely.ts"
 import { withWholeIds } from "./wholeIds.ts"
 
 export { using, usingUnmigrated } from "./using.ts"
@@ -8,4 +10,16 @@ export { using, usingUnmigrated } from "./using.ts"
 export const command = <const Name extends string, const Flags extends Command.Command.Config, A extends object, E>(
   name: Name,
   parts: Parts<Flags, A, E>
-) => frame(name, parts, withWholeIds)
+) =>
+  frame(
+    name,
+    parts,
+    Effect.fnUntraced(function* (flags: Command.Command.Config.Infer<Flags>, asJson: boolean) {
+      const target = yield* remoteTarget(name, parts.remote)
+      if (target === undefined) return yield* parts.run(yield* withWholeIds(flags), asJson)
+      const send = sender(target, name, flags as object)
+      const remotely: Effect.Effect<unknown, RemoteFailure> =
+        parts.remotely === undefined ? send({}) : parts.remotely(flags, send, asJson)
+      return (yield* remotely) as A
+    })
+  )

@@ -8,10 +8,13 @@
 import { Console, Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { Page } from "../../src/platform/sql/Page.ts"
-import { using } from "./command.ts"
-import { Json, stdoutClosed } from "./frame.ts"
+import { Json, type RemoteFailure, stdoutClosed } from "./frame.ts"
+import { HeldServices, using } from "./using.ts"
 import * as Flags from "./Flags.ts"
-import { next, printed, table } from "./Print.ts"
+import { next, printed, table, Write } from "./Print.ts"
+import { remoteTarget, sender } from "./remote/remotely.ts"
+import { RemoteUse } from "./remote/RemoteUse.ts"
+import type { Target } from "./remote/Target.ts"
 import { visible } from "./visible.ts"
 import { shellWord } from "../../src/operator/ShellWord.ts"
 import { withWholeIds } from "./wholeIds.ts"
@@ -22,7 +25,7 @@ const shown = 100
 
 export const list = <
   const Name extends string,
-  const Own extends Readonly<Record<string, Flag.Flag<string> | Flag.Flag<Option.Option<string>>>>,
+  const Own extends Readonly<Record<string, Flag.Flag<unknown>>>,
   Item extends object,
   E
 >(
@@ -30,6 +33,8 @@ export const list = <
   parts: {
     readonly description: string
     readonly flags: Own
+    /** False for a list that only the machine with the database shows. */
+    readonly remote?: false
     /** The audit action of a list of those who hold secrets of the project, or of the service. */
     readonly recorded?: string
     /** The flag --after, which takes the `key` of an item. */
@@ -50,6 +55,7 @@ export const list = <
   }
 ) => {
   const { most = pageSize } = parts
+  const use = parts.remote === false ? undefined : "read"
   const paging = {
     limit: Flags.count("limit", most, `Maximum number of items (default: ${shown}, with --json all)`).pipe(
       Flag.optional
@@ -57,63 +63,92 @@ export const list = <
     after: parts.after.pipe(Flag.withDescription("Continue after this item"), Flag.optional)
   }
 
+  type Typed = Command.Command.Config.Infer<Own> & {
+    readonly limit: Option.Option<number>
+    readonly after: Option.Option<string>
+  }
+
+  /** Items after a key, and whether the list goes on. */
+  type Source = (
+    after: string | undefined,
+    size: number
+  ) => Effect.Effect<{ readonly items: ReadonlyArray<Item>; readonly more: boolean }, RemoteFailure>
+
   /** Gives `each` page after page, up to `limit` items. Returns the last key if the list goes on. */
   const pages = Effect.fnUntraced(function* (
-    services: Services,
-    flags: Command.Command.Config.Infer<Own>,
+    source: Source,
     from: { readonly after: string | undefined; readonly limit: number },
     each: (items: ReadonlyArray<Item>) => void
   ) {
     let { after, limit: left } = from
     let more = true
-    let recorded = parts.recorded === undefined
     while (more && left > 0) {
       const size = Math.min(left, pageSize)
-      const found = yield* parts.page(services, flags, { after, limit: size + 1 })
-      if (!recorded) yield* services.recorded(parts.recorded!, projectOf(flags))
-      recorded = true
-      const items = found.slice(0, size)
-      each(items)
-      more = found.length > size
+      const found = yield* source(after, size)
+      each(found.items)
+      more = found.more
       left -= size
-      const last = items.at(-1)
+      const last = found.items.at(-1)
       if (last !== undefined) after = String(last[parts.key])
     }
     return more ? after : undefined
   })
 
-  const run = Effect.fnUntraced(function* (
-    typedFlags: Command.Command.Config.Infer<Own> & {
-      readonly limit: Option.Option<number>
-      readonly after: Option.Option<string>
-    }
-  ) {
-    const given = yield* withWholeIds(typedFlags)
+  /** The rows of the database here. The first page is recorded. */
+  const local = (services: Services, flags: Typed): Source => {
+    let recorded = parts.recorded === undefined
+    return Effect.fnUntraced(function* (after, size) {
+      const found = yield* parts.page(services, flags, { after, limit: size + 1 })
+      if (!recorded) yield* services.recorded(parts.recorded!, projectOf(flags))
+      recorded = true
+      return { items: found.slice(0, size), more: found.length > size }
+    }) as Source
+  }
+
+  const remote = (target: Target, flags: Typed): Source => {
+    const send = sender(target, name, flags)
+    return (after, size) =>
+      Effect.map(send({ limit: size, ...(after !== undefined && { after }) }), (answer) => {
+        const { after, items } = answer as { readonly items: ReadonlyArray<Item>; readonly after?: string }
+        return { items, more: after !== undefined }
+      })
+  }
+
+  const run = Effect.fnUntraced(function* (typedFlags: Typed) {
+    const target = yield* remoteTarget(name, use)
+    const given = target === undefined ? yield* withWholeIds(typedFlags) : typedFlags
+    const reading = <A>(work: (source: Source) => Effect.Effect<A, RemoteFailure>) =>
+      target === undefined ? using((services) => work(local(services, given))) : work(remote(target, given))
     const from = Option.getOrUndefined(given.after)
     if (yield* Json) {
-      const limit = Option.getOrElse(given.limit, () => Infinity)
+      // An answer to an operator elsewhere is one page; the caller asks for the next.
+      const most = (yield* HeldServices) === undefined ? Infinity : pageSize
+      const limit = Math.min(
+        most,
+        Option.getOrElse(given.limit, () => Infinity)
+      )
+      const write = yield* Write
       let before = `{"items":[`
       const print = (items: ReadonlyArray<Item>) => {
-        process.stdout.write(visible(before + items.map((item) => JSON.stringify(item)).join(",")))
+        write(visible(before + items.map((item) => JSON.stringify(item)).join(",")))
         before = ","
       }
-      const after = yield* using((services) =>
-        Effect.raceFirst(pages(services, given, { after: from, limit }, print), stdoutClosed)
+      const after = yield* reading((source) =>
+        Effect.raceFirst(pages(source, { after: from, limit }, print), stdoutClosed)
       )
       return yield* Console.log(after === undefined ? "]}" : `],"after":${visible(JSON.stringify(after))}}`)
     }
     const items: Array<Item> = []
     const limit = Option.getOrElse(given.limit, () => shown)
-    const after = yield* using((services) =>
-      pages(services, given, { after: from, limit }, (page) => void items.push(...page))
-    )
+    const after = yield* reading((source) => pages(source, { after: from, limit }, (page) => void items.push(...page)))
     const again = after === undefined ? parts.next(items, given) : `${name}${typed({ ...given, after })}`
     const lines = table(items, parts.columns, from === undefined ? parts.none : "No more items.")
     yield* Console.log(printed([...lines, next(again, after === undefined ? "" : "the list goes on")]))
   })
 
-  return Command.make(name, { ...parts.flags, ...paging }, (given) => run(given as Parameters<typeof run>[0])).pipe(
-    Command.withDescription(parts.description)
+  return Command.make(name, { ...parts.flags, ...paging }, (given) => run(given as Typed)).pipe(
+    Command.withDescription(parts.description),
+    Command.annotate(RemoteUse, use)
   )
 }
 
@@ -125,7 +160,9 @@ const projectOf = (flags: unknown) => {
 /** Flags as they are typed. */
 const typed = (flags: object) =>
   Object.entries(flags)
-    .map(([name, value]) => [name, Option.isOption(value) ? Option.getOrUndefined(value) : value])
+    .flatMap(([name, value]) =>
+      (Option.isOption(value) ? Option.toArray(value) : [value]).flat().map((one: unknown) => [name, one] as const)
+    )
     .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => ` --${name} ${shellWord(String(value))}`)
+    .map(([name, value]) => ` --${name} ${shellWord(value instanceof Date ? value.toISOString() : String(value))}`)
     .join("")

@@ -7,12 +7,13 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Cause, Console, Effect, Layer, Option, References } from "effect"
-import { CliConfig, CliError, CliOutput, Command, GlobalFlag } from "effect/cli"
+import { CliConfig, CliOutput, Command, GlobalFlag } from "effect/cli"
 import { calledAs } from "../../src/platform/process/CalledAs.ts"
 import { exitCode } from "../../src/platform/process/Exit.ts"
 import { loggingToStderr } from "../../src/platform/process/Logging.ts"
 import { handleSignals } from "../../src/platform/process/Signals.ts"
 import { version } from "../../src/platform/settings/Package.ts"
+import { codeOf, usageMessage } from "./failures.ts"
 import { helpOf } from "./help.ts"
 import { asJson, json, printed } from "./Print.ts"
 
@@ -71,18 +72,6 @@ const presenter = CliOutput.layerPresenter({
   }
 })
 
-const formatter = CliOutput.defaultFormatter({ colors: false })
-
-const usageMessage = (error: CliError.NonShowHelpErrors) => {
-  if (error._tag === "InvalidValue") return `--${error.option}: ${error.expected}.`
-  // A private key begins with dashes, too.
-  if (error._tag === "UnrecognizedOption" && !/^--?[a-z-]{1,40}$/.test(error.option)) {
-    return "Unrecognized flag; write a value that begins with a dash as --flag=VALUE."
-  }
-  if (error._tag === "UnexpectedArgument") return "Unexpected argument; pass values with flags."
-  return formatter.formatCliError(error)
-}
-
 const report = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   if (Cause.hasInterruptsOnly(cause)) return
   const failure = Cause.findErrorOption(cause)
@@ -99,5 +88,5 @@ const report = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
       _tag,
       `The database did not answer; try again, and if it persists run: ${calledAs("service-admin")} doctor`
     )
-  yield* printError(_tag.replaceAll(/(?<=[a-z])[A-Z]/g, "_$&").toLowerCase(), message)
+  yield* printError(codeOf(_tag), message)
 })

@@ -1,6 +1,6 @@
 /** The life of Bridges, from enrollment to revocation (spec 3.1, 3.2, 4.1, 4.2, 4.3, 4.4, 4.5, 4.7). */
 import { Effect, Redacted } from "effect"
-import { readFileSync } from "node:fs"
+import { chmodSync, cpSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { expected, type Scene, type Stage } from "./Stage.ts"
 
@@ -69,11 +69,20 @@ export const bridges: ReadonlyArray<Scene> = [
       )
   },
   {
-    title: "The Bridge revokes its token; the token no longer works",
+    title: "Somebody with a copy of the token, but without the key of the Bridge, is refused",
     play: Effect.fnUntraced(function* ({ ask, bridge }) {
       const token = yield* bridge("laptop", (laptop) => laptop.token)
+      yield* expected("bridge_proof_of_possession_invalid", yield* ask("GET", "/bridge/v1/tokens/self", token!))
+    })
+  },
+  {
+    title: "The Bridge revokes its token; the token no longer works, not even with a copy of its folder",
+    play: Effect.fnUntraced(function* ({ bridge, scratch }) {
+      const copy = join(scratch, "copy")
+      cpSync(join(scratch, "laptop"), copy, { recursive: true })
+      chmodSync(copy, 0o700)
       yield* bridge("laptop", (laptop) => laptop.revoke)
-      yield* expected("bridge_token_revoked", yield* ask("GET", "/bridge/v1/tokens/self", token!))
+      yield* bridge("copy", (copied) => refused("bridge_token_revoked", copied.status))
     })
   },
   {

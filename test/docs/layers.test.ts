@@ -87,6 +87,8 @@ const layers: ReadonlyArray<readonly [file: string, code: string, says?: string]
   ["src/Http.ts", imports("./bridges/rotation/Http.ts")],
   ["src/platform/audit/Audit.ts", imports("../../App.ts"), top],
   ["src/main.ts", imports("../cli/service-admin.ts"), outside],
+  ["src/main.ts", imports("../cli/support/remote/Served.ts")],
+  ["src/App.ts", imports("../cli/support/remote/Served.ts"), outside],
   ["src/platform/database/Database.ts", imports("../../../test/support/run/Cluster.ts"), outside],
   ["src/platform/database/Database.ts", imports("../../../bench/support/load.ts"), outside],
   ["src/platform/database/Database.ts", imports("../../../scripts/build.mjs"), outside],

@@ -169,13 +169,17 @@ layer(Newcomer.layer, { timeout: "3 minutes" })("README.md, run from top to bott
         if (spawnSync("git", ["--version"]).status !== 0) return context.skip("needs git")
         const { folder, url } = yield* Newcomer
         const { project_id } = JSON.parse(readFileSync(join(folder, "first-bridge/project.json"), "utf8"))
+        const env = { ...process.env, XDG_CONFIG_HOME: join(folder, "config") }
         const admin = Effect.fnUntraced(function* (...args: ReadonlyArray<string>) {
           const { stdout } = yield* Effect.promise(() =>
-            promisify(execFile)(join(folder, "cli/service-admin.mjs"), [...args, "--json"], { cwd: folder })
+            promisify(execFile)(join(folder, "cli/service-admin.mjs"), [...args, "--json"], { cwd: folder, env })
           )
           return JSON.parse(stdout)
         })
 
+        const operatorFile = join(folder, "operator.token")
+        yield* admin("create-operator-token", "--label", "Ada", "--scope", "operator:read", "--out", operatorFile)
+        yield* admin("set-profile", "--name", "here", "--url", url, "--token-file", operatorFile)
         // The walkthrough creates no grant, no client of the operator, no session of the console, no pinned document, no
         // channel, no entry and no task.
         const tokenFile = join(folder, "first-bridge/agent.token")

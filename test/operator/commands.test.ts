@@ -69,12 +69,12 @@ describe("for people", () => {
   it("help and completions are on stdout", async () => {
     const [help, ofCommand, ...scripts] = await Promise.all([
       run("--help"),
-      run("create-project-token", "--help"),
+      run("create-oauth-client", "--help"),
       ...["bash", "zsh", "fish"].map((shell) => run("--completions", shell))
     ])
     expect(help).toMatchObject({ code: 0, stderr: "", stdout: expect.stringContaining("service-admin COMMAND") })
-    expect(ofCommand!.stdout).toContain("create-project-token --role reader|contributor --out OUT [flags]\n")
-    expect(ofCommand!.stdout).toMatch(/^ {2}--out OUT .* \(required\)$/m)
+    expect(ofCommand!.stdout).toContain("create-oauth-client --name NAME --redirect-uri REDIRECT-URI [flags]\n")
+    expect(ofCommand!.stdout).toMatch(/^ {2}--name NAME .* \(required\)$/m)
     expect(help!.stdout).toMatch(/^PROJECTS\n {2}create-project +Create a project$/m)
     for (const script of scripts) {
       expect(script).toMatchObject({ code: 0, stderr: "", stdout: expect.stringContaining("revoke-bridge") })

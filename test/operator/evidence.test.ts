@@ -41,6 +41,7 @@ const lists = [
   ["list-bridge-enrollment-credentials", "bridge_credential.listed", true],
   ["list-bridges", "bridge.listed", true],
   ["list-project-tokens", "project_token.listed", true],
+  ["list-operator-tokens", "operator_token.listed", false],
   ["list-oauth-clients", "oauth_client.listed", false],
   ["list-oauth-grants", "oauth_grant.listed", true],
   ["list-console-sessions", "console_session.listed", true],

@@ -8,12 +8,14 @@ import { TestDatabase } from "../support/run/TestDatabase.ts"
 import { admin, result } from "../support/service/ServiceAdmin.ts"
 
 const filled = Layer.effectDiscard(fill(1000))
-const lists = rows(read("docs/reference.md")).filter(({ Command }) => Command?.startsWith("list-"))
+const paged = rows(read("docs/reference.md")).filter(
+  ({ Command, Flags }) => Command?.startsWith("list-") && Flags?.includes("--limit")
+)
 
 layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 60_000 })("on a filled database", (it) => {
   const json = (...args: ReadonlyArray<string>) => Effect.map(admin(...args, "--json"), result)
 
-  it.effect.each(lists.map(({ Command, Flags }) => ({ command: Command!, flags: Flags! })))(
+  it.effect.each(paged.map(({ Command, Flags }) => ({ command: Command!, flags: Flags! })))(
     "$command goes on where its last page ended",
     ({ command, flags }) =>
       Effect.gen(function* () {
@@ -35,6 +37,48 @@ layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 60_000 })("o
         assert.strictEqual(people.stdout.trimEnd().split("\n").at(-1), next)
       }),
     30_000
+  )
+
+  it.effect.each([
+    ["list-bridges", "--project", bigProject, "--state", "pending"],
+    ["list-bridge-enrollment-credentials", "--project", bigProject, "--state", "enrolled"],
+    ["list-tasks", "--project", bigProject, "--state", "in_progress"],
+    ["list-audit-events", "--action", "project.created"]
+  ])("%s shows only what the filter selects, and goes on with it", (of) =>
+    Effect.gen(function* () {
+      const [command, ...filter] = of
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`update task set status = 'in_progress' where id in (select id from task order by id limit 3)`
+      yield* sql`
+        insert into audit_event (event_id, at, project_id, actor, action, outcome, subject, address, user_agent)
+        select gen_random_uuid(), now(), ${bigProject}, 'operator:a@b', 'project.created', 'done', '{}', '', ''
+          from generate_series(1, 2)`
+      const [all, part, people] = yield* Effect.all(
+        [json(command!, ...filter.slice(0, -2)), json(command!, ...filter), admin(command!, ...filter, "--limit", "1")],
+        { concurrency: 3 }
+      )
+      const wanted = filter.at(-1)
+      const isWanted = (item: Record<string, unknown>) => [item["status"], item["action"]].includes(wanted)
+      assert.isAbove(part.items.length, 1)
+      assert.isBelow(part.items.length, all.items.length)
+      assert.deepStrictEqual(part.items, all.items.filter(isWanted))
+      assert.include(people.stdout, filter.slice(-2).join(" "))
+    })
+  )
+
+  it.effect("--since takes an instant, or how long ago it was", () =>
+    Effect.gen(function* () {
+      const ats = ({ items }: { readonly items: ReadonlyArray<{ readonly at: string }> }) => items.map(({ at }) => at)
+      const [all, lately] = yield* Effect.all([json("list-audit-events"), json("list-audit-events", "--since", "5d")])
+      const middle = ats(all)[ats(all).length >> 1]!
+      assert.deepStrictEqual(
+        ats(yield* json("list-audit-events", "--since", middle)),
+        ats(all).filter((at) => at >= middle)
+      )
+      const days = (Date.parse(ats(all)[0]!) - Date.parse(ats(lately).at(-1)!)) / 86_400_000
+      assert.isBelow(days, 5)
+      assert.isBelow(ats(lately).length, ats(all).length)
+    })
   )
 
   it.effect("a list for programs is complete, however many pages it takes", () =>

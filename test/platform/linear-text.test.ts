@@ -64,6 +64,8 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
     ["", "a", "="],
     ["", `${"a".repeat(31)} `, ""]
   ],
+  ["src/people/operator/CommandsHttp.ts", /^application\/json\s*(;|$)/i, headers, wide("application/json")],
+  ["cli/support/remote/flags.ts", /^--([a-z][a-z0-9-]*)(=)?(.*)$/s, operator, ["--", "a", "!"], ["--a", "=", "!"]],
   ["src/operator/ShellWord.ts", /^[\w.:@/-]+$/, operator, ["", "a", " "]],
   ["cli/support/Flags.ts", /^[^\0]+$/, operator, ["", "a", "\0"]],
   ["src/agents/continuity/Shapes.ts", /[^\p{L}\p{N}._:/+#-]+/gu, 256, ["", "!", "a"], ["", "!a", ""]],

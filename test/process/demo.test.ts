@@ -22,7 +22,7 @@ it.effect(
           })
       )
       assert.strictEqual(code, 0, stdout)
-      assert.match(stdout, /^25 scenes passed: every response was as the protocol requires\.$/m)
+      assert.match(stdout, /^26 scenes passed: every response was as the protocol requires\.$/m)
       assert.isUndefined(findToken(stdout))
       assert.notMatch(stdout, /(nonce|signature)_b64":"[^…]/)
       const [, notification] = /^ {2}APNs .*\n {4}(.*)$/m.exec(stdout) ?? []

@@ -3,12 +3,15 @@ import { layer } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
 import * as LimitStore from "../../src/operator/limits/LimitStore.ts"
+import * as OperatorTokenStore from "../../src/operator/tokens/OperatorTokenStore.ts"
+import { sweeps } from "../../src/operator/tokens/Sweeps.ts"
+import { sha256 } from "../../src/platform/crypto/Sha256.ts"
 import * as ProjectStore from "../../src/operator/projects/ProjectStore.ts"
 import * as ContentsStore from "../../src/people/operator/ContentsStore.ts"
 import * as GaugesStore from "../../src/people/operator/GaugesStore.ts"
 import * as OverviewStore from "../../src/people/operator/OverviewStore.ts"
 import * as AuditStore from "../../src/platform/audit/AuditStore.ts"
-import { type Statement, testConditions } from "../support/statements/Conditions.ts"
+import { type Statement, sweepOf, testConditions } from "../support/statements/Conditions.ts"
 import {
   activeToken,
   claim,
@@ -20,10 +23,12 @@ import {
   endToken,
   enrolled,
   expireRotation,
+  hash,
   id,
   ids,
   later,
   lease,
+  longAgo,
   now,
   openChallenge,
   past,
@@ -33,7 +38,8 @@ import {
   revokeIdentity,
   rotating,
   signedIn,
-  sqlNow
+  sqlNow,
+  thirtyDays
 } from "../support/statements/OneOfEach.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
@@ -363,5 +369,55 @@ layer(TestDatabase.sql)("numbers", (it) => {
         Option.filter(({ notifications_waiting }) => notifications_waiting === 1)
       ),
     actsNotOn: { "after it was delivered": `${settled("delivered")}, lease_token = null, lease_until = null` }
+  })
+})
+
+layer(TestDatabase.sql)("statements of operator tokens", (it) => {
+  const token = `
+    insert into operator_token (token_id, token_hash, label, scopes, created_at, expires_at)
+    values ('${id(41)}', ${hash("operator")}, 'Ada', '{operator:read}', ${past}, ${later})`
+  const tokenHash = sha256("operator")
+  const another = {
+    "if it is another one": `update operator_token set token_hash = ${hash("another")}, token_id = '${id(42)}'`
+  }
+  testConditions(it, "a token is used", {
+    given: token,
+    act: (sql) => OperatorTokenStore.make(sql).use(tokenHash, now),
+    actsNotOn: {
+      ...another,
+      "that is revoked": `update operator_token set revoked_at = ${past}`,
+      "that has just expired": `update operator_token set expires_at = ${sqlNow}`
+    }
+  })
+  testConditions(it, "a token that was issued is found", {
+    given: token,
+    act: (sql) => OperatorTokenStore.make(sql).findIssued(tokenHash),
+    actsOn: { "even if it is revoked": `update operator_token set revoked_at = ${past}` },
+    actsNotOn: another
+  })
+  testConditions(it, "a token is revoked", {
+    given: token,
+    act: (sql) => OperatorTokenStore.make(sql).revoke(id(41), now),
+    actsNotOn: another
+  })
+  testConditions(it, "a second revocation changes nothing", {
+    given: `${token}; update operator_token set revoked_at = ${past}`,
+    act: (sql) => OperatorTokenStore.make(sql).revoke(id(41), now),
+    seen: `select from operator_token where token_id = '${id(41)}' and revoked_at = ${past}`,
+    actsNotOn: another
+  })
+  testConditions(it, "the next page has a token", {
+    given: token,
+    bystander: "",
+    act: (sql) => OperatorTokenStore.make(sql).list({ after: id(40), limit: 9 }, now),
+    actsNotOn: { "that an earlier page has": `update operator_token set token_id = '${id(40)}'` }
+  })
+  testConditions(it, "a token is deleted", {
+    given: `${token}; update operator_token set created_at = ${longAgo}, expires_at = ${longAgo} + interval '1 millisecond'`,
+    bystander: "",
+    act: sweepOf(sweeps, "purge operator tokens", now),
+    actsNotOn: {
+      "thirty days after its end": `update operator_token set created_at = ${longAgo}, expires_at = ${thirtyDays}`
+    }
   })
 })

@@ -73,8 +73,9 @@ export const make = (sql: SqlClient.SqlClient) => {
           on conflict do nothing
       returning credential_id`)
 
-  const list = (project_id: string, { after, limit }: Page, now: Date) =>
+  const list = (project_id: string, { after, limit }: Page, now: Date, status?: (typeof Credential.Type)["status"]) =>
     rows(Credential)(sql`
+      select * from (
       select c.credential_id, c.account_references, c.reenroll_bridge_id,
              case when exists (select 1
                                  from enrollment_challenge h
@@ -88,7 +89,9 @@ export const make = (sql: SqlClient.SqlClient) => {
         from bridge_enrollment_credential c
        where c.project_id = ${project_id}::uuid
          and ${after === undefined ? sql`true` : sql`c.credential_id > ${after}::uuid`}
-       order by c.credential_id
+      ) listed
+       where ${status === undefined ? sql`true` : sql`status = ${status}`}
+       order by credential_id
        limit ${limit}`)
 
   /** Of every project that may work: unused or claimed, the first to expire first. */

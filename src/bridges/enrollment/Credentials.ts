@@ -26,8 +26,13 @@ export interface IssueRequest {
   readonly reenroll_bridge_id: string | undefined
 }
 
-export interface Secret {
+/** What the service needs to know of a secret: never the secret itself. */
+export interface Minted {
   readonly credential_id: string
+  readonly credential_hash: Uint8Array
+}
+
+export interface Secret extends Minted {
   readonly credential: Redacted.Redacted<string>
 }
 
@@ -51,7 +56,7 @@ export class Credentials extends Context.Service<
      */
     readonly issue: (
       request: IssueRequest,
-      secrets: ReadonlyArray<Secret>
+      secrets: ReadonlyArray<Minted>
     ) => Effect.Effect<
       ReadonlyArray<Issued>,
       | Unavailable
@@ -67,7 +72,8 @@ export class Credentials extends Context.Service<
     /** In the order of creation. */
     readonly list: (
       project_id: string,
-      page: Page
+      page: Page,
+      status?: Credential["status"]
     ) => Effect.Effect<ReadonlyArray<Credential>, Unavailable | CredentialRefusal<"project_not_found">>
     /** Of all projects that are not disabled: those with which a Bridge may still enroll, the first to expire first. */
     readonly listWaiting: (page: Page) => Effect.Effect<ReadonlyArray<Waiting>, Unavailable>
@@ -88,11 +94,16 @@ export class Credentials extends Context.Service<
       const store = Store.make(sql)
 
       const mint = Effect.gen(function* () {
-        return { credential_id: yield* uuidAt(yield* clock.now), credential: yield* Tokens.mint("sbe") }
+        const credential = yield* Tokens.mint("sbe")
+        return {
+          credential_id: yield* uuidAt(yield* clock.now),
+          credential,
+          credential_hash: Tokens.hash(credential)
+        }
       })
 
       const issue = Effect.fn("Credentials.issue")(
-        function* (request: IssueRequest, secrets: ReadonlyArray<Secret>) {
+        function* (request: IssueRequest, secrets: ReadonlyArray<Minted>) {
           const now = yield* clock.now
           const settled = yield* untilSettled(findIssued(secrets), insertAll(request, secrets, now))
           return secrets.map(({ credential_id }) => ({ credential_id, ...settled }))
@@ -102,12 +113,12 @@ export class Credentials extends Context.Service<
       )
 
       /** Finds the rows of an earlier attempt with these secrets. They share one transaction, so the first row is enough. */
-      const findIssued = ([first]: ReadonlyArray<Secret>) => store.findIssued(Tokens.hash(first!.credential))
+      const findIssued = ([first]: ReadonlyArray<Minted>) => store.findIssued(first!.credential_hash)
 
       /** None if an earlier attempt with the same secrets commits in the meantime. */
       const insertAll = Effect.fnUntraced(function* (
         { account_references, project_id, reenroll_bridge_id, ttl }: IssueRequest,
-        secrets: ReadonlyArray<Secret>,
+        secrets: ReadonlyArray<Minted>,
         now: Date
       ) {
         const project = yield* store.findProject(project_id)
@@ -119,10 +130,10 @@ export class Credentials extends Context.Service<
         if (reenroll_bridge_id !== undefined) yield* requireActiveBridge(project_id, reenroll_bridge_id)
 
         const expires_at = after(now, ttl)
-        for (const { credential, credential_id } of secrets) {
+        for (const { credential_hash, credential_id } of secrets) {
           const row = {
             credential_id,
-            credential_hash: Tokens.hash(credential),
+            credential_hash,
             project_id,
             account_references: references,
             reenroll_bridge_id: reenroll_bridge_id ?? null,
@@ -146,9 +157,13 @@ export class Credentials extends Context.Service<
         if (identity.value.status === "pending") return yield* refuse("bridge_not_active")
       })
 
-      const list = Effect.fn("Credentials.list")(function* (project_id: string, page: Page) {
+      const list = Effect.fn("Credentials.list")(function* (
+        project_id: string,
+        page: Page,
+        status?: Credential["status"]
+      ) {
         if (Option.isNone(yield* store.findProject(project_id))) return yield* refuse("project_not_found")
-        return yield* store.list(project_id, page, yield* clock.now)
+        return yield* store.list(project_id, page, yield* clock.now, status)
       }, persistence)
 
       const listWaiting = Effect.fn("Credentials.listWaiting")(function* (page: Page) {

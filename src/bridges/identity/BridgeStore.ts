@@ -58,9 +58,10 @@ export const make = (sql: SqlClient.SqlClient) => {
      where i.project_id = ${project_id}::uuid
        and ${which}`
 
-  const list = (project_id: string, { after, limit }: Page) =>
+  const list = (project_id: string, { after, limit }: Page, status?: typeof Status.Type) =>
     rows(Bridge)(sql`
       ${bridges(project_id, after === undefined ? sql`true` : sql`i.bridge_id > ${after}`)}
+         and ${status === undefined ? sql`true` : sql`i.status = ${status}`}
        order by i.bridge_id
        limit ${limit}`)
 

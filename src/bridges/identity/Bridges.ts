@@ -26,7 +26,8 @@ export class Bridges extends Context.Service<
     /** By name. */
     readonly list: (
       project_id: string,
-      page: Page
+      page: Page,
+      status?: Bridge["status"]
     ) => Effect.Effect<ReadonlyArray<Bridge>, Unavailable | OperatorRefusal<"project_not_found">>
     /** The first to end first, those without a valid token before; then pending and revoked ones. */
     readonly listByEnd: (project_id: string, page: Page) => Effect.Effect<ReadonlyArray<Watched>, Unavailable>
@@ -63,9 +64,9 @@ export class Bridges extends Context.Service<
       const outbox = yield* Outbox
       const store = Store.make(sql)
 
-      const list = Effect.fn("Bridges.list")(function* (project_id: string, page: Page) {
+      const list = Effect.fn("Bridges.list")(function* (project_id: string, page: Page, status?: Bridge["status"]) {
         if (!(yield* projectExists(sql, project_id))) return yield* refuse("project_not_found")
-        return yield* store.list(project_id, page)
+        return yield* store.list(project_id, page, status)
       }, persistence)
 
       const listEnding = Effect.fn("Bridges.listEnding")(function* (project_id: string, limit: number) {

@@ -37,6 +37,9 @@ export const sentences: Readonly<Record<string, string>> = {
   "project_token.listed": "listed the project tokens",
   "project_token.entered":
     "was entered where a person signs in, though it is for agents only: somebody may have a copy",
+  "operator_token.issued": "issued an operator token",
+  "operator_token.revoked": "revoked an operator token",
+  "operator_token.listed": "listed the operator tokens",
   "console_session.opened": "signed in to the console",
   "console_session.ended": "ended a session of the console",
   "console_session.listed": "listed the sessions of the console",

@@ -24,7 +24,8 @@ export class Contents extends Context.Service<
     /** The tasks of a project, newest first. */
     readonly tasks: (
       project_id: string,
-      page: Page
+      page: Page,
+      filter?: Store.TaskFilter
     ) => Effect.Effect<ReadonlyArray<typeof Store.TaskRow.Type>, Unavailable>
     /** The memory entries of a project, archived ones too, newest first. */
     readonly entries: (

@@ -57,17 +57,25 @@ const places = {
 
 export type Kind = keyof typeof places
 
+export interface TaskFilter {
+  readonly status: string | undefined
+  /** Changed since then. */
+  readonly since: Date | undefined
+}
+
 export const make = (sql: SqlClient.SqlClient) => {
   const after = (key: string, page: Page) =>
     page.after === undefined ? sql`true` : sql`${sql(key)} < ${page.after}::uuid`
 
   /** Newest first: the ids are in the order of their creation. */
-  const tasks = (project_id: string, page: Page) =>
+  const tasks = (project_id: string, page: Page, { since, status }: Partial<TaskFilter> = {}) =>
     rows(TaskRow)(sql`
       select id, status, priority, title, assignee, blocked_kind, tags, created_at, updated_at
         from task
        where project_id = ${project_id}::uuid
          and ${after("id", page)}
+         and ${status === undefined ? sql`true` : sql`status = ${status}`}
+         and ${since === undefined ? sql`true` : sql`updated_at >= ${since}`}
        order by id desc
        limit ${page.limit}`)
 

@@ -17,6 +17,7 @@ export const kinds = {
   sbe: "bootstrap credential",
   sbt: "Bridge token",
   spt: "project token",
+  sop: "operator token",
   sat: "OAuth access token",
   srt: "OAuth refresh token",
   sac: "OAuth authorization code",

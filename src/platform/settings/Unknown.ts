@@ -14,7 +14,7 @@ export const recording = (provider: ConfigProvider.ConfigProvider) => {
 }
 
 /** Read elsewhere than in Settings.ts. */
-const others = ["SERVICE_LOG_LEVEL", "SERVICE_PROJECT"]
+const others = ["SERVICE_LOG_LEVEL", "SERVICE_PROJECT", "SERVICE_PROFILE", "SERVICE_OPERATOR_TOKEN_FILE"]
 
 /** A sentence for each variable of `env` that begins with SERVICE_ and is not in `known`, with the likely name. */
 export const unknownIn = (env: Readonly<Record<string, string | undefined>>, known: ReadonlySet<string>) => {

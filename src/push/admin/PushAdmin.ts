@@ -37,7 +37,7 @@ export class PushAdmin extends Context.Service<
     /** Environments that have failed since their last success. */
     readonly pauses: Effect.Effect<ReadonlyArray<Pause>, Unavailable>
     /** Newest first. */
-    readonly listDead: (page: Page) => Effect.Effect<ReadonlyArray<DeadLetter>, Unavailable>
+    readonly listDead: (page: Page, since?: Date) => Effect.Effect<ReadonlyArray<DeadLetter>, Unavailable>
     /** Queues unexpired dead letters again, with their attempts reset; returns how many. */
     readonly retryDead: Effect.Effect<number, Unavailable>
     readonly rekey: Effect.Effect<Rekey.Rekeyed, Unavailable>

@@ -45,7 +45,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          and expires_at > ${now}`)
 
   /** Newest first. */
-  const listDead = ({ after, limit }: Page) =>
+  const listDead = ({ after, limit }: Page, since?: Date) =>
     rows(DeadLetter)(sql`
       select delivery_id, device_id, project_id, kind, attempts, last_status, last_reason, created_at, settled_at,
              expires_at
@@ -57,6 +57,7 @@ export const make = (sql: SqlClient.SqlClient) => {
              : sql`(settled_at, delivery_id) <
                    ((select settled_at from push_outbox where delivery_id = ${after}::uuid), ${after}::uuid)`
          }
+         and ${since === undefined ? sql`true` : sql`settled_at >= ${since}`}
        order by settled_at desc, delivery_id desc
        limit ${limit}`)
 

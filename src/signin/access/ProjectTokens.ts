@@ -30,12 +30,17 @@ export interface NewProjectToken {
   readonly opens_console?: boolean
 }
 
-export interface Secret {
+/** What the service needs to know of a token: never the token itself. */
+export interface Minted {
   readonly token_id: string
+  readonly token_hash: Uint8Array
+}
+
+export interface Secret extends Minted {
   readonly token: Redacted.Redacted<string>
 }
 
-type Issued = typeof Store.Issued.Type
+export type Issued = typeof Store.Issued.Type
 export type ProjectToken = typeof Store.ProjectToken.Type
 type Unavailable = ProjectTokenRefusal<"bridge_persistence_error">
 
@@ -47,7 +52,7 @@ export class ProjectTokens extends Context.Service<
     /** `secret` is from `mint`; the caller has written it to a file before. Idempotent for the same secret. */
     readonly issue: (
       order: NewProjectToken,
-      secret: Secret
+      secret: Minted
     ) => Effect.Effect<
       Issued,
       Unavailable | ProjectTokenRefusal<"project_not_found" | "project_disabled" | "scope_not_allowed">
@@ -83,16 +88,14 @@ export class ProjectTokens extends Context.Service<
       const store = Store.make(sql)
 
       const mint = Effect.gen(function* () {
-        return { token_id: yield* uuidAt(yield* clock.now), token: yield* Tokens.mint("spt") }
+        const token = yield* Tokens.mint("spt")
+        return { token_id: yield* uuidAt(yield* clock.now), token, token_hash: Tokens.hash(token) }
       })
 
       const issue = Effect.fn("ProjectTokens.issue")(
-        function* (order: NewProjectToken, secret: Secret) {
+        function* (order: NewProjectToken, { token_hash, token_id }: Minted) {
           const now = yield* clock.now
-          const token_hash = Tokens.hash(secret.token)
-          const issued = store.findIssued(token_hash)
-          const { token_id } = secret
-          return yield* untilSettled(issued, insert(order, { token_id, token_hash }, now))
+          return yield* untilSettled(store.findIssued(token_hash), insert(order, { token_id, token_hash }, now))
         },
         sql.withTransaction,
         persistence

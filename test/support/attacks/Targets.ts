@@ -15,6 +15,7 @@ import { Bridge } from "../bridges/Bridge.ts"
 import type { Target } from "./Malformed.ts"
 import { examplesOf } from "../agents/Examples.ts"
 import { Agent } from "../agents/McpAgent.ts"
+import { makeOperatorToken } from "../agents/Operator.ts"
 import { everything, makePhone, makeRegisteredPhone } from "../phones/Phone.ts"
 import { makePerson } from "../agents/SignIn.ts"
 import { tokens } from "../bridges/Tokens.ts"
@@ -233,6 +234,12 @@ export const targets = Effect.fnUntraced(function* (on: World, folder: string) {
         token_endpoint_auth_method: "none",
         scope: "tasks:read"
       }
+    },
+    {
+      method: "POST",
+      path: "/operator/v1/commands/list-bridges",
+      headers: { ...json, ...bearer(yield* makeOperatorToken(on)) },
+      json: { project: agent.project_id, limit: 5 }
     },
     {
       method: "GET",

@@ -124,6 +124,13 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
     select pg_temp.id(23, i), sha256(('session ' || i)::bytea), pg_temp.id(2, i % ($n / 100) + 1), '${bigProject}',
            'project_token:' || i, 'fill', pg_temp.ago(i), now(), now() + interval '5 days'
       from generate_series(1, $n / 50) i;
+    insert into bridge_dpop_proof (proof_hash, forget_at)
+    select sha256(('proof ' || i)::bytea), now() + interval '5 minutes' from generate_series(1, $n / 50) i;
+
+    insert into operator_token (token_id, token_hash, label, scopes, created_at, expires_at)
+    select pg_temp.id(30, i), sha256(('operator token ' || i)::bytea), 'Ada', '{operator:read}', now(),
+           now() + interval '20 days' from generate_series(1, $n / 50) i;
+
     insert into console_link (code_hash, actor, created_at, expires_at)
     select sha256(('link ' || i)::bytea), 'operator', now(), now() + interval '12 hours'
       from generate_series(1, $n / 50) i;

@@ -2,7 +2,8 @@
 import { ConfigProvider, Context, Effect, Layer } from "effect"
 import { HttpServer } from "effect/http"
 import { SqlClient } from "effect/sql"
-import { domains } from "../../../src/App.ts"
+import type { served } from "../../../cli/support/remote/Served.ts"
+import { everything } from "../../../src/App.ts"
 import { Settings } from "../../../src/platform/settings/Settings.ts"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import { connected, type Database } from "../../../src/platform/database/Database.ts"
@@ -29,13 +30,16 @@ const unchanged = Layer.effect(SqlClient.SqlClient, Effect.service(SqlClient.Sql
  */
 export const instance = (
   settings: Readonly<Record<string, string>> = {},
-  between: Layer.Layer<SqlClient.SqlClient, never, SqlClient.SqlClient | Database> = unchanged
+  between: Layer.Layer<SqlClient.SqlClient, never, SqlClient.SqlClient | Database> = unchanged,
+  /** The commands for operators elsewhere; by default none. */
+  commands: Layer.Layer<never, never, Layer.Services<typeof served>> = Layer.empty
 ) =>
   Effect.gen(function* () {
     const address = yield* TestDatabase
     const provider = ConfigProvider.fromUnknown({ ...environment, ...settings })
     const layer = http.pipe(
-      Layer.provideMerge(domains),
+      Layer.provide(commands),
+      Layer.provideMerge(everything),
       Layer.provideMerge(DatabaseClock.layerLocal),
       Layer.provideMerge(between),
       Layer.provideMerge(connected({ ...address, username: servingAccount }, { poolSize: 10, pooler: false })),

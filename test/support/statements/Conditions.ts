@@ -121,6 +121,7 @@ const tables = [
   "approved_account_reference",
   "project",
   "project_token",
+  "operator_token",
   "oauth_client",
   "oauth_grant",
   "oauth_request",

@@ -1,0 +1,6 @@
+/** Whether an operator may run a command from elsewhere, and with which scope. Without it, it runs only where the database is. */
+import { Context } from "effect"
+
+export type RemoteUse = "read" | "write"
+
+export const RemoteUse = Context.Reference<RemoteUse | undefined>("cli/RemoteUse", { defaultValue: () => undefined })

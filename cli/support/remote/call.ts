@@ -1,0 +1,62 @@
+/** Runs a command at a service elsewhere. Raw secrets never cross the wire; see `remotely` in frame.ts. */
+import { Data, Effect, Redacted } from "effect"
+import { Refusal } from "../../../src/wire/Refusal.ts"
+import type { More } from "./remotely.ts"
+import type { Target } from "./Target.ts"
+
+class NoAnswer extends Data.TaggedError("NoAnswer")<{ readonly message: string }> {}
+
+/** The service gives a command 60 seconds. */
+const longest = "70 seconds"
+
+export const call = Effect.fnUntraced(function* (target: Target, name: string, flags: More) {
+  const url = `${target.origin}/operator/v1/commands/${name}`
+  const { ok, status, text } = yield* Effect.tryPromise({
+    try: async (signal) => {
+      const response = await fetch(url, {
+        method: "POST",
+        headers: { authorization: `Bearer ${Redacted.value(target.token)}`, "content-type": "application/json" },
+        body: JSON.stringify(flags),
+        // A redirect could lead the token elsewhere.
+        redirect: "error",
+        signal
+      })
+      return { ok: response.ok, status: response.status, text: await response.text() }
+    },
+    catch: (error) => noAnswer(target, reasonOf(error))
+  }).pipe(Effect.timeoutOrElse({ duration: longest, orElse: () => noAnswer(target, `none within ${longest}`) }))
+  const answer = parsed(text)
+  if (ok && answer !== undefined) return answer
+  const { error } = (answer ?? {}) as { readonly error?: { readonly code?: unknown; readonly message?: unknown } }
+  if (typeof error?.code !== "string" || typeof error.message !== "string")
+    return yield* noAnswer(target, `status ${status}, and not from Bridge Service`)
+  return yield* new Refusal({ _tag: error.code, status, message: sentenceOf(error.code, error.message, target) })
+})
+
+const noAnswer = ({ origin }: Target, reason: string) =>
+  new NoAnswer({
+    message: `No answer from ${origin}: ${reason}. A command that changes something may have been carried out; look before you repeat it.`
+  })
+
+const reasonOf = (error: unknown) => {
+  const { cause, message } = error as Error & { readonly cause?: NodeJS.ErrnoException }
+  return cause?.code ?? cause?.message ?? message
+}
+
+const sentenceOf = (code: string, message: string, { origin }: Target) => {
+  if (code === "unauthorized")
+    return `${origin} does not accept the operator token: it is revoked, has expired, or is of another service.`
+  if (code === "insufficient_scope") return "The operator token lacks operator:write, which this command needs."
+  return message
+}
+
+/** Instants become dates again, as the command itself returns them. */
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text, (_, value) =>
+      typeof value === "string" && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(value) ? new Date(value) : value
+    )
+  } catch {
+    return undefined
+  }
+}

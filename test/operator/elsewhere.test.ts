@@ -1,0 +1,342 @@
+/** Operators from elsewhere: the endpoint, and service-admin with --service and with profiles. */
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Context, Duration, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import * as fc from "fast-check"
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { createServer } from "node:http"
+import type { AddressInfo } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { commands } from "../../cli/commands/all.ts"
+import { pathFlags } from "../../cli/support/Flags.ts"
+import { argumentsOf, flagsOf } from "../../cli/support/remote/flags.ts"
+import { served } from "../../cli/support/remote/Served.ts"
+import { RemoteUse } from "../../cli/support/remote/RemoteUse.ts"
+import { OperatorTokens } from "../../src/operator/tokens/OperatorTokens.ts"
+import { findToken } from "../../src/platform/crypto/Tokens.ts"
+import { command, makeOperatorToken } from "../support/agents/Operator.ts"
+import { makeToken } from "../support/agents/Agent.ts"
+import { read } from "../support/run/Markdown.ts"
+import { firstPage } from "../support/run/Page.ts"
+import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { forAll } from "../support/run/Property.ts"
+import { instance, Service } from "../support/service/Service.ts"
+import { refusal, result, serviceAdmin } from "../support/service/ServiceAdmin.ts"
+
+const usesOf = new Map<string, RemoteUse | undefined>(
+  commands.map((one) => [one.name, Context.get(one.annotations, RemoteUse)])
+)
+const namesOf = (use: RemoteUse | undefined) => [...usesOf.keys()].filter((name) => usesOf.get(name) === use)
+/** They need no service. */
+const profileCommands = ["set-profile", "list-profiles", "remove-profile"]
+
+const folder = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "elsewhere-"))),
+  (path) => Effect.sync(() => rmSync(path, { recursive: true }))
+)
+
+/** Everything that a caller and the service say to each other, but for the token of the caller. */
+const recorder = (target: string) =>
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      const recorded: Array<string> = []
+      const server = createServer(async (request, response) => {
+        const { authorization = "", host: _, ...headers } = request.headers
+        const body = Buffer.concat(await Array.fromAsync(request)).toString()
+        recorded.push(request.url!, JSON.stringify(headers), body)
+        const answer = await fetch(target + request.url, {
+          method: "POST",
+          headers: { authorization, "content-type": headers["content-type"]! },
+          body
+        })
+        const text = await answer.text()
+        recorded.push(text)
+        response.writeHead(answer.status, { "content-type": "application/json" }).end(text)
+      })
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+      return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, recorded, server }
+    }),
+    ({ server }) => Effect.sync(() => server.close())
+  )
+
+/** service-admin on a machine without a service, whose home is a folder. */
+const elsewhere =
+  (home: string, env: Record<string, string> = {}) =>
+  (...args: ReadonlyArray<string>) =>
+    Effect.promise(
+      () => serviceAdmin(args, { HOME: home, XDG_CONFIG_HOME: home, SERVICE_DATA_DIR: home, ...env }).ended
+    )
+
+const counted = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const tables = yield* sql<{ name: string }>`
+    select table_name as name from information_schema.tables where table_schema = 'public' order by 1`
+  return yield* Effect.forEach(tables, ({ name }) =>
+    Effect.map(
+      sql.unsafe<{ rows: string }>(
+        `select md5(coalesce(string_agg(t::text, '' order by t::text), '')) as rows from ${name} t`
+      ),
+      ([row]) => (name === "operator_token" ? "" : `${name} ${row!.rows}`)
+    )
+  )
+})
+
+const withCommands = Layer.effect(Service, instance({}, undefined, served)).pipe(Layer.provideMerge(TestDatabase.sql))
+
+layer(withCommands)("the commands of an operator elsewhere", (it) => {
+  it.effect("do a day's work and show no secret on the wire", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const home = yield* folder
+      const { recorded, url } = yield* recorder(service.url)
+      writeFileSync(join(home, "token"), yield* makeOperatorToken(service))
+      const local = elsewhere(home)
+      const set = ["set-profile", "--name", "shop", "--url", url, "--token-file", join(home, "token")]
+      assert.deepInclude(result(yield* local(...set, "--json")), { name: "shop", url, project: null })
+      const run = elsewhere(home, { SERVICE_PROFILE: "shop" })
+      const json = (...args: ReadonlyArray<string>) => Effect.map(run(...args, "--json"), result)
+
+      const { project_id }: any = yield* json("create-project", "--name", "A day's work")
+      yield* json("approve-account-reference", "--project", "A day's work", "--reference", "github:octo")
+      yield* json(...set, "--project", project_id)
+      const issue = ["create-bridge-enrollment-credential", "--account-reference", "github:octo"]
+      const credential: any = yield* json(...issue, "--out", join(home, "one"))
+      const several: any = yield* json(...issue, "--count", "3", "--out-dir", join(home, "several"))
+      const token: any = yield* json("create-project-token", "--role", "reader", "--out", join(home, "reader"))
+      const listed: any = yield* json("list-bridge-enrollment-credentials")
+      assert.sameMembers(
+        listed.items.map(({ credential_id }: any) => credential_id),
+        [credential, ...several.items].map(({ credential_id }: any) => credential_id)
+      )
+      assert.deepInclude(yield* json("revoke-project-token", "--token", token.token_id), { project_id })
+      const { items }: any = yield* json("list-audit-events", "--project", project_id)
+      const actors = new Set(items.map(({ actor }: any) => actor))
+      assert.strictEqual(actors.size, 1)
+      assert.match([...actors][0] as string, /^operator:Ada@token-[0-9a-f]{12}$/)
+
+      const files = ["one", "reader", ...readdirSync(join(home, "several")).map((name) => join("several", name))]
+      const secrets = files.map((name) => readFileSync(join(home, name), "utf8").trim())
+      assert.strictEqual(secrets.length, 5)
+      assert.deepStrictEqual([...new Set(secrets.map(findToken))], ["sbe", "spt"])
+      for (const secret of secrets) assert.notInclude(recorded.join("\n"), secret)
+      assert.strictEqual(findToken(recorded.join("\n")), undefined)
+      const { sql } = { sql: yield* SqlClient.SqlClient }
+      const [stored] = yield* sql`
+        select sha256(${secrets[0]}::bytea) = credential_hash as same from bridge_enrollment_credential
+         where credential_id = ${credential.credential_id}::uuid`
+      assert.deepStrictEqual(stored, { same: true })
+    })
+  )
+
+  it.effect("print for people what they print beside the database, with the next command for the same service", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const home = yield* folder
+      const file = join(home, "token")
+      writeFileSync(file, yield* makeOperatorToken(service, ["operator:read"]))
+      const there = ["--service", service.url, "--operator-token-file", file]
+      for (const name of ["First", "Second"]) {
+        yield* command(service, yield* makeOperatorToken(service), "create-project", { name })
+      }
+      const { code, stderr, stdout } = yield* elsewhere(home)("list-projects", "--limit", "1", ...there)
+      assert.deepStrictEqual([code, stderr], [0, ""])
+      assert.match(stdout, /^project_id +created_at/)
+      assert.match(stdout, /\d{4}-\d\d-\d\dT[\d:.]+Z/)
+      assert.match(
+        stdout,
+        new RegExp(`^Next: .*list-projects --limit 1 --after \\S+ --service ${service.url} --operator-token-file`, "m")
+      )
+      const all: any = result(yield* elsewhere(home)("list-projects", "--json", ...there))
+      assert.isAtLeast(all.items.length, 2)
+      const refused = yield* elsewhere(home)("create-project", "--name", "Third", ...there)
+      assert.deepStrictEqual(
+        [refused.code, refused.stderr],
+        [1, "The operator token lacks operator:write, which this command needs.\n"]
+      )
+    })
+  )
+
+  it.effect("changes nothing with operator:read, whatever the command", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const reader = yield* makeOperatorToken(service, ["operator:read"])
+      const before = yield* counted
+      for (const name of namesOf("write")) {
+        const { code, status } = yield* command(service, reader, name, { project: "any", yes: true })
+        assert.deepStrictEqual([name, status, code], [name, 403, "insufficient_scope"])
+      }
+      assert.deepStrictEqual(yield* counted, before)
+      assert.isAbove(namesOf("write").length, 25)
+      for (const name of ["status", "list-projects", "push-status"]) {
+        assert.strictEqual((yield* command(service, reader, name)).status, 200, name)
+      }
+    })
+  )
+
+  it.effect("is refused from the next request after its revocation, and at its end", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const tokens = Context.get(service.services, OperatorTokens)
+      const status = (bearer: string) =>
+        Effect.map(command(service, bearer, "status"), ({ code, status }) => [status, code])
+      const revoked = yield* makeOperatorToken(service)
+      const short = yield* makeOperatorToken(service, ["operator:read"], Duration.minutes(1))
+      assert.deepStrictEqual(yield* status(revoked), [200, undefined])
+      assert.deepStrictEqual(yield* status(short), [200, undefined])
+      const all = yield* tokens.list(firstPage)
+      const { token_id } = all.at(-2)!
+      assert.isNotNull(all.at(-2)!.last_used_at)
+      assert.deepStrictEqual(yield* tokens.revoke(token_id), yield* tokens.revoke(token_id))
+      assert.deepStrictEqual(yield* status(revoked), [401, "unauthorized"])
+      yield* TestClock.adjust("1 minute")
+      assert.deepStrictEqual(yield* status(short), [401, "unauthorized"])
+      const { token } = yield* makeToken(service)
+      for (const bearer of [token, "sop_nonsense", ""])
+        assert.deepStrictEqual(yield* status(bearer), [401, "unauthorized"])
+      const sql = yield* SqlClient.SqlClient
+      const rows =
+        yield* sql`select action from audit_event where subject ->> 'operator_token_id' = ${token_id} order by at`
+      assert.deepStrictEqual(
+        rows.map(({ action }) => action),
+        ["operator_token.issued", "operator_token.revoked"]
+      )
+    })
+  )
+
+  it.effect("runs neither what is local nor what names a file", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const bearer = yield* makeOperatorToken(service)
+      for (const name of [...namesOf(undefined), ...profileCommands]) {
+        const { code, status } = yield* command(service, bearer, name)
+        assert.deepStrictEqual([name, status, code], [name, 409, "operator_command_is_local"])
+      }
+      const unknown = yield* command(service, bearer, "make-coffee")
+      assert.deepStrictEqual([unknown.status, unknown.code], [404, "operator_command_not_found"])
+      const file = join(yield* folder, "file")
+      const refusesFlag = Effect.fnUntraced(function* (name: string, flag: string) {
+        const { body } = yield* command(service, bearer, name, { [flag]: file })
+        assert.deepStrictEqual(body, {
+          error: { code: "invalid_request", message: `--${flag} is for the caller's own machine.` }
+        })
+      })
+      for (const name of [...namesOf("read"), ...namesOf("write")]) yield* refusesFlag(name, "out")
+      for (const flag of [...pathFlags, "service", "profile"]) yield* refusesFlag("list-projects", flag)
+      assert.isFalse(existsSync(file))
+    })
+  )
+
+  it.effect("are refused with the command's own code, or with the sentence of the flag", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const bearer = yield* makeOperatorToken(service)
+      const ask = (name: string, flags: object | string) =>
+        Effect.map(command(service, bearer, name, flags as object), ({ body, code, status }) => [
+          status,
+          code,
+          body?.error?.message
+        ])
+      assert.deepStrictEqual(yield* ask("list-bridges", { project: "00000000-0000-7000-8000-000000000000" }), [
+        404,
+        "project_not_found",
+        "There is no such project; see list-projects."
+      ])
+      assert.deepStrictEqual((yield* ask("revoke-project-token", { token: "abcd" })).slice(0, 2), [409, "id_not_found"])
+      assert.deepStrictEqual(yield* ask("list-projects", { limit: "many" }), [
+        400,
+        "invalid_request",
+        "--limit: expected a whole number from 1 to 1000."
+      ])
+      assert.deepStrictEqual((yield* ask("list-projects", { colour: true })).slice(0, 2), [400, "invalid_request"])
+      for (const body of ["[]", "7", "{", `{"limit":{}}`, `{"LIMIT":1}`, `{"--limit":1}`, `{"limit\\n":1}`]) {
+        assert.deepStrictEqual((yield* ask("list-projects", body)).slice(0, 2), [400, "invalid_request"], body)
+      }
+      assert.deepStrictEqual((yield* ask("list-projects", { after: "x".repeat(20_000) })).slice(0, 2), [
+        413,
+        "payload_too_large"
+      ])
+      // A loop without an end is for a terminal.
+      assert.strictEqual((yield* command(service, bearer, "status", { watch: true })).status, 200)
+    })
+  )
+
+  it.effect("issue a secret once, however often its hash is sent", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const bearer = yield* makeOperatorToken(service)
+      const { body: project } = yield* command(service, bearer, "create-project", { name: "Repeats" })
+      const minted = `01990000-0000-7000-8000-00000000abcd:${"ab".repeat(32)}`
+      const issue = command(service, bearer, "create-project-token", {
+        project: project.project_id,
+        role: "reader",
+        minted
+      })
+      const first = yield* issue
+      assert.strictEqual(first.status, 200)
+      assert.deepStrictEqual((yield* issue).body, first.body)
+      const { body: list } = yield* command(service, bearer, "list-project-tokens", { project: project.project_id })
+      assert.strictEqual(list.items.length, 1)
+    })
+  )
+
+  it.effect("stay here if they cannot run there, and say why", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const home = yield* folder
+      const run = elsewhere(home)
+      const file = join(home, "token")
+      writeFileSync(file, yield* makeOperatorToken(service))
+      const of = (...args: ReadonlyArray<string>) =>
+        Effect.map(run(...args, "--json"), (ended) => {
+          const [code] = refusal(ended)
+          return { code, ...JSON.parse(ended.stderr).error }
+        })
+      const there = ["--service", service.url, "--operator-token-file", file]
+      assert.deepInclude(yield* of("migrate", ...there), { code: "operator_command_is_local" })
+      assert.deepInclude(yield* of("list-projects", "--profile", "none"), { code: "target_error" })
+      assert.deepInclude(yield* of("list-projects", "--service", service.url), { code: "target_error" })
+      assert.deepInclude(yield* of("list-projects", ...there, "--profile", "x"), { code: "target_error" })
+      for (const url of ["http://bridges.example.com", "https://me@bridges.example.com", "ftp://127.0.0.1", "shop"]) {
+        assert.deepInclude(yield* of("list-projects", "--service", url, "--operator-token-file", file), {
+          code: "target_error"
+        })
+      }
+      const away = yield* of(
+        "create-project",
+        "--name",
+        "x",
+        "--service",
+        "http://127.0.0.1:1",
+        "--operator-token-file",
+        file
+      )
+      assert.match(away.message, /^No answer from http:\/\/127\.0\.0\.1:1: .*look before you repeat it\.$/)
+      writeFileSync(file, "spt_wrong")
+      assert.deepInclude(yield* of("list-projects", ...there), { message: `${file} does not hold an operator token.` })
+      assert.deepInclude(yield* of("remove-profile", "--name", "none"), { code: "profile_not_found" })
+    })
+  )
+})
+
+describe("the flags of a command as JSON", () => {
+  const name = fc.stringMatching(/^[a-z][a-z0-9-]{0,8}$/)
+  const value = fc.oneof(fc.string(), fc.array(fc.string(), { minLength: 2, maxLength: 3 }))
+  it.effect("come back from the arguments that they make", () =>
+    forAll(fc.dictionary(name, value), (flags) =>
+      Effect.sync(() => assert.deepStrictEqual(flagsOf(argumentsOf(flags)), { ...flags }))
+    )
+  )
+})
+
+describe("docs/reference.md", () => {
+  it("names exactly the commands that run only where the database is", () => {
+    const [, sentence = ""] = /These run only where the database is: ([^.]*)\./.exec(read("docs/reference.md")) ?? []
+    const local = namesOf(undefined).filter((name) => !profileCommands.includes(name))
+    assert.sameMembers(
+      [...sentence.matchAll(/`([^`]+)`/g)].map(([, name]) => name!),
+      local
+    )
+  })
+})
