@@ -132,7 +132,7 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
 
   testConditions(it, "the holder of a token is found", {
     given: enrolled,
-    act: (sql) => PossessionStore.make(sql).findHolder(sha256("token")),
+    act: (sql) => lookedUp(PossessionStore.make(sql).tokenHolder, { token_hash: sha256("token"), now }),
     actsNotOn: {
       "for another token": `update bridge_token set token_hash = ${others}`,
       "of another identity": `update bridge_token set identity_id = '${id(89)}'`

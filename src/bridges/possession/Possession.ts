@@ -12,7 +12,9 @@ import { fingerprint } from "../../platform/crypto/Fingerprint.ts"
 import { sha256 } from "../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
-import { persistence } from "../../platform/database/Persistence.ts"
+import { persistence, sharedPersistence } from "../../platform/database/Persistence.ts"
+import { inTurn } from "../../platform/database/Shares.ts"
+import { together } from "../../platform/database/Together.ts"
 import { spanned } from "../../platform/metrics/Span.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { refuse, type TokenRefusal } from "../../wire/bridges/RotationApi.ts"
@@ -51,6 +53,7 @@ export class Possession extends Context.Service<
       const audit = yield* Audit
       const { baseUrl, bridge } = yield* Settings
       const store = Store.make(yield* SqlClient.SqlClient)
+      const findHolder = yield* together(store.tokenHolder)
       const verify = verifyWith(yield* Ed25519)
 
       /** The holder of the token, if the proof is valid, by the holder's key, and was not used before. */
@@ -58,7 +61,7 @@ export class Possession extends Context.Service<
         const { jti, publicKey } = yield* verify(proof, { ...request, baseUrl, tokenHash, now })
         const by = fingerprint(publicKey)
         const used = { fingerprint: by, proof_hash: sha256(`${by} ${jti}`), forget_at: after(now, remembered) }
-        const holder = yield* store.remember(tokenHash, used)
+        const holder = yield* inTurn(store.remember(tokenHash, used))
         if (Option.isSome(holder) && holder.value.public_key_fingerprint !== by)
           return yield* new Unproven({ why: "its key is not the key of this Bridge" })
         if (Option.isSome(holder) && !holder.value.first) return yield* new Unproven({ why: "it was used before" })
@@ -83,7 +86,7 @@ export class Possession extends Context.Service<
         if (proof !== undefined) {
           return yield* Effect.catchTag(proved(tokenHash, proof, request, now), "Unproven", ({ why }) =>
             Effect.flatMap(
-              store.findHolder(tokenHash),
+              findHolder({ token_hash: tokenHash, now }),
               Option.match({
                 onNone: () => Effect.succeedNone,
                 onSome: (holder) => refused(holder, `The proof is refused: ${why}`, now)
@@ -91,12 +94,12 @@ export class Possession extends Context.Service<
             )
           )
         }
-        const holder = yield* store.findHolder(tokenHash)
+        const holder = yield* findHolder({ token_hash: tokenHash, now })
         const isBound = scheme === "DPoP" || bridge.dpop === "required"
         if (Option.isSome(holder) && (isBound || holder.value.dpop_required_since !== null))
           return yield* refused(holder.value, "The request has none", now)
         return Option.none<Store.Holder>()
-      }, persistence)
+      }, sharedPersistence)
 
       return {
         require: Effect.fnUntraced(function* (bearer: Redacted.Redacted<string>, request: Presented) {

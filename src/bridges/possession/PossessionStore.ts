@@ -1,7 +1,8 @@
 /** The statements of proof of possession: the holder of a token, and the proofs that it has used. */
 import { Schema } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
+import { lookup } from "../../platform/sql/Lookup.ts"
 import { firstRow } from "../../platform/sql/Rows.ts"
 
 const holder = {
@@ -18,13 +19,13 @@ export type Holder = typeof Holder.Type
 const Shown = Schema.Struct({ ...holder, first: Schema.Boolean })
 
 export const make = (sql: SqlClient.SqlClient) => {
-  const holderOf = (token_hash: Uint8Array) => sql`
+  const holderOf = (token_hash: Uint8Array | Statement.Fragment) => sql`
     select i.identity_id, i.project_id, i.bridge_id, i.public_key_fingerprint, i.dpop_required_since
       from bridge_token t
       join bridge_identity i on i.identity_id = t.identity_id
      where t.token_hash = ${token_hash}`
 
-  const findHolder = (token_hash: Uint8Array) => firstRow(Holder)(holderOf(token_hash))
+  const tokenHolder = lookup(sql, Holder, holderOf)
 
   /**
    * Finds the holder and remembers the proof. The commit does not wait for the disk: a crash can forget the proofs of its
@@ -65,5 +66,5 @@ export const make = (sql: SqlClient.SqlClient) => {
       subject: sql`jsonb_build_object('bridge_id', bridge_id)`
     })}`
 
-  return { findHolder, remember, hold }
+  return { tokenHolder, remember, hold }
 }
