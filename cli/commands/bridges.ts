@@ -2,6 +2,7 @@
 import { Effect, Option } from "effect"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
+import { irreversible } from "../support/irreversible.ts"
 import { list } from "../support/list.ts"
 import { facts, next, table } from "../support/Print.ts"
 
@@ -42,10 +43,11 @@ const showBridge = command("show-bridge", {
   ]
 })
 
-const revokeBridge = command("revoke-bridge", {
+const revokeBridge = irreversible("revoke-bridge", {
   description: "Revoke a Bridge and all its tokens, at once and permanently",
   remote: "write",
   flags: one,
+  losses: ({ bridge, project }) => using(({ losses }) => losses.bridge(project, bridge)),
   run: ({ bridge, project }) =>
     using(({ bridges }) =>
       Effect.map(bridges.revoke(project, bridge), (revoked) => ({ project_id: project, bridge_id: bridge, ...revoked }))
