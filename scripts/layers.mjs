@@ -22,7 +22,8 @@ const wings = {
     "audit",
     "backups",
     "scan",
-    ["edge", "html", "process"]
+    "html",
+    ["edge", "process"]
   ],
   push: [
     ["channels", "tokens", "outbox"],

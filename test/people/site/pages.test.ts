@@ -75,6 +75,20 @@ layer(Service.layer)("the reference at /docs", (it) => {
     })
   )
 
+  it.effect("an address that leads nowhere is a page for a browser, and a code for a program", () =>
+    Effect.gen(function* () {
+      const page = yield* get("/docs/nowhere", { accept: "text/html,application/xhtml+xml,*/*;q=0.8" })
+      assert.strictEqual(page.status, 404)
+      assert.strictEqual(page.headers.get("content-type"), "text/html; charset=utf-8")
+      for (const [, path] of page.text.matchAll(/<a [^>]*href="([^"]+)"/g))
+        assert.include([200, 303], (yield* get(path!)).status, path)
+      for (const accept of ["application/json", "*/*"]) {
+        const { body, status } = yield* get("/docs/nowhere", { accept })
+        assert.deepStrictEqual([status, (body as any).error.code], [404, "not_found"])
+      }
+    })
+  )
+
   it.effect("has every scope", () =>
     Effect.gen(function* () {
       const shown = visible(part(yield* pageAt("/docs/tools"), "scopes"))
