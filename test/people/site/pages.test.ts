@@ -30,7 +30,7 @@ const commandFiles = readdirSync(join(packageRoot, "cli/commands")).map((file) =
 
 /** The source of one command of service-admin with its flags, without the other commands of its file. */
 const sourceOf = (command: string) => {
-  const made = new RegExp(`(command|list)\\("${command}"[^]*?\\n\\}\\)`)
+  const made = new RegExp(`(command|list|irreversible)\\("${command}"[^]*?\\n\\}\\)`)
   const file = commandFiles.find((source) => made.test(source)) ?? ""
   const [own = ""] = made.exec(file) ?? []
   const [, constant, fields = ""] = /^ {2}flags: (?:(\w+)|\{([^]*?)\}),$/m.exec(own) ?? []
@@ -226,7 +226,7 @@ layer(Service.layer)("the pages at /docs", (it) => {
       assert.isAbove(typed.length, 4 * 20)
       for (let next = 0; next < typed.length; next += 4) {
         const [program, command, flags] = typed.slice(next + 1, next + 4)
-        const code = program === "npx service-admin" ? sourceOf(command!) : read("cli/bridge.ts")
+        const code = program === "npx service-admin" ? sourceOf(command!) : read("cli/commands/bridge.ts")
         assert.include(code, `"${command}"`)
         const known = code + read("cli/support/Flags.ts")
         for (const [, flag] of flags!.split("#")[0]!.matchAll(/ --([a-z-]+)/g)) {
