@@ -21,6 +21,7 @@ import { Data, Effect } from "effect"
 import { ConfirmKey, type KeyRefusal } from "../wire/bridges/KeysApi.ts"
 import type { Client } from "./Client.ts"
 import { fingerprint, generateKeyPair, sign, uuid } from "./Crypto.ts"
+import { NotEnrolled } from "./Errors.ts"
 import type { Journal, KeyRotation } from "./Journal.ts"
 import type * as Rotate from "./rotate.ts"
 import type { Enrolled } from "./State.ts"
@@ -85,10 +86,23 @@ export const make = (
     return yield* promote(rotation)
   })
 
+  /**
+   * The key rotation under way; undefined also during an enrollment. The proof of a killed `enroll` may still arrive, and
+   * brings back the key that it was made with, so until it is finished the key stays.
+   */
+  const underWay = Effect.gen(function* () {
+    const state = yield* journal.read
+    return state?.enrollment?.done === false ? undefined : yield* journal.keyRotation
+  })
+
   const begin = Effect.gen(function* () {
-    yield* enrolled
-    const underWay = yield* journal.keyRotation
-    if (underWay !== undefined) return underWay
+    if ((yield* enrolled).enrollment?.done === false) {
+      return yield* new NotEnrolled({
+        message: "An enrollment is under way: run `bridge enroll` again with the same credential file."
+      })
+    }
+    const known = yield* journal.keyRotation
+    if (known !== undefined) return known
     const rotation: KeyRotation = {
       keys: yield* generateKeyPair,
       prepare_key: `bridge-prepare-key-${yield* uuid}`,
@@ -108,13 +122,13 @@ export const make = (
 
   /** Finishes a key rotation under way, if there is one. */
   const recoverKey = Effect.gen(function* () {
-    const rotation = yield* journal.keyRotation
+    const rotation = yield* underWay
     if (rotation !== undefined) yield* Effect.catchTag(finish(rotation), "KeyDropped", () => Effect.void)
   })
 
   /** Ends a key rotation under way and keeps the old key. False if there was none, or the new key counts already. */
   const abortKey = Effect.gen(function* () {
-    const rotation = yield* journal.keyRotation
+    const rotation = yield* underWay
     if (rotation === undefined) return false
     const state = yield* enrolled
     const prepared = yield* prepare(state, rotation)

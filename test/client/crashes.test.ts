@@ -174,6 +174,26 @@ layer(Service.layer)("a Bridge that is killed", (it) => {
     })
   )
 
+  it.effect("while it enrolls again, keeps its key until that is finished", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { enroll, order, path } = yield* newcomer(service, yield* makeProject(service))
+      yield* process(path, enroll)
+      const { project_id, bridge_id } = order.identity
+      const { credential } = yield* issueCredential(service, project_id, { reenroll: bridge_id })
+      const again = { ...order, credential: Redacted.make(credential) }
+      // Killed before the proof, which may still arrive.
+      yield* process(path, (bridge) => bridge.enroll(again), { killAt: 5 })
+      const refused = yield* Effect.flip(process(path, (bridge) => bridge.rotateKey))
+      assert.strictEqual(refused._tag, "NotEnrolled")
+      yield* process(path, (bridge) => Effect.andThen(bridge.enroll(again), bridge.rotateKey))
+      assert.strictEqual(
+        (yield* bridgeOf(service, order.identity)).public_key_fingerprint,
+        fingerprint(keysIn(path).publicKey)
+      )
+    })
+  )
+
   it.effect("while it aborts, keeps its token", () =>
     Effect.gen(function* () {
       const service = yield* Service

@@ -19,6 +19,8 @@ export interface Fate {
   /** The service handles the n-th request, but its answer is lost. */
   readonly loseAt?: number
   readonly onWrite?: (state: State) => Effect.Effect<void>
+  /** Told of each durable write, of each answer that arrives or is lost, and of the kill. */
+  readonly observe?: (event: "write" | "crash" | { readonly path: string; readonly code: string }) => void
 }
 
 /** The number of requests and file operations under way in all processes. Do not move the test clock while it is above 0. */
@@ -46,11 +48,14 @@ export const process = Effect.fnUntraced(function* <A, E>(
     Effect.exit
   )
   if (Exit.isSuccess(exit)) return { killed: false as const, value: exit.value }
-  if (Cause.squash(exit.cause) instanceof Killed) return { killed: true as const }
+  if (Cause.squash(exit.cause) instanceof Killed) {
+    fate.observe?.("crash")
+    return { killed: true as const }
+  }
   return yield* Effect.failCause(exit.cause)
 })
 
-const layer = (path: string, { killAt, loseAt, onWrite }: Fate) => {
+const layer = (path: string, { killAt, loseAt, observe, onWrite }: Fate) => {
   let points = 0
   let requests = 0
   const point = Effect.suspend(() => (++points === killAt ? Effect.die(new Killed()) : Effect.void))
@@ -64,6 +69,7 @@ const layer = (path: string, { killAt, loseAt, onWrite }: Fate) => {
             Effect.sync(() => writeFileSync(join(path, `${name}.new`), `{"version":1,"ba`, { mode: 0o600 }))
           ),
           Effect.andThen(durable),
+          Effect.andThen(Effect.sync(() => observe?.("write"))),
           Effect.andThen(point)
         )
       return {
@@ -91,7 +97,10 @@ const layer = (path: string, { killAt, loseAt, onWrite }: Fate) => {
     recordSecrets(init?.body)
     const response = await fetch(input, init)
     const body = await response.text()
-    if (++requests === loseAt) throw new Error("the connection was lost")
+    const isLost = ++requests === loseAt
+    const code = isLost ? "lost" : response.ok ? "ok" : JSON.parse(body).error.code
+    observe?.({ path: new URL(input instanceof Request ? input.url : input).pathname, code })
+    if (isLost) throw new Error("the connection was lost")
     return new Response(body, response)
   })
   return Bridge.layer.pipe(
