@@ -43,7 +43,7 @@ const behindPooler = 1000
 
 export const makePrimary = Effect.fnUntraced(function* (
   configs: ReadonlyArray<PgPool.Config>,
-  { pooler }: { readonly pooler: boolean }
+  { cancels, pooler }: { readonly cancels: boolean; readonly pooler: boolean }
 ) {
   const scope = yield* Scope.Scope
   const clock = yield* Clock.Clock
@@ -112,6 +112,7 @@ export const makePrimary = Effect.fnUntraced(function* (
 
   /** Which server a connection of the leader reaches. */
   const reached = Effect.fnUntraced(function* (of: Leader, connection: PgConnection.PgConnection) {
+    if (!cancels) Object.assign(connection, { cancel: Effect.void })
     const before = known.get(connection)
     if (before !== undefined && of.server !== undefined && isRecent(before)) return before.server
     const server = yield* identify(connection).pipe(

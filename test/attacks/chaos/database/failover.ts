@@ -6,6 +6,7 @@
  * Nothing acknowledged is lost, nothing revoked works again, no Bridge is stranded, each Bridge's history is linearizable,
  * and clients see only 503. The service writes again at most a second later than a bare writer.
  *
+ *     npm run chaos failover -- --only "primary cut off,standby killed"
  *     npm run chaos failover -- --unsafe     the pair that deploy/ha/check refuses: it must be seen to lose writes
  */
 import { Context, Effect, Redacted, References } from "effect"
@@ -62,15 +63,23 @@ const full = Object.entries(all)
   .flatMap(([fault, times]) => Array.from({ length: times }, () => ({ fault: fault as Fault, order: draw() })))
   .toSorted((left, right) => left.order - right.order)
   .map(({ fault }) => fault)
-const faults = unsafe ? ["node frozen and woken" as const] : sliced ? ["postgres killed" as const] : full
+const only = process.argv[process.argv.indexOf("--only") + 1]!.split(",")
+const faults: ReadonlyArray<Fault> = unsafe
+  ? ["node frozen and woken"]
+  : sliced
+    ? ["postgres killed"]
+    : process.argv.includes("--only")
+      ? full.filter((fault) => only.includes(fault))
+      : full
 
 const [folders, newcomers] = [size(4, 2), size(2000, 200)]
 const host = "hooks.example"
 const seen: Array<object> = []
+const violations: Array<string> = []
+let failures = () => violations
 
 const attack = Effect.gen(function* () {
   const folder = yield* scratch
-  const violations: Array<string> = []
   const delivered = new Set<string>()
   const receiver = createServer((request, response) => {
     const chunks: Array<Buffer> = []
@@ -113,6 +122,7 @@ const attack = Effect.gen(function* () {
   const journal = yield* ledger(folder)
   const load = yield* makeLoad({ ...on, url: proxied.url }, journal, { bridges: 3, agents: 2, label: "a", project_id })
   const other = yield* makeLoad({ ...on, url: named.url }, journal, { bridges: 3, agents: 2, label: "b", project_id })
+  failures = () => [...load.violations, ...other.violations, ...violations]
   const series = { proxied: load.acknowledgedAt, named: other.acknowledgedAt, bare: bare.acknowledgedAt }
 
   // Newcomers: they enroll, and every other one revokes its token.
@@ -256,7 +266,11 @@ const attack = Effect.gen(function* () {
       })
   }
   const everybodyWrites = (since: number) =>
-    until("a write of everybody", () => Object.values(series).every((times) => (times.at(-1) ?? 0) > since))
+    Effect.forEach(
+      Object.entries(series),
+      ([name, times]) => until(`a write: ${name}`, () => (times.at(-1) ?? 0) > since || failures().length > 0),
+      { concurrency: "unbounded", discard: true }
+    )
   /** The longest time without an acknowledgement, in milliseconds. */
   const gap = (times: ReadonlyArray<number>, from: number) => {
     const first = times.findLastIndex((time) => time <= from)
@@ -286,6 +300,7 @@ const attack = Effect.gen(function* () {
   const striking = Effect.gen(function* () {
     yield* until("writes before the first fault", () => Object.values(series).every((times) => times.length > 20))
     for (const fault of faults) {
+      if (failures().length > 0) return
       yield* whole
       const primary = yield* cluster.primary
       yield* everybodyWrites(performance.now())
@@ -347,7 +362,7 @@ const attack = Effect.gen(function* () {
       calls_judged: calls.length,
       bare_rows: bare.acknowledged.length
     },
-    violations: [...load.violations, ...other.violations, ...violations]
+    violations: failures()
   }
 })
 
@@ -361,7 +376,7 @@ const reason = cannotRun()
 if (reason === undefined)
   chaos(
     "failover",
-    () => ({ faults: seen }),
+    () => ({ faults: seen, seen_until_then: failures() }),
     // Stdout is for the figures.
     Effect.provideService(attack, References.MinimumLogLevel, "Error"),
     "9 minutes"
