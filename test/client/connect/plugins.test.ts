@@ -7,12 +7,24 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
-import { readdirSync, readFileSync, statSync } from "node:fs"
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync
+} from "node:fs"
+import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
-import { describe, it } from "vitest"
+import { afterAll, describe, it } from "vitest"
 import { hooksOf } from "../../../src/client/connect/Hooks.ts"
 import { guidance } from "../../../src/client/connect/Section.ts"
+import { scriptedModel } from "../../attacks/chaos/parts/clients/Model.ts"
 import { makeToken, reachable } from "../../support/agents/Agent.ts"
+import { Agent } from "../../support/agents/McpAgent.ts"
 import { folder } from "../../support/bridges/BridgeProcess.ts"
 import { read } from "../../support/run/Markdown.ts"
 import { packageRoot } from "../../support/run/Root.ts"
@@ -71,7 +83,13 @@ const run = (home: string, program: string, args: ReadonlyArray<string>, env: No
       })
   )
 
-const bridgeService = [join(packageRoot, "cli/bridge-service.ts")]
+/** A folder with `bridge-service`, which the hooks run, and the Node of this test. */
+const bin = mkdtempSync(join(tmpdir(), "connect-test-"))
+symlinkSync(join(packageRoot, "cli/bridge-service.mjs"), join(bin, "bridge-service"))
+symlinkSync(process.execPath, join(bin, "node"))
+afterAll(() => rmSync(bin, { recursive: true }))
+
+const bridgeService = [join(packageRoot, "cli/bridge-service.mjs")]
 
 /** Every file below a folder with its content. */
 const contents = (root: string) =>
@@ -87,6 +105,39 @@ const lists = {
   codex: { program: "codex", scope: "user", shows: /bridge-service .*TOKEN .*enabled/ },
   gemini: { program: "gemini", scope: "user", shows: /bridge-service: .*Connected/ },
   opencode: { program: "opencode", scope: "user", shows: /bridge-service.*connected/s }
+} as const
+
+/** With an API key, and without asking whether it may trust a folder. */
+const geminiSettings = JSON.stringify({
+  security: { auth: { selectedType: "gemini-api-key" }, folderTrust: { enabled: false } }
+})
+
+/** A session of each client with hooks, with a scripted model. */
+const sessions = {
+  "claude-code": (home: string, model: string, env: NodeJS.ProcessEnv) =>
+    run(home, "claude", ["-p", "Go on.", "--allowedTools", "mcp__bridge-service"], {
+      ...env,
+      ANTHROPIC_BASE_URL: model,
+      ANTHROPIC_API_KEY: "none",
+      ENABLE_TOOL_SEARCH: "false",
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1"
+    }),
+  codex: (home: string, model: string, env: NodeJS.ProcessEnv) => {
+    const provider = `{name="scripted",base_url="${model}/v1",wire_api="responses",env_key="OPENAI_API_KEY"}`
+    const flags = [
+      "--skip-git-repo-check",
+      "--dangerously-bypass-approvals-and-sandbox",
+      "--dangerously-bypass-hook-trust"
+    ]
+    const config = ["-m", "scripted", "-c", "model_provider=scripted", "-c", `model_providers.scripted=${provider}`]
+    return run(home, "codex", ["exec", ...flags, ...config, "Go on."], { ...env, OPENAI_API_KEY: "none" })
+  },
+  gemini: (home: string, model: string, env: NodeJS.ProcessEnv) =>
+    run(home, "gemini", ["-p", "Go on.", "--yolo", "-m", "gemini-2.5-flash"], {
+      ...env,
+      GEMINI_API_KEY: "none",
+      GOOGLE_GEMINI_BASE_URL: model
+    })
 } as const
 
 if (folderOfClients !== undefined) {
@@ -114,6 +165,48 @@ if (folderOfClients !== undefined) {
           assert.strictEqual(checked.code, 0, checked.out)
           assert.strictEqual((yield* connect("--remove")).code, 0)
           for (const path of written) assert.strictEqual(contents(home)[path], before[path], path)
+        }),
+      120_000
+    )
+
+    it.effect.each(Object.keys(sessions) as ReadonlyArray<keyof typeof sessions>)(
+      "%s begins with the snapshot, writes a note, and leaves a receipt when the hook reminds it",
+      (client) =>
+        Effect.gen(function* () {
+          const service = yield* reachable()
+          const agent = yield* Agent.make(service)
+          const { id, version } = (yield* agent.write("task_create", { title: "Paint the harbour" })).output.task
+          const home = yield* folder
+          const env = { TOKEN: agent.token, PATH: `${bin}:${installed}:${process.env["PATH"]}` }
+          const flags = ["--url", service.url, "--token-env", "TOKEN", "--hooks", "--scope", "user"]
+          mkdirSync(join(home, ".gemini"))
+          writeFileSync(join(home, ".gemini/settings.json"), geminiSettings)
+          const connected = yield* run(home, "bridge-service", ["connect", client, ...flags], env)
+          assert.strictEqual(connected.code, 0, connected.out)
+
+          const { write_context } = agent
+          const receipt = { session_ref: "harbour-1", worker: client, outcome: "handoff", summary: "Painted one side" }
+          const model = yield* Effect.acquireRelease(
+            Effect.promise(() =>
+              scriptedModel([
+                { tool: "memory_add", given: { write_context, kind: "note", body: "The paint is blue." } },
+                { tool: "task_claim", given: { write_context, id, expected_version: version } },
+                "done",
+                {
+                  tool: "task_update",
+                  given: { write_context, id, expected_version: version + 1, status: "in_progress", receipt }
+                }
+              ])
+            ),
+            ({ stop }) => Effect.sync(stop)
+          )
+          const { out } = yield* sessions[client](home, model.url, env)
+          assert.include(model.beginning(), "Where work stands in the project", out)
+          assert.include(model.beginning(), "Paint the harbour", out)
+          assert.include(model.results()[2], "has left no receipt", out)
+          assert.include(JSON.stringify((yield* agent.call("search", { query: "paint" })).output), "The paint is blue.")
+          const { output } = yield* agent.call("receipt_list", { task_id: id })
+          assert.strictEqual(output.receipts[0].summary, receipt.summary)
         }),
       120_000
     )

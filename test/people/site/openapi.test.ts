@@ -59,7 +59,7 @@ describe("the OpenAPI document", () => {
     const page = compact(read("docs/protocol.md"))
     assert.isNotEmpty(examples)
     for (const [operation, { answer, request }] of Object.entries(examples)) {
-      if (!/^(enrollment|rotation)\./.test(operation)) continue
+      if (!/^(enrollment|rotation|keys)\./.test(operation)) continue
       for (const shown of [request, answer]) if (shown) assert.include(page, compact(JSON.stringify(shown)), operation)
     }
   })
