@@ -30,7 +30,7 @@ const wings = {
     ["delivery", "admin"]
   ],
   operator: ["projects", "limits", "tokens"],
-  bridges: ["identity", "possession", ["enrollment", "rotation"]],
+  bridges: ["identity", "possession", ["enrollment", "rotation"], "keys"],
   signin: ["sessions", "oauth", "access"],
   agents: [
     "continuity",

@@ -131,8 +131,18 @@ const rotate = frame("rotate", {
   print: (rotated) => facts(rotated)
 })
 
+const rotateKey = frame("rotate-key", {
+  description: "Replace the key now, or finish a pending key rotation",
+  flags: { state },
+  run: ({ state }) =>
+    owning(state, (bridge) => bridge.rotateKey).pipe(
+      Effect.map((public_key_fingerprint) => ({ public_key_fingerprint }))
+    ),
+  print: (rotated) => facts(rotated)
+})
+
 const abort = frame("abort", {
-  description: "Abort the pending rotation and keep the current token",
+  description: "Abort the pending rotation, of token or key, and keep what is in use",
   flags: { state },
   run: ({ state }) =>
     owning(state, (bridge) => bridge.abort).pipe(
@@ -140,7 +150,7 @@ const abort = frame("abort", {
     ),
   print: ({ aborted, bridge_id }) => [
     aborted
-      ? `Aborted; ${bridge_id} keeps its current token.`
+      ? `Aborted; ${bridge_id} keeps its current token and key.`
       : `${bridge_id} has no pending rotation: there was none, or it is already confirmed.`
   ]
 })
@@ -176,6 +186,6 @@ export const bridge = Command.make("bridge").pipe(
       "Exit codes: 0 done, 1 refused (ask the operator), 64 usage, 75 try again later, 78 bad folder or flags."
     ].join(" ")
   ),
-  Command.withSubcommands([enroll, status, rotate, abort, revoke, keepRunning]),
+  Command.withSubcommands([enroll, status, rotate, rotateKey, abort, revoke, keepRunning]),
   Command.withGlobalFlags([Json])
 )
