@@ -68,6 +68,10 @@ export const bundle = async (entryPoints, outdir) => {
   rmSync(outdir, { recursive: true, force: true })
   const { metafile } = await build(options(entryPoints, outdir))
   writeFileSync(join(outdir, "LICENSES.txt"), foldersIn(metafile).map(licence).join("\n"))
+  const { manualPages } = await import("../cli/man.ts")
+  for (const [name, page] of await manualPages()) {
+    if (entryPoints === server || name !== "service-admin.1") writeFileSync(join(outdir, name), page)
+  }
 }
 
 /** The folders in node_modules of the packages in the server's bundle. */

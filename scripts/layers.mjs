@@ -22,14 +22,15 @@ const wings = {
     "audit",
     "backups",
     "scan",
-    ["edge", "html", "process"]
+    "html",
+    ["edge", "process"]
   ],
   push: [
     ["channels", "tokens", "outbox"],
     ["delivery", "admin"]
   ],
   operator: ["projects", "limits", "tokens"],
-  bridges: ["identity", "possession", ["enrollment", "rotation"]],
+  bridges: ["identity", "possession", ["enrollment", "rotation"], "keys"],
   signin: ["sessions", "oauth", "access"],
   agents: [
     "continuity",

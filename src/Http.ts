@@ -5,6 +5,7 @@ import { HttpApiBuilder } from "effect/http-api"
 import { CallBudget } from "./agents/mcp/CallBudget.ts"
 import { McpHttp } from "./agents/mcp/Http.ts"
 import { EnrollmentHttp } from "./bridges/enrollment/Http.ts"
+import { KeysHttp } from "./bridges/keys/Http.ts"
 import { bridgeRequirements } from "./bridges/Requirements.ts"
 import { RetiredHttp, RotationHttp } from "./bridges/rotation/Http.ts"
 import { ConsoleHttp } from "./people/console/Http.ts"
@@ -29,7 +30,7 @@ import { Api } from "./wire/Api.ts"
 
 export const routes = Layer.mergeAll(
   HttpApiBuilder.layer(Api).pipe(
-    Layer.provide([EnrollmentHttp, RotationHttp, RetiredHttp, MobileHttp]),
+    Layer.provide([EnrollmentHttp, RotationHttp, KeysHttp, RetiredHttp, MobileHttp]),
     Layer.provide([requirements, bridgeRequirements, AccessHttp])
   ),
   onlyDeclaredMethods(Api),

@@ -4,6 +4,7 @@ import { Flag } from "effect/cli"
 import { shellWord } from "../../src/operator/ShellWord.ts"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
+import { irreversible } from "../support/irreversible.ts"
 import { list } from "../support/list.ts"
 import { facts, next } from "../support/Print.ts"
 
@@ -42,10 +43,11 @@ const listAccountReferences = list("list-account-references", {
   next: (_, { project }) => `approve-account-reference --project ${project} --reference REFERENCE`
 })
 
-const withdrawAccountReference = command("withdraw-account-reference", {
+const withdrawAccountReference = irreversible("withdraw-account-reference", {
   description: "Undo an approval and revoke the unused credentials that carry the reference",
   remote: "write",
   flags: { project: Flags.project, reference: Flags.reference("reference") },
+  losses: ({ project, reference }) => using(({ losses }) => losses.reference(project, reference)),
   run: ({ project, reference }) =>
     using(({ projects }) =>
       Effect.map(projects.withdrawReference(project, reference), (revoked_credentials) => ({

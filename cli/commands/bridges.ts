@@ -2,6 +2,7 @@
 import { Effect, Option } from "effect"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
+import { irreversible } from "../support/irreversible.ts"
 import { list } from "../support/list.ts"
 import { facts, next, table } from "../support/Print.ts"
 
@@ -14,7 +15,16 @@ const listBridges = list("list-bridges", {
   after: Flags.bridgeId("after", ""),
   key: "bridge_id",
   page: ({ bridges }, { project, state }, page) => bridges.list(project, page, Option.getOrUndefined(state)),
-  columns: ["bridge_id", "status", "enrolled_at", "token_expires_at", "revoked_at", "device_id", "display_name"],
+  columns: [
+    "bridge_id",
+    "status",
+    "enrolled_at",
+    "token_expires_at",
+    "key_since",
+    "revoked_at",
+    "device_id",
+    "display_name"
+  ],
   none: "The project has no Bridges.",
   next: ([first], { project }) =>
     first === undefined
@@ -42,10 +52,11 @@ const showBridge = command("show-bridge", {
   ]
 })
 
-const revokeBridge = command("revoke-bridge", {
+const revokeBridge = irreversible("revoke-bridge", {
   description: "Revoke a Bridge and all its tokens, at once and permanently",
   remote: "write",
   flags: one,
+  losses: ({ bridge, project }) => using(({ losses }) => losses.bridge(project, bridge)),
   run: ({ bridge, project }) =>
     using(({ bridges }) =>
       Effect.map(bridges.revoke(project, bridge), (revoked) => ({ project_id: project, bridge_id: bridge, ...revoked }))
@@ -67,4 +78,22 @@ const liftBridgeDpop = command("lift-bridge-dpop", {
   print: (lifted) => [...facts(lifted), next(`show-bridge --project ${lifted.project_id} --bridge ${lifted.bridge_id}`)]
 })
 
-export const bridges = [listBridges, showBridge, revokeBridge, liftBridgeDpop]
+const requireKeyRotation = command("require-key-rotation", {
+  description: "Ask a Bridge to replace its key; bridge run does so within the hour",
+  remote: "write",
+  flags: one,
+  run: ({ bridge, project }) =>
+    using(({ bridges }) =>
+      Effect.map(bridges.requireKeyRotation(project, bridge), (required) => ({
+        project_id: project,
+        bridge_id: bridge,
+        ...required
+      }))
+    ),
+  print: (required) => [
+    ...facts(required),
+    next(`show-bridge --project ${required.project_id} --bridge ${required.bridge_id}`, "shows key_since")
+  ]
+})
+
+export const bridges = [listBridges, showBridge, revokeBridge, liftBridgeDpop, requireKeyRotation]

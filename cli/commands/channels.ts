@@ -6,6 +6,7 @@ import { channelKinds, type ChannelKind } from "../../src/push/Channel.ts"
 import { isSecret, makeSecret } from "../../src/push/channels/webhook/webhook.ts"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
+import { irreversible } from "../support/irreversible.ts"
 import { list } from "../support/list.ts"
 import { facts, next } from "../support/Print.ts"
 import { FileError, fileError, withSecretFiles } from "../support/SecretFiles.ts"
@@ -124,10 +125,11 @@ const rotateChannelSecret = command("rotate-channel-secret", {
   ]
 })
 
-const revokeChannel = command("revoke-channel", {
+const revokeChannel = irreversible("revoke-channel", {
   description: "End a channel: its address and secret are deleted",
   remote: "write",
   flags: { channel },
+  losses: ({ channel }) => using(({ losses }) => losses.device(channel)),
   run: ({ channel }) =>
     using(({ channels }) => Effect.map(channels.revoke(channel), (revoked) => ({ channel_id: channel, ...revoked }))),
   print: (revoked) => [...facts(revoked), next("list-channels --project ID")]

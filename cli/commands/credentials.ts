@@ -8,6 +8,7 @@ import { command, using } from "../support/command.ts"
 import type { RemoteFailure } from "../support/frame.ts"
 import { asMinted, mintHere } from "../support/remote/minted.ts"
 import * as Flags from "../support/Flags.ts"
+import { irreversible } from "../support/irreversible.ts"
 import { list } from "../support/list.ts"
 import { facts, next, table } from "../support/Print.ts"
 import { fileWork, withSecretFiles } from "../support/SecretFiles.ts"
@@ -103,7 +104,7 @@ const createBridgeEnrollmentCredential = command("create-bridge-enrollment-crede
               count: undefined,
               minted: secrets.map(({ credential_hash, credential_id }) => asMinted(credential_id, credential_hash))
             }),
-            (answer) => (answer as { readonly items: ReadonlyArray<Issued> }).items
+            (answer) => answer as ReadonlyArray<Issued>
           )
         ),
   print: (result) => {
@@ -138,10 +139,11 @@ const listBridgeEnrollmentCredentials = list("list-bridge-enrollment-credentials
     length === 0 ? creating(project) : "revoke-bridge-enrollment-credential --credential ID"
 })
 
-const revokeBridgeEnrollmentCredential = command("revoke-bridge-enrollment-credential", {
+const revokeBridgeEnrollmentCredential = irreversible("revoke-bridge-enrollment-credential", {
   description: "Revoke a bootstrap credential; a Bridge that enrolled with it stays enrolled",
   remote: "write",
   flags: { credential: Flags.id("credential", "Id of the credential; see list-bridge-enrollment-credentials") },
+  losses: ({ credential }) => using(({ losses }) => losses.credential(credential)),
   run: ({ credential }) =>
     using(({ credentials }) =>
       Effect.map(credentials.revoke(credential), (revoked) => ({ credential_id: credential, ...revoked }))

@@ -1,7 +1,8 @@
 /** Phones that receive notifications (spec 2.9). */
 import { Effect } from "effect"
-import { command, using } from "../support/command.ts"
+import { using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
+import { irreversible } from "../support/irreversible.ts"
 import { list } from "../support/list.ts"
 import { facts, next } from "../support/Print.ts"
 
@@ -20,10 +21,11 @@ const listDevices = list("list-devices", {
       : "revoke-device --device ID"
 })
 
-const revokeDevice = command("revoke-device", {
+const revokeDevice = irreversible("revoke-device", {
   description: "Revoke a phone: its push token is deleted and it gets no more notifications",
   remote: "write",
   flags: { device: Flags.id("device", "Id of the device; see list-devices") },
+  losses: ({ device }) => using(({ losses }) => losses.device(device)),
   run: ({ device }) =>
     using(({ devices }) => Effect.map(devices.end(device), (revoked) => ({ device_id: device, ...revoked }))),
   print: (revoked) => [...facts(revoked), next("list-devices --project ID")]

@@ -4,6 +4,8 @@ import { Flag } from "effect/cli"
 import { writeFileSync } from "node:fs"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
+import { irreversible } from "../support/irreversible.ts"
+import { watching } from "../support/progress.ts"
 import { facts, next, table } from "../support/Print.ts"
 import { fileWork } from "../support/SecretFiles.ts"
 import { writeWhole } from "../support/WholeFiles.ts"
@@ -18,37 +20,38 @@ const remains =
   "Its text can remain for a while in PostgreSQL's files (until VACUUM and the recycling of WAL), and as long as you keep them in backups, replicas and exports."
 
 const purge = (kind: "memory" | "task" | "document", flag: string, of: string, description: string) =>
-  command(`purge-${kind}`, {
+  irreversible(`purge-${kind}`, {
     description,
     remote: "write",
-    flags: { project: Flags.thatProject, id: Flags.uuid(flag, `Id of the ${of}`), yes: Flags.yes },
-    refuse: ({ yes }) => (yes ? undefined : Flags.unconfirmed),
+    flags: { project: Flags.thatProject, id: Flags.uuid(flag, `Id of the ${of}`) },
+    losses: ({ id, project }) => using(({ losses }) => losses[kind](project, id)),
+    destroys: true,
     run: ({ id, project }) => using(({ erasures, persistently }) => persistently(erasures.purge(kind, project, id))),
     print: (purged) => [...facts(purged), remains, next(`list-audit-events --project ${purged.project_id}`)]
   })
 
-const deleteProject = command("delete-project", {
+const deleteProject = irreversible("delete-project", {
   description: "Delete a disabled project with everything in it, after seven days or at once",
   remote: "write",
   flags: {
     project: Flags.thatProject,
     name: Flags.label("name", 120, "Name of the project, to confirm that this is the one").pipe(Flag.optional),
-    yes: Flags.yes,
     now: Flag.Boolean("now").pipe(
       Flag.withDescription("Delete it at once; enable-project cannot undo that"),
       Flag.withDefault(false)
     )
   },
-  refuse: ({ name, yes }) =>
-    yes || Option.isSome(name)
-      ? undefined
-      : "Nothing brings back what is erased. Confirm with --name NAME, the name of the project, or with --yes.",
+  losses: ({ project }) => using(({ losses }) => losses.project(project)),
+  destroys: true,
+  isConfirmed: ({ name }) => Option.isSome(name),
   run: ({ name, now, project }) =>
     using(({ erasures, persistently, projects }) =>
       Effect.gen(function* () {
         const found = yield* projects.find(project)
         if (Option.isSome(name) && found.name !== name.value) return yield* new OtherName()
-        return yield* persistently(erasures.deleteProject(project, now ? "now" : "later", waiting))
+        return yield* persistently(erasures.deleteProject(project, now ? "now" : "later", waiting)).pipe(
+          watching("Emptied", "tables")
+        )
       })
     ),
   print: ({ delete_after, deleted_at, project_id }) => [
@@ -80,11 +83,12 @@ const exportSubject = command("export-subject", {
   print: (saved) => [...facts(saved), next(`erase-subject --project ${saved.project_id} --label LABEL --yes`)]
 })
 
-const eraseSubject = command("erase-subject", {
+const eraseSubject = irreversible("erase-subject", {
   description: "End the tokens with a label, delete devices and sessions, and replace the label by a pseudonym",
   remote: "write",
-  flags: { ...subjectFlags, yes: Flags.yes },
-  refuse: ({ yes }) => (yes ? undefined : Flags.unconfirmed),
+  flags: subjectFlags,
+  losses: ({ label, project }) => using(({ losses }) => losses.subject(project, label)),
+  destroys: true,
   run: ({ label, project }) =>
     using(({ erasures, persistently }) => persistently(erasures.eraseSubject(project, label))),
   print: ({ project_id, tokens }) => [

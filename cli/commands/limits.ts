@@ -1,10 +1,11 @@
 /** The limits of a project: show and set them. */
-import { Option, Record } from "effect"
+import { DateTime, Effect, Option, Record } from "effect"
 import { Flag } from "effect/cli"
 import { type Changed, limitNames } from "../../src/operator/limits/LimitNames.ts"
 import type { Limit } from "../../src/operator/limits/Limits.ts"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
+import { irreversible } from "../support/irreversible.ts"
 import { next, table } from "../support/Print.ts"
 
 const others = ["embeddings", "memory_days", "receipt_days"] as const
@@ -19,7 +20,16 @@ const showProjectLimits = command("show-project-limits", {
   print: (limits) => [...lines(limits), next("set-project-limits --project ID --entries N")]
 })
 
-const setProjectLimits = command("set-project-limits", {
+/** Whether a period is set: what is older is erased. */
+const erases = ({
+  memory_days,
+  receipt_days
+}: {
+  readonly memory_days: Option.Option<number | null>
+  readonly receipt_days: Option.Option<number | null>
+}) => [memory_days, receipt_days].some((days) => Option.getOrNull(days) !== null)
+
+const setProjectLimits = irreversible("set-project-limits", {
   description: "Change limits of a project, at once for every process; only --memory-days and --receipt-days delete",
   remote: "write",
   flags: {
@@ -42,16 +52,25 @@ const setProjectLimits = command("set-project-limits", {
       Flag.optional
     ),
     memory_days: Flags.days("memory-days", "Memory entries, active or not, are erased after so many days"),
-    receipt_days: Flags.days("receipt-days", "Receipts are erased after so many days"),
-    yes: Flags.yes
+    receipt_days: Flags.days("receipt-days", "Receipts are erased after so many days")
   },
-  refuse: ({ project: _project, yes, ...maxima }) => {
-    if (Object.values(maxima).every(Option.isNone))
-      return `Name at least one of ${[...limitNames, ...others].map((limit) => `--${flagOf(limit)}`).join(", ")}.`
-    const erases = [maxima.memory_days, maxima.receipt_days].some((days) => Option.getOrNull(days) !== null)
-    return erases && !yes ? Flags.unconfirmed : undefined
+  refuse: ({ project: _project, ...maxima }) => {
+    if (Object.values(maxima).some(Option.isSome)) return undefined
+    return `Name at least one of ${[...limitNames, ...others].map((limit) => `--${flagOf(limit)}`).join(", ")}.`
   },
-  run: ({ project, yes: _yes, ...maxima }) => using(({ limits }) => limits.set(project, Record.getSomes(maxima))),
+  losses: ({ memory_days, project, receipt_days }) =>
+    using(({ losses }) =>
+      Effect.flatMap(DateTime.now, (now) => {
+        const before = (days: typeof memory_days) => {
+          const kept = Option.getOrNull(days)
+          return kept === null ? null : DateTime.toDateUtc(DateTime.subtract(now, { days: kept }))
+        }
+        return losses.retention(project, { memory_before: before(memory_days), receipts_before: before(receipt_days) })
+      })
+    ),
+  destroys: true,
+  isConfirmed: (flags) => !erases(flags),
+  run: ({ project, ...maxima }) => using(({ limits }) => limits.set(project, Record.getSomes(maxima))),
   print: (limits) => [...lines(limits), next("show-project-limits --project ID")]
 })
 

@@ -3,6 +3,7 @@ import { Effect, Option } from "effect"
 import { Flag } from "effect/cli"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
+import { irreversible } from "../support/irreversible.ts"
 import { list } from "../support/list.ts"
 import { facts, next } from "../support/Print.ts"
 
@@ -45,7 +46,7 @@ const listOauthClients = list("list-oauth-clients", {
     length === 0 ? "create-oauth-client --name NAME --redirect-uri URI" : "disable-oauth-client --client ID"
 })
 
-const disableOauthClient = command("disable-oauth-client", {
+const disableOauthClient = irreversible("disable-oauth-client", {
   description: "Disable an OAuth client permanently and end all its grants",
   remote: "write",
   flags: {
@@ -54,6 +55,7 @@ const disableOauthClient = command("disable-oauth-client", {
       "Id of the client (see list-oauth-clients), or the address of a metadata document to block in advance"
     )
   },
+  losses: ({ client }) => using(({ losses }) => losses.client(client)),
   run: ({ client }) =>
     using(({ oauthClients }) =>
       Effect.map(oauthClients.disable(client), (disabled) => ({ client_id: client, ...disabled }))
@@ -86,10 +88,11 @@ const listOauthGrants = list("list-oauth-grants", {
       : "revoke-oauth-grant --grant ID"
 })
 
-const revokeOauthGrant = command("revoke-oauth-grant", {
+const revokeOauthGrant = irreversible("revoke-oauth-grant", {
   description: "Revoke an OAuth grant and all its tokens",
   remote: "write",
   flags: { grant: Flags.id("grant", "Id of the grant; see list-oauth-grants") },
+  losses: ({ grant }) => using(({ losses }) => losses.grant(grant)),
   run: ({ grant }) =>
     using(({ oauthGrants }) => Effect.map(oauthGrants.revoke(grant), (revoked) => ({ grant_id: grant, ...revoked }))),
   print: (revoked) => [...facts(revoked), next(`list-oauth-grants --project ${revoked.project_id}`)]

@@ -4,6 +4,7 @@ import { Flag } from "effect/cli"
 import { operatorScopes } from "../../src/operator/tokens/Scopes.ts"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
+import { irreversible } from "../support/irreversible.ts"
 import { list } from "../support/list.ts"
 import { facts, next } from "../support/Print.ts"
 import { withSecretFiles } from "../support/SecretFiles.ts"
@@ -60,9 +61,10 @@ const listOperatorTokens = list("list-operator-tokens", {
       : "revoke-operator-token --operator-token ID"
 })
 
-const revokeOperatorToken = command("revoke-operator-token", {
+const revokeOperatorToken = irreversible("revoke-operator-token", {
   description: "Revoke a token for commands from elsewhere, at once",
   flags: { token: Flags.uuid("operator-token", "Id of the token; see list-operator-tokens") },
+  losses: ({ token }) => using(({ losses }) => losses.operatorToken(token)),
   run: ({ token }) =>
     using(({ operatorTokens }) =>
       Effect.map(operatorTokens.revoke(token), (revoked) => ({ token_id: token, ...revoked }))

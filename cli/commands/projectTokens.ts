@@ -5,6 +5,7 @@ import type { Issued, Minted, Secret } from "../../src/signin/access/ProjectToke
 import { command, using } from "../support/command.ts"
 import { asMinted, mintHere } from "../support/remote/minted.ts"
 import * as Flags from "../support/Flags.ts"
+import { irreversible } from "../support/irreversible.ts"
 import { list } from "../support/list.ts"
 import { facts, next } from "../support/Print.ts"
 import { withSecretFiles } from "../support/SecretFiles.ts"
@@ -88,10 +89,11 @@ const listProjectTokens = list("list-project-tokens", {
       : "revoke-project-token --token ID"
 })
 
-const revokeProjectToken = command("revoke-project-token", {
+const revokeProjectToken = irreversible("revoke-project-token", {
   description: "Revoke a project token and every OAuth grant made with it",
   remote: "write",
   flags: { token: Flags.id("token", "Id of the token; see list-project-tokens") },
+  losses: ({ token }) => using(({ losses }) => losses.projectToken(token)),
   run: ({ token }) =>
     using(({ projectTokens }) =>
       Effect.map(projectTokens.revoke(token), (revoked) => ({ token_id: token, ...revoked }))

@@ -176,12 +176,15 @@ export const maximum = (name: string, description: string) =>
     Flag.optional
   )
 
+/** The flags of a command that nothing undoes; see irreversible.ts. */
 export const yes = Flag.Boolean("yes").pipe(
-  Flag.withDescription("Confirms it: nothing brings back what is erased"),
+  Flag.withDescription("Do it without asking on a terminal"),
   Flag.withDefault(false)
 )
-
-export const unconfirmed = "Nothing brings back what is erased. Repeat the command with --yes."
+export const dryRun = Flag.Boolean("dry-run").pipe(
+  Flag.withDescription("Only say what it would end"),
+  Flag.withDefault(false)
+)
 
 /** How long something of a project is kept; `default` is for ever. A week at least: retries are recognised for so long. */
 export const days = (name: string, description: string) =>

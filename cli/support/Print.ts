@@ -26,6 +26,15 @@ export const json = (result: object) => visible(JSON.stringify(Array.isArray(res
 export const next = (command: string, why = "", program: Parameters<typeof calledAs>[0] = "service-admin") =>
   `Next: ${calledAs(program)} ${command}${program === "service-admin" ? sameService : ""}${why && `   # ${why}`}`
 
+/** The command as it was typed, but for one flag; `next` adds the service. */
+export const typedWithout = (name: string, flag: string) =>
+  Object.entries(flagsOf(process.argv.slice(2)))
+    .filter(([given]) => given !== flag && !targetFlagNames.includes(given))
+    .flatMap(([given, value]) =>
+      [value].flat().map((one) => (one === true ? ` --${given}` : ` --${given}=${shellWord(String(one))}`))
+    )
+    .reduce((typed, one) => typed + one, name)
+
 /** The flags of this command that name a service elsewhere. */
 const sameService = Object.entries(flagsOf(process.argv.slice(2)))
   .filter(([name]) => targetFlagNames.includes(name))

@@ -73,6 +73,9 @@ export const withoutMigrating = <A, E>(work: (services: Unmigrated) => Effect.Ef
 /** No start has set up a service in the data folder; the message says where one is looked for. */
 class NoServiceHere extends Data.TaggedError("NoServiceHere")<{ readonly message: string }> {}
 
+/** A command may use the database several times. */
+let isNamed = false
+
 const onDatabase =
   (isThere: (dataDir: string) => boolean) =>
   <A, E, R>(work: Effect.Effect<A, E, R>) =>
@@ -84,7 +87,8 @@ const onDatabase =
         })
       }
       const used = url === undefined ? `embedded, in ${dataDir}` : placeOf(ownerUrl ?? url)
-      if (process.stderr.isTTY && !asJson) yield* Console.error(printed([`Database: ${used}`]))
+      if (process.stderr.isTTY && !asJson && !isNamed) yield* Console.error(printed([`Database: ${used}`]))
+      isNamed = true
       return yield* work
     })
 

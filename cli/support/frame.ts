@@ -6,6 +6,7 @@
  */
 import { Console, Data, Effect } from "effect"
 import { CliError, Command, Flag, GlobalFlag } from "effect/cli"
+import { asks } from "./ask.ts"
 import { json, type Line, printed } from "./Print.ts"
 import type { More } from "./remote/remotely.ts"
 import { RemoteUse } from "./remote/RemoteUse.ts"
@@ -28,8 +29,11 @@ export interface RemoteFailure {
 export interface Parts<Flags extends Command.Command.Config, A, E> {
   readonly description: string
   readonly flags: Flags
-  /** Returns a message if these flags cannot be combined; it becomes a usage error. */
-  readonly refuse?: (flags: Command.Command.Config.Infer<Flags>) => string | undefined
+  /**
+   * Returns a message if these flags cannot be combined; it becomes a usage error. `asks`: whether somebody at a terminal
+   * can be asked.
+   */
+  readonly refuse?: (flags: Command.Command.Config.Infer<Flags>, asks: boolean) => string | undefined
   readonly run: (flags: Command.Command.Config.Infer<Flags>, asJson: boolean) => Effect.Effect<A, E>
   /** Set if operators may run the command from elsewhere. Without it, it runs only where the database is. */
   readonly remote?: RemoteUse
@@ -73,10 +77,12 @@ export const frame = <
   ).pipe(
     Command.withDescription(parts.description),
     Command.annotate(RemoteUse, parts.remote),
-    Command.validate((flags) => {
-      const message = parts.refuse?.(flags)
-      return message === undefined ? Effect.void : Effect.fail(new CliError.ValidationError({ message }))
-    })
+    Command.validate((flags) =>
+      Effect.flatMap(asks, (asks) => {
+        const message = parts.refuse?.(flags, asks)
+        return message === undefined ? Effect.void : Effect.fail(new CliError.ValidationError({ message }))
+      })
+    )
   )
 
 /** Stops when the reader closes the pipe (`| head`): the write fails, and without this a loop would never end. */

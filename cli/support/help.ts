@@ -8,10 +8,9 @@ const widest = 28
 
 export const helpOf = (doc: HelpDoc.HelpDoc): string => {
   const width = Math.min(screen()?.columns ?? 100, 100)
-  const needed = doc.flags.filter(({ required }) => required)
   return [
     [bold("DESCRIPTION"), ...wrapped(doc.description, width - 2).map((line) => `  ${line}`)],
-    [bold("USAGE"), ...usage(doc, needed, width)],
+    [bold("USAGE"), ...usage(doc, width)],
     section("ARGUMENTS", (doc.args ?? []).map(argumentRow), width),
     section("FLAGS", doc.flags.map(flagRow), width),
     ...(doc.subcommands ?? []).map(({ commands, group }) =>
@@ -31,30 +30,40 @@ export const helpOf = (doc: HelpDoc.HelpDoc): string => {
 type Row = readonly [name: string, description: string]
 
 /** `service-admin revoke-bridge --bridge BRIDGE [flags]` */
-const usage = ({ args, commandPath, flags, subcommands }: HelpDoc.HelpDoc, needed: typeof flags, width: number) => {
-  const words = [
+export const usageOf = ({ args, commandPath, flags, subcommands }: HelpDoc.HelpDoc) => {
+  const needed = flags.filter(({ required }) => required)
+  return [
     (commandPath ?? []).join(" "),
     ...(subcommands === undefined ? [] : ["COMMAND"]),
-    ...needed.map(({ name, type }) => `--${name} ${type}`),
+    ...needed.map((flag) => `--${flag.name} ${partsOf(flag).values}`),
     ...(flags.length > needed.length || subcommands !== undefined ? ["[flags]"] : []),
     ...(args ?? []).map(({ name, variadic }) => `${name.toUpperCase()}${variadic ? "..." : ""}`)
-  ]
-  return wrapped(words.join(" "), width - 6).map((line, number) => (number === 0 ? `  ${line}` : `      ${line}`))
+  ].join(" ")
 }
 
-const argumentRow = ({ description, name, variadic }: HelpDoc.ArgDoc): Row => [
+const usage = (doc: HelpDoc.HelpDoc, width: number) =>
+  wrapped(usageOf(doc), width - 6).map((line, number) => (number === 0 ? `  ${line}` : `      ${line}`))
+
+export const argumentRow = ({ description, name, variadic }: HelpDoc.ArgDoc): Row => [
   `${name.toUpperCase()}${variadic ? "..." : ""}`,
   Option.getOrElse(description, () => "")
 ]
 
-const flagRow = ({ aliases, description, name, required, type }: HelpDoc.FlagDoc): Row => {
-  const given = type === "boolean" ? "" : ` ${type}`
-  // The library repeats here the values that the type lists.
-  const [text] = Option.getOrElse(description, () => "").split(" (choices:")
+export const flagRow = (flag: HelpDoc.FlagDoc): Row => {
+  const { aliases, name, required, type } = flag
+  const { description, values } = partsOf(flag)
+  const given = type === "boolean" ? "" : ` ${values}`
   return [
     `--${name}${aliases.map((alias) => `, ${alias}`).join("")}${given}`,
-    `${text}${required ? " (required)" : ""}`
+    `${description}${required ? " (required)" : ""}`
   ]
+}
+
+/** The library says in the description which values there are, and calls their type `choice`. */
+const partsOf = ({ description, type }: HelpDoc.FlagDoc) => {
+  const [text = "", choices] = Option.getOrElse(description, () => "").split(" (choices: ")
+  const values = choices === undefined || type !== "choice" ? type : choices.split(")", 1)[0]!.replaceAll(", ", "|")
+  return { description: text, values }
 }
 
 const section = (title: string, rows: ReadonlyArray<Row>, width: number) => {

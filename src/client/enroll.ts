@@ -63,6 +63,8 @@ export const make = (client: typeof Client.Service, journal: typeof Journal.Serv
         rotation: null
       }
       yield* journal.write(enrolled)
+      // The enrollment has ended a key rotation under way; the key that enrolled counts.
+      if ((yield* journal.keyRotation) !== undefined) yield* journal.writeKeys(keys)
       return enrolled
     },
     Effect.retry({ while: (failure) => reactionTo(failure) === "challenge", times: 2 })

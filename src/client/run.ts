@@ -1,31 +1,50 @@
 /**
- * The loop that rotates a Bridge's token before it expires.
+ * The loop that rotates a Bridge's token before it expires, and its key when the operator asks for it.
  *
  * A token is replaced after a random 60 to 80 % of its life, so that Bridges enrolled together do not rotate together.
  * The time left is the service's expiry minus the service's clock (the Date header), counted down by the monotonic clock,
- * so a wrong local clock does no harm. A jump of the wall clock means that the machine slept: then the loop queries the
- * service again.
+ * so a wrong local clock does no harm. The loop queries the service every hour, and when the wall clock jumps, which means
+ * that the machine slept.
  */
 import { Clock, Duration, Effect, Random } from "effect"
 import { Refusal } from "../wire/Refusal.ts"
 import { type Client, isTransient, pauses } from "./Client.ts"
 import { reactionTo } from "../wire/bridges/Reactions.ts"
 import { FolderUnavailable, ServiceUnreachable } from "./Errors.ts"
-import type * as Rotate from "./rotate.ts"
 import { type Enrolled, lifetimeOf } from "./State.ts"
 
+/** Seconds after which the service is asked again what the operator wants. */
+const longestSleep = 3600
+
+type Failure = { readonly _tag: string; readonly message: string }
+
 /** Never returns. Fails only if a person has to act. */
-export const make = (client: typeof Client.Service, { recover, rotate }: ReturnType<typeof Rotate.make>) => {
+export const make = <E extends Failure, E2 extends Failure, E3 extends Failure>(
+  client: typeof Client.Service,
+  operations: {
+    readonly recover: Effect.Effect<Enrolled, E>
+    readonly rotate: Effect.Effect<Enrolled, E2>
+    readonly rotateKey: Effect.Effect<string, E3>
+  }
+) => {
+  const { recover, rotate, rotateKey } = operations
+  /** The share of its life after which the token is replaced. */
+  const due = { token: "", share: 0 }
   const turn = Effect.gen(function* () {
     const { base_url, token } = yield* recover
-    const left = lifetimeOf(yield* client.self(base_url, token.access_token))
-    const share = yield* Random.nextBetween(0.6, 0.8)
+    const self = yield* client.self(base_url, token.access_token)
+    if (self.body.key?.rotation_required === true) return yield* Effect.flatMap(rotateKey, logKey)
+    const left = lifetimeOf(self)
+    if (due.token !== self.body.token_id)
+      Object.assign(due, { token: self.body.token_id, share: yield* Random.nextBetween(0.6, 0.8) })
+    const { share } = due
     const wait = left - (1 - share) * token.lifetime_seconds
     if (wait > 0) {
       yield* Effect.logInfo("The token is valid").pipe(
         Effect.annotateLogs({ seconds_left: left, rotating_in_seconds: Math.round(wait) })
       )
-      if (yield* sleepUnlessClockJumps(wait * 1000)) return
+      const jumped = yield* sleepUnlessClockJumps(Math.min(wait, longestSleep) * 1000)
+      if (jumped || wait > longestSleep) return
     }
     yield* logRotated(yield* rotate)
   })
@@ -66,6 +85,9 @@ const logRotated = ({ rotation, token }: Enrolled) =>
       lifetime_seconds: token.lifetime_seconds
     })
   )
+
+const logKey = (public_key_fingerprint: string) =>
+  Effect.logInfo("Replaced the key").pipe(Effect.annotateLogs({ public_key_fingerprint }))
 
 const isRetryable = (failure: { readonly _tag: string }) =>
   failure instanceof ServiceUnreachable ||

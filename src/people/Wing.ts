@@ -7,6 +7,7 @@ import { Devices } from "./mobile/Devices.ts"
 import { sweeps as mobileSweeps } from "./mobile/Sweeps.ts"
 import { Contents } from "./operator/Contents.ts"
 import { Gauges } from "./operator/Gauges.ts"
+import { Losses } from "./operator/Losses.ts"
 import { pushedGauges } from "./operator/Otlp.ts"
 import { Overview } from "./operator/Overview.ts"
 import { Samples } from "./operator/Samples.ts"
@@ -17,6 +18,7 @@ export const layer = Layer.mergeAll(
   Contents.layer,
   Devices.layer,
   Erasures.layer,
+  Losses.layer,
   Overview.layer,
   Subjects.layer,
   Samples.layer
@@ -36,5 +38,6 @@ export const forCommands = {
   contents: Contents,
   devices: Devices,
   erasures: Erasures,
+  losses: Losses,
   overview: Overview
 }

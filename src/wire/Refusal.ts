@@ -24,13 +24,13 @@ export class Refusal<out Code extends string = string> extends Data.Error<{
 export type Reaction =
   /** Send the same request with the same Idempotency-Key again, after a pause. */
   | "retry"
-  /** Another rotation is pending: send the same request again, but not before Retry-After. */
+  /** Another rotation, of token or key, is pending: send the same request again, but not before Retry-After. */
   | "wait"
   /** Correct the clock by `Date`, and send the same request again, once, with the same Idempotency-Key and a new proof. */
   | "prove"
   /** Request a new challenge, with new Idempotency-Keys and the same credential. */
   | "challenge"
-  /** The successor has ended and the predecessor is still valid: prepare again, with a new key. */
+  /** The successor, or the new key, has ended and its predecessor is still valid: prepare again, with a new Idempotency-Key. */
   | "prepare"
   /** The change has already happened. */
   | "done"

@@ -5,6 +5,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
+import { randomUUID } from "node:crypto"
 import { generateKeyPair } from "../../src/client/Crypto.ts"
 import {
   ask,
@@ -48,6 +49,19 @@ const states: Record<string, (of: Victim) => Effect.Effect<unknown, unknown, Ser
   "while the project is disabled": ({ bridge }) => disableProject(bridge)
 }
 
+const bodies = ({ rotation_id }: Victim): Partial<Record<Endpoint, object>> => {
+  const key_rotation_id = randomUUID()
+  const [bytes, signature] = [32, 64].map((length) => Buffer.alloc(length, 1).toString("base64url"))
+  const signatures = { signature_b64: signature, predecessor_signature_b64: signature }
+  return {
+    confirm: { rotation_id },
+    abort: { rotation_id },
+    prepareKey: { public_key_fingerprint: `sha256:${"1".repeat(64)}` },
+    confirmKey: { key_rotation_id, nonce_b64: bytes, public_key_b64: bytes, ...signatures },
+    abortKey: { key_rotation_id }
+  }
+}
+
 /** What a thief can send as proof. */
 const forgeries: Record<string, (of: Victim, endpoint: Endpoint, token: string) => Effect.Effect<string | undefined>> =
   {
@@ -82,12 +96,8 @@ layer(Service.layer)("with every token and without the key", (it) => {
           requests,
           ({ endpoint, forge, forgery, token }, index) =>
             Effect.gen(function* () {
-              const rotation_id = endpoint === "confirm" || endpoint === "abort" ? of.rotation_id : undefined
               const proof = yield* forge(of, endpoint, token)
-              const answer = yield* ask(replicas[index % 2]!, endpoint, token, {
-                proof,
-                ...(rotation_id && { rotation_id })
-              })
+              const answer = yield* ask(replicas[index % 2]!, endpoint, token, { proof, body: bodies(of)[endpoint] })
               assert.strictEqual(answer.code, "bridge_proof_of_possession_invalid", `${endpoint}, ${forgery}`)
             }),
           { concurrency: 8, discard: true }

@@ -10,6 +10,7 @@ import { randomUUID } from "node:crypto"
 import * as Tokens from "../../src/platform/crypto/Tokens.ts"
 import { declared, reached, rowsFor, testEach } from "../support/bridges/Codes.ts"
 import { askProven } from "../support/bridges/DpopProofs.ts"
+import { keyRotating } from "../support/bridges/KeyRotations.ts"
 import { faultyDatabase } from "../support/service/Faults.ts"
 import type { Answer } from "../support/network/Http.ts"
 import { unchanged } from "../support/run/Rows.ts"
@@ -276,6 +277,12 @@ const prepareRows = [
       yield* TestClock.adjust(Duration.subtract(rotationTtl, Duration.millis(1)))
       return yield* on.prepare(on.token, "another")
     })
+  ),
+  prepare(
+    "a key rotation that is pending",
+    409,
+    "bridge_key_rotation_in_progress",
+    Effect.flatMap(keyRotating, (on) => askProven(on, "prepare", on.token, on.old))
   ),
   prepare(
     "the Idempotency-Key of a rotation whose window has passed, before a sweep",

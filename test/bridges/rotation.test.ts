@@ -424,8 +424,15 @@ layer(Service.layer)("self", (it) => {
         display_name: "A test Bridge",
         account_references: ["github:octo"],
         scope: "bridge:transport",
-        pending_rotation: null
+        pending_rotation: null,
+        key: {
+          public_key_fingerprint: bridge.challengeBody.public_key_fingerprint,
+          since: body.key.since,
+          rotation_required: false,
+          pending_rotation: null
+        }
       })
+      assert.strictEqual(yield* secondsFromNow(body.key.since), 0)
       assert.match(token_id, /^[0-9a-f-]{36}$/)
       assert.strictEqual(yield* secondsFromNow(expires_at), 86_400)
       assert.strictEqual(headers.get("cache-control"), "no-store")

@@ -11,7 +11,7 @@ import { issueCredential, makeProject } from "../support/bridges/Bridge.ts"
 import { folder, tokensOf } from "../support/bridges/BridgeProcess.ts"
 import { Service } from "../support/service/Service.ts"
 
-const program = join(import.meta.dirname, "../../cli/bridge.ts")
+const program = join(import.meta.dirname, "../../cli/bridge.mjs")
 
 const bridge = (...args: ReadonlyArray<string>) =>
   Effect.promise(

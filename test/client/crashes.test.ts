@@ -4,8 +4,10 @@ import { Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { makeProject } from "../support/bridges/Bridge.ts"
-import { newcomer, process, seen, tokensOf } from "../support/bridges/BridgeProcess.ts"
+import { fingerprint } from "../../src/client/Crypto.ts"
+import { issueCredential, makeProject } from "../support/bridges/Bridge.ts"
+import { keysIn } from "../support/bridges/DpopProofs.ts"
+import { bridgeOf, newcomer, process, seen as seenOnWire, tokensOf } from "../support/bridges/BridgeProcess.ts"
 import { Service } from "../support/service/Service.ts"
 
 /** Runs `at` with each point in turn, until a run ends without reaching its point. Returns the number of points. */
@@ -35,14 +37,14 @@ layer(Service.layer)("a Bridge that is killed", (it) => {
           assert.deepEqual(yield* tokensOf(service, order.identity), ["active"])
           for (const content of filesOf(path)) {
             assert.notInclude(content, Redacted.value(order.credential))
-            for (const secret of [...seen.nonces, ...seen.signatures]) assert.notInclude(content, secret)
+            for (const secret of [...seenOnWire.nonces, ...seenOnWire.signatures]) assert.notInclude(content, secret)
           }
           return first.killed
         })
       )
       // Key pair, Idempotency-Keys, challenge, proof, token. A write or exchange has two points, generating the key pair one.
       assert.strictEqual(points, 1 + 2 + 2 + 2 + 2)
-      assert.isAbove(seen.nonces.size, 1)
+      assert.isAbove(seenOnWire.nonces.size, 1)
     })
   )
 
@@ -79,6 +81,98 @@ layer(Service.layer)("a Bridge that is killed", (it) => {
       })
     )
   }
+
+  for (const [when, seconds] of [
+    ["at once", 0],
+    ["after the confirmation window", 301]
+  ] as const) {
+    it.effect(`while it replaces its key, and restarted ${when}, works with the key that the service knows`, () =>
+      Effect.gen(function* () {
+        const service = yield* Service
+        const project_id = yield* makeProject(service)
+        const points = yield* everyPoint((killAt) =>
+          Effect.gen(function* () {
+            const { enroll, order, path } = yield* newcomer(service, project_id)
+            yield* process(path, enroll)
+            const before = keysIn(path)
+            const first = yield* process(path, (bridge) => bridge.rotateKey, { killAt })
+            yield* TestClock.adjust(seconds * 1000)
+            // What comes next need not be the key rotation again; the status in between reads only.
+            const seen = yield* process(path, (bridge) => bridge.status)
+            yield* process(path, (bridge) => bridge.rotate)
+            const { value } = yield* process(path, (bridge) => bridge.status)
+            const shown = yield* bridgeOf(service, order.identity)
+            assert.strictEqual(value?.key?.public_key_fingerprint, shown.public_key_fingerprint)
+            assert.strictEqual(shown.public_key_fingerprint, fingerprint(keysIn(path).publicKey))
+            assert.notInclude(readFileSync(join(path, "key.json"), "utf8"), "next")
+            assert.isNull(value?.key?.pending_rotation)
+            // The status has shown the same key unless the key was replaced after it.
+            if (seen.value?.key?.public_key_fingerprint !== shown.public_key_fingerprint)
+              assert.strictEqual(seen.value?.key?.public_key_fingerprint, fingerprint(before.publicKey))
+            if (!first.killed) assert.notStrictEqual(shown.public_key_fingerprint, fingerprint(before.publicKey))
+            for (const content of filesOf(path))
+              for (const secret of [...seenOnWire.nonces, ...seenOnWire.signatures]) assert.notInclude(content, secret)
+            return first.killed
+          })
+        )
+        // Both keys, prepare, confirm, the new key.
+        assert.strictEqual(points, 4 * 2)
+      })
+    )
+  }
+
+  it.effect("while it gives a new key up, keeps one of the two", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const project_id = yield* makeProject(service)
+      // Killed after the answer to prepare, and after the answer to confirm.
+      for (const [before, aborts] of [
+        [4, true],
+        [6, false]
+      ] as const) {
+        yield* everyPoint((killAt) =>
+          Effect.gen(function* () {
+            const { enroll, order, path } = yield* newcomer(service, project_id)
+            yield* process(path, enroll)
+            const old = fingerprint(keysIn(path).publicKey)
+            yield* process(path, (bridge) => bridge.rotateKey, { killAt: before })
+            const first = yield* process(path, (bridge) => bridge.abort, { killAt })
+            yield* process(path, (bridge) => bridge.abort)
+            const shown = yield* bridgeOf(service, order.identity)
+            assert.strictEqual(shown.public_key_fingerprint === old, aborts)
+            assert.strictEqual(fingerprint(keysIn(path).publicKey), shown.public_key_fingerprint)
+            const { value } = yield* process(path, (bridge) => bridge.status)
+            assert.isNull(value?.key?.pending_rotation)
+            return first.killed
+          })
+        )
+      }
+    })
+  )
+
+  it.effect("while it replaces its key, can revoke its token or enroll again", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const project_id = yield* makeProject(service)
+      for (const killAt of [2, 4, 6, 8]) {
+        const { enroll, order, path } = yield* newcomer(service, project_id)
+        yield* process(path, enroll)
+        yield* process(path, (bridge) => bridge.rotateKey, { killAt })
+        const { credential } = yield* issueCredential(service, project_id, {
+          reenroll: order.identity.bridge_id
+        })
+        yield* process(path, (bridge) => bridge.enroll({ ...order, credential: Redacted.make(credential) }))
+        assert.strictEqual(
+          (yield* bridgeOf(service, order.identity)).public_key_fingerprint,
+          fingerprint(keysIn(path).publicKey)
+        )
+        yield* process(path, (bridge) => Effect.andThen(bridge.rotateKey, bridge.rotate))
+        yield* process(path, (bridge) => bridge.rotateKey, { killAt })
+        yield* process(path, (bridge) => bridge.revoke)
+        assert.notInclude(yield* tokensOf(service, order.identity), "active")
+      }
+    })
+  )
 
   it.effect("while it aborts, keeps its token", () =>
     Effect.gen(function* () {

@@ -1,7 +1,8 @@
 /** The loop of `bridge run`: when it rotates, and what it survives. */
 import { assert, layer } from "@effect/vitest"
-import { Clock, Deferred, Duration, Effect, Fiber } from "effect"
+import { Clock, Context, Deferred, Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
+import { Bridges } from "../../src/bridges/identity/Bridges.ts"
 import { makeProject } from "../support/bridges/Bridge.ts"
 import { type Fate, newcomer, outside, process, tokensOf } from "../support/bridges/BridgeProcess.ts"
 import { Service } from "../support/service/Service.ts"
@@ -55,6 +56,34 @@ layer(Service.layer)("a running Bridge", (it) => {
       const after = yield* untilRotated(path)
       assert.isTrue(Duration.between(after, { minimum: hours(14.4), maximum: hours(20) }), Duration.format(after))
       assert.deepEqual(yield* tokensOf(service, order.identity), ["active", "revoked"])
+    })
+  )
+
+  it.effect("replaces its key within the hour if the operator asks for it", () =>
+    Effect.gen(function* () {
+      const { order, path, service } = yield* enrolled
+      const { bridge_id, project_id } = order.identity
+      const bridges = Context.get(service.services, Bridges)
+      const fiber = yield* Effect.forkChild(process(path, (bridge) => bridge.run))
+      const advance = Effect.suspend(() => (outside.busy > 0 ? Effect.void : TestClock.adjust("1 minute"))).pipe(
+        Effect.andThen(TestClock.withLive(Effect.sleep("1 millis")))
+      )
+      yield* Effect.repeat(advance, { times: 20 })
+      const before = (yield* bridges.show(project_id, bridge_id)).public_key_fingerprint
+      const { required_since } = yield* bridges.requireKeyRotation(project_id, bridge_id)
+      const clock = yield* Clock.Clock
+      yield* Effect.repeat(advance, {
+        until: () => clock.currentTimeMillisUnsafe() - required_since.getTime() > 62 * 60_000
+      })
+      const replaced = Effect.map(bridges.show(project_id, bridge_id), (shown) =>
+        shown.public_key_fingerprint !== before ? shown : undefined
+      )
+      const shown = yield* TestClock.withLive(
+        Effect.repeat(Effect.andThen(Effect.sleep("10 millis"), replaced), { until: (found) => found !== undefined })
+      )
+      assert.isAtMost(shown!.key_since!.getTime() - required_since.getTime(), 61 * 60_000)
+      assert.isNull(shown!.key_rotation_required_since)
+      yield* Fiber.interrupt(fiber)
     })
   )
 

@@ -60,7 +60,7 @@ const layers: ReadonlyArray<readonly [file: string, code: string, says?: string]
   // The folders of a wing.
   ["src/platform/database/Database.ts", imports("../sql/Rows.ts")],
   ["src/platform/sql/Rows.ts", imports("../database/Clock.ts"), "platform/sql is not above platform/database"],
-  ["src/platform/edge/Boundary.ts", imports("../html/Page.ts"), "platform/edge is not above platform/html"],
+  ["src/platform/html/Page.ts", imports("../edge/Boundary.ts"), "platform/html is not above platform/edge"],
   ["src/bridges/rotation/Rotation.ts", imports("../identity/Guard.ts")],
   ["src/bridges/rotation/Rotation.ts", imports("../enrollment/Enrollment.ts"), "bridges/rotation is not above"],
   ["src/bridges/identity/Guard.ts", imports("../rotation/Rotation.ts"), "bridges/identity is not above"],

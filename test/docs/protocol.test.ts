@@ -28,9 +28,10 @@ import {
 } from "../../src/wire/mobile/Notifications.ts"
 import type { Refusal } from "../../src/wire/Refusal.ts"
 import { ofRole, scopes } from "../../src/wire/Scopes.ts"
-import { refuse as refuseRotation } from "../../src/wire/bridges/RotationApi.ts"
+import { refuse as refuseKeys } from "../../src/wire/bridges/KeysApi.ts"
 import { b64, issueCredential, makeProject } from "../support/bridges/Bridge.ts"
 import { codesIn } from "../support/bridges/Codes.ts"
+import { type Endpoint, endpoints as proven, proofFor } from "../support/bridges/DpopProofs.ts"
 import { send } from "../support/network/Http.ts"
 import { blocks, read, rows, sections } from "../support/run/Markdown.ts"
 import { Service } from "../support/service/Service.ts"
@@ -103,11 +104,15 @@ describe("docs/protocol.md", () => {
     }
   })
 
-  it.effect("signs its example with the key it gives", () =>
+  it.effect("signs its examples with the keys it gives", () =>
     Effect.gen(function* () {
-      const proof = JSON.parse(examples.map(({ body }) => body).find((body) => body.includes("signature_b64"))!)
-      const signature = yield* sign(privateKey, Buffer.from(proof.nonce_b64, "base64url"))
-      assert.strictEqual(proof.signature_b64, b64(signature))
+      const signed = examples.filter(({ body }) => body.includes("signature_b64"))
+      assert.lengthOf(signed, 2)
+      for (const { body } of signed) {
+        const shown = JSON.parse(body)
+        for (const [name, signature] of yield* signatures(shown, Buffer.from(shown.nonce_b64, "base64url")))
+          assert.strictEqual(shown[name], b64(signature), name)
+      }
     })
   )
 })
@@ -255,17 +260,30 @@ layer(Service.layer)("the examples of docs/protocol.md", (it) => {
       const inThisRun = (example: string) =>
         [...real].reduce((so, [name, value]) => so.replaceAll(name, value), example)
 
+      let [isHeld, isReplaced] = [false, false]
       for (let next = 0; next < examples.length; next += 2) {
         const [request, expected] = [examples[next]!, examples[next + 1]!]
         const [method, path] = request.first.split(" ")
         if (request.body.includes("signature_b64")) {
-          const { nonce_b64, signature_b64 } = JSON.parse(request.body)
-          const nonce = Buffer.from(real.get(nonce_b64)!, "base64url")
-          real.set(signature_b64, b64(yield* sign(privateKey, nonce)))
+          const shown = JSON.parse(request.body)
+          for (const [name, signature] of yield* signatures(
+            shown,
+            Buffer.from(real.get(shown.nonce_b64)!, "base64url")
+          ))
+            real.set(shown[name], b64(signature))
         }
+        const headers = Object.fromEntries(
+          request.headers.map(([name, value]) => [name.toLowerCase(), inThisRun(value)])
+        )
+        const endpoint = Object.entries(proven).find(([, proved]) => proved[1] === path)?.[0] as Endpoint | undefined
+        // From the first proof on every request needs one.
+        isHeld ||= headers["dpop"] !== undefined
+        if (isHeld && endpoint !== undefined)
+          headers["dpop"] = yield* proofFor(keysOf(isReplaced ? 1 : 0), endpoint, headers["authorization"]!.slice(7))
+        isReplaced ||= endpoint === "confirmKey"
         const answer = yield* send(service.url + path, {
           method: method!,
-          headers: Object.fromEntries(request.headers.map(([name, value]) => [name.toLowerCase(), inThisRun(value)])),
+          headers,
           body: request.body === "" ? undefined : inThisRun(request.body)
         })
         assert.strictEqual(answer.status, Number.parseInt(expected.first), answer.text)
@@ -304,7 +322,21 @@ const examples: ReadonlyArray<Example> = blocks(text, "http").map((block) => {
   }
 })
 
-const privateKey = Redacted.make(new Uint8Array(Buffer.from(/the seed `(.*)`/.exec(text)![1]!, "base64url")))
+/** The enrolled key of the page, and the one that follows. */
+const seeds = [...text.matchAll(/the seed `(.*)`/g)].map(([, seed]) => Buffer.from(seed!, "base64url"))
+const [privateKey, nextKey] = seeds.map((seed) => Redacted.make(new Uint8Array(seed))) as [Key, Key]
+type Key = Redacted.Redacted<Uint8Array>
+const publicKeys = [...text.matchAll(/"public_key_b64": "(.*)"/g)].map(([, key]) => Buffer.from(key!, "base64url"))
+const keysOf = (which: 0 | 1) => ({ publicKey: publicKeys[which]!, privateKey: [privateKey, nextKey][which]! })
+
+/** The signatures that belong into a body with this nonce, by the name of their field. */
+const signatures = Effect.fnUntraced(function* (body: object, nonce: Uint8Array) {
+  if (!("predecessor_signature_b64" in body)) return [["signature_b64", yield* sign(privateKey, nonce)]] as const
+  return [
+    ["signature_b64", yield* sign(nextKey, nonce)],
+    ["predecessor_signature_b64", yield* sign(privateKey, Buffer.concat([nonce, publicKeys[1]!]))]
+  ] as const
+})
 
 /** Ids, tokens, nonces and times differ in each run, but keep their form, and an id or secret that recurs on the page recurs here. */
 const varies = [
@@ -333,6 +365,6 @@ const refusalOf = (code: string) => {
     ? refuseEnrollment
     : mobileCodes.includes(code as never)
       ? refuseMobile
-      : refuseRotation
+      : refuseKeys
   return refuse(code as never)
 }

@@ -115,6 +115,7 @@ describe("README.md", () => {
       ...JSON.parse(read("tsconfig.json")).include,
       "migrations",
       "packages",
+      "plugins",
       "deploy"
     ]
     const shown = [

@@ -20,10 +20,12 @@ import { command, makeOperatorToken } from "../support/agents/Operator.ts"
 import { makeToken } from "../support/agents/Agent.ts"
 import { read } from "../support/run/Markdown.ts"
 import { firstPage } from "../support/run/Page.ts"
+import { packageRoot } from "../support/run/Root.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 import { forAll } from "../support/run/Property.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import { refusal, result, serviceAdmin } from "../support/service/ServiceAdmin.ts"
+import { hasTerminals, typed } from "../support/service/Terminal.ts"
 
 const usesOf = new Map<string, RemoteUse | undefined>(
   commands.map((one) => [one.name, Context.get(one.annotations, RemoteUse)])
@@ -148,6 +150,9 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
         stdout,
         new RegExp(`^Next: .*list-projects --limit 1 --after \\S+ --service ${service.url} --operator-token-file`, "m")
       )
+      const limits = yield* elsewhere(home)("show-project-limits", "--project", "First", ...there)
+      assert.deepStrictEqual([limits.code, limits.stderr], [0, ""])
+      assert.match(limits.stdout, /^tasks +0 /m)
       const all: any = result(yield* elsewhere(home)("list-projects", "--json", ...there))
       assert.isAtLeast(all.items.length, 2)
       const refused = yield* elsewhere(home)("create-project", "--name", "Third", ...there)
@@ -278,6 +283,46 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
       assert.deepStrictEqual((yield* issue).body, first.body)
       const { body: list } = yield* command(service, bearer, "list-project-tokens", { project: project.project_id })
       assert.strictEqual(list.items.length, 1)
+    })
+  )
+
+  it.effect("show first what they are about to end, and ask where they were called", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const bearer = yield* makeOperatorToken(service)
+      const { token_id } = yield* makeToken(service)
+      const isRevoked = Effect.map(
+        Effect.flatMap(
+          SqlClient.SqlClient,
+          (sql) => sql`select from project_token where token_id = ${token_id}::uuid and revoked_at is not null`
+        ),
+        ({ length }) => length === 1
+      )
+      const { body } = yield* command(service, bearer, "revoke-project-token", { token: token_id, "dry-run": true })
+      assert.deepInclude(body, { dry_run: true, token_id, revoked_at: null })
+      const purge = { project: body.project_id, entry: token_id }
+      const { status } = yield* command(service, bearer, "purge-memory", purge)
+      assert.strictEqual(status, 400)
+      if (!hasTerminals) return
+      const home = yield* folder
+      const file = join(home, "token")
+      writeFileSync(file, bearer)
+      const args = [
+        "revoke-project-token",
+        "--token",
+        token_id,
+        "--service",
+        service.url,
+        "--operator-token-file",
+        file
+      ]
+      const program = join(packageRoot, "cli/service-admin.mjs")
+      const there = { program: process.execPath, args: [program, ...args], env: { HOME: home } }
+      const refused = yield* Effect.promise(() => typed("n\n", there))
+      assert.match(refused.shown, /revoke-project-token is about to end:[^]*sign_ins +0/)
+      assert.deepStrictEqual([refused.code, yield* isRevoked], [1, false])
+      assert.strictEqual((yield* Effect.promise(() => typed("y\n", there))).code, 0)
+      assert.isTrue(yield* isRevoked)
     })
   )
 

@@ -67,6 +67,14 @@ describe("the package of the server", () => {
     for (const path of ["src", "test", "dist/main.mjs.map"]) assert.isFalse(existsSync(join(root, path)), path)
   })
 
+  it("brings the manual pages that npm links into the manual", () => {
+    for (const root of [files(server.home, "server"), files(bridge.home, "bridge")]) {
+      const { man } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { man: ReadonlyArray<string> }
+      assert.isNotEmpty(man)
+      for (const page of man) assert.match(readFileSync(join(root, page), "utf8"), /^\.TH .*1 "" "Bridge Service \d/)
+    }
+  })
+
   it("goes from nothing to an enrolled Bridge of the other package", { timeout: 60_000 }, async () => {
     const none = run(server.bin, "service-admin", "list-projects")
     assert.strictEqual(none.status, 78)

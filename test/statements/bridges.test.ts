@@ -10,6 +10,8 @@ import * as ProofStore from "../../src/bridges/enrollment/ProofStore.ts"
 import * as PossessionStore from "../../src/bridges/possession/PossessionStore.ts"
 import { sweeps as possessionSweeps } from "../../src/bridges/possession/Sweeps.ts"
 import * as BridgeStore from "../../src/bridges/identity/BridgeStore.ts"
+import * as KeyStore from "../../src/bridges/keys/KeyStore.ts"
+import { sweeps as keySweeps } from "../../src/bridges/keys/Sweeps.ts"
 import * as ConfirmOrAbortStore from "../../src/bridges/rotation/ConfirmOrAbortStore.ts"
 import * as PrepareStore from "../../src/bridges/rotation/PrepareStore.ts"
 import { sweeps as rotationSweeps } from "../../src/bridges/rotation/Sweeps.ts"
@@ -50,7 +52,7 @@ import { TestDatabase } from "../support/run/TestDatabase.ts"
 const others = `bytea '\\x${"07".repeat(32)}'`
 const otherFingerprint = `sha256:${"1".repeat(64)}`
 const reenroll = (bridge_id: string) => `update bridge_enrollment_credential set reenroll_bridge_id = '${bridge_id}'`
-const sweeps = [...enrollmentSweeps, ...rotationSweeps, ...possessionSweeps]
+const sweeps = [...enrollmentSweeps, ...rotationSweeps, ...possessionSweeps, ...keySweeps]
 const referencesOf = Effect.map(
   (found: Option.Option<{ readonly account_references: ReadonlyArray<string> }>) =>
     Option.getOrThrow(found).account_references
@@ -173,6 +175,121 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     actsNotOn: {
       "if it is another": "update bridge_identity set bridge_id = 'bridge-2'",
       "if it is of another project": `update bridge_identity set project_id = '${ids.otherProject}'`
+    }
+  })
+
+  const keyRotation = `
+    insert into bridge_key_rotation (
+      key_rotation_id, identity_id, public_key_fingerprint, old_fingerprint, nonce_hash, derivation_salt, key_id,
+      created_at, confirmation_expires_at, prepare_key_hash)
+    values ('${id(61)}', '${ids.identity}', '${otherFingerprint}', '${fingerprint}', ${hash("nonce")}, ${hash("salt")},
+            'k', ${past}, ${later}, ${hash("prepare key")});
+    update bridge_identity set pending_key_rotation_id = '${id(61)}', key_rotation_until = ${later}`
+  const endKeyRotation = (outcome: string, endKey = "end") => `
+    update bridge_key_rotation
+       set outcome = '${outcome}', end_key_hash = ${hash(endKey)}, end_request_hash = ${hash("r")}, ended_at = ${past}`
+  const unnamed = "update bridge_identity set pending_key_rotation_id = null, key_rotation_until = null"
+  const unable = {
+    "for another token": `update bridge_token set token_hash = ${others}`,
+    "for a token that has ended": endToken(ids.token),
+    "for a token at its expiry": `update bridge_token set expires_at = ${sqlNow}`,
+    "for a revoked Bridge": revokeIdentity,
+    "in a disabled project": disableProject,
+    "by another key": `update bridge_identity set public_key_fingerprint = 'sha256:${"2".repeat(64)}'`
+  }
+
+  testConditions(it, "a key rotation is prepared", {
+    given: enrolled,
+    act: (sql) =>
+      KeyStore.make(sql).prepare(
+        { token_hash: sha256("token"), key_hash: sha256("new key"), fingerprint: otherFingerprint, by: fingerprint },
+        { ...newChallenge, key_rotation_id: id(62), confirmation_expires_at: newChallenge.expires_at },
+        { rotations: 1, since: new Date(now.getTime() - 3_600_000) },
+        now,
+        trace
+      ),
+    actsOn: {
+      "after the window of another": `${keyRotation}; update bridge_identity set key_rotation_until = ${sqlNow}`,
+      "after the window of a token rotation": `${pendingRotation};
+        update bridge_rotation set confirmation_expires_at = ${sqlNow}`,
+      "beside one of another Bridge": `${keyRotation}; ${unnamed};
+        update bridge_key_rotation set identity_id = '${id(89)}', created_at = ${sqlNow}`
+    },
+    actsNotOn: {
+      ...unable,
+      "while another is pending": keyRotation,
+      "while a token rotation is pending": pendingRotation,
+      "while a token rotation is pending that the snapshot does not see": `update bridge_identity
+        set pending_rotation_id = '${id(89)}'`,
+      "with an Idempotency-Key that was used": `${keyRotation}; ${unnamed};
+        update bridge_key_rotation set prepare_key_hash = ${hash("new key")}`,
+      "of the key that the Bridge has": `update bridge_identity set public_key_fingerprint = '${otherFingerprint}'`,
+      "beyond the limit": `${keyRotation}; ${unnamed}; update bridge_key_rotation set created_at = ${sqlNow}`
+    }
+  })
+
+  for (const outcome of ["confirmed", "aborted"] as const)
+    testConditions(it, `a key rotation is ${outcome}`, {
+      given: `${enrolled}; ${keyRotation}`,
+      act: (sql) => {
+        const store = KeyStore.make(sql)
+        const end = outcome === "confirmed" ? store.confirm : store.abort
+        const request = {
+          token_hash: sha256("token"),
+          key_rotation_id: id(61),
+          key_hash: sha256("end"),
+          request_hash: sha256("r"),
+          by: fingerprint
+        }
+        return end(request, now, trace)
+      },
+      actsNotOn: {
+        ...unable,
+        "that has another id": `${unnamed}; update bridge_key_rotation set key_rotation_id = '${id(63)}'`,
+        "of another Bridge": `update bridge_key_rotation set identity_id = '${id(89)}'`,
+        "after its window": `update bridge_key_rotation set confirmation_expires_at = ${sqlNow}`,
+        "that the Bridge does not name": unnamed,
+        "with an Idempotency-Key that was used": `${keyRotation
+          .replaceAll(id(61), id(63))
+          .replace(hash("prepare key"), hash("another"))}; ${endKeyRotation(outcome)};
+          update bridge_key_rotation set outcome = null, end_key_hash = null, end_request_hash = null, ended_at = null
+           where key_rotation_id = '${id(61)}';
+          update bridge_identity set pending_key_rotation_id = '${id(61)}'`
+      }
+    })
+
+  testConditions(it, "a proof by the replaced key is remembered", {
+    given: `${enrolled}; ${keyRotation}; ${unnamed}; ${endKeyRotation("confirmed")};
+      update bridge_identity set public_key_fingerprint = '${otherFingerprint}'`,
+    act: (sql) =>
+      Effect.map(
+        PossessionStore.make(sql).remember(
+          sha256("token"),
+          { fingerprint, proof_hash: sha256("proof"), forget_at: now },
+          id(61)
+        ),
+        Option.filter(({ accepted, first }) => accepted && first)
+      ),
+    actsNotOn: {
+      "of another key rotation": `update bridge_key_rotation set key_rotation_id = '${id(63)}'`,
+      "of another Bridge": `update bridge_key_rotation set identity_id = '${id(89)}'`,
+      "of another key": `update bridge_key_rotation set old_fingerprint = 'sha256:${"2".repeat(64)}'`,
+      "of a key rotation that was aborted": endKeyRotation("aborted")
+    }
+  })
+
+  testConditions(it, "a new key is asked for", {
+    given: enrolled,
+    act: (sql) =>
+      Effect.map(
+        BridgeStore.make(sql).requireKeyRotation(ids.project, "bridge-1", now),
+        Option.filter(({ first }) => first)
+      ),
+    actsNotOn: {
+      "of another Bridge": "update bridge_identity set bridge_id = 'bridge-2'",
+      "of a Bridge of another project": `update bridge_identity set project_id = '${ids.otherProject}'`,
+      "of a revoked Bridge": revokeIdentity,
+      "a second time": `update bridge_identity set key_rotation_required_since = ${past}`
     }
   })
 
@@ -830,6 +947,33 @@ layer(TestDatabase.sql)("sweeps of Bridges", (it) => {
       "within its window": `update bridge_rotation set confirmation_expires_at = ${later}`,
       "after its end": expireRotation,
       "that the Bridge does not name": "update bridge_identity set pending_rotation_id = null"
+    }
+  )
+  const keyRotation = `
+    insert into bridge_key_rotation (
+      key_rotation_id, identity_id, public_key_fingerprint, old_fingerprint, nonce_hash, derivation_salt, key_id,
+      created_at, confirmation_expires_at, prepare_key_hash)
+    values ('${id(61)}', '${ids.identity}', '${otherFingerprint}', '${fingerprint}', ${hash("nonce")}, ${hash("salt")},
+            'k', ${longAgo}, ${longAgo}, ${hash("prepare key")})`
+  const named = (until: string) =>
+    `update bridge_identity set pending_key_rotation_id = '${id(61)}', key_rotation_until = ${until}`
+  deletes(
+    "settle key rotations",
+    `${enrolled}; ${keyRotation}; ${named(sqlNow)}`,
+    {},
+    {
+      "within its window": named(later),
+      "that the Bridge does not name":
+        "update bridge_identity set pending_key_rotation_id = null, key_rotation_until = null"
+    }
+  )
+  deletes(
+    "purge key rotations",
+    `${enrolled}; ${keyRotation}`,
+    {},
+    {
+      "for thirty days after its window": `update bridge_key_rotation set confirmation_expires_at = ${thirtyDays}`,
+      "that the Bridge names": named(later)
     }
   )
   deletes(

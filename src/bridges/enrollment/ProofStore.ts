@@ -138,11 +138,19 @@ export const make = (sql: SqlClient.SqlClient) => {
                device_id = cleared.device_id,
                display_name = cleared.display_name,
                public_key_fingerprint = cleared.public_key_fingerprint,
+               -- The same key again stays as old as it is, and as unwanted.
+               key_since = case when i.enrolled_at is null or i.public_key_fingerprint <> cleared.public_key_fingerprint
+                                then ${now}::timestamptz else coalesce(i.key_since, i.enrolled_at) end,
+               key_rotation_required_since =
+                 case when i.public_key_fingerprint = cleared.public_key_fingerprint
+                      then i.key_rotation_required_since end,
                account_references = cleared.account_references,
                enrolled_credential_id = cleared.credential_id,
                enrolled_at = ${now},
                challenge_expires_at = null,
-               pending_rotation_id = null
+               pending_rotation_id = null,
+               pending_key_rotation_id = null,
+               key_rotation_until = null
           from cleared, token
          where i.identity_id = cleared.identity_id
         returning i.project_id, i.identity_id, i.bridge_id, token.token_id, cleared.credential_id,

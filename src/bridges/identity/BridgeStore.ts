@@ -19,7 +19,11 @@ export const Bridge = Schema.Struct({
   token_expires_at: Schema.NullOr(Schema.Date),
   pending_rotation_id: Schema.NullOr(Schema.String),
   /** Since when it has to prove its key with every request. */
-  dpop_required_since: Schema.NullOr(Schema.Date)
+  dpop_required_since: Schema.NullOr(Schema.Date),
+  /** When it got its key, by enrollment or key rotation. */
+  key_since: Schema.NullOr(Schema.Date),
+  /** Since when an operator wants a new key. */
+  key_rotation_required_since: Schema.NullOr(Schema.Date)
 })
 
 /** A Bridge as people watch it: how long its token still lives. */
@@ -52,7 +56,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   const bridges = (project_id: string, which: Statement.Fragment) => sql`
     select i.bridge_id, i.status, i.device_id, i.display_name, i.public_key_fingerprint, i.account_references,
            i.created_at, i.enrolled_at, i.revoked_at, t.expires_at as token_expires_at, i.pending_rotation_id,
-           i.dpop_required_since
+           i.dpop_required_since, coalesce(i.key_since, i.enrolled_at) as key_since, i.key_rotation_required_since
       from bridge_identity i
       left join bridge_token t on t.identity_id = i.identity_id and t.state = 'active'
      where i.project_id = ${project_id}::uuid
@@ -149,7 +153,9 @@ export const make = (sql: SqlClient.SqlClient) => {
       update bridge_identity i
          set status = 'revoked',
              revoked_at = coalesce(i.revoked_at, ${now}),
-             pending_rotation_id = null
+             pending_rotation_id = null,
+             pending_key_rotation_id = null,
+             key_rotation_until = null
         from found
        where i.identity_id = found.identity_id
       returning i.identity_id, i.revoked_at, found.status <> 'revoked' as first`)
@@ -193,5 +199,34 @@ export const make = (sql: SqlClient.SqlClient) => {
        where i.identity_id = found.identity_id
       returning found.was_required`)
 
-  return { list, find, listByEnd, listAllByEnd, listEnding, listTokens, revokeIdentity, endCredentials, liftDpop }
+  /** Asks an active Bridge for a new key. `required_since` is null, and nothing changes, for any other. */
+  const requireKeyRotation = (project_id: string, bridge_id: string, now: Date) =>
+    firstRow(Schema.Struct({ required_since: Schema.NullOr(Schema.Date), first: Schema.Boolean }))(sql`
+      with found as materialized (
+        select identity_id, key_rotation_required_since
+          from bridge_identity
+         where project_id = ${project_id}::uuid
+           and bridge_id = ${bridge_id}
+           for no key update
+      )
+      update bridge_identity i
+         set key_rotation_required_since =
+               case when i.status = 'active' then coalesce(i.key_rotation_required_since, ${now}) end
+        from found
+       where i.identity_id = found.identity_id
+      returning i.key_rotation_required_since as required_since,
+                i.status = 'active' and found.key_rotation_required_since is null as first`)
+
+  return {
+    list,
+    find,
+    listByEnd,
+    listAllByEnd,
+    listEnding,
+    listTokens,
+    revokeIdentity,
+    endCredentials,
+    liftDpop,
+    requireKeyRotation
+  }
 }

@@ -53,6 +53,14 @@ export class Bridges extends Context.Service<
       project_id: string,
       bridge_id: string
     ) => Effect.Effect<{ readonly was_required: boolean }, Unavailable | OperatorRefusal<"bridge_not_found">>
+    /** Asks an active Bridge to replace its key; the answer of `tokens/self` says so until it has. Can be repeated. */
+    readonly requireKeyRotation: (
+      project_id: string,
+      bridge_id: string
+    ) => Effect.Effect<
+      { readonly required_since: Date },
+      Unavailable | OperatorRefusal<"bridge_not_found" | "bridge_not_active">
+    >
   }
 >()("service/bridges/Bridges") {
   static readonly layer = Layer.effect(
@@ -117,6 +125,24 @@ export class Bridges extends Context.Service<
         persistence
       )
 
+      const requireKeyRotation = Effect.fn("Bridges.requireKeyRotation")(
+        function* (project_id: string, bridge_id: string) {
+          const now = yield* clock.now
+          const required = yield* store.requireKeyRotation(project_id, bridge_id, now)
+          if (Option.isNone(required)) return yield* refuse("bridge_not_found")
+          const { first, required_since } = required.value
+          if (required_since === null) return yield* refuse("bridge_not_active")
+          if (first) {
+            const actor = yield* CurrentOperator
+            const subject = { bridge_id }
+            yield* audit.done(now, { action: "bridge.key_rotation_required", project_id, actor, subject })
+          }
+          return { required_since }
+        },
+        sql.withTransaction,
+        persistence
+      )
+
       return {
         list,
         listByEnd: Effect.fn("Bridges.listByEnd")(store.listByEnd, persistence),
@@ -124,7 +150,8 @@ export class Bridges extends Context.Service<
         listEnding,
         show,
         revoke,
-        liftDpop
+        liftDpop,
+        requireKeyRotation
       }
     })
   )

@@ -6,6 +6,7 @@ import { fromTable, type RefusalOf } from "../../wire/Refusal.ts"
 export const operatorTable = {
   ...projectTable,
   bridge_not_found: [404, "The project has no such Bridge; see list-bridges."],
+  bridge_not_active: [409, "The Bridge is not enrolled, or was revoked; see show-bridge."],
   bridge_revoked: bridgeTable.bridge_revoked
 } as const
 

@@ -33,6 +33,12 @@ export interface Presented {
   readonly proof: string | undefined
 }
 
+/** The key that has proved itself. */
+export interface Prover {
+  readonly fingerprint: string
+  readonly publicKey: Uint8Array
+}
+
 /** Longer than any proof is accepted: one that is two minutes early is accepted for four. */
 const remembered = Duration.minutes(5)
 
@@ -44,6 +50,18 @@ export class Possession extends Context.Service<
       bearer: Redacted.Redacted<string>,
       request: Presented
     ) => Effect.Effect<void, TokenRefusal<"bridge_proof_of_possession_invalid" | "bridge_persistence_error">>
+    /**
+     * The key of the proof; fails without a valid one, whatever the mode. The key that the confirmed key rotation
+     * `key_rotation_id` has replaced counts, too.
+     */
+    readonly prove: (
+      bearer: Redacted.Redacted<string>,
+      request: Presented,
+      key_rotation_id?: string
+    ) => Effect.Effect<
+      Prover,
+      TokenRefusal<"bridge_token_invalid" | "bridge_proof_of_possession_invalid" | "bridge_persistence_error">
+    >
   }
 >()("service/bridges/Possession") {
   static readonly layer = Layer.effect(
@@ -56,16 +74,22 @@ export class Possession extends Context.Service<
       const findHolder = yield* together(store.tokenHolder)
       const verify = verifyWith(yield* Ed25519)
 
-      /** The holder of the token, if the proof is valid, by the holder's key, and was not used before. */
-      const proved = Effect.fnUntraced(function* (tokenHash: Uint8Array, proof: string, request: Presented, now: Date) {
+      /** The holder of the token and its key, if the proof is valid, by a key that counts, and was not used before. */
+      const proved = Effect.fnUntraced(function* (
+        tokenHash: Uint8Array,
+        proof: string,
+        request: Presented,
+        now: Date,
+        key_rotation_id?: string
+      ) {
         const { jti, publicKey } = yield* verify(proof, { ...request, baseUrl, tokenHash, now })
         const by = fingerprint(publicKey)
         const used = { fingerprint: by, proof_hash: sha256(`${by} ${jti}`), forget_at: after(now, remembered) }
-        const holder = yield* inTurn(store.remember(tokenHash, used))
-        if (Option.isSome(holder) && holder.value.public_key_fingerprint !== by)
+        const holder = yield* inTurn(store.remember(tokenHash, used, key_rotation_id))
+        if (Option.isSome(holder) && !holder.value.accepted)
           return yield* new Unproven({ why: "its key is not the key of this Bridge" })
         if (Option.isSome(holder) && !holder.value.first) return yield* new Unproven({ why: "it was used before" })
-        return holder
+        return Option.map(holder, (holder) => ({ holder, prover: { fingerprint: by, publicKey } }))
       })
 
       const refused = Effect.fnUntraced(function* ({ bridge_id, project_id }: Store.Holder, why: string, now: Date) {
@@ -80,36 +104,61 @@ export class Possession extends Context.Service<
         return yield* new Refusal({ _tag, status, message: `${message} ${why}.`, challenge: "DPoP" })
       })
 
-      /** The holder that has proved its key; none if nobody has to. */
-      const checked = Effect.fnUntraced(function* (tokenHash: Uint8Array, request: Presented, now: Date) {
+      /** The holder and the key that it has proved; none if nobody has to. `always`: whatever the mode. */
+      const checked = Effect.fnUntraced(function* (
+        tokenHash: Uint8Array,
+        request: Presented,
+        now: Date,
+        always = false,
+        key_rotation_id?: string
+      ) {
         const { proof, scheme } = request
         if (proof !== undefined) {
-          return yield* Effect.catchTag(proved(tokenHash, proof, request, now), "Unproven", ({ why }) =>
-            Effect.flatMap(
-              findHolder({ token_hash: tokenHash, now }),
-              Option.match({
-                onNone: () => Effect.succeedNone,
-                onSome: (holder) => refused(holder, `The proof is refused: ${why}`, now)
-              })
-            )
+          return yield* Effect.catchTag(
+            proved(tokenHash, proof, request, now, key_rotation_id),
+            "Unproven",
+            ({ why }) =>
+              Effect.flatMap(
+                findHolder({ token_hash: tokenHash, now }),
+                Option.match({
+                  onNone: () => Effect.succeedNone,
+                  onSome: (holder) => refused(holder, `The proof is refused: ${why}`, now)
+                })
+              )
           )
         }
         const holder = yield* findHolder({ token_hash: tokenHash, now })
-        const isBound = scheme === "DPoP" || bridge.dpop === "required"
+        const isBound = always || scheme === "DPoP" || bridge.dpop === "required"
         if (Option.isSome(holder) && (isBound || holder.value.dpop_required_since !== null))
           return yield* refused(holder.value, "The request has none", now)
-        return Option.none<Store.Holder>()
+        return Option.none<{ readonly holder: Store.Holder; readonly prover: Prover }>()
       }, sharedPersistence)
+
+      /** Holds the Bridge to it from now on. A statement of its own: what is remembered above must not be repeated with it. */
+      const hold = Effect.fnUntraced(function* (holder: Store.Holder, now: Date) {
+        if (bridge.dpop !== "off" && holder.dpop_required_since === null)
+          yield* persistence(store.hold(holder.identity_id, now, yield* traceAt(now)))
+      })
 
       return {
         require: Effect.fnUntraced(function* (bearer: Redacted.Redacted<string>, request: Presented) {
           if (bridge.dpop === "off" || !Tokens.isToken("sbt", Redacted.value(bearer))) return
           const now = yield* clock.now
-          const holder = yield* checked(Tokens.hash(bearer), request, now)
-          // A statement of its own: what is remembered above must not be repeated with it.
-          if (Option.isSome(holder) && holder.value.dpop_required_since === null)
-            yield* persistence(store.hold(holder.value.identity_id, now, yield* traceAt(now)))
-        }, spanned("Possession.require"))
+          const found = yield* checked(Tokens.hash(bearer), request, now)
+          if (Option.isSome(found)) yield* hold(found.value.holder, now)
+        }, spanned("Possession.require")),
+        prove: Effect.fnUntraced(function* (
+          bearer: Redacted.Redacted<string>,
+          request: Presented,
+          key_rotation_id?: string
+        ) {
+          if (!Tokens.isToken("sbt", Redacted.value(bearer))) return yield* refuse("bridge_token_invalid")
+          const now = yield* clock.now
+          const found = yield* checked(Tokens.hash(bearer), request, now, true, key_rotation_id)
+          if (Option.isNone(found)) return yield* refuse("bridge_token_invalid")
+          yield* hold(found.value.holder, now)
+          return found.value.prover
+        }, spanned("Possession.prove"))
       }
     })
   )

@@ -15,8 +15,8 @@ const holder = {
 const Holder = Schema.Struct(holder)
 export type Holder = typeof Holder.Type
 
-/** `first`: the proof is by the key of the holder, and was not used before. */
-const Shown = Schema.Struct({ ...holder, first: Schema.Boolean })
+/** `accepted`: the proof is by a key that counts. `first`: it was not used before, either. */
+const Shown = Schema.Struct({ ...holder, accepted: Schema.Boolean, first: Schema.Boolean })
 
 export const make = (sql: SqlClient.SqlClient) => {
   const holderOf = (token_hash: Uint8Array | Statement.Fragment) => sql`
@@ -29,19 +29,35 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /**
    * Finds the holder and remembers the proof. The commit does not wait for the disk: a crash can forget the proofs of its
-   * last second, which saves every request of every Bridge a flush.
+   * last second, which saves every request of every Bridge a flush. The key of the holder counts, and with
+   * `key_rotation_id` also the key that this confirmed key rotation has replaced.
    */
   const remember = (
     token_hash: Uint8Array,
-    proof: { readonly fingerprint: string; readonly proof_hash: Uint8Array; readonly forget_at: Date }
+    proof: { readonly fingerprint: string; readonly proof_hash: Uint8Array; readonly forget_at: Date },
+    key_rotation_id?: string
   ) =>
     firstRow(Shown)(sql`
-      with holder as materialized (${holderOf(token_hash)}
+      with held as materialized (${holderOf(token_hash)}
+      ), holder as materialized (
+        select held.*,
+               public_key_fingerprint = ${proof.fingerprint}
+               or ${
+                 key_rotation_id === undefined
+                   ? sql`false`
+                   : sql`exists (select 1
+                                   from bridge_key_rotation k
+                                  where k.key_rotation_id = ${key_rotation_id}::uuid
+                                    and k.identity_id = held.identity_id
+                                    and k.old_fingerprint = ${proof.fingerprint}
+                                    and k.outcome = 'confirmed')`
+               } as accepted
+          from held
       ), remembered as (
         insert into bridge_dpop_proof (proof_hash, forget_at)
         select ${proof.proof_hash}::bytea, ${proof.forget_at}::timestamptz
           from holder
-         where public_key_fingerprint = ${proof.fingerprint}
+         where accepted
             on conflict do nothing
         returning proof_hash
       )

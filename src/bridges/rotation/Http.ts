@@ -8,7 +8,8 @@ import { counted, rotations } from "../../platform/metrics/Metrics.ts"
 import { Bearer, type Replayable, replayable } from "../../wire/Headers.ts"
 import { answer } from "../../wire/Refusal.ts"
 import { type Prepared, refuse } from "../../wire/bridges/RotationApi.ts"
-import { Possession, type Presented } from "../possession/Possession.ts"
+import { Possession } from "../possession/Possession.ts"
+import { presentedBy } from "../possession/Presented.ts"
 import { Rotation } from "./Rotation.ts"
 
 export const RotationHttp = HttpApiBuilder.group(
@@ -45,13 +46,6 @@ export const RotationHttp = HttpApiBuilder.group(
     })
   })
 )
-
-const presentedBy = ({ headers, method, url }: HttpServerRequest.HttpServerRequest): Presented => ({
-  method,
-  path: url.split("?", 1)[0]!,
-  scheme: /^dpop /i.test(headers["authorization"] ?? "") ? "DPoP" : "Bearer",
-  proof: headers["dpop"]
-})
 
 /** The same answer to every request for the retired route (decisions.md, The retired route). */
 const retired = answer(refuse("bridge_rotation_protocol_upgrade_required"), {

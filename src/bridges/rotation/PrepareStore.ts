@@ -23,6 +23,8 @@ const PrepareState = Schema.Struct({
   key_key_id: Schema.NullOr(Schema.String),
   pending_until: Schema.NullOr(Schema.Date),
   pending_prepared_from: Schema.NullOr(Schema.String),
+  /** The end of the window of the pending key rotation. */
+  key_rotation_until: Schema.NullOr(Schema.Date),
   /** When the oldest rotation was prepared of those that use up the identity's limit; null if there are fewer. */
   limited_since: Schema.NullOr(Schema.Date)
 })
@@ -61,7 +63,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /**
    * Stores a pending successor. Returns no row, and changes nothing, if the token is not active, the key was used before,
-   * another rotation is pending or as many were prepared as are allowed. A pending rotation whose window has passed expires in the same statement, because
+   * another rotation, of token or key, is pending or as many were prepared as are allowed. A pending rotation whose window has passed expires in the same statement, because
    * `pending_rotation_id` must never point to a rotation that has ended.
    */
   const prepare = (
@@ -88,6 +90,7 @@ export const make = (sql: SqlClient.SqlClient) => {
                from bridge_rotation k
               where k.identity_id = i.identity_id
                 and k.prepare_key_hash = ${prepare_key_hash})
+           and (i.key_rotation_until is null or i.key_rotation_until <= ${now})
            and ${allowed === undefined ? sql`true` : sql`not exists (${limiting(allowed)})`}
            for no key update of i, t
       ), lapsed as (
@@ -149,7 +152,7 @@ export const make = (sql: SqlClient.SqlClient) => {
              k.state as key_state, k.confirmation_expires_at as key_confirmation_expires_at,
              k.successor_id as key_successor_id, s.token_hash as key_token_hash, s.derivation_salt as key_salt,
              s.key_id as key_key_id, r.confirmation_expires_at as pending_until,
-             r.prepared_from as pending_prepared_from,
+             r.prepared_from as pending_prepared_from, i.key_rotation_until,
              ${allowed === undefined ? sql`null::timestamptz` : sql`(${limiting(allowed)})`} as limited_since
         from ${bearer(sql)}
         left join bridge_rotation k on k.identity_id = i.identity_id and k.prepare_key_hash = ${prepare_key_hash}

@@ -74,7 +74,7 @@ export class Rotation extends Context.Service<
           const now = yield* clock.now
           const found = yield* tokens.requireKnown(yield* findSelf({ token_hash: yield* tokens.hashOf(bearer), now }))
           yield* tokens.requireActive(found, now)
-          const pending = found.pending_until !== null && !hasPassed(found.pending_until, now)
+          const isOpen = (until: Date | null): until is Date => until !== null && !hasPassed(until, now)
           return {
             project_id: found.project_id,
             bridge_id: found.bridge_id,
@@ -84,9 +84,20 @@ export class Rotation extends Context.Service<
             scope: "bridge:transport" as const,
             token_id: found.token_id,
             expires_at: found.expires_at!,
-            pending_rotation: pending
+            pending_rotation: isOpen(found.pending_until)
               ? { rotation_id: found.pending_rotation_id!, confirmation_expires_at: found.pending_until }
-              : null
+              : null,
+            key: {
+              public_key_fingerprint: found.public_key_fingerprint,
+              since: found.key_since,
+              rotation_required: found.key_rotation_required_since !== null,
+              pending_rotation: isOpen(found.key_rotation_until)
+                ? {
+                    key_rotation_id: found.pending_key_rotation_id!,
+                    confirmation_expires_at: found.key_rotation_until
+                  }
+                : null
+            }
           }
         },
         sharedPersistence,

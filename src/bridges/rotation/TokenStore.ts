@@ -13,7 +13,12 @@ const SelfState = Schema.Struct({
   display_name: Schema.String,
   account_references: Schema.Array(Schema.String),
   pending_rotation_id: Schema.NullOr(Schema.String),
-  pending_until: Schema.NullOr(Schema.Date)
+  pending_until: Schema.NullOr(Schema.Date),
+  public_key_fingerprint: Schema.String,
+  key_since: Schema.Date,
+  key_rotation_required_since: Schema.NullOr(Schema.Date),
+  pending_key_rotation_id: Schema.NullOr(Schema.String),
+  key_rotation_until: Schema.NullOr(Schema.Date)
 })
 
 export const make = (sql: SqlClient.SqlClient) => {
@@ -23,7 +28,9 @@ export const make = (sql: SqlClient.SqlClient) => {
     SelfState,
     (token_hash) => sql`
       select ${tokenState(sql)}, i.device_id, i.display_name, r.rotation_id as pending_rotation_id,
-             r.confirmation_expires_at as pending_until,
+             r.confirmation_expires_at as pending_until, i.public_key_fingerprint,
+             coalesce(i.key_since, i.enrolled_at) as key_since, i.key_rotation_required_since,
+             i.pending_key_rotation_id, i.key_rotation_until,
              array(select a.reference
                      from approved_account_reference a
                     where a.project_id = i.project_id
@@ -41,7 +48,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         from ${bearer(sql)}
        where t.token_hash = ${token_hash}`)
 
-  /** Revokes the token and cancels its pending successor. Returns no row, and changes nothing, unless the token is active. */
+  /** Revokes the token, and cancels its pending successor or a key rotation. Returns no row, and changes nothing, unless the token is active. */
   const revoke = (token_hash: Uint8Array, now: Date, trace: Trace) =>
     firstRow(Schema.Struct({ token_id: Schema.String }))(sql`
       with locked as materialized (
@@ -82,7 +89,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         returning t.token_id
       ), pointed as (
         update bridge_identity i
-           set pending_rotation_id = null
+           set pending_rotation_id = null, pending_key_rotation_id = null, key_rotation_until = null
           from cleared, revoked
          where i.identity_id = cleared.identity_id
         returning i.project_id, i.bridge_id, revoked.token_id

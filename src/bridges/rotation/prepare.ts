@@ -69,6 +69,9 @@ export const make = Effect.gen(function* () {
       const found = yield* tokens.requireKnown(yield* store.findPrepareState(token_hash, key_hash, allowed))
       yield* tokens.requireActive(found, now)
       if (found.key_rotation_id !== null) return Option.some(yield* replay(found))
+      const { key_rotation_until } = found
+      if (key_rotation_until !== null && !hasPassed(key_rotation_until, now))
+        return yield* refuse("bridge_key_rotation_in_progress", secondsUntil(key_rotation_until, now))
       if (found.pending_until === null || hasPassed(found.pending_until, now)) {
         if (found.limited_since === null) return Option.none()
         return yield* refuse("rate_limited", secondsUntil(after(found.limited_since, limitedFor), now))

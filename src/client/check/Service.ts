@@ -1,6 +1,6 @@
 /**
  * The service as a Bridge sees it, in memory: one project, and the states and codes of docs/protocol.md. A test compares it
- * with the service, request by request. It has no rate limits.
+ * with the service, request by request. It has no rate limits and no key rotation.
  */
 import { Option, Schema } from "effect"
 import { createPublicKey, hash, randomBytes, randomUUID, verify } from "node:crypto"
@@ -131,6 +131,7 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
     device_id: "",
     display_name: "",
     publicKey: new Uint8Array() as Uint8Array,
+    key_since: 0,
     enrolled: false,
     revoked: false,
     /** It has proved its key once, and has to with every request. */
@@ -229,7 +230,8 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
     const expires_at = now() + lifetimes.token * 1000
     const token = issue("active", expires_at)
     const { bridge_id, device_id, display_name } = of
-    Object.assign(identity, { bridge_id, device_id, display_name, publicKey: given.public_key_b64, enrolled: true })
+    const publicKey = given.public_key_b64
+    Object.assign(identity, { bridge_id, device_id, display_name, publicKey, enrolled: true, key_since: now() })
     const answer = { project_id, bridge_id, access_token: token.text, ...bearerTerms, expires_at: instant(expires_at) }
     found.proof = { key, request, body: answer, token }
     return success(200, answer)
@@ -279,7 +281,13 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
         token_id: token.id,
         expires_at: instant(token.expires_at!),
         pending_rotation:
-          pending === undefined ? null : { rotation_id: pending.id, confirmation_expires_at: instant(pending.ends_at) }
+          pending === undefined ? null : { rotation_id: pending.id, confirmation_expires_at: instant(pending.ends_at) },
+        key: {
+          public_key_fingerprint: `sha256:${hash("sha256", identity.publicKey)}`,
+          since: instant(identity.key_since),
+          rotation_required: false,
+          pending_rotation: null
+        }
       })
     )
   }

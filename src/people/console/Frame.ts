@@ -10,7 +10,6 @@ import { consoleStyle } from "./Style.ts"
 import { maySee, pathOf, type Shown, type View } from "./View.ts"
 
 const app = html`<link rel="manifest" href="/console/manifest.webmanifest" />
-  <link rel="icon" href="/console/icon.svg" type="image/svg+xml" />
   <link rel="apple-touch-icon" href="/console/icon.png" />
   <meta name="theme-color" content="#175ddc" />`
 const { headers, page } = pagesWith(consoleStyle, consoleScript + ringScript, app)

@@ -1,6 +1,7 @@
 /** Statements of erasures: what a deleted project leaves, what is due, and the tombstones. */
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { done, expect } from "../../platform/metrics/Progress.ts"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import type { Erased } from "./ErasureFile.ts"
@@ -44,6 +45,7 @@ const emptied: ReadonlyArray<readonly [table: string, condition: string]> = [
   ["project_token", ofProject],
   ["enrollment_challenge", `${ofCredential} or ${ofIdentity}`],
   ["bridge_rotation", ofIdentity],
+  ["bridge_key_rotation", ofIdentity],
   ["bridge_token", ofIdentity],
   ["bridge_identity", ofProject],
   ["bridge_enrollment_credential", ofProject],
@@ -85,8 +87,17 @@ export const make = (sql: SqlClient.SqlClient) => {
       delete from document_blob b
        where b.blob_oid = any (${blobs.map(({ blob_oid }) => blob_oid)}::text[])
          and not exists (select from pinned_document d where d.blob_oid = b.blob_oid)`
-    yield* on(`update bridge_identity set pending_rotation_id = null where ${ofProject}`, project_id)
-    for (const [table, condition] of emptied) yield* on(`delete from ${table} where ${condition}`, project_id)
+    yield* on(
+      `update bridge_identity
+          set pending_rotation_id = null, pending_key_rotation_id = null, key_rotation_until = null
+        where ${ofProject}`,
+      project_id
+    )
+    yield* expect(Effect.succeed(emptied.length))
+    for (const [table, condition] of emptied) {
+      yield* on(`delete from ${table} where ${condition}`, project_id)
+      yield* done(1)
+    }
     yield* sql`
       update project
          set name = 'deleted',

@@ -16,7 +16,10 @@ import { entries } from "./docs/Contents.ts"
 import { metadataOptions } from "../../signin/oauth/metadata/Metadata.ts"
 import { openApiDocument } from "./OpenApiDocument.ts"
 import { homePage } from "./Home.ts"
+import { png, svg } from "./Icon.ts"
 import { pageHeaders } from "../../platform/html/Page.ts"
+
+const iconHeaders = { "content-security-policy": "default-src 'none'", "x-content-type-options": "nosniff" }
 
 const routes = HttpRouter.use(() =>
   Effect.gen(function* () {
@@ -29,6 +32,8 @@ const routes = HttpRouter.use(() =>
     yield* serve("/docs", html, start, docsHeaders)
     for (const [path, page] of pages) yield* serve(path, html, page, docsHeaders)
     yield* serve("/docs/search.json", "application/json", search)
+    yield* serve("/favicon.svg", "image/svg+xml", svg, iconHeaders)
+    yield* serve("/favicon.ico", "image/png", png(48, "icon"), iconHeaders)
     yield* serve("/openapi.json", "application/json", JSON.stringify(openApiDocument(metadataOptions(settings))))
   })
 )
@@ -38,6 +43,8 @@ export const sitePaths = [
   "/",
   "/docs",
   "/docs/search.json",
+  "/favicon.svg",
+  "/favicon.ico",
   "/openapi.json",
   ...entries.map(({ path }) => path)
 ] as const

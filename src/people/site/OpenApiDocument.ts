@@ -1,8 +1,9 @@
 /**
  * `GET /openapi.json` (spec 4.9): the declared contract, with what the declaration cannot say: where the service is, what the
- * groups are, an example of each request and answer, and the endpoints of OAuth.
+ * groups are, an example of each request and answer, the endpoints of OAuth, and that for operators.
  */
 import { OpenApi } from "effect/http-api"
+import { operatorPaths, operatorSecurity } from "../../operator/tokens/Paths.ts"
 import { Api } from "../../wire/Api.ts"
 import type { MetadataOptions } from "../../signin/oauth/metadata/Metadata.ts"
 import { oauthPaths } from "../../signin/oauth/metadata/Paths.ts"
@@ -10,10 +11,12 @@ import { oauthPaths } from "../../signin/oauth/metadata/Paths.ts"
 const tags: Readonly<Record<string, string>> = {
   enrollment: "How a Bridge trades a bootstrap credential for its first token: challenge, then proof.",
   rotation: "How a Bridge replaces, describes and revokes its token.",
+  keys: "How a Bridge replaces its key.",
   retired: "Routes that answer only that they have been replaced.",
   mobile: "How a phone or a browser registers for notifications.",
   web_push: "The key with which a browser subscribes.",
-  oauth: "How a coding agent gets tokens for the MCP endpoint: authorization code with PKCE."
+  oauth: "How a coding agent gets tokens for the MCP endpoint: authorization code with PKCE.",
+  operators: "How an operator elsewhere runs commands of service-admin."
 }
 
 const ids = {
@@ -22,12 +25,15 @@ const ids = {
   token: "01990000-0000-7000-8000-000000000003",
   rotation: "01990000-0000-7000-8000-000000000004",
   aborted: "01990000-0000-7000-8000-000000000005",
-  device: "01990000-0000-7000-8000-000000000006"
+  device: "01990000-0000-7000-8000-000000000006",
+  key_rotation: "01990000-0000-7000-8000-000000000007"
 }
 const whose = { project_id: ids.project, bridge_id: "workshop" }
 const bearer = { token_type: "Bearer", scope: "bridge:transport" }
 const fingerprint = "sha256:56475aa75463474c0285df5dbf2bcab73da651358839e9b77481b2eab107708c"
 const nonce = "__79_Pv6-fj39vX08_Lx8O_u7ezr6uno5-bl5OPi4eA"
+const nextFingerprint = "sha256:24f6ed6acbfe1009c030d7ca567c33ca4830911498236b5561a6c82abec5de28"
+const nextNonce = "397d3Nva2djX1tXU09LR0M_OzczLysnIx8bFxMPCwcA"
 const preferences = { kinds: {}, minimum_priority: "low", quiet_hours: null, paused_until: null }
 const device = {
   device_id: ids.device,
@@ -45,7 +51,7 @@ interface Example {
   readonly answer?: object
 }
 
-/** By operation. The values are synthetic, and the signature is the right one for the key and nonce of docs/protocol.md. */
+/** By operation. The values are synthetic, and the signatures are the right ones for the keys and nonces of docs/protocol.md. */
 export const examples: Readonly<Record<string, Example>> = {
   "enrollment.createChallenge": {
     request: {
@@ -86,7 +92,13 @@ export const examples: Readonly<Record<string, Example>> = {
       scope: bearer.scope,
       token_id: ids.token,
       expires_at: "2026-11-22T12:00:00.000Z",
-      pending_rotation: null
+      pending_rotation: null,
+      key: {
+        public_key_fingerprint: fingerprint,
+        since: "2026-11-21T12:00:00.000Z",
+        rotation_required: false,
+        pending_rotation: null
+      }
     }
   },
   "rotation.prepare": {
@@ -110,6 +122,29 @@ export const examples: Readonly<Record<string, Example>> = {
   "rotation.abort": {
     request: { rotation_id: ids.aborted },
     answer: { rotation_id: ids.aborted, status: "aborted", ...whose }
+  },
+  "keys.prepareKey": {
+    request: { public_key_fingerprint: nextFingerprint },
+    answer: {
+      key_rotation_id: ids.key_rotation,
+      nonce_b64: nextNonce,
+      confirmation_expires_at: "2026-11-23T10:05:00.000Z"
+    }
+  },
+  "keys.confirmKey": {
+    request: {
+      key_rotation_id: ids.key_rotation,
+      nonce_b64: nextNonce,
+      public_key_b64: "Kay64UG8yvCyLhqU000LxzYeUm0L_hLIl5S8kyKWbdc",
+      signature_b64: "MmQNwV1UNU7wtXvetw6K5eWqzF5wvPtYXxlIB7INgOUO34xoyyWHenDK9QY2R0c-ff1xmfPwowCWNyjb2t5hAw",
+      predecessor_signature_b64:
+        "zQtt_hahYkUyAf6ubsY_KWmLu7JtTC1v1hOerFDtANpnOmy8QK5D-WN8aUmx6NU-YALkTkR_07gV8O_ZSFSVDQ"
+    },
+    answer: { ...whose, public_key_fingerprint: nextFingerprint, rotated_at: "2026-11-23T10:01:00.000Z" }
+  },
+  "keys.abortKey": {
+    request: { key_rotation_id: ids.key_rotation },
+    answer: { key_rotation_id: ids.key_rotation, status: "aborted" }
   },
   "rotation.revoke": { answer: { status: "revoked", revoked_at: "2026-11-23T10:02:00.000Z" } },
   "mobile.register": {
@@ -165,21 +200,23 @@ const mapped = <A, B>(record: Readonly<Record<string, A>>, change: (value: A) =>
   Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]))
 
 export const openApiDocument = (options: MetadataOptions) => {
-  const { info, paths, ...declared } = OpenApi.fromApi(Api)
+  const { components, info, paths, ...declared } = OpenApi.fromApi(Api)
   return {
     ...declared,
+    components: { ...components, securitySchemes: { ...components.securitySchemes, ...operatorSecurity } },
     info: {
       ...info,
       summary: "Enrolls local agents with a key of their own, and gives coding agents one project's continuity.",
       description:
-        "The endpoints for Bridges and phones, and those of OAuth. Coding agents use MCP at /mcp, which describes itself. The pages at /docs say how everything fits together.",
+        "The endpoints for Bridges, phones and operators, and those of OAuth. Coding agents use MCP at /mcp, which describes itself. The pages at /docs say how everything fits together.",
       license: { name: "Apache-2.0", identifier: "Apache-2.0" }
     },
     servers: [{ url: options.base_url }],
     tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     paths: {
       ...mapped(paths, (operations) => mapped(operations as Record<string, OpenApi.OpenAPISpecOperation>, documented)),
-      ...oauthPaths(options)
+      ...oauthPaths(options),
+      ...operatorPaths
     }
   }
 }

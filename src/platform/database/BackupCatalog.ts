@@ -45,6 +45,17 @@ export const tables = (sql: SqlClient.SqlClient) =>
      group by c.relname
      order by c.relname::text collate "C"`)
 
+/** About how many rows the tables have, as the last ANALYZE counted them. */
+export const amount = (sql: SqlClient.SqlClient) =>
+  Effect.map(
+    rows(Schema.Struct({ rows: Schema.Int }))(sql`
+      select coalesce(sum(greatest(reltuples, 0)), 0)::int as rows
+        from pg_class
+       where relnamespace = current_schema()::regnamespace
+         and relkind = 'r'`),
+    ([estimate]) => estimate!.rows
+  )
+
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 

@@ -1,8 +1,8 @@
 /**
  * Wraps every request: adds a request id and the database's time as `Date`, and answers failures that no handler answers.
  *
- * Each of them (no route, a body too large, a lost database, a defect) becomes the error object of spec 2.7. A defect is
- * logged with the request id, and the client sees only `internal_error`.
+ * Each of them (no route, a body too large, a lost database, a defect) becomes the error object of spec 2.7; a browser
+ * that finds no route gets a page. A defect is logged with the request id, and the client sees only `internal_error`.
  */
 import { type Cause, Clock, Context, Effect, LogLevel, Option, References, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -10,6 +10,7 @@ import { uuid } from "../crypto/Random.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { logFault } from "../database/FaultLog.ts"
 import { CurrentShare, Shares } from "../database/Shares.ts"
+import { notFoundPage, pageHeaders } from "../html/Page.ts"
 import { count, elapsed, requests, requestSeconds } from "../metrics/Metrics.ts"
 import { spanned } from "../metrics/Span.ts"
 import { Settings } from "../settings/Settings.ts"
@@ -74,7 +75,7 @@ export const boundary = HttpRouter.middleware(
         ),
         Effect.flatMap((response) =>
           Effect.map(date, (dateHeader) =>
-            HttpServerResponse.setHeaders(inErrorShape(response), {
+            HttpServerResponse.setHeaders(inErrorShape(request, response), {
               ...fixedHeaders,
               ...(request.url.startsWith("/bridge/") && uncached),
               ...dateHeader,
@@ -103,15 +104,28 @@ const answerTo = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   return response
 })
 
-/** The library answers some failures without a body (404, 413) or as text (415). They get the body of our refusals. */
-const inErrorShape = (response: HttpServerResponse.HttpServerResponse) => {
+/**
+ * The library answers some failures without a body (404, 413) or as text (415). They get the body of our refusals; a
+ * browser gets a page instead where there is nothing.
+ */
+const inErrorShape = (
+  { headers: { accept } }: HttpServerRequest.HttpServerRequest,
+  response: HttpServerResponse.HttpServerResponse
+) => {
   const refusal = byStatus[response.status]
   if (refusal === undefined || (response.body._tag !== "Empty" && response.body.contentType !== "text/plain")) {
     return response
   }
+  if (response.status === 404 && accept?.includes("text/html")) return nowhere
   const { connection, allow } = response.headers
   return answer(refusal, { ...(connection && { connection }), ...(allow && { allow }) })
 }
+
+const nowhere = HttpServerResponse.text(notFoundPage, {
+  status: 404,
+  contentType: "text/html; charset=utf-8",
+  headers: { ...pageHeaders, vary: "Accept" }
+})
 
 const byStatus: Record<number, Parameters<typeof answer>[0]> = {
   400: refuse("invalid_request"),

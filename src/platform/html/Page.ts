@@ -1,6 +1,6 @@
 /**
  * Pages for people: one look and one content security policy. No fonts, nothing from other origins, no script but one of
- * our own where a page names it, and no images but the icons of an app.
+ * our own where a page names it, and no images but our icons.
  *
  * `form-action` is deliberately not in the policy: browsers apply it to the redirects after a form, and an agent's
  * callback may redirect to an app. Without scripts, and with everything escaped, it would protect nothing.
@@ -20,7 +20,8 @@ export const pagesWith = (style: string, script?: string, app?: Html) => {
     "default-src 'none'",
     `style-src ${hashOf(style)}`,
     ...(script === undefined ? [] : [`script-src ${hashOf(script)}`, "connect-src 'self'", "form-action 'self'"]),
-    ...(app === undefined ? [] : ["img-src 'self'", "manifest-src 'self'", "worker-src 'self'"]),
+    "img-src 'self'",
+    ...(app === undefined ? [] : ["manifest-src 'self'", "worker-src 'self'"]),
     "base-uri 'none'",
     "frame-ancestors 'none'"
   ].join("; ")
@@ -33,6 +34,7 @@ export const pagesWith = (style: string, script?: string, app?: Html) => {
             <meta name="viewport" content="width=device-width, initial-scale=1" />
             <meta name="color-scheme" content="light dark" />
             <title>${title}</title>
+            <link rel="icon" href="/favicon.svg" type="image/svg+xml" />
             ${app}${styled}${scripted}
           </head>
           <body>
@@ -62,3 +64,15 @@ const card = pagesWith(style)
 /** One centred card: the consent pages, and the page at `/`. */
 export const page = (title: string, body: Html): string => card.page(title, html`<main>${body}</main>`)
 export const pageHeaders = card.headers
+
+/** For a person who followed a link that leads nowhere. */
+export const notFoundPage = page(
+  "Nothing is here",
+  html`<h1>Nothing is here</h1>
+    <p class="soft">No page has this address. The link may be old, or a part of it is missing.</p>
+    <div class="buttons">
+      <a class="button primary" href="/docs">Documentation</a>
+      <a class="button" href="/console">Console</a>
+      <a class="button" href="/">Home</a>
+    </div>`
+)

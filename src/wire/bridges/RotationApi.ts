@@ -13,7 +13,7 @@ import {
   ReplayHeaders,
   WellFormed
 } from "../Headers.ts"
-import { BridgeId, Uuid } from "../Ids.ts"
+import { BridgeId, Fingerprint, Uuid } from "../Ids.ts"
 import { Instant } from "../Instant.ts"
 import { fromTable, type RefusalOf } from "../Refusal.ts"
 import { bridgeTable, type BridgeTable, keyedBodyCodes, keyedRequestCodes } from "./BridgeErrors.ts"
@@ -24,6 +24,8 @@ export const rotationTable = {
   bridge_rotation_protocol_upgrade_required: [410, "One-phase rotation is retired; use prepare and confirm.", "report"],
   /** Another successor is pending; Retry-After is the rest of its window. */
   bridge_rotation_in_progress: [409, "Another rotation is pending; confirm or abort it, or wait.", "wait"],
+  /** The Bridge is replacing its key; Retry-After is the rest of that window. */
+  bridge_key_rotation_in_progress: [409, "A key rotation is pending; confirm or abort it, or wait.", "wait"],
   /** The identity has no rotation with this id. */
   bridge_rotation_not_found: [404, "There is no such rotation.", "prepare"],
   /** The confirmation window passed; the predecessor is still valid. */
@@ -38,7 +40,7 @@ export const rotationTable = {
   bridge_rotation_predecessor_expired: [409, "The predecessor has expired; enroll again.", "operator"]
 } as const satisfies BridgeTable
 
-const activeTokenCodes = [
+export const activeTokenCodes = [
   "bridge_token_invalid",
   "bridge_proof_of_possession_invalid",
   "bridge_token_expired",
@@ -70,6 +72,7 @@ export const operationCodes = {
     ...activeTokenCodes,
     "rate_limited",
     "bridge_rotation_in_progress",
+    "bridge_key_rotation_in_progress",
     "bridge_rotation_expired",
     "bridge_rotation_aborted",
     "idempotency_conflict"
@@ -133,7 +136,16 @@ export const Self = Schema.Struct({
   scope: bearer.scope,
   token_id: Uuid,
   expires_at: Instant,
-  pending_rotation: Schema.NullOr(Schema.Struct({ rotation_id: Uuid, confirmation_expires_at: Instant }))
+  pending_rotation: Schema.NullOr(Schema.Struct({ rotation_id: Uuid, confirmation_expires_at: Instant })),
+  /** The enrolled key. `rotation_required`: the operator asks for a new one. A service older than this field omits it. */
+  key: Schema.optional(
+    Schema.Struct({
+      public_key_fingerprint: Fingerprint,
+      since: Instant,
+      rotation_required: Schema.Boolean,
+      pending_rotation: Schema.NullOr(Schema.Struct({ key_rotation_id: Uuid, confirmation_expires_at: Instant }))
+    })
+  )
 })
 export type Self = typeof Self.Type
 

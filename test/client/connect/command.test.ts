@@ -10,7 +10,7 @@ import { folder } from "../../support/bridges/BridgeProcess.ts"
 import { makeToken, reachable } from "../../support/agents/Agent.ts"
 import { planted } from "../../support/secrets/Planted.ts"
 
-const program = join(import.meta.dirname, "../../../cli/bridge-service.ts")
+const program = join(import.meta.dirname, "../../../cli/bridge-service.mjs")
 
 const connect = (home: string, args: ReadonlyArray<string>, env: NodeJS.ProcessEnv = {}) =>
   Effect.promise(

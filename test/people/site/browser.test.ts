@@ -25,6 +25,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
   const thorough = new Set([
     "/",
     "/docs",
+    "/nowhere",
     "/docs/agents",
     "/docs/bridges",
     "/docs/codes",
@@ -33,7 +34,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
   ])
 
   /** Every page once, by turns on a desk and on a phone. */
-  const looks = ["/", "/docs", ...entries.map(({ path }) => path)].flatMap((path, index) =>
+  const looks = ["/", "/docs", "/nowhere", ...entries.map(({ path }) => path)].flatMap((path, index) =>
     (index < 2 ? viewports : [viewports[index % 2]!]).map((viewport) => [path, viewport] as const)
   )
   for (const [path, [look, options]] of looks) {
@@ -51,7 +52,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
           }
           assert.deepEqual(await (thorough.has(path) ? pageFaults(page) : tooWide(page)), [])
         })
-        assert.deepEqual(requests, [url + path])
+        assert.includeMembers([url + path, `${url}/favicon.svg`], requests)
         assert.deepEqual(consoleErrors, [])
       })
     )

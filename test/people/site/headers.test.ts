@@ -44,7 +44,7 @@ const hasRequiredHeaders = (path: string, method: string, { body, headers, statu
   assert.match(headers.get("x-request-id")!, /^[0-9a-f-]{36}$/, request)
   assert.strictEqual(headers.get("x-content-type-options"), "nosniff", request)
   const type = headers.get("content-type") ?? ""
-  const isFile = (appPaths as ReadonlyArray<string>).includes(path) && status === 200
+  const isFile = [...appPaths, "/favicon.svg", "/favicon.ico"].includes(path) && status === 200
   const isUsual = /^application\/json|^text\/html; charset=utf-8$/.test(type)
   if (text !== "") assert.isTrue(isUsual || isFile, `${request}: ${type}`)
   if (body !== undefined) assert.notMatch(type, /charset=(?!utf-8)/i, request)
@@ -70,7 +70,9 @@ const isPage = (headers: Headers, scripted: boolean) => {
   const script = scripted ? ` script-src ${hash}; connect-src 'self'; form-action 'self';` : ""
   assert.match(
     headers.get("content-security-policy")!,
-    new RegExp(`^default-src 'none'; style-src ${hash};${script} base-uri 'none'; frame-ancestors 'none'$`)
+    new RegExp(
+      `^default-src 'none'; style-src ${hash};${script} img-src 'self'; base-uri 'none'; frame-ancestors 'none'$`
+    )
   )
   assert.strictEqual(headers.get("x-frame-options"), "DENY")
   assert.strictEqual(headers.get("referrer-policy"), "same-origin")

@@ -30,7 +30,7 @@ const commandFiles = readdirSync(join(packageRoot, "cli/commands")).map((file) =
 
 /** The source of one command of service-admin with its flags, without the other commands of its file. */
 const sourceOf = (command: string) => {
-  const made = new RegExp(`(command|list)\\("${command}"[^]*?\\n\\}\\)`)
+  const made = new RegExp(`(command|list|irreversible)\\("${command}"[^]*?\\n\\}\\)`)
   const file = commandFiles.find((source) => made.test(source)) ?? ""
   const [own = ""] = made.exec(file) ?? []
   const [, constant, fields = ""] = /^ {2}flags: (?:(\w+)|\{([^]*?)\}),$/m.exec(own) ?? []
@@ -71,6 +71,20 @@ layer(Service.layer)("the reference at /docs", (it) => {
         for (const word of [name, description, ...tools[name as keyof typeof tools].needs]) assert.include(shown, word)
         for (const field of Object.keys((inputSchema as { readonly properties?: object }).properties ?? {}))
           assert.include(shown, field, name)
+      }
+    })
+  )
+
+  it.effect("an address that leads nowhere is a page for a browser, and a code for a program", () =>
+    Effect.gen(function* () {
+      const page = yield* get("/docs/nowhere", { accept: "text/html,application/xhtml+xml,*/*;q=0.8" })
+      assert.strictEqual(page.status, 404)
+      assert.strictEqual(page.headers.get("content-type"), "text/html; charset=utf-8")
+      for (const [, path] of page.text.matchAll(/<a [^>]*href="([^"]+)"/g))
+        assert.include([200, 303], (yield* get(path!)).status, path)
+      for (const accept of ["application/json", "*/*"]) {
+        const { body, status } = yield* get("/docs/nowhere", { accept })
+        assert.deepStrictEqual([status, (body as any).error.code], [404, "not_found"])
       }
     })
   )
@@ -212,7 +226,7 @@ layer(Service.layer)("the pages at /docs", (it) => {
       assert.isAbove(typed.length, 4 * 20)
       for (let next = 0; next < typed.length; next += 4) {
         const [program, command, flags] = typed.slice(next + 1, next + 4)
-        const code = program === "npx service-admin" ? sourceOf(command!) : read("cli/bridge.ts")
+        const code = program === "npx service-admin" ? sourceOf(command!) : read("cli/commands/bridge.ts")
         assert.include(code, `"${command}"`)
         const known = code + read("cli/support/Flags.ts")
         for (const [, flag] of flags!.split("#")[0]!.matchAll(/ --([a-z-]+)/g)) {

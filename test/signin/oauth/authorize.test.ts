@@ -248,7 +248,10 @@ layer(Service.layer)("the consent page", (it) => {
       assert.strictEqual(page.status, 200)
       assert.notMatch(page.text, /<script|javascript:|\son\w+=/i)
       const policy = page.headers.get("content-security-policy")!
-      assert.match(policy, /^default-src 'none'; style-src 'sha256-[^']+'; base-uri 'none'; frame-ancestors 'none'$/)
+      assert.match(
+        policy,
+        /^default-src 'none'; style-src 'sha256-[^']+'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'$/
+      )
       assert.strictEqual(page.headers.get("x-frame-options"), "DENY")
       assert.strictEqual(page.headers.get("referrer-policy"), "same-origin")
       assert.strictEqual(page.headers.get("cache-control"), "no-store")

@@ -85,6 +85,24 @@ export const targets = Effect.fnUntraced(function* (on: World, folder: string) {
       headers: { ...json, ...bearer(pending.successor_token), "idempotency-key": "bridge-abort-1" },
       json: { rotation_id: pending.rotation_id }
     },
+    "POST /bridge/v1/keys/rotate/prepare": {
+      headers: { ...json, ...bearer(active), "idempotency-key": "bridge-prepare-key-1" },
+      json: { public_key_fingerprint: `sha256:${"1".repeat(64)}` }
+    },
+    "POST /bridge/v1/keys/rotate/confirm": {
+      headers: { ...json, ...bearer(active), "idempotency-key": "bridge-confirm-key-1" },
+      json: {
+        key_rotation_id: randomUUID(),
+        nonce_b64: Buffer.alloc(32, 1).toString("base64url"),
+        public_key_b64: Buffer.alloc(32, 1).toString("base64url"),
+        signature_b64: Buffer.alloc(64, 1).toString("base64url"),
+        predecessor_signature_b64: Buffer.alloc(64, 1).toString("base64url")
+      }
+    },
+    "POST /bridge/v1/keys/rotate/abort": {
+      headers: { ...json, ...bearer(active), "idempotency-key": "bridge-abort-key-1" },
+      json: { key_rotation_id: randomUUID() }
+    },
     "POST /bridge/v1/tokens/revoke": { headers: bearer(ended) },
     "GET /bridge/v1/tokens/self": { headers: bearer(active) },
     "POST /bridge/v1/tokens/rotate": { headers: {} },

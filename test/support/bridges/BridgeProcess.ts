@@ -57,21 +57,24 @@ const layer = (path: string, { killAt, loseAt, onWrite }: Fate) => {
 
   const journal = Layer.effect(
     Journal,
-    Effect.map(Journal, ({ keys, read, write }) => {
-      const writeTornFile = Effect.sync(() =>
-        writeFileSync(join(path, "state.json.new"), `{"version":1,"ba`, { mode: 0o600 })
-      )
-      const withPoints = <E>(durable: Effect.Effect<void, E>) =>
+    Effect.map(Journal, ({ keyRotation, keys, read, write, writeKeys }) => {
+      const withPoints = <E>(name: string, durable: Effect.Effect<void, E>) =>
         point.pipe(
-          Effect.tapCause(() => writeTornFile),
+          Effect.tapCause(() =>
+            Effect.sync(() => writeFileSync(join(path, `${name}.new`), `{"version":1,"ba`, { mode: 0o600 }))
+          ),
           Effect.andThen(durable),
           Effect.andThen(point)
         )
       return {
         keys: Effect.suspend(() => (existsSync(join(path, "key.json")) ? counted(keys) : Effect.tap(keys, point))),
+        keyRotation: counted(keyRotation),
+        writeKeys: (...given: Parameters<typeof writeKeys>) => withPoints("key.json", counted(writeKeys(...given))),
         read: counted(read),
         write: (state: State) =>
-          withPoints(counted(write(state))).pipe(Effect.andThen(onWrite === undefined ? Effect.void : onWrite(state)))
+          withPoints("state.json", counted(write(state))).pipe(
+            Effect.andThen(onWrite === undefined ? Effect.void : onWrite(state))
+          )
       }
     })
   ).pipe(Layer.provide(Journal.layer(path)))
@@ -126,11 +129,12 @@ export const newcomer = Effect.fnUntraced(function* (on: Instance & { readonly u
   return { path: yield* folder, order, enroll: (bridge: Bridge["Service"]) => bridge.enroll(order) }
 })
 
-/** The states of a Bridge's tokens at the service, in alphabetical order. */
-export const tokensOf = (
+/** A Bridge as the operator sees it. */
+export const bridgeOf = (
   { services }: { readonly services: Context.Context<Bridges> },
   { bridge_id, project_id }: { readonly bridge_id: string; readonly project_id: string }
-) =>
-  Effect.map(Context.get(services, Bridges).show(project_id, bridge_id), ({ tokens }) =>
-    tokens.map(({ state }) => state).toSorted()
-  )
+) => Context.get(services, Bridges).show(project_id, bridge_id)
+
+/** The states of a Bridge's tokens at the service, in alphabetical order. */
+export const tokensOf = (on: Parameters<typeof bridgeOf>[0], identity: Parameters<typeof bridgeOf>[1]) =>
+  Effect.map(bridgeOf(on, identity), ({ tokens }) => tokens.map(({ state }) => state).toSorted())

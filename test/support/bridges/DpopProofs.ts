@@ -16,7 +16,10 @@ export const endpoints = {
   confirm: ["POST", "/bridge/v1/tokens/rotate/confirm"],
   abort: ["POST", "/bridge/v1/tokens/rotate/abort"],
   revoke: ["POST", "/bridge/v1/tokens/revoke"],
-  self: ["GET", "/bridge/v1/tokens/self"]
+  self: ["GET", "/bridge/v1/tokens/self"],
+  prepareKey: ["POST", "/bridge/v1/keys/rotate/prepare"],
+  confirmKey: ["POST", "/bridge/v1/keys/rotate/confirm"],
+  abortKey: ["POST", "/bridge/v1/keys/rotate/abort"]
 } as const
 export type Endpoint = keyof typeof endpoints
 
@@ -63,6 +66,7 @@ interface Given {
   readonly proof?: string | undefined
   readonly key?: string
   readonly rotation_id?: string
+  readonly body?: object | undefined
   readonly scheme?: "Bearer" | "DPoP"
 }
 
@@ -71,7 +75,7 @@ export const ask = (
   { url }: { readonly url: string },
   endpoint: Endpoint,
   token: string,
-  { key = randomUUID(), proof, rotation_id, scheme = "Bearer" }: Given = {}
+  { body, key = randomUUID(), proof, rotation_id, scheme = "Bearer" }: Given = {}
 ): Effect.Effect<Answer> =>
   send(`${url}${endpoints[endpoint][1]}`, {
     method: endpoints[endpoint][0],
@@ -80,6 +84,7 @@ export const ask = (
       ...(endpoint === "self" || endpoint === "revoke" ? {} : { "idempotency-key": key }),
       ...(proof === undefined ? {} : { dpop: proof })
     },
+    ...(body === undefined ? {} : { body }),
     ...(rotation_id === undefined ? {} : { body: { rotation_id } })
   })
 

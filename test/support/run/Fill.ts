@@ -86,6 +86,15 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
     update bridge_identity i set pending_rotation_id = r.rotation_id
       from bridge_rotation r where r.identity_id = i.identity_id and r.state = 'pending';
 
+    insert into bridge_key_rotation (
+      key_rotation_id, identity_id, public_key_fingerprint, old_fingerprint, nonce_hash, derivation_salt, key_id,
+      created_at, confirmation_expires_at, prepare_key_hash)
+    select pg_temp.id(31, i), pg_temp.id(4, i), 'sha256:' || repeat('1', 64), 'sha256:' || repeat('0', 64),
+           sha256('n'), sha256('s'), 'k', now() - interval '9 days', now() + interval '12 hours', sha256(i::text::bytea)
+      from generate_series(1, $n) i where i % 100 = 2;
+    update bridge_identity i set pending_key_rotation_id = k.key_rotation_id, key_rotation_until = confirmation_expires_at
+      from bridge_key_rotation k where k.identity_id = i.identity_id;
+
     insert into oauth_client (client_id, kind, name, redirect_uris, grant_types, scopes, created_at)
     select 'sci_' || lpad(i::text, 49, '0'), case when i % 2 = 0 then 'dynamic' else 'operator' end, 'Client ' || i,
            '{http://127.0.0.1/callback}', '{authorization_code,refresh_token}', '{memory:read}', pg_temp.ago(i)

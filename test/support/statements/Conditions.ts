@@ -117,6 +117,7 @@ const tables = [
   "bridge_enrollment_credential",
   "bridge_token",
   "bridge_rotation",
+  "bridge_key_rotation",
   "enrollment_challenge",
   "approved_account_reference",
   "project",

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { HttpRouter } from "effect/http"
 import { staticRoutes } from "../../../platform/edge/StaticRoutes.ts"
-import { png, svg } from "./Icon.ts"
+import { png, svg } from "../../site/Icon.ts"
 import { manifest } from "./Manifest.ts"
 import { worker } from "./Worker.ts"
 

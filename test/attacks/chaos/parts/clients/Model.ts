@@ -1,6 +1,7 @@
 /**
  * A scripted model behind the four APIs that clients speak: Anthropic's messages, OpenAI's responses and chat completions,
- * and Gemini's generateContent, all as streams. It asks for one tool call a turn, in order, and then says that it is done.
+ * and Gemini's generateContent, all as streams. It asks for one tool call a turn, in order, and then says that it is done;
+ * where the script says "done", it also says so, and goes on if it is asked again.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
@@ -12,7 +13,9 @@ export interface ToolCall {
 
 export interface ScriptedModel {
   readonly url: string
-  /** The result of each call, as the client sent it to the model. */
+  /** What the client sent first. */
+  readonly beginning: () => string
+  /** What the client sent after each call and each "done": a result, or what a hook says. */
   readonly results: () => ReadonlyArray<string>
   readonly stop: () => void
 }
@@ -40,15 +43,21 @@ const offered = (body: any): ReadonlyArray<string> => {
 /** The last thing that a client told the model. */
 const lastOf = (body: any): string => JSON.stringify((body.messages ?? body.input ?? body.contents ?? []).at(-1) ?? "")
 
-export const scriptedModel = async (script: ReadonlyArray<ToolCall>): Promise<ScriptedModel> => {
+export const scriptedModel = async (script: ReadonlyArray<ToolCall | "done">): Promise<ScriptedModel> => {
   let asked = 0
+  let beginning = ""
   const results: Array<string> = []
   const next = (body: any) => {
     const names = offered(body)
     // A side request, such as for the title of the session.
     if (names.length === 0) return undefined
+    if (beginning === "") beginning = JSON.stringify(body)
     if (asked > results.length) results.push(lastOf(body))
     const call = script[asked]
+    if (call === "done") {
+      asked += 1
+      return undefined
+    }
     const name = call && names.find((name) => name.endsWith(call.tool))
     if (call === undefined || name === undefined) return undefined
     asked += 1
@@ -178,6 +187,7 @@ export const scriptedModel = async (script: ReadonlyArray<ToolCall>): Promise<Sc
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    beginning: () => beginning,
     results: () => results,
     stop: () => {
       server.closeAllConnections()

@@ -1,4 +1,4 @@
-/** The icon of the console as an app: a suspension bridge, drawn from one list of strokes as SVG and as PNG. */
+/** The icon of the pages, and of the console as an app: a suspension bridge, drawn from one list of strokes as SVG and as PNG. */
 import { crc32, deflateSync } from "node:zlib"
 
 /** The accent colour of the pages. */
