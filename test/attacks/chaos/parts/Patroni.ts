@@ -116,7 +116,6 @@ export const patroniCluster = Effect.fnUntraced(function* (scratch: string, { un
     run,
     primary: numberOf("leader"),
     standby: numberOf("sync_standby"),
-    members,
     /** Until all three run, one of them as the primary and one as its synchronous standby. */
     whole: Effect.repeat(Effect.delay(isWhole, "200 millis"), { until: (is) => is }).pipe(Effect.orDie),
     /** The node reaches neither etcd nor the other nodes, nor they it. */
@@ -132,7 +131,6 @@ export const patroniCluster = Effect.fnUntraced(function* (scratch: string, { un
       nodes.flatMap(({ lines }) => lines),
       (line) => Effect.andThen(line.cut, line.heal),
       { discard: true }
-    ),
-    log: (name: string) => fs.readFileSync(join(folder, "log", name), "utf8")
+    )
   }
 })

@@ -1,4 +1,4 @@
-/** A bare writer beside the service: one row after the other through the proxy of the cluster. It shows what the cluster itself needs. */
+/** A writer beside the service, one row after the other through the proxy: it shows what the cluster itself needs. */
 import { Effect } from "effect"
 import { Client } from "pg"
 
@@ -15,11 +15,11 @@ export const bareWriter = Effect.fnUntraced(function* (connectionString: string)
   yield* Effect.promise(() => first.query("create table bare_writer (n int primary key)"))
   yield* Effect.promise(() => first.end())
 
-  let stopped = false
-  yield* Effect.addFinalizer(() => Effect.sync(() => void (stopped = true)))
+  const stop = new AbortController()
+  yield* Effect.addFinalizer(() => Effect.sync(() => stop.abort()))
   const writing = async () => {
     let client: Client | undefined
-    for (let n = 0; !stopped; n++) {
+    for (let n = 0; !stop.signal.aborted; n++) {
       try {
         client ??= await connect()
         await client.query("insert into bare_writer values ($1)", [n])
