@@ -51,7 +51,7 @@ const main = Effect.gen(function* () {
     SERVICE_EMBEDDINGS_DIMENSIONS: String(dimensions)
   })
   const { project_id } = yield* Context.get(on.context, Projects).create("Bench")
-  yield* Context.get(on.context, Transfer).load(project_id, yield* file(project_id), () => Effect.void)
+  yield* Context.get(on.context, Transfer).load(project_id, yield* file(project_id))
   const sql = Context.get(on.context, SqlClient.SqlClient)
   const waiting = Effect.map(
     sql<{ count: number }>`select count(*)::int as count from memory_embedding`,

@@ -71,7 +71,7 @@ const project = Effect.fnUntraced(function* (on: harness.Bench, entries: number)
   const file = Stream.fromIterable([header, ...rows, { counts }]).pipe(
     Stream.map((line) => Buffer.from(`${JSON.stringify(line)}\n`))
   )
-  yield* Context.get(on.context, Transfer).load(project_id, file, () => Effect.void)
+  yield* Context.get(on.context, Transfer).load(project_id, file)
   // What autovacuum would do later. A dedicated connection has no statement timeout.
   yield* Context.get(on.context, Database).dedicated(SqlClient.SqlClient.use((sql) => sql`vacuum analyze`))
   const token = Redacted.value(secret.token)

@@ -69,7 +69,7 @@ export const fill = Effect.fnUntraced(function* (services: Context.Context<Proje
   const file = Stream.fromIterable([header, ...rows, { counts }]).pipe(
     Stream.map((line) => Buffer.from(`${JSON.stringify(line)}\n`))
   )
-  yield* Context.get(services, Transfer).load(project_id, file, () => Effect.void)
+  yield* Context.get(services, Transfer).load(project_id, file)
   return { project_id, names }
 })
 

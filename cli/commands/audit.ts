@@ -6,6 +6,7 @@ import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { list } from "../support/list.ts"
 import { facts, next, table } from "../support/Print.ts"
+import { watching } from "../support/progress.ts"
 import { FileError } from "../support/SecretFiles.ts"
 import { contents } from "../support/WholeFiles.ts"
 
@@ -46,11 +47,13 @@ const verifyAuditLog = command("verify-audit-log", {
     using(({ projects, verification }) =>
       Effect.andThen(
         Effect.transposeOption(Option.map(project, projects.find)),
-        verification.verify({
-          project: Option.getOrUndefined(project),
-          since: Option.getOrUndefined(since),
-          heads: Option.match(heads, { onNone: () => Stream.empty, onSome: (path) => keptHeads(contents(path)) })
-        })
+        verification
+          .verify({
+            project: Option.getOrUndefined(project),
+            since: Option.getOrUndefined(since),
+            heads: Option.match(heads, { onNone: () => Stream.empty, onSome: (path) => keptHeads(contents(path)) })
+          })
+          .pipe(watching("Verified", "rows"))
       )
     ).pipe(
       // To compare nothing would look like a proof.

@@ -104,7 +104,7 @@ const createBridgeEnrollmentCredential = command("create-bridge-enrollment-crede
               count: undefined,
               minted: secrets.map(({ credential_hash, credential_id }) => asMinted(credential_id, credential_hash))
             }),
-            (answer) => (answer as { readonly items: ReadonlyArray<Issued> }).items
+            (answer) => answer as ReadonlyArray<Issued>
           )
         ),
   print: (result) => {

@@ -5,8 +5,9 @@ import { writeFileSync } from "node:fs"
 import { command, using, usingUnmigrated } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { facts, next } from "../support/Print.ts"
+import { watching } from "../support/progress.ts"
 import { fileWork } from "../support/SecretFiles.ts"
-import { contents, writeWhole } from "../support/WholeFiles.ts"
+import { contents, expectFile, writeWhole } from "../support/WholeFiles.ts"
 
 /** Every command but doctor migrates first; this one reports the files that ran. */
 const migrate = command("migrate", {
@@ -26,7 +27,7 @@ const backupDatabase = command("backup-database", {
     using(({ backup, recorded }) =>
       writeWhole(out, (file) =>
         Effect.tap(
-          backup.save((text) => fileWork(out, () => writeFileSync(file, text))),
+          backup.save((text) => fileWork(out, () => writeFileSync(file, text))).pipe(watching("Saved", "rows")),
           recorded("database.backed_up", null)
         )
       ).pipe(Effect.map((summary) => ({ file: out, ...summary })))
@@ -71,7 +72,12 @@ const restoreDatabase = command("restore-database", {
           Option.getOrElse(open, () => "refuse" as const)
         )
         .pipe(
-          Effect.flatMap((replayed) => backup.restore(contents(path), { acceptUnsigned }, replayed)),
+          Effect.flatMap((replayed) =>
+            // It is read twice: verified, then restored.
+            Effect.andThen(expectFile(path, 2), backup.restore(contents(path), { acceptUnsigned }, replayed)).pipe(
+              watching("Read", "MB")
+            )
+          ),
           Effect.tap(({ created_at, finished }) =>
             recorded("database.restored", null, { created_at: created_at.toISOString(), erasures: `${finished}` })
           ),
@@ -87,7 +93,7 @@ const verifyBackup = command("verify-backup", {
   flags: {
     in: Flags.path("in", "Backup to try; by default the newest in SERVICE_BACKUP_DIR").pipe(Flag.optional)
   },
-  run: ({ in: file }) => using(({ backups }) => backups.verify(file)),
+  run: ({ in: file }) => using(({ backups }) => backups.verify(file).pipe(watching("Read", "MB"))),
   print: (tried) => [
     ...facts(tried),
     tried.outcome === "restored"

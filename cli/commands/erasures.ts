@@ -5,6 +5,7 @@ import { writeFileSync } from "node:fs"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { irreversible } from "../support/irreversible.ts"
+import { watching } from "../support/progress.ts"
 import { facts, next, table } from "../support/Print.ts"
 import { fileWork } from "../support/SecretFiles.ts"
 import { writeWhole } from "../support/WholeFiles.ts"
@@ -48,7 +49,9 @@ const deleteProject = irreversible("delete-project", {
       Effect.gen(function* () {
         const found = yield* projects.find(project)
         if (Option.isSome(name) && found.name !== name.value) return yield* new OtherName()
-        return yield* persistently(erasures.deleteProject(project, now ? "now" : "later", waiting))
+        return yield* persistently(erasures.deleteProject(project, now ? "now" : "later", waiting)).pipe(
+          watching("Emptied", "tables")
+        )
       })
     ),
   print: ({ delete_after, deleted_at, project_id }) => [

@@ -5,7 +5,7 @@ import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { list } from "../support/list.ts"
 import { facts, next, table } from "../support/Print.ts"
-import { progress } from "../support/progress.ts"
+import { watching } from "../support/progress.ts"
 
 const createProject = command("create-project", {
   description: "Create a project",
@@ -61,7 +61,7 @@ const scanProject = command("scan-project", {
   run: ({ project }) =>
     using(({ projects, recorded, scan }) =>
       Effect.transposeOption(Option.map(project, projects.find)).pipe(
-        Effect.andThen(scan.scan(Option.getOrUndefined(project), (rows) => progress("Scanned")({ rows }))),
+        Effect.andThen(scan.scan(Option.getOrUndefined(project)).pipe(watching("Scanned", "rows"))),
         Effect.tap(({ found, rows }) =>
           recorded("project.scanned", Option.getOrNull(project), { rows: `${rows}`, found: `${found.length}` })
         )

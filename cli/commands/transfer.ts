@@ -8,10 +8,10 @@ import { command, using } from "../support/command.ts"
 import { writeFolder } from "../support/ExportFolder.ts"
 import * as Flags from "../support/Flags.ts"
 import { facts, next, table } from "../support/Print.ts"
-import { progress } from "../support/progress.ts"
+import { watching } from "../support/progress.ts"
 import { fileWork } from "../support/SecretFiles.ts"
 import { sourceFiles } from "../support/SourceFiles.ts"
-import { contents, writeWhole } from "../support/WholeFiles.ts"
+import { watchedContents, writeWhole } from "../support/WholeFiles.ts"
 
 const exportProject = command("export-project", {
   description: "Write a project's memory, tasks and receipts to a new file; the server may be running",
@@ -26,15 +26,16 @@ const exportProject = command("export-project", {
   run: ({ format, out, project }) =>
     using(({ recorded, transfer }) => {
       const record = recorded("project.exported", project)
-      const asFolder = writeFolder(out, (write) => transfer.saveMarkdown(project, write, progress("Exported")), record)
+      const asFolder = writeFolder(out, (write) => transfer.saveMarkdown(project, write), record)
       const asFile = writeWhole(out, (file) =>
         Effect.tap(
-          transfer.save(project, (text) => fileWork(out, () => writeFileSync(file, text)), progress("Exported")),
+          transfer.save(project, (text) => fileWork(out, () => writeFileSync(file, text))),
           record
         )
       )
+      const exporting = watching("Exported", "rows")
       return Effect.gen(function* () {
-        const counts: object = format === "markdown" ? yield* asFolder : yield* asFile
+        const counts: object = yield* format === "markdown" ? exporting(asFolder) : exporting(asFile)
         return { file: out, project_id: project, ...counts }
       })
     }),
@@ -53,7 +54,7 @@ const importProject = command("import-project", {
   flags: { project: Flags.project, in: Flags.path("in", "File written by export-project") },
   run: ({ in: path, project }) =>
     using(({ transfer }) =>
-      Effect.map(transfer.load(project, contents(path), progress("Imported")), (counts) => ({
+      Effect.map(transfer.load(project, watchedContents(path)).pipe(watching("Imported", "MB")), (counts) => ({
         project_id: project,
         ...counts
       }))
@@ -81,7 +82,7 @@ const importMemory = command("import-memory", {
       Effect.gen(function* () {
         const found = yield* sourceFiles(path, from)
         const source = { format: from, files: found.files, label: Option.getOrElse(label, () => found.label) }
-        const { counts, lines } = yield* transfer.bring(project, source, dryRun, progress("Imported"))
+        const { counts, lines } = yield* transfer.bring(project, source, dryRun).pipe(watching("Imported", "items"))
         const shown = dryRun ? lines : lines.filter(({ done }) => done !== "added" && done !== "unchanged")
         return { project_id: project, label: source.label, dry_run: dryRun, ...counts, items: shown }
       })

@@ -2,6 +2,7 @@
 import { Effect, Stream } from "effect"
 import * as fs from "node:fs"
 import { dirname } from "node:path"
+import { done, expect } from "../../src/platform/metrics/Progress.ts"
 import { fileError, fileWork, syncFolder } from "./SecretFiles.ts"
 
 /** Gives `work` the descriptor of a draft (mode 0600) beside `path`, and renames the draft once `work` has succeeded. */
@@ -38,4 +39,16 @@ export const contents = (path: string) =>
   Stream.fromAsyncIterable<Uint8Array, ReturnType<typeof fileError>>(
     { [Symbol.asyncIterator]: () => fs.createReadStream(path)[Symbol.asyncIterator]() },
     (error) => fileError(path, "read", error)
+  )
+
+/** Adds what reading the file so many times will take to the expected progress. */
+export const expectFile = (path: string, times = 1) =>
+  expect(Effect.try({ try: () => fs.statSync(path).size * times, catch: (error) => fileError(path, "read", error) }))
+
+export const watchedContents = (path: string) =>
+  Stream.unwrap(
+    Effect.as(
+      expectFile(path),
+      Stream.tap(contents(path), ({ length }) => done(length))
+    )
   )

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import type { Command } from "effect/cli"
 import { frame, type Parts, type RemoteFailure } from "./frame.ts"
-import { remoteTarget, sender } from "./remote/remotely.ts"
+import { type More, remoteTarget, sender } from "./remote/remotely.ts"
 import { withWholeIds } from "./wholeIds.ts"
 
 export { using, usingUnmigrated } from "./using.ts"
@@ -17,9 +17,16 @@ export const command = <const Name extends string, const Flags extends Command.C
     Effect.fnUntraced(function* (flags: Command.Command.Config.Infer<Flags>, asJson: boolean) {
       const target = yield* remoteTarget(name, parts.remote)
       if (target === undefined) return yield* parts.run(yield* withWholeIds(flags), asJson)
-      const send = sender(target, name, flags as object)
+      const ask = sender(target, name, flags as object)
+      const send = (more: More) => Effect.map(ask(more), unwrapped)
       const remotely: Effect.Effect<unknown, RemoteFailure> =
         parts.remotely === undefined ? send({}) : parts.remotely(flags, send, asJson)
       return (yield* remotely) as A
     })
   )
+
+/** A result that is an array crosses the wire as `{"items": [...]}` (Print.ts). */
+const unwrapped = (answer: unknown) => {
+  const { items, ...rest } = answer as { readonly items?: unknown }
+  return Array.isArray(items) && Object.keys(rest).length === 0 ? items : answer
+}

@@ -70,7 +70,7 @@ const exported = (agent: Agent) =>
     const { services } = yield* Service
     const pieces: Array<string> = []
     const write = (text: string) => Effect.sync(() => void pieces.push(text))
-    yield* Context.get(services, Transfer).save(agent.project_id, write, () => Effect.void)
+    yield* Context.get(services, Transfer).save(agent.project_id, write)
     return Buffer.from(pieces.join(""))
   })
 
@@ -205,7 +205,7 @@ layer(Service.layer)("a limit by size", (it) => {
       })
       const file = yield* exported(source)
       const target = yield* agentWith({ stored_bytes: 10 })
-      const load = Context.get(services, Transfer).load(target.project_id, Stream.make(file), () => Effect.void)
+      const load = Context.get(services, Transfer).load(target.project_id, Stream.make(file))
       const refusal = yield* Effect.flip(load)
       assert.include(refusal, { _tag: "limit_exceeded" })
       assert.deepStrictEqual(yield* usage(target), [])

@@ -276,20 +276,16 @@ layer(Service.layer)("a decision", (it) => {
       yield* answer({ services }, person(a.project_id), answered, "UBL")
       let file = ""
       const transfer = Context.get(services, Transfer)
-      yield* transfer.save(
-        a.project_id,
-        (text) => Effect.sync(() => void (file += text)),
-        () => Effect.void
-      )
+      yield* transfer.save(a.project_id, (text) => Effect.sync(() => void (file += text)))
       const copy = yield* Agent.make({ services, url: a.url })
-      yield* transfer.load(copy.project_id, Stream.make(Buffer.from(file)), () => Effect.void)
+      yield* transfer.load(copy.project_id, Stream.make(Buffer.from(file)))
       for (const { id } of [asked, answered]) assert.deepStrictEqual(yield* taskOf(copy, id), yield* taskOf(a, id))
 
       const dangling = file.split("\n").filter((line) => !line.startsWith('{"memory"'))
       const counts = dangling.pop() === "" ? dangling.pop()! : ""
       const text = [...dangling, counts.replace(/"memory": ?1/, '"memory":0')].join("\n")
       const { project_id } = yield* Context.get(services, Projects).create("Copy")
-      const refused = yield* Effect.flip(transfer.load(project_id, Stream.make(Buffer.from(text)), () => Effect.void))
+      const refused = yield* Effect.flip(transfer.load(project_id, Stream.make(Buffer.from(text))))
       assert.deepInclude(refused, { _tag: "import_invalid" })
       assert.match(refused.message, /refers to a row/)
     })

@@ -246,9 +246,9 @@ layer(Service.layer)("text that agents write", (it) => {
       let file = ""
       const transfer = Context.get(services, Transfer)
       const write = (text: string) => Effect.sync(() => void (file += text))
-      yield* transfer.save(a.project_id, write, () => Effect.void)
+      yield* transfer.save(a.project_id, write)
       const other = yield* agent
-      const counts = yield* transfer.load(other.project_id, Stream.make(Buffer.from(file)), () => Effect.void)
+      const counts = yield* transfer.load(other.project_id, Stream.make(Buffer.from(file)))
       assert.strictEqual(counts.memory, 1)
       assert.strictEqual((yield* other.call("memory_get", { id: note.id })).output.entry.title, String.raw`a\u202eb`)
     })

@@ -39,20 +39,13 @@ layer(Service.layer)("import-memory", (it) => {
   ) {
     const { services } = yield* Service
     const list = Object.entries(files).map(([path, text]) => ({ path, bytes: Buffer.from(text) }))
-    return yield* Context.get(services, Transfer).bring(
-      project_id,
-      { format, label, files: list },
-      dryRun,
-      () => Effect.void
-    )
+    return yield* Context.get(services, Transfer).bring(project_id, { format, label, files: list }, dryRun)
   })
   const save = Effect.fnUntraced(function* (project_id: string) {
     const { services } = yield* Service
     const files: Record<string, string> = {}
-    yield* Context.get(services, Transfer).saveMarkdown(
-      project_id,
-      (path, text) => Effect.sync(() => void (files[path] = text)),
-      () => Effect.void
+    yield* Context.get(services, Transfer).saveMarkdown(project_id, (path, text) =>
+      Effect.sync(() => void (files[path] = text))
     )
     return files
   })

@@ -57,15 +57,9 @@ layer(Service.layer)("cost of indexing", (it) => {
     const [archive] = yield* timed(Context.get(services, Memory).archive(a.project_id, last.id))
     let file = ""
     const transfer = Context.get(services, Transfer)
-    yield* transfer.save(
-      a.project_id,
-      (text) => Effect.sync(() => void (file += text)),
-      () => Effect.void
-    )
+    yield* transfer.save(a.project_id, (text) => Effect.sync(() => void (file += text)))
     const other = yield* agent
-    const [load, counts] = yield* timed(
-      transfer.load(other.project_id, Stream.make(Buffer.from(file)), () => Effect.void)
-    )
+    const [load, counts] = yield* timed(transfer.load(other.project_id, Stream.make(Buffer.from(file))))
     assert.strictEqual(counts.memory, 6)
     return { add, supersede, batch, archive, load }
   })

@@ -151,13 +151,13 @@ layer(Service.layer)("transfer", (it) => {
     const pieces = Array.from({ length: Math.ceil(bytes.length / piece) }, (_, n) =>
       bytes.subarray(n * piece, (n + 1) * piece)
     )
-    return yield* Context.get(services, Transfer).load(project_id, Stream.fromIterable(pieces), () => Effect.void)
+    return yield* Context.get(services, Transfer).load(project_id, Stream.fromIterable(pieces))
   })
   const save = Effect.fnUntraced(function* (project_id: string) {
     const { services } = yield* Service
     let written = ""
     const write = (text: string) => Effect.sync(() => void (written += text))
-    yield* Context.get(services, Transfer).save(project_id, write, () => Effect.void)
+    yield* Context.get(services, Transfer).save(project_id, write)
     return written
   })
   const rowsOf = (project_id: string) =>

@@ -18,14 +18,14 @@ const exported = Effect.fnUntraced(function* (project_id: string) {
   const { services } = yield* Service
   let file = ""
   const write = (text: string) => Effect.sync(() => void (file += text))
-  yield* Context.get(services, Transfer).save(project_id, write, () => Effect.void)
+  yield* Context.get(services, Transfer).save(project_id, write)
   return file
 })
 
 const imported = Effect.fnUntraced(function* (file: string) {
   const { services } = yield* Service
   const { project_id } = yield* Context.get(services, Projects).create("Copy")
-  yield* Context.get(services, Transfer).load(project_id, Stream.make(Buffer.from(file)), () => Effect.void)
+  yield* Context.get(services, Transfer).load(project_id, Stream.make(Buffer.from(file)))
   return project_id
 })
 

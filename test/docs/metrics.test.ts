@@ -13,7 +13,8 @@ const asked: ReadonlyArray<{ expression: string }> = [
   ...[...rules.matchAll(/^ +expr: (.+)$/gm)].map(([, expression]) => ({ expression: expression! }))
 ]
 
-const named = (expression: string) => [...expression.matchAll(/\bservice_\w+/g)].map(([name]) => name)
+const named = (expression: string) =>
+  [...expression.matchAll(/\b(?:service|process|nodejs)_\w+/g)].map(([name]) => name)
 
 describe("the dashboard and the alerts", () => {
   it.each(asked)("query only metrics and labels that exist: $expression", ({ expression }) => {

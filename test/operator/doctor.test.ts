@@ -6,6 +6,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, expect, it } from "vitest"
 import { generatedSecrets } from "../../src/platform/settings/Secrets.ts"
+import { main } from "../support/service/Main.ts"
 import {
   refusal,
   result,
@@ -30,7 +31,7 @@ const embedded = (...args: ReadonlyArray<string>) => serviceAdmin(args, { SERVIC
 const startedOnce = () =>
   new Promise<void>((resolve) => {
     const env = { PATH: "/usr/bin:/bin", SERVICE_DATA_DIR: data, SERVICE_PORT: "0", SERVICE_OAUTH_CIMD: "off" }
-    const child = spawn(process.execPath, [join(import.meta.dirname, "../../src/main.ts")], { env })
+    const child = spawn(process.execPath, [main], { env })
     child.stdout.on("data", (text: Buffer) => {
       if (text.includes('"Ready"')) child.kill("SIGTERM")
     })

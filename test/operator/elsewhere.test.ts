@@ -150,6 +150,9 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
         stdout,
         new RegExp(`^Next: .*list-projects --limit 1 --after \\S+ --service ${service.url} --operator-token-file`, "m")
       )
+      const limits = yield* elsewhere(home)("show-project-limits", "--project", "First", ...there)
+      assert.deepStrictEqual([limits.code, limits.stderr], [0, ""])
+      assert.match(limits.stdout, /^tasks +0 /m)
       const all: any = result(yield* elsewhere(home)("list-projects", "--json", ...there))
       assert.isAtLeast(all.items.length, 2)
       const refused = yield* elsewhere(home)("create-project", "--name", "Third", ...there)

@@ -11,6 +11,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { read, rows, sections } from "../support/run/Markdown.ts"
 import { send } from "../support/network/Http.ts"
+import { fileLimit, rssMib } from "../support/run/Proc.ts"
 import { request } from "../support/network/Raw.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { makeRegisteredPhone } from "../support/phones/Phone.ts"
@@ -300,6 +301,30 @@ const collector = Effect.acquireRelease(
   ({ server }) => Effect.sync(() => server.close())
 )
 
+layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the process metrics", (it) => {
+  it.effect("are those of the server's process, and its processor time only grows", () =>
+    Effect.gen(function* () {
+      const began = Date.now() / 1000
+      const { scrape, server } = yield* withMetrics
+      const first = yield* scrape
+      yield* send(`${server.url}/healthz`, { method: "GET" })
+      const page = yield* scrape
+      const one = (name: string, of = page) => values(of, name)[""]!
+      assert.include(page, "# TYPE process_cpu_seconds_total counter")
+      assert.isAbove(one("process_cpu_seconds_total", first), 0)
+      assert.isAbove(one("process_cpu_seconds_total"), one("process_cpu_seconds_total", first))
+      assert.closeTo(one("process_resident_memory_bytes") / 2 ** 20, rssMib(server.pid), 64)
+      assert.isBelow(one("nodejs_heap_size_used_bytes"), one("nodejs_heap_size_total_bytes"))
+      assert.isAbove(one("nodejs_heap_size_used_bytes"), 2 ** 20)
+      assert.isAtLeast(one("process_start_time_seconds"), began)
+      assert.isAbove(one("process_open_fds"), 10)
+      assert.strictEqual(one("process_max_fds"), fileLimit(server.pid))
+      assert.isAbove(one("nodejs_eventloop_lag_max_seconds", first), 0)
+      assert.isAtLeast(one("nodejs_eventloop_lag_max_seconds", first), one("nodejs_eventloop_lag_p99_seconds", first))
+    })
+  )
+})
+
 layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server with a collector", (it) => {
   it.effect("sends traces, metrics and logs, flushes them when it stops, and sends no secret", () =>
     Effect.gen(function* () {
@@ -311,6 +336,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
       assert.sameMembers([...received.keys()], ["/v1/traces", "/v1/metrics", "/v1/logs"])
       assert.include(received.get("/v1/traces"), '"Enrollment.prove"')
       assert.include(received.get("/v1/metrics"), "service_bridge_enrollments_total")
+      assert.include(received.get("/v1/metrics"), "process_cpu_seconds_total")
       assert.include(received.get("/v1/logs"), '"Answered"')
       // Percent-decoded, so that an escaped secret is found too.
       const all = unescaped([...received.values()].join(""))

@@ -165,6 +165,34 @@ layer(Pair.layer, { excludeTestServices: true, timeout: "90 seconds" })("the poo
     })
   )
 
+  it.effect(
+    "lets a commit wait for its standby when its caller has gone, so that nobody reads what may be undone",
+    () =>
+      Effect.gen(function* () {
+        const { primary } = yield* Pair
+        const { sql } = yield* poolOf(primary.at)
+        const until = (query: string) =>
+          Effect.repeat(primary.query(query), {
+            until: ({ length }) => length > 0,
+            schedule: Schedule.spaced("20 millis")
+          }).pipe(Effect.timeout("20 seconds"))
+        yield* sql`create table waits (n int)`
+        yield* primary.query("alter system set synchronous_standby_names = 'away'")
+        yield* primary.query("select pg_reload_conf()")
+        yield* until("select 1 where current_setting('synchronous_standby_names') = 'away'")
+        const writing = yield* Effect.forkChild(sql`insert into waits values (1)`)
+        yield* until("select 1 from pg_stat_activity where wait_event = 'SyncRep'")
+        yield* Effect.forkChild(Fiber.interrupt(writing))
+        for (let look = 0; look < 25; look++) {
+          assert.deepStrictEqual(yield* primary.query("select n from waits"), [])
+          yield* Effect.sleep("20 millis")
+        }
+        yield* primary.query("alter system reset synchronous_standby_names")
+        yield* primary.query("select pg_reload_conf()")
+        yield* until("select n from waits")
+      })
+  )
+
   it.effect("leaves a frozen primary for the promoted standby, and stays there when the primary wakes", () =>
     Effect.gen(function* () {
       const { freeze, primary, promote, standby } = yield* Pair

@@ -14,6 +14,7 @@ import { exchange } from "../support/network/Raw.ts"
 import { rawLine } from "../support/network/RawLine.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import { fresh } from "../support/bridges/Steps.ts"
+import { main } from "../support/service/Main.ts"
 import { noLockWaits, waitingForLock } from "../support/run/Waiting.ts"
 
 layer(Service.layer, { timeout: "60 seconds" })("the server", (it) => {
@@ -200,7 +201,7 @@ const withEmbeddedDatabase = Effect.gen(function* () {
   const data = yield* dataFolder()
   const env = { PATH: process.env["PATH"], SERVICE_DATA_DIR: data, SERVICE_PORT: "0" }
   const child = yield* Effect.acquireRelease(
-    Effect.sync(() => spawn(process.execPath, ["src/main.ts"], { env, stdio: ["ignore", "pipe", "inherit"] })),
+    Effect.sync(() => spawn(process.execPath, [main], { env, stdio: ["ignore", "pipe", "inherit"] })),
     (running) => end(running, "SIGTERM")
   )
   yield* Effect.callback<void>((resume) => {

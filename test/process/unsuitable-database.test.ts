@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
+import { main } from "../support/service/Main.ts"
 import { refusal, startService, type TestService } from "../support/service/ServiceAdmin.ts"
 
 vi.setConfig({ testTimeout: 60_000 })
@@ -49,7 +50,7 @@ describe.each([
 
   it("ends the start", async () => {
     const { env, program } = on().shell()
-    const server = spawn(program, ["src/main.ts"], { env: { ...env, SERVICE_PORT: "0" }, timeout: 30_000 })
+    const server = spawn(program, [main], { env: { ...env, SERVICE_PORT: "0" }, timeout: 30_000 })
     let logged = ""
     server.stdout.on("data", (text: Buffer) => (logged += text.toString()))
     expect((await once(server, "exit"))[0]).toBe(78)

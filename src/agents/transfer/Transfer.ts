@@ -22,20 +22,15 @@ class DryRun extends Data.TaggedError("DryRun")<{ readonly report: Report }> {}
 export class Transfer extends Context.Service<
   Transfer,
   {
-    /**
-     * Passes the file to `write` piece by piece, all from one database snapshot. Calls `progress` after each page of
-     * rows.
-     */
+    /** Passes the file to `write` piece by piece, all from one database snapshot. */
     readonly save: <E>(
       project_id: string,
-      write: (text: string) => Effect.Effect<void, E>,
-      progress: (counts: Counts) => Effect.Effect<void>
+      write: (text: string) => Effect.Effect<void, E>
     ) => Effect.Effect<Counts, E | Unavailable | ContinuityRefusal<"project_not_found">>
     /** Imports all of the file or nothing. Returns how many rows were new. */
     readonly load: <E>(
       project_id: string,
-      file: Stream.Stream<Uint8Array, E>,
-      progress: (counts: Counts) => Effect.Effect<void>
+      file: Stream.Stream<Uint8Array, E>
     ) => Effect.Effect<
       Counts,
       E | Unavailable | ContinuityRefusal<"project_not_found" | "import_invalid" | "limit_exceeded">
@@ -43,15 +38,13 @@ export class Transfer extends Context.Service<
     /** Passes the files of active entries and tasks to `write`, one by one, all from one database snapshot. */
     readonly saveMarkdown: <E>(
       project_id: string,
-      write: (path: string, text: string) => Effect.Effect<void, E>,
-      progress: (counts: MarkdownCounts) => Effect.Effect<void>
+      write: (path: string, text: string) => Effect.Effect<void, E>
     ) => Effect.Effect<MarkdownCounts, E | Unavailable | ContinuityRefusal<"project_not_found">>
     /** Imports all of a source or nothing; with `dryRun` nothing, and the same report. */
     readonly bring: (
       project_id: string,
       source: Import,
-      dryRun: boolean,
-      progress: (counts: { readonly items: number }) => Effect.Effect<void>
+      dryRun: boolean
     ) => Effect.Effect<
       Report,
       | Unavailable
@@ -73,39 +66,28 @@ export class Transfer extends Context.Service<
 
       const save = Effect.fn("Transfer.save")(function* <E>(
         project_id: string,
-        write: (text: string) => Effect.Effect<void, E>,
-        progress: (counts: Counts) => Effect.Effect<void>
+        write: (text: string) => Effect.Effect<void, E>
       ) {
         const now = yield* clock.now
-        return yield* inTransaction(exportProject(project_id, now, write, progress))
+        return yield* inTransaction(exportProject(project_id, now, write))
       })
 
-      const load = Effect.fn("Transfer.load")(function* <E>(
-        project_id: string,
-        file: Stream.Stream<Uint8Array, E>,
-        progress: (counts: Counts) => Effect.Effect<void>
-      ) {
+      const load = Effect.fn("Transfer.load")(function* <E>(project_id: string, file: Stream.Stream<Uint8Array, E>) {
         const now = yield* clock.now
-        return yield* inTransaction(importProject(project_id, now, file, progress))
+        return yield* inTransaction(importProject(project_id, now, file))
       })
 
       const saveMarkdown = Effect.fn("Transfer.saveMarkdown")(function* <E>(
         project_id: string,
-        write: (path: string, text: string) => Effect.Effect<void, E>,
-        progress: (counts: MarkdownCounts) => Effect.Effect<void>
+        write: (path: string, text: string) => Effect.Effect<void, E>
       ) {
-        return yield* inTransaction(exportMarkdown(project_id, write, progress))
+        return yield* inTransaction(exportMarkdown(project_id, write))
       })
 
-      const bring = Effect.fn("Transfer.bring")(function* (
-        project_id: string,
-        source: Import,
-        dryRun: boolean,
-        progress: (counts: { readonly items: number }) => Effect.Effect<void>
-      ) {
+      const bring = Effect.fn("Transfer.bring")(function* (project_id: string, source: Import, dryRun: boolean) {
         const now = yield* clock.now
         const read = yield* readSource(source)
-        const work = importMemory(project_id, now, source.format, read, progress)
+        const work = importMemory(project_id, now, source.format, read)
         // A failure rolls the transaction back.
         const tried = dryRun ? Effect.flatMap(work, (report) => Effect.fail(new DryRun({ report }))) : work
         return yield* inTransaction(tried).pipe(

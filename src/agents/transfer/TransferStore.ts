@@ -1,5 +1,5 @@
 /** Statements for export and import. PostgreSQL converts rows to JSON and back. */
-import { Schema, Struct } from "effect"
+import { Effect, Option, Schema, Struct } from "effect"
 import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { type Added, charge, type Usage } from "../../platform/sql/ProjectUsage.ts"
@@ -72,6 +72,18 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by ${sql.literal(key)}
        limit ${limit}`)
   }
+
+  /** How many rows of these kinds the project has. */
+  const amount = (project_id: string, kinds: ReadonlyArray<Kind>) =>
+    Effect.map(
+      Effect.forEach(kinds, (kind) =>
+        firstRow(Schema.Struct({ rows: Schema.Int }))(sql`
+          select count(*)::int as rows
+            from ${sql.literal(tables[kind].table)}
+           where project_id = ${project_id}::uuid`)
+      ),
+      (found) => found.reduce((sum, count) => sum + Option.getOrThrow(count).rows, 0)
+    )
 
   /** Checks foreign keys at the end of the transaction, because entries refer to each other in both directions. */
   const deferReferences = sql`set constraints all deferred`
@@ -176,6 +188,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     findLimits,
     chargeImport,
     page,
+    amount,
     deferReferences,
     add,
     unknownTasks,

@@ -6,6 +6,7 @@
  */
 import { Effect, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
+import { done, expect } from "../../platform/metrics/Progress.ts"
 import { refuse } from "../continuity/Errors.ts"
 import { normalTag } from "../continuity/Shapes.ts"
 import { FlatEntry } from "../memory/Shapes.ts"
@@ -22,13 +23,13 @@ const Dependency = Schema.Struct({ task_id: Schema.String, depends_on: Schema.St
 
 export const exportMarkdown = Effect.fnUntraced(function* <E>(
   project_id: string,
-  write: (path: string, text: string) => Effect.Effect<void, E>,
-  progress: (counts: MarkdownCounts) => Effect.Effect<void>
+  write: (path: string, text: string) => Effect.Effect<void, E>
 ) {
   const store = Store.make(yield* SqlClient.SqlClient)
   yield* store.snapshot
   const project = yield* store.findProject(project_id)
   if (Option.isNone(project)) return yield* refuse("project_not_found")
+  yield* expect(store.amount(project_id, ["memory", "dependency", "task"]))
   const counts = { memory: 0, task: 0 }
   const names = new Set<string>()
   /** The first entry of each succession. */
@@ -56,7 +57,7 @@ export const exportMarkdown = Effect.fnUntraced(function* <E>(
       const page = yield* store.page(project_id, kind, after, pageSize)
       after = page.length === pageSize ? page.at(-1)!.key : ""
       for (const { line } of page) yield* use(decode(line)[kind]!)
-      yield* progress(counts)
+      yield* done(page.length)
     } while (after !== "")
   })
 

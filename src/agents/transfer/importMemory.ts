@@ -10,6 +10,7 @@
 import { Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { storedMaxima } from "../../operator/limits/LimitNames.ts"
+import { done, expect } from "../../platform/metrics/Progress.ts"
 import { traceAt } from "../../platform/audit/Audit.ts"
 import { operator } from "../../platform/settings/Operator.ts"
 import { refuseFull } from "../continuity/Budget.ts"
@@ -61,8 +62,7 @@ export const importMemory = Effect.fnUntraced(function* (
   project_id: string,
   now: Date,
   format: Format,
-  { items, skipped }: Source,
-  progress: (counts: { readonly items: number }) => Effect.Effect<void>
+  { items, skipped }: Source
 ) {
   const sql = yield* SqlClient.SqlClient
   const store = Store.make(sql)
@@ -79,6 +79,8 @@ export const importMemory = Effect.fnUntraced(function* (
     title: "",
     why
   }))
+  let reported = lines.length
+  yield* expect(Effect.succeed(items.length))
   const run: Run = {
     project_id,
     limits,
@@ -92,7 +94,11 @@ export const importMemory = Effect.fnUntraced(function* (
     lines,
     report: (done, { id: first, is, place, title }, id = first, why) =>
       void lines.push({ done, is, id, ...place, title, why: why ?? null }),
-    progress: Effect.suspend(() => progress({ items: lines.length }))
+    progress: Effect.suspend(() => {
+      const more = lines.length - reported
+      reported = lines.length
+      return done(more)
+    })
   }
   yield* store.deferReferences
   // Tasks first: their dependencies lock tasks, which every writer does before it locks the project's usage.

@@ -18,15 +18,14 @@ import { searchText } from "../memory/Search.ts"
 import { edgeOfCycle } from "../tasks/Cycle.ts"
 import { storedBytesOfNote } from "../tasks/Notes.ts"
 import * as Tasks from "../tasks/Tasks.ts"
-import { type Batch, type Counts, noRows, pageSize, type Row } from "./Shapes.ts"
+import { type Batch, noRows, pageSize, type Row } from "./Shapes.ts"
 import * as File from "./TransferFile.ts"
 import * as Store from "./TransferStore.ts"
 
 export const importProject = Effect.fnUntraced(function* <E>(
   project_id: string,
   now: Date,
-  file: Stream.Stream<Uint8Array, E>,
-  progress: (counts: Counts) => Effect.Effect<void>
+  file: Stream.Stream<Uint8Array, E>
 ) {
   const sql = yield* SqlClient.SqlClient
   const store = Store.make(sql)
@@ -59,7 +58,6 @@ export const importProject = Effect.fnUntraced(function* <E>(
       )
       added.index_bytes += Option.getOrThrow(indexed).bytes
     }
-    yield* progress(counts)
   })
 
   const checkTasks = Effect.fnUntraced(function* (batch: Batch) {

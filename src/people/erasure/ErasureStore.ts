@@ -1,6 +1,7 @@
 /** Statements of erasures: what a deleted project leaves, what is due, and the tombstones. */
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { done, expect } from "../../platform/metrics/Progress.ts"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import type { Erased } from "./ErasureFile.ts"
@@ -92,7 +93,11 @@ export const make = (sql: SqlClient.SqlClient) => {
         where ${ofProject}`,
       project_id
     )
-    for (const [table, condition] of emptied) yield* on(`delete from ${table} where ${condition}`, project_id)
+    yield* expect(Effect.succeed(emptied.length))
+    for (const [table, condition] of emptied) {
+      yield* on(`delete from ${table} where ${condition}`, project_id)
+      yield* done(1)
+    }
     yield* sql`
       update project
          set name = 'deleted',

@@ -2,6 +2,7 @@
 import { Cause, Effect, Exit, Layer, References, Schedule, Tracer } from "effect"
 import { FetchHttpClient } from "effect/http"
 import * as Exporter from "effect/observability/Otlp"
+import { processMetrics } from "../../platform/metrics/ProcessMetrics.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { Gauges } from "./Gauges.ts"
 
@@ -37,7 +38,9 @@ export const pushedGauges = Layer.effectDiscard(
   Effect.gen(function* () {
     const { otlpUrl } = (yield* Settings).telemetry
     const { refresh } = yield* Gauges
-    if (otlpUrl !== undefined) yield* Effect.forkScoped(Effect.repeat(refresh, Schedule.spaced("10 seconds")))
+    if (otlpUrl === undefined) return
+    const refreshProcess = yield* processMetrics
+    yield* Effect.forkScoped(Effect.repeat(Effect.all([refreshProcess, refresh]), Schedule.spaced("10 seconds")))
   })
 )
 

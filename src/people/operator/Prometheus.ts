@@ -4,13 +4,15 @@ import { Effect, Layer } from "effect"
 import { HttpMiddleware, HttpRouter, HttpServerResponse } from "effect/http"
 import { PrometheusMetrics } from "effect/observability"
 import { createServer } from "node:http"
+import { processMetrics } from "../../platform/metrics/ProcessMetrics.ts"
 import { isLoopback, Settings } from "../../platform/settings/Settings.ts"
 import { Gauges } from "./Gauges.ts"
 
 const page = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const { refresh } = yield* Gauges
-    const metrics = Effect.andThen(refresh, PrometheusMetrics.format())
+    const refreshProcess = yield* processMetrics
+    const metrics = Effect.all([refreshProcess, refresh]).pipe(Effect.andThen(PrometheusMetrics.format()))
     const contentType = "text/plain; version=0.0.4; charset=utf-8"
     yield* router.add("GET", "/metrics", ({ headers }) =>
       isLoopbackHost(headers["host"])

@@ -1,8 +1,9 @@
 /**
  * `GET /openapi.json` (spec 4.9): the declared contract, with what the declaration cannot say: where the service is, what the
- * groups are, an example of each request and answer, and the endpoints of OAuth.
+ * groups are, an example of each request and answer, the endpoints of OAuth, and that for operators.
  */
 import { OpenApi } from "effect/http-api"
+import { operatorPaths, operatorSecurity } from "../../operator/tokens/Paths.ts"
 import { Api } from "../../wire/Api.ts"
 import type { MetadataOptions } from "../../signin/oauth/metadata/Metadata.ts"
 import { oauthPaths } from "../../signin/oauth/metadata/Paths.ts"
@@ -14,7 +15,8 @@ const tags: Readonly<Record<string, string>> = {
   retired: "Routes that answer only that they have been replaced.",
   mobile: "How a phone or a browser registers for notifications.",
   web_push: "The key with which a browser subscribes.",
-  oauth: "How a coding agent gets tokens for the MCP endpoint: authorization code with PKCE."
+  oauth: "How a coding agent gets tokens for the MCP endpoint: authorization code with PKCE.",
+  operators: "How an operator elsewhere runs commands of service-admin."
 }
 
 const ids = {
@@ -198,21 +200,23 @@ const mapped = <A, B>(record: Readonly<Record<string, A>>, change: (value: A) =>
   Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]))
 
 export const openApiDocument = (options: MetadataOptions) => {
-  const { info, paths, ...declared } = OpenApi.fromApi(Api)
+  const { components, info, paths, ...declared } = OpenApi.fromApi(Api)
   return {
     ...declared,
+    components: { ...components, securitySchemes: { ...components.securitySchemes, ...operatorSecurity } },
     info: {
       ...info,
       summary: "Enrolls local agents with a key of their own, and gives coding agents one project's continuity.",
       description:
-        "The endpoints for Bridges and phones, and those of OAuth. Coding agents use MCP at /mcp, which describes itself. The pages at /docs say how everything fits together.",
+        "The endpoints for Bridges, phones and operators, and those of OAuth. Coding agents use MCP at /mcp, which describes itself. The pages at /docs say how everything fits together.",
       license: { name: "Apache-2.0", identifier: "Apache-2.0" }
     },
     servers: [{ url: options.base_url }],
     tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     paths: {
       ...mapped(paths, (operations) => mapped(operations as Record<string, OpenApi.OpenAPISpecOperation>, documented)),
-      ...oauthPaths(options)
+      ...oauthPaths(options),
+      ...operatorPaths
     }
   }
 }

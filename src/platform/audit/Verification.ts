@@ -12,6 +12,7 @@ import { SqlClient, type SqlError } from "effect/sql"
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { longPersistence } from "../database/Persistence.ts"
+import { done, expect } from "../metrics/Progress.ts"
 import { Settings } from "../settings/Settings.ts"
 import { canonical, digestOf, headAfter, noHead } from "./ChainHash.ts"
 import * as Store from "./ChainStore.ts"
@@ -88,6 +89,7 @@ export class Verification extends Context.Service<
         const scopes = project === undefined ? (yield* store.scopes).map(({ scope }) => scope) : [project]
         const broken: Array<Broken> = []
         let rows = 0
+        yield* expect(Effect.map(store.lastHeads(scopes), (heads) => heads.reduce((sum, { seq }) => sum + seq, 0)))
         for (const scope of scopes) {
           const chain = yield* recompute(store, scope, since)
           rows += chain.rows
@@ -124,12 +126,14 @@ const recompute = Effect.fnUntraced(function* (store: ChainStore, scope: string,
   const [last] = yield* store.lastHeads([scope])
   const end = last?.seq ?? 0
   const start = yield* startOf(store, scope, since)
+  yield* expect(Effect.succeed(-start.seq))
   const broke = (problem: Broken["problem"], { place_at, place_id, seq }: Store.Linked) => ({
     rows,
     broken: { scope, problem, seq, event_id: place_id, at: place_at }
   })
 
   let rows = 0
+  let reported = 0
   let expected = start.seq + 1
   let heads: ReadonlyArray<Store.Head> = []
   let hash = headAfter(start.head)
@@ -178,6 +182,8 @@ const recompute = Effect.fnUntraced(function* (store: ChainStore, scope: string,
     const next = page.at(-1)
     if (next === undefined || next.seq > end) break
     from = { seq: next.seq, at: next.place_at, event_id: next.place_id }
+    yield* done(rows - reported)
+    reported = rows
   }
   if (expected <= end) return { rows, broken: gone(scope, expected) }
   const beyond = Option.getOrUndefined(yield* store.beyondLastHead(scope))

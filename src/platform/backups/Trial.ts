@@ -6,6 +6,7 @@ import { Effect, Option } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import type { Backup } from "../database/Backup.ts"
 import type { Database } from "../database/Database.ts"
+import { expect } from "../metrics/Progress.ts"
 import * as Folder from "./BackupFolder.ts"
 import * as Scratch from "./ScratchDatabase.ts"
 
@@ -45,6 +46,8 @@ export const make = (backup: Backup["Service"], database: Database["Service"]) =
   const byRestoring = Effect.fnUntraced(function* (path: string) {
     const facts = yield* within((scratch) => scratch.facts)
     const reason = yield* obstacle(facts)
+    // A restore reads the file twice.
+    yield* expect(Effect.map(Folder.markOf(path), ({ size }) => (Option.isSome(reason) ? size : 2 * size)))
     return Option.isSome(reason)
       ? verdict("read", reason.value, (yield* read(path)).created_at)
       : verdict("restored", null, (yield* restored(facts.name, path)).created_at)

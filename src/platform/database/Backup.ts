@@ -23,6 +23,7 @@ import { DatabaseClock } from "./Clock.ts"
 import { Database, migrateSoon, unfinishedRestore } from "./Database.ts"
 import { migrate, shipped } from "./Migrations.ts"
 import { longPersistence } from "./Persistence.ts"
+import { done, expect } from "../metrics/Progress.ts"
 
 export class BackupDamaged extends Data.TaggedError("BackupDamaged") {
   override readonly message = "The file is not a complete backup: it was truncated or altered. Nothing was restored."
@@ -229,10 +230,11 @@ const snapshot = Effect.fnUntraced(function* <E>(
         tables: tables.map(({ columns, name }) => ({ name, columns }))
       })
     ])
+    yield* expect(Catalog.amount(sql))
     for (const table of tables) {
       yield* Stream.runForEachArray(Catalog.lines(sql, table), (found) => {
         rows += found.length
-        return writeLines(found.map(({ line }) => line))
+        return Effect.andThen(writeLines(found.map(({ line }) => line)), done(found.length))
       })
     }
     yield* write(trailer(rows))
@@ -264,7 +266,8 @@ const read = Effect.fnUntraced(function* <E, E2>(
     }
     held = line
   })
-  yield* Stream.runForEach(lines(file), take)
+  const seen = Stream.tap(file, ({ length }) => done(length))
+  yield* Stream.runForEach(lines(seen), take)
   if (opened === undefined || held === undefined || !opened.seal.fits(held, rows)) return yield* new BackupDamaged()
   return { header: opened.header, rows }
 })

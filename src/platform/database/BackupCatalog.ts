@@ -45,6 +45,18 @@ export const tables = (sql: SqlClient.SqlClient) =>
      group by c.relname
      order by c.relname::text collate "C"`)
 
+/** About how many rows the tables have: as the last ANALYZE counted them, or as the statistics do since. */
+export const amount = (sql: SqlClient.SqlClient) =>
+  Effect.map(
+    rows(Schema.Struct({ rows: Schema.Number }))(sql`
+      select coalesce(sum(greatest(c.reltuples, s.n_live_tup, 0)), 0)::float8 as rows
+        from pg_class c
+        left join pg_stat_user_tables s on s.relid = c.oid
+       where c.relnamespace = current_schema()::regnamespace
+         and c.relkind = 'r'`),
+    ([estimate]) => estimate!.rows
+  )
+
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 

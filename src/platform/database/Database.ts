@@ -110,7 +110,7 @@ const bounded = Effect.fnUntraced(function* (
 ) {
   const primary = yield* makePrimary(
     servers.map((server) => ({ ...server, ...pool })),
-    { pooler }
+    { guarded: pool.startupParameters?.["statement_timeout"] !== undefined, pooler }
   )
   const client = yield* SqlClient.make({
     driver: "pg",

@@ -43,7 +43,7 @@ const behindPooler = 1000
 
 export const makePrimary = Effect.fnUntraced(function* (
   configs: ReadonlyArray<PgPool.Config>,
-  { pooler }: { readonly pooler: boolean }
+  { guarded, pooler }: { readonly guarded: boolean; readonly pooler: boolean }
 ) {
   const scope = yield* Scope.Scope
   const clock = yield* Clock.Clock
@@ -119,6 +119,10 @@ export const makePrimary = Effect.fnUntraced(function* (
         takesNoWrites(error) ? Effect.andThen(of.pool.invalidate(connection), leave(of, standby)) : Effect.void
       )
     )
+    if (before === undefined && guarded) {
+      const { config } = hosts.find(({ pool }) => pool === of.pool)!
+      Object.assign(connection, { cancel: cancelUnlessCommitted(config, connection) })
+    }
     known.set(connection, { server, at: clock.currentTimeMillisUnsafe() })
     // A connection that was asked for the first time has reached the newer server.
     if (leader === of && of.server !== server && (of.server === undefined || before?.server !== server)) {
@@ -167,6 +171,27 @@ export const makePrimary = Effect.fnUntraced(function* (
     server: () => latest
   } satisfies Primary
 })
+
+/**
+ * The driver cancels a statement whose caller has gone. A commit that waits for the synchronous standby would then become
+ * visible without it: a retry would be acknowledged from it, and a failover would undo it. So it is left to wait.
+ */
+const cancelUnlessCommitted = (config: PgPool.Config, connection: PgConnection.PgConnection) => {
+  const { cancel } = connection as unknown as { readonly cancel: Effect.Effect<void> }
+  const committed = Effect.flatMap(PgConnection.make(config), (session) =>
+    session.query(
+      "select wait_event = 'SyncRep' as waits from pg_stat_activity where pid = $1",
+      [connection.processId],
+      false
+    )
+  )
+  return Effect.scoped(committed).pipe(
+    Effect.timeout("1 second"),
+    // Unknown counts as committed: statement_timeout ends what still runs.
+    Effect.match({ onFailure: () => true, onSuccess: ({ rows: [row] }) => row?.["waits"] === true }),
+    Effect.flatMap((waits) => (waits ? Effect.void : cancel))
+  )
+}
 
 const transformed = (
   rows: Effect.Effect<ReadonlyArray<PgConnection.Row>, SqlError.SqlError>,

@@ -10,6 +10,7 @@ import type { SharedRefusal } from "../../wire/Errors.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { Database } from "../database/Database.ts"
 import { longPersistence } from "../database/Persistence.ts"
+import { done, expect } from "../metrics/Progress.ts"
 import type { SecretKind } from "../secrets/Rules.ts"
 import { findSecret, findSecretIn } from "../secrets/Secrets.ts"
 import * as Store from "./ScanStore.ts"
@@ -41,10 +42,9 @@ export interface ScanReport {
 export class Scan extends Context.Service<
   Scan,
   {
-    /** Reads one project, or everything. Calls `progress` with the number of rows read, after each page. */
+    /** Reads one project, or everything. */
     readonly scan: (
-      project_id: string | undefined,
-      progress: (rows: number) => Effect.Effect<void>
+      project_id: string | undefined
     ) => Effect.Effect<ScanReport, SharedRefusal<"bridge_persistence_error">>
   }
 >()("service/scan/Scan") {
@@ -54,16 +54,19 @@ export class Scan extends Context.Service<
       const { dedicated } = yield* Database
       const clock = yield* DatabaseClock
 
-      const scan = Effect.fn("Scan.scan")(function* (
-        project_id: string | undefined,
-        progress: (rows: number) => Effect.Effect<void>
-      ) {
+      const scan = Effect.fn("Scan.scan")(function* (project_id: string | undefined) {
         const now = yield* clock.now
         const store = Store.make(yield* SqlClient.SqlClient)
         const found: Array<StoredSecret> = []
         let read = 0
-        for (const table of yield* store.tables) {
-          if (project_id !== undefined && !table.of_project) continue
+        const tables = (yield* store.tables).filter((table) => project_id === undefined || table.of_project)
+        yield* expect(
+          Effect.map(
+            Effect.forEach(tables, (table) => store.amount(table, project_id)),
+            (counts) => counts.flat().reduce((sum, { rows }) => sum + rows, 0)
+          )
+        )
+        for (const table of tables) {
           const limit = table.name === "pinned_document" ? documentsPerPage : pageSize
           let after: ReadonlyArray<string> | undefined = []
           while (after !== undefined && found.length < mostFound) {
@@ -71,14 +74,14 @@ export class Scan extends Context.Service<
             for (const row of page) found.push(...secretsOf(table, row, now))
             read += page.length
             after = page.length === limit ? page.at(-1)!.key : undefined
-            yield* progress(read)
+            yield* done(page.length)
           }
         }
         const more = found.length >= mostFound
         return { ok: found.length === 0, rows: read, found: found.slice(0, mostFound), more }
       })
 
-      return { scan: (project_id, progress) => dedicated(scan(project_id, progress)).pipe(longPersistence) }
+      return { scan: (project_id) => dedicated(scan(project_id)).pipe(longPersistence) }
     })
   )
 }

@@ -71,5 +71,12 @@ export const make = (sql: SqlClient.SqlClient) => {
        limit ${limit}`)
   }
 
-  return { tables, page }
+  /** How many rows `page` gives. */
+  const amount = ({ name }: Table, project_id: string | undefined) =>
+    rows(Schema.Struct({ rows: Schema.Int }))(sql`
+      select count(*)::int as rows
+        from ${sql(name)} t
+       where ${project_id === undefined ? sql`true` : sql`t.project_id = ${project_id}::uuid`}`)
+
+  return { tables, page, amount }
 }

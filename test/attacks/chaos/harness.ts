@@ -33,19 +33,15 @@ import { dirname, join } from "node:path"
 import { createInterface } from "node:readline"
 import { getCACertificates, setDefaultCACertificates } from "node:tls"
 import { promisify } from "node:util"
-// @ts-expect-error: plain JavaScript, which also runs on old releases of Node.
-import { isBuilt } from "../../../cli/support/launch.mjs"
 import { services } from "../../../src/App.ts"
 import { Bridge } from "../../../src/client/Bridge.ts"
 import { Client } from "../../../src/client/Client.ts"
 import { Journal } from "../../../src/client/Journal.ts"
 import { throwAwayCertificate } from "../../support/phones/ThrowAwayCertificate.ts"
+import { main } from "../../support/service/Main.ts"
 import { compileCache } from "../../support/service/ServiceAdmin.ts"
 
 const root = join(import.meta.dirname, "../../..")
-const bundle = join(root, "dist/main.mjs")
-/** What servers run: from the bundle they start in half the time. */
-const main = isBuilt(bundle) ? bundle : join(root, "src/main.ts")
 
 export class ChaosError extends Data.TaggedError("ChaosError")<{ readonly message: string }> {}
 

@@ -34,7 +34,7 @@ class Given extends Context.Service<
       yield* agent.update(task, { status: "in_progress", receipt })
       let file = ""
       const write = (text: string) => Effect.sync(() => void (file += text))
-      yield* Context.get(service.services, Transfer).save(agent.project_id, write, () => Effect.void)
+      yield* Context.get(service.services, Transfer).save(agent.project_id, write)
       if (!hasGit) return { place: { directory: "", commit: "" }, file }
       const { commit, directory } = yield* repository
       return { place: { directory, commit: commit({ [path]: "# Guide\n" }) }, file }
@@ -107,7 +107,7 @@ layer(Given.layer)("when a statement fails", (it) => {
     {
       ...(hasGit && pinning),
       "import a project": ofProject((on, { file, project_id }) =>
-        Context.get(on, Transfer).load(project_id, Stream.make(Buffer.from(file)), () => Effect.void)
+        Context.get(on, Transfer).load(project_id, Stream.make(Buffer.from(file)))
       )
     }
   )

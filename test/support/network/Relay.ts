@@ -19,6 +19,8 @@ export interface Relay {
    * open at `heal` stays silent for good.
    */
   readonly blackhole: Effect.Effect<void>
+  /** From now on a connection is silent, as with `blackhole`, once its client sends something that begins like this. */
+  readonly swallow: (beginning: string) => Effect.Effect<void>
   /**
    * From now on a connection is closed when the client sends something that `fatal` matches: right after it was forwarded
    * ("sent"), or when the server begins to answer ("answered"). `fatal` is created once per connection and sees all bytes
@@ -40,6 +42,7 @@ export const relay = (
       let lost = 0
       let millis = 0
       let blackholed = false
+      let swallowed: string | undefined
       let ending: "sent" | "answered" | undefined
       const listener = createServer((client) => {
         if (cut) return void client.destroy()
@@ -65,6 +68,7 @@ export const relay = (
           else setTimeout(write, millis)
         }
         client.on("data", (bytes) => {
+          if (swallowed !== undefined && bytes.toString("latin1", 0, swallowed.length) === swallowed) link.silent = true
           const now = isFatal(bytes) && ending !== undefined
           forward(server, bytes)
           if (!now) return
@@ -89,6 +93,7 @@ export const relay = (
           losing = false
           millis = 0
           blackholed = false
+          swallowed = undefined
           ending = undefined
         }),
         loseAnswers: Effect.sync(() => {
@@ -103,6 +108,10 @@ export const relay = (
           blackholed = true
           for (const link of links) link.silent = true
         }),
+        swallow: (beginning: string) =>
+          Effect.sync(() => {
+            swallowed = beginning
+          }),
         endAfter: (when: "sent" | "answered" | undefined) =>
           Effect.sync(() => {
             ending = when

@@ -1,19 +1,20 @@
-/** `src/main.ts` as a child process, on a test database. */
+/** The service as a child process, on a test database. */
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { type AddressInfo, createServer } from "node:net"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
-import { packageRoot } from "../run/Root.ts"
+import { main } from "./Main.ts"
 import { relay } from "../network/Relay.ts"
 import { environment } from "./Service.ts"
+import { compileCache } from "./ServiceAdmin.ts"
 import { servingAccount, TestDatabase } from "../run/TestDatabase.ts"
 
 /** Listens on a free port; killed when the scope closes. `release`: the folder of the release to start. */
 export const serviceProcess = Effect.fnUntraced(function* (
   more: Readonly<Record<string, string>> = {},
-  release = packageRoot
+  release?: string
 ) {
   const { database, host, port } = yield* TestDatabase
   // A PostgreSQL URL cannot name a unix socket, so the process connects through a TCP relay.
@@ -24,14 +25,16 @@ export const serviceProcess = Effect.fnUntraced(function* (
     SERVICE_PORT: new URL(url).port,
     SERVICE_BASE_URL: url,
     PATH: process.env["PATH"],
+    NODE_COMPILE_CACHE: compileCache,
     SERVICE_LOG_LEVEL: "Info",
     DATABASE_URL: `postgres://${servingAccount}@127.0.0.1:${line.port}/${database}`,
     ...more
   }
   const child = yield* Effect.acquireRelease(
-    Effect.sync(() =>
-      spawn(process.execPath, [join(release, "src/main.ts")], { env, stdio: ["ignore", "pipe", "pipe"] })
-    ),
+    Effect.sync(() => {
+      const program = release === undefined ? main : join(release, "src/main.ts")
+      return spawn(process.execPath, [program], { env, stdio: ["ignore", "pipe", "pipe"] })
+    }),
     (running) => Effect.sync(() => running.kill("SIGKILL"))
   )
   const lines: Array<string> = []

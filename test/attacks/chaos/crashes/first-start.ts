@@ -8,6 +8,7 @@ import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { existsSync, mkdirSync } from "node:fs"
 import { join } from "node:path"
+import { main } from "../../../support/service/Main.ts"
 import { admin, chaos, draw, freePort, percentile, scratch, server, size, sliced } from "../harness.ts"
 
 const kills = size(5, 1)
@@ -35,7 +36,7 @@ chaos(
           const folder = yield* scratch
           const data = join(folder, "data")
           mkdirSync(data, { mode: 0o711 })
-          const child = spawn(process.execPath, [join(import.meta.dirname, "../../../../src/main.ts")], {
+          const child = spawn(process.execPath, [main], {
             detached: true,
             stdio: "ignore",
             env: {

@@ -29,13 +29,15 @@ const temporary = new Set(["503 bridge_persistence_error", "no answer"])
 export const makeLoad = Effect.fnUntraced(function* (
   on: On,
   { note, noted }: Ledger,
-  size: { readonly bridges: number; readonly agents: number }
+  /** `label` tells the rows of two loads on one database apart. */
+  size: { readonly bridges: number; readonly agents: number; readonly label?: string; readonly project_id?: string }
 ) {
   const exchanges: Array<Exchange> = []
   const violations: Array<string> = []
-  let acknowledgements = 0
+  const acknowledgedAt: Array<number> = []
+  const label = size.label ?? ""
   const stopping = yield* Ref.make(false)
-  const project_id = yield* makeProject(on)
+  const project_id = size.project_id ?? (yield* makeProject(on))
   const fleet = yield* Effect.forEach(
     Array.from({ length: size.bridges }),
     () =>
@@ -83,7 +85,7 @@ export const makeLoad = Effect.fnUntraced(function* (
     const answer = yield* untilAnswered(what, request, outcomeOf)
     if (answer === undefined) return
     yield* note("ack", `${what} ${named(answer)}`)
-    acknowledgements++
+    acknowledgedAt.push(performance.now())
     return answer
   })
 
@@ -96,9 +98,10 @@ export const makeLoad = Effect.fnUntraced(function* (
     const at = (path: string, ask: Parameters<typeof send>[1]) => send(`${on.url}/bridge/v1/tokens/${path}`, ask)
     return again((n) =>
       Effect.gen(function* () {
+        const name = `${label}${index} ${n}`
         const key = `bridge-rotate-${index}-${n}`
         const prepared = yield* mutate(
-          `prepare ${index} ${n}`,
+          `prepare ${name}`,
           at("rotate/prepare", { bearer: one.token, key }),
           httpOutcome,
           ({ body }) => body.rotation_id
@@ -107,13 +110,13 @@ export const makeLoad = Effect.fnUntraced(function* (
         const { rotation_id, successor_token } = prepared.body
         const end = n % 8 === 7 ? "abort" : "confirm"
         yield* mutate(
-          `${end} ${index} ${n}`,
+          `${end} ${name}`,
           at(`rotate/${end}`, { bearer: successor_token, key, body: { rotation_id } }),
           httpOutcome,
           () => rotation_id
         )
         if (end === "confirm") one.token = successor_token
-        yield* untilAnswered(`self ${index} ${n}`, at("self", { method: "GET", bearer: one.token }), httpOutcome)
+        yield* untilAnswered(`self ${name}`, at("self", { method: "GET", bearer: one.token }), httpOutcome)
       })
     )
   }
@@ -121,7 +124,7 @@ export const makeLoad = Effect.fnUntraced(function* (
   const writing = (agent: Agent, index: number) =>
     again((n) =>
       Effect.gen(function* () {
-        const name = `${index} ${n}`
+        const name = `${label}${index} ${n}`
         const write = (tool: string, what: string, given: Readonly<Record<string, unknown>>) =>
           mutate(
             what,
@@ -149,9 +152,10 @@ export const makeLoad = Effect.fnUntraced(function* (
       })
     )
 
-  const run = Effect.asVoid(
-    Effect.all([...fleet.map(rotating), ...agents.map(writing)], { concurrency: "unbounded", discard: true })
-  )
+  const run = (more: ReadonlyArray<Effect.Effect<void>>) =>
+    Effect.asVoid(
+      Effect.all([...fleet.map(rotating), ...agents.map(writing), ...more], { concurrency: "unbounded", discard: true })
+    )
 
   /** The ids of acknowledged mutations, by kind. */
   const acknowledged = (acks = noted("ack")) => {
@@ -230,16 +234,21 @@ export const makeLoad = Effect.fnUntraced(function* (
     agents,
     exchanges,
     violations,
-    acknowledgements: () => acknowledgements,
+    acknowledgements: () => acknowledgedAt.length,
+    /** When each was answered (milliseconds of this process). */
+    acknowledgedAt,
+    mutate,
     /** The number of acknowledged mutations of each kind. */
     counts: () => Object.fromEntries([...acknowledged()].map(([kind, { length }]) => [`${kind}s`, length])),
     present: (...args: Parameters<typeof present>) => Effect.orDie(present(...args)),
     settled: (sql: SqlClient.SqlClient) => Effect.orDie(settled(sql)),
-    /** Runs until `work` is done, then lets all clients finish their current request. */
-    during: <A, E, R>(work: Effect.Effect<A, E, R>) =>
+    /** Repeats a turn until `during` ends. */
+    again,
+    /** Runs until `work` is done, then lets all clients finish their current request, and `more` clients their turn. */
+    during: <A, E, R>(work: Effect.Effect<A, E, R>, more: ReadonlyArray<Effect.Effect<void>> = []) =>
       Effect.gen(function* () {
         yield* Ref.set(stopping, false)
-        const running = yield* Effect.forkChild(run)
+        const running = yield* Effect.forkChild(run(more))
         const result = yield* work
         yield* Ref.set(stopping, true)
         yield* Fiber.join(running)
@@ -256,8 +265,8 @@ export const makeLoad = Effect.fnUntraced(function* (
 
 type Ids = Effect.Effect<ReadonlyArray<{ readonly id: string }>, unknown>
 
-const httpOutcome = ({ code, status }: Answer) => (code === undefined ? `${status}` : `${status} ${code}`)
+export const httpOutcome = ({ code, status }: Answer) => (code === undefined ? `${status}` : `${status} ${code}`)
 
 /** A tool's failure is a result with HTTP status 200; it is counted like the status of its code. */
-const toolOutcome = ({ answer, code }: Called) =>
+export const toolOutcome = ({ answer, code }: Called) =>
   code === undefined ? `${answer.status}` : `${code === "bridge_persistence_error" ? 503 : answer.status} ${code}`

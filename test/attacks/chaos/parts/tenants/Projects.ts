@@ -50,7 +50,7 @@ export const fillOrdinary = Effect.fnUntraced(function* (
     { counts: { memory: ids.length, task: tasks.length, dependency: 0, receipt: 0 } }
   ]
   const file = Stream.fromIterable(lines.map((line) => Buffer.from(`${JSON.stringify(line)}\n`)))
-  yield* Context.get(services, Transfer).load(project_id, file, () => Effect.void)
+  yield* Context.get(services, Transfer).load(project_id, file)
   return ids
 })
 

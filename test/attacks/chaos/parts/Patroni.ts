@@ -1,0 +1,136 @@
+/**
+ * The database cluster of deploy/ha, started by its own script. The connections between its nodes go through relays, so that
+ * a node can be cut off from the others; the proxy, the replicas and the script reach each node directly.
+ */
+import { Effect } from "effect"
+import { execFile, spawnSync } from "node:child_process"
+import * as fs from "node:fs"
+import { join } from "node:path"
+import { promisify } from "node:util"
+import { relay } from "../../../support/network/Relay.ts"
+import { packageRoot } from "../../../support/run/Root.ts"
+import { ChaosError } from "../harness.ts"
+
+const numbers = [1, 2, 3] as const
+export type Node = (typeof numbers)[number]
+
+/** Why there can be no cluster here; undefined if there can. */
+export const cannotRun = () => {
+  const needed = [
+    "patroni",
+    "etcd",
+    "haproxy",
+    "psql",
+    "curl",
+    "pgrep",
+    ...(process.getuid!() === 0 ? ["setpriv"] : [])
+  ]
+  const env = { ...process.env, PATH: `${process.env["PATH"]}:/usr/sbin` }
+  const missing = needed.filter((name) => spawnSync("sh", ["-c", `command -v ${name}`], { env }).status !== 0)
+  if (missing.length > 0) return `not installed: ${missing.join(", ")}`
+  if (!fs.existsSync("/usr/lib/postgresql")) return "not installed: Debian's package postgresql"
+  return spawnSync("/usr/bin/python3", ["-c", "import etcd"]).status === 0 ? undefined : "not installed: python3-etcd"
+}
+
+interface Member {
+  readonly name: string
+  readonly role: string
+  readonly state: string
+}
+
+/** `unsafe`: with Patroni's etcd3 interface, although deploy/ha/check refuses it. */
+export const patroniCluster = Effect.fnUntraced(function* (scratch: string, { unsafe }: { readonly unsafe: boolean }) {
+  const folder = join(scratch, "ha")
+  const files = unsafe ? join(scratch, "unsafe") : join(packageRoot, "deploy/ha")
+  if (unsafe) {
+    fs.cpSync(join(packageRoot, "deploy/ha"), files, { recursive: true })
+    fs.writeFileSync(join(files, "check"), "#!/bin/sh\n")
+  }
+  const first = 10_000 + (process.pid % 200) * 60
+  const run = (...args: ReadonlyArray<string>) =>
+    Effect.tryPromise({
+      try: () =>
+        promisify(execFile)(join(files, "trial"), [args[0]!, folder, ...args.slice(1)], {
+          env: { ...process.env, HA_PORT: `${first}` },
+          timeout: 180_000
+        }),
+      catch: (error) => new ChaosError({ message: String((error as { readonly stderr?: string }).stderr ?? error) })
+    })
+
+  yield* run("prepare")
+  const at = (port: number) => ({ host: "127.0.0.1", port })
+  const nodes = yield* Effect.forEach(
+    numbers,
+    Effect.fnUntraced(function* (n) {
+      const [database, control] = [yield* relay(at(first + n)), yield* relay(at(first + 10 + n))]
+      const etcd = yield* Effect.forEach(numbers, (other) => relay(at(first + 20 + other)))
+      const file = join(folder, `db${n}.env`)
+      const hosts = etcd.map(({ port }) => `127.0.0.1:${port}`).join(",")
+      const interfaceOf = unsafe ? "PATRONI_ETCD3" : "PATRONI_ETCD"
+      const replaced = new Map([
+        ["PATRONI_RESTAPI_CONNECT_ADDRESS", `PATRONI_RESTAPI_CONNECT_ADDRESS=127.0.0.1:${control.port}`],
+        ["PATRONI_POSTGRESQL_CONNECT_ADDRESS", `PATRONI_POSTGRESQL_CONNECT_ADDRESS=127.0.0.1:${database.port}`],
+        // As proxies: otherwise Patroni asks etcd for its addresses, and passes by the relays.
+        ["PATRONI_ETCD_HOSTS", `${interfaceOf}_HOSTS=${hosts}\n${interfaceOf}_USE_PROXIES=true`]
+      ])
+      const lines = fs.readFileSync(file, "utf8").split("\n")
+      fs.writeFileSync(file, lines.map((line) => replaced.get(line.split("=")[0]!) ?? line).join("\n"))
+      return { n, database, control, etcd, lines: [database, control, ...etcd] }
+    })
+  )
+
+  const everything = numbers.flatMap((n) => [`etcd${n}`, `db${n}`])
+  yield* Effect.addFinalizer(() => Effect.ignore(run("kill", ...everything, "proxy")))
+  yield* run("start", ...numbers.map((n) => `etcd${n}`), ...numbers.map((n) => `db${n}`), "proxy", "database")
+  const url = /^DATABASE_URL=(.*)$/m.exec(fs.readFileSync(join(folder, "service.env"), "utf8"))![1]!
+  const hosts = numbers.map((n) => `127.0.0.1:${first + n}`).join(",")
+
+  const members = Effect.tryPromise(async (signal) => {
+    for (const n of numbers) {
+      const answer = await fetch(`http://127.0.0.1:${first + 10 + n}/cluster`, {
+        signal: AbortSignal.any([signal, AbortSignal.timeout(2000)])
+      }).catch(() => undefined)
+      if (answer?.ok === true) return ((await answer.json()) as { readonly members: ReadonlyArray<Member> }).members
+    }
+    return []
+  })
+  const withRole = (...roles: ReadonlyArray<string>) =>
+    Effect.map(members, (all) => all.find(({ role }) => roles.includes(role))?.name)
+  const numberOf = (role: string) =>
+    Effect.repeat(Effect.delay(withRole(role), "50 millis"), { until: (name) => name !== undefined }).pipe(
+      Effect.map((name) => Number(name!.slice(2)) as Node),
+      Effect.orDie
+    )
+  const isWhole = Effect.map(
+    members,
+    (all) =>
+      all.length === 3 &&
+      all.every(({ role, state }) => (role !== "replica" ? state === "running" : /running|streaming/.test(state))) &&
+      ["leader", "sync_standby"].every((wanted) => all.some(({ role }) => role === wanted))
+  )
+
+  return {
+    /** Through the proxy, and with every server named. */
+    proxied: url,
+    named: url.replace(/@[^/]*/, `@${hosts}`).concat("?target_session_attrs=read-write"),
+    run,
+    primary: numberOf("leader"),
+    standby: numberOf("sync_standby"),
+    /** Until all three run, one of them as the primary and one as its synchronous standby. */
+    whole: Effect.repeat(Effect.delay(isWhole, "200 millis"), { until: (is) => is }).pipe(Effect.orDie),
+    /** The node reaches neither etcd nor the other nodes, nor they it. */
+    cutOff: (node: Node) =>
+      Effect.forEach(
+        nodes,
+        ({ control, lines, n }) =>
+          n === node ? Effect.forEach(lines, (line) => line.blackhole) : control.swallow("POST /failsafe"),
+        { discard: true }
+      ),
+    /** Silent connections are closed, as the kernel of a machine would after a while. */
+    heal: Effect.forEach(
+      nodes.flatMap(({ lines }) => lines),
+      (line) => Effect.andThen(line.cut, line.heal),
+      { discard: true }
+    )
+  }
+})
