@@ -26,6 +26,8 @@ const mcpUrl = (given: string) => {
   const url = URL.canParse(given) ? new URL(given) : undefined
   const plain = url && url.username + url.password + url.search + url.hash === "" && !/[?#@]/.test(given)
   if (!plain || !(url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url)))) return undefined
+  // URL lets a host contain `;`, `$` and quotes, and hooks put the address into a shell command.
+  if (!/^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)$/.test(url.hostname)) return undefined
   return ["/", "/mcp", "/mcp/"].includes(url.pathname) ? `${url.origin}/mcp` : undefined
 }
 

@@ -65,6 +65,7 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
     ["", `${"a".repeat(31)} `, ""]
   ],
   ["src/people/operator/CommandsHttp.ts", /^application\/json\s*(;|$)/i, headers, wide("application/json")],
+  ["cli/commands/connect.ts", /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)$/, operator, ["[", "a", "!"], ["", "a", "!"]],
   ["cli/support/remote/flags.ts", /^--([a-z][a-z0-9-]*)(=)?(.*)$/s, operator, ["--", "a", "!"], ["--a", "=", "!"]],
   ["src/operator/ShellWord.ts", /^[\w.:@/-]+$/, operator, ["", "a", " "]],
   ["cli/support/Flags.ts", /^[^\0]+$/, operator, ["", "a", "\0"]],

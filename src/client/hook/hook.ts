@@ -4,7 +4,7 @@
  * It must not be in the way: it loads nothing but Node's own modules, waits briefly for the service, and answers nothing
  * where it has nothing to say. A service that is away is not worth a line; one that is slow or refuses the token is.
  */
-import { closeSync, fstatSync, openSync, readSync } from "node:fs"
+import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs"
 import * as http from "node:http"
 import * as https from "node:https"
 import type { Event } from "./Event.ts"
@@ -22,6 +22,8 @@ interface Given {
 }
 
 const snapshotBytes = 8192
+/** A service that is not ours could send them, and some clients print what a hook says. */
+const controls = /[^\P{Cc}\t\n]/gu
 const maxAnswer = 256 * 1024
 const transcriptBytes = 4 * 1024 * 1024
 
@@ -77,9 +79,12 @@ const needsReceipt = ({ stop_hook_active, transcript_path }: Readonly<Record<str
 
 const endOf = (path: string) => {
   try {
-    const file = openSync(path, "r")
+    // Opening a pipe would wait for somebody to write into it.
+    const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
     try {
-      const { size } = fstatSync(file)
+      const stats = fstatSync(file)
+      if (!stats.isFile()) return ""
+      const { size } = stats
       const bytes = Buffer.alloc(Math.min(size, transcriptBytes))
       return bytes.toString("utf8", 0, readSync(file, bytes, 0, bytes.length, size - bytes.length))
     } finally {
@@ -101,7 +106,8 @@ const snapshot = async (url: string | undefined, token: string | undefined, toke
   const { result } = parsed(asked.body)
   const { content, isError } = (result ?? {}) as { content?: ReadonlyArray<{ text?: unknown }>; isError?: unknown }
   const text = content?.[0]?.text
-  return typeof text === "string" && isError !== true ? `${headline}\n${text}` : undefined
+  if (typeof text !== "string" || isError === true) return undefined
+  return `${headline}\n${text.slice(0, 2 * snapshotBytes).replaceAll(controls, "")}`
 }
 
 type Asked = { readonly status: number; readonly body: string } | "slow" | "away"

@@ -215,6 +215,7 @@ layer(Service.layer)("bridge-service connect", (it) => {
     ["no client", anywhere],
     ["an unknown client", ["emacs", ...anywhere]],
     ["an address with a password", ["codex", "--url", "https://me:secret@bridge.example.com"]],
+    ["an address that a shell would run", ["claude-code", "--hooks", "--url", "https://bridge.example.com;id;"]],
     ["another path", ["codex", "--url", "https://bridge.example.com/api"]],
     ["a token for the name of its variable", ["codex", ...anywhere, "--token-env", pasted]],
     ["a part of a token", ["codex", ...anywhere, "--token-env", pasted.slice(0, 40)]],

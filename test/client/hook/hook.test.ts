@@ -1,7 +1,7 @@
 /** What hooks tell an agent: where work stands, what to keep, and that a receipt is missing; otherwise nothing. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { execFile } from "node:child_process"
+import { execFile, execFileSync } from "node:child_process"
 import { writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
@@ -53,6 +53,27 @@ layer(Service.layer)("a hook", (it) => {
     Effect.gen(function* () {
       assert.strictEqual(yield* ask("session-start", { url: away, token: "x" }), "")
       assert.strictEqual(yield* ask("session-start", { url: away }), "")
+    })
+  )
+
+  it.effect("passes on no control characters, and no endless text", () =>
+    Effect.gen(function* () {
+      const text = `\u001b]0;title\u0007${"a".repeat(100_000)}`
+      const server = createServer((_, response) => response.end(JSON.stringify({ result: { content: [{ text }] } })))
+      yield* Effect.promise(() => new Promise<void>((done) => server.listen(0, "127.0.0.1", done)))
+      yield* Effect.addFinalizer(() => Effect.sync(() => server.close()))
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`
+      const said = yield* ask("session-start", { url, token: "x" })
+      assert.match(said, /\n\]0;titlea+$/)
+      assert.isBelow(said.length, 20_000)
+    })
+  )
+
+  it.effect("does not wait for a transcript that is a pipe", () =>
+    Effect.gen(function* () {
+      const pipe = join(yield* folder, "transcript")
+      execFileSync("mkfifo", [pipe])
+      assert.strictEqual(yield* ask("stop", { input: { transcript_path: pipe } }), "")
     })
   )
 
