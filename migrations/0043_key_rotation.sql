@@ -32,6 +32,9 @@ alter table bridge_identity
   add constraint key_rotation_has_end check ((pending_key_rotation_id is null) = (key_rotation_until is null));
 create index bridge_identity_key_rotation_due on bridge_identity (key_rotation_until)
   where key_rotation_until is not null;
+-- For the foreign key: a purge would otherwise read every identity for each row that it deletes.
+create index bridge_identity_by_key_rotation on bridge_identity (pending_key_rotation_id)
+  where pending_key_rotation_id is not null;
 
 -- Since when the Bridge has its key; null if it is the key of its last enrollment.
 alter table bridge_identity add column key_since timestamptz;

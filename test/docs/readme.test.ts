@@ -81,7 +81,7 @@ class Newcomer extends Context.Service<
       yield* running("npm", ["start"], { cwd: folder, env: { ...process.env, SERVICE_PORT: port } })
       const url = `http://127.0.0.1:${port}`
       yield* Effect.promise(() => ready(`${url}/readyz`))
-      const walk = commands.filter((block) => block.includes("first-bridge")).join("\n")
+      const walk = commands.filter((block) => /first-bridge|^call /m.test(block)).join("\n")
       // npx caches an entry per folder it is called in; this cache is deleted with the folder.
       const env = { ...process.env, npm_config_cache: join(folder, ".npm") }
       const { stdout } = yield* Effect.promise(() =>
