@@ -7,8 +7,8 @@ import { parseArgs } from "node:util"
 import { events } from "../src/client/hook/Event.ts"
 import { answer } from "../src/client/hook/hook.ts"
 
-/** Together with the start of Node about 200 ms, the most that a hook may cost. */
-const patience = 150
+/** Together with the start of Node, 80 to 100 ms, at most the 200 ms that a hook may cost. */
+const patience = 90
 
 const usage = `bridge-service hook ${events.join("|")} [--url URL] [--token-env NAME]
 
