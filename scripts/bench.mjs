@@ -1,5 +1,6 @@
 // `npm run bench [name ...] [-- --seconds N --requests N]`: runs bench/<name>.ts, by default all of them, and replaces their
 // tables in docs/benchmarks.md. The tables of benchmarks that did not run stay.
+// `npm run bench [operation ...] -- --compare BASE`: compares this work tree with another commit (bench/compare.ts).
 import { spawnSync } from "node:child_process"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { cpus, loadavg, totalmem } from "node:os"
@@ -21,6 +22,10 @@ const names = [
 
 const args = process.argv.slice(2)
 const options = args.slice([...args, "--"].findIndex((argument) => argument.startsWith("--")))
+if (options.some((option) => option.startsWith("--compare"))) {
+  const { status } = spawnSync(process.execPath, ["bench/compare.ts", ...args], { stdio: "inherit" })
+  process.exit(status ?? 1)
+}
 const requested = args.slice(0, args.length - options.length)
 const unknown = requested.filter((name) => !names.includes(name))
 if (unknown.length > 0) {
@@ -63,6 +68,9 @@ Compare the ratios: the service's number divided by that of the peer in the row,
 the median round, with the lowest and the highest in brackets. Other numbers are medians too. Rates depend on the
 machine's other load: a busy machine gives PostgreSQL's ten processes more CPU time than the service's one process. CPU
 time per operation depends on it least.
+
+\`npm run bench rotate -- --compare main\` judges a change in a minute or a few, on a busy machine too: it runs the services of
+this work tree and of another commit in turns of a second, and prints the ratio with its quartiles.
 
 The aims that were missed or only just met, and why:
 
