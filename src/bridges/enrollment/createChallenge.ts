@@ -12,7 +12,7 @@ import { salt, uuidAt } from "../../platform/crypto/Random.ts"
 import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
-import { briefPersistence, untilSettled } from "../../platform/database/Persistence.ts"
+import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { type CreateChallenge, refuse } from "../../wire/bridges/EnrollmentApi.ts"
 import { after, hasPassed } from "../../wire/Instant.ts"
@@ -109,7 +109,7 @@ export const make = Effect.gen(function* () {
     })
 
     return yield* untilSettled(attempt, replayOrRefuse)
-  }, briefPersistence)
+  }, persistence)
 })
 
 const returned: ReadonlySet<string> = new Set([

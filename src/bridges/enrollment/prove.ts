@@ -12,7 +12,7 @@ import { salt, uuidAt } from "../../platform/crypto/Random.ts"
 import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
-import { briefPersistence, untilSettled } from "../../platform/database/Persistence.ts"
+import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { type Prove, refuse } from "../../wire/bridges/EnrollmentApi.ts"
 import { after, hasPassed } from "../../wire/Instant.ts"
@@ -158,5 +158,5 @@ export const make = Effect.gen(function* () {
     })
 
     return yield* untilSettled(attempt)
-  }, briefPersistence)
+  }, persistence)
 })

@@ -9,7 +9,7 @@ import { SqlClient } from "effect/sql"
 import { traceAt } from "../../platform/audit/Audit.ts"
 import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
-import { briefPersistence, untilSettled } from "../../platform/database/Persistence.ts"
+import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { refuse } from "../../wire/bridges/RotationApi.ts"
 import { after, hasPassed } from "../../wire/Instant.ts"
@@ -71,7 +71,7 @@ export const make = Effect.gen(function* () {
       expires_at
     }
     return { answer, replayed }
-  }, briefPersistence)
+  }, persistence)
 
   const abort = Effect.fn("Rotation.abort")(
     function* (bearer: BearerToken, rotation_id: string, key: string) {
@@ -80,7 +80,7 @@ export const make = Effect.gen(function* () {
     },
     // `refusalFor` returns this code for confirm only.
     Effect.catchTag("bridge_rotation_predecessor_expired", Effect.die),
-    briefPersistence
+    persistence
   )
 
   return { confirm, abort }

@@ -10,7 +10,7 @@ import { salt, uuidAt } from "../../platform/crypto/Random.ts"
 import { sha256 } from "../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
-import { briefPersistence, untilSettled } from "../../platform/database/Persistence.ts"
+import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { refuse } from "../../wire/bridges/RotationApi.ts"
 import { Caller } from "../../wire/Headers.ts"
@@ -94,5 +94,5 @@ export const make = Effect.gen(function* () {
     })
 
     return yield* untilSettled(attempt, replayOrRefuse)
-  }, briefPersistence)
+  }, persistence)
 })

@@ -7,16 +7,14 @@
 import { PgClient, type PgPool } from "@effect/sql-pg"
 import { Context, Data, type Duration, Effect, Layer, Redacted, Schedule, Schema } from "effect"
 import { Reactivity } from "effect/reactivity"
-import { SqlClient, type SqlConnection, SqlError } from "effect/sql"
+import { SqlClient, SqlError } from "effect/sql"
 import { Settings } from "../settings/Settings.ts"
 import { rows } from "../sql/Rows.ts"
 import { embeddedPostgres } from "./embedded/EmbeddedPostgres.ts"
-import { Brief, laneTimeouts, makeLanes } from "./Lanes.ts"
 import { type Migration, migrate, review, shipped } from "./Migrations.ts"
 import { describe, longPersistence } from "./Persistence.ts"
 import { makePrimary, readOnlySqlstate, standby } from "./Primary.ts"
 import { type Server, serversIn } from "./Servers.ts"
-import { lanesOf } from "./Shares.ts"
 import { limitTransactions } from "./Transactions.ts"
 
 interface Connections {
@@ -49,34 +47,24 @@ export class Database extends Context.Service<Database, Connections>()("service/
 /** Backs up the deadline of each operation (Persistence.ts): PostgreSQL cancels statements that nobody waits for. */
 const timeouts = { statement_timeout: "5s", lock_timeout: "2s", idle_in_transaction_session_timeout: "10s" }
 
+type Pooled = Pick<Settings["Service"]["database"], "pooler" | "poolSize">
+
 /**
  * The pool of the server that takes writes, and its dedicated connections. A pooler in transaction mode shares sessions
  * between clients, so with a pooler statements are not prepared and timeouts are not set on the session.
  */
-export const connected = (
-  given: Server | ReadonlyArray<Server>,
-  pooled: Parameters<typeof lanesOf>[0],
-  embedded?: string
-) => {
-  const { pooler, poolSize } = pooled
-  const lanes = lanesOf(pooled)
+export const connected = (given: Server | ReadonlyArray<Server>, { pooler, poolSize }: Pooled, embedded?: string) => {
   const servers = [given]
     .flat()
     .map((server) => ({ connectTimeout: "5 seconds", ...server, prepare: !pooler }) as const)
   return Layer.effectContext(
     Effect.gen(function* () {
-      const { client, server } = yield* bounded(
-        "5 seconds",
-        pooler,
-        servers,
-        {
-          applicationName: "bridge-service",
-          maxConnections: poolSize - lanes,
-          connectionTTL: "10 minutes",
-          startupParameters: pooler ? { timezone: "UTC" } : { ...timeouts, timezone: "UTC" }
-        },
-        lanes
-      )
+      const { client, server } = yield* bounded("5 seconds", pooler, servers, {
+        applicationName: "bridge-service",
+        maxConnections: poolSize,
+        connectionTTL: "10 minutes",
+        startupParameters: pooler ? { timezone: "UTC" } : { ...timeouts, timezone: "UTC" }
+      })
       return Context.make(SqlClient.SqlClient, client).pipe(
         Context.add(Database, Database.of(maintenance(servers, pooler, embedded, server)))
       )
@@ -118,24 +106,15 @@ const bounded = Effect.fnUntraced(function* (
   limit: Duration.Input,
   pooler: boolean,
   servers: ReadonlyArray<Server>,
-  pool: PgPool.Config,
-  laneCount = 0
+  pool: PgPool.Config
 ) {
   const primary = yield* makePrimary(
     servers.map((server) => ({ ...server, ...pool })),
     { guarded: pool.startupParameters?.["statement_timeout"] !== undefined, pooler }
   )
-  const lanes = yield* makeLanes(laneCount, primary.open(laneTimeouts))
-  const borrower: SqlConnection.Borrower = <A, E, R>(
-    statement: (connection: SqlConnection.Connection) => Effect.Effect<A, E, R>
-  ): Effect.Effect<A, E | SqlError.SqlError, R> => {
-    const own = Effect.scoped(Effect.flatMap(primary.acquire, statement))
-    return Effect.flatMap(Brief, (isBrief) => (isBrief ? lanes.use<A, E, R>(statement, own) : own))
-  }
   const client = yield* SqlClient.make({
     driver: "pg",
     acquirer: primary.acquire,
-    borrower,
     transactionAcquirer: primary.reserve,
     prepareTransactionControls: true,
     compiler: PgClient.makeCompiler(),

@@ -10,7 +10,6 @@ import { SqlError } from "effect/sql"
 import { refuse, type SharedRefusal } from "../../wire/Errors.ts"
 import { inTime } from "./Deadline.ts"
 import { logFault } from "./FaultLog.ts"
-import { Brief } from "./Lanes.ts"
 import { inTurn } from "./Shares.ts"
 
 /** A statement failed, and would fail again. */
@@ -25,10 +24,6 @@ const unavailable = refuse("bridge_persistence_error", 1)
 /** Applied last to every method that uses the database. Retries conflicts, twice at most. */
 export const persistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(retryingConflicts, inTurn, inTime(late), longPersistence)
-
-/** The same for an operation of short statements that wait for no lock by design, and without a transaction (Lanes.ts). */
-export const briefPersistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
-  self.pipe(retryingConflicts, Effect.provideService(Brief, true), inTime(late), longPersistence)
 
 /** The same for a lookup that shares its statement (Together.ts): it takes no connection of its own. */
 export const sharedPersistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>

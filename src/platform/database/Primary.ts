@@ -13,7 +13,6 @@ import { PgConnection, PgPool } from "@effect/sql-pg"
 import { Clock, Deferred, Effect, Exit, Schedule, Scope, Stream } from "effect"
 import { SqlConnection, SqlError } from "effect/sql"
 import { logFault } from "./FaultLog.ts"
-import type { Opened } from "./Lanes.ts"
 
 interface Leader {
   readonly place: string
@@ -35,10 +34,6 @@ export interface Primary {
   /** A connection for one statement, or the connection of a transaction. */
   readonly acquire: Effect.Effect<SqlConnection.Connection, SqlError.SqlError, Scope.Scope>
   readonly reserve: Effect.Effect<SqlConnection.Connection, SqlError.SqlError, Scope.Scope>
-  /** A connection beside the pool, on which several statements may be under way. */
-  readonly open: (
-    startupParameters: Readonly<Record<string, string>>
-  ) => Effect.Effect<Opened, SqlError.SqlError, Scope.Scope>
   /** Which server was reached last; another one after a failover or a restart. */
   readonly server: () => string | undefined
 }
@@ -170,25 +165,7 @@ export const makePrimary = Effect.fnUntraced(function* (
     }
   }
 
-  const open = Effect.fnUntraced(function* (startupParameters: Readonly<Record<string, string>>) {
-    const of = yield* current
-    const { config } = hosts.find(({ pool }) => pool === of.pool)!
-    const connection = yield* PgConnection.make({
-      ...config,
-      multiplex: true,
-      startupParameters: { ...config.startupParameters, ...startupParameters }
-    })
-    const server = yield* identify(connection)
-    // The driver's own name for why a connection has ended.
-    const state = connection as unknown as { readonly deadWith: SqlError.SqlError | undefined }
-    return {
-      connection: watched(of, connection),
-      isCurrent: () => leader?.pool === of.pool && leader.server === server && state.deadWith === undefined
-    }
-  })
-
   return {
-    open,
     acquire: Effect.map(lease, ({ connection, of }) => watched(of, connection)),
     reserve: Effect.flatMap(lease, ({ connection, of }) => Effect.map(connection.pin, (pinned) => watched(of, pinned))),
     server: () => latest

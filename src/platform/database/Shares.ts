@@ -7,8 +7,8 @@
  * 3. Owners that wait take turns, so that an owner's own queue is the only one that it makes longer.
  *
  * An operation holds one connection at a time, so it takes its turn once (Persistence.ts). Commands and the work in the
- * background take no turns: there is one of each. Lookups that share statements (Together.ts), and statements that share
- * connections (Lanes.ts), share their places in the same way.
+ * background take no turns: there is one of each. Lookups that share statements (Together.ts) share their places in the
+ * same way.
  */
 import { Context, Effect, Layer } from "effect"
 import { Settings } from "../settings/Settings.ts"
@@ -20,11 +20,10 @@ export type Turn = <A, E, R>(operation: Effect.Effect<A, E, R>) => Effect.Effect
 export interface Share {
   readonly connection: Turn
   readonly lookup: Turn
-  readonly brief: Turn
 }
 
 const withoutTurn: Turn = (operation) => operation
-const withoutTurns: Share = { connection: withoutTurn, lookup: withoutTurn, brief: withoutTurn }
+const withoutTurns: Share = { connection: withoutTurn, lookup: withoutTurn }
 
 /** The share of the current request. */
 export const CurrentShare = Context.Reference<Share>("service/database/CurrentShare", {
@@ -41,10 +40,6 @@ export const inTurn = <A, E, R>(operation: Effect.Effect<A, E, R>): Effect.Effec
 export const amongLookups = <A, E, R>(lookup: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.flatMap(CurrentShare, (share) => share.lookup(lookup))
 
-/** Takes a place among the statements that may share connections. */
-export const amongBrief = <A, E, R>(statement: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.flatMap(CurrentShare, (share) => share.brief(statement))
-
 export class Shares extends Context.Service<
   Shares,
   {
@@ -56,31 +51,18 @@ export class Shares extends Context.Service<
 >()("service/database/Shares") {
   static readonly layer = Layer.effect(
     Shares,
-    Effect.map(Settings, ({ database }) => {
-      const connections = divided(database.poolSize - lanesOf(database))
-      const [lookups, brief] = [divided(places), divided(places)]
-      const shareOf = (who: "unknown" | "known") => (owner: string) => ({
-        connection: connections[who](owner),
-        lookup: lookups[who](owner),
-        brief: brief[who](owner)
-      })
-      return { unknown: shareOf("unknown"), known: shareOf("known") }
+    Effect.map(Settings, ({ database: { poolSize } }) => {
+      const connections = divided(poolSize)
+      const lookups = divided(places)
+      return {
+        unknown: (network) => ({ connection: connections.unknown(network), lookup: lookups.unknown(network) }),
+        known: (owner) => ({ connection: connections.known(owner), lookup: lookups.known(owner) })
+      }
     })
   )
 }
 
-/** How many of the connections are lanes (Lanes.ts). */
-export const lanesOf = ({
-  pipelining = false,
-  pooler,
-  poolSize
-}: {
-  readonly pipelining?: boolean
-  readonly pooler: boolean
-  readonly poolSize: number
-}) => (pipelining && !pooler ? Math.min(2, poolSize >> 2) : 0)
-
-/** Lookups that run or wait for the next shared statement, and brief statements: as many as two statements, or lanes, hold. */
+/** Lookups that run or wait for the next shared statement: as many as two statements hold. */
 const places = 128
 
 const divided = (all: number) => {

@@ -146,8 +146,7 @@ const database = Config.all({
   poolSize: integer("SERVICE_DATABASE_POOL", "connections", 10, 1, 500),
   // A pooler in transaction mode can run two statements of one connection in two sessions.
   pooler: onOff("SERVICE_DATABASE_POOLER", "off"),
-  sharedLookups: onOff("SERVICE_SHARED_LOOKUPS", "on"),
-  pipelining: onOff("SERVICE_PIPELINING", "on")
+  sharedLookups: onOff("SERVICE_SHARED_LOOKUPS", "on")
 })
 
 const audit = Config.all({

@@ -37,15 +37,12 @@ export const instance = (
   Effect.gen(function* () {
     const address = yield* TestDatabase
     const provider = ConfigProvider.fromUnknown({ ...environment, ...settings })
-    const pool = Effect.map(Settings, ({ database: { pipelining } }) =>
-      connected({ ...address, username: servingAccount }, { pipelining, poolSize: 10, pooler: false })
-    )
     const layer = http.pipe(
       Layer.provide(commands),
       Layer.provideMerge(everything),
       Layer.provideMerge(DatabaseClock.layerLocal),
       Layer.provideMerge(between),
-      Layer.provideMerge(Layer.unwrap(pool)),
+      Layer.provideMerge(connected({ ...address, username: servingAccount }, { poolSize: 10, pooler: false })),
       Layer.provideMerge(logLevel),
       Layer.provideMerge(Settings.layer),
       Layer.provide(ConfigProvider.layer(provider))
