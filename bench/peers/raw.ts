@@ -89,11 +89,9 @@ const answerTo = (request: IncomingMessage) => {
 
 createServer((request, response) => {
   const [status, answer] = answerTo(request)
+  response.statusCode = status
   answer.then(
-    (body) => {
-      response.statusCode = status
-      response.setHeader("content-type", "application/json").end(JSON.stringify(body))
-    },
+    (body) => response.setHeader("content-type", "application/json").end(JSON.stringify(body)),
     (error: Error) => {
       response.statusCode = 500
       response.end(error.message)
