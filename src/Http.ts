@@ -16,7 +16,7 @@ import { Addresses } from "./platform/edge/Addresses.ts"
 import { Attempts } from "./platform/edge/Attempts.ts"
 import { MemoryBudget } from "./platform/edge/MemoryBudget.ts"
 import { Boundary, boundary } from "./platform/edge/Boundary.ts"
-import { compiled } from "./platform/edge/compiled/Compiled.ts"
+import { compiled, CompiledEdge } from "./platform/edge/compiled/Compiled.ts"
 import { HealthHttp } from "./platform/edge/Health.ts"
 import { listener } from "./platform/edge/Listener.ts"
 import { onlyDeclaredMethods } from "./platform/edge/Methods.ts"
@@ -44,7 +44,8 @@ export const routes = Layer.mergeAll(
   HealthHttp,
   boundary
 ).pipe(
-  Layer.provide([Attempts.layer, Boundary.layer, CallBudget.layer]),
+  Layer.provide([Attempts.layer, CallBudget.layer, CompiledEdge.layer]),
+  Layer.provide(Boundary.layer),
   Layer.provide(PageLimit.layer),
   Layer.provide([Addresses.layer, MemoryBudget.layer, RateLimit.layer, Shares.layer])
 )

@@ -29,8 +29,13 @@ export const persistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
 export const sharedPersistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(retryingConflicts, inTime(late), longPersistence)
 
-const retryingConflicts = <A, E, R>(self: Effect.Effect<A, E, R>) =>
-  Effect.retry(self, { while: (error: E) => SqlError.isSqlError(error) && isConflict(error), times: 2 })
+// Without `Effect.retry`, which prepares a schedule for each operation.
+const retryingConflicts = <A, E, R>(self: Effect.Effect<A, E, R>, times = 2): Effect.Effect<A, E, R> =>
+  Effect.catch(self, (error) =>
+    times > 0 && SqlError.isSqlError(error) && isConflict(error)
+      ? retryingConflicts(self, times - 1)
+      : Effect.fail(error)
+  )
 
 /** For work on a dedicated connection: it has its own deadline, and may not be safe to repeat. */
 export const longPersistence = <A, E, R>(

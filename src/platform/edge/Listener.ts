@@ -10,11 +10,14 @@ import { Draining } from "./Draining.ts"
 const mostPending = 8
 
 /** The listener that answers a request instead of the router. */
-type ListenerOf = (request: IncomingMessage) => RequestListener | undefined
+type ListenerOf = (request: Pick<IncomingMessage, "method" | "url">) => RequestListener | undefined
 
 export class Listeners extends Context.Service<
   Listeners,
-  { readonly use: (listenerOf: ListenerOf) => Effect.Effect<void, never, Scope.Scope> }
+  {
+    readonly use: (listenerOf: ListenerOf) => Effect.Effect<void, never, Scope.Scope>
+    readonly of: ListenerOf
+  }
 >()("service/edge/Listeners") {}
 
 export interface ConnectionLimits {
@@ -101,7 +104,7 @@ export const listener = Layer.unwrap(
       )
     return Layer.effectDiscard(closeAll).pipe(
       Layer.merge(Layer.succeed(Draining, { began: closing.await })),
-      Layer.merge(Layer.succeed(Listeners, { use })),
+      Layer.merge(Layer.succeed(Listeners, { use, of: (request) => server.listenerOf(request) })),
       Layer.provideMerge(
         NodeHttpServer.layer(() => server, {
           host: http.host,

@@ -20,6 +20,7 @@ import {
 } from "effect/http-api"
 
 type Response = HttpServerResponse.HttpServerResponse
+/** Requires what its middlewares and its handler do. */
 type Answered = Effect.Effect<Response, unknown, unknown>
 type Schemas = ReadonlyMap<number, ReadonlyArray<Schema.Top>>
 
