@@ -81,28 +81,30 @@ export class Boundary extends Context.Service<
       })
 
       return {
-        around: (templateOf) => <E, R>(handled: Effect.Effect<Response, E, R>) =>
-          Effect.gen(function* () {
-            const request = strictUtf8(yield* HttpServerRequest.HttpServerRequest)
-            const requestId = yield* uuid
-            const since = yield* Clock.monotonicTimeNanos
-            const address = addresses.of(request)
-            const network = networkOf(address)
-            const userAgent = loggable(request.headers["user-agent"] ?? "").slice(0, 200)
-            return yield* answered(request, requestId, since, templateOf, handled).pipe(
-              trace(requestId),
-              Effect.updateContext((context: Context.Context<R>) =>
-                context.pipe(
-                  Context.add(Caller, { address, network, userAgent }),
-                  Context.add(CurrentShare, shares.unknown(network)),
-                  Context.add(References.CurrentLogAnnotations, {
-                    ...Context.get(context, References.CurrentLogAnnotations),
-                    request_id: requestId
-                  })
+        around:
+          (templateOf) =>
+          <E, R>(handled: Effect.Effect<Response, E, R>) =>
+            Effect.gen(function* () {
+              const request = strictUtf8(yield* HttpServerRequest.HttpServerRequest)
+              const requestId = yield* uuid
+              const since = yield* Clock.monotonicTimeNanos
+              const address = addresses.of(request)
+              const network = networkOf(address)
+              const userAgent = loggable(request.headers["user-agent"] ?? "").slice(0, 200)
+              return yield* answered(request, requestId, since, templateOf, handled).pipe(
+                trace(requestId),
+                Effect.updateContext((context: Context.Context<R>) =>
+                  context.pipe(
+                    Context.add(Caller, { address, network, userAgent }),
+                    Context.add(CurrentShare, shares.unknown(network)),
+                    Context.add(References.CurrentLogAnnotations, {
+                      ...Context.get(context, References.CurrentLogAnnotations),
+                      request_id: requestId
+                    })
+                  )
                 )
               )
-            )
-          })
+            })
       }
     })
   )
@@ -196,7 +198,10 @@ const tracer = Effect.map(
 const recorder = Effect.gen(function* () {
   const lines = (yield* RateLimit).buckets(lineRate)
   const traced = yield* References.TracerEnabled
-  const consumed = { Info: traced || (yield* LogLevel.isEnabled("Info")), Debug: traced || (yield* LogLevel.isEnabled("Debug")) }
+  const consumed = {
+    Info: traced || (yield* LogLevel.isEnabled("Info")),
+    Debug: traced || (yield* LogLevel.isEnabled("Debug"))
+  }
 
   const record = Effect.fnUntraced(function* (level: "Info" | "Debug", request: Request, response: Response) {
     const { address, network } = yield* Caller

@@ -8,7 +8,7 @@ import { Settings } from "../../../src/platform/settings/Settings.ts"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import { connected, type Database } from "../../../src/platform/database/Database.ts"
 import { http } from "../../../src/Http.ts"
-import { CompilesRoutes } from "../../../src/platform/edge/compiled/Compiled.ts"
+import { Shortcuts } from "../../../src/platform/edge/compiled/Compiled.ts"
 import { logLevel } from "../../../src/platform/process/Logging.ts"
 import { servingAccount, TestDatabase } from "../run/TestDatabase.ts"
 
@@ -50,7 +50,7 @@ export const instance = (
     )
     const services = yield* Effect.updateService(
       Layer.build(Layer.fresh(layer)),
-      CompilesRoutes,
+      Shortcuts,
       (compiles) => compiles && process.env["EDGE"] !== "router"
     )
     const { address: listening } = Context.get(services, HttpServer.HttpServer)

@@ -20,8 +20,8 @@ import { Boundary } from "../Boundary.ts"
 import { Listeners } from "../Listener.ts"
 import { endpointEffect, type Handler } from "./Endpoint.ts"
 
-/** Off in tests that compare both ways. */
-export const CompilesRoutes = Context.Reference<boolean>("service/edge/CompilesRoutes", { defaultValue: () => true })
+/** Whether requests may skip the router, and calls of tools the SDK. Off in tests that compare both ways. */
+export const Shortcuts = Context.Reference<boolean>("service/edge/Shortcuts", { defaultValue: () => true })
 
 type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
@@ -43,7 +43,7 @@ export class CompiledEdge extends Context.Service<
     CompiledEdge,
     Effect.gen(function* () {
       const { around } = yield* Boundary
-      const isOn = yield* CompilesRoutes
+      const isOn = yield* Shortcuts
       const exported = yield* References.TracerEnabled
       const scope = yield* Scope.fork(yield* Effect.scope, "parallel")
       const exact = new Map<string, RequestListener>()

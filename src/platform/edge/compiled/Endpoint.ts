@@ -155,10 +155,7 @@ const encoder = (byStatus: Schemas, options: Options, headersOptions: Options) =
     }
   }
   const [first = () => undeclared, ...others] = encoders
-  return others.reduce(
-    (encode, next) => (value: unknown) => Effect.catch(encode(value), () => next(value)),
-    first
-  )
+  return others.reduce((encode, next) => (value: unknown) => Effect.catch(encode(value), () => next(value)), first)
 }
 
 const undeclared = Effect.fail(new Schema.SchemaError(new SchemaIssue.InvalidValue({ message: "Expected no answer" })))
