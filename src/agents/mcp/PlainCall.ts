@@ -20,7 +20,7 @@ import { toolFor, type ToolName } from "./Tools.ts"
 
 const revision = "2026-07-28"
 
-export interface PlainCall {
+interface PlainCall {
   readonly id: string | number
   readonly name: ToolName
   readonly given: Readonly<Record<string, unknown>>

@@ -24,7 +24,7 @@ type Response = HttpServerResponse.HttpServerResponse
 type Answered = Effect.Effect<Response, unknown, unknown>
 type Schemas = ReadonlyMap<number, ReadonlyArray<Schema.Top>>
 
-export interface Declared {
+interface Declared {
   readonly group: HttpApiGroup.Top
   readonly endpoint: HttpApiEndpoint.Top
   readonly annotations: Context.Context<never>
