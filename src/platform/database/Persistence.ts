@@ -29,10 +29,16 @@ export const persistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
 export const sharedPersistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(retryingConflicts(2), inTime(late), longPersistence)
 
+/** Runs an operation again that lost a conflict with another transaction, so many times at most. */
 export const retryingConflicts =
   (times: number) =>
-  <A, E, R>(self: Effect.Effect<A, E, R>) =>
-    Effect.retry(self, { while: (error: E) => SqlError.isSqlError(error) && isConflict(error), times })
+  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    // Without `Effect.retry`, which prepares a schedule for each operation.
+    Effect.catch(self, (error) =>
+      times > 0 && SqlError.isSqlError(error) && isConflict(error)
+        ? retryingConflicts(times - 1)(self)
+        : Effect.fail(error)
+    )
 
 /** For work on a dedicated connection: it has its own deadline, and may not be safe to repeat. */
 export const longPersistence = <A, E, R>(
