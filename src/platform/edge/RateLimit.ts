@@ -21,8 +21,17 @@ export interface Rate {
   readonly burst: number
 }
 
+/** What one of so many processes grants, so that all together grant the rate. A burst is at least one token. */
+export const rateOfPart = ({ burst, perSecond }: Rate, processes: number): Rate => ({
+  perSecond: perSecond / processes,
+  burst: burst > 1 ? Math.max(1, burst / processes) : burst / processes
+})
+
 export interface Buckets {
-  /** Takes `cost` tokens and returns 0, or takes none and returns the whole seconds until there are enough. */
+  /**
+   * Takes `cost` tokens and returns 0, or takes none and returns the whole seconds until there are enough. What costs more
+   * than a full bucket takes a full bucket.
+   */
   readonly take: (key: string, cost?: number) => Effect.Effect<number>
   /** Returns what `take` would return for one token, without taking it. */
   readonly wait: (key: string) => Effect.Effect<number>
@@ -42,7 +51,7 @@ export const bucketsOf = ({ burst, perSecond }: Rate, capacity = maxBuckets): Bu
     take: (key, cost = 1) =>
       Effect.map(Clock.currentTimeMillis, (now) => {
         const before = full(key, now)
-        const after = before + interval * cost
+        const after = before + interval * Math.min(cost, burst)
         const seconds = secondsUntil(after, now)
         // A refused caller's bucket is set, too: it must not be forgotten while the caller keeps sending.
         fullAt.set(key, seconds === 0 ? after : before, now)
@@ -83,6 +92,8 @@ export class RateLimit extends Context.Service<
 >()("service/edge/RateLimit") {
   static readonly layer = Layer.effect(
     RateLimit,
-    Effect.map(Settings, ({ http }) => ({ buckets: (rate) => (http.rateLimits ? bucketsOf(rate) : unlimited) }))
+    Effect.map(Settings, ({ http, processes }) => ({
+      buckets: (rate) => (http.rateLimits ? bucketsOf(rateOfPart(rate, processes)) : unlimited)
+    }))
   )
 }

@@ -9,6 +9,7 @@ import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import { connected, type Database } from "../../../src/platform/database/Database.ts"
 import { http } from "../../../src/Http.ts"
 import { logLevel } from "../../../src/platform/process/Logging.ts"
+import { Workers } from "../../../src/platform/workers/Workers.ts"
 import { servingAccount, TestDatabase } from "../run/TestDatabase.ts"
 
 export const environment = {
@@ -44,6 +45,7 @@ export const instance = (
       Layer.provideMerge(between),
       Layer.provideMerge(connected({ ...address, username: servingAccount }, { poolSize: 10, pooler: false })),
       Layer.provideMerge(logLevel),
+      Layer.provideMerge(Workers.layer),
       Layer.provideMerge(Settings.layer),
       Layer.provide(ConfigProvider.layer(provider))
     )
