@@ -52,6 +52,7 @@ export const parent = Effect.fnUntraced(function* (program: string) {
 
   /** In the order of their start. While a worker is replaced, two have its number. */
   const members = new Set<Member>()
+  const ready = yield* Queue.sliding<void>(1)
   const waiting = new Map<number, (value: unknown) => void>()
   let questions = 0
   let restarts = 0
@@ -92,7 +93,10 @@ export const parent = Effect.fnUntraced(function* (program: string) {
   })
 
   const receive = (member: Member, message: Message) => {
-    if (message.say === "ready") Deferred.doneUnsafe(member.serves, Effect.void)
+    if (message.say === "ready") {
+      Deferred.doneUnsafe(member.serves, Effect.void)
+      Queue.offerUnsafe(ready, undefined)
+    }
     if (message.say === "last" && message.value !== undefined) member.metrics = message.value as ReadonlyArray<Snapshot>
     if (message.say === "answer") {
       waiting.get(message.id)?.(message.value)
@@ -222,11 +226,7 @@ export const parent = Effect.fnUntraced(function* (program: string) {
   })
 
   const begin = Effect.gen(function* () {
-    while (serving().length < processes) {
-      yield* Effect.raceAllFirst(
-        [...members].filter((one) => !serving().includes(one)).map((one) => Deferred.await(one.serves))
-      )
-    }
+    while (serving().length < processes) yield* Queue.take(ready)
     hasServed = true
     yield* logReady(settings, embedded, processes)
     const hangUps = yield* Queue.sliding<void>(1)
