@@ -2,7 +2,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer, Schedule } from "effect"
 import { spawn } from "node:child_process"
-import { existsSync, readdirSync, readFileSync } from "node:fs"
+import { existsSync } from "node:fs"
 import { once } from "node:events"
 import { Agent, get } from "node:http"
 import { type AddressInfo, createServer, type Server } from "node:net"
@@ -11,27 +11,11 @@ import { createInterface } from "node:readline"
 import { text } from "node:stream/consumers"
 import { postgresFiles } from "../../src/platform/database/embedded/PostgresFiles.ts"
 import { send } from "../support/network/Http.ts"
+import { isAlive, workersOf } from "../support/run/Proc.ts"
 import { main } from "../support/service/Main.ts"
 import { dataFolder, end } from "../support/service/PostgresUser.ts"
 import { freePort, serviceProcess } from "../support/service/Process.ts"
 import { environment, Service } from "../support/service/Service.ts"
-
-/** Of a process and its children: pid and arguments, without PostgreSQL. */
-const workersOf = (parent: number) =>
-  readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .flatMap((pid) => {
-      try {
-        const isChild = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)!.split(" ")[1] === String(parent)
-        const [, number] = /--worker=(\d+)/.exec(readFileSync(`/proc/${pid}/cmdline`, "utf8")) ?? []
-        return isChild && number !== undefined ? [{ pid: Number(pid), number: Number(number) }] : []
-      } catch {
-        return []
-      }
-    })
-    .toSorted((a, b) => a.number - b.number)
-
-const isAlive = (pid: number) => existsSync(`/proc/${pid}`)
 
 const soon = <A>(read: () => A, isRight: (value: A) => boolean) =>
   Effect.sync(read).pipe(

@@ -21,17 +21,8 @@ export interface Rate {
   readonly burst: number
 }
 
-/** What one of so many processes grants, so that all together grant the rate. A burst is at least one token. */
-export const rateOfPart = ({ burst, perSecond }: Rate, processes: number): Rate => ({
-  perSecond: perSecond / processes,
-  burst: burst > 1 ? Math.max(1, burst / processes) : burst / processes
-})
-
 export interface Buckets {
-  /**
-   * Takes `cost` tokens and returns 0, or takes none and returns the whole seconds until there are enough. What costs more
-   * than a full bucket takes a full bucket.
-   */
+  /** Takes `cost` tokens and returns 0, or takes none and returns the whole seconds until there are enough. */
   readonly take: (key: string, cost?: number) => Effect.Effect<number>
   /** Returns what `take` would return for one token, without taking it. */
   readonly wait: (key: string) => Effect.Effect<number>
@@ -51,7 +42,7 @@ export const bucketsOf = ({ burst, perSecond }: Rate, capacity = maxBuckets): Bu
     take: (key, cost = 1) =>
       Effect.map(Clock.currentTimeMillis, (now) => {
         const before = full(key, now)
-        const after = before + interval * Math.min(cost, burst)
+        const after = before + interval * cost
         const seconds = secondsUntil(after, now)
         // A refused caller's bucket is set, too: it must not be forgotten while the caller keeps sending.
         fullAt.set(key, seconds === 0 ? after : before, now)
@@ -65,6 +56,20 @@ export const bucketsOf = ({ burst, perSecond }: Rate, capacity = maxBuckets): Bu
       }),
     size: fullAt.size
   }
+}
+
+/**
+ * The buckets of one of so many processes, which together grant the rate. A burst is at least one token, and what costs
+ * more than a full bucket takes a full bucket: otherwise it would never be admitted.
+ */
+export const bucketsOfPart = ({ burst, perSecond }: Rate, processes: number): Buckets => {
+  if (processes === 1) return bucketsOf({ burst, perSecond })
+  const part = {
+    perSecond: perSecond / processes,
+    burst: burst > 1 ? Math.max(1, burst / processes) : burst / processes
+  }
+  const buckets = bucketsOf(part)
+  return { ...buckets, take: (key, cost = 1) => buckets.take(key, Math.min(cost, part.burst)) }
 }
 
 const unlimited: Buckets = {
@@ -93,7 +98,7 @@ export class RateLimit extends Context.Service<
   static readonly layer = Layer.effect(
     RateLimit,
     Effect.map(Settings, ({ http, processes }) => ({
-      buckets: (rate) => (http.rateLimits ? bucketsOf(rateOfPart(rate, processes)) : unlimited)
+      buckets: (rate) => (http.rateLimits ? bucketsOfPart(rate, processes) : unlimited)
     }))
   )
 }

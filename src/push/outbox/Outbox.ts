@@ -10,7 +10,7 @@
 import { Context, Effect, Layer, Queue } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { logFault } from "../../platform/database/FaultLog.ts"
-import { bucketsOf, rateOfPart } from "../../platform/edge/RateLimit.ts"
+import { bucketsOfPart } from "../../platform/edge/RateLimit.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { Workers } from "../../platform/workers/Workers.ts"
 import { type Lane, lanes, notificationKinds } from "../../wire/mobile/Notifications.ts"
@@ -36,7 +36,7 @@ export class Outbox extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const store = Store.make(sql)
       const { http, processes } = yield* Settings
-      const buckets = bucketsOf(rateOfPart(taskRate, processes))
+      const buckets = bucketsOfPart(taskRate, processes)
       const wakeUps = new Map<Lane, Queue.Queue<void>>()
       for (const lane of lanes) wakeUps.set(lane, yield* Queue.sliding<void>(1))
       const wakeOwn = () => wakeUps.forEach((queue) => Queue.offerUnsafe(queue, undefined))
