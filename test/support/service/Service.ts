@@ -10,6 +10,7 @@ import { connected, type Database } from "../../../src/platform/database/Databas
 import { http } from "../../../src/Http.ts"
 import { logLevel } from "../../../src/platform/process/Logging.ts"
 import { Workers } from "../../../src/platform/workers/Workers.ts"
+import { conflicts } from "./Conflicts.ts"
 import { servingAccount, TestDatabase } from "../run/TestDatabase.ts"
 
 export const environment = {
@@ -42,6 +43,7 @@ export const instance = (
       Layer.provide(commands),
       Layer.provideMerge(everything),
       Layer.provideMerge(DatabaseClock.layerLocal),
+      Layer.provideMerge(conflicts),
       Layer.provideMerge(between),
       Layer.provideMerge(connected({ ...address, username: servingAccount }, { poolSize: 10, pooler: false })),
       Layer.provideMerge(logLevel),
