@@ -32,6 +32,7 @@ const { values } = parseArgs({
     requests: { type: "string", default: "20000" },
     large: { type: "boolean", default: false },
     identities: { type: "string", default: "1000000" },
+    folder: { type: "string" },
     profile: { type: "string" }
   }
 })
@@ -42,6 +43,9 @@ export const requests = Number(values.requests)
 
 /** Size of the larger database of bench/scale.ts; a multiple of 500. */
 export const identities = Number(values.identities)
+
+/** Where bench/scale.ts keeps its filled databases; by default they are removed after the run. */
+export const folder = values.folder
 
 /** Also run the measurements that take minutes. */
 export const large = values.large
