@@ -429,7 +429,7 @@ describe("the proof of the reference Bridge", () => {
         jwtVerify(proof, EmbeddedJWK, { typ: "dpop+jwt", algorithms: ["EdDSA"] })
       )
       assert.deepStrictEqual(protectedHeader.jwk, jwkOf(keys))
-      assert.deepStrictEqual(payload, { ...expected, jti: payload.jti })
+      assert.deepStrictEqual(payload, { ...expected, jti: payload.jti! })
       assert.match(payload.jti!, /^[0-9a-f-]{36}$/)
     })
   )

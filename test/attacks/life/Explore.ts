@@ -5,12 +5,14 @@ import {
   type Goal,
   handle,
   hasBegun,
+  intrusions,
   isUnderWay,
   newborn,
   next,
   type Process,
   received,
   reissued,
+  type Request,
   type Step,
   steps,
   thefts,
@@ -29,8 +31,10 @@ const unsafe = (before: World, { name, to }: Step, bug?: Bug): string | undefine
     return "token and key are replaced at once"
   if (service.identity === "active" && service.key !== journal.key && service.key !== journal.next?.key)
     return `the service knows a key that the folder does not hold, after ${name}`
-  if (service !== before.service && thefts(to).some((theft) => handle(service, theft, bug)[0] !== service))
-    return "a thief without the key changes something"
+  if (service.strayed) return "the Bridge belongs to another project"
+  const changes = (request: Request) => handle(service, request, bug)[0] !== service
+  if (service !== before.service && thefts(to).some(changes)) return "a thief without the key changes something"
+  if (service !== before.service && intrusions(to).some(changes)) return "a Bridge of another project changes something"
   return undefined
 }
 

@@ -19,6 +19,8 @@ const bounds = { ids: 1, keys: 2, credentials: 2, processes: 1 }
 
 /** Bug -> what has to be seen. */
 const bugs: Record<Bug, RegExp> = {
+  "a credential opens any project": /a Bridge of another project changes something|belongs to another project/,
+  "a rotation is found by its id alone": /a Bridge of another project changes something/,
   "no lock": /a key that the folder does not hold/,
   "no proof": /a thief without the key changes something/,
   "a confirm keeps the predecessor": /two active tokens/,
