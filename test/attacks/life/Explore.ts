@@ -95,12 +95,11 @@ const outcomeOf = (from: World, bug?: Bug, helped = false): string => {
   return code
 }
 
-/** The Bridge holds the key that the service knows, and the token that works. */
+/** The Bridge holds the key that the service knows, and a token works that it holds or can ask for again. */
 const hasKeyAndToken = ({ journal, service }: World) => {
-  const active = service.tokens.indexOf("a")
-  return (
-    service.identity === "active" && active >= 0 && (journal.key === service.key || journal.next?.key === service.key)
-  )
+  const mayEnroll = !service.credentials.at(-1)!.foreign
+  const hasToken = service.tokens.includes("a") && (journal.token !== null || mayEnroll)
+  return service.identity === "active" && hasToken && [journal.key, journal.next?.key].includes(service.key)
 }
 
 /** How a state is, in the words of docs/proof.md. */

@@ -48,7 +48,6 @@ const late: Readonly<Record<string, Step>> = {
 }
 
 const meanwhile: Readonly<Record<string, ReadonlyArray<Step>>> = {
-  "a confirm": [confirm],
   "an abort": [abort],
   "an abort and a new prepare": [abort, prepare("new")],
   "an abort and a prepare with the same key": [abort, prepare("late")],
@@ -57,6 +56,9 @@ const meanwhile: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "a re-enrollment": [reenroll],
   "an emergency revocation": [emergency]
 }
+
+/** Their proof was valid when they came, and counts for the whole request (decisions.md, Key rotation). */
+const stillProven = new Set(["a prepare of a token", "a revoke"])
 
 /** At the end of the window a statement keeps the instant of its start, unless a later one has settled it. */
 const pastItsInstant: ReadonlyArray<readonly [meanwhile: ReadonlyArray<Step>, outcomes: ReadonlyArray<string>]> = [
@@ -84,8 +86,9 @@ layer(Service.layer)("a statement of a Bridge that replaces its key", (it) => {
     it.effect(`${name}, overtaken, is answered as if it had come later`, () =>
       Effect.gen(function* () {
         const on = { on: yield* direct, slow: yield* replicaAtGate, settled }
-        for (const [between, steps] of Object.entries(meanwhile))
-          yield* isAsIfLater([yield* world, yield* world], step, steps, on).pipe(Effect.annotateLogs({ between }))
+        const all = stillProven.has(name) ? meanwhile : { ...meanwhile, "a confirm": [confirm] }
+        for (const [by, steps] of Object.entries(all))
+          yield* isAsIfLater([yield* world, yield* world], step, steps, { ...on, by })
       })
     )
 
@@ -108,4 +111,16 @@ layer(Service.layer)("a statement of a Bridge that replaces its key", (it) => {
         })
     )
   }
+
+  it.effect("a request whose proof was checked before the key was replaced is carried out", () =>
+    Effect.gen(function* () {
+      const on = yield* direct
+      const slow = yield* replicaAtGate
+      const one = yield* world
+      assert.strictEqual(yield* overtaken(proven("prepare")(one, slow), confirm(one, on)), "201")
+      const another = yield* world
+      assert.strictEqual(yield* overtaken(proven("revoke")(another, slow), confirm(another, on)), "200")
+      yield* invariants
+    })
+  )
 })

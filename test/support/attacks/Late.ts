@@ -63,6 +63,7 @@ export const isAsIfLater = Effect.fnUntraced(function* <World extends Made, R>(
   late: Step<World, R>,
   steps: ReadonlyArray<Step<World, R>>,
   {
+    by = "",
     expected = [],
     on,
     settled = (shape) => shape,
@@ -70,6 +71,8 @@ export const isAsIfLater = Effect.fnUntraced(function* <World extends Made, R>(
   }: {
     readonly on: Tokens & { readonly url: string }
     readonly slow: Effect.Success<typeof replicaAtGate>
+    /** What overtakes it, for messages. */
+    readonly by?: string
     /** Errors of the database that the service retries. */
     readonly expected?: ReadonlyArray<string>
     /** The part of the rows that is compared. */
@@ -82,9 +85,9 @@ export const isAsIfLater = Effect.fnUntraced(function* <World extends Made, R>(
     Effect.forEach(steps, (each) => each(one, on))
   )
   yield* Effect.forEach(steps, (each) => each(other, on))
-  assert.strictEqual(outcome, yield* late(other, on))
+  assert.strictEqual(outcome, yield* late(other, on), by)
   const [found, right] = [yield* shapeOf(one.bridge.project_id), yield* shapeOf(other.bridge.project_id)]
-  assert.deepStrictEqual(settled(found), settled(right))
+  assert.deepStrictEqual(settled(found), settled(right), by)
   assert.deepStrictEqual(
     slow.errors.filter((error) => !expected.includes(error)),
     []
