@@ -119,8 +119,14 @@ describe.each([
             [{ dpop: "a.b.c" }, 1]
           ] as const) {
             first.seen.length = second.seen.length = 0
-            const answer = yield* Effect.promise(() => fetch(`${url}${path}`, { method, headers }))
-            assert.strictEqual(answer.status, 502)
+            // When a connection to a replica that it has used before ends, HAProxy ends the one to the client.
+            const status = yield* Effect.promise(() =>
+              fetch(`${url}${path}`, { method, headers }).then(
+                ({ status }) => status,
+                () => "no answer"
+              )
+            )
+            assert.include([502, "no answer"], status)
             assert.deepStrictEqual([...first.seen, ...second.seen], Array(times).fill(`${method} ${path}`))
             if (times > 1) assert.isNotEmpty(second.seen)
           }
