@@ -19,6 +19,7 @@ const wings = {
     "sql",
     "metrics",
     "database",
+    "proofs",
     "audit",
     "backups",
     "scan",
@@ -31,7 +32,7 @@ const wings = {
   ],
   operator: ["projects", "limits", "tokens"],
   bridges: ["identity", "possession", ["enrollment", "rotation"], "keys"],
-  signin: ["sessions", "oauth", "access"],
+  signin: ["sessions", "possession", "oauth", "access"],
   agents: [
     "continuity",
     "ranking",

@@ -18,6 +18,7 @@ import { Database, migrateUntilDone } from "./platform/database/Database.ts"
 import { sweepForever } from "./platform/database/Sweeper.ts"
 import { announce } from "./platform/process/Banner.ts"
 import { logLevel } from "./platform/process/Logging.ts"
+import { sweeps as proofSweeps } from "./platform/proofs/Sweeps.ts"
 import { Scan } from "./platform/scan/Scan.ts"
 import { guessableIn } from "./platform/settings/SecretStrength.ts"
 import { ConfigurationError, Settings, unusualLifetimes } from "./platform/settings/Settings.ts"
@@ -63,6 +64,7 @@ export const forCommands = {
 }
 
 export const sweeps = [
+  ...proofSweeps,
   ...bridges.sweeps,
   ...signin.sweeps,
   ...agents.sweeps,

@@ -10,6 +10,7 @@ import { Grants } from "./oauth/grants/Grants.ts"
 import { sweeps as oauthSweeps } from "./oauth/Sweeps.ts"
 import { Codes } from "./oauth/tokens/Codes.ts"
 import { RefreshTokens } from "./oauth/tokens/RefreshTokens.ts"
+import { ClientProofs } from "./possession/ClientProofs.ts"
 import { Sessions } from "./sessions/Sessions.ts"
 import { sweeps as sessionSweeps } from "./sessions/Sweeps.ts"
 
@@ -21,6 +22,7 @@ export const layer = Layer.mergeAll(
   RefreshTokens.layer
 ).pipe(
   Layer.provideMerge(Layer.mergeAll(Access.layer, Grants.layer, Sessions.layer)),
+  Layer.provideMerge(ClientProofs.layer),
   Layer.provideMerge(Clients.layer),
   Layer.provide(ClientDocuments.layer)
 )

@@ -19,6 +19,8 @@ export interface Actor {
   readonly instance_id: string
   /** The project's limits that differ from the defaults, by name. */
   readonly limits: Readonly<Record<string, number>>
+  /** The credential is bound to a key of the client, which has proved it (RFC 9449). */
+  readonly bound?: boolean | undefined
   /** An operator at the console, who has no credential of the project: `operator:account@host`. */
   readonly operator?: string | undefined
 }

@@ -8,7 +8,7 @@ import * as ChallengeStore from "../../src/bridges/enrollment/ChallengeStore.ts"
 import * as CredentialStore from "../../src/bridges/enrollment/CredentialStore.ts"
 import * as ProofStore from "../../src/bridges/enrollment/ProofStore.ts"
 import * as PossessionStore from "../../src/bridges/possession/PossessionStore.ts"
-import { sweeps as possessionSweeps } from "../../src/bridges/possession/Sweeps.ts"
+import { sweeps as proofSweeps } from "../../src/platform/proofs/Sweeps.ts"
 import * as BridgeStore from "../../src/bridges/identity/BridgeStore.ts"
 import * as KeyStore from "../../src/bridges/keys/KeyStore.ts"
 import { sweeps as keySweeps } from "../../src/bridges/keys/Sweeps.ts"
@@ -52,7 +52,7 @@ import { TestDatabase } from "../support/run/TestDatabase.ts"
 const others = `bytea '\\x${"07".repeat(32)}'`
 const otherFingerprint = `sha256:${"1".repeat(64)}`
 const reenroll = (bridge_id: string) => `update bridge_enrollment_credential set reenroll_bridge_id = '${bridge_id}'`
-const sweeps = [...enrollmentSweeps, ...rotationSweeps, ...possessionSweeps, ...keySweeps]
+const sweeps = [...enrollmentSweeps, ...rotationSweeps, ...proofSweeps, ...keySweeps]
 const referencesOf = Effect.map(
   (found: Option.Option<{ readonly account_references: ReadonlyArray<string> }>) =>
     Option.getOrThrow(found).account_references

@@ -262,7 +262,7 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
     act: (sql) => {
       const another = { request_id: id(38), browser_hash: sha256("another"), client_id: "client", network: "network" }
       const rest = { redirect_uri: "http://127.0.0.1/callback", state: undefined, scopes: ["memory:read"] as const }
-      const opened = { ...another, ...rest, code_challenge: "c".repeat(43), expires_at: inAnHour }
+      const opened = { ...another, ...rest, code_challenge: "c".repeat(43), dpop_jkt: null, expires_at: inAnHour }
       return AuthorizationRequestStore.make(sql).insert(opened, now)
     },
     seen: `select from oauth_request having count(*) = 50 and not bool_or(request_id = '${ids.request}')`,
@@ -306,7 +306,7 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
   testConditions(it, "a code is replaced", {
     given: `${signedIn}; update oauth_grant set activated_at = null`,
     act: (sql) => {
-      const code = { code_hash: sha256("new code"), code_challenge: "c", expires_at: inAnHour }
+      const code = { code_hash: sha256("new code"), code_challenge: "c", dpop_jkt: null, expires_at: inAnHour }
       return AuthorizationRequestStore.make(sql).replaceCode(ids.grant, code, now)
     },
     actsNotOn: {
@@ -349,6 +349,22 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
       ...otherAudience
     }
   })
+  const proven = { jkt: sha256("key"), used: { proof_hash: sha256("proof"), forget_at: inAnHour } }
+  const boundTo = (table: string, key: string) => `update ${table} set dpop_jkt = ${hash(key)}`
+  const replayedProof = `insert into bridge_dpop_proof values (${hash("proof")}, ${later})`
+  testConditions(it, "a code is exchanged with a proof, for tokens of its key", {
+    given: `${signedIn}; delete from oauth_refresh_token; ${boundTo("oauth_code", "key")}`,
+    act: (sql) => CodeStore.make(sql, audience).exchange({ ...code, proven }, access, refresh, now, trace),
+    seen: `select from oauth_access_token a join oauth_refresh_token r on r.grant_id = a.grant_id
+            where a.token_id = '${access.token_id}' and a.dpop_jkt = ${hash("key")} and r.dpop_jkt = ${hash("key")}`,
+    actsOn: { "if the code is for any key": "update oauth_code set dpop_jkt = null" },
+    actsNotOn: { "of another key": boundTo("oauth_code", "other"), "that was used": replayedProof }
+  })
+  testConditions(it, "a code is exchanged without a proof", {
+    given: `${signedIn}; delete from oauth_refresh_token`,
+    act: (sql) => CodeStore.make(sql, audience).exchange(code, access, refresh, now, trace),
+    actsNotOn: { "if it is for a key": boundTo("oauth_code", "key") }
+  })
   testConditions(it, "a code gives a refresh token", {
     given: `${signedIn}; delete from oauth_refresh_token`,
     act: (sql) => CodeStore.make(sql, audience).exchange(code, access, refresh, now, trace),
@@ -362,7 +378,7 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
     )
   testConditions(it, "the grant of a code is alive", {
     given: signedIn,
-    act: (sql) => alive(CodeStore.make(sql, audience).find(sha256("code"), now)),
+    act: (sql) => alive(CodeStore.make(sql, audience).find({ code_hash: sha256("code") }, now)),
     actsOn: lastingToken,
     actsNotOn: {
       "of another code": `update oauth_code set code_hash = ${others}`,
@@ -373,7 +389,7 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
   })
   testConditions(it, "the grant of a refresh token is alive", {
     given: signedIn,
-    act: (sql) => alive(RefreshTokenStore.make(sql, audience).find(sha256("refresh"), anHourAgo, now)),
+    act: (sql) => alive(RefreshTokenStore.make(sql, audience).find({ token_hash: sha256("refresh") }, anHourAgo, now)),
     actsOn: lastingToken,
     actsNotOn: {
       "of another refresh token": `update oauth_refresh_token set token_hash = ${others}`,
@@ -405,6 +421,28 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
       ...otherAudience
     }
   })
+  testConditions(it, "a refresh token is used with a proof, for tokens of its key", {
+    given: `${signedIn}; ${boundTo("oauth_refresh_token", "key")}`,
+    act: (sql) =>
+      RefreshTokenStore.make(sql, audience).use(
+        { ...presented, proven },
+        access,
+        sha256("caller"),
+        refresh,
+        now,
+        trace
+      ),
+    seen: `select from oauth_access_token a join oauth_refresh_token r on r.grant_id = a.grant_id
+            where a.token_id = '${access.token_id}' and a.dpop_jkt = ${hash("key")}
+              and r.generation = 1 and r.dpop_jkt = ${hash("key")}`,
+    actsOn: { "if the token is of no key": "update oauth_refresh_token set dpop_jkt = null" },
+    actsNotOn: { "of another key": boundTo("oauth_refresh_token", "other"), "that was used": replayedProof }
+  })
+  testConditions(it, "a refresh token is used without a proof", {
+    given: signedIn,
+    act: useRefresh,
+    actsNotOn: { "if it is of a key": boundTo("oauth_refresh_token", "key") }
+  })
   const predecessor = `
     update oauth_refresh_token set generation = 1;
     insert into oauth_refresh_token (token_hash, grant_id, generation, created_at, expires_at, used_at, successor_salt)
@@ -425,6 +463,15 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
   }
   const used = `${signedIn};
     update oauth_refresh_token set used_at = ${past} + interval '1 second', successor_salt = ${hash("salt")}`
+  testConditions(it, "a refresh token is replayed with a proof", {
+    given: used,
+    act: (sql) => {
+      const replayed = { ...presented, since: anHourAgo, elsewhere: false, proven }
+      return RefreshTokenStore.make(sql, audience).replay(replayed, access, now, trace)
+    },
+    seen: `select from oauth_access_token where token_id = '${access.token_id}' and dpop_jkt = ${hash("key")}`,
+    actsNotOn: { "that was used": replayedProof }
+  })
   for (const elsewhere of [true, false]) {
     testConditions(
       it,

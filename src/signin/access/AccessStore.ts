@@ -17,7 +17,9 @@ const Identified = Schema.Struct({
   grant_id: Schema.NullOr(Schema.String),
   instance_id: Schema.String,
   limits: Schema.Record(Schema.String, Schema.Number),
-  last_used_at: Schema.NullOr(Schema.Date)
+  last_used_at: Schema.NullOr(Schema.Date),
+  /** The key that the credential is bound to. */
+  dpop_jkt: Schema.NullOr(Schema.Uint8Array)
 })
 
 export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
@@ -27,7 +29,7 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
     (token_hash, now) => sql`
       select p.project_id, p.name as project_name, t.role, t.scopes, t.token_id as credential_id,
              t.token_id as subject, null as client_id, null as grant_id, ${instanceId(sql, audience)} as instance_id,
-             p.limits, t.last_used_at
+             p.limits, t.last_used_at, null::bytea as dpop_jkt
         from project_token t
         join project p on p.project_id = t.project_id
        where t.token_hash = ${token_hash}
@@ -41,7 +43,8 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
     Identified,
     (token_hash, now) => sql`
       select p.project_id, p.name as project_name, t.role, a.scopes, a.token_id as credential_id,
-             t.token_id as subject, g.client_id, g.grant_id, g.instance_id, p.limits, g.last_used_at
+             t.token_id as subject, g.client_id, g.grant_id, g.instance_id, p.limits, g.last_used_at,
+             a.dpop_jkt
         from oauth_access_token a
         join oauth_grant g on g.grant_id = a.grant_id
         ${joined(sql)}

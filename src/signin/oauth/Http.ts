@@ -1,13 +1,15 @@
 /** Serves the metadata documents, /token and, if enabled, /register and /revoke (spec 4.10). */
 import { Effect, Exit, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
-import { Attempts, type Outcome } from "../../platform/edge/Attempts.ts"
+import { Attempts, boundTo, type Outcome } from "../../platform/edge/Attempts.ts"
+import { presentedBy } from "../../platform/edge/Presented.ts"
 import { RateLimit } from "../../platform/edge/RateLimit.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { Refusal } from "../../wire/Refusal.ts"
 import { parsed, wordsOf } from "../../wire/Scopes.ts"
 import { Clients } from "./clients/Clients.ts"
-import { refuse, tooMany } from "./Errors.ts"
+import { ClientProofs, type Proven } from "../possession/ClientProofs.ts"
+import { refuse, tooMany, unproven } from "./Errors.ts"
 import { Grants } from "./grants/Grants.ts"
 import {
   jsonEndpoints,
@@ -33,18 +35,19 @@ const registrationRate = { perSecond: 1, burst: 60 }
 export const OAuthHttp = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const settings = yield* Settings
-    const { dynamicRegistration, oauth, resource } = settings
+    const { authUrl, dynamicRegistration, oauth, resource } = settings
     const clients = yield* Clients
     const codes = yield* Codes
     const grants = yield* Grants
     const refreshTokens = yield* RefreshTokens
+    const proofs = yield* ClientProofs
     const limits = yield* RateLimit
     const attempts = yield* Attempts
     const refreshes = limits.buckets(refreshRate)
     const { document, endpoint } = jsonEndpoints(router)
     const metadata = metadataOptions(settings)
 
-    const exchange = Effect.fnUntraced(function* (client_id: string, form: Parameters) {
+    const exchange = Effect.fnUntraced(function* (client_id: string, form: Parameters, proven: Proven | undefined) {
       const code = yield* required(form, "code")
       const verifier = yield* required(form, "code_verifier")
       if (!isVerifier(verifier)) return yield* refuse("invalid_request", "code_verifier is malformed.")
@@ -52,11 +55,11 @@ export const OAuthHttp = HttpRouter.use((router) =>
       const credential = Redacted.make(code)
       return yield* attempts.attempt(
         { credential, outcomeOf, limited },
-        codes.exchange({ client_id, code: credential, verifier, redirect_uri })
+        codes.exchange({ client_id, code: credential, verifier, redirect_uri, proven })
       )
     })
 
-    const refresh = Effect.fnUntraced(function* (client_id: string, form: Parameters) {
+    const refresh = Effect.fnUntraced(function* (client_id: string, form: Parameters, proven: Proven | undefined) {
       const refresh_token = Redacted.make(yield* required(form, "refresh_token"))
       const words = wordsOf(form.get("scope") ?? "")
       const scopes = parsed(words)
@@ -65,30 +68,42 @@ export const OAuthHttp = HttpRouter.use((router) =>
       return yield* attempts.attempt(
         { credential: refresh_token, outcomeOf, limited },
         Effect.gen(function* () {
-          const grant = yield* refreshTokens.grantOf({ client_id, refresh_token })
+          const grant = yield* refreshTokens.grantOf({ client_id, refresh_token, proven })
           const wait = Option.isSome(grant) ? yield* refreshes.take(grant.value) : 0
           if (wait > 0) return yield* tooMany(wait)
           return yield* refreshTokens.refresh({
             client_id,
             refresh_token,
+            proven,
             scopes: words.size === 0 ? undefined : scopes
           })
         })
       )
     })
 
-    const issued = (tokens: IssuedTokens) => Effect.as(attempts.remember(tokens.access_token), tokenResponse(tokens))
+    const issued = (tokens: IssuedTokens) =>
+      Effect.as(attempts.remember(boundTo(tokens.access_token, tokens.jkt)), tokenResponse(tokens))
+
+    /** The key that the client has proved; undefined if it sent no proof. */
+    const provenBy = Effect.fnUntraced(function* (request: Request) {
+      const { method, path, proof } = presentedBy(request)
+      if (proof === undefined) return undefined
+      return yield* proofs
+        .check(proof, { method, path, baseUrl: authUrl, tokenHash: undefined })
+        .pipe(Effect.catchTag("Unproven", ({ why }) => unproven(why)))
+    })
 
     const token = Effect.fnUntraced(function* (request: Request) {
       const form = yield* readParameters(request)
       const client_id = yield* publicClient(request, form)
       const grant_type = yield* required(form, "grant_type")
       if (!isResource(form.get("resource"), resource)) return yield* refuse("invalid_target")
+      const proven = yield* provenBy(request)
       switch (grant_type) {
         case "authorization_code":
-          return yield* issued(yield* exchange(client_id, form))
+          return yield* issued(yield* exchange(client_id, form, proven))
         case "refresh_token":
-          return yield* issued(yield* refresh(client_id, form))
+          return yield* issued(yield* refresh(client_id, form, proven))
         default:
           return yield* refuse("unsupported_grant_type")
       }
@@ -145,18 +160,20 @@ const limited = (seconds: number) => Effect.fail(tooMany(seconds))
 /** Codes and refresh tokens work once, so none is worth remembering. */
 const outcomeOf = (exit: Exit.Exit<unknown, { readonly _tag: string }>): Outcome => {
   const code = Option.getOrUndefined(Exit.findErrorOption(exit))?._tag
-  return code === "invalid_grant" || code === "invalid_client" ? "rejected" : "undecided"
+  return code === "invalid_grant" || code === "invalid_client" || code === "invalid_dpop_proof"
+    ? "rejected"
+    : "undecided"
 }
 
 /** A revocation does not tell whether it knew the token (RFC 7009 2.2), so each of them counts. */
 const outcomeOfRevocation = (exit: Exit.Exit<unknown, { readonly _tag: string }>): Outcome =>
   Exit.isSuccess(exit) ? "rejected" : outcomeOf(exit)
 
-const tokenResponse = ({ access_token, expires_in, refresh_token, scopes }: IssuedTokens) =>
+const tokenResponse = ({ access_token, expires_in, jkt, refresh_token, scopes }: IssuedTokens) =>
   HttpServerResponse.jsonUnsafe(
     {
       access_token: Redacted.value(access_token),
-      token_type: "Bearer",
+      token_type: jkt === undefined ? "Bearer" : "DPoP",
       expires_in,
       ...(refresh_token !== undefined && { refresh_token: Redacted.value(refresh_token) }),
       scope: scopes.join(" ")

@@ -11,6 +11,7 @@ const names = [
   "code_challenge",
   "code_challenge_method",
   "code_verifier",
+  "dpop_jkt",
   "grant_type",
   "prompt",
   "redirect_uri",

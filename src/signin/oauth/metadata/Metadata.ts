@@ -5,6 +5,7 @@
  * would append a slash to the issuer, and clients compare it byte by byte.
  */
 import type { Settings } from "../../../platform/settings/Settings.ts"
+import { dpopAlgorithms } from "../../possession/ClientProofs.ts"
 import { ofRole, scopes } from "../../../wire/Scopes.ts"
 
 export interface MetadataOptions {
@@ -39,6 +40,7 @@ export const protectedResource = ({ base_url, issuer, resource }: MetadataOption
   // Clients ask for all of these: one sign-in can write, if the person's role can and the person allows it.
   scopes_supported: ofRole("contributor"),
   bearer_methods_supported: ["header"],
+  dpop_signing_alg_values_supported: dpopAlgorithms,
   resource_documentation: `${base_url}/docs`
 })
 
@@ -62,6 +64,7 @@ export const authorizationServer = ({
   grant_types_supported: ["authorization_code", "refresh_token"],
   code_challenge_methods_supported: ["S256"],
   token_endpoint_auth_methods_supported: ["none"],
+  dpop_signing_alg_values_supported: dpopAlgorithms,
   scopes_supported: [...scopes, "offline_access"],
   authorization_response_iss_parameter_supported: true,
   client_id_metadata_document_supported: client_documents,

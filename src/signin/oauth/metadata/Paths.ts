@@ -63,6 +63,7 @@ const authorizing: ReadonlyArray<Parameter> = [
   { name: "redirect_uri", says: "One that the client registered; may be absent if it registered only one" },
   { name: "code_challenge", required: true, says: "The SHA-256 of the verifier in base64url (RFC 7636)" },
   { name: "code_challenge_method", required: true, says: "S256" },
+  { name: "dpop_jkt", says: "The thumbprint of the key that the code is for (RFC 9449 10)" },
   { name: "scope", says: "Scopes with spaces between them; without any, those of a reader" },
   { name: "state", says: "Returned as it is; at most 1 KiB" },
   resource
@@ -83,7 +84,7 @@ const tokens = {
   type: "object",
   properties: {
     access_token: text("sat_..., opaque"),
-    token_type: { type: "string", enum: ["Bearer"] },
+    token_type: { type: "string", enum: ["Bearer", "DPoP"] },
     expires_in: { type: "integer", description: "Seconds" },
     refresh_token: text("srt_..., replaced at each use"),
     scope: text("What was granted")
@@ -154,6 +155,7 @@ export const oauthPaths = (options: MetadataOptions) => ({
         ...errors([
           "invalid_request",
           "invalid_grant",
+          "invalid_dpop_proof",
           "unauthorized_client",
           "unsupported_grant_type",
           "invalid_scope",
