@@ -36,6 +36,7 @@ layer(Service.layer)("metadata", (it) => {
             "documents:read"
           ],
           bearer_methods_supported: ["header"],
+          dpop_signing_alg_values_supported: ["EdDSA", "Ed25519", "ES256"],
           resource_documentation: `${base}/docs`
         })
       }
