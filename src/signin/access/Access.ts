@@ -1,7 +1,7 @@
 /**
  * Authenticates callers of /mcp and the mobile API (spec 4.12, 5): one query, one generic refusal.
  *
- * 1. Prefix and checksum tell the kind of the token. Anything but an OAuth access token or a project token (a Bridge
+ * 1. Prefix and checksum tell the kind of the token. Anything but an access token or a project token (a Bridge
  *    token, a token of a repository host, a typo) is rejected without a query.
  * 2. One statement looks up the hash and checks everything behind it: token, grant, client, project token and project are
  *    in force, and the grant is for this resource and this instance. Revoking any of them takes effect with the next
@@ -66,8 +66,11 @@ export class Access extends Context.Service<
       const { access, baseUrl, resource } = yield* Settings
       const proofs = yield* ClientProofs
       const store = Store.make(sql, { resource, instance_id: access.instanceId })
-      const findAccessToken = yield* together(store.accessToken)
-      const findProjectToken = yield* together(store.projectToken)
+      const finders = {
+        sat: yield* together(store.accessToken),
+        sba: yield* together(store.bridgeToken),
+        spt: yield* together(store.projectToken)
+      }
       const challenge = challenges(baseUrl.origin)
 
       const missing = challenged(refuse("unauthorized"), challenge.missing)
@@ -89,10 +92,10 @@ export class Access extends Context.Service<
 
       const find = Effect.fnUntraced(function* (bearer: Redacted.Redacted<string>) {
         const kind = Tokens.kindOf(Redacted.value(bearer))
-        if (kind !== "sat" && kind !== "spt") return Option.none()
+        if (kind !== "sat" && kind !== "sba" && kind !== "spt") return Option.none()
         const now = yield* clock.now
         const asked = { token_hash: Tokens.hash(bearer), now }
-        const found = yield* kind === "sat" ? findAccessToken(asked) : findProjectToken(asked)
+        const found = yield* finders[kind](asked)
         return Option.map(found, (row) => ({ ...row, now }))
       })
 
@@ -112,7 +115,8 @@ export class Access extends Context.Service<
           return yield* proven === undefined ? invalid : invalidBound
         if (proven !== undefined && !(yield* proofs.remember(proven.used))) return yield* unproven("it was used before")
         const { dpop_jkt, last_used_at, now, scopes, ...actor } = found
-        if (last_used_at === null || now.getTime() - last_used_at.getTime() >= lastUsedPrecision) {
+        const isOld = last_used_at === null || now.getTime() - last_used_at.getTime() >= lastUsedPrecision
+        if (actor.bridge_id === null && isOld) {
           const touch =
             actor.grant_id === null
               ? store.touchProjectToken(actor.credential_id, now)

@@ -15,7 +15,7 @@ const table = {
   /** RFC 9449 5. */
   invalid_dpop_proof: [400, "The DPoP proof is not valid."],
   unauthorized_client: [400, "The client is not registered for this grant type."],
-  unsupported_grant_type: [400, "Supported are authorization_code and refresh_token."],
+  unsupported_grant_type: [400, "Supported are authorization_code, refresh_token and client_credentials."],
   unsupported_response_type: [400, "Supported is response_type=code."],
   invalid_scope: [400, "None of these scopes can be granted, or one was not granted before."],
   invalid_target: [400, "The resource is not the one that this server issues tokens for."],

@@ -23,12 +23,14 @@ import { authorizationServer, metadataOptions, protectedResource } from "./metad
 import { isResource } from "./metadata/Resource.ts"
 import type { Parameters } from "./Parameters.ts"
 import { isVerifier } from "./Pkce.ts"
+import { BridgeAccess } from "./tokens/BridgeAccess.ts"
+import { assertionType } from "./tokens/ClientAssertion.ts"
 import { Codes } from "./tokens/Codes.ts"
 import type { IssuedTokens } from "./tokens/issueTokens.ts"
 import { RefreshTokens } from "./tokens/RefreshTokens.ts"
 
 const requestRate = { perSecond: 100, burst: 1000 }
-/** Of one grant: each refresh issues an access token. */
+/** Of one grant, or of one Bridge: each refresh and each assertion issues an access token. */
 const refreshRate = { perSecond: 6 / 60, burst: 60 }
 const registrationRate = { perSecond: 1, burst: 60 }
 
@@ -40,6 +42,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
     const codes = yield* Codes
     const grants = yield* Grants
     const refreshTokens = yield* RefreshTokens
+    const bridgeAccess = yield* BridgeAccess
     const proofs = yield* ClientProofs
     const limits = yield* RateLimit
     const attempts = yield* Attempts
@@ -93,10 +96,43 @@ export const OAuthHttp = HttpRouter.use((router) =>
         .pipe(Effect.catchTag("Unproven", ({ why }) => unproven(why)))
     })
 
+    const bridgeToken = Effect.fnUntraced(function* (form: Parameters, proven: Proven | undefined) {
+      const assertion = form.get("client_assertion")
+      if (assertion === undefined || form.get("client_assertion_type") !== assertionType)
+        return yield* refuse(
+          "invalid_client",
+          `Authenticate with private_key_jwt: a client_assertion of ${assertionType}.`
+        )
+      const words = wordsOf(form.get("scope") ?? "")
+      return yield* attempts.attempt(
+        { credential: Redacted.make(assertion), outcomeOf, limited },
+        Effect.gen(function* () {
+          const asserted = yield* bridgeAccess.check(assertion)
+          const client_id = form.get("client_id")
+          if (client_id !== undefined && client_id !== asserted.client_id)
+            return yield* refuse("invalid_client", "client_id is not the sub of the assertion.")
+          const bridge = yield* bridgeAccess.holder(asserted)
+          const wait = Option.isSome(bridge) ? yield* refreshes.take(bridge.value) : 0
+          if (wait > 0) return yield* tooMany(wait)
+          return yield* bridgeAccess.issue({
+            asserted,
+            proven,
+            scopes: words.size === 0 ? undefined : parsed(words)
+          })
+        })
+      )
+    })
+
     const token = Effect.fnUntraced(function* (request: Request) {
       const form = yield* readParameters(request)
+      const grant_type = form.get("grant_type")
+      if (grant_type === "client_credentials") {
+        yield* withoutCredentials(request)
+        if (!isResource(form.get("resource"), resource)) return yield* refuse("invalid_target")
+        return yield* issued(yield* bridgeToken(form, yield* provenBy(request)))
+      }
       const client_id = yield* publicClient(request, form)
-      const grant_type = yield* required(form, "grant_type")
+      yield* required(form, "grant_type")
       if (!isResource(form.get("resource"), resource)) return yield* refuse("invalid_target")
       const proven = yield* provenBy(request)
       switch (grant_type) {
@@ -181,13 +217,17 @@ const tokenResponse = ({ access_token, expires_in, jkt, refresh_token, scopes }:
     { headers: jsonHeaders }
   )
 
-/** The client id of the request. All clients are public, so one that sends credentials is rejected (RFC 6749 2.3, 5.2). */
-const publicClient = Effect.fnUntraced(function* ({ headers }: Request, form: Parameters) {
-  if (headers["authorization"] !== undefined) {
-    const refusal = refuse("invalid_client", "Clients are public: send client_id in the body and no secret.")
-    const { _tag, message, status } = refusal
-    return yield* new Refusal({ _tag, message, status, challenge: 'Basic realm="oauth"' })
-  }
+/** No client has a secret, so a request that sends one is rejected (RFC 6749 2.3, 5.2). */
+const withoutCredentials = Effect.fnUntraced(function* ({ headers }: Request) {
+  if (headers["authorization"] === undefined) return
+  const refusal = refuse("invalid_client", "Clients are public: send client_id in the body and no secret.")
+  const { _tag, message, status } = refusal
+  return yield* new Refusal({ _tag, message, status, challenge: 'Basic realm="oauth"' })
+})
+
+/** The client id of the request. All clients but Bridges are public. */
+const publicClient = Effect.fnUntraced(function* (request: Request, form: Parameters) {
+  yield* withoutCredentials(request)
   if (form.get("client_secret") !== undefined || form.get("client_assertion") !== undefined) {
     return yield* refuse("invalid_client", "Clients are public: send client_id and no secret.")
   }

@@ -5,6 +5,7 @@
 
 const names = [
   "client_assertion",
+  "client_assertion_type",
   "client_id",
   "client_secret",
   "code",

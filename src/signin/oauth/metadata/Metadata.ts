@@ -4,6 +4,7 @@
  * Every URL is built from configured text, never from the Host header, and never passes through a URL parser: a parser
  * would append a slash to the issuer, and clients compare it byte by byte.
  */
+import { assertionAlgorithms } from "../tokens/ClientAssertion.ts"
 import type { Settings } from "../../../platform/settings/Settings.ts"
 import { dpopAlgorithms } from "../../possession/ClientProofs.ts"
 import { ofRole, scopes } from "../../../wire/Scopes.ts"
@@ -61,9 +62,10 @@ export const authorizationServer = ({
   }),
   response_types_supported: ["code"],
   response_modes_supported: ["query"],
-  grant_types_supported: ["authorization_code", "refresh_token"],
+  grant_types_supported: ["authorization_code", "refresh_token", "client_credentials"],
   code_challenge_methods_supported: ["S256"],
-  token_endpoint_auth_methods_supported: ["none"],
+  token_endpoint_auth_methods_supported: ["none", "private_key_jwt"],
+  token_endpoint_auth_signing_alg_values_supported: assertionAlgorithms,
   dpop_signing_alg_values_supported: dpopAlgorithms,
   scopes_supported: [...scopes, "offline_access"],
   authorization_response_iss_parameter_supported: true,
