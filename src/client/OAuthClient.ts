@@ -13,6 +13,15 @@
 import { Clock, Data, Duration, Effect, Option, Redacted, Result, Schema, Semaphore } from "effect"
 import { HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 import { randomBytes } from "node:crypto"
+import {
+  discover,
+  mismatch,
+  OAuthRefused,
+  refusal,
+  type ServerMetadata,
+  TokenResponse,
+  unreachable
+} from "./AuthorizationServer.ts"
 import { type KeyPair, sha256 } from "./Crypto.ts"
 import { dpopProof, thumbprint } from "./Dpop.ts"
 
@@ -29,18 +38,6 @@ export interface Tokens {
 
 /** A person has to sign in (again); a retry does not help. */
 export class SignInRequired extends Data.TaggedError("SignInRequired")<{ readonly message: string }> {}
-
-/** The server was unreachable, or its answer did not follow the protocol. */
-export class OAuthUnreachable extends Data.TaggedError("OAuthUnreachable")<{ readonly message: string }> {}
-
-/** The answer belongs to another request or comes from another server; none of it was used. */
-export class OAuthMismatch extends Data.TaggedError("OAuthMismatch")<{ readonly message: string }> {}
-
-/** The server refused: `code` is an OAuth error code, such as access_denied. */
-export class OAuthRefused extends Data.TaggedError("OAuthRefused")<{
-  readonly code: string
-  readonly message: string
-}> {}
 
 export interface Options<E> {
   /** The MCP endpoint, exactly as the server calls it. */
@@ -60,63 +57,16 @@ export interface Options<E> {
   readonly leeway: Duration.Duration
 }
 
-const ResourceMetadata = Schema.Struct({
-  resource: Schema.String,
-  authorization_servers: Schema.NonEmptyArray(Schema.String)
-})
-
-const ServerMetadata = Schema.Struct({
-  issuer: Schema.String,
-  authorization_endpoint: Schema.String,
-  token_endpoint: Schema.String,
-  revocation_endpoint: Schema.optional(Schema.String),
-  code_challenge_methods_supported: Schema.Array(Schema.String),
-  dpop_signing_alg_values_supported: Schema.optional(Schema.Array(Schema.String)),
-  authorization_response_iss_parameter_supported: Schema.optional(Schema.Boolean)
-})
-type ServerMetadata = typeof ServerMetadata.Type
-
-const TokenResponse = Schema.Struct({
-  access_token: Schema.NonEmptyString,
-  token_type: Schema.String,
-  expires_in: Schema.Number,
-  refresh_token: Schema.optional(Schema.NonEmptyString),
-  scope: Schema.optional(Schema.String)
-})
-const ErrorResponse = Schema.Struct({ error: Schema.String, error_description: Schema.optional(Schema.String) })
-
 export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
   const http = yield* HttpClient.HttpClient
   const lock = yield* Semaphore.make(1)
 
-  const unreachable = (message: string) => () => new OAuthUnreachable({ message })
-  const mismatch = (message: string) => new OAuthMismatch({ message })
-
-  const read = <S extends Schema.ConstraintDecoder<unknown>>(url: string, schema: S) =>
-    http.get(url, { headers: { accept: "application/json" } }).pipe(
-      Effect.filterOrFail((response) => response.status === 200),
-      Effect.flatMap((response) => response.json),
-      Effect.flatMap(Schema.decodeUnknownEffect(schema)),
-      Effect.mapError(unreachable(`${url} does not describe an authorization server.`))
-    )
-
-  const discover = Effect.gen(function* () {
-    const { origin, pathname } = new URL(options.resource)
-    const described = yield* read(`${origin}/.well-known/oauth-protected-resource${pathname}`, ResourceMetadata)
-    if (described.resource !== options.resource) return yield* mismatch("The metadata describes a different resource.")
-    const [issuer] = described.authorization_servers
-    const server = yield* read(`${issuer}/.well-known/oauth-authorization-server`, ServerMetadata)
-    if (server.issuer !== issuer)
-      return yield* mismatch("The authorization server has another issuer than its metadata's URL.")
-    if (!server.code_challenge_methods_supported.includes("S256")) {
-      return yield* mismatch("The authorization server does not support PKCE with S256.")
-    }
-    return server
-  })
   // Failures are not cached: the next caller discovers again.
   let known: ServerMetadata | undefined
   const server = Effect.suspend(() =>
-    known === undefined ? Effect.tap(discover, (found) => Effect.sync(() => (known = found))) : Effect.succeed(known)
+    known === undefined
+      ? Effect.tap(discover(http, options.resource), (found) => Effect.sync(() => (known = found)))
+      : Effect.succeed(known)
   )
 
   /** The client's key, if it has one and the server binds tokens to such keys. */
@@ -147,18 +97,6 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
         )
       )
       .pipe(Effect.mapError(unreachable("The authorization server does not answer.")))
-
-  const refusal = (response: HttpClientResponse.HttpClientResponse) =>
-    response.json.pipe(
-      Effect.flatMap(Schema.decodeUnknownEffect(ErrorResponse)),
-      Effect.mapError(unreachable(`The authorization server answered ${response.status}.`)),
-      Effect.flatMap(
-        ({ error: code, error_description: message = "" }): Effect.Effect<never, OAuthUnreachable | OAuthRefused> =>
-          response.status >= 500 || response.status === 429
-            ? new OAuthUnreachable({ message })
-            : new OAuthRefused({ code, message })
-      )
-    )
 
   const requestTokens = Effect.fnUntraced(function* (fields: Readonly<Record<string, string>>) {
     const { token_endpoint } = yield* server
