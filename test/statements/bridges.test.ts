@@ -30,6 +30,7 @@ import {
   enrolled,
   expireRotation,
   fingerprint,
+  grantAccess,
   hash,
   id,
   ids,
@@ -168,6 +169,23 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
       "if it is another": `update bridge_identity set identity_id = '${id(89)}'`
     }
   })
+
+  for (const role of ["reader", null] as const)
+    testConditions(it, role === null ? "the access of a Bridge is withdrawn" : "a Bridge is granted access", {
+      given: enrolled,
+      act: (sql) => BridgeStore.make(sql).setAccess(ids.project, "bridge-1", role, now),
+      ...(role === null
+        ? {}
+        : { seen: `select 1 from bridge_identity where access_role = 'reader' and access_granted_at = ${sqlNow}` }),
+      actsOn: {
+        "in the place of another role": `${grantAccess}; update bridge_identity set access_role = 'contributor'`
+      },
+      actsNotOn: {
+        "if it is another": "update bridge_identity set bridge_id = 'bridge-2'",
+        "if it is of another project": `update bridge_identity set project_id = '${ids.otherProject}'`,
+        ...(role === null ? {} : { "if it is revoked": revokeIdentity, "as it is": grantAccess })
+      }
+    })
 
   testConditions(it, "a Bridge need not prove its key any more", {
     given: enrolled,
