@@ -10,7 +10,7 @@
  *    While the server is unreachable nothing is deleted and every other operation fails: call sign-out again.
  */
 import { Data, Duration, Effect, Option, Predicate, type Redacted, Semaphore } from "effect"
-import { FetchHttpClient, HttpClient } from "effect/http"
+import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
 import { HttpApiClient } from "effect/http-api"
 import { randomUUID } from "node:crypto"
 import { Api } from "../wire/Api.ts"
@@ -88,8 +88,10 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
   const devices = Effect.flatMap(oauth.authorize, (authorize) =>
     HttpApiClient.group(Api, {
       group: "mobile",
-      baseUrl: options.base_url,
-      httpClient: HttpClient.mapRequestEffect(http, authorize)
+      // A proof names the whole address.
+      httpClient: HttpClient.mapRequestEffect(http, (request) =>
+        authorize(HttpClientRequest.prependUrl(request, options.base_url))
+      )
     })
   )
   type Mobile = Effect.Success<typeof devices>

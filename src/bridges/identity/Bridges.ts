@@ -171,7 +171,7 @@ export class Bridges extends Context.Service<
           if (before !== role) {
             const actor = yield* CurrentOperator
             yield* audit.done(now, {
-              action: `bridge.access_granted`,
+              action: "bridge.access_granted",
               project_id,
               actor,
               subject: { bridge_id, role }

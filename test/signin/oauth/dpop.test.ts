@@ -1,4 +1,12 @@
 /** Tokens that are bound to a key of the client (RFC 9449; decisions.md, Tokens bound to a key). */
+import {
+  auth,
+  Client,
+  DpopSession,
+  type OAuthClientProvider,
+  type OAuthTokens,
+  StreamableHTTPClientTransport
+} from "@modelcontextprotocol/client"
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
@@ -530,6 +538,46 @@ layer(Service.layer, { excludeTestServices: true, timeout: 60_000 })("with a pro
         )
       )
       assert.strictEqual(called.status, 200)
+    })
+  )
+
+  it.effect("the MCP SDK signs in, calls and refreshes", () =>
+    Effect.gen(function* () {
+      const service = yield* reachable()
+      const { project_id, token } = yield* makeToken(service)
+      const client_id = yield* makeClient(service)
+      const session = yield* Effect.promise(() => DpopSession.create())
+      const kept: { tokens?: OAuthTokens; verifier?: string; url?: URL } = {}
+      const authProvider: OAuthClientProvider = {
+        redirectUrl: callback,
+        clientMetadata: { redirect_uris: [callback] },
+        clientInformation: () => ({ client_id }),
+        tokens: () => kept.tokens,
+        saveTokens: (tokens) => void (kept.tokens = tokens),
+        redirectToAuthorization: (url) => void (kept.url = url),
+        saveCodeVerifier: (verifier) => void (kept.verifier = verifier),
+        codeVerifier: () => kept.verifier!,
+        dpop: () => session
+      }
+      const serverUrl = `${service.url}/mcp`
+      const authorize = (more: object = {}) => Effect.promise(() => auth(authProvider, { serverUrl, ...more }))
+      assert.strictEqual(yield* authorize(), "REDIRECT")
+      const { searchParams } = yield* person(kept.url!, token)
+      const back = { authorizationCode: searchParams.get("code")!, iss: searchParams.get("iss")! }
+      assert.strictEqual(yield* authorize(back), "AUTHORIZED")
+      assert.strictEqual(kept.tokens?.token_type, "DPoP")
+      const call = Effect.promise(async () => {
+        const client = new Client({ name: "test", version: "1" })
+        await client.connect(new StreamableHTTPClientTransport(new URL(serverUrl), { authProvider }))
+        const { content } = await client.callTool({ name: "server_identity" })
+        await client.close()
+        return (content[0] as { readonly text: string }).text
+      })
+      assert.include(yield* call, project_id)
+      const before = kept.tokens
+      assert.strictEqual(yield* authorize(), "AUTHORIZED")
+      assert.notStrictEqual(kept.tokens?.refresh_token, before?.refresh_token)
+      assert.include(yield* call, project_id)
     })
   )
 })

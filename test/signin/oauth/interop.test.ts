@@ -5,7 +5,6 @@
 import {
   auth as authV2,
   Client as ClientV2,
-  DpopSession,
   StreamableHTTPClientTransport as TransportV2
 } from "@modelcontextprotocol/client"
 import { auth as authV1 } from "@modelcontextprotocol/sdk/client/auth.js"
@@ -277,37 +276,6 @@ layer(Interop, { timeout: 60_000 })("a client by", (it) => {
       )
     }
   }
-
-  it.effect("MCP SDK v2 with a key of its own signs in, calls, refreshes and is worth nothing to a thief", () =>
-    Effect.gen(function* () {
-      const service = yield* Service
-      const { project_id, token } = yield* makeToken(service)
-      const serverUrl = `${service.url}/mcp`
-      const host = provider(yield* makeClient(service))
-      const session = yield* Effect.promise(() => DpopSession.create())
-      host.it.dpop = () => session
-      const authorize = (options: object = {}) =>
-        Effect.promise<string>(() => authV2(host.it, { serverUrl, ...options }))
-      assert.strictEqual(yield* authorize(), "REDIRECT")
-      const back = yield* person(host.state.url!, token)
-      const authorizationCode = back.searchParams.get("code")!
-      assert.strictEqual(yield* authorize({ authorizationCode, iss: back.searchParams.get("iss")! }), "AUTHORIZED")
-      assert.strictEqual(host.state.tokens.token_type, "DPoP")
-      const call = Effect.promise(async () => {
-        const client = new ClientV2({ name: "test", version: "1" })
-        await client.connect(new TransportV2(new URL(serverUrl), { authProvider: host.it }))
-        const { content } = await client.callTool({ name: "server_identity" })
-        await client.close()
-        return (content[0] as { readonly text: string }).text
-      })
-      assert.include(yield* call, project_id)
-      assert.isFalse(yield* isAuthorized(host.state.tokens.access_token))
-      const before = host.state.tokens
-      assert.strictEqual(yield* authorize(), "AUTHORIZED")
-      assert.notStrictEqual(host.state.tokens.refresh_token, before.refresh_token)
-      assert.include(yield* call, project_id)
-    })
-  )
 
   it.effect(
     "mcp-remote signs in, calls, refreshes, and asks for a new sign-in once revoked",

@@ -50,7 +50,10 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
          and i.bridge_id = ${bridge_id}
          and i.public_key_fingerprint = ${fingerprint}`)
 
-  /** Stores a token and remembers assertion and proof. Returns no row, and changes nothing, unless all conditions hold. */
+  /**
+   * Stores a token and remembers proof and assertion. Returns no row, and issues nothing, unless all conditions hold. An
+   * assertion is not used up by a proof that was.
+   */
   const issue = (
     { bridge_id, fingerprint, project_id, used }: Asserted,
     proven: Proven | undefined,
@@ -69,12 +72,12 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
            and i.access_role = ${token.role}
            and ${isAlive(now)}
            for no key update of i
-      ), asserted as (${remembered(sql, "found", used)}
-      ), proved as (${proven === undefined ? sql`select from asserted` : remembered(sql, "asserted", proven.used)}
+      ), proved as (${proven === undefined ? sql`select from found` : remembered(sql, "found", proven.used)}
+      ), asserted as (${remembered(sql, "proved", used)}
       ), locked as materialized (
         select found.*
           from found
-         cross join proved
+         cross join asserted
       ), issued as (
         insert into bridge_access_token (
           token_id, token_hash, identity_id, role, public_key_fingerprint, scopes, resource, instance_id, dpop_jkt,
