@@ -16,7 +16,7 @@ import { Backup } from "./platform/database/Backup.ts"
 import { DatabaseClock } from "./platform/database/Clock.ts"
 import { Database, migrateUntilDone } from "./platform/database/Database.ts"
 import { sweepForever } from "./platform/database/Sweeper.ts"
-import { announce } from "./platform/process/Banner.ts"
+import { announce, announceStopped, announceStopping } from "./platform/process/Banner.ts"
 import { logLevel } from "./platform/process/Logging.ts"
 import { Scan } from "./platform/scan/Scan.ts"
 import { guessableIn } from "./platform/settings/SecretStrength.ts"
@@ -121,7 +121,8 @@ export const server = <E>(commands: Layer.Layer<never, E, Layer.Success<typeof s
         Effect.forkScoped(agents.embedForever),
         Effect.forkScoped(people.eraseForever),
         Effect.forkScoped(maintainForever),
-        Effect.forkScoped(backUpForever)
+        Effect.forkScoped(backUpForever),
+        announceStopping
       ],
       { discard: true }
     )
@@ -130,5 +131,6 @@ export const server = <E>(commands: Layer.Layer<never, E, Layer.Success<typeof s
     Layer.provideMerge(Layer.merge(http, people.metrics)),
     Layer.provide(commands),
     Layer.provide(services),
+    Layer.provide(announceStopped),
     Layer.provide(Layer.merge(logLevel, otlp).pipe(Layer.provide(Settings.layer)))
   )

@@ -145,7 +145,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })(
 
 layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that receives", (it) => {
   it.effect.each(["SIGTERM", "SIGHUP", "SIGQUIT"] as const)(
-    "%s finishes the requests in flight, refuses new ones, and exits with 0",
+    "%s finishes the requests in flight, refuses new ones, says so, and exits with 0",
     (signal) =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
@@ -176,6 +176,9 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
         assert.strictEqual(yield* server.exit, 0)
         // The client keeps its connection open; the server does not wait for it to close.
         assert.isBelow(performance.now() - answered, 5000)
+        const said = server.lines.filter((line) => line.includes('"message":"Stop'))
+        assert.match(said.join("\n"), /^.*Stopping: requests .*\n.*"Stopped".*$/)
+        assert.strictEqual(server.lines.at(-1), said.at(-1))
       })
   )
 

@@ -1,5 +1,5 @@
-/** Announces that the service is ready: one log line, and on a terminal also the next commands to type. */
-import { Console, Effect } from "effect"
+/** Announces that the service is ready, with the next commands to type on a terminal, and that it stops. */
+import { Console, Effect, Exit, Layer } from "effect"
 import { Settings } from "../settings/Settings.ts"
 import { Database } from "../database/Database.ts"
 import { calledAs } from "./CalledAs.ts"
@@ -18,6 +18,15 @@ export const announce = Effect.gen(function* () {
   )
   if (process.stdout.isTTY) yield* Console.log(nextSteps(baseUrl.origin, embedded))
 })
+
+export const announceStopping = Effect.addFinalizer(() =>
+  Effect.logInfo("Stopping: requests that are being answered get 10 seconds")
+)
+
+/** Comes after everything else has been released; of a start that failed, Exit.ts says why. */
+export const announceStopped = Layer.effectDiscard(
+  Effect.addFinalizer((exit) => (Exit.hasInterrupts(exit) ? Effect.logInfo("Stopped") : Effect.void))
+)
 
 const nextSteps = (base: string, embedded: string | undefined) => `
   Bridge Service ${version}
