@@ -33,15 +33,36 @@ export const launch = async (called) => {
     process.exit(78)
   }
   const named = called === "bridge-service" && Object.hasOwn(programs, first ?? "") ? programs[first] : undefined
-  const bundle = join(root, "dist", `${named ?? called}.mjs`)
+  const program = named ?? called
+  const bundle = join(root, "dist", `${program}.mjs`)
   if (named !== undefined && !isClone && !existsSync(bundle)) {
     process.stderr.write(`This package has no ${first}: install the package of the server.\n`)
     process.exit(78)
   }
   if (named !== undefined) process.argv.splice(2, 1)
-  if (named !== "main") cacheCompiledCode()
-  const source = named === "main" ? "src/main.ts" : `cli/${named ?? called}.ts`
-  await import(!isClone || isBuilt(bundle) ? bundle : join(root, source))
+  if (program === "main") refuseArguments(rest)
+  else cacheCompiledCode()
+  const isBundled = !isClone || isBuilt(bundle)
+  if (isBundled && asksForHelp) {
+    const { help } = await import(join(root, "dist/help.mjs"))
+    if (help(program, process.argv.slice(2))) return
+  }
+  await import(isBundled ? bundle : join(root, program === "main" ? "src/main.ts" : `cli/${program}.ts`))
+}
+
+const startUsage = `bridge-service start
+
+Runs the server until Ctrl-C, with a PostgreSQL of its own in ./data unless DATABASE_URL names another. Settings come from
+the environment: SERVICE_PORT, SERVICE_DATA_DIR, and those that its pages list at /docs/reference.
+`
+
+/** The server takes none: whoever asks for help, or means a flag, does not want a new service here. */
+const refuseArguments = (given) => {
+  if (given.length === 0) return
+  const asksForHelp = given.includes("--help") || given.includes("-h")
+  if (asksForHelp) process.stdout.write(startUsage)
+  else process.stderr.write(`start takes no arguments; its settings come from the environment.\n\n${startUsage}`)
+  process.exit(asksForHelp ? 0 : 64)
 }
 
 /**

@@ -8,7 +8,7 @@
 import { Data, Effect, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { createHash } from "node:crypto"
-import { migrations } from "../settings/Package.ts"
+import { migrations } from "../settings/Texts.ts"
 import { rows } from "../sql/Rows.ts"
 
 /** An applied migration differs from its file; the message names the file. The process ends with exit code 78. */
