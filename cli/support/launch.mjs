@@ -15,6 +15,13 @@ const isClone = existsSync(join(root, "src"))
 /** The first argument of `bridge-service` that names a program of its own. */
 const programs = { start: "main", admin: "service-admin", bridge: "bridge", hook: "hook" }
 
+// Node 22 says of its SQLite, with which a Bridge locks its folder, that it is experimental.
+if (major === 22) {
+  const [print] = process.listeners("warning")
+  process.removeAllListeners("warning")
+  process.on("warning", (warning) => warning.name === "ExperimentalWarning" || print(warning))
+}
+
 export const launch = async (called) => {
   // Until the program handles its signals: by default this one opens Node's debugger.
   process.on("SIGUSR1", () => {})
@@ -36,7 +43,7 @@ export const launch = async (called) => {
   const program = named ?? called
   const bundle = join(root, "dist", `${program}.mjs`)
   if (named !== undefined && !isClone && !existsSync(bundle)) {
-    process.stderr.write(`This package has no ${first}: install the package of the server.\n`)
+    process.stderr.write(`This package has no ${first}: install the package of the server instead.\n`)
     process.exit(78)
   }
   if (named !== undefined) process.argv.splice(2, 1)
