@@ -185,7 +185,10 @@ describe("the package for machines that run a Bridge", () => {
 
   it("says that it holds no server", () => {
     const { status, stderr } = run(bridge.bin, "bridge-service", "start")
-    assert.deepStrictEqual([status, stderr], [78, "This package has no start: install the package of the server instead.\n"])
+    assert.deepStrictEqual(
+      [status, stderr],
+      [78, "This package has no start: install the package of the server instead.\n"]
+    )
   })
 })
 

@@ -77,7 +77,8 @@ export class Projects extends Context.Service<
           const now = yield* clock.now
           const project_id = id ?? (yield* uuidAt(now))
           const inserted = yield* store.insert(project_id, name, now)
-          if (Option.isNone(inserted)) return Option.getOrThrow(yield* store.find(project_id))
+          if (Option.isNone(inserted))
+            return { project_id, name: Option.getOrThrow(yield* store.find(project_id)).name }
           yield* done(now, "project.created", project_id)
           return { project_id, name }
         },
