@@ -1,6 +1,5 @@
 // Starts a program: in an installed package from dist/; in a clone from dist/ if nothing in cli/ or src/ is newer than
 // the bundle there, otherwise from the sources. If this Node is too old, it starts the Node that npm installed in a clone.
-import { spawn } from "node:child_process"
 import { existsSync, readdirSync, statSync } from "node:fs"
 import * as module from "node:module"
 import { userInfo } from "node:os"
@@ -29,6 +28,7 @@ export const launch = async (called) => {
   const asksForHelp = [first, ...rest].some((argument) => ["--help", "-h", "--version", undefined].includes(argument))
   const isCurrent = major > 22 || (major === 22 && minor >= 19)
   if (!isCurrent && existsSync(installed)) {
+    const { spawn } = await import("node:child_process")
     const child = spawn(installed, ["--disable-sigusr1", ...process.argv.slice(1)], { stdio: "inherit" })
     for (const signal of ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"]) process.on(signal, () => child.kill(signal))
     child.on("exit", (code) => process.exit(code ?? 1))
