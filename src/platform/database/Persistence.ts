@@ -23,14 +23,16 @@ const unavailable = refuse("bridge_persistence_error", 1)
 
 /** Applied last to every method that uses the database. Retries conflicts, twice at most. */
 export const persistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
-  self.pipe(retryingConflicts, inTurn, inTime(late), longPersistence)
+  self.pipe(retryingConflicts(2), inTurn, inTime(late), longPersistence)
 
 /** The same for a lookup that shares its statement (Together.ts): it takes no connection of its own. */
 export const sharedPersistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
-  self.pipe(retryingConflicts, inTime(late), longPersistence)
+  self.pipe(retryingConflicts(2), inTime(late), longPersistence)
 
-const retryingConflicts = <A, E, R>(self: Effect.Effect<A, E, R>) =>
-  Effect.retry(self, { while: (error: E) => SqlError.isSqlError(error) && isConflict(error), times: 2 })
+export const retryingConflicts =
+  (times: number) =>
+  <A, E, R>(self: Effect.Effect<A, E, R>) =>
+    Effect.retry(self, { while: (error: E) => SqlError.isSqlError(error) && isConflict(error), times })
 
 /** For work on a dedicated connection: it has its own deadline, and may not be safe to repeat. */
 export const longPersistence = <A, E, R>(
