@@ -22,7 +22,7 @@ import { passwordFile } from "../../src/platform/settings/DataFolder.ts"
 import { Database } from "../../src/platform/database/Database.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { checkout, dataFolder, end } from "../../test/support/service/PostgresUser.ts"
-import { cpuSeconds, cpuTimes, rssMib } from "../../test/support/run/Proc.ts"
+import { cpuSeconds, cpuTimes, rssMib, workersOf } from "../../test/support/run/Proc.ts"
 import type { Load, Measured, Start } from "./load.ts"
 import { credentialOf } from "./seeds.ts"
 
@@ -33,6 +33,7 @@ const { positionals, values } = parseArgs({
     requests: { type: "string", default: "20000" },
     large: { type: "boolean", default: false },
     identities: { type: "string", default: "1000000" },
+    folder: { type: "string" },
     profile: { type: "string" },
     compare: { type: "string" },
     clients: { type: "string", default: "16" }
@@ -48,6 +49,9 @@ export const identities = Number(values.identities)
 
 /** Of bench/compare.ts: the operations, the commit that the work tree is compared with, and numbers of clients. */
 export const compared = { names: positionals, base: values.compare, clients: values.clients.split(",").map(Number) }
+
+/** Where bench/scale.ts keeps its filled databases; by default they are removed after the run. */
+export const folder = values.folder
 
 /** Also run the measurements that take minutes. */
 export const large = values.large
@@ -143,7 +147,7 @@ export const freePort = Effect.promise(async () => {
 
 /**
  * Starts a load generator; each effect that it returns runs one round. CPU time is per operation: of the target with all its
- * threads, and of PostgreSQL with all its processes.
+ * threads and workers, and of PostgreSQL with all its processes.
  */
 export const generator = Effect.fnUntraced(function* (
   on: Pick<Bench, "postmaster">,
@@ -155,15 +159,16 @@ export const generator = Effect.fnUntraced(function* (
     (running) => Effect.sync(() => running.connected && running.disconnect())
   )
   yield* Effect.promise(() => nextMessage(child))
+  const cpu = () => [pid, ...workersOf(pid).map((worker) => worker.pid)].reduce((sum, of) => sum + cpuSeconds(of), 0)
   return (start: Start = { codes: [] }) =>
     Effect.promise(async () => {
-      const [before, databaseBefore] = [cpuSeconds(pid), databaseCpuSeconds(on.postmaster)]
+      const [before, databaseBefore] = [cpu(), databaseCpuSeconds(on.postmaster)]
       child.send(start)
       const measured = (await nextMessage(child)) as Measured
       const each = (seconds: number) => (seconds / measured.count) * 1e6
       return {
         ...measured,
-        cpu_us: each(cpuSeconds(pid) - before),
+        cpu_us: each(cpu() - before),
         database_cpu_us: each(databaseCpuSeconds(on.postmaster) - databaseBefore),
         rss_mib: rssMib(pid)
       }
