@@ -31,10 +31,12 @@ export const sharedPersistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
 
 // Without `Effect.retry`, which prepares a schedule for each operation.
 const retryingConflicts = <A, E, R>(self: Effect.Effect<A, E, R>, times = 2): Effect.Effect<A, E, R> =>
-  Effect.catch(self, (error) =>
-    times > 0 && SqlError.isSqlError(error) && isConflict(error)
-      ? retryingConflicts(self, times - 1)
-      : Effect.fail(error)
+  self.pipe(
+    Effect.catch((error) =>
+      times > 0 && SqlError.isSqlError(error) && isConflict(error)
+        ? retryingConflicts(self, times - 1)
+        : Effect.fail(error)
+    )
   )
 
 /** For work on a dedicated connection: it has its own deadline, and may not be safe to repeat. */
