@@ -1,7 +1,7 @@
 /** Migrations run forward, once, in one process at a time, each completely or not at all (decisions.md, Migrations). */
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber } from "effect"
+import { Deferred, Effect, Exit, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import {
   type Migration,
@@ -12,6 +12,7 @@ import {
   statementsOf
 } from "../../src/platform/database/Migrations.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { waitingForLock } from "../support/run/Waiting.ts"
 
 describe("a migration file", () => {
   const files: ReadonlyArray<readonly [name: string, text: string, statements: ReadonlyArray<string>]> = [
@@ -110,6 +111,33 @@ describe("migrations", () => {
         { concurrency: "unbounded" }
       )
       assert.deepStrictEqual(ran.flat().toSorted(), names)
+    }).pipe(inEmpty)
+  )
+
+  it.effect("run again when they lose a deadlock with a request of the old release", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const address = yield* TestDatabase
+      yield* migrate([file(1, "create table one (); create table two ()")])
+      const altering = file(2, "alter table one add column a int; alter table two add column b int")
+      const [hasTwo, wantsOne] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      // The request locks in the other order and looks for no deadlock, so the migration finds it and is its victim.
+      const request = Effect.gen(function* () {
+        yield* sql`set local deadlock_timeout = '1min'`
+        yield* sql`lock table two`
+        yield* Deferred.succeed(hasTwo, undefined)
+        yield* Deferred.await(wantsOne)
+        yield* sql`lock table one`
+      }).pipe(sql.withTransaction)
+      const requested = yield* Effect.forkChild(request)
+      yield* Deferred.await(hasTwo)
+      const migrated = yield* Effect.forkChild(
+        Effect.provide(migrate([altering]), PgClient.layer({ ...address, maxConnections: 1 }), { local: true })
+      )
+      yield* waitingForLock
+      yield* Deferred.succeed(wantsOne, undefined)
+      yield* Fiber.join(requested)
+      assert.deepStrictEqual(yield* Fiber.join(migrated), [altering.name])
     }).pipe(inEmpty)
   )
 

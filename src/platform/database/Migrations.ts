@@ -3,13 +3,15 @@
  *
  * Each file runs once, in its own transaction that also records its name and SHA-256. A lock lets one process migrate at
  * a time. If an applied file was edited, the process does not start. A schema newer than this release is left alone:
- * old and new processes run side by side during an upgrade.
+ * old and new processes run side by side during an upgrade. A file that locks tables in another order than a request of
+ * the old release may be ended by PostgreSQL as the victim of a deadlock; it runs again.
  */
 import { Data, Effect, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { createHash } from "node:crypto"
-import { migrations } from "../settings/Package.ts"
+import { migrations } from "../settings/Texts.ts"
 import { rows } from "../sql/Rows.ts"
+import { retryingConflicts } from "./Persistence.ts"
 
 /** An applied migration differs from its file; the message names the file. The process ends with exit code 78. */
 export class MigrationError extends Data.TaggedError("MigrationError")<{ readonly message: string }> {}
@@ -40,7 +42,7 @@ export const migrate = Effect.fn("Migrations.migrate")(function* (files: Readonl
   const { changed, pending } = yield* review(files)
   if (changed.length === 0 && pending.length === 0) return ran
   for (const file of files) {
-    if (yield* sql.withTransaction(apply(sql, file))) ran.push(file.name)
+    if (yield* sql.withTransaction(apply(sql, file)).pipe(retryingConflicts(5))) ran.push(file.name)
   }
   return ran
 })

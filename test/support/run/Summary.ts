@@ -3,9 +3,10 @@
  *
  * A file or block that fails to load and an error outside a test count as failed. Skipped tests are listed with their
  * reasons (`context.skip("needs git")`); with CI=true they fail the run, because CI has everything installed.
+ * SLOWEST=20 also lists the twenty files and the twenty tests that took longest, in seconds.
  */
 import { writeSync } from "node:fs"
-import type { Reporter, SerializedError, TestModule } from "vitest/node"
+import type { Reporter, SerializedError, TestCase, TestModule } from "vitest/node"
 
 export default class Summary implements Reporter {
   onTestRunEnd(modules: ReadonlyArray<TestModule>, unhandled: ReadonlyArray<SerializedError>) {
@@ -24,13 +25,26 @@ export default class Summary implements Reporter {
     const failed = count("failed") + broken + unhandled.length
     const total = `${count("passed")} passed, ${failed} failed${count("skipped") > 0 ? `, ${count("skipped")} skipped` : ""}`
 
+    const most = Number(process.env["SLOWEST"] ?? 0)
+    const listed = most > 0 ? [...slowest("file", modules, most), ...slowest("test", tests, most)] : []
+
     // Written at exit, so that no output of a teardown follows it.
     process.once("exit", () => {
       if (ci && skipped.length > 0) {
         process.exitCode = 1
         skipped.push("CI=true: a skipped test fails the run.")
       }
-      writeSync(1, [...skipped, total, ""].join("\n"))
+      writeSync(1, [...listed, ...skipped, total, ""].join("\n"))
     })
   }
 }
+
+const slowest = (kind: string, timed: ReadonlyArray<TestModule | TestCase>, most: number) =>
+  timed
+    .map((each) => ({
+      name: each.type === "module" ? each.relativeModuleId : `${each.module.relativeModuleId}: ${each.fullName}`,
+      seconds: (each.diagnostic()?.duration ?? 0) / 1000
+    }))
+    .toSorted((a, b) => b.seconds - a.seconds)
+    .slice(0, most)
+    .map(({ name, seconds }) => `slow ${kind}: ${seconds.toFixed(1)} ${name}`)

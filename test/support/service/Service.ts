@@ -10,6 +10,8 @@ import { connected, type Database } from "../../../src/platform/database/Databas
 import { http } from "../../../src/Http.ts"
 import { Shortcuts } from "../../../src/platform/edge/compiled/Compiled.ts"
 import { logLevel } from "../../../src/platform/process/Logging.ts"
+import { Workers } from "../../../src/platform/workers/Workers.ts"
+import { conflicts } from "./Conflicts.ts"
 import { servingAccount, TestDatabase } from "../run/TestDatabase.ts"
 
 export const environment = {
@@ -42,9 +44,11 @@ export const instance = (
       Layer.provide(commands),
       Layer.provideMerge(everything),
       Layer.provideMerge(DatabaseClock.layerLocal),
+      Layer.provideMerge(conflicts),
       Layer.provideMerge(between),
       Layer.provideMerge(connected({ ...address, username: servingAccount }, { poolSize: 10, pooler: false })),
       Layer.provideMerge(logLevel),
+      Layer.provideMerge(Workers.layer),
       Layer.provideMerge(Settings.layer),
       Layer.provide(ConfigProvider.layer(provider))
     )
