@@ -72,6 +72,10 @@ export class Possession extends Context.Service<
       const { baseUrl, bridge } = yield* Settings
       const store = Store.make(yield* SqlClient.SqlClient)
       const findHolder = yield* together(store.tokenHolder)
+      const remember = yield* together(
+        { one: ({ proof, token_hash }) => store.remember(token_hash, proof), each: store.rememberEach },
+        { writes: true }
+      )
       const verify = verifyWith(yield* Ed25519)
 
       /** The holder of the token and its key, if the proof is valid, by a key that counts, and was not used before. */
@@ -85,7 +89,9 @@ export class Possession extends Context.Service<
         const { jti, publicKey } = yield* verify(proof, { ...request, baseUrl, tokenHash, now })
         const by = fingerprint(publicKey)
         const used = { fingerprint: by, proof_hash: sha256(`${by} ${jti}`), forget_at: after(now, remembered) }
-        const holder = yield* inTurn(store.remember(tokenHash, used, key_rotation_id))
+        const holder = yield* key_rotation_id === undefined
+          ? remember({ token_hash: tokenHash, proof: used })
+          : inTurn(store.remember(tokenHash, used, key_rotation_id))
         if (Option.isSome(holder) && !holder.value.accepted)
           return yield* new Unproven({ why: "its key is not the key of this Bridge" })
         if (Option.isSome(holder) && !holder.value.first) return yield* new Unproven({ why: "it was used before" })
