@@ -15,6 +15,7 @@ import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, sharedPersistence } from "../../platform/database/Persistence.ts"
 import { inTurn } from "../../platform/database/Shares.ts"
 import { together } from "../../platform/database/Together.ts"
+import { spanned } from "../../platform/metrics/Span.ts"
 import type { Actor, Granted } from "../../wire/Actor.ts"
 import { Refusal } from "../../wire/Refusal.ts"
 import type { Scope } from "../../wire/Scopes.ts"
@@ -57,24 +58,28 @@ export class Access extends Context.Service<
       const missing = challenged(refuse("unauthorized"), challenge.missing)
       const invalid = challenged(refuse("unauthorized"), challenge.invalid)
 
-      const authorize = Effect.fn("Access.authorize")(function* (bearer: Option.Option<Redacted.Redacted<string>>) {
-        if (Option.isNone(bearer)) return yield* missing
-        const kind = Tokens.kindOf(Redacted.value(bearer.value))
-        if (kind !== "sat" && kind !== "spt") return yield* invalid
-        const now = yield* clock.now
-        const asked = { token_hash: Tokens.hash(bearer.value), now }
-        const found = yield* kind === "sat" ? findAccessToken(asked) : findProjectToken(asked)
-        if (Option.isNone(found)) return yield* invalid
-        const { last_used_at, scopes, ...actor } = found.value
-        if (last_used_at === null || now.getTime() - last_used_at.getTime() >= lastUsedPrecision) {
-          const touch =
-            actor.grant_id === null
-              ? store.touchProjectToken(actor.credential_id, now)
-              : store.touchGrant(actor.grant_id, now)
-          yield* Effect.ignore(inTurn(touch))
-        }
-        return { ...actor, scopes: new Set(scopes) }
-      }, sharedPersistence)
+      const authorize = Effect.fnUntraced(
+        function* (bearer: Option.Option<Redacted.Redacted<string>>) {
+          if (Option.isNone(bearer)) return yield* missing
+          const kind = Tokens.kindOf(Redacted.value(bearer.value))
+          if (kind !== "sat" && kind !== "spt") return yield* invalid
+          const now = yield* clock.now
+          const asked = { token_hash: Tokens.hash(bearer.value), now }
+          const found = yield* kind === "sat" ? findAccessToken(asked) : findProjectToken(asked)
+          if (Option.isNone(found)) return yield* invalid
+          const { last_used_at, scopes, ...actor } = found.value
+          if (last_used_at === null || now.getTime() - last_used_at.getTime() >= lastUsedPrecision) {
+            const touch =
+              actor.grant_id === null
+                ? store.touchProjectToken(actor.credential_id, now)
+                : store.touchGrant(actor.grant_id, now)
+            yield* Effect.ignore(inTurn(touch))
+          }
+          return { ...actor, scopes: new Set(scopes) }
+        },
+        sharedPersistence,
+        spanned("Access.authorize")
+      )
 
       const requireGrant = (actor: Actor) => {
         const { client_id, grant_id } = actor
