@@ -8,11 +8,12 @@ import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
 import { EmbeddedJWK, jwtVerify } from "jose"
 import { createPublicKey, verify } from "node:crypto"
-import { verifyWith } from "../src/bridges/possession/DpopProof.ts"
 import { generateKeyPair } from "../src/client/Crypto.ts"
 import { dpopProof } from "../src/client/Dpop.ts"
 import { Ed25519 } from "../src/platform/crypto/Ed25519.ts"
+import { accepted as ofBridges } from "../src/bridges/possession/Possession.ts"
 import * as Tokens from "../src/platform/crypto/Tokens.ts"
+import { verifyWith } from "../src/platform/proofs/DpopProof.ts"
 import * as harness from "./support/harness.ts"
 import { figure, ratio, report } from "./support/report.ts"
 
@@ -22,7 +23,7 @@ const baseUrl = new URL("https://bridge.example.com")
 const request = { method: "GET", path: "/bridge/v1/tokens/self" }
 
 const main = Effect.gen(function* () {
-  const check = verifyWith(yield* Ed25519)
+  const check = verifyWith(yield* Ed25519, ofBridges)
   const token = yield* Tokens.mint("sbt")
   const about = { ...request, baseUrl, tokenHash: Tokens.hash(token), now: new Date() }
   const prove = (keys: Effect.Success<typeof generateKeyPair>) =>

@@ -18,6 +18,7 @@ import { Database, migrateUntilDone } from "./platform/database/Database.ts"
 import { sweepForever } from "./platform/database/Sweeper.ts"
 import { announce } from "./platform/process/Banner.ts"
 import { logLevel } from "./platform/process/Logging.ts"
+import { sweeps as proofSweeps } from "./platform/proofs/Sweeps.ts"
 import { isReplacement, Workers } from "./platform/workers/Workers.ts"
 import { Scan } from "./platform/scan/Scan.ts"
 import { guessableIn } from "./platform/settings/SecretStrength.ts"
@@ -65,6 +66,7 @@ export const forCommands = {
 }
 
 export const sweeps = [
+  ...proofSweeps,
   ...bridges.sweeps,
   ...signin.sweeps,
   ...agents.sweeps,

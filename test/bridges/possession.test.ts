@@ -6,9 +6,9 @@ import { TestClock } from "effect/testing"
 import { EmbeddedJWK, importJWK, jwtVerify, SignJWT } from "jose"
 import { spawnSync } from "node:child_process"
 import { hash, randomUUID } from "node:crypto"
-import { sweeps } from "../../src/bridges/Wing.ts"
+import { sweeps } from "../../src/platform/proofs/Sweeps.ts"
 import { Bridges } from "../../src/bridges/identity/Bridges.ts"
-import { verifyWith } from "../../src/bridges/possession/DpopProof.ts"
+import { verifyWith } from "../../src/platform/proofs/DpopProof.ts"
 import { generateKeyPair } from "../../src/client/Crypto.ts"
 import { dpopProof } from "../../src/client/Dpop.ts"
 import { Audit } from "../../src/platform/audit/Audit.ts"
@@ -376,13 +376,16 @@ layer(Service.layer)("a proof is accepted", (it) => {
       assert.strictEqual(signed({ publicKey, privateKey }, header!, payload!), example)
       const tokenHash = Buffer.from(JSON.parse(payload!).ath, "base64url")
       const ed25519 = yield* Effect.provide(Ed25519, Ed25519.layerNode)
-      const verified = yield* verifyWith(ed25519)(example!, {
-        method: "GET",
-        path: "/bridge/v1/tokens/self",
-        baseUrl: new URL("https://bridge.example.com"),
-        tokenHash,
-        now: new Date("2026-11-21T12:00:00Z")
-      })
+      const verified = yield* verifyWith(ed25519, { algorithms: ["EdDSA"], named: "EdDSA", keys: "Ed25519" })(
+        example!,
+        {
+          method: "GET",
+          path: "/bridge/v1/tokens/self",
+          baseUrl: new URL("https://bridge.example.com"),
+          tokenHash,
+          now: new Date("2026-11-21T12:00:00Z")
+        }
+      )
       assert.deepInclude(verified, { jti: "bridge-proof-0001" })
     })
   )

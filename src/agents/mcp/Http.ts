@@ -27,7 +27,7 @@ import { Access } from "../../signin/access/Access.ts"
 import { authenticates } from "../../signin/access/Http.ts"
 import { CurrentShare, Shares } from "../../platform/database/Shares.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
-import { credentialOf } from "../../platform/edge/BearerCredential.ts"
+import { bindableCredentialOf } from "../../platform/edge/BearerCredential.ts"
 import { CompiledEdge, Shortcuts } from "../../platform/edge/compiled/Compiled.ts"
 import { type CountAnswer, largestBody, MemoryBudget, smallBodies } from "../../platform/edge/MemoryBudget.ts"
 import { isTooLarge } from "../../platform/edge/Form.ts"
@@ -206,7 +206,7 @@ const routes = Effect.gen(function* () {
 
   /** The result of a call that has waited, unless its credential has ended meanwhile. */
   const stillAllowed = ({ headers }: HttpServerRequest.HttpServerRequest, result: CallToolResult) =>
-    access.authorize(credentialOf(headers["authorization"])).pipe(
+    access.authorizeAgain(bindableCredentialOf(headers["authorization"])).pipe(
       Effect.as(result),
       Effect.catch((refusal: Refusal) => Effect.succeed<CallToolResult>(failure(refusal)))
     )

@@ -4,34 +4,22 @@
  *
  * It is checked before the state of the token: who cannot prove the key learns nothing about it.
  */
-import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
+import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit, traceAt } from "../../platform/audit/Audit.ts"
 import { Ed25519 } from "../../platform/crypto/Ed25519.ts"
 import { fingerprint } from "../../platform/crypto/Fingerprint.ts"
-import { sha256 } from "../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, sharedPersistence } from "../../platform/database/Persistence.ts"
 import { inTurn } from "../../platform/database/Shares.ts"
 import { together } from "../../platform/database/Together.ts"
 import { spanned } from "../../platform/metrics/Span.ts"
+import { type Presented, Unproven, usedProof, verifyWith } from "../../platform/proofs/DpopProof.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { refuse, type TokenRefusal } from "../../wire/bridges/RotationApi.ts"
-import { after } from "../../wire/Instant.ts"
 import { Refusal } from "../../wire/Refusal.ts"
-import { Unproven, verifyWith } from "./DpopProof.ts"
 import * as Store from "./PossessionStore.ts"
-
-/** What a request presents besides its token. */
-export interface Presented {
-  readonly method: string
-  /** Without query. */
-  readonly path: string
-  readonly scheme: "Bearer" | "DPoP"
-  /** The DPoP header. */
-  readonly proof: string | undefined
-}
 
 /** The key that has proved itself. */
 export interface Prover {
@@ -39,8 +27,8 @@ export interface Prover {
   readonly publicKey: Uint8Array
 }
 
-/** Longer than any proof is accepted: one that is two minutes early is accepted for four. */
-const remembered = Duration.minutes(5)
+/** The key of a Bridge is an Ed25519 key (spec 2.3). */
+export const accepted = { algorithms: ["EdDSA"], named: "EdDSA", keys: "Ed25519" } as const
 
 export class Possession extends Context.Service<
   Possession,
@@ -82,7 +70,7 @@ export class Possession extends Context.Service<
         { one: ({ proof, token_hash }) => store.remember(token_hash, proof), each: store.rememberEach },
         { writes: true }
       )
-      const verify = verifyWith(yield* Ed25519)
+      const verify = verifyWith(yield* Ed25519, accepted)
 
       /** The holder of the token and its key, if the proof is valid, by a key that counts, and was not used before. */
       const proved = Effect.fnUntraced(function* (
@@ -92,9 +80,10 @@ export class Possession extends Context.Service<
         now: Date,
         key_rotation_id?: string
       ) {
-        const { jti, publicKey } = yield* verify(proof, { ...request, baseUrl, tokenHash, now })
+        const { jti, key } = yield* verify(proof, { ...request, baseUrl, tokenHash, now })
+        const publicKey = key.bytes
         const by = fingerprint(publicKey)
-        const used = { fingerprint: by, proof_hash: sha256(`${by} ${jti}`), forget_at: after(now, remembered) }
+        const used = { ...usedProof(by, jti, now), fingerprint: by }
         const holder = yield* key_rotation_id === undefined
           ? remember({ token_hash: tokenHash, proof: used })
           : inTurn(store.remember(tokenHash, used, key_rotation_id))

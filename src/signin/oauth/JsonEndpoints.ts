@@ -71,7 +71,7 @@ const preflight = (allow: string) =>
     headers: {
       ...anyOrigin,
       "access-control-allow-methods": allow,
-      "access-control-allow-headers": "Authorization, Content-Type, Accept, MCP-Protocol-Version",
+      "access-control-allow-headers": "Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version",
       "access-control-max-age": "86400"
     }
   })
