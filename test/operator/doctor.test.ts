@@ -180,12 +180,12 @@ it("a PostgreSQL that is too old, and a clock two minutes ahead or behind, are r
     `create or replace function clock_timestamp() returns timestamptz language sql as
        'select pg_catalog.clock_timestamp() ${time} interval ''2 minutes'''`,
     `create or replace function current_setting(text) returns text language sql as
-       'select case $1 when ''server_version_num'' then ''130012'' else pg_catalog.current_setting($1) end'`,
+       'select case $1 when ''server_version_num'' then ''140012'' else pg_catalog.current_setting($1) end'`,
     `alter database ${service.nameOf("odd")} set search_path = public, pg_catalog`
   ]
   for (const statement of odd("+")) await service.query("odd", statement)
   expect(messages(await service.on("odd").run("doctor", "--json"))["database"]).toMatch(
-    /^fail The database in DATABASE_URL is of PostgreSQL [\d.]+, which is too old: move it to 14 or newer with pg_upgrade or pg_dump\.$/
+    /^fail The database in DATABASE_URL is of PostgreSQL [\d.]+, which is too old: move it to 15 or newer with pg_upgrade or pg_dump\.$/
   )
   await service.query("odd", "drop function current_setting(text)")
   const ahead = messages(await service.on("odd").run("doctor", "--json"))

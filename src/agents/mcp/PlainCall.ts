@@ -73,5 +73,5 @@ export const resultOf = (
       jsonrpc: "2.0",
       id
     }),
-    { contentType: "application/json", headers: { "cache-control": "no-store" } }
+    { headers: { "content-type": "application/json", "cache-control": "no-store" } }
   )

@@ -40,11 +40,13 @@ export const retryingConflicts =
 
 // Without `Effect.retry`, which prepares a schedule for each operation.
 const attempt = <A, E, R>(self: Effect.Effect<A, E, R>, times: number, failures: number): Effect.Effect<A, E, R> =>
-  Effect.catch(self, (error) => {
-    if (failures < mostFailures && isSerializationFailure(error))
-      return Effect.andThen(pause(failures), attempt(self, times, failures + 1))
-    return times > 0 && isConflict(error) ? attempt(self, times - 1, failures) : Effect.fail(error)
-  })
+  self.pipe(
+    Effect.catch((error) => {
+      if (failures < mostFailures && isSerializationFailure(error))
+        return Effect.andThen(pause(failures), attempt(self, times, failures + 1))
+      return times > 0 && isConflict(error) ? attempt(self, times - 1, failures) : Effect.fail(error)
+    })
+  )
 
 /** None before the first retry, then up to 2, 4, 8 … 100 ms, so that those who have met do not meet again. */
 const pause = (failures: number) =>

@@ -71,8 +71,10 @@ export const endpointEffect = (
     if (HttpServerResponse.isHttpServerResponse(result)) return result
     return yield* HttpApiError.HttpApiSchemaError.wrap("Body", encodeSuccess(result))
   })
-  return Effect.catch(around(handled), (failure) =>
-    HttpApiError.HttpApiSchemaError.is(failure) ? Effect.die(failure) : Effect.orDie(encodeError(failure))
+  return around(handled).pipe(
+    Effect.catch((failure) =>
+      HttpApiError.HttpApiSchemaError.is(failure) ? Effect.die(failure) : Effect.orDie(encodeError(failure))
+    )
   )
 }
 
@@ -155,7 +157,7 @@ const encoder = (byStatus: Schemas, options: Options, headersOptions: Options) =
     }
   }
   const [first = () => undeclared, ...others] = encoders
-  return others.reduce((encode, next) => (value: unknown) => Effect.catch(encode(value), () => next(value)), first)
+  return others.reduce((encode, other) => (value) => encode(value).pipe(Effect.catch(() => other(value))), first)
 }
 
 const undeclared = Effect.fail(new Schema.SchemaError(new SchemaIssue.InvalidValue({ message: "Expected no answer" })))
