@@ -18,6 +18,7 @@ const wings = {
     "network",
     "sql",
     "metrics",
+    "workers",
     "database",
     "proofs",
     "audit",

@@ -16,9 +16,8 @@ export const layer = Layer.mergeAll(
   Credentials.layer,
   Rotation.layer,
   Bridges.layer,
-  Possession.layer,
   Keys.layer
-).pipe(Layer.provide(Ed25519.layerNode))
+).pipe(Layer.provideMerge(Possession.layer), Layer.provide(Ed25519.layerNode))
 
 export const sweeps = [...rotationSweeps, ...enrollmentSweeps, ...keySweeps]
 

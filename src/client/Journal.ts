@@ -140,7 +140,7 @@ const create = async (folder: string) => {
 const requirePrivate = Effect.fnUntraced(function* (folder: string) {
   const found = yield* attempt(folder, () => fs.stat(folder).catch(undefinedIfAbsent))
   if (found === undefined) {
-    return yield* new FolderError({ message: `There is no folder ${folder}: \`bridge enroll\` creates it.` })
+    return yield* new FolderError({ message: `There is no folder ${folder}: enroll creates it.` })
   }
   if ((found.mode & 0o077) !== 0) {
     return yield* new FolderError({

@@ -28,7 +28,7 @@ export interface Prover {
 }
 
 /** The key of a Bridge is an Ed25519 key (spec 2.3). */
-const accepted = { algorithms: ["EdDSA"], named: "EdDSA", keys: "Ed25519" } as const
+export const accepted = { algorithms: ["EdDSA"], named: "EdDSA", keys: "Ed25519" } as const
 
 export class Possession extends Context.Service<
   Possession,
@@ -38,6 +38,12 @@ export class Possession extends Context.Service<
       bearer: Redacted.Redacted<string>,
       request: Presented
     ) => Effect.Effect<void, TokenRefusal<"bridge_proof_of_possession_invalid" | "bridge_persistence_error">>
+    /** The same for a request without a proof, whose token the operation has looked up itself. */
+    readonly requireNone: (
+      holder: Pick<Store.Holder, "bridge_id" | "project_id" | "dpop_required_since">,
+      request: Presented,
+      now: Date
+    ) => Effect.Effect<void, TokenRefusal<"bridge_proof_of_possession_invalid">>
     /**
      * The key of the proof; fails without a valid one, whatever the mode. The key that the confirmed key rotation
      * `key_rotation_id` has replaced counts, too.
@@ -81,7 +87,11 @@ export class Possession extends Context.Service<
         return Option.map(holder, (holder) => ({ holder, prover: { fingerprint: by, publicKey } }))
       })
 
-      const refused = Effect.fnUntraced(function* ({ bridge_id, project_id }: Store.Holder, why: string, now: Date) {
+      const refused = Effect.fnUntraced(function* (
+        { bridge_id, project_id }: Pick<Store.Holder, "bridge_id" | "project_id">,
+        why: string,
+        now: Date
+      ) {
         const { _tag, message, status } = refuse("bridge_proof_of_possession_invalid")
         yield* audit.rejected(now, {
           action: "bridge.possession",
@@ -93,6 +103,9 @@ export class Possession extends Context.Service<
         return yield* new Refusal({ _tag, status, message: `${message} ${why}.`, challenge: "DPoP" })
       })
 
+      const isBound = ({ dpop_required_since }: Pick<Store.Holder, "dpop_required_since">, { scheme }: Presented) =>
+        scheme === "DPoP" || bridge.dpop === "required" || dpop_required_since !== null
+
       /** The holder and the key that it has proved; none if nobody has to. `always`: whatever the mode. */
       const checked = Effect.fnUntraced(function* (
         tokenHash: Uint8Array,
@@ -101,7 +114,7 @@ export class Possession extends Context.Service<
         always = false,
         key_rotation_id?: string
       ) {
-        const { proof, scheme } = request
+        const { proof } = request
         if (proof !== undefined) {
           return yield* Effect.catchTag(
             proved(tokenHash, proof, request, now, key_rotation_id),
@@ -117,8 +130,7 @@ export class Possession extends Context.Service<
           )
         }
         const holder = yield* findHolder({ token_hash: tokenHash, now })
-        const isBound = always || scheme === "DPoP" || bridge.dpop === "required"
-        if (Option.isSome(holder) && (isBound || holder.value.dpop_required_since !== null))
+        if (Option.isSome(holder) && (always || isBound(holder.value, request)))
           return yield* refused(holder.value, "The request has none", now)
         return Option.none<{ readonly holder: Store.Holder; readonly prover: Prover }>()
       }, sharedPersistence)
@@ -136,6 +148,10 @@ export class Possession extends Context.Service<
           const found = yield* checked(Tokens.hash(bearer), request, now)
           if (Option.isSome(found)) yield* hold(found.value.holder, now)
         }, spanned("Possession.require")),
+        requireNone: (holder, request, now) =>
+          bridge.dpop !== "off" && isBound(holder, request)
+            ? refused(holder, "The request has none", now)
+            : Effect.void,
         prove: Effect.fnUntraced(function* (
           bearer: Redacted.Redacted<string>,
           request: Presented,

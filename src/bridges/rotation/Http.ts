@@ -42,7 +42,10 @@ export const RotationHttp = HttpApiBuilder.group(
           replayable(rotation.abort(bearer, payload.rotation_id, headers["idempotency-key"]))
         ).pipe(counted(rotations, "abort")),
       revoke: ({ request }) => counted(rotations, "revoke")(proven(request, rotation.revoke)),
-      self: ({ request }) => proven(request, rotation.self)
+      self: ({ headers, request }) =>
+        headers.dpop === undefined
+          ? Effect.flatMap(Bearer, (bearer) => rotation.self(bearer, presentedBy(request)))
+          : proven(request, rotation.self)
     })
   })
 )

@@ -18,6 +18,7 @@ import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, sharedPersistence } from "../../platform/database/Persistence.ts"
 import { inTurn } from "../../platform/database/Shares.ts"
 import { together } from "../../platform/database/Together.ts"
+import { spanned } from "../../platform/metrics/Span.ts"
 import type { Presented } from "../../platform/proofs/DpopProof.ts"
 import type { Actor, Granted } from "../../wire/Actor.ts"
 import { Refusal } from "../../wire/Refusal.ts"
@@ -105,26 +106,28 @@ export class Access extends Context.Service<
         if (Option.isNone(bearer) || Option.isNone(yield* find(bearer.value))) return yield* invalid
       }, sharedPersistence)
 
-      const authorize = Effect.fn("Access.authorize")(function* (
-        bearer: Option.Option<Redacted.Redacted<string>>,
-        proven?: Proven
-      ) {
-        if (Option.isNone(bearer)) return yield* missing
-        const found = Option.getOrUndefined(yield* find(bearer.value))
-        if (found === undefined || !isKey(found.dpop_jkt, proven))
-          return yield* proven === undefined ? invalid : invalidBound
-        if (proven !== undefined && !(yield* proofs.remember(proven.used))) return yield* unproven("it was used before")
-        const { dpop_jkt, last_used_at, now, scopes, ...actor } = found
-        const isOld = last_used_at === null || now.getTime() - last_used_at.getTime() >= lastUsedPrecision
-        if (actor.bridge_id === null && isOld) {
-          const touch =
-            actor.grant_id === null
-              ? store.touchProjectToken(actor.credential_id, now)
-              : store.touchGrant(actor.grant_id, now)
-          yield* Effect.ignore(inTurn(touch))
-        }
-        return { ...actor, scopes: new Set(scopes), bound: dpop_jkt !== null }
-      }, sharedPersistence)
+      const authorize = Effect.fnUntraced(
+        function* (bearer: Option.Option<Redacted.Redacted<string>>, proven?: Proven) {
+          if (Option.isNone(bearer)) return yield* missing
+          const found = Option.getOrUndefined(yield* find(bearer.value))
+          if (found === undefined || !isKey(found.dpop_jkt, proven))
+            return yield* proven === undefined ? invalid : invalidBound
+          if (proven !== undefined && !(yield* proofs.remember(proven.used)))
+            return yield* unproven("it was used before")
+          const { dpop_jkt, last_used_at, now, scopes, ...actor } = found
+          const isOld = last_used_at === null || now.getTime() - last_used_at.getTime() >= lastUsedPrecision
+          if (actor.bridge_id === null && isOld) {
+            const touch =
+              actor.grant_id === null
+                ? store.touchProjectToken(actor.credential_id, now)
+                : store.touchGrant(actor.grant_id, now)
+            yield* Effect.ignore(inTurn(touch))
+          }
+          return { ...actor, scopes: new Set(scopes), bound: dpop_jkt !== null }
+        },
+        sharedPersistence,
+        spanned("Access.authorize")
+      )
 
       const requireGrant = (actor: Actor) => {
         const { client_id, grant_id } = actor

@@ -2,6 +2,7 @@
 import { Effect, Exit, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { Attempts, boundTo, type Outcome } from "../../platform/edge/Attempts.ts"
+import { CompiledEdge } from "../../platform/edge/compiled/Compiled.ts"
 import { presentedBy } from "../../platform/edge/Presented.ts"
 import { RateLimit } from "../../platform/edge/RateLimit.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
@@ -47,7 +48,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
     const limits = yield* RateLimit
     const attempts = yield* Attempts
     const refreshes = limits.buckets(refreshRate)
-    const { document, endpoint } = jsonEndpoints(router)
+    const { document, endpoint } = jsonEndpoints(router, yield* CompiledEdge)
     const metadata = metadataOptions(settings)
 
     const exchange = Effect.fnUntraced(function* (client_id: string, form: Parameters, proven: Proven | undefined) {
