@@ -9,6 +9,7 @@ const names = [
   "enrollment",
   "rotation",
   "lookups",
+  "possession",
   "oauth",
   "mcp",
   "search",

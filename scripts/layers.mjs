@@ -20,6 +20,7 @@ const wings = {
     "metrics",
     "workers",
     "database",
+    "proofs",
     "audit",
     "backups",
     "scan",
@@ -32,7 +33,7 @@ const wings = {
   ],
   operator: ["projects", "limits", "tokens"],
   bridges: ["identity", "possession", ["enrollment", "rotation"], "keys"],
-  signin: ["sessions", "oauth", "access"],
+  signin: ["sessions", "possession", "oauth", "access"],
   agents: [
     "continuity",
     "ranking",

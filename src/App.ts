@@ -16,8 +16,9 @@ import { Backup } from "./platform/database/Backup.ts"
 import { DatabaseClock } from "./platform/database/Clock.ts"
 import { Database, migrateUntilDone } from "./platform/database/Database.ts"
 import { sweepForever } from "./platform/database/Sweeper.ts"
-import { announce } from "./platform/process/Banner.ts"
+import { announce, announceStopped, announceStopping } from "./platform/process/Banner.ts"
 import { logLevel } from "./platform/process/Logging.ts"
+import { sweeps as proofSweeps } from "./platform/proofs/Sweeps.ts"
 import { isReplacement, Workers } from "./platform/workers/Workers.ts"
 import { Scan } from "./platform/scan/Scan.ts"
 import { guessableIn } from "./platform/settings/SecretStrength.ts"
@@ -65,6 +66,7 @@ export const forCommands = {
 }
 
 export const sweeps = [
+  ...proofSweeps,
   ...bridges.sweeps,
   ...signin.sweeps,
   ...agents.sweeps,
@@ -137,7 +139,8 @@ export const server = <E>(commands: Layer.Layer<never, E, Layer.Success<typeof s
         migrateUntilDone,
         byTheFirst(warnOfForeignGrants),
         announce,
-        byTheFirst(background)
+        byTheFirst(background),
+        announceStopping
       ],
       { discard: true }
     )
@@ -146,5 +149,6 @@ export const server = <E>(commands: Layer.Layer<never, E, Layer.Success<typeof s
     Layer.provideMerge(Layer.merge(http, people.metrics).pipe(Layer.provide(migratedBefore))),
     Layer.provide(commands),
     Layer.provide(services),
+    Layer.provide(announceStopped),
     Layer.provide(Layer.merge(logLevel, otlp).pipe(Layer.provide(Settings.layer)))
   )

@@ -1,6 +1,7 @@
 /** `npm start`: runs the server until a signal ends it, or the parent of several processes that do. */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Layer } from "effect"
+import { announceStopped } from "./platform/process/Banner.ts"
 import { exitCode, explain } from "./platform/process/Exit.ts"
 import { logging, logLevel } from "./platform/process/Logging.ts"
 import { handleSignals } from "./platform/process/Signals.ts"
@@ -24,7 +25,7 @@ const serve = Effect.gen(function* () {
 const supervise = Effect.gen(function* () {
   const { parent } = yield* Effect.promise(() => import("./platform/process/Parent.ts"))
   return yield* parent(import.meta.filename)
-}).pipe(Effect.provide(Layer.provideMerge(logLevel, Settings.layer)))
+}).pipe(Effect.provide(Layer.provideMerge(announceStopped, Layer.provideMerge(logLevel, Settings.layer))))
 
 const main = Effect.gen(function* () {
   if (workerNumber !== undefined) return yield* Effect.annotateLogs(serve, "worker", workerNumber)

@@ -150,7 +150,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
     ["SIGQUIT", "1"],
     ["SIGQUIT", "2"]
   ] as const)(
-    "%s with %s processes finishes the requests in flight, refuses new ones, and exits with 0",
+    "%s with %s processes finishes the requests in flight, refuses new ones, says so, and exits with 0",
     ([signal, processes]) =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
@@ -181,6 +181,9 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
         assert.strictEqual(yield* server.exit, 0)
         // The client keeps its connection open; the server does not wait for it to close.
         assert.isBelow(performance.now() - answered, 5000)
+        const said = server.lines.filter((line) => line.includes('"message":"Stop'))
+        assert.match(said.join("\n"), /^.*Stopping: requests .*\n.*"Stopped".*$/)
+        assert.strictEqual(server.lines.at(-1), said.at(-1))
       })
   )
 

@@ -29,21 +29,24 @@ export const persistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
 export const sharedPersistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(retryingConflicts(2), inTime(late), longPersistence)
 
-/**
- * Serialization failures as often as is likely to help within the deadline: a database that finds conflicts at the commit,
- * as distributed ones do, has many. Other conflicts `times` times.
- */
+/** How often a serialization failure is retried: a database that finds conflicts at the commit, as distributed ones do, has many. */
+const mostFailures = 9
+
+/** Runs an operation again that met a conflict: so many times at most, and more often after a serialization failure. */
 export const retryingConflicts =
   (times: number) =>
-  <A, E, R>(self: Effect.Effect<A, E, R>) =>
-    Effect.suspend(() => {
-      let failures = 0
-      return self.pipe(
-        Effect.retry({ while: (error: E) => SqlError.isSqlError(error) && isConflict(error), times }),
-        Effect.tapError((error) => (isSerializationFailure(error) ? pause(failures++) : Effect.void)),
-        Effect.retry({ while: isSerializationFailure, times: 9 })
-      )
+  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    attempt(self, times, 0)
+
+// Without `Effect.retry`, which prepares a schedule for each operation.
+const attempt = <A, E, R>(self: Effect.Effect<A, E, R>, times: number, failures: number): Effect.Effect<A, E, R> =>
+  self.pipe(
+    Effect.catch((error) => {
+      if (failures < mostFailures && isSerializationFailure(error))
+        return Effect.andThen(pause(failures), attempt(self, times, failures + 1))
+      return times > 0 && isConflict(error) ? attempt(self, times - 1, failures) : Effect.fail(error)
     })
+  )
 
 /** None before the first retry, then up to 2, 4, 8 … 100 ms, so that those who have met do not meet again. */
 const pause = (failures: number) =>
@@ -105,8 +108,8 @@ const isSerializationFailure = (error: unknown) =>
   SqlError.isSqlError(error) && error.reason._tag === "SerializationError"
 
 /** A deadlock, or a reference (23503) to a row that was erased a moment ago: a retry misses it. */
-const isConflict = (error: SqlError.SqlError) =>
-  error.reason._tag === "DeadlockError" || describe(error).sqlstate === "23503"
+const isConflict = (error: unknown) =>
+  SqlError.isSqlError(error) && (error.reason._tag === "DeadlockError" || describe(error).sqlstate === "23503")
 
 // Classes 08 connection, 53 resources, 57 operator intervention and timeouts, 58 system. 28, 3D, 55000: login refused,
 // no such database, or it accepts no connections. 25006: a standby, which is read-only. 25P03, 25P04: a transaction

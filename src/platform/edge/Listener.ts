@@ -1,7 +1,7 @@
 /** The Node server and its limits per connection (decisions.md, Connections). */
 import { NodeHttpServer } from "@effect/platform-node"
-import { Effect, Latch, Layer } from "effect"
-import { type IncomingMessage, Server, type ServerResponse } from "node:http"
+import { Context, Effect, Latch, Layer, type Scope } from "effect"
+import { type IncomingMessage, type RequestListener, Server, type ServerResponse } from "node:http"
 import { Server as NetServer, type Socket } from "node:net"
 import { Settings } from "../settings/Settings.ts"
 import { Workers } from "../workers/Workers.ts"
@@ -13,6 +13,17 @@ const lingers = 3_000
 /** Requests of one connection that are not answered yet. Browsers and proxies send one at a time. */
 const mostPending = 8
 
+/** The listener that answers a request instead of the router. */
+type ListenerOf = (request: Pick<IncomingMessage, "method" | "url">) => RequestListener | undefined
+
+export class Listeners extends Context.Service<
+  Listeners,
+  {
+    readonly use: (listenerOf: ListenerOf) => Effect.Effect<void, never, Scope.Scope>
+    readonly of: ListenerOf
+  }
+>()("service/edge/Listeners") {}
+
 export interface ConnectionLimits {
   readonly connections: number
   /** Milliseconds in which nothing of an answer could be sent, after which its connection is closed. */
@@ -23,6 +34,7 @@ export interface ConnectionLimits {
 
 export class BoundedServer extends Server {
   readonly #pending = new WeakMap<Socket, number>()
+  listenerOf: ListenerOf = () => undefined
   readonly #isRetiring: () => boolean
   #isLingering = false
 
@@ -51,8 +63,12 @@ export class BoundedServer extends Server {
   /** Node parses all requests of a chunk at once, up to 64 KiB of them, and offers no other place to refuse some. */
   override emit(event: string, ...given: Array<any>): boolean {
     if (event !== "request" && event !== "checkContinue") return super.emit(event, ...given)
-    const [request, response] = given as [IncomingMessage, ServerResponse]
-    return this.#accepts(request.socket, response) && super.emit(event, ...given)
+    const [request, response] = given as [IncomingMessage, ServerResponse<IncomingMessage> & { req: IncomingMessage }]
+    if (!this.#accepts(request.socket, response)) return false
+    const listener = event === "request" ? this.listenerOf(request) : undefined
+    if (listener === undefined) return super.emit(event, ...given)
+    listener(request, response)
+    return true
   }
 
   /** Says first that it stops, to requests that would otherwise keep it waiting. */
@@ -101,8 +117,14 @@ export const listener = Layer.unwrap(
     server.once("closing", () => closing.openUnsafe())
     // Whoever has not read an answer by the end of the graceful shutdown would otherwise delay the exit.
     const closeAll = Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
+    const use = (listenerOf: ListenerOf) =>
+      Effect.acquireRelease(
+        Effect.sync(() => void (server.listenerOf = listenerOf)),
+        () => Effect.sync(() => void (server.listenerOf = () => undefined))
+      )
     return Layer.effectDiscard(closeAll).pipe(
       Layer.merge(Layer.succeed(Draining, { began: closing.await })),
+      Layer.merge(Layer.succeed(Listeners, { use, of: (request) => server.listenerOf(request) })),
       Layer.provideMerge(
         NodeHttpServer.layer(() => server, {
           host: http.host,

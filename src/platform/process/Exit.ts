@@ -11,6 +11,7 @@ const codes: Readonly<Record<string, number>> = {
   bridge_rotation_in_progress: 75,
   rate_limited: 75,
   ServiceUnreachable: 75,
+  OAuthUnreachable: 75,
   FolderInUse: 75,
   FolderUnavailable: 75,
   ConfigurationError: 78,

@@ -18,7 +18,7 @@ import { embeddedPostgres } from "../database/embedded/EmbeddedPostgres.ts"
 import { Settings } from "../settings/Settings.ts"
 import type { Message, Question } from "../workers/Messages.ts"
 import { lasting, type Snapshot, totalsOf } from "../workers/Totals.ts"
-import { logReady } from "./Banner.ts"
+import { announceStopping, logReady } from "./Banner.ts"
 import { isLasting, WorkerFailed } from "./Exit.ts"
 import { onHangUp } from "./Signals.ts"
 
@@ -163,6 +163,8 @@ export const parent = Effect.fnUntraced(function* (program: string) {
       discard: true
     })
   )
+
+  yield* announceStopping
 
   /** The next one, or undefined if it does not serve: then the previous one stays. */
   const replace = Effect.fnUntraced(function* (previous: Member) {

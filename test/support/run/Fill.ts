@@ -76,6 +76,14 @@ export const fill = Effect.fnUntraced(function* (
      cross join generate_series(0, 3) k
      where i % 50 > 0 and (k < 3 or i % 100 = 1);
 
+    insert into bridge_access_token (
+      token_id, token_hash, identity_id, role, public_key_fingerprint, scopes, resource, instance_id, created_at,
+      expires_at)
+    select pg_temp.id(31, i), sha256(('bridge access ' || i)::bytea), pg_temp.id(4, i), 'reader',
+           'sha256:' || repeat('0', 64), '{memory:read}', 'http://127.0.0.1:8787/mcp', 'tests', now(),
+           now() + interval '10 minutes'
+      from generate_series(1, $n) i where i % 50 > 0;
+
     insert into enrollment_challenge (
       challenge_id, credential_id, identity_id, device_id, display_name, public_key_fingerprint,
       idempotency_key_hash, request_hash, nonce_hash, derivation_salt, key_id, created_at, expires_at, consumed_at,
