@@ -10,28 +10,9 @@ import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
 import * as harness from "./support/harness.ts"
 import { figure, ratio, report, type Round } from "./support/report.ts"
+import { throttled } from "./support/throttle.ts"
 
-const [running, period] = [10, 40]
-
-/** Stops and continues the process until the scope closes. `delay`: milliseconds, so that replicas are out of phase. */
-const throttled = ({ pid }: harness.Target, delay: number) =>
-  Effect.acquireRelease(
-    Effect.sync(() => {
-      let timer = setTimeout(function resume() {
-        process.kill(pid, "SIGCONT")
-        timer = setTimeout(() => {
-          process.kill(pid, "SIGSTOP")
-          timer = setTimeout(resume, period - running)
-        }, running)
-      }, delay)
-      return () => clearTimeout(timer)
-    }),
-    (cancel) =>
-      Effect.sync(() => {
-        cancel()
-        process.kill(pid, "SIGCONT")
-      })
-  )
+const share = { running: 10, period: 40 }
 
 /** The rounds of several targets that ran at the same time, as one. */
 const combined = (rounds: ReadonlyArray<Required<Round>>): Round => {
@@ -69,8 +50,8 @@ const main = Effect.gen(function* () {
 
   for (const operation of ["self", "rotate"] as const) yield* load(operation, [first, second], 3)
   yield* on.sql`analyze`
-  yield* throttled(first, 0)
-  yield* throttled(second, period / 2)
+  yield* throttled(first.pid, share, 0)
+  yield* throttled(second.pid, share, share.period / 2)
   const { rotateOne, rotateTwo, selfOne, selfTwo } = yield* harness.inTurns({
     selfOne: () => load("self", [first], seconds),
     selfTwo: () => load("self", [first, second], seconds),

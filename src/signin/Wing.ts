@@ -8,8 +8,10 @@ import { Clients } from "./oauth/clients/Clients.ts"
 import { Consent } from "./oauth/consent/Consent.ts"
 import { Grants } from "./oauth/grants/Grants.ts"
 import { sweeps as oauthSweeps } from "./oauth/Sweeps.ts"
+import { BridgeAccess } from "./oauth/tokens/BridgeAccess.ts"
 import { Codes } from "./oauth/tokens/Codes.ts"
 import { RefreshTokens } from "./oauth/tokens/RefreshTokens.ts"
+import { ClientProofs } from "./possession/ClientProofs.ts"
 import { Sessions } from "./sessions/Sessions.ts"
 import { sweeps as sessionSweeps } from "./sessions/Sweeps.ts"
 
@@ -18,9 +20,11 @@ export const layer = Layer.mergeAll(
   Authorize.layer,
   Consent.layer,
   Codes.layer,
+  BridgeAccess.layer,
   RefreshTokens.layer
 ).pipe(
   Layer.provideMerge(Layer.mergeAll(Access.layer, Grants.layer, Sessions.layer)),
+  Layer.provideMerge(ClientProofs.layer),
   Layer.provideMerge(Clients.layer),
   Layer.provide(ClientDocuments.layer)
 )

@@ -261,14 +261,14 @@ layer(Pair.layer, { excludeTestServices: true, timeout: "90 seconds" })("the poo
 describe("a server", () => {
   it.effect("older than the oldest supported is refused at the start and by commands", () =>
     Effect.gen(function* () {
-      const old = () => Effect.succeed([{ encoding: "UTF8", number: 130_023, version: "13.23" }])
+      const old = () => Effect.succeed([{ encoding: "UTF8", number: 140_023, version: "14.23" }])
       const error = yield* Effect.flip(
         Effect.provideService(suitable, SqlClient.SqlClient, old as unknown as SqlClient.SqlClient)
       )
       assert.deepInclude(error, {
         _tag: "DatabaseUnsuitable",
         message:
-          "The database in DATABASE_URL is of PostgreSQL 13.23, which is too old: move it to 14 or newer with pg_upgrade or pg_dump."
+          "The database in DATABASE_URL is of PostgreSQL 14.23, which is too old: move it to 15 or newer with pg_upgrade or pg_dump."
       })
     })
   )

@@ -13,6 +13,7 @@ import {
   endGrant,
   endToken,
   enrolled,
+  grantAccess,
   hash,
   id,
   ids,
@@ -87,6 +88,12 @@ layer(TestDatabase.sql)("what a command would end", (it) => {
   counts("tokens", enrolled, ofBridge, {
     "one that has ended": endToken(ids.token),
     "that of another Bridge": `update bridge_token set identity_id = '${id(29)}'`
+  })
+
+  shown("access of a Bridge", `${enrolled}; ${grantAccess}`, ({ bridgeAccess }) => bridgeAccess(project, "bridge-1"), {
+    "in another project": elsewhere("bridge_identity"),
+    "of another one": "update bridge_identity set bridge_id = 'bridge-2'",
+    "if it has none": "update bridge_identity set access_role = null, access_granted_at = null"
   })
 
   shown("a credential", credential, ({ credential }) => credential(ids.credential), {

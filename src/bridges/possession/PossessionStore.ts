@@ -1,6 +1,8 @@
 /** The statements of proof of possession: the holder of a token, and the proofs that it has used. */
 import { Schema } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
+import type { UsedProof } from "../../platform/proofs/DpopProof.ts"
+import { remembered } from "../../platform/proofs/ProofStore.ts"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { lookup } from "../../platform/sql/Lookup.ts"
 import { firstRow } from "../../platform/sql/Rows.ts"
@@ -34,7 +36,7 @@ export const make = (sql: SqlClient.SqlClient) => {
    */
   const remember = (
     token_hash: Uint8Array,
-    proof: { readonly fingerprint: string; readonly proof_hash: Uint8Array; readonly forget_at: Date },
+    proof: UsedProof & { readonly fingerprint: string },
     key_rotation_id?: string
   ) =>
     firstRow(Shown)(sql`
@@ -53,13 +55,9 @@ export const make = (sql: SqlClient.SqlClient) => {
                                     and k.outcome = 'confirmed')`
                } as accepted
           from held
-      ), remembered as (
-        insert into bridge_dpop_proof (proof_hash, forget_at)
-        select ${proof.proof_hash}::bytea, ${proof.forget_at}::timestamptz
-          from holder
-         where accepted
-            on conflict do nothing
-        returning proof_hash
+      ), proved as (
+        select 1 from holder where accepted
+      ), remembered as (${remembered(sql, "proved", proof)}
       )
       select holder.*, remembered.proof_hash is not null as first, set_config('synchronous_commit', 'off', true)
         from holder

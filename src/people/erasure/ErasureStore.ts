@@ -46,6 +46,7 @@ const emptied: ReadonlyArray<readonly [table: string, condition: string]> = [
   ["enrollment_challenge", `${ofCredential} or ${ofIdentity}`],
   ["bridge_rotation", ofIdentity],
   ["bridge_key_rotation", ofIdentity],
+  ["bridge_access_token", ofIdentity],
   ["bridge_token", ofIdentity],
   ["bridge_identity", ofProject],
   ["bridge_enrollment_credential", ofProject],

@@ -104,7 +104,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     // Results that are remembered for retries name an assignee, a worker, or the token that answered.
     yield* sql`
       with named as (
-        select ctid as place, octet_length(result) as bytes
+        select tool, idempotency_key, octet_length(result) as bytes
           from idempotency_record
          where project_id = ${project_id}::uuid
            and (strpos(result, '"assignee":' || to_jsonb(${label}::text)::text) > 0
@@ -115,7 +115,9 @@ export const make = (sql: SqlClient.SqlClient) => {
         update idempotency_record r
            set result = ''
           from named
-         where r.ctid = named.place
+         where r.project_id = ${project_id}::uuid
+           and r.tool = named.tool
+           and r.idempotency_key = named.idempotency_key
       )
       update project_usage
          set stored_bytes = greatest(0, stored_bytes - (select coalesce(sum(bytes), 0) from named))

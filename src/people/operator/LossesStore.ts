@@ -25,6 +25,14 @@ export const make = (sql: SqlClient.SqlClient) => {
        where i.project_id = ${project_id}::uuid
          and i.bridge_id = ${bridge_id}`)
 
+  const bridgeAccess = (project_id: string, bridge_id: string) =>
+    found(sql`
+      select i.project_id, i.bridge_id, i.display_name, i.access_role, i.access_granted_at
+        from bridge_identity i
+       where i.project_id = ${project_id}::uuid
+         and i.bridge_id = ${bridge_id}
+         and i.access_role is not null`)
+
   const credential = (credential_id: string) =>
     found(sql`
       select project_id, credential_id, account_references, expires_at, claimed_bridge_id, revoked_at
@@ -162,6 +170,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   return {
     bridge,
+    bridgeAccess,
     credential,
     reference,
     projectToken,

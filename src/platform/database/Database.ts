@@ -192,8 +192,8 @@ export const whole = Effect.gen(function* () {
   })
 })
 
-/** The oldest major version that has what the service uses. */
-const oldestVersion = 14
+/** The oldest major version that `npm run chaos versions` runs. */
+const oldestVersion = 15
 
 /** In SQL_ASCII, PostgreSQL neither checks text nor counts its characters; other encodings lack most of them. */
 export const suitable = Effect.gen(function* () {

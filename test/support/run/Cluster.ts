@@ -1,9 +1,15 @@
-/** One throwaway PostgreSQL for a whole test run, without fsync; it stops with the run. */
-import { Effect, Exit, Scope } from "effect"
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+/**
+ * One throwaway PostgreSQL for a whole test run, without fsync; it stops with the run. It is the embedded one, or the one
+ * whose programs are in the folder TEST_POSTGRES.
+ */
+import { Effect, Exit, Redacted, Scope } from "effect"
+import { execFileSync } from "node:child_process"
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
+import { accountOf } from "../../../src/platform/database/embedded/PostgresAccount.ts"
 import { type PostgresFiles, postgresFiles } from "../../../src/platform/database/embedded/PostgresFiles.ts"
+import { environment } from "../../../src/platform/database/embedded/PostgresSetup.ts"
 import { connect, end, launch, retrySchedule } from "../../../src/platform/database/embedded/Postmaster.ts"
 
 export const startCluster = async () => {
@@ -15,7 +21,8 @@ export const startCluster = async () => {
 const cluster = Effect.gen(function* () {
   const data = yield* temporary(mkdtempSync(join(tmpdir(), "bridge-service-test-")))
   chmodSync(data, 0o711)
-  const files = yield* postgresFiles(data, false)
+  const programs = process.env["TEST_POSTGRES"]
+  const files = yield* programs === undefined ? postgresFiles(data, false) : filesOf(data, programs)
   yield* temporary(dirname(files.directory))
   trustConnections(files)
   yield* Effect.acquireRelease(
@@ -27,6 +34,24 @@ const cluster = Effect.gen(function* () {
     Effect.retry(retrySchedule),
     Effect.timeout("30 seconds")
   )
+})
+
+/** An older PostgreSQL lacks the locale provider of the embedded one. */
+const filesOf = Effect.fnUntraced(function* (data: string, programs: string) {
+  const directory = join(data, "postgres")
+  const account = yield* accountOf(directory)
+  mkdirSync(directory, { mode: 0o700 })
+  if (account !== undefined) chownSync(directory, account.uid, account.gid)
+  const flags = ["--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
+  execFileSync(join(programs, "initdb"), ["-D", directory, ...flags], { ...account, env: environment, cwd: "/" })
+  return {
+    directory,
+    sockets: directory,
+    log: join(data, "postgres.log"),
+    postgres: join(programs, "postgres"),
+    account,
+    password: Redacted.make("")
+  } satisfies PostgresFiles
 })
 
 /** Tests, and the processes that they start, connect without a password. */

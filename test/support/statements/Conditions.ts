@@ -118,6 +118,7 @@ const tables = [
   "bridge_token",
   "bridge_rotation",
   "bridge_key_rotation",
+  "bridge_access_token",
   "enrollment_challenge",
   "approved_account_reference",
   "project",

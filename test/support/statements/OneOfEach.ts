@@ -27,6 +27,7 @@ export const ids = {
   challenge: id(24),
   rotation: id(25),
   successor: id(26),
+  bridgeAccess: id(27),
   grant: id(31),
   access: id(32),
   request: id(33),
@@ -100,6 +101,15 @@ export const pendingRotation = `
 
 /** A Bridge whose successor waits for its confirmation. */
 export const rotating = `${enrolled}; ${pendingRotation}`
+
+export const grantAccess = `update bridge_identity set access_role = 'reader', access_granted_at = ${past}`
+
+/** A Bridge with a granted role and an access token. */
+export const reaching = `${enrolled}; ${grantAccess};
+  insert into bridge_access_token (
+    token_id, token_hash, identity_id, role, public_key_fingerprint, scopes, resource, instance_id, created_at, expires_at)
+  values ('${ids.bridgeAccess}', ${hash("bridge access")}, '${ids.identity}', 'reader', '${fingerprint}',
+          '{memory:read}', 'http://127.0.0.1:8787/mcp', 'tests', ${past}, ${later})`
 
 export const endToken = (token_id: string) => `
   update bridge_token

@@ -25,6 +25,7 @@ export const Request = Schema.Struct({
   state: Schema.NullOr(Schema.String),
   scopes: Scopes,
   code_challenge: Schema.String,
+  dpop_jkt: Schema.NullOr(Schema.Uint8Array),
   expires_at: At,
   wrong_tokens: Schema.Int,
   decided_at: Schema.NullOr(At),
@@ -59,6 +60,7 @@ interface NewRequest {
   readonly state: string | undefined
   readonly scopes: ReadonlyArray<Scope>
   readonly code_challenge: string
+  readonly dpop_jkt: Uint8Array | null
   readonly expires_at: Date
 }
 
@@ -92,14 +94,15 @@ export const make = (sql: SqlClient.SqlClient) => {
        where r.request_id = crowded.request_id
     )
     insert into oauth_request (
-      request_id, browser_hash, client_id, network, redirect_uri, state, scopes, code_challenge, created_at, expires_at)
+      request_id, browser_hash, client_id, network, redirect_uri, state, scopes, code_challenge, dpop_jkt, created_at,
+      expires_at)
     values (${request.request_id}::uuid, ${request.browser_hash}, ${request.client_id}, ${request.network},
             ${request.redirect_uri}, ${request.state ?? null}, ${request.scopes}::text[], ${request.code_challenge},
-            ${now}, ${request.expires_at})`
+            ${request.dpop_jkt}::bytea, ${now}, ${request.expires_at})`
 
   const found = (request_id: string, now: Date) => sql`
     select r.request_id, r.browser_hash, r.client_id, r.redirect_uri, r.state, r.scopes, r.code_challenge,
-           r.expires_at, r.wrong_tokens, r.decided_at, r.grant_id, t.token_id as project_token_id, p.project_id,
+           r.dpop_jkt, r.expires_at, r.wrong_tokens, r.decided_at, r.grant_id, t.token_id as project_token_id, p.project_id,
            p.name as project_name, t.role, t.scopes as token_scopes, t.expires_at as token_expires_at
       from oauth_request r
       left join project_token t on t.token_id = r.project_token_id
@@ -209,7 +212,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   /** Replaces the grant's unused code, which the browser may have lost. Returns nothing if a code was exchanged. */
   const replaceCode = (
     grant_id: string,
-    code: { readonly code_hash: Uint8Array; readonly code_challenge: string; readonly expires_at: Date },
+    code: Pick<NewRequest, "code_challenge" | "dpop_jkt" | "expires_at"> & { readonly code_hash: Uint8Array },
     now: Date
   ) =>
     firstRow(Schema.Struct({ grant_id: Schema.String }))(sql`
@@ -225,8 +228,8 @@ export const make = (sql: SqlClient.SqlClient) => {
          using open_grant g
          where c.grant_id = g.grant_id
       )
-      insert into oauth_code (code_hash, grant_id, code_challenge, created_at, expires_at)
-      select ${code.code_hash}::bytea, grant_id, ${code.code_challenge}, ${now}::timestamptz,
+      insert into oauth_code (code_hash, grant_id, code_challenge, dpop_jkt, created_at, expires_at)
+      select ${code.code_hash}::bytea, grant_id, ${code.code_challenge}, ${code.dpop_jkt}::bytea, ${now}::timestamptz,
              ${code.expires_at}::timestamptz
         from open_grant
       returning grant_id`)

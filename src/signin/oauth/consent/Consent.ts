@@ -275,6 +275,7 @@ export class Consent extends Context.Service<
           {
             code_hash: Tokens.hash(code),
             code_challenge: request.code_challenge,
+            dpop_jkt: request.dpop_jkt,
             expires_at: after(now, oauth.codeTtl)
           },
           now

@@ -35,7 +35,11 @@ export const cannotRun = () => {
 interface Member {
   readonly name: string
   readonly role: string
+}
+
+interface Status {
   readonly state: string
+  readonly replication?: ReadonlyArray<{ readonly state: string; readonly sync_state: string }>
 }
 
 /** `unsafe`: with Patroni's etcd3 interface, although deploy/ha/check refuses it. */
@@ -85,29 +89,36 @@ export const patroniCluster = Effect.fnUntraced(function* (scratch: string, { un
   const url = /^DATABASE_URL=(.*)$/m.exec(fs.readFileSync(join(folder, "service.env"), "utf8"))![1]!
   const hosts = numbers.map((n) => `127.0.0.1:${first + n}`).join(",")
 
-  const members = Effect.tryPromise(async (signal) => {
+  const ask = async <A>(n: Node, path: string, signal: AbortSignal) => {
+    const url = `http://127.0.0.1:${first + 10 + n}/${path}`
+    const answer = await fetch(url, { signal: AbortSignal.any([signal, AbortSignal.timeout(2000)]) }).catch(
+      () => undefined
+    )
+    return answer?.ok === true ? ((await answer.json()) as A) : undefined
+  }
+  const members = Effect.promise(async (signal) => {
     for (const n of numbers) {
-      const answer = await fetch(`http://127.0.0.1:${first + 10 + n}/cluster`, {
-        signal: AbortSignal.any([signal, AbortSignal.timeout(2000)])
-      }).catch(() => undefined)
-      if (answer?.ok === true) return ((await answer.json()) as { readonly members: ReadonlyArray<Member> }).members
+      const answer = await ask<{ readonly members: ReadonlyArray<Member> }>(n, "cluster", signal)
+      if (answer !== undefined) return answer.members
     }
     return []
   })
-  const withRole = (...roles: ReadonlyArray<string>) =>
-    Effect.map(members, (all) => all.find(({ role }) => roles.includes(role))?.name)
-  const numberOf = (role: string) =>
-    Effect.repeat(Effect.delay(withRole(role), "50 millis"), { until: (name) => name !== undefined }).pipe(
-      Effect.map((name) => Number(name!.slice(2)) as Node),
-      Effect.orDie
+  const numberOf = (wanted: string) =>
+    Effect.map(members, (all) => all.find(({ role }) => role === wanted)?.name).pipe(
+      Effect.delay("50 millis"),
+      Effect.repeat({ until: (name) => name !== undefined }),
+      Effect.map((name) => Number(name!.slice(2)) as Node)
     )
-  const isWhole = Effect.map(
-    members,
-    (all) =>
-      all.length === 3 &&
-      all.every(({ role, state }) => (role !== "replica" ? state === "running" : /running|streaming/.test(state))) &&
-      ["leader", "sync_standby"].every((wanted) => all.some(({ role }) => role === wanted))
-  )
+  // The nodes themselves are asked: in etcd a node that was just killed is still a member.
+  const isWhole = Effect.promise(async (signal) => {
+    const all = await Promise.all(numbers.map((n) => ask<Status>(n, "patroni", signal)))
+    const standbys = all.flatMap((status) => status?.replication ?? []).filter(({ state }) => state === "streaming")
+    return (
+      all.every((status) => status?.state === "running") &&
+      standbys.length === 2 &&
+      standbys.some(({ sync_state }) => sync_state === "sync")
+    )
+  })
 
   return {
     /** Through the proxy, and with every server named. */
@@ -117,7 +128,7 @@ export const patroniCluster = Effect.fnUntraced(function* (scratch: string, { un
     primary: numberOf("leader"),
     standby: numberOf("sync_standby"),
     /** Until all three run, one of them as the primary and one as its synchronous standby. */
-    whole: Effect.repeat(Effect.delay(isWhole, "200 millis"), { until: (is) => is }).pipe(Effect.orDie),
+    whole: Effect.repeat(Effect.delay(isWhole, "200 millis"), { until: (is) => is }),
     /** The node reaches neither etcd nor the other nodes, nor they it. */
     cutOff: (node: Node) =>
       Effect.forEach(
