@@ -160,6 +160,33 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     }
   })
 
+  const asked = {
+    token_hash: sha256("token"),
+    proof: { fingerprint, proof_hash: sha256("proof"), forget_at: now }
+  }
+  testConditions(it, "a proof is remembered among others", {
+    given: enrolled,
+    act: (sql) =>
+      Effect.map(
+        PossessionStore.make(sql).rememberEach([{ ...asked, token_hash: sha256("unknown") }, asked]),
+        ([, found]) => Option.filter(found!, ({ first }) => first)
+      ),
+    actsNotOn: {
+      "for another token": `update bridge_token set token_hash = ${others}`,
+      "by another key": `update bridge_identity set public_key_fingerprint = '${otherFingerprint}'`,
+      twice: `insert into bridge_dpop_proof values (${hash("proof")}, ${past})`
+    }
+  })
+
+  testConditions(it, "of two equal proofs the first is remembered", {
+    given: enrolled,
+    act: (sql) =>
+      Effect.map(PossessionStore.make(sql).rememberEach([asked, asked]), ([first, second]) =>
+        Option.filter(first!, (found) => found.first && Option.exists(second!, ({ first }) => !first))
+      ),
+    actsNotOn: { twice: `insert into bridge_dpop_proof values (${hash("proof")}, ${past})` }
+  })
+
   testConditions(it, "a Bridge has to prove its key", {
     given: enrolled,
     act: (sql) => PossessionStore.make(sql).hold(ids.identity, now, trace),
