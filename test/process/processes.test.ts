@@ -164,7 +164,7 @@ describe("several processes", () => {
       78,
       "is for commands"
     ],
-    ["1, if the port is taken", {}, 1, "Cannot listen"]
+    ["1, if the port is taken", {}, 1, "or set SERVICE_PORT"]
   ] as const)("end with %s", ([, settings, code, sentence]) =>
     Effect.gen(function* () {
       const taken = yield* Effect.acquireRelease(

@@ -53,7 +53,9 @@ const groups: Readonly<Record<string, string>> = {
   enrollment: "Enrollment",
   rotation: "Tokens",
   retired: "Retired",
-  mobile: "Phones (local 0.0.4 proposal)"
+  keys: "Keys",
+  mobile: "Phones (local 0.0.4 proposal)",
+  web_push: "Web push"
 }
 
 const endpointPage = (endpoints: ReadonlyArray<Endpoint>, deployment: Deployment): Html =>

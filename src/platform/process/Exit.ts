@@ -43,12 +43,18 @@ export const exitCode = <A, E>(exit: Exit.Exit<A, E>, onExit: (code: number) => 
   onExit(error instanceof WorkerFailed ? error.code : (codes[tagOf(error)] ?? 1))
 }
 
+const hintOf = (cause: unknown) =>
+  cause instanceof Error && "code" in cause && cause.code === "EADDRINUSE"
+    ? ". Stop the program that uses this port, often an earlier start of the service, or set SERVICE_PORT."
+    : ""
+
 /** Logs in one line why the process ends. */
 export const explain = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.tapCause(self, (cause) => {
     if (Cause.hasInterruptsOnly(cause)) return Effect.void
     const error = Cause.squash(cause) as Error
     if (tagOf(error) in codes || error instanceof WorkerFailed) return Effect.logFatal(error.message)
-    if (tagOf(error) === "ServeError") return Effect.logFatal(`Cannot listen: ${String(error.cause)}`)
+    if (tagOf(error) === "ServeError")
+      return Effect.logFatal(`Cannot listen: ${String(error.cause)}${hintOf(error.cause)}`)
     return Effect.logFatal("The service failed", cause)
   })

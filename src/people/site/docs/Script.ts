@@ -2,8 +2,8 @@
  * The script of the documentation. Every page works without it; it adds search, copy buttons, a mark at the section in
  * view, and leads addresses of the time when /docs was one page to where their section is now.
  *
- * Search: every word has to be in the section, its heading or the page's title. A heading counts more than text, the
- * beginning of a word more than its middle.
+ * Search shows the sections that have the most of the words, in text, heading or the page's title. A heading counts more
+ * than text, the beginning of a word more than its middle, a page that says what to do more than one that says why.
  */
 export const docsScript = `
 const moved = {
@@ -67,13 +67,15 @@ const list = box.querySelector("ol")
 const told = box.querySelector("[role=status]")
 box.hidden = false
 
+const saysWhy = /\\/(security|decisions|proof|changelog|style|architecture)$/
+
 let loading
 const load = () => (loading ??= fetch("/docs/search.json").then(async (response) => {
   if (!response.ok) throw new Error()
   const pages = await response.json()
   return pages.flatMap(({ about, path, sections, title }) =>
     [["", title, about], ...sections].map(([id, heading, text]) => ({
-      href: path + (id === "" ? "" : "#" + id), page: title, heading: heading || title, text,
+      href: path + (id === "" ? "" : "#" + id), weight: saysWhy.test(path) ? 0.5 : 1, page: title, heading: heading || title, text,
       inHeading: heading.toLowerCase(), inPage: title.toLowerCase(), inText: text.toLowerCase()
     }))
   )
@@ -88,14 +90,24 @@ const scoreOf = (text, word) => {
   return at < 0 ? 0 : isStart(text, at) ? 2 : 1
 }
 const score = (section, words) => {
-  let sum = 0
-  for (const word of words) {
-    const one = 8 * scoreOf(section.inHeading, word) + 3 * scoreOf(section.inPage, word) + scoreOf(section.inText, word)
-    if (one === 0) return 0
-    sum += one
-  }
+  const each = words.map(
+    (word) => 8 * scoreOf(section.inHeading, word) + 3 * scoreOf(section.inPage, word) + scoreOf(section.inText, word)
+  )
   const whole = words.join(" ")
-  return sum + (section.inHeading === whole ? 30 : 0) + (words.length > 1 && section.inText.includes(whole) ? 6 : 0)
+  const more = (section.inHeading === whole ? 30 : 0) + (words.length > 1 && section.inText.includes(whole) ? 6 : 0)
+  return {
+    section,
+    found: each.filter((one) => one > 0).length,
+    sum: section.weight * (each.reduce((sum, one) => sum + one, more))
+  }
+}
+
+// Without the small words of a question, if others remain.
+const small = new Set("a an and can do does how i in is it my of on the to what when where which why".split(" "))
+const wordsOf = (asked) => {
+  const all = asked.toLowerCase().split(/[\\s?]+/).filter((word) => word !== "")
+  const large = all.filter((word) => !small.has(word))
+  return large.length > 0 ? large : all
 }
 
 const marked = (text, words) => {
@@ -134,7 +146,7 @@ const item = ({ heading, href, page, text }, words) => {
 }
 
 const find = async () => {
-  const words = field.value.toLowerCase().split(/\\s+/).filter((word) => word !== "")
+  const words = wordsOf(field.value)
   if (words.length === 0) {
     list.replaceChildren()
     told.textContent = ""
@@ -144,9 +156,13 @@ const find = async () => {
   try {
     const sections = await load()
     if (asked !== field.value) return
-    const found = sections.map((section) => [score(section, words), section]).filter(([sum]) => sum > 0).sort(([a], [b]) => b - a)
-    list.replaceChildren(...found.slice(0, 20).map(([, section]) => item(section, words)))
-    told.textContent = found.length === 0 ? "Nothing has all of these words." : found.length + (found.length === 1 ? " section" : " sections")
+    const scored = sections.map((section) => score(section, words))
+    const most = Math.max(...scored.map(({ found }) => found))
+    const best = most === 0 ? [] : scored.filter(({ found }) => found === most).sort((a, b) => b.sum - a.sum)
+    list.replaceChildren(...best.slice(0, 20).map(({ section }) => item(section, words)))
+    const count = best.length + (best.length === 1 ? " section" : " sections")
+    told.textContent =
+      best.length === 0 ? "Nothing has these words." : most < words.length ? "Nothing has all of these words; " + count + " with most of them." : count
   } catch {
     list.replaceChildren()
     told.textContent = "The index could not be loaded. Try again."
