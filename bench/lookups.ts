@@ -1,5 +1,6 @@
 /**
  * The lookup of a token (`tokens/self`) with 1, 16 and 64 clients, measured alternately with
+ *   - the same lookups with DPoP proofs;
  *   - the same service in which each lookup has a statement of its own;
  *   - node:http and `pg`, answering with the same lookup.
  */
@@ -23,28 +24,48 @@ const main = Effect.gen(function* () {
   const peer = yield* raw(on, generalize(lookup.ran, { bearer: Tokens.hash(token) }, []))
   const targets = { shared: on, alone, peer }
 
-  const seconds = Math.max(1, (harness.seconds - 20) / (harness.rounds * clients.length * 3) - 0.5)
-  const load = Effect.fnUntraced(function* (target: harness.Target, connections: number, seconds: number) {
+  const seconds = Math.max(1, (harness.seconds - 20) / (harness.rounds * clients.length * 4) - 0.5)
+  const load = Effect.fnUntraced(function* (
+    target: harness.Target,
+    connections: number,
+    seconds: number,
+    proves = false
+  ) {
     const { project_id, url: service } = on
     const first = yield* on.issue(connections * 4)
-    const run = { operation: "self", service, seconds, count: 1_000_000, project_id, first, connections } as const
+    const run = {
+      operation: "self",
+      service,
+      seconds,
+      count: 1_000_000,
+      project_id,
+      proves,
+      first,
+      connections
+    } as const
     return yield* harness.measure(on, target, run)
   })
 
   for (const target of Object.values(targets)) yield* load(target, 16, 3)
+  yield* load(on, 16, 3, true)
   yield* on.sql`analyze`
   const rounds = yield* harness.inTurns(
     Object.fromEntries(
-      clients.flatMap((count) =>
-        Object.entries(targets).map(([name, target]) => [`${name} ${count}`, () => load(target, count, seconds)])
-      )
+      clients.flatMap((count) => [
+        ...Object.entries(targets).map(
+          ([name, target]) => [`${name} ${count}`, () => load(target, count, seconds)] as const
+        ),
+        [`proven ${count}`, () => load(on, count, seconds, true)] as const
+      ])
     )
   )
 
   report(
     "lookups",
     clients.flatMap((count) => {
-      const [shared, alone, peer] = ["shared", "alone", "peer"].map((name) => rounds[`${name} ${count}`]!)
+      const [shared, alone, peer, proven] = ["shared", "alone", "peer", "proven"].map(
+        (name) => rounds[`${name} ${count}`]!
+      )
       const of = count === 1 ? "1 client" : `${count} clients`
       return [
         figure(`tokens/self, ${of}`, shared!),
@@ -56,7 +77,8 @@ const main = Effect.gen(function* () {
         figure("the same two, CPU of the service", [], { ratio: ratio("CPU", shared!, alone!) }),
         figure("node:http and pg, the same lookup", peer!, {
           ratio: ratio("CPU", shared!, peer!)
-        })
+        }),
+        figure("tokens/self with DPoP proofs", proven!, { ratio: ratio("CPU", shared!, proven!) })
       ]
     })
   )

@@ -1,5 +1,6 @@
 /**
  * Rotation (spec 4.3, 4.4) and the bearer lookup behind every request of a Bridge, measured alternately with
+ *   - the same two with DPoP proofs;
  *   - pgbench, which runs only the two statements of a rotation;
  *   - node:http and `pg`, answering `tokens/self` with the same lookup.
  * Then memory and latency over `--requests` requests: eight lookups for each rotation.
@@ -53,17 +54,17 @@ const main = Effect.gen(function* () {
   const script = harness.numbered + asScript(statements.rotate, parameters)
   const peer = yield* raw(on, statements.self)
 
-  const seconds = Math.max(1, Math.floor((harness.seconds - 25) / (harness.rounds * 4)))
+  const seconds = Math.max(1, Math.floor((harness.seconds - 25) / (harness.rounds * 6)))
 
   const load = Effect.fnUntraced(function* (
     operation: "self" | "rotate" | "mixed",
     target: harness.Target,
     seconds: number,
-    count = 1_000_000
+    { count = 1_000_000, proves = false } = {}
   ) {
     const first = yield* on.issue(harness.connections * 4)
     const { project_id, url: service } = on
-    return yield* harness.measure(on, target, { operation, service, seconds, count, project_id, first })
+    return yield* harness.measure(on, target, { operation, service, seconds, count, project_id, first, proves })
   })
 
   const scripted = Effect.fnUntraced(function* (round: number) {
@@ -81,24 +82,29 @@ const main = Effect.gen(function* () {
   yield* load("rotate", on, 4)
   yield* load("self", on, 2)
   yield* load("self", peer, 2)
+  yield* load("rotate", on, 2, { proves: true })
   yield* on.sql`analyze`
-  const { pgbench, rotate, self, selfPeer } = yield* harness.inTurns({
+  const { pgbench, rotate, rotateProven, self, selfPeer, selfProven } = yield* harness.inTurns({
     rotate: () => load("rotate", on, seconds),
+    rotateProven: () => load("rotate", on, seconds, { proves: true }),
     pgbench: scripted,
     self: () => load("self", on, seconds),
+    selfProven: () => load("self", on, seconds, { proves: true }),
     selfPeer: () => load("self", peer, seconds)
   })
 
   // Limited by the number of requests, not by time.
   const half = harness.requests / 2
-  const first = yield* load("mixed", on, 3600, half)
-  const second = yield* load("mixed", on, 3600, half)
+  const first = yield* load("mixed", on, 3600, { count: half })
+  const second = yield* load("mixed", on, 3600, { count: half })
   const grown = (second.rss_mib - first.rss_mib).toFixed(1)
 
   report("rotation", [
     figure("rotation, prepare and confirm", rotate),
+    figure("the same with DPoP proofs", rotateProven, { ratio: ratio("CPU", rotate, rotateProven) }),
     figure("pgbench, the same two statements", pgbench, { ratio: ratio("rate", rotate, pgbench, { least: 0.5 }) }),
     figure("tokens/self", self),
+    figure("the same with DPoP proofs", selfProven, { ratio: ratio("CPU", self, selfProven) }),
     figure("node:http and pg, the same lookup", selfPeer, { ratio: ratio("CPU", self, selfPeer, { most: 1.5 }) }),
     figure(`${half} requests: 10 % prepare, 10 % confirm, 80 % tokens/self`, [first]),
     figure(`the next ${half} requests`, [second], { note: `the service's memory changed by ${grown} MiB` })

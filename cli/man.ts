@@ -1,4 +1,4 @@
-/** Manual pages, made from the definitions of the commands when the packages are built. */
+/** Manual pages and prepared help, made from the definitions of the commands when the packages are built. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Effect, Layer } from "effect"
 import { CliConfig, CliOutput, Command, GlobalFlag, type HelpDoc } from "effect/cli"
@@ -32,21 +32,31 @@ const docOf = (root: Command.Command.Any, path: ReadonlyArray<string>) =>
 
 const builtIns = [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions, GlobalFlag.LogLevel]
 
-const pages = Effect.forEach(programs, ({ name, root, summary }) =>
+const manuals = Effect.forEach(programs, (program) =>
   Effect.gen(function* () {
-    const doc = yield* docOf(root, [])
+    const doc = yield* docOf(program.root, [])
     const groups = yield* Effect.forEach(doc.subcommands ?? [], ({ commands, group }) =>
       Effect.map(
-        Effect.forEach(commands, (command) => docOf(root, [command.name])),
+        Effect.forEach(commands, (command) => docOf(program.root, [command.name])),
         (docs) => ({ title: group ?? "Commands", docs })
       )
     )
-    return [`${name}.1`, page(name, summary, doc, groups)] as const
+    return { ...program, doc, groups }
   })
 )
 
+/** Each program with the help of its commands. */
+const manual = Effect.runPromise(Effect.provide(manuals, NodeServices.layer))
+
 /** File names and texts. */
-export const manualPages = () => Effect.runPromise(Effect.provide(pages, NodeServices.layer))
+export const manualPages = async () =>
+  (await manual).map(({ doc, groups, name, summary }) => [`${name}.1`, page(name, summary, doc, groups)] as const)
+
+/** What help.ts prints, by program and command. */
+export const preparedHelp = async () => {
+  const docs = (await manual).flatMap(({ doc, groups }) => [doc, ...groups.flatMap(({ docs }) => docs)])
+  return Object.fromEntries(docs.map((doc) => [doc.commandPath!.join(" "), doc]))
+}
 
 interface Group {
   readonly title: string

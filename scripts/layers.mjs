@@ -18,7 +18,9 @@ const wings = {
     "network",
     "sql",
     "metrics",
+    "workers",
     "database",
+    "proofs",
     "audit",
     "backups",
     "scan",
@@ -31,7 +33,7 @@ const wings = {
   ],
   operator: ["projects", "limits", "tokens"],
   bridges: ["identity", "possession", ["enrollment", "rotation"], "keys"],
-  signin: ["sessions", "oauth", "access"],
+  signin: ["sessions", "passkeys", "possession", "oauth", "access"],
   agents: [
     "continuity",
     "ranking",

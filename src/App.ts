@@ -16,8 +16,10 @@ import { Backup } from "./platform/database/Backup.ts"
 import { DatabaseClock } from "./platform/database/Clock.ts"
 import { Database, migrateUntilDone } from "./platform/database/Database.ts"
 import { sweepForever } from "./platform/database/Sweeper.ts"
-import { announce } from "./platform/process/Banner.ts"
+import { announce, announceStopped, announceStopping } from "./platform/process/Banner.ts"
 import { logLevel } from "./platform/process/Logging.ts"
+import { sweeps as proofSweeps } from "./platform/proofs/Sweeps.ts"
+import { isReplacement, Workers } from "./platform/workers/Workers.ts"
 import { Scan } from "./platform/scan/Scan.ts"
 import { guessableIn } from "./platform/settings/SecretStrength.ts"
 import { ConfigurationError, Settings, unusualLifetimes } from "./platform/settings/Settings.ts"
@@ -43,6 +45,7 @@ export const everything = Layer.mergeAll(Partitions.layer, Scan.layer, Verificat
 export const services = everything.pipe(
   Layer.provideMerge(DatabaseClock.layer),
   Layer.provideMerge(Database.layer),
+  Layer.provideMerge(Workers.layer),
   Layer.provideMerge(Settings.layer)
 )
 
@@ -63,6 +66,7 @@ export const forCommands = {
 }
 
 export const sweeps = [
+  ...proofSweeps,
   ...bridges.sweeps,
   ...signin.sweeps,
   ...agents.sweeps,
@@ -99,7 +103,28 @@ const refuseOwner = Effect.gen(function* () {
   })
 })
 
+/** What one process on a machine does for all of them. */
+const byTheFirst = <A, E, R>(work: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(Workers, ({ isFirst }) => (isFirst ? Effect.asVoid(work) : Effect.void))
+
 const startDelivery = Effect.flatMap(Worker, ({ start }) => start)
+
+const background = Effect.all(
+  [
+    startDelivery,
+    Effect.forkScoped(sweepForever(sweeps)),
+    Effect.forkScoped(linkForever),
+    Effect.forkScoped(sampleForever),
+    Effect.forkScoped(agents.embedForever),
+    Effect.forkScoped(people.eraseForever),
+    Effect.forkScoped(maintainForever),
+    Effect.forkScoped(backUpForever)
+  ],
+  { discard: true }
+)
+
+/** A worker that replaces another one gets requests as soon as it listens. */
+const migratedBefore = isReplacement ? Layer.effectDiscard(migrateUntilDone) : Layer.empty
 
 /**
  * Listens first, then migrates. Until all migrations have run, routes that need the database answer 503. `commands` are those
@@ -110,25 +135,20 @@ export const server = <E>(commands: Layer.Layer<never, E, Layer.Success<typeof s
     Effect.all(
       [
         refuseOwner,
-        warnOfSettings,
+        byTheFirst(warnOfSettings),
         migrateUntilDone,
-        warnOfForeignGrants,
+        byTheFirst(warnOfForeignGrants),
         announce,
-        startDelivery,
-        Effect.forkScoped(sweepForever(sweeps)),
-        Effect.forkScoped(linkForever),
-        Effect.forkScoped(sampleForever),
-        Effect.forkScoped(agents.embedForever),
-        Effect.forkScoped(people.eraseForever),
-        Effect.forkScoped(maintainForever),
-        Effect.forkScoped(backUpForever)
+        byTheFirst(background),
+        announceStopping
       ],
       { discard: true }
     )
   ).pipe(
     Layer.provide(push.worker),
-    Layer.provideMerge(Layer.merge(http, people.metrics)),
+    Layer.provideMerge(Layer.merge(http, people.metrics).pipe(Layer.provide(migratedBefore))),
     Layer.provide(commands),
     Layer.provide(services),
+    Layer.provide(announceStopped),
     Layer.provide(Layer.merge(logLevel, otlp).pipe(Layer.provide(Settings.layer)))
   )

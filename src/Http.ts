@@ -15,7 +15,8 @@ import { SiteHttp } from "./people/site/Http.ts"
 import { Addresses } from "./platform/edge/Addresses.ts"
 import { Attempts } from "./platform/edge/Attempts.ts"
 import { MemoryBudget } from "./platform/edge/MemoryBudget.ts"
-import { boundary } from "./platform/edge/Boundary.ts"
+import { Boundary, boundary } from "./platform/edge/Boundary.ts"
+import { compiled, CompiledEdge } from "./platform/edge/compiled/Compiled.ts"
 import { HealthHttp } from "./platform/edge/Health.ts"
 import { listener } from "./platform/edge/Listener.ts"
 import { onlyDeclaredMethods } from "./platform/edge/Methods.ts"
@@ -25,11 +26,12 @@ import { Shares } from "./platform/database/Shares.ts"
 import { requirements } from "./platform/edge/Requirements.ts"
 import { AccessHttp } from "./signin/access/Http.ts"
 import { ConsentHttp } from "./signin/oauth/consent/Http.ts"
+import { PasskeysHttp } from "./signin/passkeys/Http.ts"
 import { OAuthHttp } from "./signin/oauth/Http.ts"
 import { Api } from "./wire/Api.ts"
 
 export const routes = Layer.mergeAll(
-  HttpApiBuilder.layer(Api).pipe(
+  Layer.merge(HttpApiBuilder.layer(Api), compiled(Api)).pipe(
     Layer.provide([EnrollmentHttp, RotationHttp, KeysHttp, RetiredHttp, MobileHttp]),
     Layer.provide([requirements, bridgeRequirements, AccessHttp])
   ),
@@ -39,11 +41,14 @@ export const routes = Layer.mergeAll(
   ConsentHttp,
   CommandsHttp,
   ConsoleHttp,
+  PasskeysHttp,
   SiteHttp,
   HealthHttp,
   boundary
 ).pipe(
-  Layer.provide([Attempts.layer, CallBudget.layer, PageLimit.layer]),
+  Layer.provide([Attempts.layer, CallBudget.layer, CompiledEdge.layer]),
+  Layer.provide(Boundary.layer),
+  Layer.provide(PageLimit.layer),
   Layer.provide([Addresses.layer, MemoryBudget.layer, RateLimit.layer, Shares.layer])
 )
 

@@ -22,7 +22,7 @@ import { passwordFile } from "../../src/platform/settings/DataFolder.ts"
 import { Database } from "../../src/platform/database/Database.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { dataFolder, end } from "../../test/support/service/PostgresUser.ts"
-import { cpuSeconds, cpuTimes, rssMib } from "../../test/support/run/Proc.ts"
+import { cpuSeconds, cpuTimes, rssMib, workersOf } from "../../test/support/run/Proc.ts"
 import type { Load, Measured } from "./load.ts"
 import { credentialOf } from "./seeds.ts"
 
@@ -32,6 +32,7 @@ const { values } = parseArgs({
     requests: { type: "string", default: "20000" },
     large: { type: "boolean", default: false },
     identities: { type: "string", default: "1000000" },
+    folder: { type: "string" },
     profile: { type: "string" }
   }
 })
@@ -42,6 +43,9 @@ export const requests = Number(values.requests)
 
 /** Size of the larger database of bench/scale.ts; a multiple of 500. */
 export const identities = Number(values.identities)
+
+/** Where bench/scale.ts keeps its filled databases; by default they are removed after the run. */
+export const folder = values.folder
 
 /** Also run the measurements that take minutes. */
 export const large = values.large
@@ -131,7 +135,7 @@ export const freePort = Effect.promise(async () => {
   return port
 })
 
-/** Runs a load. CPU time is per operation: of the target with all its threads, and of PostgreSQL with all its processes. */
+/** Runs a load. CPU time is per operation: of the target with all its threads and workers, and of PostgreSQL with all its processes. */
 export const measure = (
   on: Pick<Bench, "postmaster">,
   { pid, url }: Target,
@@ -140,13 +144,14 @@ export const measure = (
   Effect.promise(async () => {
     const generator = fork(join(import.meta.dirname, "load.ts"), [JSON.stringify({ connections, ...load, url })])
     await nextMessage(generator)
-    const [before, databaseBefore] = [cpuSeconds(pid), databaseCpuSeconds(on.postmaster)]
+    const cpu = () => [pid, ...workersOf(pid).map((worker) => worker.pid)].reduce((sum, of) => sum + cpuSeconds(of), 0)
+    const [before, databaseBefore] = [cpu(), databaseCpuSeconds(on.postmaster)]
     generator.send("go")
     const measured = (await nextMessage(generator)) as Measured
     const each = (seconds: number) => (seconds / measured.count) * 1e6
     return {
       ...measured,
-      cpu_us: each(cpuSeconds(pid) - before),
+      cpu_us: each(cpu() - before),
       database_cpu_us: each(databaseCpuSeconds(on.postmaster) - databaseBefore),
       rss_mib: rssMib(pid)
     }

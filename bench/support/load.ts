@@ -2,7 +2,7 @@
  * The load generator, a child process: `connections` clients repeat one operation until `seconds` or `count` is reached.
  * It sends "ready" when everything is prepared, starts on "go", and then sends its measurements.
  */
-import { generateKeyPairSync, type KeyPairKeyObjectResult, sign } from "node:crypto"
+import { generateKeyPairSync, hash, type KeyPairKeyObjectResult, randomUUID, sign } from "node:crypto"
 import { Redacted } from "effect"
 import { fingerprint } from "../../src/platform/crypto/Fingerprint.ts"
 import { type Connection, open, type Received } from "./connection.ts"
@@ -19,6 +19,8 @@ export interface Load {
   readonly seconds: number
   readonly count: number
   readonly project_id?: string
+  /** Bridges send DPoP proofs. */
+  readonly proves?: boolean
   /** The number of the first credential that the run may use. */
   readonly first: number
   /** The agent that calls the tools. */
@@ -89,8 +91,30 @@ const enroll = async (connection: Connection) => prove(connection, proofOf(await
 
 const enrolled = async (service: Connection): Promise<string> => (await enroll(service)).access_token
 
-const self = async (connection: Connection, token: string) =>
-  expect(200, await connection.request("GET", "/bridge/v1/tokens/self", { authorization: `Bearer ${token}` }))
+const b64 = (data: string | Uint8Array) => Buffer.from(data).toString("base64url")
+const dpopHeader = b64(
+  JSON.stringify({ typ: "dpop+jwt", alg: "EdDSA", jwk: { kty: "OKP", crv: "Ed25519", x: b64(rawKey) } })
+)
+
+/** The token, with a proof of the key if the run asks for proofs (RFC 9449 4.2). */
+const authorized = (method: string, path: string, token: string) => {
+  const authorization = `Bearer ${token}`
+  if (load.proves !== true) return { authorization }
+  const claims = {
+    jti: randomUUID(),
+    htm: method,
+    htu: `${load.url}${path}`,
+    iat: Math.floor(Date.now() / 1000),
+    ath: hash("sha256", token, "base64url")
+  }
+  const message = `${dpopHeader}.${b64(JSON.stringify(claims))}`
+  return { authorization, dpop: `${message}.${b64(sign(null, Buffer.from(message), privateKey))}` }
+}
+
+const self = async (connection: Connection, token: string) => {
+  const path = "/bridge/v1/tokens/self"
+  return expect(200, await connection.request("GET", path, authorized("GET", path, token)))
+}
 
 const rotation = "/bridge/v1/tokens/rotate"
 
@@ -100,14 +124,16 @@ interface Prepared {
 }
 
 const prepare = async (connection: Connection, token: string): Promise<Prepared> => {
-  const headers = { "idempotency-key": key(), authorization: `Bearer ${token}` }
-  return expect(201, await connection.request("POST", `${rotation}/prepare`, headers))
+  const path = `${rotation}/prepare`
+  const headers = { "idempotency-key": key(), ...authorized("POST", path, token) }
+  return expect(201, await connection.request("POST", path, headers))
 }
 
 /** Returns the successor, which is now the active token. */
 const confirm = async (connection: Connection, { rotation_id, successor_token }: Prepared) => {
-  const headers = { ...json, "idempotency-key": key(), authorization: `Bearer ${successor_token}` }
-  expect(200, await connection.request("POST", `${rotation}/confirm`, headers, JSON.stringify({ rotation_id })))
+  const path = `${rotation}/confirm`
+  const headers = { ...json, "idempotency-key": key(), ...authorized("POST", path, successor_token) }
+  expect(200, await connection.request("POST", path, headers, JSON.stringify({ rotation_id })))
   return successor_token
 }
 

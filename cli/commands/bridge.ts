@@ -25,7 +25,7 @@ const client = Effect.promise(async () => {
   return { ...bridge, ...client, ...journal, waitForFolder: run.waitForFolder }
 })
 
-type Bridge = import("../../src/client/Bridge.ts").Bridge["Service"]
+export type Bridge = import("../../src/client/Bridge.ts").Bridge["Service"]
 
 /** Runs `work` with the folder locked for this process. */
 const owning = <A, E>(folder: string, work: (bridge: Bridge) => Effect.Effect<A, E>) =>
@@ -37,7 +37,7 @@ const owning = <A, E>(folder: string, work: (bridge: Bridge) => Effect.Effect<A,
   )
 
 /** Runs `work` without the lock, reading the folder only: `bridge run` may hold it. */
-const reading = <A, E>(folder: string, work: (bridge: Bridge) => Effect.Effect<A, E>) =>
+export const reading = <A, E>(folder: string, work: (bridge: Bridge) => Effect.Effect<A, E>) =>
   Effect.flatMap(client, ({ Bridge, Client, Journal }) =>
     Effect.provide(
       Effect.flatMap(Bridge, (bridge) => work(bridge)),
@@ -117,6 +117,27 @@ const status = frame("status", {
   print: (status) => facts(status)
 })
 
+const token = frame("token", {
+  description:
+    "Print a header with which an agent on this machine reaches /mcp, if the operator has granted this Bridge access; works while `bridge run` is running",
+  flags: {
+    state,
+    mcpHeader: Flag.Boolean("mcp-header").pipe(
+      Flag.withDescription(
+        "Print the header Authorization; with --json as an object, as headersHelper of Claude Code wants it"
+      ),
+      Flag.withDefault(false)
+    )
+  },
+  refuse: ({ mcpHeader }) =>
+    mcpHeader ? undefined : "Pass --mcp-header: what is printed opens the project's memory and tasks.",
+  run: ({ state }) =>
+    reading(state, (bridge) =>
+      Effect.map(bridge.accessToken, (token) => ({ Authorization: `Bearer ${Redacted.value(token)}` }))
+    ),
+  print: ({ Authorization }) => [`Authorization: ${Authorization}`]
+})
+
 const rotate = frame("rotate", {
   description: "Replace the token now, or finish a pending rotation",
   flags: { state },
@@ -186,6 +207,6 @@ export const bridge = Command.make("bridge").pipe(
       "Exit codes: 0 done, 1 refused (ask the operator), 64 usage, 75 try again later, 78 bad folder or flags."
     ].join(" ")
   ),
-  Command.withSubcommands([enroll, status, rotate, rotateKey, abort, revoke, keepRunning]),
+  Command.withSubcommands([enroll, status, token, rotate, rotateKey, abort, revoke, keepRunning]),
   Command.withGlobalFlags([Json])
 )

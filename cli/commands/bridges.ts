@@ -21,6 +21,7 @@ const listBridges = list("list-bridges", {
     "enrolled_at",
     "token_expires_at",
     "key_since",
+    "access_role",
     "revoked_at",
     "device_id",
     "display_name"
@@ -96,4 +97,49 @@ const requireKeyRotation = command("require-key-rotation", {
   ]
 })
 
-export const bridges = [listBridges, showBridge, revokeBridge, liftBridgeDpop, requireKeyRotation]
+const grantBridgeAccess = command("grant-bridge-access", {
+  description: "Let a Bridge reach the project's memory and tasks with its key, without a pasted token",
+  remote: "write",
+  flags: { ...one, role: Flags.role },
+  run: ({ bridge, project, role }) =>
+    using(({ bridges }) =>
+      Effect.map(bridges.grantAccess(project, bridge, role), (granted) => ({
+        project_id: project,
+        bridge_id: bridge,
+        ...granted
+      }))
+    ),
+  print: (granted) => [
+    ...facts(granted),
+    next("token --mcp-header", "on the machine of the Bridge: prints a header for /mcp", "bridge")
+  ]
+})
+
+const withdrawBridgeAccess = irreversible("withdraw-bridge-access", {
+  description: "End a Bridge's access to memory and tasks with its next request; the Bridge stays enrolled",
+  remote: "write",
+  flags: one,
+  losses: ({ bridge, project }) => using(({ losses }) => losses.bridgeAccess(project, bridge)),
+  run: ({ bridge, project }) =>
+    using(({ bridges }) =>
+      Effect.map(bridges.withdrawAccess(project, bridge), (withdrawn) => ({
+        project_id: project,
+        bridge_id: bridge,
+        ...withdrawn
+      }))
+    ),
+  print: (withdrawn) => [
+    ...facts(withdrawn),
+    next(`show-bridge --project ${withdrawn.project_id} --bridge ${withdrawn.bridge_id}`)
+  ]
+})
+
+export const bridges = [
+  listBridges,
+  showBridge,
+  revokeBridge,
+  liftBridgeDpop,
+  requireKeyRotation,
+  grantBridgeAccess,
+  withdrawBridgeAccess
+]

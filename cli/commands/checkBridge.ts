@@ -13,8 +13,8 @@ const atOnce = 4
 export const checkBridge = frame("check-bridge", {
   description: [
     "Check whether a Bridge keeps its promises: the service is played against it, with lost requests and answers,",
-    "kills, expiry, theft, revocation, wrong clocks and a full disk. The command gets enroll, rotate, run or status as its",
-    "last argument, and CHECK_BRIDGE_URL, CHECK_BRIDGE_PROJECT, CHECK_BRIDGE_CREDENTIAL_FILE and CHECK_BRIDGE_STATE, its",
+    "kills, expiry, theft, revocation, wrong clocks and a full disk. The command gets enroll, rotate, rotate-key, run or",
+    "status as its last argument (it ends rotate-key with 64 if it never replaces its key), and CHECK_BRIDGE_URL, CHECK_BRIDGE_PROJECT, CHECK_BRIDGE_CREDENTIAL_FILE and CHECK_BRIDGE_STATE, its",
     "folder, in the environment. It takes a few minutes; exit code 1 if a promise is broken"
   ].join(" "),
   flags: {

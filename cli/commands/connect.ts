@@ -5,14 +5,24 @@ import { existsSync } from "node:fs"
 import { homedir } from "node:os"
 import { delimiter, join, resolve } from "node:path"
 import { check as tryConnection } from "../../src/client/connect/check.ts"
-import { type ClientName, clients, clientsByName, type Places, type Scope } from "../../src/client/connect/Clients.ts"
+import {
+  type ClientName,
+  clients,
+  clientsByName,
+  type Entry,
+  helperFor,
+  type Places,
+  type Scope
+} from "../../src/client/connect/Clients.ts"
 import { type ConfigRefused, read, refused, replace } from "../../src/client/connect/ConfigFile.ts"
 import type { Edited } from "../../src/client/connect/Edit.ts"
 import { hooksOf, withHooks } from "../../src/client/connect/Hooks.ts"
 import * as Section from "../../src/client/connect/Section.ts"
+import { shellWord } from "../../src/operator/ShellWord.ts"
 import { findSecret } from "../../src/platform/secrets/Secrets.ts"
 import { isLoopback } from "../../src/platform/settings/Settings.ts"
 import { frame } from "../support/frame.ts"
+import { type Bridge, reading } from "./bridge.ts"
 import * as Flags from "../support/Flags.ts"
 
 class UsageError extends Data.TaggedError("UsageError")<{ readonly message: string }> {}
@@ -87,15 +97,26 @@ interface Result {
 const notOnPath =
   "The hooks call bridge-service, which is not on the PATH: install its package with npm install --global. Until then they do nothing."
 
-const nextSteps = (client: ClientName, { hooks, scope }: Given, tokenEnv: string | undefined, path: string) => {
+const helperNotOnPath =
+  "The client calls bridge-service, which is not on the PATH: install its package with npm install --global."
+
+const nextSteps = (
+  client: ClientName,
+  { bridgeState, hooks, scope }: Given,
+  tokenEnv: string | undefined,
+  path: string
+) => {
   const isOnPath = path.split(delimiter).some((folder) => existsSync(join(folder, "bridge-service")))
   const { projectNote, signIn } = clientsByName[client]
   return [
     ...(scope === "project" && projectNote !== undefined ? [projectNote] : []),
     ...(hooks && !isOnPath ? [notOnPath] : []),
-    tokenEnv === undefined
-      ? `Next: ${signIn}   # sign in, with a project token from the operator`
-      : `Next: export ${tokenEnv}=...   # a project token, wherever the client starts`
+    ...(Option.isSome(bridgeState) && !isOnPath ? [helperNotOnPath] : []),
+    Option.isSome(bridgeState)
+      ? "Next: start the client; it runs the command of the entry whenever it connects."
+      : tokenEnv === undefined
+        ? `Next: ${signIn}   # sign in, with a project token from the operator`
+        : `Next: export ${tokenEnv}=...   # a project token, wherever the client starts`
   ]
 }
 
@@ -107,6 +128,7 @@ interface Given {
   readonly scope: Scope
   readonly dir: string
   readonly tokenEnv: Option.Option<string>
+  readonly bridgeState: Option.Option<string>
   readonly section: boolean
   readonly hooks: boolean
   readonly print: boolean
@@ -120,7 +142,9 @@ const connected = Effect.fnUntraced(function* (given: Given): Effect.fn.Return<R
   const url = mcpUrl(Option.getOrElse(given.url, () => "")) ?? ""
   const variable = Option.getOrUndefined(given.tokenEnv)
   const places = yield* placesFor(given)
-  const parts = partsOf(given, places, { url, tokenEnv: variable })
+  const folder = Option.getOrUndefined(Option.map(given.bridgeState, (path) => resolve(path)))
+  const helper = folder === undefined ? undefined : helperFor(shellWord(folder))
+  const parts = partsOf(given, places, { url, tokenEnv: variable, helper })
   const next = client === null || remove ? [] : nextSteps(client, given, variable, yield* searchPath)
   const result = (actionOf: (part: Part) => Action, more: Partial<Result> = {}): Result => ({
     client,
@@ -150,7 +174,12 @@ const connected = Effect.fnUntraced(function* (given: Given): Effect.fn.Return<R
   if (check) {
     const findings = parts.map((part) => inPlace(part, !changed.has(part), before.get(part.file) ?? "", client, url))
     if (client === null) return result(() => "checked", { findings, next: [] })
-    const token = variable === undefined ? undefined : yield* tokenIn(variable)
+    const token =
+      folder !== undefined
+        ? yield* reading(folder, ({ accessToken }) => accessToken)
+        : variable === undefined
+          ? undefined
+          : yield* tokenIn(variable)
     return result(() => "checked", { findings: [...findings, ...(yield* tryConnection(url, token))], next: [] })
   }
   for (const [file, text] of after) {
@@ -163,7 +192,7 @@ const connected = Effect.fnUntraced(function* (given: Given): Effect.fn.Return<R
   return result((part) => (changed.has(part) ? (remove ? "removed" : "written") : "unchanged"))
 })
 
-type Failure = ConfigRefused | UsageError | Config.ConfigError
+type Failure = ConfigRefused | UsageError | Config.ConfigError | Effect.Error<Bridge["accessToken"]>
 
 const placesFor = Effect.fnUntraced(function* ({ client, dir, scope, section }: Given) {
   const needsFolder = section || (Option.isSome(client) && scope === "project")
@@ -174,7 +203,7 @@ const placesFor = Effect.fnUntraced(function* ({ client, dir, scope, section }: 
 const partsOf = (
   { client: named, hooks, scope, section }: Given,
   places: Places,
-  entry: { readonly url: string; readonly tokenEnv: string | undefined }
+  entry: Entry
 ): ReadonlyArray<Part> => {
   const client = Option.map(named, (name) => clientsByName[name])
   const entries = Option.match(client, {
@@ -232,6 +261,10 @@ export const connect = frame("connect", {
       "expected the name of the environment variable that holds the token, not the token",
       "Variable that holds a project token (default: the client signs in by OAuth)"
     ).pipe(Flag.withMetavar("NAME"), Flag.optional),
+    bridgeState: Flags.path(
+      "bridge-state",
+      "State folder of this machine's Bridge: the client gets its header from `bridge token` (claude-code)"
+    ).pipe(Flag.optional),
     section: Flag.Boolean("section").pipe(
       Flag.withDescription(
         "Also write the section that tells an agent when to use the service: CLAUDE.md for claude-code, GEMINI.md for gemini, otherwise AGENTS.md"
@@ -254,10 +287,13 @@ export const connect = frame("connect", {
     ),
     remove: Flag.Boolean("remove").pipe(Flag.withDescription("Remove what was written"), Flag.withDefault(false))
   },
-  refuse: ({ check, client, hooks, print, remove, section, url }) => {
+  refuse: ({ bridgeState, check, client, hooks, print, remove, section, tokenEnv, url }) => {
     if ([check, print, remove].filter(Boolean).length > 1) return "Use only one of --print, --check and --remove."
     if (Option.isNone(client))
       return section && !hooks ? undefined : `Name a client: ${clients.join(", ")}; or use --section.`
+    if (Option.isSome(bridgeState) && clientsByName[client.value].runsHelper !== true)
+      return "--bridge-state is for claude-code: the other clients run no command for their headers."
+    if (Option.isSome(bridgeState) && Option.isSome(tokenEnv)) return "Use only one of --bridge-state and --token-env."
     if (hooks && !withHooks.includes(client.value)) return `--hooks is for ${withHooks.join(", ")}.`
     return remove || Option.isSome(url) ? undefined : "Pass --url, the address of the service."
   },

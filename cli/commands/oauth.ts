@@ -14,21 +14,25 @@ const createFlags = {
     Flag.withDescription("Redirect URI, compared character by character (a loopback URI matches any port); repeatable")
   ),
   type: Flags.applicationType.pipe(Flag.optional),
-  scopes: Flags.scope("Scope that the client may be granted (default: all but mobile:devices); repeatable")
+  scopes: Flags.scope("Scope that the client may be granted (default: all but mobile:devices); repeatable"),
+  id: Flags.newOauthClient
 }
 
 const createOauthClient = command("create-oauth-client", {
   description: "Register a public OAuth client",
   remote: "write",
   flags: createFlags,
-  run: ({ name, redirectUris, scopes, type }) =>
-    using(({ oauthClients }) =>
-      oauthClients.create({
-        name,
-        redirect_uris: redirectUris,
-        application_type: Option.getOrUndefined(type),
-        scopes
-      })
+  run: ({ id, name, redirectUris, scopes, type }) =>
+    using(({ oauthClients, persistently }) =>
+      persistently(
+        oauthClients.create({
+          client_id: id,
+          name,
+          redirect_uris: redirectUris,
+          application_type: Option.getOrUndefined(type),
+          scopes
+        })
+      )
     ),
   print: (created) => [...facts(created), next("list-oauth-clients")]
 })

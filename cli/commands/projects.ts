@@ -10,8 +10,8 @@ import { watching } from "../support/progress.ts"
 const createProject = command("create-project", {
   description: "Create a project",
   remote: "write",
-  flags: { name: Flags.label("name", 120, "Display name") },
-  run: ({ name }) => using(({ projects }) => projects.create(name)),
+  flags: { name: Flags.label("name", 120, "Display name"), id: Flags.newProject },
+  run: ({ id, name }) => using(({ persistently, projects }) => persistently(projects.create(name, id))),
   print: (project) => [
     ...facts(project),
     next(`approve-account-reference --project ${project.project_id} --reference REFERENCE`)

@@ -1,7 +1,9 @@
 /** The flags that commands share. Errors never echo the value: it could be a secret pasted in the wrong place. */
-import { Config, DateTime, Duration, Effect, Option, Schema, SchemaTransformation } from "effect"
+import { Config, DateTime, Duration, Effect, Option, Redacted, Schema, SchemaTransformation } from "effect"
 import { Flag } from "effect/cli"
 import { isPrefix } from "../../src/operator/IdPrefix.ts"
+import { uuidAt } from "../../src/platform/crypto/Random.ts"
+import * as Tokens from "../../src/platform/crypto/Tokens.ts"
 import { findSecret } from "../../src/platform/secrets/Secrets.ts"
 import { BridgeId, Uuid } from "../../src/wire/Ids.ts"
 import { Instant } from "../../src/wire/Instant.ts"
@@ -52,6 +54,27 @@ export const anyProject = (description: string) =>
 
 /** For commands that nobody may run on a project by default. */
 export const thatProject = anyProject("Id or name of the project; see list-projects")
+
+/**
+ * The id of what a command makes. It is made where the command is typed, so that the command can be repeated when its answer
+ * was lost, and makes no second one.
+ */
+const newId = <A>(expected: string, schema: Schema.Codec<A, string>, fresh: Effect.Effect<A>) =>
+  flag("id", schema, expected, "Its id, to repeat a command whose answer was lost; default: a new one").pipe(
+    Flag.withDefault(fresh)
+  )
+
+export const newProject = newId(
+  "expected a UUID",
+  Uuid,
+  Effect.flatMap(DateTime.now, (now) => uuidAt(DateTime.toDateUtc(now)))
+)
+
+export const newOauthClient = newId(
+  "expected a client id: sci_...",
+  Schema.String.check(Schema.makeFilter((id) => Tokens.isToken("sci", id))),
+  Effect.map(Tokens.mint("sci"), Redacted.value)
+)
 
 /** Stands for the only project; nobody can type it. */
 export const onlyProject = ""

@@ -1,13 +1,15 @@
-/** The text of --help. Commands stand under their noun, and flags that a command needs stand in its usage line. */
-import { Option } from "effect"
+/**
+ * The text of --help. Commands stand under their noun, and flags that a command needs stand in its usage line. It loads no
+ * library, because prepared help (../help.ts) is to appear at once.
+ */
 import type { HelpDoc } from "effect/cli"
-import { bold, screen } from "./terminal.ts"
+import { bold, columns } from "./columns.ts"
 
 /** Longer names have a line of their own. */
 const widest = 28
 
 export const helpOf = (doc: HelpDoc.HelpDoc): string => {
-  const width = Math.min(screen()?.columns ?? 100, 100)
+  const width = Math.min(columns() ?? 100, 100)
   return [
     [bold("DESCRIPTION"), ...wrapped(doc.description, width - 2).map((line) => `  ${line}`)],
     [bold("USAGE"), ...usage(doc, width)],
@@ -46,25 +48,27 @@ const usage = (doc: HelpDoc.HelpDoc, width: number) =>
 
 export const argumentRow = ({ description, name, variadic }: HelpDoc.ArgDoc): Row => [
   `${name.toUpperCase()}${variadic ? "..." : ""}`,
-  Option.getOrElse(description, () => "")
+  given(description)
 ]
 
 export const flagRow = (flag: HelpDoc.FlagDoc): Row => {
   const { aliases, name, required, type } = flag
   const { description, values } = partsOf(flag)
-  const given = type === "boolean" ? "" : ` ${values}`
+  const value = type === "boolean" ? "" : ` ${values}`
   return [
-    `--${name}${aliases.map((alias) => `, ${alias}`).join("")}${given}`,
+    `--${name}${aliases.map((alias) => `, ${alias}`).join("")}${value}`,
     `${description}${required ? " (required)" : ""}`
   ]
 }
 
 /** The library says in the description which values there are, and calls their type `choice`. */
 const partsOf = ({ description, type }: HelpDoc.FlagDoc) => {
-  const [text = "", choices] = Option.getOrElse(description, () => "").split(" (choices: ")
+  const [text = "", choices] = given(description).split(" (choices: ")
   const values = choices === undefined || type !== "choice" ? type : choices.split(")", 1)[0]!.replaceAll(", ", "|")
   return { description: text, values }
 }
+
+const given = (description: HelpDoc.FlagDoc["description"]) => (description._tag === "Some" ? description.value : "")
 
 const section = (title: string, rows: ReadonlyArray<Row>, width: number) => {
   if (rows.length === 0) return []

@@ -4,6 +4,7 @@ import { FetchHttpClient } from "effect/http"
 import { randomBytes } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import { generateKeyPair } from "../../src/client/Crypto.ts"
 import * as Companion from "../../src/client/Companion.ts"
 import type { ApnsSimulator } from "../../test/support/phones/ApnsSimulator.ts"
 import { agent } from "./Agent.ts"
@@ -106,15 +107,18 @@ export const phones = (apns: ApnsSimulator): ReadonlyArray<Scene> => [
 
 const app = (base_url: string, client_id: string, project_token: Redacted.Redacted<string>, via: typeof fetch) => {
   let kept = Companion.nothing
-  return Companion.make<DemoError>({
-    base_url,
-    client_id,
-    redirect_uri: callback,
-    environment: "development",
-    app_version: "1.0.0",
-    browser: (authorize) => consents(authorize, project_token, via),
-    store: { load: Effect.sync(() => kept), save: (next) => Effect.sync(() => void (kept = next)) }
-  }).pipe(Effect.provide(FetchHttpClient.layer), Effect.provideService(FetchHttpClient.Fetch, via))
+  return Effect.flatMap(generateKeyPair, (keys) =>
+    Companion.make<DemoError>({
+      base_url,
+      client_id,
+      redirect_uri: callback,
+      environment: "development",
+      app_version: "1.0.0",
+      keys: Effect.succeed(keys),
+      browser: (authorize) => consents(authorize, project_token, via),
+      store: { load: Effect.sync(() => kept), save: (next) => Effect.sync(() => void (kept = next)) }
+    })
+  ).pipe(Effect.provide(FetchHttpClient.layer), Effect.provideService(FetchHttpClient.Fetch, via))
 }
 
 const blocked = Effect.fnUntraced(function* (title: string, blocked_kind: string, more: object = {}) {

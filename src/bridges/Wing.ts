@@ -8,7 +8,6 @@ import { Bridges } from "./identity/Bridges.ts"
 import { Keys } from "./keys/Keys.ts"
 import { sweeps as keySweeps } from "./keys/Sweeps.ts"
 import { Possession } from "./possession/Possession.ts"
-import { sweeps as possessionSweeps } from "./possession/Sweeps.ts"
 import { Rotation } from "./rotation/Rotation.ts"
 import { sweeps as rotationSweeps } from "./rotation/Sweeps.ts"
 
@@ -17,11 +16,10 @@ export const layer = Layer.mergeAll(
   Credentials.layer,
   Rotation.layer,
   Bridges.layer,
-  Possession.layer,
   Keys.layer
-).pipe(Layer.provide(Ed25519.layerNode))
+).pipe(Layer.provideMerge(Possession.layer), Layer.provide(Ed25519.layerNode))
 
-export const sweeps = [...rotationSweeps, ...enrollmentSweeps, ...possessionSweeps, ...keySweeps]
+export const sweeps = [...rotationSweeps, ...enrollmentSweeps, ...keySweeps]
 
 /** The services that commands of service-admin use. */
 export const forCommands = { bridges: Bridges, credentials: Credentials }

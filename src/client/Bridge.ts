@@ -10,7 +10,9 @@
  * after a crash or a lost answer, with the same outcome. wire/bridges/Reactions.ts tells what to do about a refusal.
  */
 import { Context, Effect, Layer } from "effect"
+import { FetchHttpClient } from "effect/http"
 import { Client } from "./Client.ts"
+import * as AccessToken from "./accessToken.ts"
 import * as Enroll from "./enroll.ts"
 import type { KeyPair } from "./Crypto.ts"
 import { Journal } from "./Journal.ts"
@@ -23,6 +25,7 @@ const make = Effect.gen(function* () {
   const client = yield* Client
   const journal = yield* Journal
   const { enroll } = Enroll.make(client, journal)
+  const access = yield* AccessToken.make(journal)
   const rotation = Rotate.make(client, journal)
   const { enrolled } = rotation
   const keyRotation = RotateKey.make(client, journal, rotation)
@@ -59,6 +62,9 @@ const make = Effect.gen(function* () {
     }
   }).pipe(Effect.withSpan("Bridge.status"))
 
+  /** The access token for /mcp, if the operator has granted this Bridge a role. Does not finish what is under way. */
+  const accessToken = Effect.flatMap(enrolled, access.token)
+
   /** Ends the token for good, and its pending successor with it. Also succeeds if the token has already ended. */
   const revoke = Effect.gen(function* () {
     const before = yield* enrolled
@@ -78,6 +84,7 @@ const make = Effect.gen(function* () {
     known: journal.read,
     enroll,
     token,
+    accessToken,
     status,
     rotate,
     rotateKey,
@@ -92,7 +99,7 @@ const ended = ["bridge_token_revoked", "bridge_token_expired"] as const
 const bothEnded = ["bridge_rotation_predecessor_revoked", "bridge_rotation_predecessor_expired"] as const
 
 export class Bridge extends Context.Service<Bridge, Effect.Success<typeof make>>()("bridge-service/client/Bridge") {
-  static readonly layer = Layer.effect(Bridge, make)
+  static readonly layer = Layer.effect(Bridge, make).pipe(Layer.provide(FetchHttpClient.layer))
 
   /** Over HTTP, with the state in `folder`. Locks the folder for this process. */
   static readonly layerFolder = (folder: string) =>

@@ -4,8 +4,9 @@
  *     signed_out -> signed_in -> registered -> signing_out -> signed_out
  *
  * 1. OAuthClient signs in: system browser, PKCE, and a state that is checked before the code is exchanged.
- * 2. Tokens and the local device id are kept in the secure store and nowhere else. The push token is never stored.
- * 3. Sign-out revokes the device at the server first, then the grant, then deletes device id and tokens in one write.
+ * 2. The tokens are bound to a key of the app, which it proves with each request.
+ * 3. Tokens and the local device id are kept in the secure store and nowhere else. The push token is never stored.
+ * 4. Sign-out revokes the device at the server first, then the grant, then deletes device id and tokens in one write.
  *    While the server is unreachable nothing is deleted and every other operation fails: call sign-out again.
  */
 import { Data, Duration, Effect, Option, Predicate, type Redacted, Semaphore } from "effect"
@@ -16,6 +17,7 @@ import { Api } from "../wire/Api.ts"
 import { type Device, RegisterDevice } from "../wire/mobile/MobileApi.ts"
 import type { Environment, Preferences } from "../wire/mobile/Notifications.ts"
 import { Refusal } from "../wire/Refusal.ts"
+import type { KeyPair } from "./Crypto.ts"
 import { ServiceUnreachable } from "./Errors.ts"
 import * as OAuthClient from "./OAuthClient.ts"
 
@@ -50,6 +52,8 @@ export interface Options<E> {
   /** Fixed at build time: production in release builds, development in debug builds. */
   readonly environment: Environment
   readonly app_version: string
+  /** The app's own key, in the device's key store; its tokens are worthless without it (RFC 9449). */
+  readonly keys: Effect.Effect<KeyPair, E>
   readonly browser: (authorize: URL) => Effect.Effect<URL, E>
   readonly store: SecureStore<E>
 }
@@ -67,6 +71,7 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
     client_id: options.client_id,
     redirect_uri: options.redirect_uri,
     scopes: ["mobile:devices"],
+    keys: options.keys,
     browser: options.browser,
     storage: {
       load: Effect.map(store.load, ({ tokens }) => Option.fromUndefinedOr(tokens)),
@@ -80,18 +85,21 @@ export const make = Effect.fnUntraced(function* <E>({ store, ...options }: Optio
     leeway: Duration.minutes(3)
   })
 
-  const devices = (bearer: Redacted.Redacted<string>) =>
+  const devices = Effect.flatMap(oauth.authorize, (authorize) =>
     HttpApiClient.group(Api, {
       group: "mobile",
-      baseUrl: options.base_url,
-      httpClient: HttpClient.mapRequest(http, HttpClientRequest.bearerToken(bearer))
+      // A proof names the whole address.
+      httpClient: HttpClient.mapRequestEffect(http, (request) =>
+        authorize(HttpClientRequest.prependUrl(request, options.base_url))
+      )
     })
-  type Mobile = Effect.Success<ReturnType<typeof devices>>
+  )
+  type Mobile = Effect.Success<typeof devices>
 
   /** Calls with the access token. If it is refused before its expiry, refreshes it and tries once more. */
   const call = <A, F, R>(request: (mobile: Mobile) => Effect.Effect<A, F, R>) => {
     const once = Effect.gen(function* () {
-      const mobile = yield* devices(yield* oauth.accessToken)
+      const mobile = yield* devices
       return yield* request(mobile).pipe(
         Effect.timeout("10 seconds"),
         Effect.mapError((error) => (error instanceof Refusal ? (error as Extract<F, Refusal>) : unanswered)),

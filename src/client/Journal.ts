@@ -1,6 +1,6 @@
 /**
  * The state folder of one Bridge: `key.json`, with its key and the one that is to follow, and `state.json`. Each is replaced as a
- * whole at every step.
+ * whole at every step. `access.json` keeps an access token of ten minutes, which can be lost.
  *
  * Every write survives a power cut once it returns: it goes into a new file, fsync, rename over the old file, fsync of
  * the folder. The folder has mode 0700 and its files 0600; nothing is read from a folder that other accounts can open.
@@ -13,7 +13,7 @@ import { generateKeyPair, type KeyPair } from "./Crypto.ts"
 import { Base64Bytes, IdempotencyKey } from "../wire/Ids.ts"
 import { FolderError, folderFailure, type FolderUnavailable } from "./Errors.ts"
 import { locked } from "./Lock.ts"
-import { State } from "./State.ts"
+import { Access, State } from "./State.ts"
 
 /**
  * The key rotation under way: the new key, and the Idempotency-Keys of its requests. The old key stays beside it until it is
@@ -37,6 +37,10 @@ export class Journal extends Context.Service<
     readonly read: Effect.Effect<State | undefined, FolderError | FolderUnavailable>
     /** Returns once the state is durable. */
     readonly write: (state: State) => Effect.Effect<void, FolderError | FolderUnavailable>
+    /** The access token that was kept last; undefined if there is none, or it cannot be read. */
+    readonly access: Effect.Effect<Access | undefined>
+    /** Keeps an access token, if it can. Needs no lock: a torn file reads as none. */
+    readonly keepAccess: (access: Access) => Effect.Effect<void>
   }
 >()("bridge-service/client/Journal") {
   /** Creates the folder if needed and locks it for this process. */
@@ -63,6 +67,8 @@ const Keys = Schema.Struct({
     Schema.Struct({ ...keyPair, prepare_key: IdempotencyKey, confirm_key: IdempotencyKey, abort_key: IdempotencyKey })
   )
 })
+
+const encodeAccess = Schema.encodeEffect(Schema.fromJsonString(Access))
 
 const pairOf = ({ private_key_b64, public_key_b64 }: Omit<typeof Keys.Type, "next">): KeyPair => ({
   publicKey: public_key_b64,
@@ -114,7 +120,15 @@ const make = (folder: string) => {
     return keyFile.write({ ...storedPair(current), next: { ...storedPair(keys), ...requests } })
   }
 
-  return { keys, keyRotation, writeKeys, ...document("state.json", State) }
+  const accessPath = join(folder, "access.json")
+  const access = document("access.json", Access).read.pipe(Effect.orElseSucceed(() => undefined))
+  const keepAccess = (access: Access) =>
+    encodeAccess(access).pipe(
+      Effect.flatMap((content) => attempt(accessPath, () => overwrite(accessPath, content))),
+      Effect.ignore
+    )
+
+  return { keys, keyRotation, writeKeys, access, keepAccess, ...document("state.json", State) }
 }
 
 const create = async (folder: string) => {
@@ -126,7 +140,7 @@ const create = async (folder: string) => {
 const requirePrivate = Effect.fnUntraced(function* (folder: string) {
   const found = yield* attempt(folder, () => fs.stat(folder).catch(undefinedIfAbsent))
   if (found === undefined) {
-    return yield* new FolderError({ message: `There is no folder ${folder}: \`bridge enroll\` creates it.` })
+    return yield* new FolderError({ message: `There is no folder ${folder}: enroll creates it.` })
   }
   if ((found.mode & 0o077) !== 0) {
     return yield* new FolderError({
@@ -149,6 +163,16 @@ const readPrivate = async (path: string) => {
 const undefinedIfAbsent = (error: NodeJS.ErrnoException) => {
   if (error.code === "ENOENT") return undefined
   throw error
+}
+
+const overwrite = async (path: string, content: string) => {
+  const { O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY } = constants
+  const file = await fs.open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
+  try {
+    await file.writeFile(`${content}\n`)
+  } finally {
+    await file.close()
+  }
 }
 
 const replace = async (folder: string, path: string, content: string) => {

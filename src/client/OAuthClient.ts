@@ -7,35 +7,37 @@
  *    returns the callback address.
  * 3. State and issuer of the callback are checked before the code is exchanged (RFC 9207).
  * 4. `accessToken` refreshes when needed. Concurrent callers share one refresh, and its result is stored before it is used.
+ * 5. With a key of its own, the client proves it whenever it asks for tokens, and the server binds them to it (RFC 9449):
+ *    `authorize` then adds a proof to each request, so a copy of the tokens is worthless.
  */
 import { Clock, Data, Duration, Effect, Option, Redacted, Result, Schema, Semaphore } from "effect"
 import { HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 import { randomBytes } from "node:crypto"
-import { sha256 } from "./Crypto.ts"
+import {
+  discover,
+  mismatch,
+  OAuthRefused,
+  refusal,
+  type ServerMetadata,
+  TokenResponse,
+  unreachable
+} from "./AuthorizationServer.ts"
+import { type KeyPair, sha256 } from "./Crypto.ts"
+import { dpopProof, thumbprint } from "./Dpop.ts"
 
 /** The state that must survive a restart. It belongs in a store for secrets. */
 export interface Tokens {
   readonly access_token: Redacted.Redacted<string>
   readonly refresh_token: Redacted.Redacted<string> | undefined
   readonly scope: string
+  /** `DPoP`: bound to the client's key. */
+  readonly token_type: "Bearer" | "DPoP"
   /** Milliseconds since 1970, by this machine's clock. */
   readonly expires_at: number
 }
 
 /** A person has to sign in (again); a retry does not help. */
 export class SignInRequired extends Data.TaggedError("SignInRequired")<{ readonly message: string }> {}
-
-/** The server was unreachable, or its answer did not follow the protocol. */
-export class OAuthUnreachable extends Data.TaggedError("OAuthUnreachable")<{ readonly message: string }> {}
-
-/** The answer belongs to another request or comes from another server; none of it was used. */
-export class OAuthMismatch extends Data.TaggedError("OAuthMismatch")<{ readonly message: string }> {}
-
-/** The server refused: `code` is an OAuth error code, such as access_denied. */
-export class OAuthRefused extends Data.TaggedError("OAuthRefused")<{
-  readonly code: string
-  readonly message: string
-}> {}
 
 export interface Options<E> {
   /** The MCP endpoint, exactly as the server calls it. */
@@ -44,6 +46,8 @@ export interface Options<E> {
   readonly redirect_uri: string
   /** Empty: the server's default. */
   readonly scopes: ReadonlyArray<string>
+  /** The client's own key, the same at every call: in a store that does not hand it out, where there is one. */
+  readonly keys?: Effect.Effect<KeyPair, E> | undefined
   readonly browser: (authorize: URL) => Effect.Effect<URL, E>
   readonly storage: {
     readonly load: Effect.Effect<Option.Option<Tokens>, E>
@@ -53,88 +57,59 @@ export interface Options<E> {
   readonly leeway: Duration.Duration
 }
 
-const ResourceMetadata = Schema.Struct({
-  resource: Schema.String,
-  authorization_servers: Schema.NonEmptyArray(Schema.String)
-})
-
-const ServerMetadata = Schema.Struct({
-  issuer: Schema.String,
-  authorization_endpoint: Schema.String,
-  token_endpoint: Schema.String,
-  revocation_endpoint: Schema.optional(Schema.String),
-  code_challenge_methods_supported: Schema.Array(Schema.String),
-  authorization_response_iss_parameter_supported: Schema.optional(Schema.Boolean)
-})
-type ServerMetadata = typeof ServerMetadata.Type
-
-const TokenResponse = Schema.Struct({
-  access_token: Schema.NonEmptyString,
-  token_type: Schema.String,
-  expires_in: Schema.Number,
-  refresh_token: Schema.optional(Schema.NonEmptyString),
-  scope: Schema.optional(Schema.String)
-})
-const ErrorResponse = Schema.Struct({ error: Schema.String, error_description: Schema.optional(Schema.String) })
-
 export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
   const http = yield* HttpClient.HttpClient
   const lock = yield* Semaphore.make(1)
 
-  const unreachable = (message: string) => () => new OAuthUnreachable({ message })
-  const mismatch = (message: string) => new OAuthMismatch({ message })
-
-  const read = <S extends Schema.ConstraintDecoder<unknown>>(url: string, schema: S) =>
-    http.get(url, { headers: { accept: "application/json" } }).pipe(
-      Effect.filterOrFail((response) => response.status === 200),
-      Effect.flatMap((response) => response.json),
-      Effect.flatMap(Schema.decodeUnknownEffect(schema)),
-      Effect.mapError(unreachable(`${url} does not describe an authorization server.`))
-    )
-
-  const discover = Effect.gen(function* () {
-    const { origin, pathname } = new URL(options.resource)
-    const described = yield* read(`${origin}/.well-known/oauth-protected-resource${pathname}`, ResourceMetadata)
-    if (described.resource !== options.resource) return yield* mismatch("The metadata describes a different resource.")
-    const [issuer] = described.authorization_servers
-    const server = yield* read(`${issuer}/.well-known/oauth-authorization-server`, ServerMetadata)
-    if (server.issuer !== issuer)
-      return yield* mismatch("The authorization server has another issuer than its metadata's URL.")
-    if (!server.code_challenge_methods_supported.includes("S256")) {
-      return yield* mismatch("The authorization server does not support PKCE with S256.")
-    }
-    return server
-  })
   // Failures are not cached: the next caller discovers again.
   let known: ServerMetadata | undefined
   const server = Effect.suspend(() =>
-    known === undefined ? Effect.tap(discover, (found) => Effect.sync(() => (known = found))) : Effect.succeed(known)
+    known === undefined
+      ? Effect.tap(discover(http, options.resource), (found) => Effect.sync(() => (known = found)))
+      : Effect.succeed(known)
   )
 
-  const post = (url: string, fields: Readonly<Record<string, string>>) =>
+  /** The client's key, if it has one and the server binds tokens to such keys. */
+  const keys = Effect.gen(function* () {
+    const { dpop_signing_alg_values_supported: algorithms = [] } = yield* server
+    return options.keys !== undefined && algorithms.includes("EdDSA") ? yield* options.keys : undefined
+  })
+
+  /** Milliseconds that the server's clock is ahead of this machine's, as far as a refused proof has shown. */
+  let ahead = 0
+  const proofFor = Effect.fnUntraced(function* (
+    keys: KeyPair,
+    request: HttpClientRequest.HttpClientRequest,
+    token?: Redacted.Redacted<string>
+  ) {
+    return yield* dpopProof(keys, request, token, (yield* Clock.currentTimeMillis) + ahead)
+  })
+  const correctClock = Effect.fnUntraced(function* ({ headers }: HttpClientResponse.HttpClientResponse) {
+    const at = Date.parse(headers["date"] ?? "")
+    if (!Number.isNaN(at)) ahead = at - (yield* Clock.currentTimeMillis)
+  })
+
+  const post = (url: string, fields: Readonly<Record<string, string>>, proof?: string) =>
     http
       .execute(
-        HttpClientRequest.bodyUrlParams(HttpClientRequest.post(url), { ...fields, client_id: options.client_id })
+        HttpClientRequest.post(url, { headers: proof === undefined ? {} : { dpop: proof } }).pipe(
+          HttpClientRequest.bodyUrlParams({ ...fields, client_id: options.client_id })
+        )
       )
       .pipe(Effect.mapError(unreachable("The authorization server does not answer.")))
 
-  const refusal = (response: HttpClientResponse.HttpClientResponse) =>
-    response.json.pipe(
-      Effect.flatMap(Schema.decodeUnknownEffect(ErrorResponse)),
-      Effect.mapError(unreachable(`The authorization server answered ${response.status}.`)),
-      Effect.flatMap(
-        ({ error: code, error_description: message = "" }): Effect.Effect<never, OAuthUnreachable | OAuthRefused> =>
-          response.status >= 500 || response.status === 429
-            ? new OAuthUnreachable({ message })
-            : new OAuthRefused({ code, message })
-      )
-    )
-
   const requestTokens = Effect.fnUntraced(function* (fields: Readonly<Record<string, string>>) {
     const { token_endpoint } = yield* server
+    const own = yield* keys
     const sent = yield* Clock.currentTimeMillis
-    const response = yield* post(token_endpoint, { ...fields, resource: options.resource })
-    if (response.status !== 200) return yield* refusal(response)
+    const ask = Effect.gen(function* () {
+      const proof = own === undefined ? undefined : yield* proofFor(own, HttpClientRequest.post(token_endpoint))
+      const response = yield* post(token_endpoint, { ...fields, resource: options.resource }, proof)
+      if (response.status === 200) return response
+      yield* correctClock(response)
+      return yield* refusal(response)
+    })
+    const response = yield* Effect.retry(ask, { while: isAboutProof, times: 1 })
     const answer = yield* response.json.pipe(
       Effect.flatMap(Schema.decodeUnknownEffect(TokenResponse)),
       Effect.mapError(unreachable("The authorization server did not answer with tokens."))
@@ -143,6 +118,7 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
       access_token: Redacted.make(answer.access_token),
       refresh_token: answer.refresh_token === undefined ? undefined : Redacted.make(answer.refresh_token),
       scope: answer.scope ?? options.scopes.join(" "),
+      token_type: own !== undefined && /^dpop$/i.test(answer.token_type) ? "DPoP" : "Bearer",
       expires_at: sent + answer.expires_in * 1000
     }
     yield* options.storage.save(Option.some(tokens))
@@ -151,6 +127,7 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
 
   const signIn = Effect.gen(function* () {
     const { authorization_endpoint, authorization_response_iss_parameter_supported, issuer } = yield* server
+    const own = yield* keys
     const verifier = randomText()
     const state = randomText()
     const url = new URL(authorization_endpoint)
@@ -162,6 +139,7 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
       code_challenge_method: "S256",
       state,
       resource: options.resource,
+      ...(own !== undefined && { dpop_jkt: thumbprint(own) }),
       ...(options.scopes.length > 0 && { scope: options.scopes.join(" ") })
     })) {
       url.searchParams.set(name, value)
@@ -201,15 +179,29 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
     return yield* new SignInRequired({ message })
   })
 
-  const accessToken = Effect.gen(function* () {
+  const current = Effect.gen(function* () {
     const kept = yield* options.storage.load
     if (Option.isNone(kept)) return yield* new SignInRequired({ message: "Nobody has signed in." })
-    const { access_token, expires_at, refresh_token } = kept.value
+    const { expires_at, refresh_token } = kept.value
     const now = yield* Clock.currentTimeMillis
-    if (expires_at - now > Duration.toMillis(options.leeway)) return access_token
+    if (expires_at - now > Duration.toMillis(options.leeway)) return kept.value
     if (refresh_token === undefined) return yield* new SignInRequired({ message: "The sign-in has expired." })
-    return (yield* refresh(refresh_token)).access_token
+    return yield* refresh(refresh_token)
   }).pipe(lock.withPermit, Effect.withSpan("OAuthClient.accessToken"))
+
+  const accessToken = Effect.map(current, ({ access_token }) => access_token)
+
+  /** Puts the current access token on a request, with a new proof if the token is bound to the client's key. */
+  const authorize = Effect.gen(function* () {
+    const { access_token, token_type } = yield* current
+    const own = token_type === "DPoP" && options.keys !== undefined ? yield* options.keys : undefined
+    return (request: HttpClientRequest.HttpClientRequest) =>
+      own === undefined
+        ? Effect.succeed(HttpClientRequest.bearerToken(request, access_token))
+        : Effect.map(proofFor(own, request, access_token), (dpop) =>
+            HttpClientRequest.setHeaders(request, { authorization: `DPoP ${Redacted.value(access_token)}`, dpop })
+          )
+  })
 
   /** Revokes the grant at the server, then deletes the tokens here, even if the server cannot be reached. */
   const signOut = Effect.gen(function* () {
@@ -226,7 +218,9 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
     yield* options.storage.save(Option.none())
   }).pipe(lock.withPermit, Effect.withSpan("OAuthClient.signOut"))
 
-  return { signIn, accessToken, signOut }
+  return { signIn, accessToken, authorize, signOut }
 })
+
+const isAboutProof = (error: unknown) => error instanceof OAuthRefused && error.code === "invalid_dpop_proof"
 
 const randomText = () => randomBytes(32).toString("base64url")

@@ -5,7 +5,7 @@
  * way again. It does not hold the bootstrap credential either, which stays in the operator's file.
  */
 import { Schema } from "effect"
-import { BridgeId, IdempotencyKey, Uuid } from "../wire/Ids.ts"
+import { BridgeId, Fingerprint, IdempotencyKey, Uuid } from "../wire/Ids.ts"
 import { storedText } from "../wire/Text.ts"
 
 /** The origin of the service. It needs https because requests carry bearer tokens; loopback addresses may use http. */
@@ -71,6 +71,17 @@ export const State = Schema.Struct({
   rotation: Schema.NullOr(Rotation)
 })
 export type State = typeof State.Type
+
+/** An access token for /mcp, until it has to be replaced: a copy that saves requests, and nothing depends on. */
+export const Access = Schema.Struct({
+  access_token: Secret,
+  /** The key that it was issued for: it ends with it. */
+  public_key_fingerprint: Fingerprint,
+  /** Milliseconds since 1970, by this machine's clock; before `from` the clock was turned back. */
+  from: Schema.Number,
+  until: Schema.Number
+})
+export type Access = typeof Access.Type
 
 /** A state with a token. */
 export type Enrolled = State & { readonly token: typeof Token.Type }

@@ -41,8 +41,8 @@ export const make = (client: typeof Client.Service, journal: typeof Journal.Serv
     return yield* new NotEnrolled({
       message:
         state?.enrollment?.done === false
-          ? "An enrollment is under way: run `bridge enroll` again with the same credential file."
-          : "The state folder holds no token: run `bridge enroll` with a credential from the operator."
+          ? "An enrollment is under way: run enroll again with the same credential file."
+          : "The state folder holds no token: run enroll with a credential from the operator."
     })
   })
 

@@ -98,7 +98,7 @@ export const make = (
   const begin = Effect.gen(function* () {
     if ((yield* enrolled).enrollment?.done === false) {
       return yield* new NotEnrolled({
-        message: "An enrollment is under way: run `bridge enroll` again with the same credential file."
+        message: "An enrollment is under way: run enroll again with the same credential file."
       })
     }
     const known = yield* journal.keyRotation

@@ -17,6 +17,7 @@ import {
   proofFor,
   signed
 } from "../support/bridges/DpopProofs.ts"
+import { abortKey, confirmKey, prepareKey } from "../support/bridges/KeyRotations.ts"
 import { disableProject, revokeIdentity } from "../support/bridges/Steps.ts"
 import { holder } from "../support/bridges/Tokens.ts"
 import { unchanged } from "../support/run/Rows.ts"
@@ -34,14 +35,39 @@ const victim = Effect.gen(function* () {
   const prepared = yield* proven("prepare", token)
   assert.strictEqual(prepared.status, 201, prepared.text)
   const { rotation_id, successor_token } = prepared.body as Record<string, string>
-  return { bridge, keys, seen, tokens: [token, successor_token!] as const, rotation_id: rotation_id!, proven }
+  return {
+    bridge,
+    keys,
+    seen,
+    tokens: [token, successor_token!] as const,
+    rotation_id: rotation_id!,
+    key_rotation_id: randomUUID() as string,
+    proven
+  }
 })
 type Victim = Effect.Success<typeof victim>
+
+/** Begins a key rotation in the place of the token's. */
+const beginKey = Effect.fnUntraced(function* (of: Victim) {
+  const on = yield* Service
+  const [token, successor] = of.tokens
+  const next = yield* generateKeyPair
+  yield* of.proven("abort", successor, of.rotation_id)
+  const prepared = yield* prepareKey(on, token, of.keys, next)
+  assert.strictEqual(prepared.status, 201, prepared.text)
+  of.key_rotation_id = prepared.body.key_rotation_id
+  return { on, token, next, prepared: prepared.body }
+})
 
 const states: Record<string, (of: Victim) => Effect.Effect<unknown, unknown, Service>> = {
   "while a rotation is pending": () => Effect.void,
   "after the rotation was confirmed": ({ proven, rotation_id, tokens }) => proven("confirm", tokens[1], rotation_id),
   "after the rotation was aborted": ({ proven, rotation_id, tokens }) => proven("abort", tokens[1], rotation_id),
+  "while a key rotation is pending": beginKey,
+  "after the key was replaced": (of) =>
+    Effect.flatMap(beginKey(of), ({ next, on, prepared, token }) => confirmKey(on, token, of.keys, next, prepared)),
+  "after a key rotation was aborted": (of) =>
+    Effect.flatMap(beginKey(of), ({ on, prepared, token }) => abortKey(on, token, of.keys, prepared)),
   "after the window of the rotation": () => TestClock.adjust("6 minutes"),
   "after the token was revoked": ({ proven, tokens }) => proven("revoke", tokens[0]),
   "after the token has expired": () => TestClock.adjust("25 hours"),
@@ -49,8 +75,7 @@ const states: Record<string, (of: Victim) => Effect.Effect<unknown, unknown, Ser
   "while the project is disabled": ({ bridge }) => disableProject(bridge)
 }
 
-const bodies = ({ rotation_id }: Victim): Partial<Record<Endpoint, object>> => {
-  const key_rotation_id = randomUUID()
+const bodies = ({ key_rotation_id, rotation_id }: Victim): Partial<Record<Endpoint, object>> => {
   const [bytes, signature] = [32, 64].map((length) => Buffer.alloc(length, 1).toString("base64url"))
   const signatures = { signature_b64: signature, predecessor_signature_b64: signature }
   return {

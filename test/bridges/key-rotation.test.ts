@@ -20,7 +20,7 @@ import {
   prepareKey
 } from "../support/bridges/KeyRotations.ts"
 import { revokeIdentity, withNewCredential } from "../support/bridges/Steps.ts"
-import { holder } from "../support/bridges/Tokens.ts"
+import { holder, rotating } from "../support/bridges/Tokens.ts"
 import type { Answer } from "../support/network/Http.ts"
 import { firstPage } from "../support/run/Page.ts"
 import { instance, Service } from "../support/service/Service.ts"
@@ -245,9 +245,8 @@ layer(Service.layer)("key rotation", (it) => {
     })
   )
 
-  it.effect("re-enrollment, revocation and a disabled project end it", () =>
+  it.effect("re-enrollment and revocation end it", () =>
     Effect.gen(function* () {
-      const { services } = yield* Service
       const reenrolled = yield* keyRotating
       const back = yield* withNewCredential(reenrolled.bridge, { reenroll: reenrolled.bridge.bridge_id })
       const { token } = yield* holder(back, "after")
@@ -271,13 +270,30 @@ layer(Service.layer)("key rotation", (it) => {
       const banned = yield* keyRotating
       yield* revokeIdentity(banned.bridge)
       expect(yield* confirmKey(banned, banned.token, banned.old, banned.next, banned.prepared), "bridge_revoked")
+    })
+  )
 
-      const disabled = yield* keyRotating
-      yield* Context.get(services, Projects).disable(disabled.bridge.project_id)
-      expect(
-        yield* confirmKey(disabled, disabled.token, disabled.old, disabled.next, disabled.prepared),
-        "bridge_revoked"
-      )
+  it.effect("a disabled project holds up a rotation of key or token, and its window goes on", () =>
+    Effect.gen(function* () {
+      const projects = Context.get((yield* Service).services, Projects)
+      for (const [ends, key, token] of [
+        [5, "bridge_key_rotation_expired", "bridge_rotation_expired"],
+        [4, 200, 200]
+      ] as const) {
+        const ofKey = yield* keyRotating
+        const ofToken = yield* rotating()
+        const confirms = Effect.gen(function* () {
+          const confirmed = yield* confirmKey(ofKey, ofKey.token, ofKey.old, ofKey.next, ofKey.prepared)
+          return [confirmed, yield* ofToken.confirm(ofToken.successor, ofToken.rotation_id)] as const
+        })
+        for (const { bridge } of [ofKey, ofToken]) yield* projects.disable(bridge.project_id)
+        for (const answer of yield* confirms) expect(answer, "bridge_revoked")
+        yield* minutes(ends)
+        for (const { bridge } of [ofKey, ofToken]) yield* projects.enable(bridge.project_id)
+        const answers = yield* confirms
+        expect(answers[0], key)
+        expect(answers[1], token)
+      }
     })
   )
 

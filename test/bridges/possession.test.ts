@@ -1,14 +1,16 @@
 /** Proof of possession (RFC 9449): who has to send a proof, and what a proof has to say. */
-import { assert, layer } from "@effect/vitest"
+import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
-import { importJWK, SignJWT } from "jose"
-import { randomUUID } from "node:crypto"
-import { sweeps } from "../../src/bridges/Wing.ts"
+import { EmbeddedJWK, importJWK, jwtVerify, SignJWT } from "jose"
+import { spawnSync } from "node:child_process"
+import { hash, randomUUID } from "node:crypto"
+import { sweeps } from "../../src/platform/proofs/Sweeps.ts"
 import { Bridges } from "../../src/bridges/identity/Bridges.ts"
-import { verifyWith } from "../../src/bridges/possession/DpopProof.ts"
+import { verifyWith } from "../../src/platform/proofs/DpopProof.ts"
 import { generateKeyPair } from "../../src/client/Crypto.ts"
+import { dpopProof } from "../../src/client/Dpop.ts"
 import { Audit } from "../../src/platform/audit/Audit.ts"
 import { Ed25519 } from "../../src/platform/crypto/Ed25519.ts"
 import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
@@ -21,10 +23,12 @@ import {
   type Endpoint,
   headerOf,
   jwkOf,
+  origin,
   proofFor,
   signed
 } from "../support/bridges/DpopProofs.ts"
 import type { Answer } from "../support/network/Http.ts"
+import { callers, tally } from "../support/attacks/Race.ts"
 import { blocks, read } from "../support/run/Markdown.ts"
 import { firstPage } from "../support/run/Page.ts"
 import { instance, Service } from "../support/service/Service.ts"
@@ -277,11 +281,8 @@ layer(Service.layer)("a proof is refused", (it) => {
       const on = yield* held
       const replica = yield* instance()
       const proof = yield* proofFor(on.bridge.keys, "self", on.token)
-      const answers = yield* Effect.all(
-        [on, replica, on, replica].map((at) => ask(at, "self", on.token, { proof })),
-        { concurrency: 4 }
-      )
-      assert.deepStrictEqual(answers.map(({ status }) => status).toSorted(), [200, 401, 401, 401])
+      const answers = yield* callers([on, replica], 40, (at) => ask(at, "self", on.token, { proof }))
+      assert.deepStrictEqual(tally(answers), { "200": 1, [refused]: 39 })
       yield* TestClock.adjust("119 seconds")
       expect(yield* ask(replica, "self", on.token, { proof }), refused)
       const jti = randomUUID()
@@ -323,6 +324,17 @@ layer(Service.layer)("a proof is refused", (it) => {
 })
 
 layer(Service.layer)("a proof is accepted", (it) => {
+  it.effect("beside those of other Bridges, each for its own", () =>
+    Effect.gen(function* () {
+      const held = yield* Effect.replicateEffect(holder(), 12)
+      const { url } = yield* Service
+      const asked = [...held, ...held, ...held].map(({ bridge, token }) =>
+        Effect.map(askProven({ url }, "self", token, bridge.keys), ({ body }) => [body.bridge_id, bridge.bridge_id])
+      )
+      for (const [found, own] of yield* Effect.all(asked, { concurrency: "unbounded" })) assert.strictEqual(found, own)
+    })
+  )
+
   const accepted = (name: string, changes: object) =>
     it.effect(name, () =>
       Effect.gen(function* () {
@@ -364,13 +376,16 @@ layer(Service.layer)("a proof is accepted", (it) => {
       assert.strictEqual(signed({ publicKey, privateKey }, header!, payload!), example)
       const tokenHash = Buffer.from(JSON.parse(payload!).ath, "base64url")
       const ed25519 = yield* Effect.provide(Ed25519, Ed25519.layerNode)
-      const verified = yield* verifyWith(ed25519)(example!, {
-        method: "GET",
-        path: "/bridge/v1/tokens/self",
-        baseUrl: new URL("https://bridge.example.com"),
-        tokenHash,
-        now: new Date("2026-11-21T12:00:00Z")
-      })
+      const verified = yield* verifyWith(ed25519, { algorithms: ["EdDSA"], named: "EdDSA", keys: "Ed25519" })(
+        example!,
+        {
+          method: "GET",
+          path: "/bridge/v1/tokens/self",
+          baseUrl: new URL("https://bridge.example.com"),
+          tokenHash,
+          now: new Date("2026-11-21T12:00:00Z")
+        }
+      )
       assert.deepInclude(verified, { jti: "bridge-proof-0001" })
     })
   )
@@ -401,6 +416,57 @@ layer(Service.layer)("a proof is accepted", (it) => {
       const confirming = yield* made("confirm", next, "EdDSA")
       expect(yield* ask(on, "confirm", next, { proof: confirming, rotation_id: prepared.body.rotation_id }), 200)
       expect(yield* ask(on, "revoke", next, { proof: yield* made("revoke", next, "EdDSA") }), 200)
+    })
+  )
+})
+
+describe("the proof of the reference Bridge", () => {
+  const token = "sbt_00000000000000000000000000000000000000000023Bl4S4"
+  const made = Effect.gen(function* () {
+    const keys = yield* generateKeyPair
+    const request = { method: "POST", url: `${origin}/bridge/v1/tokens/revoke` }
+    return { keys, proof: yield* dpopProof(keys, request, Redacted.make(token), 1_795_262_400_999) }
+  })
+  const expected = {
+    htm: "POST",
+    htu: `${origin}/bridge/v1/tokens/revoke`,
+    iat: 1_795_262_400,
+    ath: hash("sha256", token, "base64url")
+  }
+
+  it.effect("is valid to jose", () =>
+    Effect.gen(function* () {
+      const { keys, proof } = yield* made
+      const { payload, protectedHeader } = yield* Effect.promise(() =>
+        jwtVerify(proof, EmbeddedJWK, { typ: "dpop+jwt", algorithms: ["EdDSA"] })
+      )
+      assert.deepStrictEqual(protectedHeader.jwk, jwkOf(keys))
+      assert.deepStrictEqual(payload, { ...expected, jti: payload.jti! })
+      assert.match(payload.jti!, /^[0-9a-f-]{36}$/)
+    })
+  )
+
+  it.effect("is valid to Python's cryptography", (context) =>
+    Effect.gen(function* () {
+      const python = ["/usr/bin/python3", "python3"].find(
+        (path) => spawnSync(path, ["-c", "import cryptography"]).status === 0
+      )
+      if (python === undefined) return context.skip("needs python3 with the package cryptography")
+      const program = [
+        "import base64, json, sys",
+        "from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey",
+        "header, claims, signature = sys.argv[1].split('.')",
+        "b64 = lambda text: base64.urlsafe_b64decode(text + '=' * (-len(text) % 4))",
+        "key = Ed25519PublicKey.from_public_bytes(b64(json.loads(b64(header))['jwk']['x']))",
+        "key.verify(b64(signature), f'{header}.{claims}'.encode())",
+        "print(b64(claims).decode())"
+      ].join("\n")
+      const { proof } = yield* made
+      const { status, stderr, stdout } = spawnSync(python, ["-c", program, proof], { encoding: "utf8" })
+      assert.strictEqual(status, 0, stderr)
+      assert.deepInclude(JSON.parse(stdout), expected)
+      const spoiled = proof.replace(/\.[^.]+\./, ".e30.")
+      assert.strictEqual(spawnSync(python, ["-c", program, spoiled]).status, 1)
     })
   )
 })

@@ -5,6 +5,13 @@ import { FetchHttpClient } from "effect/http"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { generateKeyPair } from "../../src/client/Crypto.ts"
+import { Journal } from "../../src/client/Journal.ts"
+import { sha256 } from "../../src/platform/crypto/Sha256.ts"
+import { send } from "../support/network/Http.ts"
 import * as Companion from "../../src/client/Companion.ts"
 import { Grants } from "../../src/signin/oauth/grants/Grants.ts"
 import { initialPreferences } from "../../src/wire/mobile/Notifications.ts"
@@ -23,13 +30,18 @@ const newPushToken = () => Redacted.make(randomBytes(32).toString("hex"))
 const make = Effect.fnUntraced(function* (alter: (back: URL) => void = () => undefined) {
   const service = yield* Service
   const { token } = yield* makeToken(service)
+  const client_id = yield* makeApp(service as never)
   const store = { stored: Companion.nothing, saved: [] as Array<Companion.Stored> }
+  const folder = mkdtempSync(join(tmpdir(), "bridge-service-test-"))
+  yield* Effect.addFinalizer(() => Effect.sync(() => rmSync(folder, { recursive: true, force: true })))
+  const keys = Effect.orDie(keysOf(folder))
   const companion = yield* Companion.make<never>({
     base_url: service.url,
-    client_id: yield* makeApp(service as never),
+    client_id,
     redirect_uri: redirectUri,
     environment: "development",
     app_version: "1.0.0",
+    keys,
     browser: (url) =>
       Effect.map(new Browser(service.url).consent(url.search.slice(1), token), (answer) => {
         const back = new URL(answer.headers.get("location")!)
@@ -46,8 +58,12 @@ const make = Effect.fnUntraced(function* (alter: (back: URL) => void = () => und
     }
   })
   const pushToken = newPushToken()
-  return { companion, pushToken, service, store }
+  return { client_id, companion, keys, pushToken, service, store }
 })
+
+/** The key in a file of its own, as an app keeps it in the device's key store. */
+const keysOf = (folder: string) =>
+  Effect.flatMap(Journal, ({ keys }) => keys).pipe(Effect.provide(Journal.layerReading(folder)))
 
 const registered = Effect.gen(function* () {
   const made = yield* make()
@@ -69,6 +85,36 @@ layer(Reachable)("the companion", (it) => {
       states.push(yield* companion.state)
       assert.deepStrictEqual(states, ["signed_out", "signed_in", "registered", "signed_out"])
       assert.deepStrictEqual(store.stored, Companion.nothing)
+    })
+  )
+
+  it.effect("has tokens that work with its key only", () =>
+    Effect.gen(function* () {
+      const { client_id, companion, pushToken, service, store } = yield* registered
+      const { access_token, refresh_token, token_type } = store.stored.tokens!
+      assert.strictEqual(token_type, "DPoP")
+      const sql = yield* SqlClient.SqlClient
+      const [{ dpop_jkt } = { dpop_jkt: undefined }] = yield* sql<{ readonly dpop_jkt: Uint8Array | null }>`
+        select dpop_jkt from oauth_access_token where token_hash = ${sha256(Redacted.value(access_token))}`
+      assert.strictEqual(dpop_jkt?.length, 32)
+      const device = `${service.url}/bridge/v1/mobile/devices/${store.stored.device!.device_id}`
+      const stolen = yield* send(device, { method: "GET", bearer: Redacted.value(access_token) })
+      assert.strictEqual(stolen.status, 401)
+      // A copy of the store without the key.
+      let copy = store.stored
+      const thief = yield* Companion.make<never>({
+        base_url: service.url,
+        client_id,
+        redirect_uri: redirectUri,
+        environment: "development",
+        app_version: "1.0.0",
+        keys: yield* Effect.cached(generateKeyPair),
+        browser: () => Effect.die("no browser"),
+        store: { load: Effect.sync(() => copy), save: (next) => Effect.sync(() => void (copy = next)) }
+      })
+      assert.strictEqual((yield* Effect.flip(thief.preferences))._tag, "SignInRequired")
+      assert.strictEqual(Redacted.value(store.stored.tokens!.refresh_token!), Redacted.value(refresh_token!))
+      yield* companion.register(pushToken)
     })
   )
 
@@ -148,7 +194,7 @@ layer(Reachable)("the companion", (it) => {
 
   it.effect("deletes nothing and does nothing else while a sign-out cannot reach the server", () =>
     Effect.gen(function* () {
-      const { pushToken, service, store } = yield* registered
+      const { keys, pushToken, service, store } = yield* registered
       const connection = yield* relay({ host: "127.0.0.1", port: Number(new URL(service.url).port) })
       const remote = yield* Companion.make<never>({
         base_url: `http://127.0.0.1:${connection.port}`,
@@ -156,6 +202,7 @@ layer(Reachable)("the companion", (it) => {
         redirect_uri: redirectUri,
         environment: "development",
         app_version: "1.0.0",
+        keys,
         browser: () => Effect.die("no browser"),
         store: { load: Effect.sync(() => store.stored), save: (next) => Effect.sync(() => void (store.stored = next)) }
       })

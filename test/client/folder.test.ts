@@ -73,7 +73,7 @@ it.effect("reading a missing folder fails with a hint how to create it, and crea
   Effect.gen(function* () {
     const path = join(yield* folder, "none")
     const refused = yield* Effect.flip(Layer.build(Journal.layerReading(path)))
-    assert.strictEqual(refused.message, `There is no folder ${path}: \`bridge enroll\` creates it.`)
+    assert.strictEqual(refused.message, `There is no folder ${path}: enroll creates it.`)
     assert.isFalse(existsSync(path))
   })
 )

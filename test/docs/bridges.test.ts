@@ -1,15 +1,18 @@
 /** docs/bridges.md: its walk by hand and the examples are run against the service, its test vectors are computed again. */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { Context, Effect, Redacted } from "effect"
 import { spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { text } from "node:stream/consumers"
+import { Bridges } from "../../src/bridges/identity/Bridges.ts"
 import { fingerprint, sign } from "../../src/client/Crypto.ts"
 import { getPublicKeyAsync } from "@noble/ed25519"
 import { issueCredential, makeProject } from "../support/bridges/Bridge.ts"
+import { goBridge } from "../support/bridges/GoBridge.ts"
+import { firstPage } from "../support/run/Page.ts"
 import { blocks, read } from "../support/run/Markdown.ts"
 import { packageRoot } from "../support/run/Root.ts"
 import { Service } from "../support/service/Service.ts"
@@ -51,28 +54,53 @@ layer(Service.layer)("docs/bridges.md", (it) => {
         const { code, stderr, stdout } = yield* run(folder, { URL: url, PROJECT: project_id }, "sh", "-c", walk)
         assert.strictEqual(code, 0, stderr)
         assert.match(stdout, /"status":"confirmed"/)
-        assert.notIncludeMembers(readdirSync(folder), ["nonce", "signature"])
+        const [before, confirmed, after] = Array.from(
+          stdout.matchAll(/"public_key_fingerprint":"(.+?)"/g),
+          ([, of]) => of
+        )
+        assert.notStrictEqual(before, after, stdout)
+        assert.strictEqual(confirmed, after)
+        const secrets = ["nonce", "nonce-and-key", "signature", "predecessor-signature"]
+        assert.isEmpty(readdirSync(folder).filter((name) => secrets.includes(name)))
+      }),
+    60_000
+  )
+
+  const lives = Effect.fnUntraced(function* (program: string, ...args: ReadonlyArray<string>) {
+    const { folder, project_id, url } = yield* invited
+    const env = {
+      CHECK_BRIDGE_URL: url,
+      CHECK_BRIDGE_PROJECT: project_id,
+      CHECK_BRIDGE_CREDENTIAL_FILE: join(folder, "credential"),
+      CHECK_BRIDGE_STATE: join(folder, "state")
+    }
+    for (const verb of ["enroll", "status", "rotate", "rotate-key", "status", "rotate", "rotate-key", "status"]) {
+      const { code, stderr } = yield* run(folder, env, program, ...args, verb)
+      assert.strictEqual(code, 0, `${verb}: ${stderr}`)
+    }
+    const { services } = yield* Service
+    const [bridge] = yield* Context.get(services, Bridges).list(project_id, firstPage)
+    assert.isNotNull(bridge!.dpop_required_since)
+    assert.isNotNull(bridge!.key_since)
+  })
+
+  it.effect(
+    "has an example in Python that enrolls, rotates and replaces its key",
+    (context) =>
+      Effect.gen(function* () {
+        const python = ["/usr/bin/python3", "python3"].find((path) => isInstalled(path, "-c", "import cryptography"))
+        if (python === undefined) return context.skip("needs python3 with the package cryptography")
+        yield* lives(python, join(packageRoot, "examples/bridge.py"))
       }),
     60_000
   )
 
   it.effect(
-    "has an example in Python that enrolls and rotates",
+    "has an example in Go that does the same",
     (context) =>
       Effect.gen(function* () {
-        const python = ["/usr/bin/python3", "python3"].find((path) => isInstalled(path, "-c", "import cryptography"))
-        if (python === undefined) return context.skip("needs python3 with the package cryptography")
-        const { folder, project_id, url } = yield* invited
-        const env = {
-          CHECK_BRIDGE_URL: url,
-          CHECK_BRIDGE_PROJECT: project_id,
-          CHECK_BRIDGE_CREDENTIAL_FILE: join(folder, "credential"),
-          CHECK_BRIDGE_STATE: join(folder, "state")
-        }
-        for (const verb of ["enroll", "status", "rotate", "status"]) {
-          const { code, stderr } = yield* run(folder, env, python, join(packageRoot, "examples/bridge.py"), verb)
-          assert.strictEqual(code, 0, `${verb}: ${stderr}`)
-        }
+        if (!isInstalled("go", "version")) return context.skip("needs Go")
+        yield* lives(goBridge(yield* scratch))
       }),
     60_000
   )

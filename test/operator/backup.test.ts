@@ -8,7 +8,7 @@ import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
 import * as Catalog from "../../src/platform/database/BackupCatalog.ts"
 import { migrate, shipped } from "../../src/platform/database/Migrations.ts"
-import { refusal, result, startService, type TestService } from "../support/service/ServiceAdmin.ts"
+import { migrated, refusal, result, startService, type TestService } from "../support/service/ServiceAdmin.ts"
 
 // A test runs several commands; under load each of them takes seconds.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
@@ -103,14 +103,13 @@ const contents = async (database: string) => {
 beforeAll(async () => {
   service = await startService()
   backup = join(service.folder, "backup")
-  await Promise.all(["source", "target", "other"].map((database) => service.create(database)))
-  for (const database of ["source", "target", "other"]) result(await run(database, "migrate"))
+  for (const database of ["source", "target", "other"]) await service.create(database, migrated)
   await Promise.all(["source", "target"].map((database) => service.query(database, later)))
   await statements("source", bridge)
   await statements("source", waiting)
   await service.query("source", values)
-  await service.query("source", "alter database source set timezone = 'Asia/Kolkata'")
-  await service.query("source", "alter database source set datestyle = 'German'")
+  await service.query("source", `alter database ${service.nameOf("source")} set timezone = 'Asia/Kolkata'`)
+  await service.query("source", `alter database ${service.nameOf("source")} set datestyle = 'German'`)
   saved = result(await run("source", "backup-database", "--out", backup))
 })
 afterAll(() => service.stop())
@@ -259,7 +258,7 @@ it("an empty database gets exactly the same contents, including the instance id,
   })
   const [source, target] = await Promise.all(
     ["source", "target"].map(async (database) => {
-      await service.query(database, `alter database ${database} reset all`)
+      await service.query(database, `alter database ${service.nameOf(database)} reset all`)
       return contents(database)
     })
   )

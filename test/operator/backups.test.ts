@@ -250,11 +250,10 @@ describe("with an external database", () => {
   beforeAll(async () => {
     service = await startService()
     folder = join(service.folder, "backups")
-    await service.create("bridge")
-    result(await service.on("bridge").run("create-project", "--name", "Shop", "--json"))
+    result(await service.on("service").run("create-project", "--name", "Shop", "--json"))
     fs.mkdirSync(folder)
     const file = join(folder, "bridge-service-2026-01-01T00-00-00-000Z.backup")
-    result(await service.on("bridge").run("backup-database", "--out", file, "--json"))
+    result(await service.on("service").run("backup-database", "--out", file, "--json"))
   })
   afterAll(() => service.stop())
 
@@ -263,8 +262,8 @@ describe("with an external database", () => {
   const [name] = ["bridge-service-2026-01-01T00-00-00-000Z.backup"]
 
   it("status says so if backups are not made, or were never tried", async () => {
-    expect(result(await service.on("bridge").run("status", "--json")).backups).toBeNull()
-    expect((await service.on("bridge").run("status")).stdout).toMatch(/SERVICE_BACKUP_DIR is not set/)
+    expect(result(await service.on("service").run("status", "--json")).backups).toBeNull()
+    expect((await service.on("service").run("status")).stdout).toMatch(/SERVICE_BACKUP_DIR is not set/)
     expect(await status()).toMatchObject({ last_good_at: null, not_good: 1 })
     expect((await own().run("status")).stdout).toMatch(/last_good_backup +none/)
   })
@@ -293,7 +292,7 @@ describe("with an external database", () => {
   })
 
   it("verify-backup of an account that may not create a database reads the file, and says so", async () => {
-    await service.query("postgres", "create role plain login in role pg_read_all_data")
+    await service.account("plain", "in role pg_read_all_data")
     const plain = { SERVICE_DATABASE_OWNER_URL: urlOf(service, "plain") }
     const tried = result(await own(plain).run("verify-backup", "--json"))
     expect(tried).toMatchObject({ file: join(folder, name), outcome: "read" })
@@ -306,7 +305,7 @@ describe("with an external database", () => {
     expect(tried).toMatchObject({ file: join(folder, name), outcome: "restored", reason: null })
     const shown = await status()
     expect(shown.last_restored_at).toBe(tried.created_at)
-    expect(await service.query("postgres", "select 1 from pg_database where datname ~ 'trial'")).toEqual([])
+    expect(await service.query("service", "select 1 from pg_database where datname ~ 'trial'")).toEqual([])
   })
 
   it("verify-backup refuses a damaged file, one of another key, and a folder that is not set", async () => {
@@ -317,13 +316,13 @@ describe("with an external database", () => {
     expect(refusal(await own(other).run("verify-backup", "--in", file, "--json"))).toEqual([1, "backup_not_good"])
     damage(file)
     expect(refusal(await own().run("verify-backup", "--in", file, "--json"))).toEqual([1, "backup_not_good"])
-    expect(refusal(await service.on("bridge").run("verify-backup", "--json"))).toEqual([78, "configuration_error"])
+    expect(refusal(await service.on("service").run("verify-backup", "--json"))).toEqual([78, "configuration_error"])
   })
 })
 
 /** The address of the database for another account of its server. */
 const urlOf = (service: TestService, account: string) => {
-  const { env } = service.on("bridge").shell()
+  const { env } = service.on("service").shell()
   const address = new URL(env["DATABASE_URL"]!)
   address.username = account
   return address.href

@@ -7,14 +7,12 @@ import { refusal, result, startService, type TestService } from "../support/serv
 
 let service: TestService
 let project: string
-const run = (...args: ReadonlyArray<string>) => service.on("source").run(...args, "--json")
+const run = (...args: ReadonlyArray<string>) => service.on("service").run(...args, "--json")
 const create = (...args: ReadonlyArray<string>) => run("create-channel", "--project", project, ...args)
 const url = "https://hooks.example.com/services/secret-path"
 
 beforeAll(async () => {
   service = await startService()
-  await service.create("source")
-  result(await run("migrate"))
   project = result(await run("create-project", "--name", "P")).project_id
 })
 afterAll(() => service.stop())
@@ -54,7 +52,7 @@ it(
     expect(refusal(more)).toEqual([1, "channel_rotation_pending"])
     expect(existsSync(third)).toBe(false)
     expect(result(await run("rotate-channel-secret", "--channel", channel_id))).toEqual({ channel_id, signs: 1 })
-    const alone = await service.on("source").run("rotate-channel-secret", "--channel", channel_id)
+    const alone = await service.on("service").run("rotate-channel-secret", "--channel", channel_id)
     expect(alone.stdout).toContain("Next: npx service-admin test-channel")
 
     expect(refusal(await run("revoke-device", "--device", channel_id))).toEqual([1, "device_not_found"])

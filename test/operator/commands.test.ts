@@ -19,7 +19,7 @@ let project_id: string
 let first: unknown
 let unreachable: ReturnType<typeof serviceAdmin>["ended"]
 
-const run = (...args: ReadonlyArray<string>) => service.on("postgres").run(...args)
+const run = (...args: ReadonlyArray<string>) => service.on("service").run(...args)
 const json = (...args: ReadonlyArray<string>) => run(...args, "--json")
 
 beforeAll(async () => {
@@ -37,7 +37,7 @@ afterAll(() => service.stop())
 describe("a first command", () => {
   it("migrates an empty database and creates a project", async () => {
     expect(first).toEqual({ project_id: expect.stringMatching(/^[0-9a-f-]{36}$/), name: "First" })
-    expect(await service.query("postgres", "select name from project")).toEqual([{ name: "First" }])
+    expect(await service.query("service", "select name from project")).toEqual([{ name: "First" }])
   })
   it("leaves nothing for migrate to run", async () => {
     expect(result(await json("migrate"))).toEqual({ migrated: [] })
@@ -141,7 +141,7 @@ describe("an invalid configuration exits with 78", () => {
     const slash = { DATABASE_URL: "postgres://bridge:hunter/2@localhost/x" }
     const ends = await Promise.all([
       ...[short, same, { DATABASE_URL: "localhost" }, slash, oauth, { SERVICE_PORT: "abc" }].map((env) =>
-        service.on("postgres", env).run("list-projects", "--json")
+        service.on("service", env).run("list-projects", "--json")
       ),
       serviceAdmin(["list-projects", "--json"], { DATABASE_URL: "postgres://localhost/x" }).ended
     ])
@@ -155,7 +155,7 @@ describe("an invalid configuration exits with 78", () => {
   it("for a non-loopback SERVICE_HOST without SERVICE_BASE_URL", async () => {
     const ends = await Promise.all(
       ["0.0.0.0", "::", "192.0.2.1", "two words"].map((SERVICE_HOST) =>
-        service.on("postgres", { SERVICE_HOST }).run("list-projects", "--json")
+        service.on("service", { SERVICE_HOST }).run("list-projects", "--json")
       )
     )
     for (const ended of ends) {
@@ -211,7 +211,7 @@ describe("projects and account references", () => {
 describe("Bridges and the audit log", () => {
   it("a Bridge is listed, shown and revoked permanently", async () => {
     await service.query(
-      "postgres",
+      "service",
       `insert into bridge_identity (identity_id, project_id, bridge_id, status, device_id, display_name,
          public_key_fingerprint, account_references, created_at, enrolled_at)
        values ('${nobody}', '${project_id}', 'b1', 'active', 'd', 'Mac', 'sha256:${"0".repeat(64)}', '{a}', now(), now())`
@@ -238,9 +238,9 @@ describe("text of strangers", () => {
     /[\0-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\u{e0000}-\u{e007f}]/u
 
   beforeAll(async () => {
-    await service.query("postgres", "update bridge_identity set display_name = $1", [name])
-    await service.query("postgres", "alter table audit_event disable trigger user")
-    await service.query("postgres", "update audit_event set user_agent = $1", [name])
+    await service.query("service", "update bridge_identity set display_name = $1", [name])
+    await service.query("service", "alter table audit_event disable trigger user")
+    await service.query("service", "update audit_event set user_agent = $1", [name])
   })
 
   it("is printed without a character that a terminal obeys or hides", async () => {

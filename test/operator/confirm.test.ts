@@ -9,20 +9,20 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 let service: TestService
 let project: string
 
-const run = (...args: ReadonlyArray<string>) => service.on("postgres").run(...args, "--json")
+const run = (...args: ReadonlyArray<string>) => service.on("service").run(...args, "--json")
 const token = async (name: string): Promise<string> => {
   const out = join(service.folder, name)
   return result(await run("create-project-token", "--role", "reader", "--label", name, "--out", out)).token_id
 }
 const isRevoked = async (token_id: string) =>
   (
-    await service.query("postgres", "select from project_token where token_id = $1 and revoked_at is not null", [
+    await service.query("service", "select from project_token where token_id = $1 and revoked_at is not null", [
       token_id
     ])
   ).length === 1
 
 const onTerminal = (answer: string, ...args: ReadonlyArray<string>) =>
-  typed(answer, service.on("postgres").shell(...args))
+  typed(answer, service.on("service").shell(...args))
 
 beforeAll(async () => {
   service = await startService()
@@ -63,7 +63,7 @@ describe("--dry-run", () => {
     const token_id = await token("dry")
     const of = ["--token", token_id.slice(0, 23), "--dry-run"]
     expect(result(await run("revoke-project-token", ...of))).toMatchObject({ dry_run: true, token_id, sign_ins: 0 })
-    const { stderr, stdout } = await service.on("postgres").run("revoke-project-token", ...of)
+    const { stderr, stdout } = await service.on("service").run("revoke-project-token", ...of)
     expect(stderr).toBe("")
     expect(stdout).toMatch(/^Nothing was changed\.\nNext: .*revoke-project-token --token=[0-9a-f-]{23}$/m)
     expect(await isRevoked(token_id)).toBe(false)

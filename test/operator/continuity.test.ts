@@ -11,8 +11,8 @@ const hasGit = spawnSync("git", ["--version"]).status === 0
 let service: TestService
 let [from, to] = ["", ""]
 
-const json = (...args: ReadonlyArray<string>) => service.on("postgres").run(...args, "--json")
-const query = (text: string, values: ReadonlyArray<unknown> = []) => service.query("postgres", text, values)
+const json = (...args: ReadonlyArray<string>) => service.on("service").run(...args, "--json")
+const query = (text: string, values: ReadonlyArray<unknown> = []) => service.query("service", text, values)
 const createProject = async (name: string) =>
   (result(await json("create-project", "--name", name)) as { project_id: string }).project_id
 

@@ -10,7 +10,7 @@ import { refusal, result, startService, type TestService } from "../support/serv
 let service: TestService
 let project_id: string
 
-const json = (...args: ReadonlyArray<string>) => service.on("postgres").run(...args, "--json")
+const json = (...args: ReadonlyArray<string>) => service.on("service").run(...args, "--json")
 const create = (...args: ReadonlyArray<string>) => [
   "create-bridge-enrollment-credential",
   "--project",
@@ -22,7 +22,7 @@ const create = (...args: ReadonlyArray<string>) => [
 const path = (name: string) => join(service.folder, name)
 const stored = async () =>
   (
-    await service.query("postgres", "select encode(credential_hash, 'hex') as hash from bridge_enrollment_credential")
+    await service.query("service", "select encode(credential_hash, 'hex') as hash from bridge_enrollment_credential")
   ).map((row) => row["hash"])
 const unchanged = async (work: () => Promise<void>) => {
   const before = [await stored(), readdirSync(service.folder, { recursive: true })]
@@ -32,8 +32,9 @@ const unchanged = async (work: () => Promise<void>) => {
 
 /** The number of sessions that wait for a lock. */
 const waiting = async () => {
-  const locks = "select count(*)::int as waiting from pg_stat_activity where wait_event_type = 'Lock'"
-  return (await service.query("postgres", locks))[0]!["waiting"]
+  const locks =
+    "select count(*)::int as waiting from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+  return (await service.query("service", locks))[0]!["waiting"]
 }
 const until = async (ask: () => Promise<unknown>, answer: unknown) => {
   while ((await ask()) !== answer) await setTimeout(10)
@@ -75,7 +76,7 @@ it("a fleet gets one file each, named by its credential_id", async () => {
 })
 
 it("an unusual lifetime only causes a warning", async () => {
-  const { code, stderr, stdout } = await service.on("postgres").run(...create("--out", path("short"), "--ttl", "5s"))
+  const { code, stderr, stdout } = await service.on("service").run(...create("--out", path("short"), "--ttl", "5s"))
   expect([code, JSON.parse(stderr).level]).toEqual([0, "WARN"])
   expect(stdout).toContain(path("short"))
 })
@@ -84,7 +85,7 @@ it("an existing file, a missing folder, a refused reference or Bridge, and a ful
   writeFileSync(path("mine"), "mine")
   mkdirSync(path("taken"))
   await unchanged(async () => {
-    const full = service.on("postgres").runOnFullDisk(...create("--out", path("full"), "--json"))
+    const full = service.on("service").runOnFullDisk(...create("--out", path("full"), "--json"))
     const ends = [
       ...(await Promise.all([
         json(...create("--out", path("mine"))),
@@ -110,13 +111,13 @@ it("an existing file, a missing folder, a refused reference or Bridge, and a ful
 
 it("an interruption, or a database that does not answer, removes the new file", async () => {
   await unchanged(() =>
-    service.within("postgres", (session) =>
+    service.within("service", (session) =>
       Effect.gen(function* () {
         yield* session.query("begin")
         yield* session.query("lock table bridge_enrollment_credential")
         yield* Effect.promise(async () => {
           const commands = ["a", "b"].map((name) =>
-            service.on("postgres").start(...create("--out", path(name), "--json"))
+            service.on("service").start(...create("--out", path(name), "--json"))
           )
           while (!existsSync(path("a"))) await setTimeout(10)
           commands[0]!.child.kill("SIGINT")
@@ -132,11 +133,11 @@ it("an interruption, or a database that does not answer, removes the new file", 
 })
 
 it("if the database answers late, the command retries with the same credential", () =>
-  service.within("postgres", (session) =>
+  service.within("service", (session) =>
     Effect.gen(function* () {
       yield* session.query("begin")
       yield* session.query("lock table bridge_enrollment_credential")
-      const { ended } = service.on("postgres").start(...create("--out", path("late"), "--json"))
+      const { ended } = service.on("service").start(...create("--out", path("late"), "--json"))
       yield* Effect.promise(() => until(waiting, 1).then(() => until(waiting, 0)))
       yield* session.query("rollback")
       const credential = result(yield* Effect.promise(() => ended))

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, it } from "vitest"
 import { generatedSecrets } from "../../src/platform/settings/Secrets.ts"
 import { main } from "../support/service/Main.ts"
 import {
+  migrated,
   refusal,
   result,
   secrets,
@@ -50,7 +51,7 @@ beforeAll(async () => {
     SERVICE_ERASURE_FILE: join(folder, "erasures.jsonl")
   }
   unreachable = serviceAdmin(["doctor", "--json"], nowhere).ended
-  service = await startService()
+  service = await startService("template0")
 })
 afterAll(async () => {
   await service.stop()
@@ -119,7 +120,7 @@ it("the embedded database passes once a start has created it; loose permissions 
 })
 
 it("pending migrations are reported but not run, and settings that can lose commits fail", async () => {
-  const ended = await service.on("postgres").run("doctor", "--json")
+  const ended = await service.on("service").run("doctor", "--json")
   expect(outcome(ended)).toEqual({ ...fine, code: 1, ok: false, warn: ["migrations"], fail: ["durability"] })
   expect(messages(ended)["migrations"]).toMatch(
     /^warn Not run yet: 0001_projects\.sql, .*\. service-admin migrate runs them, and so does the next start\.$/
@@ -127,20 +128,20 @@ it("pending migrations are reported but not run, and settings that can lose comm
   expect(messages(ended)["durability"]).toMatch(
     /^fail Turn on .*fsync.* in PostgreSQL: a power cut can undo revocations\.$/
   )
-  const [{ present } = {}] = await service.query("postgres", "select to_regclass('project') is not null as present")
+  const [{ present } = {}] = await service.query("service", "select to_regclass('project') is not null as present")
   expect(present).toBe(false)
 })
 
 it("weak secrets, unusual lifetimes and edited migrations are reported; the latter stop every other command", async () => {
-  result(await service.on("postgres").run("migrate", "--json"))
-  await service.query("postgres", "update schema_migration set checksum = 'edited' where migration_id = 1")
+  result(await service.on("service").run("migrate", "--json"))
+  await service.query("service", "update schema_migration set checksum = 'edited' where migration_id = 1")
   const weak = {
     SERVICE_BRIDGE_TOKEN_SECRET: "x".repeat(40),
     SERVICE_BRIDGE_CHALLENGE_TTL_SECONDS: "5"
   }
   const [doctor, other] = await Promise.all([
-    service.on("postgres", weak).run("doctor", "--json"),
-    service.on("postgres").run("list-projects", "--json")
+    service.on("service", weak).run("doctor", "--json"),
+    service.on("service").run("list-projects", "--json")
   ])
   expect(outcome(doctor!)).toEqual({
     code: 1,
@@ -180,7 +181,7 @@ it("a PostgreSQL that is too old, and a clock two minutes ahead or behind, are r
        'select pg_catalog.clock_timestamp() ${time} interval ''2 minutes'''`,
     `create or replace function current_setting(text) returns text language sql as
        'select case $1 when ''server_version_num'' then ''140012'' else pg_catalog.current_setting($1) end'`,
-    "alter database odd set search_path = public, pg_catalog"
+    `alter database ${service.nameOf("odd")} set search_path = public, pg_catalog`
   ]
   for (const statement of odd("+")) await service.query("odd", statement)
   expect(messages(await service.on("odd").run("doctor", "--json"))["database"]).toMatch(
@@ -199,7 +200,7 @@ it("a PostgreSQL that is too old, and a clock two minutes ahead or behind, are r
 
 it("an account without privileges in the database is reported, and ends a command with 78", async () => {
   await service.create("foreign_owned")
-  await service.query("postgres", "create role guest login")
+  await service.account("guest")
   const { DATABASE_URL } = service.on("foreign_owned").shell().env
   const guest = (...args: ReadonlyArray<string>) =>
     service.on("", { DATABASE_URL: DATABASE_URL.replace(/\/\/\w+@/, "//guest@") }).run(...args, "--json")
@@ -214,8 +215,7 @@ it("an account without privileges in the database is reported, and ends a comman
 })
 
 it("a proxy that does not pass on the callers' addresses is recognized in the audit log", async () => {
-  await service.create("called")
-  result(await service.on("called").run("migrate", "--json"))
+  await service.create("called", migrated)
   const doctor = async () => {
     const behind = { SERVICE_BASE_URL: "https://bridge.invalid", SERVICE_TRUSTED_PROXIES: "127.0.0.1" }
     return messages(await service.on("called", behind).run("doctor", "--json"))["forwarded"]
@@ -239,14 +239,14 @@ it("a proxy that does not pass on the callers' addresses is recognized in the au
 it("an unreachable base URL, an unset proxy and a proxy range of all addresses are reported", async () => {
   const unreachableUrl = { SERVICE_BASE_URL: "https://bridge.invalid" }
   const [unnamed, everybody] = await Promise.all([
-    service.on("postgres", unreachableUrl).run("doctor", "--json"),
-    service.on("postgres", { ...unreachableUrl, SERVICE_TRUSTED_PROXIES: "0.0.0.0/0" }).run("doctor", "--json")
+    service.on("service", unreachableUrl).run("doctor", "--json"),
+    service.on("service", { ...unreachableUrl, SERVICE_TRUSTED_PROXIES: "0.0.0.0/0" }).run("doctor", "--json")
   ])
   expect(outcome(unnamed!).warn).toEqual(["proxy", "base_url"])
   expect(outcome(everybody!)).toMatchObject({ warn: ["base_url"], fail: expect.arrayContaining(["proxy"]) })
 })
 
 it("a service that could not erase anything is told so", async () => {
-  const ended = await service.on("postgres", { SERVICE_ERASURE_FILE: "" }).run("doctor", "--json")
+  const ended = await service.on("service", { SERVICE_ERASURE_FILE: "" }).run("doctor", "--json")
   expect(messages(ended)["erasure_file"]).toMatch(/^warn SERVICE_ERASURE_FILE is not set, so nothing can be erased/)
 })

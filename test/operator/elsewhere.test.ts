@@ -39,11 +39,12 @@ const folder = Effect.acquireRelease(
   (path) => Effect.sync(() => rmSync(path, { recursive: true }))
 )
 
-/** Everything that a caller and the service say to each other, but for the token of the caller. */
-const recorder = (target: string) =>
+/** Everything that a caller and the service say to each other, but for the token of the caller. Loses so many answers. */
+const recorder = (target: string, losses = 0) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
       const recorded: Array<string> = []
+      let left = losses
       const server = createServer(async (request, response) => {
         const { authorization = "", host: _, ...headers } = request.headers
         const body = Buffer.concat(await Array.fromAsync(request)).toString()
@@ -55,6 +56,7 @@ const recorder = (target: string) =>
         })
         const text = await answer.text()
         recorded.push(text)
+        if (left-- > 0) return void request.socket.destroy()
         response.writeHead(answer.status, { "content-type": "application/json" }).end(text)
       })
       await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
@@ -286,6 +288,48 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
     })
   )
 
+  it.effect("are repeated when their answer is lost, and make one thing", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      const home = yield* folder
+      writeFileSync(join(home, "token"), yield* makeOperatorToken(service))
+      const run = Effect.fnUntraced(function* (losses: number, ...args: ReadonlyArray<string>) {
+        const { recorded, url } = yield* recorder(service.url, losses)
+        const ended = yield* elsewhere(home)(
+          ...args,
+          "--service",
+          url,
+          "--operator-token-file",
+          join(home, "token"),
+          "--json"
+        )
+        assert.strictEqual(recorded.filter((line) => line.startsWith("/operator")).length, Math.min(losses + 1, 3))
+        return ended
+      })
+      const create = ["create-project", "--name", "Answered late"]
+      const { stderr } = yield* run(3, ...create)
+      const [, id = ""] = /with --id ([0-9a-f-]{36}) it can be repeated/.exec(stderr) ?? []
+      assert.deepStrictEqual(result(yield* run(0, ...create, "--id", id)), { project_id: id, name: "Answered late" })
+      const made = yield* Effect.all(
+        [
+          run(1, "create-oauth-client", "--name", "Answered late", "--redirect-uri", "http://localhost/callback"),
+          run(1, "create-project-token", "--project", id, "--role", "reader", "--out", join(home, "reader"))
+        ],
+        { concurrency: 2 }
+      )
+      const [{ client_id }, { token_id }] = made.map(result) as [any, any]
+      const counts = yield* sql`
+        select (select count(*)::int from project where name = 'Answered late') as projects,
+               (select count(*)::int from oauth_client where name = 'Answered late') as clients,
+               (select count(*)::int from project_token where project_id = ${id}::uuid) as tokens,
+               (select count(*)::int from audit_event
+                 where action in ('project.created', 'oauth_client.created', 'project_token.issued')
+                   and subject::text ~ ${`${id}|${client_id}|${token_id}`}) as events`
+      assert.deepStrictEqual(counts, [{ projects: 1, clients: 1, tokens: 1, events: 3 }])
+    })
+  )
+
   it.effect("show first what they are about to end, and ask where they were called", () =>
     Effect.gen(function* () {
       const service = yield* Service
@@ -357,7 +401,7 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
         "--operator-token-file",
         file
       )
-      assert.match(away.message, /^No answer from http:\/\/127\.0\.0\.1:1: .*look before you repeat it\.$/)
+      assert.match(away.message, /^No answer from http:\/\/127\.0\.0\.1:1: .*makes no second one\.$/)
       writeFileSync(file, "spt_wrong")
       assert.deepInclude(yield* of("list-projects", ...there), { message: `${file} does not hold an operator token.` })
       assert.deepInclude(yield* of("remove-profile", "--name", "none"), { code: "profile_not_found" })

@@ -13,8 +13,8 @@ let file: string
 let project: string
 
 const on = (database: string) => service.on(database)
-const run = (...args: ReadonlyArray<string>) => on("postgres").run(...args, "--json")
-const query = (text: string, database = "postgres") => service.query(database, text)
+const run = (...args: ReadonlyArray<string>) => on("service").run(...args, "--json")
+const query = (text: string, database = "service") => service.query(database, text)
 
 /** An entry and a task, as agents write them. */
 const written = async (text: string) => {
@@ -48,7 +48,7 @@ describe("an erasure", () => {
     const { entry } = await written("unconfirmed")
     const purge = ["purge-memory", "--project", project, "--entry", entry]
     expect(refusal(await run(...purge))).toEqual([64, "usage"])
-    const without = await service.on("postgres", { SERVICE_ERASURE_FILE: "" }).run(...purge, "--yes", "--json")
+    const without = await service.on("service", { SERVICE_ERASURE_FILE: "" }).run(...purge, "--yes", "--json")
     expect(refusal(without)).toEqual([78, "configuration_error"])
     expect(without.stderr).toContain("SERVICE_ERASURE_FILE")
     expect(refusal(await run("delete-project", "--project", project))).toEqual([64, "usage"])
@@ -57,7 +57,7 @@ describe("an erasure", () => {
       1,
       "project_not_disabled"
     ])
-    expect(await texts("postgres")).toContain("unconfirmed")
+    expect(await texts("service")).toContain("unconfirmed")
   })
 
   it("may be repeated", async () => {
@@ -70,7 +70,7 @@ describe("an erasure", () => {
       expect(first.replayed).toBe(false)
       expect(result(await run(...args))).toEqual({ ...first, replayed: true })
     }
-    expect(await texts("postgres")).not.toContain("twice")
+    expect(await texts("service")).not.toContain("twice")
     const absent = ["purge-document", "--project", project, "--document", randomUUID(), "--yes"]
     expect(refusal(await run(...absent))).toEqual([1, "document_not_found"])
   })
@@ -178,7 +178,7 @@ describe("delete-project", () => {
     expect(new Date(later.delete_after).getTime() - Date.now()).toBeGreaterThan(6.9 * 86_400_000)
     const deleted = result(await run("delete-project", "--project", project, "--yes", "--now"))
     expect(deleted.deleted_at).not.toBeNull()
-    expect(await texts("postgres")).toEqual([])
+    expect(await texts("service")).toEqual([])
     expect(result(await run("list-projects"))).toEqual({ items: [] })
     expect(
       refusal(

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { operator } from "../../src/platform/settings/Operator.ts"
-import { refusal, result, startService, type TestService } from "../support/service/ServiceAdmin.ts"
+import { migrated, refusal, result, startService, type TestService } from "../support/service/ServiceAdmin.ts"
 
 const unavailable = [75, "bridge_persistence_error"]
 
@@ -21,8 +21,7 @@ const events = async (action: string, database = "source") =>
 beforeAll(async () => {
   service = await startService()
   for (const database of ["source", "target"]) {
-    await service.create(database)
-    result(await service.on(database).run("migrate", "--json"))
+    await service.create(database, migrated)
   }
   project = result(await json("create-project", "--name", "P")).project_id
   await service.query(
@@ -44,6 +43,7 @@ const lists = [
   ["list-operator-tokens", "operator_token.listed", false],
   ["list-oauth-clients", "oauth_client.listed", false],
   ["list-oauth-grants", "oauth_grant.listed", true],
+  ["list-person-keys", "person_key.listed", true],
   ["list-console-sessions", "console_session.listed", true],
   ["list-devices", "mobile_device.listed", true]
 ] as const

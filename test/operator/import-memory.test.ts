@@ -10,9 +10,9 @@ import { refusal, result, startService, type TestService } from "../support/serv
 let service: TestService
 let project = ""
 
-const run = (...args: ReadonlyArray<string>) => service.on("postgres").run(...args)
+const run = (...args: ReadonlyArray<string>) => service.on("service").run(...args)
 const json = (...args: ReadonlyArray<string>) => run(...args, "--json")
-const query = (text: string, values: ReadonlyArray<unknown> = []) => service.query("postgres", text, values)
+const query = (text: string, values: ReadonlyArray<unknown> = []) => service.query("service", text, values)
 const bring = (from: string, path: string, ...more: ReadonlyArray<string>) =>
   json("import-memory", "--project", project, "--from", from, ...more, path)
 

@@ -6,7 +6,7 @@ import { refusal, result, startService, type TestService } from "../support/serv
 let service: TestService
 let project = ""
 
-const run = (...args: ReadonlyArray<string>) => service.on("postgres").run(...args)
+const run = (...args: ReadonlyArray<string>) => service.on("service").run(...args)
 const set = (...flags: ReadonlyArray<string>) => run("set-project-limits", "--project", project, ...flags)
 const maxima = (items: ReadonlyArray<{ limit: string; maximum: number }>) =>
   Object.fromEntries(items.map(({ limit, maximum }) => [limit, maximum]))
@@ -88,7 +88,7 @@ it("a value that is no limit, no flag, and an unknown project are refused, and c
 it("status names the projects that have used half of a limit, the fullest first", async () => {
   expect(result(await run("status", "--json")).limits).toEqual([])
   await service.query(
-    "postgres",
+    "service",
     `insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks)
      values ($1::uuid, 400, 4000, 60, 9)`,
     [project]

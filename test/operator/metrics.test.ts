@@ -20,11 +20,12 @@ import { Service } from "../support/service/Service.ts"
 import { makePerson } from "../support/agents/SignIn.ts"
 import { fresh } from "../support/bridges/Steps.ts"
 
-const withMetrics = Effect.gen(function* () {
+const started = Effect.fnUntraced(function* (processes: string) {
   const port = yield* freePort
   const folder = mkdtempSync(join(tmpdir(), "metrics-test-"))
   yield* Effect.addFinalizer(() => Effect.sync(() => rmSync(folder, { recursive: true, force: true })))
   const server = yield* serviceProcess({
+    SERVICE_PROCESSES: processes,
     SERVICE_METRICS_PORT: String(port),
     SERVICE_BACKUP_DIR: join(folder, "backups"),
     SERVICE_BACKUP_KEY: "t4ZsHq8LxWv2NcRy6JmEb0UaKf7GdPoT"
@@ -32,6 +33,7 @@ const withMetrics = Effect.gen(function* () {
   const page = `http://127.0.0.1:${port}/metrics`
   return { server, page, scrape: Effect.map(send(page, { method: "GET" }), ({ text }) => text) }
 })
+const withMetrics = started("1")
 
 /** A Bridge enrolls and prepares a rotation, tools are called, unknown paths are requested. Returns all secrets used. */
 const traffic = Effect.fnUntraced(function* (server: { readonly url: string }) {
@@ -161,7 +163,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
 
   it.effect("shows exactly the metrics that docs/reference.md explains", () =>
     Effect.gen(function* () {
-      const { scrape, server } = yield* withMetrics
+      const { scrape, server } = yield* started("2")
       yield* traffic(server)
       const explained = rows(sections(read("docs/reference.md"), 2).get("Metrics")!).map(({ Metric }) => Metric!)
       assert.sameMembers(samples(yield* scrape), explained)

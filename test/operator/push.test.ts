@@ -20,9 +20,9 @@ let project_id: string
 /** Oldest first: one revoked device, three active ones. */
 let devices: ReadonlyArray<{ readonly device_id: string; readonly push_token: string }>
 
-const run = (...args: ReadonlyArray<string>) => service.on("postgres", setting(k2, k1)).run(...args)
+const run = (...args: ReadonlyArray<string>) => service.on("service", setting(k2, k1)).run(...args)
 const json = (...args: ReadonlyArray<string>) => run(...args, "--json")
-const query = (text: string, ...values: ReadonlyArray<unknown>) => service.query("postgres", text, values)
+const query = (text: string, ...values: ReadonlyArray<unknown>) => service.query("service", text, values)
 
 /** Inserts a phone whose push token is sealed with k1. */
 const insertDevice = async (minutes: number, ended = false) => {
@@ -208,7 +208,7 @@ it(
     expect(result(await json("rekey-push-tokens"))).toEqual({ resealed: 2, unreadable: 0, token_keys: { k2: 2 } })
     const again = await run("rekey-push-tokens")
     expect(again).toMatchObject({ code: 0, stderr: "", stdout: expect.stringMatching(/^resealed +0$/m) })
-    const without = await service.on("postgres", setting(key("k3"))).run("rekey-push-tokens", "--json")
+    const without = await service.on("service", setting(key("k3"))).run("rekey-push-tokens", "--json")
     expect([without.code, JSON.parse(without.stdout)]).toEqual([
       1,
       { resealed: 0, unreadable: 2, token_keys: { k2: 2 } }

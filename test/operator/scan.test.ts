@@ -10,8 +10,8 @@ let service: TestService
 let project: string
 let other: string
 
-const scan = (...args: ReadonlyArray<string>) => service.on("source").run("scan-project", "--json", ...args)
-const query = (text: string, values: ReadonlyArray<unknown>) => service.query("source", text, values)
+const scan = (...args: ReadonlyArray<string>) => service.on("service").run("scan-project", "--json", ...args)
+const query = (text: string, values: ReadonlyArray<unknown>) => service.query("service", text, values)
 
 const note = (project_id: string, bodies: ReadonlyArray<string>) =>
   query(
@@ -23,10 +23,8 @@ const note = (project_id: string, bodies: ReadonlyArray<string>) =>
 
 beforeAll(async () => {
   service = await startService()
-  await service.create("source")
-  result(await service.on("source").run("migrate", "--json"))
   for (const name of ["P", "Q"]) {
-    const { project_id } = result(await service.on("source").run("create-project", "--name", name, "--json"))
+    const { project_id } = result(await service.on("service").run("create-project", "--name", name, "--json"))
     if (name === "P") project = project_id
     else other = project_id
   }
@@ -36,7 +34,7 @@ afterAll(() => service.stop())
 
 it("scan-project finds nothing in innocent text and what the service stores itself, and leaves a row", async () => {
   const client = ["--name", "Agent", "--redirect-uri", "http://127.0.0.1/callback"]
-  result(await service.on("source").run("create-oauth-client", ...client, "--json"))
+  result(await service.on("service").run("create-oauth-client", ...client, "--json"))
   expect(result(await scan())).toMatchObject({ ok: true, found: [], more: false })
   expect(result(await scan("--project", project))).toMatchObject({ ok: true, found: [], more: false })
   expect(
@@ -91,7 +89,7 @@ it("scan-project names the row, the field and the kind of every secret, whatever
 
   const ofOther = await scan("--project", other)
   expect(JSON.parse(ofOther.stdout).found).toEqual(elsewhere)
-  const plain = await service.on("source").run("scan-project", "--project", other)
+  const plain = await service.on("service").run("scan-project", "--project", other)
   expect(plain.code).toBe(1)
   expect(plain.stdout).toContain("pinned_document")
   expect(plain.stdout).not.toContain(github)

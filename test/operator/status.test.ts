@@ -4,7 +4,7 @@ import { once } from "node:events"
 import { createInterface } from "node:readline"
 import type { Readable } from "node:stream"
 import { afterAll, beforeAll, expect, it } from "vitest"
-import { result, startService, type TestService } from "../support/service/ServiceAdmin.ts"
+import { migrated, result, startService, type TestService } from "../support/service/ServiceAdmin.ts"
 
 let service: TestService
 beforeAll(async () => {
@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => service.stop())
 
-const status = async () => result(await service.on("postgres").run("status", "--json"))
+const status = async () => result(await service.on("service").run("status", "--json"))
 
 it("an empty service shows zeros and suggests creating a project", async () => {
   const { at, numbers, pauses, refused } = await status()
@@ -37,15 +37,15 @@ it("an empty service shows zeros and suggests creating a project", async () => {
     database_bytes: expect.any(Number)
   })
   expect([pauses, refused]).toEqual([[], []])
-  const { stdout } = await service.on("postgres").run("status")
+  const { stdout } = await service.on("service").run("status")
   expect(stdout).toMatch(/^Next: npx service-admin create-project/m)
 })
 
 it("Bridges are counted by state, with tokens that expire soon or are expired but not swept", async () => {
-  const { project_id } = result(await service.on("postgres").run("create-project", "--name", "Shop", "--json"))
+  const { project_id } = result(await service.on("service").run("create-project", "--name", "Shop", "--json"))
   const bridge = (name: string, state: string, life?: string) =>
     service.query(
-      "postgres",
+      "service",
       `with bridge as (
          insert into bridge_identity (identity_id, project_id, bridge_id, status, device_id, display_name,
                                       public_key_fingerprint, account_references, created_at, enrolled_at, revoked_at)
@@ -62,7 +62,7 @@ it("Bridges are counted by state, with tokens that expire soon or are expired bu
   await bridge("over", "active", "-1 hour")
   await bridge("gone", "revoked")
   await service.query(
-    "postgres",
+    "service",
     `with event as (
        insert into audit_event (event_id, at, project_id, actor, action, outcome, code, subject, address, user_agent)
        values (gen_random_uuid(), now(), $1::uuid, 'bridge:late', 'bridge.proof', 'refused', 'bridge_proof_invalid', '{}', '', ''),
@@ -89,7 +89,7 @@ it("Bridges are counted by state, with tokens that expire soon or are expired bu
 
 it("notifications are counted by state, and paused environments are listed", async () => {
   await service.query(
-    "postgres",
+    "service",
     `with person as (
        insert into project_token (token_id, token_hash, project_id, role, scopes, created_at)
        select gen_random_uuid(), sha256('t'), project_id, 'reader', '{tasks:read}', now() from project limit 1
@@ -113,7 +113,7 @@ it("notifications are counted by state, and paused environments are listed", asy
                    as rows (state, wait, life)`
   )
   await service.query(
-    "postgres",
+    "service",
     "insert into push_provider_state values ('apns', 'production', now() + interval '1 hour', 'InvalidProviderToken', 3)"
   )
   const { numbers, pauses } = await status()
@@ -123,7 +123,7 @@ it("notifications are counted by state, and paused environments are listed", asy
   expect(pauses).toEqual([
     { environment: "production", paused_until: expect.any(String), reason: "InvalidProviderToken", failures: 3 }
   ])
-  const { stdout } = await service.on("postgres").run("status")
+  const { stdout } = await service.on("service").run("status")
   expect(stdout).toMatch(/^production +\d{4}-.*Z +InvalidProviderToken +3$/m)
   expect(stdout).toMatch(/^Next: npx service-admin push-status$/m)
 })
@@ -132,31 +132,32 @@ it("notifications are counted by state, and paused environments are listed", asy
 const linesOf = (stream: Readable) => createInterface(stream)[Symbol.asyncIterator]()
 
 it("--watch --json prints a line every two seconds until Ctrl-C, and survives a database outage", async () => {
-  await service.create("watched")
+  await service.create("watched", migrated)
   const { child, ended } = service.on("watched").start("status", "--watch", "--json")
   const [lines, errors] = [linesOf(child.stdout), linesOf(child.stderr)]
   const parsed = async (of: typeof lines) => JSON.parse((await of.next()).value!)
   const [first, second] = [await parsed(lines), await parsed(lines)]
   expect(first.numbers.projects).toBe(0)
   expect(Date.parse(second.at) - Date.parse(first.at)).toBeGreaterThan(1500)
-  await service.query("postgres", "alter database watched allow_connections false")
-  await service.query("postgres", "select pg_terminate_backend(pid) from pg_stat_activity where datname = 'watched'")
+  const name = service.nameOf("watched")
+  await service.query("service", `alter database ${name} allow_connections false`)
+  await service.query("service", `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`)
   expect((await parsed(errors)).error.code).toBe("bridge_persistence_error")
-  await service.query("postgres", "alter database watched allow_connections true")
+  await service.query("service", `alter database ${name} allow_connections true`)
   expect((await parsed(lines)).numbers.projects).toBe(0)
   child.kill("SIGINT")
   expect((await ended).code).toBe(130)
 })
 
 it("--watch --json ends when its reader closes the pipe", async () => {
-  const { child, ended } = service.on("postgres").start("status", "--watch", "--json")
+  const { child, ended } = service.on("service").start("status", "--watch", "--json")
   await linesOf(child.stdout).next()
   child.stdout.destroy()
   expect((await ended).code).toBe(130)
 })
 
 it("--watch without a terminal prints once", async () => {
-  const { code, stderr, stdout } = await service.on("postgres").run("status", "--watch")
+  const { code, stderr, stdout } = await service.on("service").run("status", "--watch")
   expect([code, stderr]).toEqual([0, ""])
   expect(stdout).toMatch(/^Next: /m)
 })
@@ -164,7 +165,7 @@ it("--watch without a terminal prints once", async () => {
 it("--watch on a terminal redraws every two seconds", async (context) => {
   if (!spawnSync("script", ["--version"]).stdout?.includes("util-linux"))
     return context.skip("needs script of util-linux")
-  const { args, env, program } = service.on("postgres").shell("status", "--watch")
+  const { args, env, program } = service.on("service").shell("status", "--watch")
   const child = spawn("script", ["-qec", [program, ...args].join(" "), "/dev/null"], {
     env,
     stdio: ["pipe", "pipe", "inherit"]

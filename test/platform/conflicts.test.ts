@@ -7,10 +7,10 @@ import { limitTransactions } from "../../src/platform/database/Transactions.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 const fields = { cause: { code: "40P01" }, operation: "execute" }
-const conflicts = {
-  "a deadlock": new SqlError.DeadlockError(fields),
-  "a serialization failure": new SqlError.SerializationError(fields)
-}
+const conflicts = [
+  { what: "a deadlock", reason: new SqlError.DeadlockError(fields), times: 2 },
+  { what: "a serialization failure", reason: new SqlError.SerializationError(fields), times: 9 }
+]
 
 /** Fails with the reason as often as given, and counts its runs. */
 const failing = (reason: SqlError.SqlErrorReason, times: number) => {
@@ -22,16 +22,14 @@ const failing = (reason: SqlError.SqlErrorReason, times: number) => {
 }
 
 describe("an operation of the database", () => {
-  for (const [what, reason] of Object.entries(conflicts)) {
-    it.effect(`is tried again after ${what}, twice`, () =>
-      Effect.gen(function* () {
-        assert.strictEqual(yield* persistence(failing(reason, 2).work), "done")
-        const { ran, work } = failing(reason, 3)
-        assert.strictEqual((yield* Effect.flip(persistence(work)))._tag, "bridge_persistence_error")
-        assert.strictEqual(ran.times, 3)
-      })
-    )
-  }
+  it.effect.each(conflicts)("is tried again after $what, $times times", ({ reason, times }) =>
+    Effect.gen(function* () {
+      assert.strictEqual(yield* persistence(failing(reason, times).work), "done")
+      const { ran, work } = failing(reason, times + 1)
+      assert.strictEqual((yield* Effect.flip(persistence(work)))._tag, "bridge_persistence_error")
+      assert.strictEqual(ran.times, times + 1)
+    })
+  )
 
   it.effect("is not tried again when the connection was lost: it may have acted", () =>
     Effect.gen(function* () {

@@ -1,6 +1,6 @@
 /** What npm pack makes can be installed from the file, on a machine where only Node and npm exist. */
 import { execFileSync, spawn, spawnSync } from "node:child_process"
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs"
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
@@ -73,6 +73,29 @@ describe("the package of the server", () => {
       assert.isNotEmpty(man)
       for (const page of man) assert.match(readFileSync(join(root, page), "utf8"), /^\.TH .*1 "" "Bridge Service \d/)
     }
+  })
+
+  it.each([["service-admin"], ["service-admin", "revoke-bridge"], ["bridge-service"], ["bridge-service", "connect"]])(
+    "answers %s %s --help without its commands, as they would",
+    (program, ...command) => {
+      const root = files(server.home, "server")
+      const byTheCommands = run(server.bin, program, ...command, "--help", "--json").stdout
+      const whole = join(root, "dist", `${program}.mjs`)
+      renameSync(whole, `${whole}.away`)
+      const prepared = run(server.bin, program, ...command, "--help").stdout
+      renameSync(`${whole}.away`, whole)
+      assert.include(prepared, `USAGE\n  ${[program, ...command].join(" ")}`)
+      assert.strictEqual(prepared, byTheCommands)
+    }
+  )
+
+  it("takes no arguments after start, so that nobody who asks for help gets a service", () => {
+    const help = run(server.bin, "bridge-service", "start", "--help")
+    assert.deepStrictEqual([help.status, help.stderr], [0, ""])
+    assert.include(help.stdout, "Runs the server until Ctrl-C")
+    const flag = run(server.bin, "bridge-service", "start", "--port", "8788")
+    assert.deepStrictEqual([flag.status, flag.stdout], [64, ""])
+    assert.isFalse(existsSync(join(folder, "data")))
   })
 
   it("goes from nothing to an enrolled Bridge of the other package", { timeout: 60_000 }, async () => {
@@ -162,7 +185,10 @@ describe("the package for machines that run a Bridge", () => {
 
   it("says that it holds no server", () => {
     const { status, stderr } = run(bridge.bin, "bridge-service", "start")
-    assert.deepStrictEqual([status, stderr], [78, "This package has no start: install the package of the server.\n"])
+    assert.deepStrictEqual(
+      [status, stderr],
+      [78, "This package has no start: install the package of the server instead.\n"]
+    )
   })
 })
 

@@ -144,12 +144,17 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })(
 )
 
 layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that receives", (it) => {
-  it.effect.each(["SIGTERM", "SIGHUP", "SIGQUIT"] as const)(
-    "%s finishes the requests in flight, refuses new ones, and exits with 0",
-    (signal) =>
+  it.effect.each([
+    ["SIGTERM", "1"],
+    ["SIGHUP", "1"],
+    ["SIGQUIT", "1"],
+    ["SIGQUIT", "2"]
+  ] as const)(
+    "%s with %s processes finishes the requests in flight, refuses new ones, says so, and exits with 0",
+    ([signal, processes]) =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const server = yield* serviceProcess()
+        const server = yield* serviceProcess({ SERVICE_PROCESSES: processes })
         const bridge = yield* fresh()
         const challenge = yield* bridge.askChallenge(server)
         assert.strictEqual(challenge.status, 201, challenge.text)
@@ -176,6 +181,9 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
         assert.strictEqual(yield* server.exit, 0)
         // The client keeps its connection open; the server does not wait for it to close.
         assert.isBelow(performance.now() - answered, 5000)
+        const said = server.lines.filter((line) => line.includes('"message":"Stop'))
+        assert.match(said.join("\n"), /^.*Stopping: requests .*\n.*"Stopped".*$/)
+        assert.strictEqual(server.lines.at(-1), said.at(-1))
       })
   )
 

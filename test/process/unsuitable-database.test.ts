@@ -12,12 +12,9 @@ let service: TestService
 beforeAll(async () => {
   service = await startService()
   for (const encoding of ["LATIN1", "SQL_ASCII"])
-    await service.query(
-      "postgres",
-      `create database ${encoding.toLowerCase()} encoding '${encoding}' locale_provider libc locale 'C' template template0`
-    )
+    await service.create(encoding.toLowerCase(), `template0 encoding '${encoding}' locale_provider libc locale 'C'`)
   await service.create("foreign_owned")
-  await service.query("postgres", "create role guest login")
+  await service.account("guest")
 })
 afterAll(() => service.stop())
 

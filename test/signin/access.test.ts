@@ -441,7 +441,7 @@ test("three independent parsers read the same from every challenge", async () =>
       for (const [challenge, error, scope] of [
         [missing, undefined, contributor],
         [invalid, "invalid_token", contributor],
-        [insufficient(operation, has), "insufficient_scope", expanded([...operation, ...has]).join(" ")]
+        [insufficient(operation, has, false), "insufficient_scope", expanded([...operation, ...has]).join(" ")]
       ] as const) {
         // The parsers accept more than the grammar allows (RFC 9110 11.6.1).
         assert.match(challenge, /^Bearer [a-z_]+="[^"\\]*"(, [a-z_]+="[^"\\]*")*$/)

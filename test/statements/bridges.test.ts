@@ -8,7 +8,7 @@ import * as ChallengeStore from "../../src/bridges/enrollment/ChallengeStore.ts"
 import * as CredentialStore from "../../src/bridges/enrollment/CredentialStore.ts"
 import * as ProofStore from "../../src/bridges/enrollment/ProofStore.ts"
 import * as PossessionStore from "../../src/bridges/possession/PossessionStore.ts"
-import { sweeps as possessionSweeps } from "../../src/bridges/possession/Sweeps.ts"
+import { sweeps as proofSweeps } from "../../src/platform/proofs/Sweeps.ts"
 import * as BridgeStore from "../../src/bridges/identity/BridgeStore.ts"
 import * as KeyStore from "../../src/bridges/keys/KeyStore.ts"
 import { sweeps as keySweeps } from "../../src/bridges/keys/Sweeps.ts"
@@ -30,6 +30,7 @@ import {
   enrolled,
   expireRotation,
   fingerprint,
+  grantAccess,
   hash,
   id,
   ids,
@@ -52,7 +53,7 @@ import { TestDatabase } from "../support/run/TestDatabase.ts"
 const others = `bytea '\\x${"07".repeat(32)}'`
 const otherFingerprint = `sha256:${"1".repeat(64)}`
 const reenroll = (bridge_id: string) => `update bridge_enrollment_credential set reenroll_bridge_id = '${bridge_id}'`
-const sweeps = [...enrollmentSweeps, ...rotationSweeps, ...possessionSweeps, ...keySweeps]
+const sweeps = [...enrollmentSweeps, ...rotationSweeps, ...proofSweeps, ...keySweeps]
 const referencesOf = Effect.map(
   (found: Option.Option<{ readonly account_references: ReadonlyArray<string> }>) =>
     Option.getOrThrow(found).account_references
@@ -159,6 +160,33 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     }
   })
 
+  const asked = {
+    token_hash: sha256("token"),
+    proof: { fingerprint, proof_hash: sha256("proof"), forget_at: now }
+  }
+  testConditions(it, "a proof is remembered among others", {
+    given: enrolled,
+    act: (sql) =>
+      Effect.map(
+        PossessionStore.make(sql).rememberEach([{ ...asked, token_hash: sha256("unknown") }, asked]),
+        ([, found]) => Option.filter(found!, ({ first }) => first)
+      ),
+    actsNotOn: {
+      "for another token": `update bridge_token set token_hash = ${others}`,
+      "by another key": `update bridge_identity set public_key_fingerprint = '${otherFingerprint}'`,
+      twice: `insert into bridge_dpop_proof values (${hash("proof")}, ${past})`
+    }
+  })
+
+  testConditions(it, "of two equal proofs the first is remembered", {
+    given: enrolled,
+    act: (sql) =>
+      Effect.map(PossessionStore.make(sql).rememberEach([asked, asked]), ([first, second]) =>
+        Option.filter(first!, (found) => found.first && Option.exists(second!, ({ first }) => !first))
+      ),
+    actsNotOn: { twice: `insert into bridge_dpop_proof values (${hash("proof")}, ${past})` }
+  })
+
   testConditions(it, "a Bridge has to prove its key", {
     given: enrolled,
     act: (sql) => PossessionStore.make(sql).hold(ids.identity, now, trace),
@@ -168,6 +196,23 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
       "if it is another": `update bridge_identity set identity_id = '${id(89)}'`
     }
   })
+
+  for (const role of ["reader", null] as const)
+    testConditions(it, role === null ? "the access of a Bridge is withdrawn" : "a Bridge is granted access", {
+      given: enrolled,
+      act: (sql) => BridgeStore.make(sql).setAccess(ids.project, "bridge-1", role, now),
+      ...(role === null
+        ? {}
+        : { seen: `select 1 from bridge_identity where access_role = 'reader' and access_granted_at = ${sqlNow}` }),
+      actsOn: {
+        "in the place of another role": `${grantAccess}; update bridge_identity set access_role = 'contributor'`
+      },
+      actsNotOn: {
+        "if it is another": "update bridge_identity set bridge_id = 'bridge-2'",
+        "if it is of another project": `update bridge_identity set project_id = '${ids.otherProject}'`,
+        ...(role === null ? {} : { "if it is revoked": revokeIdentity, "as it is": grantAccess })
+      }
+    })
 
   testConditions(it, "a Bridge need not prove its key any more", {
     given: enrolled,

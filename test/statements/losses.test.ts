@@ -13,15 +13,18 @@ import {
   endGrant,
   endToken,
   enrolled,
+  grantAccess,
   hash,
   id,
   ids,
   later,
   now,
+  passkey,
   past,
   pendingIdentity,
   phone,
   projects,
+  signedIn,
   sqlNow
 } from "../support/statements/OneOfEach.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
@@ -89,6 +92,12 @@ layer(TestDatabase.sql)("what a command would end", (it) => {
     "that of another Bridge": `update bridge_token set identity_id = '${id(29)}'`
   })
 
+  shown("access of a Bridge", `${enrolled}; ${grantAccess}`, ({ bridgeAccess }) => bridgeAccess(project, "bridge-1"), {
+    "in another project": elsewhere("bridge_identity"),
+    "of another one": "update bridge_identity set bridge_id = 'bridge-2'",
+    "if it has none": "update bridge_identity set access_role = null, access_granted_at = null"
+  })
+
   shown("a credential", credential, ({ credential }) => credential(ids.credential), {
     "if it is another one": `update bridge_enrollment_credential set credential_id = '${id(29)}'`
   })
@@ -117,6 +126,22 @@ layer(TestDatabase.sql)("what a command would end", (it) => {
   counts("console_sessions", session, ofToken, {
     "one that has ended": `update console_session set ended_at = ${past}`,
     "one of another token": `update console_session set project_token_id = '${id(19)}'`
+  })
+
+  counts("passkeys", passkey, ofToken, {
+    "a removed one": `update person_key set removed_at = ${past}`,
+    "one of another token": `update person_key set project_token_id = '${id(19)}'`
+  })
+
+  const ofPasskey: Act = ({ personKey }) => personKey(ids.personKey)
+  const byPasskey = `${session}; ${passkey.slice(signedIn.length + 1)}; update console_session set person_key_id = '${ids.personKey}'`
+  shown("a passkey", passkey, ofPasskey, {
+    "if it is another one": `update person_key set person_key_id = '${id(89)}'`
+  })
+  counts("console_sessions", byPasskey, ofPasskey, {
+    "one that has ended": `update console_session set ended_at = ${past}`,
+    "one of another token": `update console_session set project_token_id = '${id(19)}'`,
+    "one by the token itself": "update console_session set person_key_id = null"
   })
 
   const ofGrant: Act = ({ grant }) => grant(ids.grant)
@@ -212,11 +237,12 @@ layer(TestDatabase.sql)("what a command would end", (it) => {
   for (const [what, table, column] of [
     ["sign_ins", "oauth_grant", "project_token_id"],
     ["devices", "mobile_device", "subject"],
-    ["console_sessions", "console_session", "project_token_id"]
+    ["console_sessions", "console_session", "project_token_id"],
+    ["passkeys", "person_key", "project_token_id"]
   ] as const)
     counts(
       what,
-      `${session}; ${named}`,
+      `${session}; ${passkey.slice(signedIn.length + 1)}; ${named}`,
       ofSubject,
       { "of another token": `update ${table} set ${column} = '${id(19)}'` },
       "a person"

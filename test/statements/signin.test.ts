@@ -9,6 +9,8 @@ import * as AuthorizationRequestStore from "../../src/signin/oauth/authorize/Aut
 import * as ClientStore from "../../src/signin/oauth/clients/ClientStore.ts"
 import * as GrantStore from "../../src/signin/oauth/grants/GrantStore.ts"
 import { sweeps } from "../../src/signin/oauth/Sweeps.ts"
+import { remember } from "../../src/platform/proofs/ProofStore.ts"
+import * as BridgeAccessStore from "../../src/signin/oauth/tokens/BridgeAccessStore.ts"
 import * as CodeStore from "../../src/signin/oauth/tokens/CodeStore.ts"
 import * as RefreshTokenStore from "../../src/signin/oauth/tokens/RefreshTokenStore.ts"
 import { lookedUp, sweepOf, testConditions } from "../support/statements/Conditions.ts"
@@ -16,6 +18,10 @@ import {
   audience,
   disableProject,
   endGrant,
+  endToken,
+  enrolled,
+  fingerprint,
+  grantAccess,
   grantOver,
   hash,
   id,
@@ -26,7 +32,10 @@ import {
   now,
   otherAudience,
   past,
+  projects,
+  reaching,
   request,
+  revokeIdentity,
   signedIn,
   sqlNow,
   thirtyDays,
@@ -37,6 +46,7 @@ import { TestDatabase } from "../support/run/TestDatabase.ts"
 const others = `bytea '\\x${"07".repeat(32)}'`
 const firstPage = { after: undefined, limit: 9 }
 const inAnHour = new Date(now.getTime() + 3_600_000)
+const proven = { jkt: sha256("key"), used: { proof_hash: sha256("proof"), forget_at: inAnHour } }
 const anHourAgo = new Date(now.getTime() - 3_600_000)
 
 const projectTokenOver = {
@@ -71,6 +81,73 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
       ...otherAudience
     }
   })
+  /** What ends the access of a Bridge. */
+  const bridgeOver = {
+    "of another key": `update bridge_identity set public_key_fingerprint = 'sha256:${"1".repeat(64)}'`,
+    "after the withdrawal": "update bridge_identity set access_role = null, access_granted_at = null",
+    "with another role": "update bridge_identity set access_role = 'contributor'",
+    "of a revoked Bridge": revokeIdentity,
+    "of a Bridge whose token was revoked": endToken(ids.token),
+    "of a Bridge whose token has expired": `update bridge_token set expires_at = ${sqlNow}`,
+    "of a Bridge without a token": `update bridge_token set identity_id = '${id(89)}'`,
+    "in a disabled project": disableProject
+  }
+  testConditions(it, "an access token of a Bridge opens", {
+    given: reaching,
+    act: (sql) => lookedUp(AccessStore.make(sql, audience).bridgeToken, { token_hash: sha256("bridge access"), now }),
+    actsNotOn: {
+      "if it is another one": `update bridge_access_token set token_hash = ${others}`,
+      "at its expiry": `update bridge_access_token set expires_at = ${sqlNow}`,
+      "of another Bridge": `update bridge_access_token set identity_id = '${id(89)}'`,
+      "for another resource": "update bridge_access_token set resource = 'http://127.0.0.1:8788/mcp'",
+      "of another instance": "update bridge_access_token set instance_id = 'other'",
+      ...bridgeOver
+    }
+  })
+  const asserted = {
+    client_id: "bridge",
+    project_id: ids.project,
+    bridge_id: "bridge-1",
+    fingerprint,
+    used: { proof_hash: sha256("assertion"), forget_at: inAnHour }
+  }
+  const usedAssertion = `insert into bridge_dpop_proof values (${hash("assertion")}, ${later})`
+  testConditions(it, "the Bridge of an assertion is found, in force", {
+    given: `${enrolled}; ${grantAccess}`,
+    act: (sql) =>
+      Effect.map(
+        BridgeAccessStore.make(sql, audience).find(asserted, undefined, now),
+        Option.filter(({ alive, assertion_used, role }) => alive && role === "reader" && !assertion_used)
+      ),
+    actsNotOn: {
+      "if it has another name": "update bridge_identity set bridge_id = 'bridge-2'",
+      "if it is of another project": `update bridge_identity set project_id = '${ids.otherProject}'`,
+      "after the use of the assertion": usedAssertion,
+      ...bridgeOver
+    }
+  })
+  testConditions(it, "an access token is issued to a Bridge", {
+    given: `${enrolled}; ${grantAccess}`,
+    act: (sql) => {
+      const token = { token_id: id(91), token_hash: sha256("new"), expires_at: inAnHour, role: "reader" as const }
+      const scopes = ["memory:read"] as const
+      return BridgeAccessStore.make(sql, audience).issue(asserted, proven, { ...token, scopes }, now, trace)
+    },
+    actsNotOn: {
+      "of another name": "update bridge_identity set bridge_id = 'bridge-2'",
+      "of another project": `update bridge_identity set project_id = '${ids.otherProject}'`,
+      "for an assertion that was used": usedAssertion,
+      "with a proof that was used": `insert into bridge_dpop_proof values (${hash("proof")}, ${later})`,
+      ...bridgeOver
+    }
+  })
+  testConditions(it, "a proof is remembered by itself", {
+    given: projects,
+    bystander: "",
+    act: (sql) => remember(sql, proven.used),
+    actsNotOn: { twice: `insert into bridge_dpop_proof values (${hash("proof")}, ${later})` }
+  })
+
   testConditions(it, "a grant counts as foreign", {
     given: `${signedIn}; ${otherAudience["another resource"]}`,
     bystander: signedIn,
@@ -241,7 +318,7 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
       const request = { request_id: ids.request, browser_hash: sha256("browser") }
       return AuthorizationRequestStore.make(sql).bindToken(
         request,
-        { token_id: ids.projectToken, session_id: null },
+        { token_id: ids.projectToken, session_id: null, person_key_id: null },
         sha256("renewed")
       )
     },
@@ -262,7 +339,7 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
     act: (sql) => {
       const another = { request_id: id(38), browser_hash: sha256("another"), client_id: "client", network: "network" }
       const rest = { redirect_uri: "http://127.0.0.1/callback", state: undefined, scopes: ["memory:read"] as const }
-      const opened = { ...another, ...rest, code_challenge: "c".repeat(43), expires_at: inAnHour }
+      const opened = { ...another, ...rest, code_challenge: "c".repeat(43), dpop_jkt: null, expires_at: inAnHour }
       return AuthorizationRequestStore.make(sql).insert(opened, now)
     },
     seen: `select from oauth_request having count(*) = 50 and not bool_or(request_id = '${ids.request}')`,
@@ -306,7 +383,7 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
   testConditions(it, "a code is replaced", {
     given: `${signedIn}; update oauth_grant set activated_at = null`,
     act: (sql) => {
-      const code = { code_hash: sha256("new code"), code_challenge: "c", expires_at: inAnHour }
+      const code = { code_hash: sha256("new code"), code_challenge: "c", dpop_jkt: null, expires_at: inAnHour }
       return AuthorizationRequestStore.make(sql).replaceCode(ids.grant, code, now)
     },
     actsNotOn: {
@@ -349,6 +426,21 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
       ...otherAudience
     }
   })
+  const boundTo = (table: string, key: string) => `update ${table} set dpop_jkt = ${hash(key)}`
+  const replayedProof = `insert into bridge_dpop_proof values (${hash("proof")}, ${later})`
+  testConditions(it, "a code is exchanged with a proof, for tokens of its key", {
+    given: `${signedIn}; delete from oauth_refresh_token; ${boundTo("oauth_code", "key")}`,
+    act: (sql) => CodeStore.make(sql, audience).exchange({ ...code, proven }, access, refresh, now, trace),
+    seen: `select from oauth_access_token a join oauth_refresh_token r on r.grant_id = a.grant_id
+            where a.token_id = '${access.token_id}' and a.dpop_jkt = ${hash("key")} and r.dpop_jkt = ${hash("key")}`,
+    actsOn: { "if the code is for any key": "update oauth_code set dpop_jkt = null" },
+    actsNotOn: { "of another key": boundTo("oauth_code", "other"), "that was used": replayedProof }
+  })
+  testConditions(it, "a code is exchanged without a proof", {
+    given: `${signedIn}; delete from oauth_refresh_token`,
+    act: (sql) => CodeStore.make(sql, audience).exchange(code, access, refresh, now, trace),
+    actsNotOn: { "if it is for a key": boundTo("oauth_code", "key") }
+  })
   testConditions(it, "a code gives a refresh token", {
     given: `${signedIn}; delete from oauth_refresh_token`,
     act: (sql) => CodeStore.make(sql, audience).exchange(code, access, refresh, now, trace),
@@ -362,7 +454,7 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
     )
   testConditions(it, "the grant of a code is alive", {
     given: signedIn,
-    act: (sql) => alive(CodeStore.make(sql, audience).find(sha256("code"), now)),
+    act: (sql) => alive(CodeStore.make(sql, audience).find({ code_hash: sha256("code") }, now)),
     actsOn: lastingToken,
     actsNotOn: {
       "of another code": `update oauth_code set code_hash = ${others}`,
@@ -373,7 +465,7 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
   })
   testConditions(it, "the grant of a refresh token is alive", {
     given: signedIn,
-    act: (sql) => alive(RefreshTokenStore.make(sql, audience).find(sha256("refresh"), anHourAgo, now)),
+    act: (sql) => alive(RefreshTokenStore.make(sql, audience).find({ token_hash: sha256("refresh") }, anHourAgo, now)),
     actsOn: lastingToken,
     actsNotOn: {
       "of another refresh token": `update oauth_refresh_token set token_hash = ${others}`,
@@ -405,6 +497,44 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
       ...otherAudience
     }
   })
+  testConditions(it, "a refresh token is used with a proof, for tokens of its key", {
+    given: `${signedIn}; ${boundTo("oauth_refresh_token", "key")}`,
+    act: (sql) =>
+      RefreshTokenStore.make(sql, audience).use(
+        { ...presented, proven },
+        access,
+        sha256("caller"),
+        refresh,
+        now,
+        trace
+      ),
+    seen: `select from oauth_access_token a join oauth_refresh_token r on r.grant_id = a.grant_id
+            where a.token_id = '${access.token_id}' and a.dpop_jkt = ${hash("key")}
+              and r.generation = 1 and r.dpop_jkt = ${hash("key")}`,
+    actsOn: { "if the token is of no key": "update oauth_refresh_token set dpop_jkt = null" },
+    actsNotOn: { "of another key": boundTo("oauth_refresh_token", "other"), "that was used": replayedProof }
+  })
+  testConditions(it, "the grant of a refresh token counts what its client asks for", {
+    given: `${signedIn}; ${boundTo("oauth_refresh_token", "key")}`,
+    act: (sql) => RefreshTokenStore.make(sql, audience).findGrant({ ...presented, proven }),
+    actsOn: {
+      "if the token is of no key": "update oauth_refresh_token set dpop_jkt = null",
+      "while its successor can still be returned": `
+        update oauth_refresh_token set used_at = ${past}, successor_salt = ${hash("salt")}`
+    },
+    actsNotOn: {
+      "with another token": `update oauth_refresh_token set token_hash = ${others}`,
+      "of another grant": `update oauth_refresh_token set grant_id = '${id(39)}'`,
+      "for another client": "update oauth_grant set client_id = 'other'",
+      "with another key": boundTo("oauth_refresh_token", "other"),
+      "after its use": `update oauth_refresh_token set used_at = ${past}`
+    }
+  })
+  testConditions(it, "a refresh token is used without a proof", {
+    given: signedIn,
+    act: useRefresh,
+    actsNotOn: { "if it is of a key": boundTo("oauth_refresh_token", "key") }
+  })
   const predecessor = `
     update oauth_refresh_token set generation = 1;
     insert into oauth_refresh_token (token_hash, grant_id, generation, created_at, expires_at, used_at, successor_salt)
@@ -425,6 +555,15 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
   }
   const used = `${signedIn};
     update oauth_refresh_token set used_at = ${past} + interval '1 second', successor_salt = ${hash("salt")}`
+  testConditions(it, "a refresh token is replayed with a proof", {
+    given: used,
+    act: (sql) => {
+      const replayed = { ...presented, since: anHourAgo, elsewhere: false, proven }
+      return RefreshTokenStore.make(sql, audience).replay(replayed, access, now, trace)
+    },
+    seen: `select from oauth_access_token where token_id = '${access.token_id}' and dpop_jkt = ${hash("key")}`,
+    actsNotOn: { "that was used": replayedProof }
+  })
   for (const elsewhere of [true, false]) {
     testConditions(
       it,
@@ -470,6 +609,12 @@ layer(TestDatabase.sql)("sweeps of sign-in", (it) => {
   deletes("requests", {
     given: `${request}; update oauth_request set expires_at = ${past} - interval '1 second'`,
     actsNotOn: { "for an hour after their expiry": `update oauth_request set expires_at = ${past}` }
+  })
+  testConditions(it, "access tokens of bridges are deleted", {
+    given: `${reaching}; update bridge_access_token set expires_at = ${sqlNow} - interval '1 ms'`,
+    bystander: reaching,
+    act: sweepOf(sweeps, "access tokens of bridges", now),
+    actsNotOn: { "until their end": `update bridge_access_token set expires_at = ${sqlNow}` }
   })
   const aDayAgo = `${sqlNow} - interval '1 day'`
   deletes("access tokens", {

@@ -13,6 +13,7 @@ import { type Check, check } from "./Check.ts"
 import { clientDocuments } from "./clientDocuments.ts"
 import { database } from "./database.ts"
 import { diskOf, filesOf, notStarted } from "./dataFolder.ts"
+import { processes } from "./processes.ts"
 import { proxy } from "./proxy.ts"
 import { server } from "./server.ts"
 import { backupKey, erasureFile, oauthSecret, pushKeys, secrets } from "./secrets.ts"
@@ -44,6 +45,7 @@ const configured = Effect.fnUntraced(function* (dataDir: string, folder: Readonl
   return [
     check("configuration", "ok", `Complete; the service is at ${settings.baseUrl.origin}.`),
     secrets(settings),
+    ...processes(settings),
     ...pushKeys(settings),
     ...(folder.length > 0 ? [] : [oauthSecret(settings)]),
     ...backupKey(settings),

@@ -1,15 +1,26 @@
 /** Runs a command at a service elsewhere. Raw secrets never cross the wire; see `remotely` in frame.ts. */
-import { Data, Effect, Redacted } from "effect"
+import { Data, Effect, Redacted, Schedule } from "effect"
 import { Refusal } from "../../../src/wire/Refusal.ts"
 import type { More } from "./remotely.ts"
 import type { Target } from "./Target.ts"
 
 class NoAnswer extends Data.TaggedError("NoAnswer")<{ readonly message: string }> {}
 
+/** The connection ended, or a proxy answered for the service: the same call again finds out, or finds it done. */
+class AnswerLost extends Data.TaggedError("AnswerLost")<{ readonly reason: string }> {}
+
 /** The service gives a command 60 seconds. */
 const longest = "70 seconds"
 
-export const call = Effect.fnUntraced(function* (target: Target, name: string, flags: More) {
+export const call = (target: Target, name: string, flags: More) =>
+  attempt(target, name, flags).pipe(
+    Effect.retry({ while: isLost, schedule: Schedule.spaced("1 second"), times: 2 }),
+    Effect.catchIf(isLost, ({ reason }) => noAnswer(target, flags, reason))
+  )
+
+const isLost = (error: unknown) => error instanceof AnswerLost
+
+const attempt = Effect.fnUntraced(function* (target: Target, name: string, flags: More) {
   const url = `${target.origin}/operator/v1/commands/${name}`
   const { ok, status, text } = yield* Effect.tryPromise({
     try: async (signal) => {
@@ -23,19 +34,23 @@ export const call = Effect.fnUntraced(function* (target: Target, name: string, f
       })
       return { ok: response.ok, status: response.status, text: await response.text() }
     },
-    catch: (error) => noAnswer(target, reasonOf(error))
-  }).pipe(Effect.timeoutOrElse({ duration: longest, orElse: () => noAnswer(target, `none within ${longest}`) }))
+    catch: (error) => new AnswerLost({ reason: reasonOf(error) })
+  }).pipe(Effect.timeoutOrElse({ duration: longest, orElse: () => noAnswer(target, flags, `none within ${longest}`) }))
   const answer = parsed(text)
   if (ok && answer !== undefined) return answer
   const { error } = (answer ?? {}) as { readonly error?: { readonly code?: unknown; readonly message?: unknown } }
   if (typeof error?.code !== "string" || typeof error.message !== "string")
-    return yield* noAnswer(target, `status ${status}, and not from Bridge Service`)
+    return yield* new AnswerLost({ reason: `status ${status}, and not from Bridge Service` })
   return yield* new Refusal({ _tag: error.code, status, message: sentenceOf(error.code, error.message, target) })
 })
 
-const noAnswer = ({ origin }: Target, reason: string) =>
+const noAnswer = ({ origin }: Target, { id }: More, reason: string) =>
   new NoAnswer({
-    message: `No answer from ${origin}: ${reason}. A command that changes something may have been carried out; look before you repeat it.`
+    message: `No answer from ${origin}: ${reason}. A command that changes something may have been carried out; ${
+      id === undefined
+        ? "look before you repeat it."
+        : `with --id ${String(id)} it can be repeated, and makes no second one.`
+    }`
   })
 
 const reasonOf = (error: unknown) => {

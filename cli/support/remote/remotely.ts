@@ -28,7 +28,7 @@ export type More = Readonly<Record<string, Flags[string] | undefined>>
 export const sender = (target: Target, name: string, parsed: object) => (more: More) =>
   Effect.flatMap(
     Effect.promise(() => import("./call.ts")),
-    ({ call }) => call(target, name, { ...kept(typed(name)), ...projectOf(target, parsed), ...more })
+    ({ call }) => call(target, name, { ...kept(typed(name)), ...idOf(parsed), ...projectOf(target, parsed), ...more })
   )
 
 const typed = (name: string) => flagsOf(process.argv.slice(process.argv.indexOf(name, 2) + 1))
@@ -37,6 +37,9 @@ const here = [...targetFlagNames, "json", "log-level"]
 
 const kept = (flags: Flags) =>
   Object.fromEntries(Object.entries(flags).filter(([flag]) => !here.includes(flag) && !pathFlags.has(flag)))
+
+/** Of what the command makes; the caller makes it, if nobody typed one. */
+const idOf = (parsed: object): Flags => ("id" in parsed && typeof parsed.id === "string" ? { id: parsed.id } : {})
 
 /** The project that was typed, or of SERVICE_PROJECT, or of the profile. Without one, the service takes its only one. */
 const projectOf = (target: Target, parsed: object): Flags => {

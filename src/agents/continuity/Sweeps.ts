@@ -11,13 +11,13 @@ const purgeIdempotencyKeys: Sweep["run"] = (sql, now, limit) =>
   rows(Schema.Struct({ tool: Schema.String }))(sql`
     with purged as (
       delete from idempotency_record
-       where ctid = any (array(
-         select ctid
+       where (project_id, tool, idempotency_key) in (
+         select project_id, tool, idempotency_key
            from idempotency_record
           where created_at < ${after(now, Duration.negate(kept))}
           order by created_at
           limit ${limit}
-            for update skip locked))
+            for update skip locked)
       returning project_id, tool, octet_length(result) as bytes
     ), freed as (
       update project_usage u

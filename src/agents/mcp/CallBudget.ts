@@ -7,7 +7,7 @@ import { limitNames, maximumOf } from "../../operator/limits/LimitNames.ts"
 import { turnsBetween } from "../../platform/edge/inTurn.ts"
 import { type Rate, RateLimit } from "../../platform/edge/RateLimit.ts"
 import { count, limitRefusals } from "../../platform/metrics/Metrics.ts"
-import { Settings } from "../../platform/settings/Settings.ts"
+import { partOf, Settings } from "../../platform/settings/Settings.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { limitInUse, slowedDown } from "../continuity/Budget.ts"
 import type { ContinuityRefusal } from "../continuity/Errors.ts"
@@ -46,7 +46,7 @@ export class CallBudget extends Context.Service<
   static readonly layer = Layer.effect(
     CallBudget,
     Effect.gen(function* () {
-      const { database, http } = yield* Settings
+      const { database, http, processes } = yield* Settings
       const turns = Turns.make({ measured: http.rateLimits })
       yield* Effect.forEach([...limitNames, "index_bytes", "answer_bytes", "waiters"], (name) =>
         count(limitRefusals(name), 0)
@@ -80,8 +80,8 @@ export class CallBudget extends Context.Service<
             const until = (yield* Clock.currentTimeMillis) + longestWait
             const { limits: own, project_id, subject } = caller
             const maxima = {
-              calls: maximumOf(own, "concurrent_calls"),
-              searches: maximumOf(own, "concurrent_searches")
+              calls: partOf(maximumOf(own, "concurrent_calls"), processes),
+              searches: partOf(maximumOf(own, "concurrent_searches"), processes)
             }
             const noTurn = ({ restsUntil }: Turns.Project) =>
               Effect.flatMap(Clock.currentTimeMillis, (now) =>

@@ -8,8 +8,8 @@
  *    Then check size, nesting and number of values.
  * 4. Count the other messages of a batch, and all messages of the project.
  * 5. Check the scopes of the tools that the body calls: 403.
- * 6. Pass the body to the SDK, whose answer is returned unchanged, and counts in memory until it was sent. A disconnect
- *    cancels running calls.
+ * 6. Run a plain call of a tool (PlainCall.ts). Pass any other body to the SDK, whose answer is returned unchanged. An
+ *    answer counts in memory until it was sent. A disconnect cancels running calls.
  */
 import {
   createMcpHandler,
@@ -27,7 +27,8 @@ import { Access } from "../../signin/access/Access.ts"
 import { authenticates } from "../../signin/access/Http.ts"
 import { CurrentShare, Shares } from "../../platform/database/Shares.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
-import { credentialOf } from "../../platform/edge/BearerCredential.ts"
+import { bindableCredentialOf } from "../../platform/edge/BearerCredential.ts"
+import { CompiledEdge, Shortcuts } from "../../platform/edge/compiled/Compiled.ts"
 import { type CountAnswer, largestBody, MemoryBudget, smallBodies } from "../../platform/edge/MemoryBudget.ts"
 import { isTooLarge } from "../../platform/edge/Form.ts"
 import { RateLimit } from "../../platform/edge/RateLimit.ts"
@@ -42,6 +43,7 @@ import { failure, refuse } from "./Errors.ts"
 import { calledTool, messagesOf, parse } from "./Messages.ts"
 import { allows, corsHeaders, preflightHeaders } from "./Origins.ts"
 import { listFor } from "./ToolList.ts"
+import { plainCall, resultOf } from "./PlainCall.ts"
 import { promptOf, promptsFor } from "./Prompts.ts"
 import { completionOf, contentsOf, readerOf, resourcesFor, templatesFor } from "./Resources.ts"
 import { isWaiting, toolFor, type ToolName, tools } from "./Tools.ts"
@@ -82,26 +84,25 @@ interface Session {
  */
 const onePage = Schema.toStandardSchemaV1(Schema.Struct({ cursor: Schema.optional(Schema.Undefined) }))
 
+const serverInfo = { name: "bridge-service", title: "Bridge Service", version }
+
 const protocol = ({ actor, call, resource }: Session) => {
-  const server = new Server(
-    { name: "bridge-service", title: "Bridge Service", version },
-    {
-      capabilities: {
-        tools: { listChanged: false },
-        prompts: { listChanged: false },
-        resources: { listChanged: false, subscribe: false },
-        completions: {}
-      },
-      instructions: instructionsFor(resource, actor),
-      cacheHints: {
-        "tools/list": lasting,
-        "prompts/list": lasting,
-        "resources/templates/list": lasting,
-        "resources/list": changing,
-        "resources/read": changing
-      }
+  const server = new Server(serverInfo, {
+    capabilities: {
+      tools: { listChanged: false },
+      prompts: { listChanged: false },
+      resources: { listChanged: false, subscribe: false },
+      completions: {}
+    },
+    instructions: instructionsFor(resource, actor),
+    cacheHints: {
+      "tools/list": lasting,
+      "prompts/list": lasting,
+      "resources/templates/list": lasting,
+      "resources/list": changing,
+      "resources/read": changing
     }
-  )
+  })
   server.setRequestHandler("tools/list", { params: onePage }, () => ({ tools: listFor(actor.scopes) }))
   server.setRequestHandler("tools/call", ({ params }) =>
     toolFor(actor.role, params.name) === undefined
@@ -176,6 +177,8 @@ const routes = Effect.gen(function* () {
   const { baseUrl, mcp, resource } = yield* Settings
   const sdk = yield* handler
   const authenticate = yield* authenticates(perCredential)
+  const shortcuts = yield* Shortcuts
+  const edge = yield* CompiledEdge
   const isAllowed = allows(baseUrl, mcp.allowedOrigins)
 
   /** Takes from the rate of the credential and of its project. */
@@ -203,7 +206,7 @@ const routes = Effect.gen(function* () {
 
   /** The result of a call that has waited, unless its credential has ended meanwhile. */
   const stillAllowed = ({ headers }: HttpServerRequest.HttpServerRequest, result: CallToolResult) =>
-    access.authorize(credentialOf(headers["authorization"])).pipe(
+    access.authorizeAgain(bindableCredentialOf(headers["authorization"])).pipe(
       Effect.as(result),
       Effect.catch((refusal: Refusal) => Effect.succeed<CallToolResult>(failure(refusal)))
     )
@@ -229,8 +232,11 @@ const routes = Effect.gen(function* () {
       const called = calls.call(actor, name, given, count)
       return isWaiting(tools[name]) ? Effect.flatMap(called, (result) => stillAllowed(request, result)) : called
     }
+    const plain = shortcuts ? plainCall(request.headers, body.value, actor.role) : undefined
     return yield* memory.answers(actor.project_id, messages.length, request, (count) =>
-      exchangeWithSdk(sdk, request, body.value, actor, call(count), resource)
+      plain === undefined
+        ? exchangeWithSdk(sdk, request, body.value, actor, call(count), resource)
+        : Effect.map(call(count)(plain.name, plain.given), (result) => resultOf(plain, result, serverInfo))
     )
   })
 
@@ -245,6 +251,7 @@ const routes = Effect.gen(function* () {
   })
 
   yield* router.add("*", "/mcp", handled)
+  yield* edge.add("POST", "/mcp", handled)
   yield* router.add("*", "/mcp/", handled)
 })
 

@@ -26,6 +26,6 @@ export const corsHeaders = (origin: string | undefined): Record<string, string> 
 export const preflightHeaders = {
   "access-control-allow-methods": "POST",
   "access-control-allow-headers":
-    "Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, Last-Event-ID",
+    "Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, Last-Event-ID",
   "access-control-max-age": "7200"
 }

@@ -195,14 +195,15 @@ export const make = (sql: SqlClient.SqlClient) => {
     firstRow(Receipts)(sql`
       with gone as (
         delete from receipt
-         where ctid = any (array(
-           select ctid
-             from receipt
-            where project_id = ${project_id}::uuid
-              and created_at < ${before}
-            order by created_at
-            limit ${limit}
-              for update skip locked))
+         where project_id = ${project_id}::uuid
+           and id = any (array(
+             select id
+               from receipt
+              where project_id = ${project_id}::uuid
+                and created_at < ${before}
+              order by created_at
+              limit ${limit}
+                for update skip locked))
         returning *
       )
       ${sql.literal(receiptsGone)}`)
@@ -237,7 +238,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   const dropResults = (project_id: string, ids: ReadonlyArray<string>) =>
     firstRow(Bytes)(sql`
       with named as (
-        select ctid as place, octet_length(result) as bytes
+        select tool, idempotency_key, octet_length(result) as bytes
           from idempotency_record
          where project_id = ${project_id}::uuid
            and exists (select from unnest(${ids}::text[]) as erased (id) where strpos(result, erased.id) > 0)
@@ -246,7 +247,9 @@ export const make = (sql: SqlClient.SqlClient) => {
         update idempotency_record r
            set result = ''
           from named
-         where r.ctid = named.place
+         where r.project_id = ${project_id}::uuid
+           and r.tool = named.tool
+           and r.idempotency_key = named.idempotency_key
       )
       select coalesce(sum(bytes), 0)::float8 as bytes
         from named`)

@@ -10,13 +10,14 @@ import { Context, Deferred, Duration, Effect, Latch, Layer, Option } from "effec
 import { SqlClient } from "effect/sql"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { Draining } from "../../platform/edge/Draining.ts"
+import { partOf, Settings } from "../../platform/settings/Settings.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { limitInUse } from "../continuity/Budget.ts"
 import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
 import type { TaskWait, TaskWaited } from "./Shapes.ts"
 import * as Store from "./TaskStore.ts"
 
-/** How many callers of one project wait at once in this process. */
+/** How many callers of one project wait at once, at all processes of this machine. */
 const mostWaiters = 64
 const interval = Duration.seconds(1)
 
@@ -67,6 +68,7 @@ export class Waits extends Context.Service<
     Effect.gen(function* () {
       const store = Store.make(yield* SqlClient.SqlClient)
       const draining = yield* Draining
+      const most = partOf(mostWaiters, (yield* Settings).processes)
       const waiters = new Set<Waiter>()
       const byProject = new Map<string, Set<Waiter>>()
       /** Open while somebody waits. */
@@ -89,9 +91,9 @@ export class Waits extends Context.Service<
         Effect.suspend(() => {
           const { project_id, subject } = waiter
           const others = byProject.get(project_id) ?? new Set()
-          if (others.size >= mostWaiters) {
+          if (others.size >= most) {
             const other = givesWay(others, subject)
-            if (other === undefined) return limitInUse("waiters", mostWaiters, 1)
+            if (other === undefined) return limitInUse("waiters", most, 1)
             Deferred.doneUnsafe(other.over, Effect.void)
             others.delete(other)
           }

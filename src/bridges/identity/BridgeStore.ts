@@ -3,6 +3,7 @@ import { Schema } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import type { Page } from "../../platform/sql/Page.ts"
+import { Role } from "../../wire/Scopes.ts"
 
 const Status = Schema.Literals(["pending", "active", "revoked"])
 
@@ -23,7 +24,10 @@ export const Bridge = Schema.Struct({
   /** When it got its key, by enrollment or key rotation. */
   key_since: Schema.NullOr(Schema.Date),
   /** Since when an operator wants a new key. */
-  key_rotation_required_since: Schema.NullOr(Schema.Date)
+  key_rotation_required_since: Schema.NullOr(Schema.Date),
+  /** The role with which it reaches the project's memory and tasks; null: it does not. */
+  access_role: Schema.NullOr(Role),
+  access_granted_at: Schema.NullOr(Schema.Date)
 })
 
 /** A Bridge as people watch it: how long its token still lives. */
@@ -56,7 +60,8 @@ export const make = (sql: SqlClient.SqlClient) => {
   const bridges = (project_id: string, which: Statement.Fragment) => sql`
     select i.bridge_id, i.status, i.device_id, i.display_name, i.public_key_fingerprint, i.account_references,
            i.created_at, i.enrolled_at, i.revoked_at, t.expires_at as token_expires_at, i.pending_rotation_id,
-           i.dpop_required_since, coalesce(i.key_since, i.enrolled_at) as key_since, i.key_rotation_required_since
+           i.dpop_required_since, coalesce(i.key_since, i.enrolled_at) as key_since, i.key_rotation_required_since,
+           i.access_role, i.access_granted_at
       from bridge_identity i
       left join bridge_token t on t.identity_id = i.identity_id and t.state = 'active'
      where i.project_id = ${project_id}::uuid
@@ -217,6 +222,32 @@ export const make = (sql: SqlClient.SqlClient) => {
       returning i.key_rotation_required_since as required_since,
                 i.status = 'active' and found.key_rotation_required_since is null as first`)
 
+  /** Sets or withdraws (null) the role of an active Bridge. `status` tells why nothing changed. */
+  const setAccess = (project_id: string, bridge_id: string, role: Role | null, now: Date) =>
+    firstRow(
+      Schema.Struct({ status: Status, before: Schema.NullOr(Role), granted_at: Schema.NullOr(Schema.Date) })
+    )(sql`
+      with found as materialized (
+        select identity_id, status, access_role
+          from bridge_identity
+         where project_id = ${project_id}::uuid
+           and bridge_id = ${bridge_id}
+           for no key update
+      ), set as (
+        update bridge_identity i
+           set access_role = ${role}::text,
+               access_granted_at = case when ${role}::text is null then null
+                                        when i.access_role = ${role}::text then i.access_granted_at
+                                        else ${now}::timestamptz end
+          from found
+         where i.identity_id = found.identity_id
+           and (found.status = 'active' or ${role}::text is null)
+        returning i.access_granted_at
+      )
+      select found.status, found.access_role as before, set.access_granted_at as granted_at
+        from found
+        left join set on true`)
+
   return {
     list,
     find,
@@ -227,6 +258,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     revokeIdentity,
     endCredentials,
     liftDpop,
-    requireKeyRotation
+    requireKeyRotation,
+    setAccess
   }
 }

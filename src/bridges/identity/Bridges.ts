@@ -10,6 +10,7 @@ import { Outbox } from "../../push/outbox/Outbox.ts"
 import * as Store from "./BridgeStore.ts"
 import { type OperatorRefusal, refuseOperator as refuse } from "./Errors.ts"
 import type { Page } from "../../platform/sql/Page.ts"
+import type { Role } from "../../wire/Scopes.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
 
 export type Bridge = typeof Store.Bridge.Type
@@ -61,6 +62,23 @@ export class Bridges extends Context.Service<
       { readonly required_since: Date },
       Unavailable | OperatorRefusal<"bridge_not_found" | "bridge_not_active">
     >
+    /**
+     * Lets an active Bridge reach its project's memory and tasks with its key, in this role. Another role replaces the one
+     * before, and ends the tokens of it. Can be repeated.
+     */
+    readonly grantAccess: (
+      project_id: string,
+      bridge_id: string,
+      role: Role
+    ) => Effect.Effect<
+      { readonly role: Role; readonly granted_at: Date },
+      Unavailable | OperatorRefusal<"bridge_not_found" | "bridge_not_active">
+    >
+    /** Ends that access with the next request. Can be repeated. */
+    readonly withdrawAccess: (
+      project_id: string,
+      bridge_id: string
+    ) => Effect.Effect<{ readonly was_granted: boolean }, Unavailable | OperatorRefusal<"bridge_not_found">>
   }
 >()("service/bridges/Bridges") {
   static readonly layer = Layer.effect(
@@ -143,6 +161,44 @@ export class Bridges extends Context.Service<
         persistence
       )
 
+      const grantAccess = Effect.fn("Bridges.grantAccess")(
+        function* (project_id: string, bridge_id: string, role: Role) {
+          const now = yield* clock.now
+          const set = yield* store.setAccess(project_id, bridge_id, role, now)
+          if (Option.isNone(set)) return yield* refuse("bridge_not_found")
+          const { before, granted_at, status } = set.value
+          if (status !== "active" || granted_at === null) return yield* refuse("bridge_not_active")
+          if (before !== role) {
+            const actor = yield* CurrentOperator
+            yield* audit.done(now, {
+              action: "bridge.access_granted",
+              project_id,
+              actor,
+              subject: { bridge_id, role }
+            })
+          }
+          return { role, granted_at }
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      const withdrawAccess = Effect.fn("Bridges.withdrawAccess")(
+        function* (project_id: string, bridge_id: string) {
+          const now = yield* clock.now
+          const set = yield* store.setAccess(project_id, bridge_id, null, now)
+          if (Option.isNone(set)) return yield* refuse("bridge_not_found")
+          const was_granted = set.value.before !== null
+          if (was_granted) {
+            const actor = yield* CurrentOperator
+            yield* audit.done(now, { action: "bridge.access_withdrawn", project_id, actor, subject: { bridge_id } })
+          }
+          return { was_granted }
+        },
+        sql.withTransaction,
+        persistence
+      )
+
       return {
         list,
         listByEnd: Effect.fn("Bridges.listByEnd")(store.listByEnd, persistence),
@@ -151,7 +207,9 @@ export class Bridges extends Context.Service<
         show,
         revoke,
         liftDpop,
-        requireKeyRotation
+        requireKeyRotation,
+        grantAccess,
+        withdrawAccess
       }
     })
   )

@@ -2,11 +2,11 @@
 import { Effect } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
+import { presentedBy } from "../../platform/edge/Presented.ts"
 import { counted, rotations } from "../../platform/metrics/Metrics.ts"
 import { Api } from "../../wire/Api.ts"
 import { Bearer, replayable } from "../../wire/Headers.ts"
 import { Possession, type Prover } from "../possession/Possession.ts"
-import { presentedBy } from "../possession/Presented.ts"
 import { Keys } from "./Keys.ts"
 
 export const KeysHttp = HttpApiBuilder.group(

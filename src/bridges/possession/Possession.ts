@@ -4,34 +4,22 @@
  *
  * It is checked before the state of the token: who cannot prove the key learns nothing about it.
  */
-import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
+import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit, traceAt } from "../../platform/audit/Audit.ts"
 import { Ed25519 } from "../../platform/crypto/Ed25519.ts"
 import { fingerprint } from "../../platform/crypto/Fingerprint.ts"
-import { sha256 } from "../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, sharedPersistence } from "../../platform/database/Persistence.ts"
 import { inTurn } from "../../platform/database/Shares.ts"
 import { together } from "../../platform/database/Together.ts"
 import { spanned } from "../../platform/metrics/Span.ts"
+import { type Presented, Unproven, usedProof, verifyWith } from "../../platform/proofs/DpopProof.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { refuse, type TokenRefusal } from "../../wire/bridges/RotationApi.ts"
-import { after } from "../../wire/Instant.ts"
 import { Refusal } from "../../wire/Refusal.ts"
-import { Unproven, verifyWith } from "./DpopProof.ts"
 import * as Store from "./PossessionStore.ts"
-
-/** What a request presents besides its token. */
-export interface Presented {
-  readonly method: string
-  /** Without query. */
-  readonly path: string
-  readonly scheme: "Bearer" | "DPoP"
-  /** The DPoP header. */
-  readonly proof: string | undefined
-}
 
 /** The key that has proved itself. */
 export interface Prover {
@@ -39,8 +27,8 @@ export interface Prover {
   readonly publicKey: Uint8Array
 }
 
-/** Longer than any proof is accepted: one that is two minutes early is accepted for four. */
-const remembered = Duration.minutes(5)
+/** The key of a Bridge is an Ed25519 key (spec 2.3). */
+export const accepted = { algorithms: ["EdDSA"], named: "EdDSA", keys: "Ed25519" } as const
 
 export class Possession extends Context.Service<
   Possession,
@@ -50,6 +38,12 @@ export class Possession extends Context.Service<
       bearer: Redacted.Redacted<string>,
       request: Presented
     ) => Effect.Effect<void, TokenRefusal<"bridge_proof_of_possession_invalid" | "bridge_persistence_error">>
+    /** The same for a request without a proof, whose token the operation has looked up itself. */
+    readonly requireNone: (
+      holder: Pick<Store.Holder, "bridge_id" | "project_id" | "dpop_required_since">,
+      request: Presented,
+      now: Date
+    ) => Effect.Effect<void, TokenRefusal<"bridge_proof_of_possession_invalid">>
     /**
      * The key of the proof; fails without a valid one, whatever the mode. The key that the confirmed key rotation
      * `key_rotation_id` has replaced counts, too.
@@ -72,7 +66,11 @@ export class Possession extends Context.Service<
       const { baseUrl, bridge } = yield* Settings
       const store = Store.make(yield* SqlClient.SqlClient)
       const findHolder = yield* together(store.tokenHolder)
-      const verify = verifyWith(yield* Ed25519)
+      const remember = yield* together(
+        { one: ({ proof, token_hash }) => store.remember(token_hash, proof), each: store.rememberEach },
+        { writes: true }
+      )
+      const verify = verifyWith(yield* Ed25519, accepted)
 
       /** The holder of the token and its key, if the proof is valid, by a key that counts, and was not used before. */
       const proved = Effect.fnUntraced(function* (
@@ -82,17 +80,24 @@ export class Possession extends Context.Service<
         now: Date,
         key_rotation_id?: string
       ) {
-        const { jti, publicKey } = yield* verify(proof, { ...request, baseUrl, tokenHash, now })
+        const { jti, key } = yield* verify(proof, { ...request, baseUrl, tokenHash, now })
+        const publicKey = key.bytes
         const by = fingerprint(publicKey)
-        const used = { fingerprint: by, proof_hash: sha256(`${by} ${jti}`), forget_at: after(now, remembered) }
-        const holder = yield* inTurn(store.remember(tokenHash, used, key_rotation_id))
+        const used = { ...usedProof(by, jti, now), fingerprint: by }
+        const holder = yield* key_rotation_id === undefined
+          ? remember({ token_hash: tokenHash, proof: used })
+          : inTurn(store.remember(tokenHash, used, key_rotation_id))
         if (Option.isSome(holder) && !holder.value.accepted)
           return yield* new Unproven({ why: "its key is not the key of this Bridge" })
         if (Option.isSome(holder) && !holder.value.first) return yield* new Unproven({ why: "it was used before" })
         return Option.map(holder, (holder) => ({ holder, prover: { fingerprint: by, publicKey } }))
       })
 
-      const refused = Effect.fnUntraced(function* ({ bridge_id, project_id }: Store.Holder, why: string, now: Date) {
+      const refused = Effect.fnUntraced(function* (
+        { bridge_id, project_id }: Pick<Store.Holder, "bridge_id" | "project_id">,
+        why: string,
+        now: Date
+      ) {
         const { _tag, message, status } = refuse("bridge_proof_of_possession_invalid")
         yield* audit.rejected(now, {
           action: "bridge.possession",
@@ -104,6 +109,9 @@ export class Possession extends Context.Service<
         return yield* new Refusal({ _tag, status, message: `${message} ${why}.`, challenge: "DPoP" })
       })
 
+      const isBound = ({ dpop_required_since }: Pick<Store.Holder, "dpop_required_since">, { scheme }: Presented) =>
+        scheme === "DPoP" || bridge.dpop === "required" || dpop_required_since !== null
+
       /** The holder and the key that it has proved; none if nobody has to. `always`: whatever the mode. */
       const checked = Effect.fnUntraced(function* (
         tokenHash: Uint8Array,
@@ -112,7 +120,7 @@ export class Possession extends Context.Service<
         always = false,
         key_rotation_id?: string
       ) {
-        const { proof, scheme } = request
+        const { proof } = request
         if (proof !== undefined) {
           return yield* Effect.catchTag(
             proved(tokenHash, proof, request, now, key_rotation_id),
@@ -128,8 +136,7 @@ export class Possession extends Context.Service<
           )
         }
         const holder = yield* findHolder({ token_hash: tokenHash, now })
-        const isBound = always || scheme === "DPoP" || bridge.dpop === "required"
-        if (Option.isSome(holder) && (isBound || holder.value.dpop_required_since !== null))
+        if (Option.isSome(holder) && (always || isBound(holder.value, request)))
           return yield* refused(holder.value, "The request has none", now)
         return Option.none<{ readonly holder: Store.Holder; readonly prover: Prover }>()
       }, sharedPersistence)
@@ -147,6 +154,10 @@ export class Possession extends Context.Service<
           const found = yield* checked(Tokens.hash(bearer), request, now)
           if (Option.isSome(found)) yield* hold(found.value.holder, now)
         }, spanned("Possession.require")),
+        requireNone: (holder, request, now) =>
+          bridge.dpop !== "off" && isBound(holder, request)
+            ? refused(holder, "The request has none", now)
+            : Effect.void,
         prove: Effect.fnUntraced(function* (
           bearer: Redacted.Redacted<string>,
           request: Presented,

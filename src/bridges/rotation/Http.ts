@@ -4,12 +4,12 @@ import type { HttpServerRequest } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../wire/Api.ts"
 import { Attempts } from "../../platform/edge/Attempts.ts"
+import { presentedBy } from "../../platform/edge/Presented.ts"
 import { counted, rotations } from "../../platform/metrics/Metrics.ts"
 import { Bearer, type Replayable, replayable } from "../../wire/Headers.ts"
 import { answer } from "../../wire/Refusal.ts"
 import { type Prepared, refuse } from "../../wire/bridges/RotationApi.ts"
 import { Possession } from "../possession/Possession.ts"
-import { presentedBy } from "../possession/Presented.ts"
 import { Rotation } from "./Rotation.ts"
 
 export const RotationHttp = HttpApiBuilder.group(
@@ -42,7 +42,10 @@ export const RotationHttp = HttpApiBuilder.group(
           replayable(rotation.abort(bearer, payload.rotation_id, headers["idempotency-key"]))
         ).pipe(counted(rotations, "abort")),
       revoke: ({ request }) => counted(rotations, "revoke")(proven(request, rotation.revoke)),
-      self: ({ request }) => proven(request, rotation.self)
+      self: ({ headers, request }) =>
+        headers.dpop === undefined
+          ? Effect.flatMap(Bearer, (bearer) => rotation.self(bearer, presentedBy(request)))
+          : proven(request, rotation.self)
     })
   })
 )

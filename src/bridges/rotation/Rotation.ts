@@ -16,9 +16,11 @@ import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, sharedPersistence, untilSettled } from "../../platform/database/Persistence.ts"
 import { together } from "../../platform/database/Together.ts"
 import { spanned } from "../../platform/metrics/Span.ts"
+import type { Presented } from "../../platform/proofs/DpopProof.ts"
 import type { Aborted, Confirmed, Prepared, Revoked, Self, RotationRefusal } from "../../wire/bridges/RotationApi.ts"
 import type { Replayable } from "../../wire/Headers.ts"
 import { hasPassed } from "../../wire/Instant.ts"
+import { Possession } from "../possession/Possession.ts"
 import * as ConfirmOrAbort from "./confirmOrAbort.ts"
 import * as Prepare from "./prepare.ts"
 import { type BearerToken, TokenCheck } from "./TokenCheck.ts"
@@ -43,8 +45,11 @@ export class Rotation extends Context.Service<
     ) => Effect.Effect<Replayable<Aborted>, RotationRefusal<"abort">>
     /** Final for this token; cancels its pending successor (spec 4.7). */
     readonly revoke: (bearer: BearerToken) => Effect.Effect<Revoked, RotationRefusal<"revoke">>
-    /** Whose token this is, and which rotation is pending (decisions.md, GET /bridge/v1/tokens/self). */
-    readonly self: (bearer: BearerToken) => Effect.Effect<Self, RotationRefusal<"self">>
+    /**
+     * Whose token this is, and which rotation is pending (decisions.md, GET /bridge/v1/tokens/self). `presented`: whether
+     * the caller has to prove its key is checked with the same lookup.
+     */
+    readonly self: (bearer: BearerToken, presented?: Presented) => Effect.Effect<Self, RotationRefusal<"self">>
   }
 >()("service/bridges/Rotation") {
   static readonly layer = Layer.effect(
@@ -52,6 +57,7 @@ export class Rotation extends Context.Service<
     Effect.gen(function* () {
       const clock = yield* DatabaseClock
       const tokens = yield* TokenCheck
+      const possession = yield* Possession
       const store = Store.make(yield* SqlClient.SqlClient)
       const findSelf = yield* together(store.self)
       const prepare = yield* Prepare.make
@@ -70,9 +76,10 @@ export class Rotation extends Context.Service<
       }, persistence)
 
       const self = Effect.fnUntraced(
-        function* (bearer: BearerToken) {
+        function* (bearer: BearerToken, presented?: Presented) {
           const now = yield* clock.now
           const found = yield* tokens.requireKnown(yield* findSelf({ token_hash: yield* tokens.hashOf(bearer), now }))
+          if (presented !== undefined) yield* possession.requireNone(found, presented, now)
           yield* tokens.requireActive(found, now)
           const isOpen = (until: Date | null): until is Date => until !== null && !hasPassed(until, now)
           return {

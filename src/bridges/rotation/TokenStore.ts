@@ -15,6 +15,7 @@ const SelfState = Schema.Struct({
   pending_rotation_id: Schema.NullOr(Schema.String),
   pending_until: Schema.NullOr(Schema.Date),
   public_key_fingerprint: Schema.String,
+  dpop_required_since: Schema.NullOr(Schema.Date),
   key_since: Schema.Date,
   key_rotation_required_since: Schema.NullOr(Schema.Date),
   pending_key_rotation_id: Schema.NullOr(Schema.String),
@@ -29,7 +30,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     (token_hash) => sql`
       select ${tokenState(sql)}, i.device_id, i.display_name, r.rotation_id as pending_rotation_id,
              r.confirmation_expires_at as pending_until, i.public_key_fingerprint,
-             coalesce(i.key_since, i.enrolled_at) as key_since, i.key_rotation_required_since,
+             i.dpop_required_since, coalesce(i.key_since, i.enrolled_at) as key_since, i.key_rotation_required_since,
              i.pending_key_rotation_id, i.key_rotation_until,
              array(select a.reference
                      from approved_account_reference a

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 
-export const verbs = ["enroll", "rotate", "run", "status"] as const
+export const verbs = ["enroll", "rotate", "rotate-key", "run", "status"] as const
 export type Verb = (typeof verbs)[number]
 
 export interface Ended {

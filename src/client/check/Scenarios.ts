@@ -1,158 +1,24 @@
 /** What a Bridge promises (spec 3.1, 3.2, 3.4), as scenarios: each plays one mishap against the command and looks at what it does. */
-import { Data, Effect } from "effect"
-import { lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { Effect } from "effect"
+import { lstatSync, readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { type Ended, start, type Started, type Verb } from "./Command.ts"
+import { replacing } from "./KeyScenarios.ts"
 import type { Result } from "./Report.ts"
-import { type Exchange, type Fault, serve } from "./Server.ts"
-import { makeService, type Operation, type Settings } from "./Service.ts"
-
-/** The promise is not kept; `why` is what was seen. */
-class Broken extends Data.TaggedError("Broken")<{ readonly why: string }> {}
-
-export interface Check {
-  readonly command: ReadonlyArray<string>
-  readonly environment: Readonly<Record<string, string | undefined>>
-  readonly mint: Settings["mint"]
-  /** Seconds that a token lives in the scenarios of `run`. */
-  readonly lifetime: number
-}
-
-interface Scenario {
-  readonly name: string
-  readonly promise: string
-  readonly play: (stage: Stage) => Effect.Effect<void, Broken>
-  /** Seconds that the service's clock is ahead of this machine's. */
-  readonly ahead?: number
-  /** Tokens live as long as `Check.lifetime` says, not a day. */
-  readonly short?: true
-}
-
-/** Milliseconds that a command other than `run` may take. */
-const patience = 60_000
-const minute = 60_000
-
-const makeStage = Effect.fnUntraced(function* ({ command, environment, lifetime, mint }: Check, scenario: Scenario) {
-  const folder = yield* Effect.acquireRelease(
-    Effect.sync(() => mkdtempSync(join(tmpdir(), "check-bridge-"))),
-    (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
-  )
-  const clock = { ahead: (scenario.ahead ?? 0) * 1000 }
-  const now = () => Math.round(performance.timeOrigin + performance.now() + clock.ahead)
-  const token = scenario.short === undefined ? 86_400 : lifetime
-  const service = makeService({ mint, now, lifetimes: { token, challenge: 600, confirmation: 300 } })
-  const { control, exchanges, plans, url } = yield* serve(service, now)
-  const credentialFile = join(folder, "credential")
-  writeFileSync(credentialFile, `${service.credential}\n`, { mode: 0o600 })
-  const state = join(folder, "state")
-  const env = {
-    ...environment,
-    CHECK_BRIDGE_URL: url,
-    CHECK_BRIDGE_PROJECT: service.project_id,
-    CHECK_BRIDGE_CREDENTIAL_FILE: credentialFile,
-    CHECK_BRIDGE_STATE: state
-  }
-  const outputs: Array<string> = []
-  const running = new Set<Started>()
-  yield* Effect.addFinalizer(() => Effect.sync(() => running.forEach(({ kill }) => kill())))
-
-  const launch = (verb: Verb, options: { readonly limit?: number; readonly fullDisk?: boolean } = {}) =>
-    Effect.sync(() => {
-      const started = start(command, verb, env, { limit: patience, ...options })
-      running.add(started)
-      control.kill = started.kill
-      return started
-    })
-  const ending = (started: Started) =>
-    Effect.tap(started.ended, ({ output }) => {
-      running.delete(started)
-      outputs.push(output)
-      return Effect.void
-    })
-  const run = (verb: Verb, options?: { readonly fullDisk?: boolean }) => Effect.flatMap(launch(verb, options), ending)
-
-  const broken = (why: string) => new Broken({ why })
-  const said = ({ output }: Ended) => output.trim().split("\n").at(-1)?.slice(0, 200) || "nothing"
-  const outcome = (verb: Verb, ended: Ended) =>
-    ended.timedOut
-      ? `${verb} did not end within ${patience / 1000} s`
-      : `${verb} ended with ${ended.code ?? "a signal"} and said: ${said(ended)}`
-
-  /** The command ends with 0. */
-  const done = (verb: Verb) =>
-    Effect.filterOrFail(
-      run(verb),
-      ({ code }) => code === 0,
-      (ended) => broken(outcome(verb, ended))
-    )
-  /** The command ends with another code than 0, before its time is over. */
-  const refused = (verb: Verb) =>
-    Effect.filterOrFail(
-      run(verb),
-      ({ code, timedOut }) => code !== 0 && !timedOut,
-      (ended) => broken(ended.timedOut ? outcome(verb, ended) : `${verb} ended with 0`)
-    )
-  /** The command was killed, or lost an answer: repeated like a supervisor does, it ends with 0. */
-  const repeated = (verb: Verb) =>
-    run(verb).pipe(
-      Effect.repeat({ until: ({ code }) => code === 0, times: 3 }),
-      Effect.filterOrFail(
-        ({ code }) => code === 0,
-        (ended) => broken(`repeated four times, ${outcome(verb, ended)}`)
-      )
-    )
-  const works = Effect.gen(function* () {
-    const from = exchanges.length
-    yield* done("status")
-    const active = service.activeToken()
-    const isSeen = exchanges
-      .slice(from)
-      .some(({ bearer, operation, status }) => operation === "self" && status === 200 && bearer === active)
-    if (!isSeen) return yield* broken("status ended with 0 without showing the service the token that works")
-  })
-  const count = (operation: Operation, status?: number) =>
-    exchanges.filter((seen) => seen.operation === operation && (status === undefined || seen.status === status)).length
-
-  return {
-    broken,
-    clock,
-    control,
-    count,
-    done,
-    exchanges,
-    folder,
-    launch,
-    ending,
-    lifetime,
-    outputs,
-    plan: (operation: Operation, fault: Fault, times = 1) => void plans.push({ operation, times, fault }),
-    refused,
-    repeated,
-    run,
-    service,
-    state,
-    works
-  }
-})
-type Stage = Effect.Success<ReturnType<typeof makeStage>>
-
-const requires = (holds: boolean, why: string) => (holds ? Effect.void : Effect.fail(new Broken({ why })))
-
-/** What can happen to one request, and how the Bridge is asked again. */
-const mishaps: ReadonlyArray<readonly [what: string, fault: Fault]> = [
-  ["is lost on its way", { kind: "request lost" }],
-  ["loses its answer", { kind: "answer lost" }],
-  ["is answered 503", { kind: "unavailable", retryAfter: 1 }],
-  ["is answered by a broken proxy", { kind: "broken proxy" }]
-]
-const kills: ReadonlyArray<readonly [what: string, fault: Fault]> = [
-  ["as its request arrives", { kind: "killed", when: "arrived" }],
-  ["before its answer", { kind: "killed", when: "handled" }],
-  ...[0, 5, 20, 80].map(
-    (answered) => [`${answered} ms after its answer`, { kind: "killed", when: { answered } }] as const
-  )
-]
+import { type Exchange, serve } from "./Server.ts"
+import { makeService, type Settings } from "./Service.ts"
+import {
+  Broken,
+  type Check,
+  kills,
+  makeStage,
+  minute,
+  mishaps,
+  requires,
+  type Scenario,
+  settling,
+  type Stage,
+  until
+} from "./Stage.ts"
 
 const enrolling = (["challenge", "proof"] as const).flatMap((operation): ReadonlyArray<Scenario> => [
   ...mishaps.map(([what, fault]) => ({
@@ -368,15 +234,6 @@ const nobody: Settings = {
   lifetimes: { token: 1, challenge: 1, confirmation: 1 }
 }
 
-/** Waits until the condition holds, the command ended, or the time is over. */
-const until = (condition: () => boolean, millis: number) => {
-  const end = performance.now() + millis
-  return Effect.sleep("20 millis").pipe(Effect.repeat({ until: () => condition() || performance.now() > end }))
-}
-
-/** Lets a Bridge store what it was just answered. */
-const settling = Effect.sleep("1 second")
-
 /** When the rotation was confirmed, as a share of the token's life. */
 const rotatesInTime = ({ broken, count, done, ending, exchanges, launch, lifetime, works }: Stage) =>
   Effect.gen(function* () {
@@ -518,7 +375,7 @@ const lasting: ReadonlyArray<Scenario> = [
   }
 ]
 
-export const scenarios: ReadonlyArray<Scenario> = [...once, ...enrolling, ...rotating, ...lasting]
+export const scenarios: ReadonlyArray<Scenario> = [...once, ...enrolling, ...rotating, ...replacing, ...lasting]
 
 /** What holds in every scenario. */
 const always = (stage: Stage) =>
@@ -567,13 +424,17 @@ const filesIn = (folder: string): ReadonlyArray<File> => {
 export const play = (check: Check, scenario: Scenario): Effect.Effect<Result> =>
   Effect.gen(function* () {
     const from = performance.now()
-    const why = yield* Effect.flatMap(makeStage(check, scenario), (stage) =>
-      Effect.andThen(scenario.play(stage), always(stage))
-    ).pipe(
-      Effect.as(null),
-      Effect.catchTag("Broken", ({ why }) => Effect.succeed(why)),
-      Effect.scoped
-    )
+    const found = yield* Effect.flatMap(makeStage(check, scenario), (stage) =>
+      Effect.andThen(scenario.play(stage), always(stage)).pipe(
+        Effect.as({ kept: true, why: null }),
+        Effect.catchTag("Broken", ({ why }) => Effect.succeed({ kept: false, why })),
+        Effect.map((found) =>
+          stage.hasDeclined()
+            ? { kept: null, why: "rotate-key ended with 64: the Bridge does not replace its key" }
+            : found
+        )
+      )
+    ).pipe(Effect.scoped)
     const { name, promise } = scenario
-    return { scenario: name, promise, kept: why === null, why, seconds: (performance.now() - from) / 1000 }
+    return { scenario: name, promise, ...found, seconds: (performance.now() - from) / 1000 }
   })

@@ -4,7 +4,8 @@ import { once } from "node:events"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 import { text } from "node:stream/consumers"
-import { type Answer, type Operation, operations, refusal, type Service } from "./Service.ts"
+import { type Answer, refusal } from "./Answer.ts"
+import { type Operation, operations, type Service } from "./Service.ts"
 
 /** What happens to one request. */
 export type Fault =

@@ -1,12 +1,16 @@
 /**
  * The service as a Bridge sees it, in memory: one project, and the states and codes of docs/protocol.md. A test compares it
- * with the service, request by request. It has no rate limits and no key rotation.
+ * with the service, request by request. It has no rate limits.
  */
 import { Option, Schema } from "effect"
-import { createPublicKey, hash, randomBytes, randomUUID, verify } from "node:crypto"
-import { CreateChallenge, enrollmentTable, Prove } from "../../wire/bridges/EnrollmentApi.ts"
-import { RotationRequest, rotationTable } from "../../wire/bridges/RotationApi.ts"
+import { randomBytes, randomUUID } from "node:crypto"
+import { CreateChallenge, Prove } from "../../wire/bridges/EnrollmentApi.ts"
+import { AbortKey, ConfirmKey, PrepareKey } from "../../wire/bridges/KeysApi.ts"
+import { RotationRequest } from "../../wire/bridges/RotationApi.ts"
 import { IdempotencyKey } from "../../wire/Ids.ts"
+import { fingerprint } from "../Crypto.ts"
+import { type Answer, canonical, inProgress, isSigned, refusal, success } from "./Answer.ts"
+import { makeKeyRotations } from "./KeyRotations.ts"
 import { validProof } from "./Proof.ts"
 
 export const operations = {
@@ -16,7 +20,10 @@ export const operations = {
   confirm: "POST /bridge/v1/tokens/rotate/confirm",
   abort: "POST /bridge/v1/tokens/rotate/abort",
   revoke: "POST /bridge/v1/tokens/revoke",
-  self: "GET /bridge/v1/tokens/self"
+  self: "GET /bridge/v1/tokens/self",
+  prepareKey: "POST /bridge/v1/keys/rotate/prepare",
+  confirmKey: "POST /bridge/v1/keys/rotate/confirm",
+  abortKey: "POST /bridge/v1/keys/rotate/abort"
 } as const
 export type Operation = keyof typeof operations
 
@@ -27,36 +34,6 @@ export interface Request {
   readonly proof?: string | undefined
   readonly contentType: string | undefined
   readonly body: string
-}
-
-export interface Answer {
-  readonly status: number
-  /** Undefined for a success. */
-  readonly code: string | undefined
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: object
-}
-
-const table = {
-  ...enrollmentTable,
-  ...rotationTable,
-  bridge_persistence_error: [503, "The database did not answer.", "retry"]
-} as const
-type Code = keyof typeof table
-
-export const refusal = (code: Code, retryAfter?: number): Answer => {
-  const [status, message] = table[code]
-  return {
-    status,
-    code,
-    headers: {
-      ...(status === 401
-        ? { "www-authenticate": code === "bridge_proof_of_possession_invalid" ? "DPoP" : "Bearer" }
-        : {}),
-      ...(retryAfter === undefined ? {} : { "retry-after": `${retryAfter}` })
-    },
-    body: { error: { code, message } }
-  }
 }
 
 interface Token {
@@ -106,11 +83,10 @@ const strict = { onExcessProperty: "error" } as const
 const challengeOf = Schema.decodeUnknownOption(Schema.fromJsonString(CreateChallenge), strict)
 const proofOf = Schema.decodeUnknownOption(Schema.fromJsonString(Prove), strict)
 const rotationOf = Schema.decodeUnknownOption(Schema.fromJsonString(RotationRequest), strict)
+const newKeyOf = Schema.decodeUnknownOption(Schema.fromJsonString(PrepareKey), strict)
+const confirmKeyOf = Schema.decodeUnknownOption(Schema.fromJsonString(ConfirmKey), strict)
+const abortKeyOf = Schema.decodeUnknownOption(Schema.fromJsonString(AbortKey), strict)
 const isKey = Schema.is(IdempotencyKey)
-
-/** A body with its fields in one order, so that exact repeats can be recognised however they are written. */
-const canonical = (fields: object) =>
-  JSON.stringify(Object.entries(fields).map(([name, value]) => [name, String(value)]))
 
 export const makeService = ({ lifetimes, mint, now }: Settings) => {
   const project_id = randomUUID()
@@ -132,6 +108,8 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
     display_name: "",
     publicKey: new Uint8Array() as Uint8Array,
     key_since: 0,
+    /** The operator wants another key. */
+    wants_new_key: false,
     enrolled: false,
     revoked: false,
     /** It has proved its key once, and has to with every request. */
@@ -140,12 +118,6 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
   const usedProofs = new Set<string>()
 
   const instant = (millis: number) => new Date(millis).toISOString()
-  const success = (status: number, body: object, replayed = false): Answer => ({
-    status,
-    code: undefined,
-    headers: replayed ? { "idempotency-replayed": "true" } : {},
-    body
-  })
   const hasPassed = (at: number | null) => at !== null && at <= now()
   const issue = (state: Token["state"], expires_at: number | null) => {
     const token: Token = { text: fresh("sbt"), id: randomUUID(), state, revoked_at: null, expires_at }
@@ -155,6 +127,14 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
   const isPending = (rotation: Rotation) =>
     rotation.state === "pending" && !hasPassed(rotation.ends_at) && rotation.predecessor.state === "active"
   const end = (token: Token) => void Object.assign(token, { state: "revoked", revoked_at: now() })
+  const keys = makeKeyRotations({
+    project_id,
+    identity,
+    now,
+    window: lifetimes.confirmation,
+    pendingOfToken: () => rotations.find(isPending),
+    keeps: (nonce_b64) => secrets.push({ what: "nonce", text: nonce_b64 })
+  })
   const bearerTerms = { token_type: "Bearer", scope: "bridge:transport" } as const
 
   const challenge = ({ bearer, body, contentType, key }: Request): Answer => {
@@ -216,8 +196,7 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
     const { nonce, of } = found
     if (given.project_id !== project_id || given.bridge_id !== of.bridge_id || !nonce.equals(given.nonce_b64))
       return refusal("enrollment_challenge_mismatch")
-    if (`sha256:${hash("sha256", given.public_key_b64)}` !== of.public_key_fingerprint)
-      return refusal("enrollment_key_mismatch")
+    if (fingerprint(given.public_key_b64) !== of.public_key_fingerprint) return refusal("enrollment_key_mismatch")
     if (!isSigned(nonce, given.signature_b64, given.public_key_b64)) return refusal("enrollment_proof_invalid")
     if (identity.revoked) return refusal("bridge_revoked")
     const request = canonical(given)
@@ -252,12 +231,19 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
     return hasPassed(token.expires_at) ? refusal("bridge_token_expired") : undefined
   }
 
-  /** Refuses a request that lacks a proof of the key, if it has to have one, or has a wrong one. */
-  const unproven = (operation: Operation, { text }: Token, { proof }: Request): Answer | undefined => {
+  /** Refuses a request that lacks a proof by one of the keys, if it has to have one, or has a wrong one. */
+  const unproven = (
+    operation: Operation,
+    { text }: Token,
+    { proof }: Request,
+    isRequired = identity.proves,
+    publicKeys = [identity.publicKey]
+  ): Answer | undefined => {
     const refused = refusal("bridge_proof_of_possession_invalid")
-    if (proof === undefined) return identity.proves ? refused : undefined
+    if (proof === undefined) return isRequired ? refused : undefined
     const [method, path] = operations[operation].split(" ") as [string, string]
-    const jti = validProof(proof, { method, path, token: text }, identity.publicKey, now())
+    const about = { method, path, token: text }
+    const jti = publicKeys.map((key) => validProof(proof, about, key, now())).find((jti) => jti !== undefined)
     if (jti === undefined || usedProofs.has(jti)) return refused
     usedProofs.add(jti)
     identity.proves = true
@@ -283,10 +269,10 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
         pending_rotation:
           pending === undefined ? null : { rotation_id: pending.id, confirmation_expires_at: instant(pending.ends_at) },
         key: {
-          public_key_fingerprint: `sha256:${hash("sha256", identity.publicKey)}`,
+          public_key_fingerprint: fingerprint(identity.publicKey),
           since: instant(identity.key_since),
-          rotation_required: false,
-          pending_rotation: null
+          rotation_required: identity.wants_new_key,
+          pending_rotation: keys.pending()
         }
       })
     )
@@ -310,10 +296,8 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
       if (earlier.state === "aborted") return refusal("bridge_rotation_aborted")
       return isPending(earlier) ? success(201, earlier.prepared, true) : refusal("bridge_rotation_expired")
     }
-    const pending = rotations.find(isPending)
-    if (pending !== undefined) {
-      return refusal("bridge_rotation_in_progress", Math.max(1, Math.ceil((pending.ends_at - now()) / 1000)))
-    }
+    const underWay = keys.inProgress() ?? inProgress("bridge_rotation_in_progress", rotations.find(isPending), now())
+    if (underWay !== undefined) return underWay
     const ends_at = now() + lifetimes.confirmation * 1000
     const successor = issue("pending", null)
     const rotation_id = randomUUID()
@@ -395,7 +379,38 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
     return success(200, { status: "revoked", revoked_at: instant(now()) })
   }
 
-  const handlers = { challenge, proof, prepare, confirm: ends("confirmed"), abort: ends("aborted"), revoke, self }
+  /** A request of a key rotation: it always needs a proof. */
+  const ofKey =
+    <Body extends PrepareKey | ConfirmKey | AbortKey>(
+      operation: "prepareKey" | "confirmKey" | "abortKey",
+      decode: (body: string) => Option.Option<Body>,
+      act: (body: Body, key: string) => Answer
+    ) =>
+    (request: Request): Answer => {
+      const { body, contentType, key } = request
+      const token = tokens.get(request.bearer ?? "")
+      if (token === undefined) return refusal("bridge_token_invalid")
+      if (key === undefined) return refusal("idempotency_key_required")
+      if (!isKey(key)) return refusal("invalid_request")
+      if (contentType !== "application/json") return refusal("unsupported_media_type")
+      const asked = Option.getOrUndefined(decode(body))
+      if (asked === undefined) return refusal("invalid_request")
+      const accepted = [identity.publicKey, ...keys.replacedBy("key_rotation_id" in asked ? asked.key_rotation_id : "")]
+      return unproven(operation, token, request, true, accepted) ?? unfit(token) ?? act(asked, key)
+    }
+
+  const handlers = {
+    challenge,
+    proof,
+    prepare,
+    confirm: ends("confirmed"),
+    abort: ends("aborted"),
+    revoke,
+    self,
+    prepareKey: ofKey("prepareKey", newKeyOf, keys.prepare),
+    confirmKey: ofKey("confirmKey", confirmKeyOf, keys.confirm),
+    abortKey: ofKey("abortKey", abortKeyOf, keys.abort)
+  }
   return {
     project_id,
     credential: credential.text,
@@ -414,6 +429,11 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
         return ended("confirmed", tokens.get(successor_token)!, new RotationRequest({ rotation_id }), "stolen")
       }
     },
+    /** The fingerprint of the key that the service knows. */
+    knownKey: () => fingerprint(identity.publicKey),
+    /** The operator wants the Bridge to replace its key. */
+    requireNewKey: () => void (identity.wants_new_key = true),
+    wantsNewKey: () => identity.wants_new_key,
     /** The operator revokes the Bridge. */
     revokeIdentity: () => void (identity.revoked = true),
     /** The operator revokes the credential. */
@@ -425,9 +445,3 @@ export const makeService = ({ lifetimes, mint, now }: Settings) => {
   }
 }
 export type Service = ReturnType<typeof makeService>
-
-const isSigned = (nonce: Uint8Array, signature: Uint8Array, publicKey: Uint8Array) => {
-  if (signature.length !== 64 || publicKey.length !== 32) return false
-  const key = { kty: "OKP", crv: "Ed25519", x: Buffer.from(publicKey).toString("base64url") }
-  return verify(null, nonce, createPublicKey({ key, format: "jwk" }), signature)
-}

@@ -18,10 +18,13 @@ export interface Places {
   >
 }
 
-/** `tokenEnv` is the variable that holds the token; undefined to sign in by OAuth. */
+/** Without a variable and without a command, the client signs in by OAuth. */
 export interface Entry {
   readonly url: string
+  /** The variable that holds the token. */
   readonly tokenEnv: string | undefined
+  /** The command that prints the headers as JSON; only for a client that `runsHelper`. */
+  readonly helper?: string | undefined
 }
 
 export interface Client {
@@ -31,6 +34,8 @@ export interface Client {
   readonly remove: (text: string) => Edited
   /** The address in the entry; undefined if there is no entry. */
   readonly url: (text: string) => { readonly value: unknown } | Unreadable
+  /** Whether the client can run a command that prints headers. */
+  readonly runsHelper?: boolean
   /** The file in a project's folder that the client reads for instructions. */
   readonly instructions: "AGENTS.md" | "CLAUDE.md" | "GEMINI.md"
   /** How a person signs in, where no token is given. */
@@ -41,6 +46,10 @@ export interface Client {
 
 const name = "bridge-service"
 
+/** Prints the header of the Bridge in a folder, which follows as one word of a shell. */
+const helperProgram = "bridge-service bridge token --mcp-header --json --state"
+export const helperFor = (folder: string) => `${helperProgram} ${folder}`
+
 interface JsonEntry {
   readonly under: string
   readonly address: "url" | "httpUrl"
@@ -50,15 +59,19 @@ interface JsonEntry {
   readonly variable: (name: string) => string
   /** A member that keeps the client from signing in while it has a token. */
   readonly withoutOAuth?: true
+  /** The member that names a command which prints headers. */
+  readonly helperMember?: string
 }
 
-const inJson = ({ address, fixed, under, variable, withoutOAuth }: JsonEntry) => {
+const inJson = ({ address, fixed, helperMember, under, variable, withoutOAuth }: JsonEntry) => {
   const at = [under, name] as const
   return {
-    set: (text: string, { tokenEnv, url }: Entry): Edited => {
+    runsHelper: helperMember !== undefined,
+    set: (text: string, { helper, tokenEnv, url }: Entry): Edited => {
       const entry = {
         ...fixed,
         [address]: url,
+        ...(helperMember !== undefined && helper !== undefined && { [helperMember]: helper }),
         ...(tokenEnv !== undefined && {
           ...(withoutOAuth && { oauth: false }),
           headers: { Authorization: `Bearer ${variable(tokenEnv)}` }
@@ -74,6 +87,11 @@ const inJson = ({ address, fixed, under, variable, withoutOAuth }: JsonEntry) =>
       }
       for (const [key, value] of Object.entries(entry)) {
         if (key !== "headers") change((text) => Jsonc.set(text, [...at, key], value as Jsonc.Json))
+      }
+      if (helperMember !== undefined && helper === undefined) {
+        const before = Jsonc.get(text, [...at, helperMember])
+        const isOurs = "value" in before && typeof before.value === "string" && before.value.startsWith(helperProgram)
+        if (isOurs) change((text) => Jsonc.remove(text, [...at, helperMember]))
       }
       const header = [...at, "headers", "Authorization"] as const
       if (entry.headers === undefined) {
@@ -111,7 +129,8 @@ export const clientsByName: Readonly<Record<ClientName, Client>> = {
       under: "mcpServers",
       address: "url",
       fixed: { type: "http" },
-      variable: (name) => `\${${name}}`
+      variable: (name) => `\${${name}}`,
+      helperMember: "headersHelper"
     }),
     instructions: "CLAUDE.md",
     signIn: "claude mcp login bridge-service",

@@ -19,7 +19,7 @@ type NoProject = ProjectRefusal<"project_not_found" | "bridge_persistence_error"
 export class Projects extends Context.Service<
   Projects,
   {
-    /** With an id, a project that has it already is left as it is, so that a form may be sent twice. */
+    /** With an id, a project that has it already is left as it is and returned, so that this may be repeated. */
     readonly create: (
       name: string,
       id?: string
@@ -77,7 +77,9 @@ export class Projects extends Context.Service<
           const now = yield* clock.now
           const project_id = id ?? (yield* uuidAt(now))
           const inserted = yield* store.insert(project_id, name, now)
-          if (Option.isSome(inserted)) yield* done(now, "project.created", project_id)
+          if (Option.isNone(inserted))
+            return { project_id, name: Option.getOrThrow(yield* store.find(project_id)).name }
+          yield* done(now, "project.created", project_id)
           return { project_id, name }
         },
         sql.withTransaction,

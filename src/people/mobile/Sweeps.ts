@@ -80,13 +80,13 @@ const purgeDevices: Sweep["run"] = (sql, now, limit) =>
 const purgeRegistrations: Sweep["run"] = (sql, now, limit) =>
   rows(Swept)(sql`
     delete from mobile_registration
-     where ctid = any (array(
-       select ctid
+     where (project_id, subject, key_hash) in (
+       select project_id, subject, key_hash
          from mobile_registration
         where created_at < ${purgeBefore(now)}
         order by created_at
         limit ${limit}
-          for update skip locked))
+          for update skip locked)
     returning device_id`)
 
 export const sweeps: ReadonlyArray<Sweep> = [

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { uuid } from "../../platform/crypto/Random.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
-import { bucketsOf } from "../../platform/edge/RateLimit.ts"
+import { bucketsOfPart } from "../../platform/edge/RateLimit.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { Outbox } from "../../push/outbox/Outbox.ts"
 import type { Actor } from "../../wire/Actor.ts"
@@ -20,9 +20,9 @@ export const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const clock = yield* DatabaseClock
   const outbox = yield* Outbox
-  const { http } = yield* Settings
+  const { http, processes } = yield* Settings
   const store = Store.make(sql)
-  const tests = bucketsOf(testRate)
+  const tests = bucketsOfPart(testRate, processes)
 
   const enqueue = Effect.fnUntraced(function* (owner: Actor, device_id: string) {
     const now = yield* clock.now

@@ -25,6 +25,14 @@ export const make = (sql: SqlClient.SqlClient) => {
        where i.project_id = ${project_id}::uuid
          and i.bridge_id = ${bridge_id}`)
 
+  const bridgeAccess = (project_id: string, bridge_id: string) =>
+    found(sql`
+      select i.project_id, i.bridge_id, i.display_name, i.access_role, i.access_granted_at
+        from bridge_identity i
+       where i.project_id = ${project_id}::uuid
+         and i.bridge_id = ${bridge_id}
+         and i.access_role is not null`)
+
   const credential = (credential_id: string) =>
     found(sql`
       select project_id, credential_id, account_references, expires_at, claimed_bridge_id, revoked_at
@@ -54,9 +62,22 @@ export const make = (sql: SqlClient.SqlClient) => {
              (select count(*)::int from oauth_grant g where g.project_token_id = t.token_id and g.revoked_at is null)
                as sign_ins,
              (select count(*)::int from console_session s where s.project_token_id = t.token_id and s.ended_at is null)
-               as console_sessions
+               as console_sessions,
+             (select count(*)::int from person_key k where k.project_token_id = t.token_id and k.removed_at is null)
+               as passkeys
         from project_token t
        where t.token_id = ${token_id}::uuid`)
+
+  const personKey = (person_key_id: string) =>
+    found(sql`
+      select k.project_id, k.person_key_id, k.label, k.project_token_id, k.last_used_at, k.removed_at,
+             (select count(*)::int
+                from console_session s
+               where s.project_token_id = k.project_token_id
+                 and s.person_key_id = k.person_key_id
+                 and s.ended_at is null) as console_sessions
+        from person_key k
+       where k.person_key_id = ${person_key_id}::uuid`)
 
   const grant = (grant_id: string) =>
     found(sql`
@@ -142,7 +163,8 @@ export const make = (sql: SqlClient.SqlClient) => {
              (select count(*)::int from token) as tokens,
              (select count(*)::int from oauth_grant join token on project_token_id = token_id) as sign_ins,
              (select count(*)::int from mobile_device join token on subject = token_id) as devices,
-             (select count(*)::int from console_session join token on project_token_id = token_id) as console_sessions
+             (select count(*)::int from console_session join token on project_token_id = token_id) as console_sessions,
+             (select count(*)::int from person_key join token on project_token_id = token_id) as passkeys
        where exists (select from token)`)
 
   const retention = (project_id: string, { memory_before, receipts_before }: Retention) =>
@@ -162,9 +184,11 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   return {
     bridge,
+    bridgeAccess,
     credential,
     reference,
     projectToken,
+    personKey,
     grant,
     client,
     device,

@@ -2,8 +2,10 @@
 import { Cause, Effect, Exit, Layer, References, Schedule, Tracer } from "effect"
 import { FetchHttpClient } from "effect/http"
 import * as Exporter from "effect/observability/Otlp"
+import { hostname } from "node:os"
 import { processMetrics } from "../../platform/metrics/ProcessMetrics.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
+import { workerNumber, Workers } from "../../platform/workers/Workers.ts"
 import { Gauges } from "./Gauges.ts"
 
 export const otlp = Layer.unwrap(
@@ -17,7 +19,10 @@ export const otlp = Layer.unwrap(
               resource: {
                 serviceName: "bridge-service",
                 serviceVersion: identity.service_revision,
-                attributes: { "deployment.environment.name": identity.environment }
+                attributes: {
+                  "deployment.environment.name": identity.environment,
+                  ...(workerNumber !== undefined && { "service.instance.id": `${hostname()}-${workerNumber}` })
+                }
               },
               loggerExcludeLogSpans: true
             })
@@ -40,7 +45,9 @@ export const pushedGauges = Layer.effectDiscard(
     const { refresh } = yield* Gauges
     if (otlpUrl === undefined) return
     const refreshProcess = yield* processMetrics
-    yield* Effect.forkScoped(Effect.repeat(Effect.all([refreshProcess, refresh]), Schedule.spaced("10 seconds")))
+    const { isFirst } = yield* Workers
+    const each = isFirst ? Effect.andThen(refreshProcess, refresh) : refreshProcess
+    yield* Effect.forkScoped(Effect.repeat(each, Schedule.spaced("10 seconds")))
   })
 )
 

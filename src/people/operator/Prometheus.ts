@@ -1,18 +1,24 @@
 /** GET /metrics in the Prometheus text format, on a separate port that only this machine can reach. */
 import { NodeHttpServer } from "@effect/platform-node"
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Metric } from "effect"
 import { HttpMiddleware, HttpRouter, HttpServerResponse } from "effect/http"
-import { PrometheusMetrics } from "effect/observability"
 import { createServer } from "node:http"
 import { processMetrics } from "../../platform/metrics/ProcessMetrics.ts"
 import { isLoopback, Settings } from "../../platform/settings/Settings.ts"
+import { type Snapshot, textOf, totalsOf } from "../../platform/workers/Totals.ts"
+import { Workers } from "../../platform/workers/Workers.ts"
 import { Gauges } from "./Gauges.ts"
 
 const page = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const { refresh } = yield* Gauges
     const refreshProcess = yield* processMetrics
-    const metrics = Effect.all([refreshProcess, refresh]).pipe(Effect.andThen(PrometheusMetrics.format()))
+    const { answers, askAll } = yield* Workers
+    yield* answers("metrics", Effect.andThen(refreshProcess, Metric.snapshot))
+    const metrics = refresh.pipe(
+      Effect.andThen(askAll("metrics")),
+      Effect.flatMap((all) => textOf(totalsOf(all as ReadonlyArray<ReadonlyArray<Snapshot>>)))
+    )
     const contentType = "text/plain; version=0.0.4; charset=utf-8"
     yield* router.add("GET", "/metrics", ({ headers }) =>
       isLoopbackHost(headers["host"])

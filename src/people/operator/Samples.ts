@@ -1,9 +1,11 @@
 /**
- * What this process and its database did lately, for the charts of the console: one sample every 15 seconds, the last hour
- * of them in memory. They start with the process; a monitoring system keeps the metrics for longer (docs/run.md).
+ * What the processes of this machine and their database did lately, for the charts of the console: one sample every 15
+ * seconds, the last hour of them in the memory of the first process. They start with it; a monitoring system keeps the
+ * metrics for longer (docs/run.md).
  */
 import { Clock, Context, Effect, Layer, Metric, Option, Schedule } from "effect"
 import { Settings } from "../../platform/settings/Settings.ts"
+import { Workers } from "../../platform/workers/Workers.ts"
 import { Gauges } from "./Gauges.ts"
 
 /** Between two samples. */
@@ -36,20 +38,26 @@ export class Samples extends Context.Service<
     Samples,
     Effect.gen(function* () {
       const gauges = yield* Gauges
+      const workers = yield* Workers
       const samples: Array<Sample> = []
-      let before = yield* counters
+      yield* workers.answers("load", load)
+      yield* workers.answers(
+        "samples",
+        Effect.sync(() => samples)
+      )
+      let before = yield* loads(workers)
 
       const take = Effect.gen(function* () {
         const measured = Option.getOrUndefined(yield* gauges.measured)
-        const now = yield* counters
+        const now = yield* loads(workers)
         const elapsed = Number(now.at - before.at) / 1e9
         if (elapsed <= 0) return
-        const answered = now.answers - before.answers
+        const done = since(before.of, now.of)
         samples.push({
-          requests: (now.requests - before.requests) / elapsed,
-          answer: answered > 0 ? (1000 * (now.seconds - before.seconds)) / answered : undefined,
-          cpu: (now.cpu - before.cpu) / 1e6 / elapsed,
-          memory_bytes: process.memoryUsage.rss(),
+          requests: done.requests / elapsed,
+          answer: done.answers > 0 ? (1000 * done.seconds) / done.answers : undefined,
+          cpu: done.cpu / 1e6 / elapsed,
+          memory_bytes: now.of.reduce((sum, { memory }) => sum + memory, 0),
           database_bytes: measured?.database_size,
           connections_busy: measured && measured.connections_active + measured.connections_in_transaction,
           push_due: measured?.push_due
@@ -58,7 +66,10 @@ export class Samples extends Context.Service<
         before = now
       })
 
-      return { read: Effect.sync(() => [...samples]), take }
+      const read = Effect.map(workers.askFirst("samples"), (known) =>
+        Option.match(known, { onNone: () => [], onSome: (samples) => [...(samples as ReadonlyArray<Sample>)] })
+      )
+      return { read, take }
     })
   ).pipe(Layer.provide(Gauges.layer))
 }
@@ -70,9 +81,17 @@ export const sampleForever = Effect.gen(function* () {
   if (console.enabled) yield* Effect.repeat(take, Schedule.spaced(`${sampleSeconds} seconds`))
 })
 
-/** What only grows: the difference of two readings is what happened between them. */
-const counters = Effect.gen(function* () {
-  const at = yield* Clock.monotonicTimeNanos
+/** What only grows, the memory in use, and the process of which they are. */
+interface Load {
+  readonly pid: number
+  readonly memory: number
+  readonly cpu: number
+  readonly requests: number
+  readonly answers: number
+  readonly seconds: number
+}
+
+const load = Effect.gen(function* () {
   const { system, user } = process.cpuUsage()
   const totals = { requests: 0, answers: 0, seconds: 0 }
   for (const metric of yield* Metric.snapshot) {
@@ -84,5 +103,18 @@ const counters = Effect.gen(function* () {
       totals.seconds += metric.state.sum
     }
   }
-  return { at, cpu: system + user, ...totals }
+  return { pid: process.pid, memory: process.memoryUsage.rss(), cpu: system + user, ...totals } satisfies Load
 })
+
+const loads = Effect.fnUntraced(function* ({ askAll }: Workers["Service"]) {
+  const at = yield* Clock.monotonicTimeNanos
+  return { at, of: (yield* askAll("load")) as ReadonlyArray<Load> }
+})
+
+/** What happened between two readings, at processes that may have begun after the first one. */
+const since = (before: ReadonlyArray<Load>, now: ReadonlyArray<Load>) => {
+  const earlier = new Map(before.map((load) => [load.pid, load]))
+  const sum = (key: "cpu" | "requests" | "answers" | "seconds") =>
+    now.reduce((total, load) => total + load[key] - (earlier.get(load.pid)?.[key] ?? 0), 0)
+  return { cpu: sum("cpu"), requests: sum("requests"), answers: sum("answers"), seconds: sum("seconds") }
+}

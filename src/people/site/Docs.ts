@@ -13,7 +13,7 @@ import { searchIndex } from "./docs/Search.ts"
 import { docsStyle } from "./docs/Style.ts"
 import { html, type Html, type Part } from "../../platform/html/Html.ts"
 import { pagesWith } from "../../platform/html/Page.ts"
-import { pageText } from "../../platform/settings/Package.ts"
+import { pageText } from "../../platform/settings/Texts.ts"
 import { heading } from "./Parts.ts"
 import { reference } from "./Reference.ts"
 

@@ -1,6 +1,14 @@
 /** Keys on the curve P-256 (FIPS 186-5), and the tokens that they sign (ES256, RFC 7518 3.4). */
 import { Option, Redacted } from "effect"
-import { createECDH, createPrivateKey, hkdfSync, type KeyObject, sign } from "node:crypto"
+import {
+  createECDH,
+  createPrivateKey,
+  createPublicKey,
+  hkdfSync,
+  type KeyObject,
+  sign,
+  verify as verifyWith
+} from "node:crypto"
 
 export interface P256Key {
   readonly privateKey: KeyObject
@@ -44,4 +52,15 @@ export const signToken = (header: object, claims: object, key: KeyObject): strin
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url")
   const content = `${part({ ...header, alg: "ES256" })}.${part(claims)}`
   return `${content}.${sign("sha256", Buffer.from(content), { key, dsaEncoding: "ieee-p1363" }).toString("base64url")}`
+}
+
+/** Whether the signature, as ES256 writes it, is by the key with these two coordinates. False for what is no key. */
+export const verify = (coordinates: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean => {
+  const [x, y] = [coordinates.subarray(0, 32), coordinates.subarray(32)].map((bytes) =>
+    Buffer.from(bytes).toString("base64url")
+  )
+  const key = Option.liftThrowable(() =>
+    createPublicKey({ key: { kty: "EC", crv: "P-256", x: x!, y: y! }, format: "jwk" })
+  )()
+  return Option.exists(key, (key) => verifyWith("sha256", message, { key, dsaEncoding: "ieee-p1363" }, signature))
 }

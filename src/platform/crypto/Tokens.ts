@@ -19,6 +19,7 @@ export const kinds = {
   spt: "project token",
   sop: "operator token",
   sat: "OAuth access token",
+  sba: "access token of a Bridge",
   srt: "OAuth refresh token",
   sac: "OAuth authorization code",
   sci: "registered OAuth client id",

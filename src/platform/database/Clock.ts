@@ -6,7 +6,7 @@
  * set, or the machine slept).
  * Each operation takes one instant when it starts and passes it to every statement; no statement calls `now()`.
  */
-import { Clock, Context, Effect, Layer, type Option, Ref, Schedule, Schema } from "effect"
+import { Clock, Context, Effect, Layer, type Option, Schedule, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { firstRow } from "../sql/Rows.ts"
 import { Database } from "./Database.ts"
@@ -39,39 +39,43 @@ export class DatabaseClock extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { server } = yield* Database
-      const latest = yield* Ref.make<Measurement | undefined>(undefined)
+      let latest: Measurement | undefined
 
       const measure = Effect.gen(function* () {
+        const clock = yield* Clock.Clock
         const before = server()
-        const sent = yield* Clock.currentTimeMillis
+        const sent = clock.currentTimeMillisUnsafe()
         const at = yield* readClock(sql)
-        const received = yield* Clock.currentTimeMillis
-        const measured = {
+        const received = clock.currentTimeMillisUnsafe()
+        latest = {
           offset: at.getTime() - (sent + received) / 2,
-          drift: yield* driftOf(received),
+          drift: driftOf(clock),
           server: before ?? server()
         }
-        yield* Ref.set(latest, measured)
-        return measured
+        return latest
       }).pipe(persistence)
 
       /** Undefined if the server has changed, or wall clock and monotonic clock have diverged, since the measurement. */
-      const known = Effect.gen(function* () {
-        const last = yield* Ref.get(latest)
-        if (last === undefined || last.server !== server()) return undefined
-        const drift = yield* Effect.flatMap(Clock.currentTimeMillis, driftOf)
-        return Math.abs(drift - last.drift) <= 1000 ? last : undefined
-      })
-      const current = Effect.flatMap(known, (measured) => (measured === undefined ? measure : Effect.succeed(measured)))
+      const known = (clock: Clock.Clock) => {
+        if (latest === undefined || latest.server !== server()) return undefined
+        return Math.abs(driftOf(clock) - latest.drift) <= 1000 ? latest : undefined
+      }
+      const corrected = (clock: Clock.Clock, { offset }: Measurement) =>
+        new Date(Math.round(clock.currentTimeMillisUnsafe() + offset))
 
-      const offset = Effect.map(current, (measured) => measured.offset)
-      const corrected = Effect.fnUntraced(function* (ahead: number) {
-        return new Date(Math.round((yield* Clock.currentTimeMillis) + ahead))
+      const withMeasurement = <A>(f: (clock: Clock.Clock, measured: Measurement) => A) =>
+        Effect.clockWith((clock) => {
+          const measured = known(clock)
+          return measured === undefined
+            ? Effect.map(measure, (measured) => f(clock, measured))
+            : Effect.succeed(f(clock, measured))
+        })
+      const offset = withMeasurement((_, measured) => measured.offset)
+      const now = withMeasurement(corrected)
+      const nowIfKnown = Effect.clockWith((clock) => {
+        const measured = known(clock)
+        return measured === undefined ? Effect.succeedNone : Effect.succeedSome(corrected(clock, measured))
       })
-      const now = Effect.flatMap(offset, corrected)
-      const nowIfKnown = Effect.flatMap(known, (measured) =>
-        measured === undefined ? Effect.succeedNone : Effect.asSome(corrected(measured.offset))
-      )
 
       yield* measure.pipe(Effect.ignore, Effect.repeat(Schedule.spaced("1 minute")), Effect.forkScoped)
       return { now, nowIfKnown, offset }
@@ -86,7 +90,9 @@ export class DatabaseClock extends Context.Service<
   })
 }
 
-const driftOf = (wall: number) => Effect.map(Clock.monotonicTimeNanos, (nanos) => wall - Number(nanos / 1_000_000n))
+/** Wall clock minus monotonic clock, in milliseconds. */
+const driftOf = (clock: Clock.Clock) =>
+  clock.currentTimeMillisUnsafe() - Number(clock.monotonicTimeNanosUnsafe() / 1_000_000n)
 
 const readClock = (sql: SqlClient.SqlClient) =>
   firstRow(Schema.Struct({ at: Schema.Date }))(sql`select clock_timestamp() as at`).pipe(

@@ -9,7 +9,7 @@
 import { Data, Effect, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { createHash } from "node:crypto"
-import { migrations } from "../settings/Package.ts"
+import { migrations } from "../settings/Texts.ts"
 import { rows } from "../sql/Rows.ts"
 import { retryingConflicts } from "./Persistence.ts"
 

@@ -5,7 +5,7 @@
  * `bridge_persistence_error`: 503 with Retry-After. Any other failure is a defect.
  * Logs carry only the reason, the SQLSTATE and the constraint's name: PostgreSQL's messages can contain values.
  */
-import { Cause, Data, Effect, Option } from "effect"
+import { Cause, Data, Effect, Option, Random } from "effect"
 import { SqlError } from "effect/sql"
 import { refuse, type SharedRefusal } from "../../wire/Errors.ts"
 import { inTime } from "./Deadline.ts"
@@ -21,7 +21,7 @@ export class StatementDefect extends Data.TaggedError("StatementDefect")<{
 
 const unavailable = refuse("bridge_persistence_error", 1)
 
-/** Applied last to every method that uses the database. Retries conflicts, twice at most. */
+/** Applied last to every method that uses the database. Retries conflicts. */
 export const persistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(retryingConflicts(2), inTurn, inTime(late), longPersistence)
 
@@ -29,10 +29,35 @@ export const persistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
 export const sharedPersistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(retryingConflicts(2), inTime(late), longPersistence)
 
+/** How often a serialization failure is retried: a database that finds conflicts at the commit, as distributed ones do, has many. */
+const mostFailures = 9
+
+/** Runs an operation again that met a conflict: so many times at most, and more often after a serialization failure. */
 export const retryingConflicts =
   (times: number) =>
-  <A, E, R>(self: Effect.Effect<A, E, R>) =>
-    Effect.retry(self, { while: (error: E) => SqlError.isSqlError(error) && isConflict(error), times })
+  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    attempt(self, times, 0)
+
+// Without `Effect.retry`, which prepares a schedule for each operation.
+const attempt = <A, E, R>(self: Effect.Effect<A, E, R>, times: number, failures: number): Effect.Effect<A, E, R> =>
+  self.pipe(
+    Effect.catch((error) => {
+      if (failures < mostFailures && isSerializationFailure(error))
+        return Effect.andThen(pause(failures), attempt(self, times, failures + 1))
+      return times > 0 && isConflict(error) ? attempt(self, times - 1, failures) : Effect.fail(error)
+    })
+  )
+
+/** None before the first retry, then up to 2, 4, 8 … 100 ms, so that those who have met do not meet again. */
+const pause = (failures: number) =>
+  failures === 0 ? Effect.void : Effect.flatMap(Random.next, (share) => sleep(share * Math.min(100, 2 ** failures)))
+
+/** By a timer of Node: it delays an operation, not what the operation depends on. */
+const sleep = (millis: number) =>
+  Effect.callback<void>((resume) => {
+    const timer = setTimeout(() => resume(Effect.void), millis)
+    return Effect.sync(() => clearTimeout(timer))
+  })
 
 /** For work on a dedicated connection: it has its own deadline, and may not be safe to repeat. */
 export const longPersistence = <A, E, R>(
@@ -79,11 +104,12 @@ const failureOf = Effect.fnUntraced(function* (error: SqlError.SqlError) {
   return yield* unavailable
 })
 
-/** A deadlock, a serialization failure, or a reference (23503) to a row that was erased a moment ago: a retry misses it. */
-const isConflict = (error: SqlError.SqlError) =>
-  error.reason._tag === "SerializationError" ||
-  error.reason._tag === "DeadlockError" ||
-  describe(error).sqlstate === "23503"
+const isSerializationFailure = (error: unknown) =>
+  SqlError.isSqlError(error) && error.reason._tag === "SerializationError"
+
+/** A deadlock, or a reference (23503) to a row that was erased a moment ago: a retry misses it. */
+const isConflict = (error: unknown) =>
+  SqlError.isSqlError(error) && (error.reason._tag === "DeadlockError" || describe(error).sqlstate === "23503")
 
 // Classes 08 connection, 53 resources, 57 operator intervention and timeouts, 58 system. 28, 3D, 55000: login refused,
 // no such database, or it accepts no connections. 25006: a standby, which is read-only. 25P03, 25P04: a transaction

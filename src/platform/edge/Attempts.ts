@@ -9,7 +9,7 @@
  * 4. The address gets its token back if the credential is accepted, or if the request failed for another reason. So no
  *    more than the burst is looked up at once.
  */
-import { Clock, Context, Effect, Exit, Layer, type Redacted } from "effect"
+import { Clock, Context, Effect, Exit, Layer, Redacted } from "effect"
 import * as Tokens from "../crypto/Tokens.ts"
 import { CurrentShare, Shares } from "../database/Shares.ts"
 import { Settings } from "../settings/Settings.ts"
@@ -96,6 +96,13 @@ export class Attempts extends Context.Service<
     })
   )
 }
+
+/**
+ * What limits know a token by that is bound to a key: the two together, once the key is proved. So whoever has the token
+ * alone does not use up what its holder may.
+ */
+export const boundTo = (token: Redacted.Redacted<string>, jkt: Uint8Array | undefined): Redacted.Redacted<string> =>
+  jkt === undefined ? token : Redacted.make(`${Redacted.value(token)} ${Buffer.from(jkt).toString("base64url")}`)
 
 /** The key of a credential in limits: its hash, whatever the header looked like. */
 export const keyOf = (credential: Redacted.Redacted<string>): string =>

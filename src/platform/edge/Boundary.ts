@@ -4,15 +4,14 @@
  * Each of them (no route, a body too large, a lost database, a defect) becomes the error object of spec 2.7; a browser
  * that finds no route gets a page. A defect is logged with the request id, and the client sees only `internal_error`.
  */
-import { type Cause, Clock, Context, Effect, LogLevel, Option, References, type Types } from "effect"
+import { type Cause, Clock, Context, Effect, type Fiber, Layer, LogLevel, Option, References, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { uuid } from "../crypto/Random.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { logFault } from "../database/FaultLog.ts"
 import { CurrentShare, Shares } from "../database/Shares.ts"
 import { notFoundPage, pageHeaders } from "../html/Page.ts"
-import { count, elapsed, requests, requestSeconds } from "../metrics/Metrics.ts"
-import { spanned } from "../metrics/Span.ts"
+import { requests, requestSeconds } from "../metrics/Metrics.ts"
 import { Settings } from "../settings/Settings.ts"
 import { refuse } from "../../wire/Errors.ts"
 import { Caller } from "../../wire/Headers.ts"
@@ -21,77 +20,108 @@ import { escaped } from "../../wire/Text.ts"
 import { Addresses, networkOf } from "./Addresses.ts"
 import { makeFloodPause } from "./Floods.ts"
 import { PageLimit } from "./PageLimit.ts"
-import { type Buckets, RateLimit } from "./RateLimit.ts"
+import { RateLimit } from "./RateLimit.ts"
 import { report } from "./Report.ts"
 import { strictUtf8 } from "./Utf8.ts"
 
-// The router's type expects unhandled failures to pass through. `answerTo` handles them all.
-type Handled = Effect.fn.Return<
-  HttpServerResponse.HttpServerResponse,
-  Types.unhandled,
-  HttpServerRequest.HttpServerRequest
->
+type Request = HttpServerRequest.HttpServerRequest
+type Response = HttpServerResponse.HttpServerResponse
 
-export const boundary = HttpRouter.middleware(
-  Effect.gen(function* () {
-    const addresses = yield* Addresses
-    const clock = yield* DatabaseClock
-    const shares = yield* Shares
-    const { authUrl, baseUrl } = yield* Settings
-    // Whatever a browser asks for first, it then refuses http for a year (RFC 6797).
-    const secure = [authUrl, baseUrl].every(({ protocol }) => protocol === "https:")
-    const fixedHeaders = {
-      "x-content-type-options": "nosniff",
-      ...(secure && { "strict-transport-security": "max-age=31536000" })
-    }
-    const limited = yield* PageLimit
-    const pause = makeFloodPause()
-    const lines = (yield* RateLimit).buckets(lineRate)
-    // Clients compare `Date` with `expires_at`, so both have to come from one clock (RFC 9110 6.6.1).
-    const date = Effect.map(
-      clock.nowIfKnown,
-      Option.match({ onNone: () => ({}), onSome: (at) => ({ date: at.toUTCString() }) })
-    )
-    return Effect.fnUntraced(function* (
-      handled: Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled>
-    ): Handled {
-      const request = strictUtf8(yield* HttpServerRequest.HttpServerRequest)
-      const requestId = yield* uuid
-      const since = yield* Clock.monotonicTimeNanos
-      const address = addresses.of(request)
-      const caller = {
-        address,
-        network: networkOf(address),
-        userAgent: loggable(request.headers["user-agent"] ?? "").slice(0, 200)
+/** The template of the route that served a request; undefined if there is none. */
+type TemplateOf = (fiber: Fiber.Fiber<unknown, unknown>) => string | undefined
+
+export class Boundary extends Context.Service<
+  Boundary,
+  {
+    readonly around: (
+      templateOf: TemplateOf
+    ) => <E, R>(handled: Effect.Effect<Response, E, R>) => Effect.Effect<Response, never, R | Request>
+  }
+>()("service/edge/Boundary") {
+  static readonly layer = Layer.effect(
+    Boundary,
+    Effect.gen(function* () {
+      const addresses = yield* Addresses
+      const clock = yield* DatabaseClock
+      const shares = yield* Shares
+      const { authUrl, baseUrl } = yield* Settings
+      // Whatever a browser asks for first, it then refuses http for a year (RFC 6797).
+      const secure = [authUrl, baseUrl].every(({ protocol }) => protocol === "https:")
+      const fixedHeaders = {
+        "x-content-type-options": "nosniff",
+        ...(secure && { "strict-transport-security": "max-age=31536000" })
       }
-      // The router would treat "*" as "/".
-      const answered = request.originalUrl === "*" ? Effect.succeed(answer(refuse("not_found"))) : handled
-      return yield* answered.pipe(
-        Effect.catchCause(answerTo),
-        Effect.flatMap((response) =>
-          Effect.flatMap(route, (path) =>
-            path === unknown ? limited(Effect.succeed(response)) : Effect.succeed(response)
-          )
-        ),
-        Effect.flatMap((response) =>
-          Effect.map(date, (dateHeader) =>
-            HttpServerResponse.setHeaders(inErrorShape(request, response), {
-              ...fixedHeaders,
-              ...(request.url.startsWith("/bridge/") && uncached),
-              ...dateHeader,
-              "x-request-id": requestId
+      const limited = yield* PageLimit
+      const pause = makeFloodPause()
+      const record = yield* recorder
+      const trace = yield* tracer
+
+      const answered = Effect.fnUntraced(function* <E, R>(
+        request: Request,
+        requestId: string,
+        since: bigint,
+        templateOf: TemplateOf,
+        handled: Effect.Effect<Response, E, R>
+      ) {
+        const given = yield* Effect.catchCause(handled, answerTo)
+        const template = yield* Effect.withFiber((fiber) => Effect.succeed(templateOf(fiber)))
+        const response = template === undefined ? yield* limited(Effect.succeed(given)) : given
+        // Clients compare `Date` with `expires_at`, so both have to come from one clock (RFC 9110 6.6.1).
+        const date = yield* clock.nowIfKnown
+        const complete = HttpServerResponse.setHeaders(inErrorShape(request, response), {
+          ...fixedHeaders,
+          ...(request.url.startsWith("/bridge/") && uncached),
+          ...(Option.isSome(date) && { date: date.value.toUTCString() }),
+          "x-request-id": requestId
+        })
+        if (complete.status === 429) yield* pause
+        yield* measure(template, request.method, complete.status, since)
+        yield* record(request, complete)
+        return complete
+      })
+
+      return {
+        around:
+          (templateOf) =>
+          <E, R>(handled: Effect.Effect<Response, E, R>) =>
+            Effect.gen(function* () {
+              const request = strictUtf8(yield* HttpServerRequest.HttpServerRequest)
+              const requestId = yield* uuid
+              const since = yield* Clock.monotonicTimeNanos
+              const address = addresses.of(request)
+              const network = networkOf(address)
+              const userAgent = loggable(request.headers["user-agent"] ?? "").slice(0, 200)
+              return yield* answered(request, requestId, since, templateOf, handled).pipe(
+                trace(requestId),
+                Effect.updateContext((context: Context.Context<R>) =>
+                  context.pipe(
+                    Context.add(Caller, { address, network, userAgent }),
+                    Context.add(CurrentShare, shares.unknown(network)),
+                    Context.add(References.CurrentLogAnnotations, {
+                      ...Context.get(context, References.CurrentLogAnnotations),
+                      request_id: requestId
+                    })
+                  )
+                )
+              )
             })
-          )
-        ),
-        Effect.tap((response) => (response.status === 429 ? pause : Effect.void)),
-        Effect.tap((response) => measure(request.method, response.status, since)),
-        Effect.tap((response) => record(request, response, lines)),
-        Effect.provideService(Caller, caller),
-        Effect.provideService(CurrentShare, shares.unknown(caller.network)),
-        Effect.annotateLogs("request_id", requestId),
-        spanned("Http.request", { kind: "server", attributes: { request_id: requestId } })
-      )
+      }
     })
+  )
+}
+
+/** Around every route of the router. */
+export const boundary = HttpRouter.middleware(
+  Effect.map(Boundary, ({ around }) => {
+    const bounded = around(({ context }) =>
+      Option.getOrUndefined(Option.map(Context.getOption(context, HttpRouter.RouteContext), ({ route }) => route.path))
+    )
+    // The router's type expects unhandled failures to pass through. `answerTo` handles them all.
+    return (handled: Effect.Effect<Response, Types.unhandled>): Effect.Effect<Response, Types.unhandled, Request> =>
+      Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ originalUrl }) =>
+        // The router would treat "*" as "/".
+        bounded(originalUrl === "*" ? Effect.succeed(answer(refuse("not_found"))) : handled)
+      )
   }),
   { global: true }
 )
@@ -137,27 +167,15 @@ const byStatus: Record<number, Parameters<typeof answer>[0]> = {
   503: refuse("bridge_persistence_error", 1)
 }
 
-const unknown = "unknown"
-
-/** The template of the route that serves the request. */
-const route = Effect.withFiber((fiber) =>
-  Effect.succeed(
-    Option.match(Context.getOption(fiber.context, HttpRouter.RouteContext), {
-      onNone: () => unknown,
-      onSome: ({ route }) => route.path as string
-    })
-  )
-)
-
 /** Labelled by the route's template, not by the path: clients choose paths. */
-const measure = (method: string, status: number, since: bigint) =>
-  Effect.flatMap(route, (path) => {
+const measure = (template = "unknown", method: string, status: number, since: bigint) =>
+  Effect.contextWith((context: Context.Context<never>) => {
     // Methods that the path does not serve share one label; Node knows about thirty.
-    const served = path !== unknown && status !== 405
-    return Effect.andThen(
-      count(requests(served ? method : "other", path, String(status))),
-      elapsed(requestSeconds(path), since)
-    )
+    const served = template !== "unknown" && status !== 405
+    const now = Context.get(context, Clock.Clock).monotonicTimeNanosUnsafe()
+    requests(served ? method : "other", template, String(status)).updateUnsafe(1, context)
+    requestSeconds(template).updateUnsafe(Number(now - since) / 1e9, context)
+    return Effect.void
   })
 
 /** Lines about refusals of one address; of further ones only their number is logged. */
@@ -165,24 +183,42 @@ const lineRate = { perSecond: 20, burst: 200 }
 /** Characters of a path in a line. */
 const longestPath = 200
 
+/** A span without the URL and the headers, which can hold secrets; nothing if no spans are exported. */
+const tracer = Effect.map(
+  References.TracerEnabled,
+  (exported) =>
+    (requestId: string) =>
+    <A, E, R>(handled: Effect.Effect<A, E, R>) =>
+      exported
+        ? Effect.withSpan(handled, "Http.request", { kind: "server", attributes: { request_id: requestId } })
+        : handled
+)
+
 /** Skips log lines and attributes that neither a log nor a span consumes; building them would slow every request. */
-const record = Effect.fnUntraced(function* (
-  request: HttpServerRequest.HttpServerRequest,
-  response: HttpServerResponse.HttpServerResponse,
-  lines: Buckets
-) {
-  const level = response.status >= 400 ? "Info" : "Debug"
-  const consumed = (yield* LogLevel.isEnabled(level)) || (yield* References.TracerEnabled)
-  if (!consumed) return
-  const { address, network } = yield* Caller
-  const path = loggable(request.url.split("?")[0]!).slice(0, longestPath)
-  const facts = { method: request.method, path, status: response.status, address, ...codeOf(response) }
-  // While the database is away every request is answered like this; its cause has lines of its own.
-  if (response.status === 503) yield* logFault("Answered", { status: 503, ...codeOf(response) })
-  else if (level === "Info" && (yield* lines.take(network)) > 0) {
-    yield* logFault("Answered", { status: response.status, network, ...codeOf(response) })
-  } else yield* Effect.logWithLevel(level)("Answered").pipe(Effect.annotateLogs(facts))
-  yield* Effect.annotateCurrentSpan(facts)
+const recorder = Effect.gen(function* () {
+  const lines = (yield* RateLimit).buckets(lineRate)
+  const traced = yield* References.TracerEnabled
+  const consumed = {
+    Info: traced || (yield* LogLevel.isEnabled("Info")),
+    Debug: traced || (yield* LogLevel.isEnabled("Debug"))
+  }
+
+  const record = Effect.fnUntraced(function* (level: "Info" | "Debug", request: Request, response: Response) {
+    const { address, network } = yield* Caller
+    const path = loggable(request.url.split("?")[0]!).slice(0, longestPath)
+    const facts = { method: request.method, path, status: response.status, address, ...codeOf(response) }
+    // While the database is away every request is answered like this; its cause has lines of its own.
+    if (response.status === 503) yield* logFault("Answered", { status: 503, ...codeOf(response) })
+    else if (level === "Info" && (yield* lines.take(network)) > 0) {
+      yield* logFault("Answered", { status: response.status, network, ...codeOf(response) })
+    } else yield* Effect.logWithLevel(level)("Answered").pipe(Effect.annotateLogs(facts))
+    yield* Effect.annotateCurrentSpan(facts)
+  })
+
+  return (request: Request, response: Response) => {
+    const level = response.status >= 400 ? "Info" : "Debug"
+    return consumed[level] ? record(level, request, response) : Effect.void
+  }
 })
 
 /** The code of a refusal: in our error object, OAuth's (where `error` is text) or JSON-RPC's (a number). Pages have none. */

@@ -1,24 +1,44 @@
 /** The Node server and its limits per connection (decisions.md, Connections). */
 import { NodeHttpServer } from "@effect/platform-node"
-import { Effect, Latch, Layer } from "effect"
-import { type IncomingMessage, Server, type ServerResponse } from "node:http"
-import type { Socket } from "node:net"
+import { Context, Effect, Latch, Layer, type Scope } from "effect"
+import { type IncomingMessage, type RequestListener, Server, type ServerResponse } from "node:http"
+import { Server as NetServer, type Socket } from "node:net"
 import { Settings } from "../settings/Settings.ts"
+import { Workers } from "../workers/Workers.ts"
 import { Draining } from "./Draining.ts"
+
+/** Milliseconds in which the clients of a worker that is replaced send another request, or none. */
+const lingers = 3_000
 
 /** Requests of one connection that are not answered yet. Browsers and proxies send one at a time. */
 const mostPending = 8
+
+/** The listener that answers a request instead of the router. */
+type ListenerOf = (request: Pick<IncomingMessage, "method" | "url">) => RequestListener | undefined
+
+export class Listeners extends Context.Service<
+  Listeners,
+  {
+    readonly use: (listenerOf: ListenerOf) => Effect.Effect<void, never, Scope.Scope>
+    readonly of: ListenerOf
+  }
+>()("service/edge/Listeners") {}
 
 export interface ConnectionLimits {
   readonly connections: number
   /** Milliseconds in which nothing of an answer could be sent, after which its connection is closed. */
   readonly stalled: number
+  /** Whether another worker has this one's place, and clients move there by the answer to their next request. */
+  readonly isRetiring?: () => boolean
 }
 
 export class BoundedServer extends Server {
   readonly #pending = new WeakMap<Socket, number>()
+  listenerOf: ListenerOf = () => undefined
+  readonly #isRetiring: () => boolean
+  #isLingering = false
 
-  constructor({ connections, stalled }: ConnectionLimits) {
+  constructor({ connections, isRetiring = () => false, stalled }: ConnectionLimits) {
     // A request must arrive within 8 s, its headers within 5 s. The check runs every second: slow clients last 10 s at most.
     super({
       headersTimeout: 5_000,
@@ -28,6 +48,9 @@ export class BoundedServer extends Server {
     })
     // Node closes further connections at once, before they cost memory.
     this.maxConnections = connections
+    // In a worker too, or the parent would offer the connection to others for ever. Node's types do not have it yet.
+    Object.assign(this, { dropMaxConnection: true })
+    this.#isRetiring = isRetiring
     // Node restarts this time whenever bytes arrive or are sent, and uses `keepAliveTimeout` between requests. A request
     // that is still arriving has the limits above, and its handler has its own.
     this.timeout = stalled
@@ -40,14 +63,24 @@ export class BoundedServer extends Server {
   /** Node parses all requests of a chunk at once, up to 64 KiB of them, and offers no other place to refuse some. */
   override emit(event: string, ...given: Array<any>): boolean {
     if (event !== "request" && event !== "checkContinue") return super.emit(event, ...given)
-    const [request, response] = given as [IncomingMessage, ServerResponse]
-    return this.#accepts(request.socket, response) && super.emit(event, ...given)
+    const [request, response] = given as [IncomingMessage, ServerResponse<IncomingMessage> & { req: IncomingMessage }]
+    if (!this.#accepts(request.socket, response)) return false
+    const listener = event === "request" ? this.listenerOf(request) : undefined
+    if (listener === undefined) return super.emit(event, ...given)
+    listener(request, response)
+    return true
   }
 
   /** Says first that it stops, to requests that would otherwise keep it waiting. */
   override close(callback?: (error?: Error) => void): this {
     this.emit("closing")
-    return super.close(callback)
+    if (!this.#isRetiring()) return super.close(callback)
+    this.#isLingering = true
+    setTimeout(() => {
+      this.#isLingering = false
+      this.closeIdleConnections()
+    }, lingers)
+    return NetServer.prototype.close.call(this, callback) as this
   }
 
   /** Nothing here upgrades, and Node has no limits for a connection that was. So it ignores the header (RFC 9110 7.8). */
@@ -61,10 +94,11 @@ export class BoundedServer extends Server {
       return false
     }
     this.#pending.set(socket, this.#pendingOf(socket) + 1)
+    if (this.#isLingering) response.shouldKeepAlive = false
     response.once("close", () => {
       this.#pending.set(socket, this.#pendingOf(socket) - 1)
       // A connection that becomes idle during shutdown would delay it for the rest of its keep-alive.
-      if (!this.listening) setImmediate(() => this.closeIdleConnections())
+      if (!this.listening && !this.#isLingering) setImmediate(() => this.closeIdleConnections())
     })
     return true
   }
@@ -75,14 +109,22 @@ export class BoundedServer extends Server {
 }
 
 export const listener = Layer.unwrap(
-  Effect.map(Settings, ({ http }) => {
-    const server = new BoundedServer({ connections: http.connections, stalled: 10_000 })
+  Effect.gen(function* () {
+    const { http } = yield* Settings
+    const { isRetiring } = yield* Workers
+    const server = new BoundedServer({ connections: http.connections, stalled: 10_000, isRetiring })
     const closing = Latch.makeUnsafe()
     server.once("closing", () => closing.openUnsafe())
     // Whoever has not read an answer by the end of the graceful shutdown would otherwise delay the exit.
     const closeAll = Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
+    const use = (listenerOf: ListenerOf) =>
+      Effect.acquireRelease(
+        Effect.sync(() => void (server.listenerOf = listenerOf)),
+        () => Effect.sync(() => void (server.listenerOf = () => undefined))
+      )
     return Layer.effectDiscard(closeAll).pipe(
       Layer.merge(Layer.succeed(Draining, { began: closing.await })),
+      Layer.merge(Layer.succeed(Listeners, { use, of: (request) => server.listenerOf(request) })),
       Layer.provideMerge(
         NodeHttpServer.layer(() => server, {
           host: http.host,

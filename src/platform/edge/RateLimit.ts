@@ -58,6 +58,20 @@ export const bucketsOf = ({ burst, perSecond }: Rate, capacity = maxBuckets): Bu
   }
 }
 
+/**
+ * The buckets of one of so many processes, which together grant the rate. A burst is at least one token, and what costs
+ * more than a full bucket takes a full bucket: otherwise it would never be admitted.
+ */
+export const bucketsOfPart = ({ burst, perSecond }: Rate, processes: number): Buckets => {
+  if (processes === 1) return bucketsOf({ burst, perSecond })
+  const part = {
+    perSecond: perSecond / processes,
+    burst: burst > 1 ? Math.max(1, burst / processes) : burst / processes
+  }
+  const buckets = bucketsOf(part)
+  return { ...buckets, take: (key, cost = 1) => buckets.take(key, Math.min(cost, part.burst)) }
+}
+
 const unlimited: Buckets = {
   take: () => Effect.succeed(0),
   wait: () => Effect.succeed(0),
@@ -83,6 +97,8 @@ export class RateLimit extends Context.Service<
 >()("service/edge/RateLimit") {
   static readonly layer = Layer.effect(
     RateLimit,
-    Effect.map(Settings, ({ http }) => ({ buckets: (rate) => (http.rateLimits ? bucketsOf(rate) : unlimited) }))
+    Effect.map(Settings, ({ http, processes }) => ({
+      buckets: (rate) => (http.rateLimits ? bucketsOfPart(rate, processes) : unlimited)
+    }))
   )
 }

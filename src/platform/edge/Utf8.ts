@@ -10,13 +10,14 @@ const decoder = new TextDecoder("utf-8", { fatal: true })
  * The property is replaced in place: `HttpServerRequest.modify` cannot replace it, and reading from an object that
  * inherits from the request was measured to be several times slower. A request belongs to one fiber.
  */
-export const strictUtf8 = (request: HttpServerRequest.HttpServerRequest): HttpServerRequest.HttpServerRequest => {
-  const bytes = Effect.suspend(() => request.arrayBuffer)
-  const text = Effect.flatMap(bytes, (bytes) =>
-    Effect.try({ try: () => decoder.decode(bytes), catch: () => malformed(request) })
-  )
-  return Object.defineProperty(request, "text", { value: text })
-}
+export const strictUtf8 = (request: HttpServerRequest.HttpServerRequest): HttpServerRequest.HttpServerRequest =>
+  Object.defineProperty(request, "text", {
+    value: Effect.suspend(() =>
+      Effect.flatMap(request.arrayBuffer, (bytes) =>
+        Effect.try({ try: () => decoder.decode(bytes), catch: () => malformed(request) })
+      )
+    )
+  })
 
 const malformed = (request: HttpServerRequest.HttpServerRequest) =>
   new HttpServerError.HttpServerError({ reason: new HttpServerError.RequestParseError({ request, reason: "Parse" }) })

@@ -65,7 +65,7 @@ export const sweepFailures = counters("service_sweep_failures_total", "Sweeps th
 export const count = (metric: Metric.Metric<number, unknown>, by = 1) => Metric.update(metric, by)
 
 /** `since` is an instant of Clock.monotonicTimeNanos. */
-export const elapsed = (metric: Metric.Metric<number, unknown>, since: bigint) =>
+const elapsed = (metric: Metric.Metric<number, unknown>, since: bigint) =>
   Effect.flatMap(Clock.monotonicTimeNanos, (now) => Metric.update(metric, Number(now - since) / 1e9))
 
 export const timed =

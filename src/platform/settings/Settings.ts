@@ -5,6 +5,7 @@
  * Without DATABASE_URL, missing secrets are read from SERVICE_DATA_DIR/secrets.env (Secrets.ts).
  */
 import { Config, ConfigProvider, Context, Data, Duration, Effect, Layer, Option, Redacted, Result } from "effect"
+import { availableParallelism } from "node:os"
 import { join, resolve } from "node:path"
 import { parseDatabaseUrl } from "./DatabaseUrl.ts"
 import { revision } from "./Package.ts"
@@ -105,12 +106,31 @@ const secret = (name: string) =>
 const port = (name: string, min: number) =>
   wholeNumber(name, (port) => port >= min && port <= 65_535, `${name} is a port from ${min} to 65535.`)
 
+/** A sixteenth of every limit is still enough for one caller. */
+const mostProcesses = 16
+
+/** How many processes serve on this machine: limits, connections and memory are divided between them. */
+const processes = Config.Literals(["auto"], "SERVICE_PROCESSES").pipe(
+  Config.map(() => Math.min(mostProcesses, availableParallelism())),
+  Config.orElse(() =>
+    wholeNumber(
+      "SERVICE_PROCESSES",
+      (count) => count >= 1 && count <= mostProcesses,
+      `SERVICE_PROCESSES is a whole number of processes from 1 to ${mostProcesses}, or auto.`
+    )
+  ),
+  Config.withDefault(1)
+)
+
 const http = Config.all({
   host: Config.NonEmptyString("SERVICE_HOST").pipe(Config.withDefault("127.0.0.1")),
   // 0 means any free port.
   port: port("SERVICE_PORT", 0).pipe(Config.withDefault(8787)),
   baseUrl: optionalText("SERVICE_BASE_URL"),
-  connections: integer("SERVICE_CONNECTIONS", "connections", 16_000, 1, 1_000_000),
+  /** Of this process. */
+  connections: Config.all([integer("SERVICE_CONNECTIONS", "connections", 16_000, 1, 1_000_000), processes]).pipe(
+    Config.map(([all, processes]) => partOf(all, processes))
+  ),
   trustedProxies: commaSeparated("SERVICE_TRUSTED_PROXIES").pipe(Config.withDefault<Array<string>>([])),
   rateLimits: onOff("SERVICE_RATE_LIMITS", "on"),
   logLevel: Config.LogLevel("SERVICE_LOG_LEVEL").pipe(Config.withDefault("Info" as const))
@@ -143,7 +163,24 @@ const database = Config.all({
     Config.withDefault("./data"),
     Config.mapEffect((path) => absolute("SERVICE_DATA_DIR", path))
   ),
-  poolSize: integer("SERVICE_DATABASE_POOL", "connections", 10, 1, 500),
+  /** Of this process. By default several processes have five each, and all together less than PostgreSQL allows. */
+  poolSize: Config.all({
+    processes,
+    all: Config.option(
+      wholeNumber(
+        "SERVICE_DATABASE_POOL",
+        (all) => all >= 1 && all <= 500,
+        "SERVICE_DATABASE_POOL is a whole number of connections from 1 to 500."
+      )
+    )
+  }).pipe(
+    Config.map(({ all, processes }) =>
+      partOf(
+        Option.getOrElse(all, () => Math.min(60, Math.max(10, 5 * processes))),
+        processes
+      )
+    )
+  ),
   // A pooler in transaction mode can run two statements of one connection in two sessions.
   pooler: onOff("SERVICE_DATABASE_POOLER", "off"),
   sharedLookups: onOff("SERVICE_SHARED_LOOKUPS", "on")
@@ -357,6 +394,7 @@ const telemetry = Config.all({
 })
 
 const all = Config.all({
+  processes,
   http,
   database,
   audit,
@@ -417,6 +455,15 @@ export const databaseSettings = Effect.gen(function* () {
 function inOneLine({ cause }: Config.ConfigError) {
   return Effect.fail(new ConfigurationError({ message: cause.message.replaceAll(/\s+/g, " ") }))
 }
+
+/** How many processes to start, and nothing else of what is set. */
+export const processSetting = Effect.gen(function* () {
+  return yield* processes
+}).pipe(Effect.catchTag("ConfigError", inOneLine))
+
+/** The part of a limit that one of so many processes has; at least `least`. */
+export const partOf = (limit: number, processes: number, least = 1): number =>
+  Math.max(least, Math.floor(limit / processes))
 
 /** Rejects unsafe combinations and resolves the two URLs, which are origins with https unless they are loopback. */
 const resolved = Effect.fnUntraced(function* ({ backup, bridge, database, erasure, http, mcp, oauth }: Read) {

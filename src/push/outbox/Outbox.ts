@@ -10,8 +10,9 @@
 import { Context, Effect, Layer, Queue } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { logFault } from "../../platform/database/FaultLog.ts"
-import { bucketsOf } from "../../platform/edge/RateLimit.ts"
+import { bucketsOfPart } from "../../platform/edge/RateLimit.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
+import { Workers } from "../../platform/workers/Workers.ts"
 import { type Lane, lanes, notificationKinds } from "../../wire/mobile/Notifications.ts"
 import * as Store from "./OutboxStore.ts"
 
@@ -23,7 +24,7 @@ export class Outbox extends Context.Service<
   {
     /** Inside the transaction of the change: one row for each device that wants the kind, then `wake`. */
     readonly enqueue: (now: Date, notice: Store.Notice) => Effect.Effect<void, SqlError.SqlError>
-    /** Wakes every lane of this process after the commit; other replicas poll every second. */
+    /** Wakes every lane of the process that delivers, after the commit; other replicas poll every second. */
     readonly wake: Effect.Effect<void>
     /** Waits for the next `wake`. */
     readonly woken: (lane: Lane) => Effect.Effect<void>
@@ -34,13 +35,14 @@ export class Outbox extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const store = Store.make(sql)
-      const { http } = yield* Settings
-      const buckets = bucketsOf(taskRate)
+      const { http, processes } = yield* Settings
+      const buckets = bucketsOfPart(taskRate, processes)
       const wakeUps = new Map<Lane, Queue.Queue<void>>()
       for (const lane of lanes) wakeUps.set(lane, yield* Queue.sliding<void>(1))
-      const wake = sql.afterCommit(
-        Effect.forEach([...wakeUps.values()], (queue) => Queue.offer(queue, undefined), { discard: true })
-      )
+      const wakeOwn = () => wakeUps.forEach((queue) => Queue.offerUnsafe(queue, undefined))
+      const workers = yield* Workers
+      yield* workers.onWake(wakeOwn)
+      const wake = sql.afterCommit(workers.isFirst ? Effect.sync(wakeOwn) : workers.tell("wake"))
 
       const enqueue = Effect.fn("Outbox.enqueue")(function* (now: Date, notice: Store.Notice) {
         if (http.rateLimits && notificationKinds[notice.kind].category === "TASK") {

@@ -15,9 +15,12 @@ const Identified = Schema.Struct({
   subject: Schema.String,
   client_id: Schema.NullOr(Schema.String),
   grant_id: Schema.NullOr(Schema.String),
+  bridge_id: Schema.NullOr(Schema.String),
   instance_id: Schema.String,
   limits: Schema.Record(Schema.String, Schema.Number),
-  last_used_at: Schema.NullOr(Schema.Date)
+  last_used_at: Schema.NullOr(Schema.Date),
+  /** The key that the credential is bound to. */
+  dpop_jkt: Schema.NullOr(Schema.Uint8Array)
 })
 
 export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
@@ -26,8 +29,9 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
     Identified,
     (token_hash, now) => sql`
       select p.project_id, p.name as project_name, t.role, t.scopes, t.token_id as credential_id,
-             t.token_id as subject, null as client_id, null as grant_id, ${instanceId(sql, audience)} as instance_id,
-             p.limits, t.last_used_at
+             t.token_id as subject, null as client_id, null as grant_id,
+             null as bridge_id, ${instanceId(sql, audience)} as instance_id,
+             p.limits, t.last_used_at, null::bytea as dpop_jkt
         from project_token t
         join project p on p.project_id = t.project_id
        where t.token_hash = ${token_hash}
@@ -41,7 +45,8 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
     Identified,
     (token_hash, now) => sql`
       select p.project_id, p.name as project_name, t.role, a.scopes, a.token_id as credential_id,
-             t.token_id as subject, g.client_id, g.grant_id, g.instance_id, p.limits, g.last_used_at
+             t.token_id as subject, g.client_id, g.grant_id, null as bridge_id, g.instance_id, p.limits, g.last_used_at,
+             a.dpop_jkt
         from oauth_access_token a
         join oauth_grant g on g.grant_id = a.grant_id
         ${joined(sql)}
@@ -49,6 +54,31 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
          and a.revoked_at is null
          and a.expires_at > ${now}
          and ${inForce(sql, now)}
+         and ${hasAudience(sql, audience)}`
+  )
+
+  /** The Bridge still has the role and the key that the token was issued for, and a Bridge token in force. */
+  const bridgeToken = lookup(
+    sql,
+    Identified,
+    (token_hash, now) => sql`
+      select p.project_id, p.name as project_name, g.role, g.scopes, g.token_id as credential_id,
+             i.identity_id as subject, null as client_id, null as grant_id, i.bridge_id, g.instance_id, p.limits,
+             g.created_at as last_used_at, g.dpop_jkt
+        from bridge_access_token g
+        join bridge_identity i on i.identity_id = g.identity_id
+        join project p on p.project_id = i.project_id
+       where g.token_hash = ${token_hash}
+         and g.expires_at > ${now}
+         and i.status = 'active'
+         and i.access_role = g.role
+         and i.public_key_fingerprint = g.public_key_fingerprint
+         and exists (select 1
+                       from bridge_token b
+                      where b.identity_id = i.identity_id
+                        and b.state = 'active'
+                        and b.expires_at > ${now})
+         and p.disabled_at is null
          and ${hasAudience(sql, audience)}`
   )
 
@@ -79,5 +109,5 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
          and g.expires_at > ${now}
          and not ${hasAudience(sql, audience)}`)
 
-  return { countForeignGrants, projectToken, accessToken, touchProjectToken, touchGrant }
+  return { countForeignGrants, projectToken, accessToken, bridgeToken, touchProjectToken, touchGrant }
 }

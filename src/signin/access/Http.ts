@@ -1,8 +1,9 @@
 /** Authenticates requests to /mcp and to the mobile API, and limits them before anything is looked up. */
-import { Effect, Exit, Layer, Option } from "effect"
+import { Effect, Exit, Layer, Option, Result } from "effect"
 import { HttpServerRequest, type HttpServerResponse } from "effect/http"
-import { Attempts, keyOf, type Outcome } from "../../platform/edge/Attempts.ts"
-import { credentialOf } from "../../platform/edge/BearerCredential.ts"
+import { Attempts, boundTo, keyOf, type Outcome } from "../../platform/edge/Attempts.ts"
+import { bindableCredentialOf } from "../../platform/edge/BearerCredential.ts"
+import { presentedBy } from "../../platform/edge/Presented.ts"
 import { type Buckets, RateLimit } from "../../platform/edge/RateLimit.ts"
 import { type Actor, CurrentGrant } from "../../wire/Actor.ts"
 import { refuse, type SharedRefusal } from "../../wire/Errors.ts"
@@ -17,11 +18,17 @@ export const authenticates = Effect.fnUntraced(function* (perCredential: Buckets
   const attempts = yield* Attempts
   const limited = (seconds: number) => Effect.fail(refuse("rate_limited", seconds))
   return Effect.gen(function* () {
-    const { headers } = yield* HttpServerRequest.HttpServerRequest
-    const bearer = credentialOf(headers["authorization"])
+    const request = yield* HttpServerRequest.HttpServerRequest
+    const bearer = bindableCredentialOf(request.headers["authorization"])
     if (Option.isNone(bearer)) return { actor: yield* access.authorize(bearer), key: "" }
-    const credential = bearer.value
-    const authorized: Effect.Effect<Actor, Refused> = access.authorize(bearer)
+    const proved = yield* Effect.result(access.prove(bearer.value, presentedBy(request)))
+    if (Result.isFailure(proved)) {
+      const refused: Effect.Effect<never, Refused> = Effect.fail(proved.failure)
+      return yield* attempts.attempt({ credential: bearer.value, outcomeOf, limited }, refused)
+    }
+    const proven = proved.success
+    const credential = boundTo(bearer.value, proven?.jkt)
+    const authorized: Effect.Effect<Actor, Refused> = access.authorize(bearer, proven)
     const actor = yield* attempts.attempt({ credential, perCredential, outcomeOf, limited }, authorized)
     return { actor, key: keyOf(credential) }
   })
@@ -29,7 +36,7 @@ export const authenticates = Effect.fnUntraced(function* (perCredential: Buckets
 
 type Refused = AccessRefusal<"unauthorized" | "bridge_persistence_error"> | SharedRefusal<"rate_limited">
 
-const outcomeOf = (exit: Exit.Exit<Actor, Refused>): Outcome => {
+const outcomeOf = <A>(exit: Exit.Exit<A, Refused>): Outcome => {
   if (Exit.isSuccess(exit)) return "accepted"
   return Option.exists(Exit.findErrorOption(exit), ({ _tag }) => _tag === "unauthorized") ? "rejected" : "undecided"
 }

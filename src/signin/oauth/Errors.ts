@@ -12,8 +12,10 @@ const table = {
   invalid_client: [401, "The client is unknown or disabled."],
   /** One answer for unknown, expired, used, revoked and other clients' codes, and for a wrong verifier or redirect_uri. */
   invalid_grant: [400, "The code or token is not valid; authorize again."],
+  /** RFC 9449 5. */
+  invalid_dpop_proof: [400, "The DPoP proof is not valid."],
   unauthorized_client: [400, "The client is not registered for this grant type."],
-  unsupported_grant_type: [400, "Supported are authorization_code and refresh_token."],
+  unsupported_grant_type: [400, "Supported are authorization_code, refresh_token and client_credentials."],
   unsupported_response_type: [400, "Supported is response_type=code."],
   invalid_scope: [400, "None of these scopes can be granted, or one was not granted before."],
   invalid_target: [400, "The resource is not the one that this server issues tokens for."],
@@ -40,6 +42,9 @@ export const refuse = <Code extends OAuthCode>(code: Code, sentence?: string): O
     ? refusal
     : (new Refusal({ _tag: code, status: refusal.status, message: sentence }) as OAuthRefusal<Code>)
 }
+
+export const unproven = (why: string) => refuse("invalid_dpop_proof", `The DPoP proof is refused: ${why}.`)
+export const proofUsed = unproven("it was used before")
 
 /** A rate limit; `seconds` is Retry-After. */
 export const tooMany = (seconds: number) => {

@@ -1,13 +1,16 @@
 /** Serves the metadata documents, /token and, if enabled, /register and /revoke (spec 4.10). */
 import { Effect, Exit, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
-import { Attempts, type Outcome } from "../../platform/edge/Attempts.ts"
+import { Attempts, boundTo, type Outcome } from "../../platform/edge/Attempts.ts"
+import { CompiledEdge } from "../../platform/edge/compiled/Compiled.ts"
+import { presentedBy } from "../../platform/edge/Presented.ts"
 import { RateLimit } from "../../platform/edge/RateLimit.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { Refusal } from "../../wire/Refusal.ts"
 import { parsed, wordsOf } from "../../wire/Scopes.ts"
 import { Clients } from "./clients/Clients.ts"
-import { refuse, tooMany } from "./Errors.ts"
+import { ClientProofs, type Proven } from "../possession/ClientProofs.ts"
+import { refuse, tooMany, unproven } from "./Errors.ts"
 import { Grants } from "./grants/Grants.ts"
 import {
   jsonEndpoints,
@@ -21,30 +24,34 @@ import { authorizationServer, metadataOptions, protectedResource } from "./metad
 import { isResource } from "./metadata/Resource.ts"
 import type { Parameters } from "./Parameters.ts"
 import { isVerifier } from "./Pkce.ts"
+import { BridgeAccess } from "./tokens/BridgeAccess.ts"
+import { assertionType } from "./tokens/ClientAssertion.ts"
 import { Codes } from "./tokens/Codes.ts"
 import type { IssuedTokens } from "./tokens/issueTokens.ts"
 import { RefreshTokens } from "./tokens/RefreshTokens.ts"
 
 const requestRate = { perSecond: 100, burst: 1000 }
-/** Of one grant: each refresh issues an access token. */
+/** Of one grant, or of one Bridge: each refresh and each assertion issues an access token. */
 const refreshRate = { perSecond: 6 / 60, burst: 60 }
 const registrationRate = { perSecond: 1, burst: 60 }
 
 export const OAuthHttp = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const settings = yield* Settings
-    const { dynamicRegistration, oauth, resource } = settings
+    const { authUrl, dynamicRegistration, oauth, resource } = settings
     const clients = yield* Clients
     const codes = yield* Codes
     const grants = yield* Grants
     const refreshTokens = yield* RefreshTokens
+    const bridgeAccess = yield* BridgeAccess
+    const proofs = yield* ClientProofs
     const limits = yield* RateLimit
     const attempts = yield* Attempts
     const refreshes = limits.buckets(refreshRate)
-    const { document, endpoint } = jsonEndpoints(router)
+    const { document, endpoint } = jsonEndpoints(router, yield* CompiledEdge)
     const metadata = metadataOptions(settings)
 
-    const exchange = Effect.fnUntraced(function* (client_id: string, form: Parameters) {
+    const exchange = Effect.fnUntraced(function* (client_id: string, form: Parameters, proven: Proven | undefined) {
       const code = yield* required(form, "code")
       const verifier = yield* required(form, "code_verifier")
       if (!isVerifier(verifier)) return yield* refuse("invalid_request", "code_verifier is malformed.")
@@ -52,11 +59,11 @@ export const OAuthHttp = HttpRouter.use((router) =>
       const credential = Redacted.make(code)
       return yield* attempts.attempt(
         { credential, outcomeOf, limited },
-        codes.exchange({ client_id, code: credential, verifier, redirect_uri })
+        codes.exchange({ client_id, code: credential, verifier, redirect_uri, proven })
       )
     })
 
-    const refresh = Effect.fnUntraced(function* (client_id: string, form: Parameters) {
+    const refresh = Effect.fnUntraced(function* (client_id: string, form: Parameters, proven: Proven | undefined) {
       const refresh_token = Redacted.make(yield* required(form, "refresh_token"))
       const words = wordsOf(form.get("scope") ?? "")
       const scopes = parsed(words)
@@ -65,30 +72,75 @@ export const OAuthHttp = HttpRouter.use((router) =>
       return yield* attempts.attempt(
         { credential: refresh_token, outcomeOf, limited },
         Effect.gen(function* () {
-          const grant = yield* refreshTokens.grantOf({ client_id, refresh_token })
+          const grant = yield* refreshTokens.grantOf({ client_id, refresh_token, proven })
           const wait = Option.isSome(grant) ? yield* refreshes.take(grant.value) : 0
           if (wait > 0) return yield* tooMany(wait)
           return yield* refreshTokens.refresh({
             client_id,
             refresh_token,
+            proven,
             scopes: words.size === 0 ? undefined : scopes
           })
         })
       )
     })
 
-    const issued = (tokens: IssuedTokens) => Effect.as(attempts.remember(tokens.access_token), tokenResponse(tokens))
+    const issued = (tokens: IssuedTokens) =>
+      Effect.as(attempts.remember(boundTo(tokens.access_token, tokens.jkt)), tokenResponse(tokens))
+
+    /** The key that the client has proved; undefined if it sent no proof. */
+    const provenBy = Effect.fnUntraced(function* (request: Request) {
+      const { method, path, proof } = presentedBy(request)
+      if (proof === undefined) return undefined
+      return yield* proofs
+        .check(proof, { method, path, baseUrl: authUrl, tokenHash: undefined })
+        .pipe(Effect.catchTag("Unproven", ({ why }) => unproven(why)))
+    })
+
+    const bridgeToken = Effect.fnUntraced(function* (form: Parameters, proven: Proven | undefined) {
+      const assertion = form.get("client_assertion")
+      if (assertion === undefined || form.get("client_assertion_type") !== assertionType)
+        return yield* refuse(
+          "invalid_client",
+          `Authenticate with private_key_jwt: a client_assertion of ${assertionType}.`
+        )
+      const words = wordsOf(form.get("scope") ?? "")
+      return yield* attempts.attempt(
+        { credential: Redacted.make(assertion), outcomeOf, limited },
+        Effect.gen(function* () {
+          const asserted = yield* bridgeAccess.check(assertion)
+          const client_id = form.get("client_id")
+          if (client_id !== undefined && client_id !== asserted.client_id)
+            return yield* refuse("invalid_client", "client_id is not the sub of the assertion.")
+          const bridge = yield* bridgeAccess.holder(asserted)
+          const wait = Option.isSome(bridge) ? yield* refreshes.take(bridge.value) : 0
+          if (wait > 0) return yield* tooMany(wait)
+          return yield* bridgeAccess.issue({
+            asserted,
+            proven,
+            scopes: words.size === 0 ? undefined : parsed(words)
+          })
+        })
+      )
+    })
 
     const token = Effect.fnUntraced(function* (request: Request) {
       const form = yield* readParameters(request)
+      const grant_type = form.get("grant_type")
+      if (grant_type === "client_credentials") {
+        yield* withoutCredentials(request)
+        if (!isResource(form.get("resource"), resource)) return yield* refuse("invalid_target")
+        return yield* issued(yield* bridgeToken(form, yield* provenBy(request)))
+      }
       const client_id = yield* publicClient(request, form)
-      const grant_type = yield* required(form, "grant_type")
+      yield* required(form, "grant_type")
       if (!isResource(form.get("resource"), resource)) return yield* refuse("invalid_target")
+      const proven = yield* provenBy(request)
       switch (grant_type) {
         case "authorization_code":
-          return yield* issued(yield* exchange(client_id, form))
+          return yield* issued(yield* exchange(client_id, form, proven))
         case "refresh_token":
-          return yield* issued(yield* refresh(client_id, form))
+          return yield* issued(yield* refresh(client_id, form, proven))
         default:
           return yield* refuse("unsupported_grant_type")
       }
@@ -145,18 +197,20 @@ const limited = (seconds: number) => Effect.fail(tooMany(seconds))
 /** Codes and refresh tokens work once, so none is worth remembering. */
 const outcomeOf = (exit: Exit.Exit<unknown, { readonly _tag: string }>): Outcome => {
   const code = Option.getOrUndefined(Exit.findErrorOption(exit))?._tag
-  return code === "invalid_grant" || code === "invalid_client" ? "rejected" : "undecided"
+  return code === "invalid_grant" || code === "invalid_client" || code === "invalid_dpop_proof"
+    ? "rejected"
+    : "undecided"
 }
 
 /** A revocation does not tell whether it knew the token (RFC 7009 2.2), so each of them counts. */
 const outcomeOfRevocation = (exit: Exit.Exit<unknown, { readonly _tag: string }>): Outcome =>
   Exit.isSuccess(exit) ? "rejected" : outcomeOf(exit)
 
-const tokenResponse = ({ access_token, expires_in, refresh_token, scopes }: IssuedTokens) =>
+const tokenResponse = ({ access_token, expires_in, jkt, refresh_token, scopes }: IssuedTokens) =>
   HttpServerResponse.jsonUnsafe(
     {
       access_token: Redacted.value(access_token),
-      token_type: "Bearer",
+      token_type: jkt === undefined ? "Bearer" : "DPoP",
       expires_in,
       ...(refresh_token !== undefined && { refresh_token: Redacted.value(refresh_token) }),
       scope: scopes.join(" ")
@@ -164,13 +218,17 @@ const tokenResponse = ({ access_token, expires_in, refresh_token, scopes }: Issu
     { headers: jsonHeaders }
   )
 
-/** The client id of the request. All clients are public, so one that sends credentials is rejected (RFC 6749 2.3, 5.2). */
-const publicClient = Effect.fnUntraced(function* ({ headers }: Request, form: Parameters) {
-  if (headers["authorization"] !== undefined) {
-    const refusal = refuse("invalid_client", "Clients are public: send client_id in the body and no secret.")
-    const { _tag, message, status } = refusal
-    return yield* new Refusal({ _tag, message, status, challenge: 'Basic realm="oauth"' })
-  }
+/** No client has a secret, so a request that sends one is rejected (RFC 6749 2.3, 5.2). */
+const withoutCredentials = Effect.fnUntraced(function* ({ headers }: Request) {
+  if (headers["authorization"] === undefined) return
+  const refusal = refuse("invalid_client", "Clients are public: send client_id in the body and no secret.")
+  const { _tag, message, status } = refusal
+  return yield* new Refusal({ _tag, message, status, challenge: 'Basic realm="oauth"' })
+})
+
+/** The client id of the request. All clients but Bridges are public. */
+const publicClient = Effect.fnUntraced(function* (request: Request, form: Parameters) {
+  yield* withoutCredentials(request)
   if (form.get("client_secret") !== undefined || form.get("client_assertion") !== undefined) {
     return yield* refuse("invalid_client", "Clients are public: send client_id and no secret.")
   }

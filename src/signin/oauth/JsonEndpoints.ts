@@ -5,7 +5,8 @@
  * CORS is open to every origin: the endpoints read no cookie, so a foreign page gains nothing by calling them.
  */
 import { Cause, Effect, Option } from "effect"
-import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import type { CompiledEdge } from "../../platform/edge/compiled/Compiled.ts"
 import { type FormError, isTooLarge, readForm } from "../../platform/edge/Form.ts"
 import { methods } from "../../platform/edge/Methods.ts"
 import type { Buckets } from "../../platform/edge/RateLimit.ts"
@@ -24,7 +25,7 @@ const anyOrigin = {
 }
 export const jsonHeaders = { ...anyOrigin, "cache-control": "no-store", pragma: "no-cache" }
 
-export const jsonEndpoints = (router: HttpRouter.HttpRouter) => {
+export const jsonEndpoints = (router: HttpRouter.HttpRouter, edge: CompiledEdge["Service"]) => {
   /** Serves one method and its CORS preflight; other methods get 405. */
   const serve = Effect.fnUntraced(function* (
     path: HttpRouter.PathInput,
@@ -33,6 +34,7 @@ export const jsonEndpoints = (router: HttpRouter.HttpRouter) => {
   ) {
     const allow = method === "GET" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS"
     yield* router.add(method, path, handle)
+    yield* edge.add(method, path, Effect.flatMap(HttpServerRequest.HttpServerRequest, handle))
     yield* router.add("OPTIONS", path, preflight(allow))
     const refusal = errorResponse(refuse("invalid_request", `Use ${method} here.`), { status: 405, headers: { allow } })
     const others = methods.filter((name) => name !== method && name !== "OPTIONS")
@@ -69,7 +71,7 @@ const preflight = (allow: string) =>
     headers: {
       ...anyOrigin,
       "access-control-allow-methods": allow,
-      "access-control-allow-headers": "Authorization, Content-Type, Accept, MCP-Protocol-Version",
+      "access-control-allow-headers": "Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version",
       "access-control-max-age": "86400"
     }
   })

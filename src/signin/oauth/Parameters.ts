@@ -5,12 +5,14 @@
 
 const names = [
   "client_assertion",
+  "client_assertion_type",
   "client_id",
   "client_secret",
   "code",
   "code_challenge",
   "code_challenge_method",
   "code_verifier",
+  "dpop_jkt",
   "grant_type",
   "prompt",
   "redirect_uri",
@@ -26,6 +28,7 @@ const names = [
   "token_type_hint",
   // Fields of the consent page's forms and links.
   "access",
+  "credential",
   "csrf",
   "decision",
   "label",

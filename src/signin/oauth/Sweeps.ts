@@ -1,6 +1,6 @@
 /**
- * Deletes the salts of used refresh tokens after the grace period, authorization requests that were never decided, and
- * tokens, grants and clients 30 days after their end.
+ * Deletes the salts of used refresh tokens after the grace period, authorization requests that were never decided, access
+ * tokens of Bridges at their end, and tokens, grants and clients 30 days after theirs.
  */
 import { Duration, Effect } from "effect"
 import { purgeBefore, type Sweep } from "../../platform/database/Sweeper.ts"
@@ -40,6 +40,16 @@ const purgeAccessTokens: Sweep["run"] = (sql, now, limit) => sql`
      select token_id
        from oauth_access_token
       where expires_at < ${new Date(now.getTime() - 86_400_000)}
+      order by expires_at
+      limit ${limit}))
+  returning token_id`
+
+const purgeBridgeTokens: Sweep["run"] = (sql, now, limit) => sql`
+  delete from bridge_access_token
+   where token_id = any (array(
+     select token_id
+       from bridge_access_token
+      where expires_at < ${now}
       order by expires_at
       limit ${limit}))
   returning token_id`
@@ -122,6 +132,7 @@ export const sweeps: ReadonlyArray<Sweep<Settings>> = [
   { name: "oauth refresh salts", run: forgetSalts },
   { name: "oauth requests", run: purgeRequests },
   { name: "oauth access tokens", run: purgeAccessTokens },
+  { name: "access tokens of bridges", run: purgeBridgeTokens },
   { name: "oauth grants", run: purgeGrants },
   { name: "oauth refresh tokens", run: purgeRefreshTokens },
   { name: "oauth clients", run: purgeClients }

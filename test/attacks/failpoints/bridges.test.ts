@@ -8,6 +8,7 @@ import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { Bridge } from "../../support/bridges/Bridge.ts"
 import { command, type Operation, request, sweep } from "../../support/attacks/Failpoints.ts"
 import { Service } from "../../support/service/Service.ts"
+import { abortKey, confirmKey, keyRotating, prepareKey } from "../../support/bridges/KeyRotations.ts"
 import { shapeOf } from "../../support/attacks/Shape.ts"
 import { successorOf, tokens } from "../../support/bridges/Tokens.ts"
 
@@ -78,6 +79,28 @@ const operations: Readonly<Record<string, Operation<World>>> = {
   )
 }
 
-layer(Service.layer)("when a statement fails", (it) =>
+type KeyWorld = Effect.Success<typeof keyRotating>
+const key = request<KeyWorld>()
+const ofKeys = command<KeyWorld>()
+
+/** Of a Bridge in the middle of a key rotation. */
+const keyOperations: Readonly<Record<string, Operation<KeyWorld>>> = {
+  "prepare a key": key("201 replayed", (on, { next, old, token }) => prepareKey(on, token, old, next, "next"), {
+    after: (on, { old, prepared, token }) => abortKey(on, token, old, prepared)
+  }),
+  "confirm a key": key("200 replayed", (on, { next, old, prepared, token }) =>
+    confirmKey(on, token, old, next, prepared)
+  ),
+  "abort a key": key("200 replayed", (on, { old, prepared, token }) => abortKey(on, token, old, prepared)),
+  "require a new key": ofKeys((on, { bridge }) =>
+    Context.get(on, Bridges).requireKeyRotation(bridge.project_id, bridge.bridge_id)
+  ),
+  "lift the need of proofs": ofKeys((on, { bridge }) =>
+    Context.get(on, Bridges).liftDpop(bridge.project_id, bridge.bridge_id)
+  )
+}
+
+layer(Service.layer)("when a statement fails", (it) => {
   sweep(it, world, ({ bridge }) => shapeOf(bridge.project_id), operations)
-)
+  sweep(it, keyRotating, ({ bridge }) => shapeOf(bridge.project_id), keyOperations)
+})

@@ -5,12 +5,14 @@ import {
   type Goal,
   handle,
   hasBegun,
+  intrusions,
   isUnderWay,
   newborn,
   next,
   type Process,
   received,
   reissued,
+  type Request,
   type Step,
   steps,
   thefts,
@@ -29,8 +31,10 @@ const unsafe = (before: World, { name, to }: Step, bug?: Bug): string | undefine
     return "token and key are replaced at once"
   if (service.identity === "active" && service.key !== journal.key && service.key !== journal.next?.key)
     return `the service knows a key that the folder does not hold, after ${name}`
-  if (service !== before.service && thefts(to).some((theft) => handle(service, theft, bug)[0] !== service))
-    return "a thief without the key changes something"
+  if (service.strayed) return "the Bridge belongs to another project"
+  const changes = (request: Request) => handle(service, request, bug)[0] !== service
+  if (service !== before.service && thefts(to).some(changes)) return "a thief without the key changes something"
+  if (service !== before.service && intrusions(to).some(changes)) return "a Bridge of another project changes something"
   return undefined
 }
 
@@ -91,12 +95,11 @@ const outcomeOf = (from: World, bug?: Bug, helped = false): string => {
   return code
 }
 
-/** The Bridge holds the key that the service knows, and the token that works. */
+/** The Bridge holds the key that the service knows, and a token works that it holds or can ask for again. */
 const hasKeyAndToken = ({ journal, service }: World) => {
-  const active = service.tokens.indexOf("a")
-  return (
-    service.identity === "active" && active >= 0 && (journal.key === service.key || journal.next?.key === service.key)
-  )
+  const mayEnroll = !service.credentials.at(-1)!.foreign
+  const hasToken = service.tokens.includes("a") && (journal.token !== null || mayEnroll)
+  return service.identity === "active" && hasToken && [journal.key, journal.next?.key].includes(service.key)
 }
 
 /** How a state is, in the words of docs/proof.md. */

@@ -3,7 +3,8 @@
  *
  * The codes are those of docs/protocol.md, the client's decisions those of src/client. Tokens, keys, credentials and
  * Idempotency-Keys are numbers in the order in which they were made. A rotation is named by the Idempotency-Key of its
- * prepare. Every Bridge here proves its key.
+ * prepare. Every Bridge here proves its key. Another project has a Bridge with a token and a key of its own, and a credential
+ * of that project can be handed to this Bridge.
  */
 
 export type Goal = "enroll" | "rotate" | "rotateKey" | "abort" | "revoke"
@@ -55,7 +56,14 @@ export interface Service {
   readonly identity: "none" | "active" | "revoked"
   readonly key: number
   readonly tokens: ReadonlyArray<TokenState>
-  readonly credentials: ReadonlyArray<{ readonly key: number | null; readonly token: number | null }>
+  readonly credentials: ReadonlyArray<{
+    readonly key: number | null
+    readonly token: number | null
+    /** It is of another project. */
+    readonly foreign: boolean
+  }>
+  /** The Bridge belongs to another project than the one that it named. */
+  readonly strayed: boolean
   readonly rotations: ReadonlyArray<{ id: number; from: number; to: number; state: Ended }>
   readonly keyRotations: ReadonlyArray<{ id: number; from: number; to: number; state: Ended }>
 }
@@ -84,6 +92,8 @@ export interface World {
 /** Faults of service or client that the exploration has to find. */
 export type Bug =
   | "no lock"
+  | "a credential opens any project"
+  | "a rotation is found by its id alone"
   | "no proof"
   | "a confirm keeps the predecessor"
   | "a re-enrollment keeps the token"
@@ -104,7 +114,8 @@ export const newborn: World = {
     identity: "none",
     key: -1,
     tokens: [],
-    credentials: [{ key: null, token: null }],
+    credentials: [{ key: null, token: null, foreign: false }],
+    strayed: false,
     rotations: [],
     keyRotations: []
   },
@@ -125,6 +136,7 @@ export const handle = (service: Service, request: Request, bug?: Bug): readonly 
   if (request.op === "challenge" || request.op === "proof") {
     const credential = credentials[request.id!]!
     if (credential.key !== null && credential.key !== request.key) return refuse("bridge_enrollment_credential_used")
+    if (credential.foreign && bug !== "a credential opens any project") return refuse("project_mismatch")
     if (request.op === "challenge") {
       if (identity === "revoked" && credential.key === null) return refuse("bridge_revoked")
       return [
@@ -143,6 +155,7 @@ export const handle = (service: Service, request: Request, bug?: Bug): readonly 
         ...service,
         identity: "active",
         key: request.key!,
+        strayed: credential.foreign,
         tokens: [...(bug === "a re-enrollment keeps the token" ? tokens : tokens.map(over)), "a"],
         credentials: set(credentials, request.id!, { ...credential, token: tokens.length }),
         rotations: ended(rotations, "k"),
@@ -152,6 +165,12 @@ export const handle = (service: Service, request: Request, bug?: Bug): readonly 
     ]
   }
 
+  if (request.token === neighbour) {
+    // Its own token and key are fine; the rotation of another Bridge is unknown to it.
+    if (bug !== "a rotation is found by its id alone") return refuse("bridge_rotation_not_found")
+    const token = rotations.find(({ id }) => id === request.id)?.to ?? tokens.indexOf("a")
+    return token < 0 ? refuse("bridge_rotation_not_found") : handle(service, { ...request, token, by: service.key })
+  }
   const token = request.token!
   const keyRotation = keyRotations.find(({ id }) => id === request.id)
   const mayRetry =
@@ -274,7 +293,9 @@ export const next = ({ begun, goal, memory }: Process, world: World, bug?: Bug):
   const { enrollment, key, next: newKey, rotation, token } = memory
   if (goal === "enroll") {
     const credential = world.service.credentials.length - 1
-    if (begun && enrollment === null) return { ends: "bridge_enrollment_credential_used" }
+    const isForeign = world.service.credentials[credential]!.foreign
+    if (begun && enrollment === null)
+      return { ends: isForeign ? "project_mismatch" : "bridge_enrollment_credential_used" }
     if (enrollment?.credential !== credential) return { write: { ...memory, enrollment: { credential, done: false } } }
     if (!enrollment.done) return { send: { op: "challenge", by: key, id: credential, key } }
     // Only after an enrollment of its own: it has ended a key rotation under way.
@@ -520,11 +541,12 @@ export const steps = (world: World, bounds: Bounds, bug?: Bug): ReadonlyArray<St
       to: { ...world, service: revoked(service, bug) }
     })
     if (service.credentials.length < bounds.credentials)
-      found.push({
-        name: "the operator issues a credential",
-        seen: "reissued",
-        to: { ...world, service: reissued(service) }
-      })
+      for (const foreign of [false, true])
+        found.push({
+          name: `the operator issues a credential${foreign ? " of another project" : ""}`,
+          seen: foreign ? "reissued elsewhere" : "reissued",
+          to: { ...world, service: reissued(service, foreign) }
+        })
   }
   return found
 }
@@ -544,15 +566,29 @@ const revoked = (service: Service, bug?: Bug): Service => ({
 })
 
 /** The operator issues a re-enrollment credential. */
-export const reissued = (service: Service): Service => ({
+export const reissued = (service: Service, foreign = false): Service => ({
   ...service,
-  credentials: [...service.credentials, { key: null, token: null }]
+  credentials: [...service.credentials, { key: null, token: null, foreign }]
 })
 
+const endings = ["confirm", "abort", "confirmKey", "abortKey"] as const
+const idsOf = ({ ids }: World) => Array.from({ length: ids + 1 }, (_, id) => id)
+
 /** What a thief can send who has every token, every id and no key. */
-export const thefts = ({ ids, service }: World): ReadonlyArray<Request> =>
-  service.tokens.flatMap((_, token) =>
-    (["prepare", "confirm", "abort", "revoke", "prepareKey", "confirmKey", "abortKey"] as const).flatMap((op) =>
-      Array.from({ length: ids + 1 }, (_, id) => ({ op, token, id, by: -1, key: -1 }))
+export const thefts = (world: World): ReadonlyArray<Request> =>
+  world.service.tokens.flatMap((_, token) =>
+    (["prepare", "revoke", "prepareKey", ...endings] as const).flatMap((op) =>
+      idsOf(world).map((id) => ({ op, token, id, by: -1, key: -1 }))
     )
   )
+
+/** The token and the key of a Bridge of another project. */
+const neighbour = -2
+
+/** What that Bridge can send that has every id, and the credentials of its own project. */
+export const intrusions = (world: World): ReadonlyArray<Request> => [
+  ...endings.flatMap((op) => idsOf(world).map((id) => ({ op, token: neighbour, id, by: neighbour, key: neighbour }))),
+  ...world.service.credentials.flatMap(({ foreign }, id) =>
+    foreign ? (["challenge", "proof"] as const).map((op) => ({ op, id, by: neighbour, key: neighbour })) : []
+  )
+]

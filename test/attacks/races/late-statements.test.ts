@@ -12,11 +12,10 @@ import { Settings } from "../../../src/platform/settings/Settings.ts"
 import { sweeps } from "../../../src/bridges/Wing.ts"
 import { faultyDatabase } from "../../support/service/Faults.ts"
 import { invariants } from "../../support/attacks/Invariants.ts"
-import { overtaken, waitsAtGate } from "../../support/attacks/Late.ts"
+import { isAsIfLater, overtaken, replicaAtGate, type Step as AnyStep, waitsAtGate } from "../../support/attacks/Late.ts"
 import { outcomeOf } from "../../support/attacks/Race.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 import { withNewCredential, revokeIdentity } from "../../support/bridges/Steps.ts"
-import { shapeOf } from "../../support/attacks/Shape.ts"
 import { holder, rotating, successorOf, type Tokens, tokens } from "../../support/bridges/Tokens.ts"
 
 /** A Bridge in the middle of a rotation, and a re-enrollment of it that lacks only the proof. */
@@ -28,7 +27,7 @@ const world = Effect.gen(function* () {
 })
 type World = Effect.Success<typeof world>
 
-type Step = (world: World, on: Tokens & { readonly url: string }) => Effect.Effect<string, unknown, Service>
+type Step = AnyStep<World, Service>
 
 const answered =
   (step: (world: World, on: Tokens & { readonly url: string }) => ReturnType<Tokens["self"]>): Step =>
@@ -93,32 +92,14 @@ const pastItsInstant: Readonly<
 const expected = ["UniqueViolation 23505 one_active_token"]
 
 layer(Service.layer)("a statement that was overtaken", (it) => {
-  const replica = Effect.gen(function* () {
-    const { errors, layer } = faultyDatabase(waitsAtGate)
-    const on = yield* instance({}, layer)
-    return { ...tokens(on), url: on.url, errors }
-  })
   const direct = Effect.map(Service, (on) => ({ ...tokens(on), url: on.url }))
 
   for (const [name, step] of Object.entries(late)) {
     for (const [between, steps] of Object.entries(meanwhile)) {
       it.effect(`${name}, overtaken by ${between}, is answered as if it had come later`, () =>
         Effect.gen(function* () {
-          const on = yield* direct
-          const slow = yield* replica
-          const [one, other] = [yield* world, yield* world]
-          const outcome = yield* overtaken(
-            step(one, slow),
-            Effect.forEach(steps, (each) => each(one, on))
-          )
-          yield* Effect.forEach(steps, (each) => each(other, on))
-          assert.strictEqual(outcome, yield* step(other, on))
-          assert.deepStrictEqual(yield* shapeOf(one.bridge.project_id), yield* shapeOf(other.bridge.project_id))
-          assert.deepStrictEqual(
-            slow.errors.filter((error) => !expected.includes(error)),
-            []
-          )
-          yield* invariants
+          const on = { on: yield* direct, slow: yield* replicaAtGate, expected }
+          yield* isAsIfLater([yield* world, yield* world], step, steps, on)
         })
       )
     }
@@ -126,7 +107,7 @@ layer(Service.layer)("a statement that was overtaken", (it) => {
       it.effect(`${name}, overtaken by ${between}, is answered as of its own instant, unless that was settled`, () =>
         Effect.gen(function* () {
           const on = yield* direct
-          const slow = yield* replica
+          const slow = yield* replicaAtGate
           const one = yield* world
           yield* TestClock.adjust("299999 millis")
           const outcome = yield* overtaken(

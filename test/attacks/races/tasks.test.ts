@@ -6,7 +6,7 @@ import { Limits } from "../../../src/operator/limits/Limits.ts"
 import { answer, ask, person } from "../../support/agents/Answers.ts"
 import { Agent, issueToken } from "../../support/agents/McpAgent.ts"
 import { miscounted } from "../../support/agents/Waiting.ts"
-import { race } from "../../support/attacks/Race.ts"
+import { race, rounds } from "../../support/attacks/Race.ts"
 import type { Answer } from "../../support/network/Http.ts"
 import { patience } from "../../support/run/Property.ts"
 import { instance, Service } from "../../support/service/Service.ts"
@@ -27,12 +27,12 @@ layer(Service.layer)("racing agents", (it) => {
     })
 
   it.effect(
-    "16 agents race for 80 tasks: each is claimed exactly once",
+    "16 agents race for 20 tasks: each is claimed exactly once",
     () =>
       Effect.gen(function* () {
         const { agents, first } = yield* team(16)
         const tasks = yield* Effect.forEach(
-          Array.from({ length: 80 }, (_, index) => `task ${index}`),
+          Array.from({ length: 20 }, (_, index) => `task ${index}`),
           (title) => first.task(title),
           { concurrency: 8 }
         )
@@ -53,8 +53,8 @@ layer(Service.layer)("racing agents", (it) => {
           { concurrency: "unbounded" }
         )
         const claimed = won.flat().filter((id) => id !== undefined)
-        assert.lengthOf(claimed, 80)
-        assert.strictEqual(new Set(claimed).size, 80)
+        assert.lengthOf(claimed, 20)
+        assert.strictEqual(new Set(claimed).size, 20)
         const versions = yield* SqlClient.SqlClient.use(
           (sql) => sql<{ version: number }>`
           select distinct version from task where project_id = ${first.project_id}::uuid`
@@ -122,7 +122,7 @@ layer(Service.layer)("racing agents", (it) => {
   it.effect("one session that reports twice at the same time leaves one receipt", () =>
     Effect.gen(function* () {
       const { agents, first } = yield* team(8)
-      for (let round = 0; round < 20; round += 1) {
+      for (let round = 0; round < rounds; round += 1) {
         const task = yield* first.task(`task ${round}`)
         const receipt = { session_ref: "s", worker: "w", outcome: "completed", summary: "done" }
         const answers = yield* Effect.forEach(agents, (agent) => agent.update(task, { status: "done", receipt }), {
@@ -139,7 +139,7 @@ layer(Service.layer)("racing agents", (it) => {
   it.effect("parallel retries of one update with one key over two instances: one change, one answer", () =>
     Effect.gen(function* () {
       const { agents, first } = yield* team(8)
-      for (let round = 0; round < 20; round += 1) {
+      for (let round = 0; round < rounds; round += 1) {
         const task = yield* first.task(`task ${round}`)
         const answers = yield* Effect.forEach(
           agents,

@@ -1,13 +1,15 @@
 /** The service that check-bridge plays answers like the service: the same requests get the same statuses and codes. */
 import { assert, layer } from "@effect/vitest"
-import { Clock, Duration, Effect, Redacted } from "effect"
+import { Clock, Context, Duration, Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
+import { Bridges } from "../../../src/bridges/identity/Bridges.ts"
 import { makeService, type Operation, operations } from "../../../src/client/check/Service.ts"
 import { fingerprint, generateKeyPair, sign } from "../../../src/client/Crypto.ts"
 import { mint } from "../../../src/platform/crypto/Tokens.ts"
 import { Bridge, makeProject } from "../../support/bridges/Bridge.ts"
 import { type Endpoint, proofFor } from "../../support/bridges/DpopProofs.ts"
+import { confirmBody } from "../../support/bridges/KeyRotations.ts"
 import { revokeCredential, revokeIdentity } from "../../support/bridges/Steps.ts"
 import { send } from "../../support/network/Http.ts"
 import { forAll } from "../../support/run/Property.ts"
@@ -32,13 +34,52 @@ type Step =
       readonly of: number
       readonly signer: Signer
     }
+  | {
+      readonly do: "prepareKey"
+      readonly key: number
+      readonly token: number
+      readonly pair: number
+      readonly signer: Signer
+    }
+  | {
+      readonly do: "confirmKey" | "abortKey"
+      readonly key: number
+      readonly token: number
+      readonly of: number
+      /** The new key, and who signs as the old one. */
+      readonly pair: number
+      readonly old: number
+      readonly signer: Signer
+    }
   | { readonly do: "wait"; readonly seconds: number }
+  | { readonly do: "require a new key" }
   | { readonly do: "revoke the Bridge" | "revoke the credential" }
 
 /** Whose key proves the request: one of two, or none. */
 type Signer = 0 | 1 | undefined
 const signer = fc.constantFrom<Signer>(0, 1, undefined, undefined, undefined)
+const prover = fc.constantFrom<Signer>(0, 0, 0, 1, 1, undefined)
 const small = fc.nat(2)
+const pair = fc.nat(1)
+const keySteps = [
+  {
+    weight: 4,
+    arbitrary: fc.record({ do: fc.constant("prepareKey" as const), key: small, token: fc.nat(4), pair, signer: prover })
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constantFrom("confirmKey" as const, "confirmKey" as const, "abortKey" as const),
+      key: small,
+      token: fc.nat(4),
+      of: fc.nat(2),
+      pair,
+      old: pair,
+      signer: prover
+    })
+  },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("require a new key" as const) }) }
+]
 const steps = fc.array(
   fc.oneof(
     {
@@ -66,6 +107,7 @@ const steps = fc.array(
       weight: 2,
       arbitrary: fc.record({ do: fc.constant("wait" as const), seconds: fc.constantFrom(1, 301, 601, 3601, 86_401) })
     },
+    ...keySteps,
     {
       weight: 1,
       arbitrary: fc.record({ do: fc.constantFrom("revoke the Bridge" as const, "revoke the credential" as const) })
@@ -74,10 +116,18 @@ const steps = fc.array(
   { minLength: 5, maxLength: 25 }
 )
 
-/** Most Bridges enroll first. */
 const enrolls: ReadonlyArray<Step> = [
   { do: "challenge", key: 0, device: 0, pair: 0 },
   { do: "proof", key: 0, of: 0, pair: 0 }
+]
+const announcesKey: Step = { do: "prepareKey", key: 0, token: 0, pair: 1, signer: 0 }
+const replacesKey: Step = { do: "confirmKey", key: 0, token: 0, of: 0, pair: 1, old: 0, signer: 0 }
+/** Random steps alone seldom get that far. */
+const beginnings: ReadonlyArray<ReadonlyArray<Step>> = [
+  [],
+  enrolls,
+  [...enrolls, announcesKey],
+  [...enrolls, announcesKey, replacesKey]
 ]
 
 layer(Service.layer)("the service that check-bridge plays", (it) => {
@@ -85,8 +135,8 @@ layer(Service.layer)("the service that check-bridge plays", (it) => {
     "answers like the service",
     () =>
       forAll(
-        fc.tuple(steps, fc.boolean()),
-        ([random, isEnrolled]) =>
+        fc.tuple(steps, fc.constantFrom(...beginnings)),
+        ([random, begun]) =>
           Effect.gen(function* () {
             const service = yield* Service
             const clock = yield* Clock.Clock
@@ -104,13 +154,14 @@ layer(Service.layer)("the service that check-bridge plays", (it) => {
             ].map((of) => ({
               ...of,
               challenges: [] as Array<any>,
+              keyRotations: [] as Array<any>,
               rotations: [] as Array<any>,
               tokens: [] as Array<string>
             }))
 
             const requestOf = Effect.fnUntraced(function* (
               step: Step,
-              { challenges, credential, project_id, rotations, tokens }: (typeof known)[number]
+              { challenges, credential, keyRotations, project_id, rotations, tokens }: (typeof known)[number]
             ) {
               const token = "token" in step ? tokens[step.token % tokens.length] : undefined
               if (step.do === "challenge") {
@@ -145,6 +196,20 @@ layer(Service.layer)("the service that check-bridge plays", (it) => {
                 if (rotation_id === undefined) return undefined
                 return { operation: step.do, bearer: token, key: `end-${step.key}`, body: { rotation_id } } as const
               }
+              if (step.do === "prepareKey") {
+                const body = { public_key_fingerprint: fingerprint(pairs[step.pair]!.publicKey) }
+                return { operation: step.do, bearer: token, key: `prepare-key-${step.key}`, body } as const
+              }
+              if (step.do === "confirmKey" || step.do === "abortKey") {
+                const prepared = keyRotations[step.of % keyRotations.length]
+                if (prepared === undefined) return undefined
+                const { key_rotation_id } = prepared
+                const body =
+                  step.do === "abortKey"
+                    ? { key_rotation_id }
+                    : yield* confirmBody(prepared, pairs[step.old]!, pairs[step.pair]!)
+                return { operation: step.do, bearer: token, key: `end-key-${step.key}`, body } as const
+              }
               if (step.do === "prepare")
                 return { operation: step.do, bearer: token, key: `prepare-${step.key}`, body: undefined } as const
               return { operation: step.do as Operation, bearer: token, key: undefined, body: undefined } as const
@@ -170,7 +235,7 @@ layer(Service.layer)("the service that check-bridge plays", (it) => {
               })
             })
 
-            for (const step of [...(isEnrolled ? enrolls : []), ...random]) {
+            for (const step of [...begun, ...random]) {
               if (step.do === "wait") {
                 yield* TestClock.adjust(Duration.seconds(step.seconds))
                 continue
@@ -181,6 +246,14 @@ layer(Service.layer)("the service that check-bridge plays", (it) => {
                 played.revokeIdentity()
                 continue
               }
+              if (step.do === "require a new key") {
+                if (known[0]!.tokens.length === 0) continue
+                yield* Effect.ignore(
+                  Context.get(service.services, Bridges).requireKeyRotation(bridge.project_id, bridge.bridge_id)
+                )
+                played.requireNewKey()
+                continue
+              }
               if (step.do === "revoke the credential") {
                 yield* revokeCredential(bridge)
                 played.revokeCredential()
@@ -189,22 +262,20 @@ layer(Service.layer)("the service that check-bridge plays", (it) => {
               const [real, mimed] = [yield* ask(step, 0), yield* ask(step, 1)]
               const replayed = (headers: unknown) =>
                 new Headers(headers as Record<string, string>).get("idempotency-replayed")
-              assert.deepStrictEqual(
-                [
-                  mimed?.status,
-                  mimed?.code,
-                  mimed && replayed(mimed.headers),
-                  Object.keys(mimed?.body ?? {}).toSorted()
-                ],
-                [real?.status, real?.code, real && replayed(real.headers), Object.keys(real?.body ?? {}).toSorted()],
-                JSON.stringify(step)
-              )
+              const seen = (answer: typeof mimed | typeof real) => {
+                if (answer === undefined) return undefined
+                const body: any = answer.body
+                const { code, headers, status } = answer
+                return [status, code, replayed(headers), Object.keys(body).toSorted(), body.key?.rotation_required]
+              }
+              assert.deepStrictEqual(seen(mimed), seen(real), JSON.stringify(step))
               for (const [index, answer] of [real, mimed].entries()) {
-                const { challenges, rotations, tokens } = known[index]!
+                const { challenges, keyRotations, rotations, tokens } = known[index]!
                 if (answer === undefined || answer.status >= 300 || replayed(answer.headers) !== null) continue
                 const body: any = answer.body
                 if (step.do === "challenge") challenges.push(body)
                 if (step.do === "proof") tokens.push(body.access_token)
+                if (step.do === "prepareKey") keyRotations.push(body)
                 if (step.do === "prepare") {
                   rotations.push(body)
                   tokens.push(body.successor_token)

@@ -1,6 +1,12 @@
 /** Where each client reads its configuration, and what its entry looks like there. */
 import { assert, describe, it } from "@effect/vitest"
-import { type ClientName, clientsByName, type Places, type Scope } from "../../../src/client/connect/Clients.ts"
+import {
+  type ClientName,
+  clientsByName,
+  helperFor,
+  type Places,
+  type Scope
+} from "../../../src/client/connect/Clients.ts"
 
 const linux: Places = { home: "/home/ada", project: "/code/shop", platform: "linux", variables: {} }
 const mac: Places = { ...linux, home: "/Users/ada", platform: "darwin" }
@@ -67,6 +73,22 @@ describe("a client", () => {
       })
     })
   }
+
+  it("claude-code runs the command that prints its header, and drops ours when it signs in another way", () => {
+    const { runsHelper, set } = clientsByName["claude-code"]
+    const helper = helperFor("/var/lib/bridge")
+    const text = (before: string, entry: Parameters<typeof set>[1]) => {
+      const edited = set(before, entry)
+      return "why" in edited ? edited.why : (edited.text ?? "")
+    }
+    const written = text("", { url, tokenEnv: undefined, helper })
+    const { headersHelper } = JSON.parse(written).mcpServers["bridge-service"]
+    assert.strictEqual(headersHelper, "bridge-service bridge token --mcp-header --json --state /var/lib/bridge")
+    assert.strictEqual(text(written, { url, tokenEnv: "TOKEN" }), text("", { url, tokenEnv: "TOKEN" }))
+    const own = written.replace(helper, "my-own-helper")
+    assert.strictEqual(text(own, { url, tokenEnv: undefined }), own)
+    assert.deepStrictEqual([runsHelper, clientsByName.cursor.runsHelper], [true, false])
+  })
 
   it("codex finds the address and the name of the variable, or signs in by itself", () => {
     const head = `[mcp_servers.bridge-service]\nurl = "${url}"\n`

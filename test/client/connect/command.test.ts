@@ -57,6 +57,26 @@ layer(Service.layer)("bridge-service connect", (it) => {
   )
 
   it.effect(
+    "--bridge-state is for clients that run a command for their headers, and writes no token",
+    () =>
+      Effect.gen(function* () {
+        const home = yield* folder
+        const state = ["--bridge-state", "a Bridge's"]
+        assert.strictEqual((yield* connect(home, ["codex", ...anywhere, ...state])).code, 64)
+        assert.strictEqual((yield* connect(home, ["claude-code", ...anywhere, ...state, "--token-env", "T"])).code, 64)
+        const written = yield* connect(home, ["claude-code", ...anywhere, ...state])
+        assert.strictEqual(written.code, 0, written.err)
+        const { headersHelper } = JSON.parse(readFileSync(join(home, ".mcp.json"), "utf8")).mcpServers["bridge-service"]
+        assert.strictEqual(
+          headersHelper,
+          `bridge-service bridge token --mcp-header --json --state '${home}/a Bridge'\\''s'`
+        )
+        assert.strictEqual((yield* connect(home, ["claude-code", ...anywhere, ...state, "--check"])).code, 78)
+      }),
+    60_000
+  )
+
+  it.effect(
     "--section writes the instructions of the client beside its entry, and AGENTS.md without a client",
     () =>
       Effect.gen(function* () {

@@ -36,6 +36,7 @@ layer(Service.layer)("metadata", (it) => {
             "documents:read"
           ],
           bearer_methods_supported: ["header"],
+          dpop_signing_alg_values_supported: ["EdDSA", "Ed25519", "ES256"],
           resource_documentation: `${base}/docs`
         })
       }
@@ -53,7 +54,9 @@ layer(Service.layer)("metadata", (it) => {
       const document = JSON.parse(texts[0]!)
       assert.strictEqual(document.issuer, base)
       assert.deepEqual(document.code_challenge_methods_supported, ["S256"])
-      assert.deepEqual(document.token_endpoint_auth_methods_supported, ["none"])
+      assert.deepEqual(document.token_endpoint_auth_methods_supported, ["none", "private_key_jwt"])
+      assert.deepEqual(document.token_endpoint_auth_signing_alg_values_supported, ["EdDSA", "Ed25519"])
+      assert.deepEqual(document.dpop_signing_alg_values_supported, ["EdDSA", "Ed25519", "ES256"])
       assert.include(document.scopes_supported, "offline_access")
       assert.isTrue(document.authorization_response_iss_parameter_supported)
       assert.isTrue(document.client_id_metadata_document_supported)

@@ -34,6 +34,18 @@ const broken = {
       join bridge_token t on t.token_id = r.predecessor_id
      where t.state = 'revoked' and r.state = 'pending'
         or t.state <> 'revoked' and r.state = 'confirmed'`,
+  "an identity names only its own key rotation, and none that has ended": `
+    select i.identity_id
+      from bridge_identity i
+      join bridge_key_rotation k on k.key_rotation_id = i.pending_key_rotation_id
+     where k.identity_id <> i.identity_id or k.outcome is not null or i.status <> 'active'
+        or k.confirmation_expires_at <> i.key_rotation_until`,
+  "token and key of an identity are not replaced at once": `
+    select i.identity_id
+      from bridge_identity i
+      join bridge_rotation r on r.rotation_id = i.pending_rotation_id
+      join bridge_key_rotation k on k.key_rotation_id = i.pending_key_rotation_id
+     where r.created_at < k.confirmation_expires_at and k.created_at < r.confirmation_expires_at`,
   "an active identity has enrolled, a pending one never had a token": `
     select i.identity_id
       from bridge_identity i

@@ -2,8 +2,14 @@
  * Delays a statement at will: it has taken its snapshot and waits, before its first lock, until others have finished. A
  * queue for a lock does the same now and then; here it happens every time.
  */
+import { assert } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
+import { instance } from "../service/Service.ts"
+import { faultyDatabase } from "../service/Faults.ts"
+import { type Tokens, tokens } from "../bridges/Tokens.ts"
+import { invariants } from "./Invariants.ts"
+import { shapeOf } from "./Shape.ts"
 
 const gate = 4711
 
@@ -33,6 +39,61 @@ export const overtaken = <A, E, R, B, E2, R2>(late: Effect.Effect<A, E, R>, mean
     )
     return yield* Fiber.join(fiber)
   })
+
+/** An instance whose locking statements wait at the gate. */
+export const replicaAtGate = Effect.gen(function* () {
+  const { errors, layer } = faultyDatabase(waitsAtGate)
+  const on = yield* instance({}, layer)
+  return { ...tokens(on), url: on.url, errors }
+})
+
+/** A request of a Bridge, or something that happens to it; what came of it. */
+export type Step<World, R> = (world: World, on: Tokens & { readonly url: string }) => Effect.Effect<string, unknown, R>
+
+interface Made {
+  readonly bridge: { readonly project_id: string }
+}
+
+/**
+ * The late step at `slow`, overtaken by the others at `on`, gets the answer and leaves the rows that it does in a second
+ * world in which it comes after them.
+ */
+export const isAsIfLater = Effect.fnUntraced(function* <World extends Made, R>(
+  worlds: readonly [World, World],
+  late: Step<World, R>,
+  steps: ReadonlyArray<Step<World, R>>,
+  {
+    by = "",
+    expected = [],
+    on,
+    settled = (shape) => shape,
+    slow
+  }: {
+    readonly on: Tokens & { readonly url: string }
+    readonly slow: Effect.Success<typeof replicaAtGate>
+    /** What overtakes it, for messages. */
+    readonly by?: string
+    /** Errors of the database that the service retries. */
+    readonly expected?: ReadonlyArray<string>
+    /** The part of the rows that is compared. */
+    readonly settled?: (shape: ReadonlyArray<string>) => ReadonlyArray<string>
+  }
+) {
+  const [one, other] = worlds
+  const outcome = yield* overtaken(
+    late(one, slow),
+    Effect.forEach(steps, (each) => each(one, on))
+  )
+  yield* Effect.forEach(steps, (each) => each(other, on))
+  assert.strictEqual(outcome, yield* late(other, on), by)
+  const [found, right] = [yield* shapeOf(one.bridge.project_id), yield* shapeOf(other.bridge.project_id)]
+  assert.deepStrictEqual(settled(found), settled(right), by)
+  assert.deepStrictEqual(
+    slow.errors.filter((error) => !expected.includes(error)),
+    []
+  )
+  yield* invariants
+})
 
 const waiting = SqlClient.SqlClient.use((sql) =>
   Effect.map(

@@ -1,5 +1,5 @@
 /**
- * Concurrent callers over several instances on one database (ROUNDS rounds, by default 8).
+ * Concurrent callers over several instances on one database (ROUNDS rounds, by default 5).
  *
  * A round makes its own state, starts all callers together, and checks their answers and the rows. A deadlock or a 5xx
  * fails every race.
@@ -9,7 +9,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Answer } from "../network/Http.ts"
 
-export const rounds = Number(process.env["ROUNDS"] ?? 8)
+export const rounds = Number(process.env["ROUNDS"] ?? 5)
 
 // All rounds together take longer than a test's usual limit.
 vi.setConfig({ testTimeout: Math.max(60_000, rounds * 5000) })

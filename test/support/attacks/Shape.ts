@@ -24,7 +24,8 @@ export const shapeOf = (project_id: string) =>
        where project_id = ${project_id}::uuid
       union all
       select 'identity ' || row(status, challenge_expires_at, enrolled_at, revoked_at,
-                                pending_rotation_id is null)
+                                pending_rotation_id is null, key_rotation_until, key_rotation_required_since,
+                                dpop_required_since is null)
         from identity
       union all
       select 'challenge ' || row(expires_at, consumed_at, token_id is null)
@@ -35,6 +36,11 @@ export const shapeOf = (project_id: string) =>
       union all
       select 'rotation ' || row(state, confirmation_expires_at, ended_at)
         from bridge_rotation join identity using (identity_id)
+      union all
+      select 'key rotation ' || row(k.outcome, k.confirmation_expires_at, k.ended_at,
+                                    k.key_rotation_id = i.pending_key_rotation_id,
+                                    k.public_key_fingerprint = i.public_key_fingerprint)
+        from bridge_key_rotation k join identity i using (identity_id)
       union all
       select 'audit ' || row(action, outcome, code, coalesce(count, 1))
         from audit_event

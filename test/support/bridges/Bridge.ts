@@ -91,7 +91,7 @@ export class Bridge {
   }
 
   /** The body of the proof that answers a challenge. */
-  proofBody(challenge: Answer, keys = this.keys) {
+  proofBody(challenge: Pick<Answer, "body">, keys = this.keys) {
     const { challenge_id, nonce_b64 } = challenge.body
     return Effect.map(sign(keys.privateKey, Buffer.from(nonce_b64, "base64url")), (signature) => ({
       project_id: this.project_id,

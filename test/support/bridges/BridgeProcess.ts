@@ -62,7 +62,7 @@ const layer = (path: string, { killAt, loseAt, observe, onWrite }: Fate) => {
 
   const journal = Layer.effect(
     Journal,
-    Effect.map(Journal, ({ keyRotation, keys, read, write, writeKeys }) => {
+    Effect.map(Journal, ({ access, keepAccess, keyRotation, keys, read, write, writeKeys }) => {
       const withPoints = <E>(name: string, durable: Effect.Effect<void, E>) =>
         point.pipe(
           Effect.tapCause(() =>
@@ -73,6 +73,8 @@ const layer = (path: string, { killAt, loseAt, observe, onWrite }: Fate) => {
           Effect.andThen(point)
         )
       return {
+        access,
+        keepAccess,
         keys: Effect.suspend(() => (existsSync(join(path, "key.json")) ? counted(keys) : Effect.tap(keys, point))),
         keyRotation: counted(keyRotation),
         writeKeys: (...given: Parameters<typeof writeKeys>) => withPoints("key.json", counted(writeKeys(...given))),

@@ -12,8 +12,19 @@ import { statementsOf } from "../../../src/platform/database/Migrations.ts"
 /** The project of the identities. */
 export const bigProject = "0f000000-0000-7000-8000-000000000001"
 
+/** How many there are of what does not follow from the number of identities. */
+interface Sizes {
+  readonly projects: number
+  readonly audit: number
+  /** Entries of memory, in the one project. */
+  readonly entries: number
+}
+
 /** `identities` is a multiple of 500. */
-export const fill = Effect.fnUntraced(function* (identities: number) {
+export const fill = Effect.fnUntraced(function* (
+  identities: number,
+  sizes: Sizes = { projects: identities / 500, audit: 2 * identities, entries: identities / 10 }
+) {
   const sql = yield* SqlClient.SqlClient
   const statements = `
     -- Foreign keys hold by construction; checking twelve million of them takes longer than the inserts.
@@ -26,7 +37,10 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
 
     insert into project (project_id, name, created_at)
     select '${bigProject}', 'The largest', now() - interval '10 days' union all
-    select pg_temp.id(1, i), 'Project ' || i, now() - interval '10 days' from generate_series(1, $n / 500) i;
+    select pg_temp.id(1, i), 'Project ' || i, now() - interval '10 days' from generate_series(1, $projects) i;
+
+    insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks)
+    select project_id, 1000 + row_number() over (), 1000, 10, 10 from project;
 
     insert into approved_account_reference (project_id, reference, approved_at)
     select '${bigProject}', 'github:' || i, now() - interval '9 days' from generate_series(1, $n / 100) i;
@@ -61,6 +75,14 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
       from generate_series(1, $n) i
      cross join generate_series(0, 3) k
      where i % 50 > 0 and (k < 3 or i % 100 = 1);
+
+    insert into bridge_access_token (
+      token_id, token_hash, identity_id, role, public_key_fingerprint, scopes, resource, instance_id, created_at,
+      expires_at)
+    select pg_temp.id(31, i), sha256(('bridge access ' || i)::bytea), pg_temp.id(4, i), 'reader',
+           'sha256:' || repeat('0', 64), '{memory:read}', 'http://127.0.0.1:8787/mcp', 'tests', now(),
+           now() + interval '10 minutes'
+      from generate_series(1, $n) i where i % 50 > 0;
 
     insert into enrollment_challenge (
       challenge_id, credential_id, identity_id, device_id, display_name, public_key_fingerprint,
@@ -140,6 +162,17 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
     select pg_temp.id(30, i), sha256(('operator token ' || i)::bytea), 'Ada', '{operator:read}', now(),
            now() + interval '20 days' from generate_series(1, $n / 50) i;
 
+    insert into person_key (
+      person_key_id, credential_id, public_key, sign_count, label, project_token_id, project_id, created_at, removed_at,
+      expires_at)
+    select pg_temp.id(32, i), sha256(('key ' || i)::bytea), sha256('public'), 0, 'Laptop',
+           pg_temp.id(2, i % ($n / 100) + 1), '${bigProject}', pg_temp.ago(i), case when i % 3 = 0 then now() end,
+           case when i % 3 = 1 then now() + interval '20 days' end
+      from generate_series(1, $n / 50) i;
+    insert into person_key_challenge (challenge_hash, browser_hash, asked_by, created_at, expires_at)
+    select sha256(('challenge ' || i)::bytea), sha256('browser'), 'network ' || i, now(), now() + interval '5 minutes'
+      from generate_series(1, $n / 50) i;
+
     insert into console_link (code_hash, actor, created_at, expires_at)
     select sha256(('link ' || i)::bytea), 'operator', now(), now() + interval '12 hours'
       from generate_series(1, $n / 50) i;
@@ -188,7 +221,7 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
 
     insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
     select '${bigProject}', pg_temp.id(23, i), 'note', 'Entry ' || i, 'Released on 2026-05-08.', '{}', 'a', 'contributor',
-           pg_temp.ago(i) from generate_series(1, $n / 10) i;
+           pg_temp.ago((i::float8 * $n / $entries)::bigint) from generate_series(1, $entries) i;
     insert into task (project_id, id, title, body, status, priority, tags, version, created_by, updated_by, created_at, updated_at)
     select '${bigProject}', pg_temp.id(24, i), 'Task ' || i, '', 'open', 2, '{}', 1, 'a', 'a', pg_temp.ago(i), pg_temp.ago(i)
       from generate_series(1, $n / 10) i;
@@ -203,16 +236,20 @@ export const fill = Effect.fnUntraced(function* (identities: number) {
 
     insert into audit_event (
       event_id, at, project_id, actor, action, outcome, code, subject, address, user_agent)
-    select pg_temp.id(22, i), now() - interval '9 days' + (i / (2.0 * $n)) * interval '9 days', '${bigProject}',
+    select pg_temp.id(22, i), now() - interval '9 days' + (i / $audit.0) * interval '9 days', '${bigProject}',
            'bridge:bridge-' || i, 'bridge.rotation_prepared', case when i % 100 = 0 then 'refused' else 'done' end,
            case when i % 100 = 0 then 'bridge_token_invalid' end, '{"bridge_id": "b"}', '127.0.0.1', 'fill'
-      from generate_series(1, 2 * $n) i;
+      from generate_series(1, $audit) i;
     insert into audit_refusal_count (refusal_key, event_id, at)
-    select i::text, pg_temp.id(22, i), now() - interval '9 days' + (i / (2.0 * $n)) * interval '9 days'
-      from generate_series(100, 2 * $n, 100) i`
+    select i::text, pg_temp.id(22, i), now() - interval '9 days' + (i / $audit.0) * interval '9 days'
+      from generate_series(100, $audit, 100) i`
   yield* sql.withTransaction(
     Effect.forEach(
-      statementsOf(statements.replaceAll("$n", String(identities))),
+      statementsOf(
+        statements.replaceAll(/\$(n|projects|audit|entries)\b/g, (_, name: "n" | keyof Sizes) =>
+          String(name === "n" ? identities : sizes[name])
+        )
+      ),
       (statement) => sql.unsafe(statement).unprepared
     )
   )

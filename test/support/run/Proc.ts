@@ -1,5 +1,5 @@
 /** Memory, open files and CPU time of a process, read from Linux's /proc. */
-import { readdirSync, readFileSync } from "node:fs"
+import { existsSync, readdirSync, readFileSync } from "node:fs"
 
 export const rssMib = (pid: number) =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) / 1024
@@ -17,3 +17,20 @@ export const cpuTimes = (pid: number) => {
 }
 
 export const cpuSeconds = (pid: number) => cpuTimes(pid).own
+
+/** The workers of a parent (SERVICE_PROCESSES), by their number. */
+export const workersOf = (parent: number) =>
+  readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((pid) => {
+      try {
+        const isChild = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)!.split(" ")[1] === String(parent)
+        const [, number] = /--worker=(\d+)/.exec(readFileSync(`/proc/${pid}/cmdline`, "utf8")) ?? []
+        return isChild && number !== undefined ? [{ pid: Number(pid), number: Number(number) }] : []
+      } catch {
+        return []
+      }
+    })
+    .toSorted((a, b) => a.number - b.number)
+
+export const isAlive = (pid: number) => existsSync(`/proc/${pid}`)

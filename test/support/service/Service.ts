@@ -8,7 +8,10 @@ import { Settings } from "../../../src/platform/settings/Settings.ts"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import { connected, type Database } from "../../../src/platform/database/Database.ts"
 import { http } from "../../../src/Http.ts"
+import { Shortcuts } from "../../../src/platform/edge/compiled/Compiled.ts"
 import { logLevel } from "../../../src/platform/process/Logging.ts"
+import { Workers } from "../../../src/platform/workers/Workers.ts"
+import { conflicts } from "./Conflicts.ts"
 import { servingAccount, TestDatabase } from "../run/TestDatabase.ts"
 
 export const environment = {
@@ -41,13 +44,19 @@ export const instance = (
       Layer.provide(commands),
       Layer.provideMerge(everything),
       Layer.provideMerge(DatabaseClock.layerLocal),
+      Layer.provideMerge(conflicts),
       Layer.provideMerge(between),
       Layer.provideMerge(connected({ ...address, username: servingAccount }, { poolSize: 10, pooler: false })),
       Layer.provideMerge(logLevel),
+      Layer.provideMerge(Workers.layer),
       Layer.provideMerge(Settings.layer),
       Layer.provide(ConfigProvider.layer(provider))
     )
-    const services = yield* Layer.build(Layer.fresh(layer))
+    const services = yield* Effect.updateService(
+      Layer.build(Layer.fresh(layer)),
+      Shortcuts,
+      (compiles) => compiles && process.env["EDGE"] !== "router"
+    )
     const { address: listening } = Context.get(services, HttpServer.HttpServer)
     const port = listening._tag === "UnixPathAddress" ? 0 : listening.port
     return { url: `http://127.0.0.1:${port}`, services }

@@ -2,10 +2,11 @@
 import { PgConnection } from "@effect/sql-pg"
 import { Effect, Redacted } from "effect"
 import { spawn } from "node:child_process"
+import { randomUUID } from "node:crypto"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { startCluster } from "../run/Cluster.ts"
+import { inject } from "vitest"
 import { TestDatabase } from "../run/TestDatabase.ts"
 
 const command = join(import.meta.dirname, "../../../cli/service-admin.mjs")
@@ -53,28 +54,52 @@ export const serviceAdmin = (args: ReadonlyArray<string>, env: Record<string, st
   return { child, ended }
 }
 
-/** A cluster with databases in it, and a folder for files. */
-export const startService = async () => {
-  const cluster = await startCluster()
+/** The template of databases with the schema of this release. */
+export const migrated = "template_migrated"
+
+/**
+ * Databases of the run's cluster, and a folder for files. The database `service` is there from the beginning, by default
+ * migrated.
+ */
+export const startService = async (template = migrated) => {
+  const { host, port, username } = inject("cluster")
   const folder = mkdtempSync(join(tmpdir(), "service-admin-test-"))
-  const url = (database: string) =>
-    `postgres://${cluster.username}@localhost:${cluster.port}/${database}?host=${encodeURIComponent(cluster.host)}`
-  const within = <A>(database: string, use: (connection: PgConnection.PgConnection) => Effect.Effect<A, unknown>) =>
+  const made: Array<string> = []
+  const suffix = randomUUID().slice(0, 8)
+  const nameOf = (database: string) => `${database}_${suffix}`
+  const address = (name: string) => `postgres://${username}@localhost:${port}/${name}?host=${encodeURIComponent(host)}`
+  const connected = <A>(name: string, use: (connection: PgConnection.PgConnection) => Effect.Effect<A, unknown>) =>
     Effect.runPromise(
-      Effect.scoped(Effect.flatMap(PgConnection.make({ url: Redacted.make(url(database)) }), use)) as Effect.Effect<A>
+      Effect.scoped(Effect.flatMap(PgConnection.make({ url: Redacted.make(address(name)) }), use)) as Effect.Effect<A>
     )
-  const query = (database: string, text: string, values: ReadonlyArray<unknown> = []) =>
-    within(database, (connection) => Effect.map(connection.query(text, values), ({ rows }) => rows))
+  const rowsIn = (name: string, text: string, values: ReadonlyArray<unknown> = []) =>
+    connected(name, (connection) => Effect.map(connection.query(text, values), ({ rows }) => rows))
+  const create = async (database: string, template = "template0") => {
+    await rowsIn("postgres", `create database ${nameOf(database)} template ${template}`)
+    made.push(nameOf(database))
+  }
+  await create("service", template)
 
   return {
     folder,
-    within,
-    query,
-    create: (database: string) => query("postgres", `create database ${database}`),
+    /** The name of a database in the cluster. */
+    nameOf,
+    /** Empty, unless another template is named. */
+    create,
+    within: <A>(database: string, use: (connection: PgConnection.PgConnection) => Effect.Effect<A, unknown>) =>
+      connected(nameOf(database), use),
+    query: (database: string, text: string, values: ReadonlyArray<unknown> = []) =>
+      rowsIn(nameOf(database), text, values),
+    /** Makes an account of the cluster, unless it is there. */
+    account: (name: string, options = "") =>
+      rowsIn(
+        "postgres",
+        `do $$ begin create role ${name} login ${options}; exception when duplicate_object then null; end $$`
+      ),
     on: (database: string, more: Record<string, string> = {}) => {
       const env = {
         ...secrets,
-        DATABASE_URL: url(database),
+        DATABASE_URL: address(nameOf(database)),
         SERVICE_DATA_DIR: join(folder, "data"),
         SERVICE_ERASURE_FILE: join(folder, "erasures.jsonl"),
         ...more
@@ -90,7 +115,7 @@ export const startService = async () => {
       }
     },
     stop: async () => {
-      await cluster.stop()
+      for (const name of made) await rowsIn("postgres", `drop database if exists ${name} with (force)`)
       rmSync(folder, { recursive: true, force: true })
     }
   }

@@ -27,9 +27,11 @@ export const ids = {
   challenge: id(24),
   rotation: id(25),
   successor: id(26),
+  bridgeAccess: id(27),
   grant: id(31),
   access: id(32),
   request: id(33),
+  personKey: id(81),
   device: id(41),
   delivery: id(42),
   lease: id(44),
@@ -101,6 +103,15 @@ export const pendingRotation = `
 /** A Bridge whose successor waits for its confirmation. */
 export const rotating = `${enrolled}; ${pendingRotation}`
 
+export const grantAccess = `update bridge_identity set access_role = 'reader', access_granted_at = ${past}`
+
+/** A Bridge with a granted role and an access token. */
+export const reaching = `${enrolled}; ${grantAccess};
+  insert into bridge_access_token (
+    token_id, token_hash, identity_id, role, public_key_fingerprint, scopes, resource, instance_id, created_at, expires_at)
+  values ('${ids.bridgeAccess}', ${hash("bridge access")}, '${ids.identity}', 'reader', '${fingerprint}',
+          '{memory:read}', 'http://127.0.0.1:8787/mcp', 'tests', ${past}, ${later})`
+
 export const endToken = (token_id: string) => `
   update bridge_token
      set state = 'revoked', ended_at = ${past}, end_reason = 'revoked', expires_at = ${later}
@@ -153,6 +164,13 @@ export const request = `
     project_token_id)
   values ('${ids.request}', ${hash("browser")}, 'client', 'network', 'http://127.0.0.1/callback', '{memory:read}',
           '${"c".repeat(43)}', ${past}, ${later}, '${ids.projectToken}')`
+
+/** A passkey of that project token, which has signed five times. */
+export const passkey = `${signedIn};
+  insert into person_key (
+    person_key_id, credential_id, public_key, sign_count, label, project_token_id, project_id, created_at, expires_at)
+  values ('${ids.personKey}', ${hash("credential id")}, ${hash("public key")}, 5, 'Laptop', '${ids.projectToken}',
+          '${ids.project}', ${past}, ${later})`
 
 /** A phone of that sign-in, and a notification that is due for it. */
 export const phone = `${signedIn};

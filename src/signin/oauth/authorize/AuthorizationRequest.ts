@@ -3,6 +3,7 @@
  * RFC 8707 2). From here on an error is returned to the client by redirect.
  */
 import { Result } from "effect"
+import { bytesIn } from "../../../platform/proofs/Jwt.ts"
 import { expanded, parsed, readScopes, type Scope, wordsOf } from "../../../wire/Scopes.ts"
 import { type OAuthRefusal, refuse } from "../Errors.ts"
 import { isResource } from "../metadata/Resource.ts"
@@ -11,6 +12,8 @@ import { isChallenge } from "../Pkce.ts"
 
 export interface AuthorizationRequest {
   readonly code_challenge: string
+  /** The thumbprint of the key that the code is for; null: of any. */
+  readonly dpop_jkt: Uint8Array | null
   /** Expanded, limited to the scopes that the client is allowed, never empty. */
   readonly scopes: ReadonlyArray<Scope>
 }
@@ -50,13 +53,18 @@ export const readAuthorizationRequest = (
   if (get("code_challenge_method") !== "S256") return invalid("code_challenge_method has to be S256.")
   if (!isChallenge(code_challenge)) return invalid("code_challenge is not the base64url of a SHA-256.")
 
+  const jkt = get("dpop_jkt")
+  const dpop_jkt = jkt === undefined ? null : bytesIn(jkt)
+  if (dpop_jkt !== null && dpop_jkt?.length !== 32)
+    return invalid("dpop_jkt is not the base64url of a SHA-256 (RFC 9449 10).")
+
   if (!isResource(get("resource"), resource)) return Result.fail(refuse("invalid_target"))
 
   const scopes = grantable(get("scope"), allowed)
   if (scopes.length === 0) return Result.fail(refuse("invalid_scope"))
   // prompt=none asks for no interaction, but there is no session: a person always decides.
   if (get("prompt")?.split(" ").includes("none")) return Result.fail(refuse("access_denied"))
-  return Result.succeed({ code_challenge, scopes })
+  return Result.succeed({ code_challenge, dpop_jkt, scopes })
 }
 
 /**

@@ -10,7 +10,7 @@
  * concurrent requests for one client share a fetch.
  */
 import { Cache, Clock, Context, Duration, Effect, Exit, Layer, Option, Result, Semaphore } from "effect"
-import { Settings } from "../../../platform/settings/Settings.ts"
+import { partOf, Settings } from "../../../platform/settings/Settings.ts"
 import { readMetadata } from "./ClientMetadata.ts"
 import { DocumentNetwork, DocumentUnavailable, fetchDocument, isDocumentUrl, unacceptable } from "./fetchDocument.ts"
 import type { ClientMetadata } from "./Shapes.ts"
@@ -43,10 +43,10 @@ export class ClientDocuments extends Context.Service<
   static readonly layer = Layer.effect(
     ClientDocuments,
     Effect.gen(function* () {
-      const { oauth } = yield* Settings
+      const { oauth, processes } = yield* Settings
       const network = yield* DocumentNetwork
-      const permits = yield* Semaphore.make(concurrentFetches)
-      const countFetch = fetchLimit()
+      const permits = yield* Semaphore.make(partOf(concurrentFetches, processes))
+      const countFetch = fetchLimit(processes)
 
       const fetched = Effect.fnUntraced(
         function* (client_id: string) {
@@ -126,7 +126,8 @@ export const acceptable = (
 }
 
 /** Counts the fetches of the current minute, in total and per host. */
-const fetchLimit = () => {
+const fetchLimit = (processes: number) => {
+  const most = { host: partOf(fetchesPerMinute.host, processes), total: partOf(fetchesPerMinute.total, processes) }
   let minute = 0
   let counts = new Map<string, number>()
   return (host: string) =>
@@ -134,7 +135,7 @@ const fetchLimit = () => {
       const current = Math.floor(now / 60_000)
       if (current !== minute) [minute, counts] = [current, new Map()]
       const [total, ofHost] = [counts.get("") ?? 0, counts.get(host) ?? 0]
-      if (total >= fetchesPerMinute.total || ofHost >= fetchesPerMinute.host)
+      if (total >= most.total || ofHost >= most.host)
         return Effect.fail(new DocumentUnavailable({ reason: "fetch limit reached", transient: true }))
       counts.set("", total + 1).set(host, ofHost + 1)
       return Effect.void

@@ -29,11 +29,15 @@ export const make = (sql: SqlClient.SqlClient) => {
         from oauth_client c
        where c.client_id = ${client_id}`)
 
-  const insert = (client: Omit<StoredClient, "disabled_at">) => sql`
+  /** Inserts and returns nothing if the client exists. */
+  const insert = (client: Omit<StoredClient, "disabled_at">) =>
+    firstRow(Schema.Struct({ client_id: Schema.String }))(sql`
     insert into oauth_client (
       client_id, kind, name, redirect_uris, application_type, grant_types, scopes, created_at)
     values (${client.client_id}, ${client.kind}, ${client.name}, ${client.redirect_uris}::text[],
-            ${client.application_type}, ${client.grant_types}::text[], ${client.scopes}::text[], ${client.created_at})`
+            ${client.application_type}, ${client.grant_types}::text[], ${client.scopes}::text[], ${client.created_at})
+        on conflict do nothing
+    returning client_id`)
 
   const list = ({ after, limit }: Page, now: Date) =>
     rows(ListedClient)(sql`

@@ -24,8 +24,9 @@ import { CurrentOperator } from "../../../platform/settings/Operator.ts"
 /** `is_copy`: of a document's client, whose host could not be asked; the metadata is the copy of the release. */
 export type FoundClient = Client & { readonly is_copy?: boolean }
 
-/** A client as the operator's command creates it. */
+/** A client as the operator's command creates it. With an id, a client that has it already is left as it is and returned. */
 export interface NewClient {
+  readonly client_id?: string
   readonly name: string
   readonly redirect_uris: ReadonlyArray<string>
   readonly application_type: ApplicationType | undefined
@@ -98,12 +99,13 @@ export class Clients extends Context.Service<
       const insert = Effect.fnUntraced(function* (
         kind: "operator" | "dynamic",
         metadata: ClientMetadata,
-        scopes: ReadonlyArray<Scope>
+        scopes: ReadonlyArray<Scope>,
+        id?: string
       ) {
         const created_at = yield* clock.now
-        const client_id = Redacted.value(yield* Tokens.mint("sci"))
+        const client_id = id ?? Redacted.value(yield* Tokens.mint("sci"))
         const client = { ...metadata, client_id, kind, scopes, created_at }
-        yield* store.insert(client)
+        if (Option.isNone(yield* store.insert(client))) return Option.getOrThrow(yield* store.find(client_id))
         yield* audit.done(created_at, {
           action: kind === "dynamic" ? "oauth_client.registered" : "oauth_client.created",
           project_id: null,
@@ -123,19 +125,20 @@ export class Clients extends Context.Service<
       )
 
       const create = Effect.fn("Clients.create")(
-        function* ({ application_type, name, redirect_uris, scopes }: NewClient) {
-          if (!redirect_uris.every((uri) => isAcceptable(uri, application_type))) {
+        function* (order: NewClient) {
+          if (!order.redirect_uris.every((uri) => isAcceptable(uri, order.application_type))) {
             return yield* refuseOperator("redirect_uri_not_allowed")
           }
           const metadata = {
-            name: displayName(name) || "Unnamed client",
-            redirect_uris,
-            application_type: application_type ?? null
+            name: displayName(order.name) || "Unnamed client",
+            redirect_uris: order.redirect_uris,
+            application_type: order.application_type ?? null,
+            grant_types: ["authorization_code", "refresh_token"] as const
           }
-          const grant_types = ["authorization_code", "refresh_token"] as const
-          const allowed = scopes.length === 0 ? selfServiceScopes : expanded(scopes)
-          const { client_id } = yield* insert("operator", { ...metadata, grant_types }, allowed)
-          return { client_id, ...metadata, scopes: allowed }
+          const allowed = order.scopes.length === 0 ? selfServiceScopes : expanded(order.scopes)
+          const created = yield* insert("operator", metadata, allowed, order.client_id)
+          const { application_type, client_id, name, redirect_uris, scopes } = created
+          return { client_id, name, redirect_uris, application_type, scopes }
         },
         sql.withTransaction,
         persistence

@@ -4,7 +4,9 @@
  * Every URL is built from configured text, never from the Host header, and never passes through a URL parser: a parser
  * would append a slash to the issuer, and clients compare it byte by byte.
  */
+import { assertionAlgorithms } from "../tokens/ClientAssertion.ts"
 import type { Settings } from "../../../platform/settings/Settings.ts"
+import { dpopAlgorithms } from "../../possession/ClientProofs.ts"
 import { ofRole, scopes } from "../../../wire/Scopes.ts"
 
 export interface MetadataOptions {
@@ -39,6 +41,7 @@ export const protectedResource = ({ base_url, issuer, resource }: MetadataOption
   // Clients ask for all of these: one sign-in can write, if the person's role can and the person allows it.
   scopes_supported: ofRole("contributor"),
   bearer_methods_supported: ["header"],
+  dpop_signing_alg_values_supported: dpopAlgorithms,
   resource_documentation: `${base_url}/docs`
 })
 
@@ -59,9 +62,11 @@ export const authorizationServer = ({
   }),
   response_types_supported: ["code"],
   response_modes_supported: ["query"],
-  grant_types_supported: ["authorization_code", "refresh_token"],
+  grant_types_supported: ["authorization_code", "refresh_token", "client_credentials"],
   code_challenge_methods_supported: ["S256"],
-  token_endpoint_auth_methods_supported: ["none"],
+  token_endpoint_auth_methods_supported: ["none", "private_key_jwt"],
+  token_endpoint_auth_signing_alg_values_supported: assertionAlgorithms,
+  dpop_signing_alg_values_supported: dpopAlgorithms,
   scopes_supported: [...scopes, "offline_access"],
   authorization_response_iss_parameter_supported: true,
   client_id_metadata_document_supported: client_documents,

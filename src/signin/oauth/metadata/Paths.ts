@@ -3,11 +3,12 @@
  * is the same for tools that read OpenAPI only.
  */
 import { refuse, type OAuthCode } from "../Errors.ts"
+import { assertionType } from "../tokens/ClientAssertion.ts"
 import { authorizationServer, type MetadataOptions, protectedResource } from "./Metadata.ts"
 
 interface Parameter {
   readonly name: string
-  readonly required?: true
+  readonly required?: boolean
   readonly says: string
 }
 
@@ -63,27 +64,30 @@ const authorizing: ReadonlyArray<Parameter> = [
   { name: "redirect_uri", says: "One that the client registered; may be absent if it registered only one" },
   { name: "code_challenge", required: true, says: "The SHA-256 of the verifier in base64url (RFC 7636)" },
   { name: "code_challenge_method", required: true, says: "S256" },
+  { name: "dpop_jkt", says: "The thumbprint of the key that the code is for (RFC 9449 10)" },
   { name: "scope", says: "Scopes with spaces between them; without any, those of a reader" },
   { name: "state", says: "Returned as it is; at most 1 KiB" },
   resource
 ]
 
 const exchanging: ReadonlyArray<Parameter> = [
-  { name: "grant_type", required: true, says: "authorization_code or refresh_token" },
-  client,
+  { name: "grant_type", required: true, says: "authorization_code, refresh_token or client_credentials" },
+  { ...client, required: false, says: `${client.says}; for client_credentials it may be absent` },
   { name: "code", says: "For authorization_code: the code from the redirect" },
   { name: "code_verifier", says: "For authorization_code: the verifier of the challenge" },
   { name: "redirect_uri", says: "For authorization_code: the one of the authorization request" },
   { name: "refresh_token", says: "For refresh_token: the latest one" },
-  { name: "scope", says: "For refresh_token: fewer scopes, for this access token only" },
+  { name: "scope", says: "For refresh_token and client_credentials: fewer scopes, for this access token only" },
+  { name: "client_assertion_type", says: `For client_credentials: ${assertionType}` },
+  { name: "client_assertion", says: "For client_credentials: a JWT signed by the key of a Bridge (RFC 7523)" },
   resource
 ]
 
 const tokens = {
   type: "object",
   properties: {
-    access_token: text("sat_..., opaque"),
-    token_type: { type: "string", enum: ["Bearer"] },
+    access_token: text("sat_... or sba_..., opaque"),
+    token_type: { type: "string", enum: ["Bearer", "DPoP"] },
     expires_in: { type: "integer", description: "Seconds" },
     refresh_token: text("srt_..., replaced at each use"),
     scope: text("What was granted")
@@ -136,7 +140,7 @@ export const oauthPaths = (options: MetadataOptions) => ({
     post: {
       tags,
       operationId: "oauth.token",
-      summary: "Exchanges a code or a refresh token for tokens.",
+      summary: "Exchanges a code, a refresh token or the assertion of a Bridge for tokens.",
       security: [],
       requestBody: form(exchanging, {
         grant_type: "refresh_token",
@@ -154,6 +158,7 @@ export const oauthPaths = (options: MetadataOptions) => ({
         ...errors([
           "invalid_request",
           "invalid_grant",
+          "invalid_dpop_proof",
           "unauthorized_client",
           "unsupported_grant_type",
           "invalid_scope",

@@ -1,11 +1,22 @@
 /** The statements for authorization codes. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { wasUsed } from "../../../platform/proofs/ProofStore.ts"
 import type { Trace } from "../../../platform/sql/AuditRow.ts"
 import { firstRow } from "../../../platform/sql/Rows.ts"
 import { type Audience, hasAudience, joined, inForce } from "../../../platform/sql/StandingGrant.ts"
+import type { Proven } from "../../possession/ClientProofs.ts"
 import { audited } from "../grants/GrantStore.ts"
-import { GrantState, insertAccess, Issued, type NewAccessToken, type NewRefreshToken } from "./TokenClauses.ts"
+import {
+  GrantState,
+  insertAccess,
+  isBoundTo,
+  Issued,
+  jktOf,
+  type NewAccessToken,
+  type NewRefreshToken,
+  unlessReplayed
+} from "./TokenClauses.ts"
 
 const CodeState = Schema.Struct({
   ...GrantState.fields,
@@ -18,13 +29,14 @@ export interface PresentedCode {
   readonly client_id: string
   readonly code_challenge: string
   readonly redirect_uri: string | undefined
+  readonly proven?: Proven | undefined
 }
 
 export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
   /** Marks the code as used and stores the grant's first tokens, or does nothing and returns nothing. */
   const exchange = (code: PresentedCode, access: NewAccessToken, refresh: NewRefreshToken, now: Date, trace: Trace) =>
     firstRow(Issued)(sql`
-      with locked as materialized (
+      with found as materialized (
         select g.grant_id, g.project_id, g.client_id, g.scopes, g.expires_at as grant_expires_at, k.code_hash,
                c.scopes as client_scopes, 'refresh_token' = any (c.grant_types) as refreshable
           from oauth_grant g
@@ -39,8 +51,9 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
            and 'authorization_code' = any (c.grant_types)
            and ${inForce(sql, now)}
            and ${hasAudience(sql, audience)}
+           and ${isBoundTo(sql, "k", code.proven)}
            for no key update of g, k
-      ), spent as (
+      ), ${unlessReplayed(sql, code.proven)}, spent as (
         update oauth_code k
            set used_at = ${now}
           from locked
@@ -50,9 +63,9 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
            set activated_at = ${now}, last_used_at = ${now}
           from locked
          where g.grant_id = locked.grant_id
-      ), access as (${insertAccess(sql, access, now)}), refresh as (
-        insert into oauth_refresh_token (token_hash, grant_id, generation, created_at, expires_at)
-        select ${refresh.token_hash}::bytea, grant_id, 0, ${now}::timestamptz,
+      ), access as (${insertAccess(sql, access, code.proven, now)}), refresh as (
+        insert into oauth_refresh_token (token_hash, grant_id, generation, dpop_jkt, created_at, expires_at)
+        select ${refresh.token_hash}::bytea, grant_id, 0, ${jktOf(code.proven)}::bytea, ${now}::timestamptz,
                least(${refresh.expires_at}::timestamptz, grant_expires_at)
           from locked
          where refreshable
@@ -61,11 +74,11 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
         from access
        cross join locked`)
 
-  const find = (code_hash: Uint8Array, now: Date) =>
+  const find = ({ code_hash, proven }: Pick<PresentedCode, "code_hash" | "proven">, now: Date) =>
     firstRow(CodeState)(sql`
       select g.grant_id, g.project_id, g.client_id, c.grant_types, g.scopes,
              ${inForce(sql, now)} and ${hasAudience(sql, audience)} as alive, k.expires_at, k.used_at, k.code_challenge,
-             g.redirect_uri
+             g.redirect_uri, k.dpop_jkt, ${wasUsed(sql, proven?.used)} as proof_used
         from oauth_code k
         join oauth_grant g on g.grant_id = k.grant_id
         ${joined(sql)}

@@ -3,7 +3,8 @@
  *
  * A code is exchanged once, with its PKCE verifier. A second exchange that is otherwise valid means that two parties have
  * code and verifier, so the grant ends. A wrong verifier changes nothing; otherwise anyone who saw a code could end the
- * grant (decisions.md, Reuse of an authorization code).
+ * grant (decisions.md, Reuse of an authorization code). Nor does a proof that was used, or a key other than the one that the
+ * code is bound to.
  */
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -15,7 +16,8 @@ import { persistence, untilSettled } from "../../../platform/database/Persistenc
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { after, hasPassed } from "../../../wire/Instant.ts"
 import { Clients } from "../clients/Clients.ts"
-import { type OAuthRefusal, refuse } from "../Errors.ts"
+import { mayUse, type Proven } from "../../possession/ClientProofs.ts"
+import { type OAuthRefusal, proofUsed, refuse } from "../Errors.ts"
 import { Grants } from "../grants/Grants.ts"
 import { challengeOf } from "../Pkce.ts"
 import * as Store from "./CodeStore.ts"
@@ -27,6 +29,8 @@ interface Exchange {
   readonly verifier: string
   /** Optional (OAuth 2.1); if sent, it must be the one of the authorization request. */
   readonly redirect_uri: string | undefined
+  /** The key that the client has proved; the tokens are bound to it. */
+  readonly proven?: Proven | undefined
 }
 
 export class Codes extends Context.Service<
@@ -36,7 +40,7 @@ export class Codes extends Context.Service<
       request: Exchange
     ) => Effect.Effect<
       IssuedTokens,
-      | OAuthRefusal<"invalid_client" | "invalid_grant" | "unauthorized_client">
+      | OAuthRefusal<"invalid_client" | "invalid_grant" | "unauthorized_client" | "invalid_dpop_proof">
       | SharedRefusal<"bridge_persistence_error">
     >
   }
@@ -51,7 +55,13 @@ export class Codes extends Context.Service<
       const { access, oauth, resource } = yield* Settings
       const store = Store.make(sql, { resource, instance_id: access.instanceId })
 
-      const exchange = Effect.fn("Codes.exchange")(function* ({ client_id, code, redirect_uri, verifier }: Exchange) {
+      const exchange = Effect.fn("Codes.exchange")(function* ({
+        client_id,
+        code,
+        proven,
+        redirect_uri,
+        verifier
+      }: Exchange) {
         if (!Tokens.isToken("sac", Redacted.value(code))) {
           yield* clients.requireKnown(client_id)
           return yield* refuse("invalid_grant")
@@ -61,29 +71,32 @@ export class Codes extends Context.Service<
           code_hash: Tokens.hash(code),
           client_id,
           code_challenge: challengeOf(verifier),
-          redirect_uri
+          redirect_uri,
+          proven
         }
 
         const attempt = Effect.gen(function* () {
           const refresh_token = yield* Tokens.mint("srt")
           const refresh = { token_hash: Tokens.hash(refresh_token), expires_at: after(now, oauth.refreshIdleTtl) }
           const trace = yield* traceAt(now)
-          return yield* issueTokens(oauth, refresh_token, now, (access_token) =>
+          return yield* issueTokens(oauth, refresh_token, proven, now, (access_token) =>
             store.exchange(presented, access_token, refresh, now, trace)
           )
         })
 
         const explain = Effect.gen(function* () {
           yield* clients.requireKnown(client_id)
-          const found = Option.getOrUndefined(yield* store.find(presented.code_hash, now))
+          const found = Option.getOrUndefined(yield* store.find(presented, now))
           if (
             found === undefined ||
             found.client_id !== client_id ||
             found.code_challenge !== presented.code_challenge ||
-            (redirect_uri !== undefined && redirect_uri !== found.redirect_uri)
+            (redirect_uri !== undefined && redirect_uri !== found.redirect_uri) ||
+            !mayUse(found.dpop_jkt, proven)
           ) {
             return yield* refuse("invalid_grant")
           }
+          if (found.proof_used) return yield* proofUsed
           if (found.used_at !== null) {
             if (found.alive) yield* grants.endCopied(found, "code_replayed", now)
             return yield* refuse("invalid_grant")

@@ -1,12 +1,23 @@
 /** The statements for refresh tokens. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { wasUsed } from "../../../platform/proofs/ProofStore.ts"
 import type { Trace } from "../../../platform/sql/AuditRow.ts"
 import { firstRow } from "../../../platform/sql/Rows.ts"
 import type { Scope } from "../../../wire/Scopes.ts"
 import { type Audience, hasAudience, joined, inForce } from "../../../platform/sql/StandingGrant.ts"
+import type { Proven } from "../../possession/ClientProofs.ts"
 import { audited } from "../grants/GrantStore.ts"
-import { GrantState, insertAccess, Issued, type NewAccessToken, type NewRefreshToken } from "./TokenClauses.ts"
+import {
+  GrantState,
+  insertAccess,
+  isBoundTo,
+  Issued,
+  jktOf,
+  type NewAccessToken,
+  type NewRefreshToken,
+  unlessReplayed
+} from "./TokenClauses.ts"
 
 /** How often a used refresh token may be exchanged again: each time issues an access token. */
 const maxReplays = 60
@@ -18,6 +29,8 @@ const RefreshState = Schema.Struct({
   /** Null if the token may not be replayed: after the grace period, or once its successor was used. */
   successor_salt: Bytes,
   successor_hash: Bytes,
+  /** The key that its successor is bound to. */
+  successor_jkt: Bytes,
   used_by: Bytes,
   exhausted: Schema.Boolean
 })
@@ -28,6 +41,7 @@ export interface PresentedRefresh {
   readonly client_id: string
   /** Null: all scopes of the grant. */
   readonly scopes: ReadonlyArray<Scope> | null
+  readonly proven?: Proven | undefined
 }
 
 interface Replay extends Omit<PresentedRefresh, "client_id"> {
@@ -48,7 +62,7 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
     trace: Trace
   ) =>
     firstRow(Issued)(sql`
-      with locked as materialized (
+      with found as materialized (
         select g.grant_id, g.project_id, g.client_id, g.expires_at as grant_expires_at, r.token_hash, r.generation,
                c.scopes as client_scopes, coalesce(${presented.scopes}::text[], g.scopes) as scopes
           from oauth_grant g
@@ -62,8 +76,9 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
            and 'refresh_token' = any (c.grant_types)
            and ${inForce(sql, now)}
            and ${hasAudience(sql, audience)}
+           and ${isBoundTo(sql, "r", presented.proven)}
            for no key update of g, r
-      ), used as (
+      ), ${unlessReplayed(sql, presented.proven)}, used as (
         update oauth_refresh_token r
            set used_at = ${now}, used_by = ${used_by}, successor_salt = ${successor.salt}
           from locked
@@ -77,33 +92,35 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
            and r.generation = locked.generation - 1
            and r.successor_salt is not null
       ), successor as (
-        insert into oauth_refresh_token (token_hash, grant_id, generation, created_at, expires_at)
-        select ${successor.token_hash}::bytea, grant_id, generation + 1, ${now}::timestamptz,
+        insert into oauth_refresh_token (token_hash, grant_id, generation, dpop_jkt, created_at, expires_at)
+        select ${successor.token_hash}::bytea, grant_id, generation + 1, ${jktOf(presented.proven)}::bytea,
+               ${now}::timestamptz,
                least(${successor.expires_at}::timestamptz, grant_expires_at)
           from locked
-      ), access as (${insertAccess(sql, access, now)}),
+      ), access as (${insertAccess(sql, access, presented.proven, now)}),
       audited as (${audited(sql, "oauth_grant.refreshed", "locked", trace)})
       select scopes, expires_at, true as refreshable
         from access`)
 
-  /** The grant of a refresh token in whatever state. */
-  /** The grant of a token of this client that is unused, or whose successor can still be returned. */
-  const findGrant = (token_hash: Uint8Array, client_id: string) =>
+  /** The grant of a token that this caller may use, and that is unused, or whose successor can still be returned. */
+  const findGrant = ({ client_id, proven, token_hash }: Omit<PresentedRefresh, "scopes">) =>
     firstRow(Schema.Struct({ grant_id: Schema.String }))(sql`
       select r.grant_id
         from oauth_refresh_token r
         join oauth_grant g on g.grant_id = r.grant_id
        where r.token_hash = ${token_hash}
          and g.client_id = ${client_id}
+         and ${isBoundTo(sql, "r", proven)}
          and (r.used_at is null or r.successor_salt is not null)`)
 
   /** `since`: the end of the grace period for tokens that were used until then. */
-  const find = (token_hash: Uint8Array, since: Date, now: Date) =>
+  const find = ({ proven, token_hash }: Pick<PresentedRefresh, "token_hash" | "proven">, since: Date, now: Date) =>
     firstRow(RefreshState)(sql`
       select g.grant_id, g.project_id, g.client_id, c.grant_types, g.scopes,
              ${inForce(sql, now)} and ${hasAudience(sql, audience)} as alive, r.expires_at, r.used_at, r.used_by,
              case when r.used_at > ${since} then r.successor_salt end as successor_salt,
-             s.token_hash as successor_hash, r.replays >= ${maxReplays} as exhausted
+             s.token_hash as successor_hash, r.dpop_jkt, s.dpop_jkt as successor_jkt,
+             ${wasUsed(sql, proven?.used)} as proof_used, r.replays >= ${maxReplays} as exhausted
         from oauth_refresh_token r
         join oauth_grant g on g.grant_id = r.grant_id
         ${joined(sql)}
@@ -111,9 +128,14 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
        where r.token_hash = ${token_hash}`)
 
   /** Issues another access token, if the refresh token may be replayed. */
-  const replay = ({ elsewhere, scopes, since, token_hash }: Replay, access: NewAccessToken, now: Date, trace: Trace) =>
+  const replay = (
+    { elsewhere, proven, scopes, since, token_hash }: Replay,
+    access: NewAccessToken,
+    now: Date,
+    trace: Trace
+  ) =>
     firstRow(Issued)(sql`
-      with locked as materialized (
+      with found as materialized (
         select g.grant_id, g.project_id, g.client_id, g.expires_at as grant_expires_at, r.token_hash,
                c.scopes as client_scopes, coalesce(${scopes}::text[], g.scopes) as scopes
           from oauth_grant g
@@ -126,7 +148,7 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
            and ${inForce(sql, now)}
            and ${hasAudience(sql, audience)}
            for no key update of g, r
-      ), counted as (
+      ), ${unlessReplayed(sql, proven)}, counted as (
         update oauth_refresh_token r
            set replays = r.replays + 1
           from locked
@@ -137,7 +159,7 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
           from locked
          where g.grant_id = locked.grant_id
            and ${elsewhere}::boolean
-      ), access as (${insertAccess(sql, access, now)}),
+      ), access as (${insertAccess(sql, access, proven, now)}),
       audited as (${audited(sql, elsewhere ? "oauth_grant.refresh_replayed_elsewhere" : "oauth_grant.refresh_replayed", "locked", trace)})
       select scopes, expires_at, true as refreshable
         from access`)

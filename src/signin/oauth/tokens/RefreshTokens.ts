@@ -6,7 +6,9 @@
  *    successor again. From another address or user agent this is reported: it may be a thief (decisions.md, Signs of theft).
  * 2. A used refresh token that is presented after the grace period, or after its successor was used, has been copied: the
  *    grant ends, and every token issued from it (decisions.md, Reuse of a refresh token).
- * 3. The salt is deleted when the successor is used, or by a sweep after the grace period. So a used token, the database
+ * 3. A token that is bound to a key is exchanged only with a proof by it; without one nothing changes. A token that is not
+ *    is bound by the first exchange with a proof, and its retries then need the same key.
+ * 4. The salt is deleted when the successor is used, or by a sweep after the grace period. So a used token, the database
  *    and the secret together derive no live token.
  */
 import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
@@ -25,7 +27,8 @@ import { Caller } from "../../../wire/Headers.ts"
 import { after, hasPassed } from "../../../wire/Instant.ts"
 import { expanded, type Scope } from "../../../wire/Scopes.ts"
 import { Clients } from "../clients/Clients.ts"
-import { type OAuthRefusal, refuse } from "../Errors.ts"
+import { isKey, mayUse, type Proven } from "../../possession/ClientProofs.ts"
+import { type OAuthRefusal, proofUsed, refuse } from "../Errors.ts"
 import { Grants } from "../grants/Grants.ts"
 import { type IssuedTokens, issueTokens } from "./issueTokens.ts"
 import * as Store from "./RefreshTokenStore.ts"
@@ -35,6 +38,8 @@ interface Refresh {
   readonly refresh_token: Redacted.Redacted<string>
   /** A subset of the granted scopes; undefined: all of them. */
   readonly scopes: ReadonlyArray<Scope> | undefined
+  /** The key that the client has proved; the new tokens are bound to it. */
+  readonly proven?: Proven | undefined
 }
 
 export class RefreshTokens extends Context.Service<
@@ -42,13 +47,15 @@ export class RefreshTokens extends Context.Service<
   {
     /** The grant of a refresh token from which the client can get tokens; none if it can only be refused. */
     readonly grantOf: (
-      request: Pick<Refresh, "client_id" | "refresh_token">
+      request: Omit<Refresh, "scopes">
     ) => Effect.Effect<Option.Option<string>, SharedRefusal<"bridge_persistence_error">>
     readonly refresh: (
       request: Refresh
     ) => Effect.Effect<
       IssuedTokens,
-      | OAuthRefusal<"invalid_client" | "invalid_grant" | "unauthorized_client" | "invalid_scope">
+      | OAuthRefusal<
+          "invalid_client" | "invalid_grant" | "unauthorized_client" | "invalid_scope" | "invalid_dpop_proof"
+        >
       | SharedRefusal<"bridge_persistence_error">
     >
   }
@@ -67,21 +74,27 @@ export class RefreshTokens extends Context.Service<
 
       const grantOf = Effect.fn("RefreshTokens.grantOf")(function* ({
         client_id,
+        proven,
         refresh_token
-      }: Pick<Refresh, "client_id" | "refresh_token">) {
+      }: Omit<Refresh, "scopes">) {
         if (!Tokens.isToken("srt", Redacted.value(refresh_token))) return Option.none()
-        const found = yield* store.findGrant(Tokens.hash(refresh_token), client_id)
+        const found = yield* store.findGrant({ token_hash: Tokens.hash(refresh_token), client_id, proven })
         return Option.map(found, ({ grant_id }) => grant_id)
       }, persistence)
 
-      const refresh = Effect.fn("RefreshTokens.refresh")(function* ({ client_id, refresh_token, scopes }: Refresh) {
+      const refresh = Effect.fn("RefreshTokens.refresh")(function* ({
+        client_id,
+        proven,
+        refresh_token,
+        scopes
+      }: Refresh) {
         if (!Tokens.isToken("srt", Redacted.value(refresh_token))) {
           yield* clients.requireKnown(client_id)
           return yield* refuse("invalid_grant")
         }
         const now = yield* clock.now
         const narrowed = scopes === undefined ? null : expanded(scopes)
-        const presented = { token_hash: Tokens.hash(refresh_token), client_id, scopes: narrowed }
+        const presented = { token_hash: Tokens.hash(refresh_token), client_id, scopes: narrowed, proven }
         const since = new Date(now.getTime() - Duration.toMillis(oauth.refreshGrace))
         const { address, userAgent } = yield* Caller
         const caller = sha256(JSON.stringify([address, userAgent]))
@@ -94,17 +107,19 @@ export class RefreshTokens extends Context.Service<
             salt: successor.salt
           }
           const trace = yield* traceAt(now)
-          return yield* issueTokens(oauth, successor.token, now, (access_token) =>
+          return yield* issueTokens(oauth, successor.token, proven, now, (access_token) =>
             store.use(presented, access_token, caller, row, now, trace)
           )
         })
 
         const explain = Effect.gen(function* () {
           yield* clients.requireKnown(client_id)
-          const found = Option.getOrUndefined(yield* store.find(presented.token_hash, since, now))
+          const found = Option.getOrUndefined(yield* store.find(presented, since, now))
           if (found === undefined || found.client_id !== client_id || !found.alive) {
             return yield* refuse("invalid_grant")
           }
+          if (!mayUse(found.dpop_jkt, proven)) return yield* refuse("invalid_grant")
+          if (found.proof_used) return yield* proofUsed
           if (!found.grant_types.includes("refresh_token")) return yield* refuse("unauthorized_client")
           if (found.used_at === null && hasPassed(found.expires_at, now)) return yield* refuse("invalid_grant")
           if (narrowed?.some((scope) => !found.scopes.includes(scope))) return yield* refuse("invalid_scope")
@@ -113,7 +128,8 @@ export class RefreshTokens extends Context.Service<
 
         /** Returns the same successor while it is unused and within the grace period; otherwise ends the grant. */
         const replay = Effect.fnUntraced(function* (found: Store.RefreshState) {
-          if (found.successor_salt === null) {
+          // With another key than the one that used it, or without one, it is no retry.
+          if (found.successor_salt === null || !isKey(found.successor_jkt, proven)) {
             yield* grants.endCopied(found, "refresh_reused", now)
             return yield* refuse("invalid_grant")
           }
@@ -123,7 +139,7 @@ export class RefreshTokens extends Context.Service<
           if (successor === undefined) return yield* underivable
           const elsewhere = found.used_by !== null && !equal(found.used_by, caller)
           const trace = yield* traceAt(now)
-          const issued = yield* issueTokens(oauth, successor, now, (access_token) =>
+          const issued = yield* issueTokens(oauth, successor, proven, now, (access_token) =>
             store.replay({ ...presented, since, elsewhere }, access_token, now, trace)
           )
           if (elsewhere && Option.isSome(issued)) yield* count(grantSuspicions("refresh_replayed_elsewhere"))

@@ -7,7 +7,9 @@
  */
 import { Schema } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
+import { remembered } from "../../../platform/proofs/ProofStore.ts"
 import { Scope } from "../../../wire/Scopes.ts"
+import type { Proven } from "../../possession/ClientProofs.ts"
 import { GrantType } from "../clients/Shapes.ts"
 
 /** The result of a statement that issued tokens. `refreshable`: the client may use refresh tokens. */
@@ -28,7 +30,11 @@ export const GrantState = Schema.Struct({
   /** The grant is in force, for this resource and instance. */
   alive: Schema.Boolean,
   expires_at: Schema.Date,
-  used_at: Schema.NullOr(Schema.Date)
+  used_at: Schema.NullOr(Schema.Date),
+  /** The key that it is bound to. */
+  dpop_jkt: Schema.NullOr(Schema.Uint8Array),
+  /** The proof of the request was used before. */
+  proof_used: Schema.Boolean
 })
 
 export interface NewAccessToken {
@@ -44,10 +50,35 @@ export interface NewRefreshToken {
   readonly expires_at: Date
 }
 
-/** Selects from `locked`, which holds the grant, the scopes to issue and the scopes that its client is allowed. */
-export const insertAccess = (sql: SqlClient.SqlClient, access: NewAccessToken, now: Date): Statement.Fragment => sql`
-  insert into oauth_access_token (token_id, token_hash, grant_id, scopes, created_at, expires_at)
-  select ${access.token_id}::uuid, ${access.token_hash}::bytea, grant_id, scopes, ${now}::timestamptz,
+/** The thumbprint of the key that the client has proved. */
+export const jktOf = (proven: Proven | undefined): Uint8Array | null => proven?.jkt ?? null
+
+/** The credential with this alias is bound to no key, or to the one that the client has proved. */
+export const isBoundTo = (sql: SqlClient.SqlClient, credential: "k" | "r", proven: Proven | undefined) => {
+  const column = sql.literal(`${credential}.dpop_jkt`)
+  return sql`(${column} is null or ${column} = ${jktOf(proven)}::bytea)`
+}
+
+/** The clause `locked`: the row of `found`, unless the proof of the request was used before. */
+export const unlessReplayed = (sql: SqlClient.SqlClient, proven: Proven | undefined) =>
+  proven === undefined
+    ? sql`locked as (select * from found)`
+    : sql`remembered as (${remembered(sql, "found", proven.used)}),
+      locked as materialized (select found.* from found cross join remembered)`
+
+/**
+ * Selects from `locked`, which holds the grant, the scopes to issue and the scopes that its client is allowed. The token
+ * is bound to the key of the proof.
+ */
+export const insertAccess = (
+  sql: SqlClient.SqlClient,
+  access: NewAccessToken,
+  proven: Proven | undefined,
+  now: Date
+): Statement.Fragment => sql`
+  insert into oauth_access_token (token_id, token_hash, grant_id, scopes, dpop_jkt, created_at, expires_at)
+  select ${access.token_id}::uuid, ${access.token_hash}::bytea, grant_id, scopes, ${jktOf(proven)}::bytea,
+         ${now}::timestamptz,
          least(case when 'mobile:devices' = any (client_scopes) then ${access.mobile_expires_at}::timestamptz
                     else ${access.expires_at}::timestamptz end, grant_expires_at)
     from locked

@@ -4,6 +4,7 @@ import { uuidAt } from "../../../platform/crypto/Random.ts"
 import * as Tokens from "../../../platform/crypto/Tokens.ts"
 import { after } from "../../../wire/Instant.ts"
 import type { Scope } from "../../../wire/Scopes.ts"
+import type { Proven } from "../../possession/ClientProofs.ts"
 import type { Issued, NewAccessToken } from "./TokenClauses.ts"
 
 export interface IssuedTokens {
@@ -12,6 +13,8 @@ export interface IssuedTokens {
   /** Whole seconds. */
   readonly expires_in: number
   readonly scopes: ReadonlyArray<Scope>
+  /** The key that the tokens are bound to. */
+  readonly jkt: Uint8Array | undefined
 }
 
 interface Lifetimes {
@@ -23,6 +26,7 @@ interface Lifetimes {
 export const issueTokens = Effect.fnUntraced(function* <E, R>(
   { accessTtl, mobileAccessTtl }: Lifetimes,
   refresh_token: Redacted.Redacted<string>,
+  proven: Proven | undefined,
   now: Date,
   insert: (access: NewAccessToken) => Effect.Effect<Option.Option<Issued>, E, R>
 ) {
@@ -37,6 +41,7 @@ export const issueTokens = Effect.fnUntraced(function* <E, R>(
     access_token,
     refresh_token: refreshable ? refresh_token : undefined,
     expires_in: Math.floor((expires_at.getTime() - now.getTime()) / 1000),
-    scopes
+    scopes,
+    jkt: proven?.jkt
   }))
 })

@@ -1,18 +1,19 @@
 /**
  * Stops and starts two replicas in turn, as an upgrade does, behind nginx where nginx is installed.
  *
- * Meanwhile clients enroll, rotate, read tokens/self and call tools. Each call may be retried once, and none fails. Each
- * stop takes at most 5 s and exits with code 0, and nothing is logged as an error.
+ * Meanwhile clients enroll, rotate, read tokens/self and call tools, half of them with DPoP proofs. Each call may be retried
+ * once, and none fails. Each stop takes at most 5 s and exits with code 0, and nothing is logged as an error.
  */
 import { Cause, Effect, Exit, Redacted } from "effect"
 import { randomUUID } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import { generateKeyPair } from "../../../../src/client/Crypto.ts"
+import { generateKeyPair, type KeyPair } from "../../../../src/client/Crypto.ts"
+import { dpopProof } from "../../../../src/client/Dpop.ts"
 import { Bridge } from "../../../support/bridges/Bridge.ts"
-import type { Answer } from "../../../support/network/Http.ts"
+import { type Answer, type Ask, send } from "../../../support/network/Http.ts"
 import { Agent } from "../../../support/agents/McpAgent.ts"
-import { tokens } from "../../../support/bridges/Tokens.ts"
+import { type Tokens, tokens } from "../../../support/bridges/Tokens.ts"
 import { admin, chaos, makeFrontend, operator, percentile, scratch, server, size } from "../harness.ts"
 
 const restarts = size(200, 2)
@@ -64,8 +65,22 @@ chaos(
       const bridge = new Bridge({ ...identity, credential: Redacted.value(credential), credential_id: "" })
       const challenge = yield* call("challenge", 201, bridge.askChallenge(frontend))
       const proof = yield* call("proof", 200, bridge.prove(frontend, challenge))
-      return proof.body.access_token as string
+      return { keys, token: proof.body.access_token as string }
     })
+    /** The same with a proof of its own for each attempt. */
+    const proven = (keys: KeyPair): Pick<Tokens, "confirm" | "prepare" | "self"> => {
+      const at = (path: string, { bearer, method = "POST", ...ask }: Ask & { readonly bearer: string }) => {
+        const url = `${frontend.url}/bridge/v1/tokens/${path}`
+        return Effect.suspend(() => dpopProof(keys, { method, url }, Redacted.make(bearer), Date.now())).pipe(
+          Effect.flatMap((dpop) => send(url, { ...ask, bearer, method, headers: { dpop } }))
+        )
+      }
+      return {
+        self: (bearer) => at("self", { method: "GET", bearer }),
+        prepare: (bearer, key) => at("rotate/prepare", { bearer, key }),
+        confirm: (bearer, rotation_id, key) => at("rotate/confirm", { bearer, key, body: { rotation_id } })
+      }
+    }
 
     const agent = new Agent({
       url: frontend.url,
@@ -78,22 +93,25 @@ chaos(
 
     const late = () => starts.length >= 2 && performance.now() >= seconds * 1000
     const rolled = () => starts.length >= restarts || late() || violations.length > 0
-    const client = Effect.gen(function* () {
-      let token = ""
-      for (let round = 0; !rolled(); round++) {
-        if (round % 10 === 0 && (round === 0 || credentials.length > clients)) token = yield* enroll(credentials.pop()!)
-        const { confirm, prepare, self } = tokens(frontend)
-        yield* call("self", 200, self(token))
-        const prepared = yield* call("prepare", 201, prepare(token, randomUUID()))
-        const { rotation_id, successor_token } = prepared.body
-        yield* call("confirm", 200, confirm(successor_token, rotation_id, randomUUID()))
-        token = successor_token
-        const note = { kind: "note", body: "A note.", idempotency_key: randomUUID(), write_context }
-        const noted = yield* call("memory_add", 200, tool(agent, "memory_add", note))
-        if (noted.body.result.isError) return yield* failed(`memory_add: ${noted.text.slice(0, 200)}`)
-        yield* Effect.sleep("5 millis")
-      }
-    }).pipe(Effect.catch(() => Effect.void))
+    const client = Effect.fnUntraced(
+      function* (number: number) {
+        let { keys, token } = yield* enroll(credentials.pop()!)
+        for (let round = 1; !rolled(); round++) {
+          if (round % 10 === 0 && credentials.length > clients) ({ keys, token } = yield* enroll(credentials.pop()!))
+          const { confirm, prepare, self } = number % 2 === 0 ? proven(keys) : tokens(frontend)
+          yield* call("self", 200, self(token))
+          const prepared = yield* call("prepare", 201, prepare(token, randomUUID()))
+          const { rotation_id, successor_token } = prepared.body
+          yield* call("confirm", 200, confirm(successor_token, rotation_id, randomUUID()))
+          token = successor_token
+          const note = { kind: "note", body: "A note.", idempotency_key: randomUUID(), write_context }
+          const noted = yield* call("memory_add", 200, tool(agent, "memory_add", note))
+          if (noted.body.result.isError) return yield* failed(`memory_add: ${noted.text.slice(0, 200)}`)
+          yield* Effect.sleep("5 millis")
+        }
+      },
+      (self) => Effect.ignore(self)
+    )
 
     const rolling = Effect.gen(function* () {
       while (!rolled()) {
@@ -105,7 +123,7 @@ chaos(
         starts.push(yield* replica.start)
       }
     })
-    const work = [rolling, ...Array.from({ length: clients }, () => client)]
+    const work = [rolling, ...Array.from({ length: clients }, (_, number) => client(number))]
     yield* Effect.all(work, { concurrency: "unbounded" })
     for (const line of replicas.flatMap(({ output }) => output)) {
       if (/"level":"(ERROR|FATAL)"/.test(line)) violations.push(`logged: ${line.slice(0, 300)}`)

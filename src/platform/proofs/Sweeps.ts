@@ -1,7 +1,7 @@
 /** Forgets the proofs that nobody accepts any more. */
 import { Schema } from "effect"
-import type { Sweep } from "../../platform/database/Sweeper.ts"
-import { rows } from "../../platform/sql/Rows.ts"
+import type { Sweep } from "../database/Sweeper.ts"
+import { rows } from "../sql/Rows.ts"
 
 const forgetProofs: Sweep["run"] = (sql, now, limit) =>
   rows(Schema.Struct({ proof_hash: Schema.Uint8Array }))(sql`

@@ -1,5 +1,6 @@
+/** What a request presents besides its token, for the proof that its caller holds the key of the token (RFC 9449 7.1). */
 import type { HttpServerRequest } from "effect/http"
-import type { Presented } from "./Possession.ts"
+import type { Presented } from "../proofs/DpopProof.ts"
 
 export const presentedBy = ({ headers, method, url }: HttpServerRequest.HttpServerRequest): Presented => ({
   method,

@@ -1,0 +1,211 @@
+/** Several processes behind one port (SERVICE_PROCESSES): the parent and its workers. */
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Context, Effect, Fiber, Layer, Schedule } from "effect"
+import { spawn } from "node:child_process"
+import { existsSync } from "node:fs"
+import { once } from "node:events"
+import { Agent, get } from "node:http"
+import { type AddressInfo, createServer, type Server } from "node:net"
+import { join } from "node:path"
+import { createInterface } from "node:readline"
+import { text } from "node:stream/consumers"
+import { postgresFiles } from "../../src/platform/database/embedded/PostgresFiles.ts"
+import { send } from "../support/network/Http.ts"
+import { isAlive, workersOf } from "../support/run/Proc.ts"
+import { main } from "../support/service/Main.ts"
+import { dataFolder, end } from "../support/service/PostgresUser.ts"
+import { freePort, serviceProcess } from "../support/service/Process.ts"
+import { environment, Service } from "../support/service/Service.ts"
+
+const soon = <A>(read: () => A, isRight: (value: A) => boolean) =>
+  Effect.sync(read).pipe(
+    Effect.repeat({ until: isRight, schedule: Schedule.upTo(Schedule.spaced("50 millis"), { duration: "20 seconds" }) })
+  )
+
+/** A server of two workers with its metrics. */
+const started = Effect.fnUntraced(function* (more: Readonly<Record<string, string>> = {}) {
+  const port = String(yield* freePort)
+  const server = yield* serviceProcess({ SERVICE_PROCESSES: "2", SERVICE_METRICS_PORT: port, ...more })
+  const metrics = Effect.map(send(`http://127.0.0.1:${port}/metrics`, { method: "GET" }), ({ text }) => text)
+  const metric = (series: string) =>
+    Effect.map(metrics, (text) =>
+      Number(
+        text
+          .split("\n")
+          .find((line) => line.startsWith(series))
+          ?.split(" ")
+          .at(-1)
+      )
+    )
+  return { ...server, metric, workers: () => workersOf(server.pid) }
+})
+class Two extends Context.Service<Two, Effect.Success<ReturnType<typeof started>>>()("test/Two") {
+  static readonly layer = Layer.effect(Two, started()).pipe(Layer.provideMerge(Service.layer))
+}
+
+/** On a connection of its own, which goes to the next worker. */
+const health = ({ url }: { readonly url: string }) =>
+  send(`${url}/healthz`, { method: "GET", headers: { connection: "close" } })
+
+const answered = 'service_http_requests_total{method="GET",route="/healthz",status="200"}'
+
+layer(Two.layer, { timeout: "60 seconds", excludeTestServices: true })("two workers", (it) => {
+  it.effect("are announced by one line, once both serve", () =>
+    Effect.gen(function* () {
+      const { lines, workers } = yield* Two
+      assert.strictEqual(lines.filter((line) => line.includes('"Ready"')).length, 1)
+      assert.deepStrictEqual(
+        workers().map(({ number }) => number),
+        [1, 2]
+      )
+    })
+  )
+
+  it.effect("are counted together by /metrics, whichever answers", () =>
+    Effect.gen(function* () {
+      const two = yield* Two
+      yield* Effect.replicateEffect(health(two), 6)
+      assert.deepStrictEqual([yield* two.metric(answered), yield* two.metric(answered)], [6, 6])
+      assert.strictEqual(yield* two.metric("service_workers"), 2)
+    })
+  )
+
+  it.effect("lose no count when one is killed, and the other serves until it is restarted", () =>
+    Effect.gen(function* () {
+      const two = yield* Two
+      const before = yield* two.metric(answered)
+      const [, second] = two.workers()
+      process.kill(second!.pid, "SIGKILL")
+      yield* soon(
+        () => isAlive(second!.pid),
+        (alive) => !alive
+      )
+      assert.strictEqual((yield* health(two)).status, 200)
+      yield* Effect.repeat(two.metric("service_workers"), { until: (count) => count === 2 })
+      assert.strictEqual(yield* two.metric("service_worker_restarts_total"), 1)
+      assert.strictEqual(yield* two.metric(answered), before + 1)
+      assert.isTrue(two.lines.some((line) => line.includes("A worker ended and is restarted")))
+    })
+  )
+
+  it.effect("are replaced one after the other on SIGHUP, without a request that fails", () =>
+    Effect.gen(function* () {
+      const two = yield* Two
+      const before = two.workers().map(({ pid }) => pid)
+      const client = Effect.scoped(
+        Effect.gen(function* () {
+          const agent = yield* Effect.acquireRelease(
+            Effect.sync(() => new Agent({ keepAlive: true, maxSockets: 1 })),
+            (agent) => Effect.sync(() => agent.destroy())
+          )
+          return yield* Effect.forever(Effect.andThen(kept(two.url, agent), Effect.sleep("5 millis")))
+        })
+      )
+      const load = yield* Effect.forkChild(Effect.all([client, client, client], { concurrency: 3 }))
+      two.signal("SIGHUP")
+      yield* soon(
+        () => two.lines.some((line) => line.includes("All workers were replaced")),
+        (replaced) => replaced
+      )
+      assert.isUndefined(load.pollUnsafe(), "no request failed")
+      yield* Fiber.interrupt(load)
+      const after = two.workers()
+      assert.deepStrictEqual(
+        after.map(({ number }) => number),
+        [1, 2]
+      )
+      assert.isFalse(after.some(({ pid }) => before.includes(pid)))
+    })
+  )
+})
+
+/** A request on a connection that the client keeps. */
+const kept = (url: string, agent: Agent) =>
+  Effect.callback<void, string>((resume) => {
+    get(`${url}/healthz`, { agent }, (response) => {
+      response.resume()
+      response.once("end", () =>
+        resume(response.statusCode === 200 ? Effect.void : Effect.fail(`status ${response.statusCode}`))
+      )
+    }).once("error", ({ message }) => resume(Effect.fail(message)))
+  })
+
+layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("several processes", (it) => {
+  it.effect("grant together what one process grants", () =>
+    Effect.gen(function* () {
+      const server = yield* started({ SERVICE_RATE_LIMITS: "on" })
+      const since = performance.now()
+      const statuses = yield* Effect.forEach(
+        Array.from({ length: 260 }, (_, at) => at),
+        (at) =>
+          Effect.map(
+            send(`${server.url}/bridge/v1/tokens/self`, {
+              method: "GET",
+              headers: { authorization: `Bearer brt_${String(at).padStart(43, "x")}`, connection: "close" }
+            }),
+            ({ status }) => status
+          ),
+        { concurrency: 8 }
+      )
+      const admitted = statuses.filter((status) => status !== 429).length
+      const granted = 200 + Math.ceil((20 * (performance.now() - since)) / 1000)
+      assert.isAtMost(admitted, granted)
+      assert.isAtLeast(admitted, 190)
+    })
+  )
+})
+
+describe("several processes", () => {
+  it.live.each([
+    ["78, if a setting is wrong", { SERVICE_BRIDGE_TOKEN_SECRET: "short" }, 78, "needs at least 32 bytes"],
+    [
+      "78, if no worker can ever start",
+      { SERVICE_PORT: "0", SERVICE_DATABASE_OWNER_URL: "postgres://a@b/c" },
+      78,
+      "is for commands"
+    ],
+    ["1, if the port is taken", {}, 1, "Cannot listen"]
+  ] as const)("end with %s", ([, settings, code, sentence]) =>
+    Effect.gen(function* () {
+      const taken = yield* Effect.acquireRelease(
+        Effect.callback<Server>((resume) => {
+          const server = createServer().listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
+        }),
+        (server) => Effect.sync(() => server.close())
+      )
+      const { port } = taken.address() as AddressInfo
+      const env = {
+        ...environment,
+        PATH: process.env["PATH"],
+        DATABASE_URL: "postgres://nobody@127.0.0.1:1/none",
+        SERVICE_PROCESSES: "2",
+        SERVICE_PORT: String(port),
+        ...settings
+      }
+      const child = spawn(process.execPath, [main], { env, stdio: ["ignore", "pipe", "ignore"] })
+      const [output, [ended]] = yield* Effect.promise(() => Promise.all([text(child.stdout), once(child, "exit")]))
+      assert.include(output, sentence)
+      assert.strictEqual(ended, code)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("leave neither a worker nor PostgreSQL when the parent is killed", () =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      const env = { PATH: process.env["PATH"], SERVICE_DATA_DIR: data, SERVICE_PORT: "0", SERVICE_PROCESSES: "2" }
+      const child = yield* Effect.acquireRelease(
+        Effect.sync(() => spawn(process.execPath, [main], { env, stdio: ["ignore", "pipe", "inherit"] })),
+        (running) => end(running, "SIGTERM")
+      )
+      yield* Effect.callback<void>((resume) => {
+        createInterface(child.stdout).on("line", (line) => line.includes('"Ready"') && resume(Effect.void))
+      })
+      const { directory } = yield* postgresFiles(data)
+      const workers = workersOf(child.pid!)
+      assert.strictEqual(workers.length, 2)
+      yield* end(child, "SIGKILL")
+      const left = () => [...workers.map(({ pid }) => isAlive(pid)), existsSync(join(directory, "postmaster.pid"))]
+      assert.deepStrictEqual(yield* soon(left, (some) => !some.includes(true)), [false, false, false])
+    })
+  )
+})
