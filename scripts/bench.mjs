@@ -72,7 +72,7 @@ The aims that were missed or only just met, and why:
   1.3 to 1.4. The rest is the checked contract (HttpApi), the request id, the limits, the deadline and the metrics.
 - **Rotation, half of pgbench.** pgbench runs only the two statements. Our two requests also parse, derive and answer,
   which leaves 0.4 on two cores shared with PostgreSQL and the load.
-- **A DPoP proof, 120 µs of CPU.** Met for a Bridge that comes again. The first proof by a key also imports the key: 126 in
+- **A DPoP proof, 120 µs of CPU.** Met for a Bridge that comes again. The first proof by a key also imports the key: 131 in
   this run. The bare signature is more than half of either.
 - **Enrollment, three times pebble.** pebble keeps everything in memory and does three times what pgbench does here with the
   statements alone and fsync on: no server that persists acknowledged writes can meet this aim.
