@@ -3,16 +3,14 @@
  * with two on the same database.
  *
  * Two replicas, PostgreSQL and the load generator may need more cores than this machine has; the rate would then say
- * nothing about the service. So each replica gets a quarter of a core: it is stopped for 30 ms of every 40. Contention in
- * the database still shows in the rate, and the cost of sharing in CPU time.
+ * nothing about the service. So each replica gets a quarter of a core, by a quota. Contention in the database still shows
+ * in the rate, and the cost of sharing in CPU time.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
 import * as harness from "./support/harness.ts"
 import { figure, ratio, report, type Round } from "./support/report.ts"
 import { throttled } from "./support/throttle.ts"
-
-const share = { running: 10, period: 40 }
 
 /** The rounds of several targets that ran at the same time, as one. */
 const combined = (rounds: ReadonlyArray<Required<Round>>): Round => {
@@ -50,8 +48,8 @@ const main = Effect.gen(function* () {
 
   for (const operation of ["self", "rotate"] as const) yield* load(operation, [first, second], 3)
   yield* on.sql`analyze`
-  yield* throttled(first.pid, share, 0)
-  yield* throttled(second.pid, share, share.period / 2)
+  yield* throttled(first.pid, 1 / 4)
+  yield* throttled(second.pid, 1 / 4)
   const { rotateOne, rotateTwo, selfOne, selfTwo } = yield* harness.inTurns({
     selfOne: () => load("self", [first], seconds),
     selfTwo: () => load("self", [first, second], seconds),

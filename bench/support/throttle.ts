@@ -1,28 +1,30 @@
-/** Gives a process a share of a processor, where there are too few for all that is measured. */
+/** Gives a process a share of a processor, where there are too few for all that is measured. Linux, as root. */
 import { Effect } from "effect"
+import { existsSync, mkdirSync, rmdirSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 
-/** Milliseconds in which a throttled process runs, and after which it runs again. */
-export interface Share {
-  readonly running: number
-  readonly period: number
-}
+/** Microseconds. Short, so that a process that has used up its share is soon continued. */
+const period = 20_000
 
-/** Stops and continues the process until the scope closes. `delay`: milliseconds, so that several are out of phase. */
-export const throttled = (pid: number, { period, running }: Share, delay: number) =>
+/** By a quota of the kernel, until the scope closes: waiting for the database costs nothing of it. */
+export const throttled = (pid: number, share: number) =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      let timer = setTimeout(function resume() {
-        process.kill(pid, "SIGCONT")
-        timer = setTimeout(() => {
-          process.kill(pid, "SIGSTOP")
-          timer = setTimeout(resume, period - running)
-        }, running)
-      }, delay)
-      return () => clearTimeout(timer)
+      const isFirstVersion = existsSync("/sys/fs/cgroup/cpu/cgroup.procs")
+      const root = isFirstVersion ? "/sys/fs/cgroup/cpu" : "/sys/fs/cgroup"
+      const group = join(root, `bridge-bench-${pid}`)
+      const quota = String(Math.round(share * period))
+      mkdirSync(group)
+      if (isFirstVersion) {
+        writeFileSync(join(group, "cpu.cfs_period_us"), String(period))
+        writeFileSync(join(group, "cpu.cfs_quota_us"), quota)
+      } else writeFileSync(join(group, "cpu.max"), `${quota} ${period}`)
+      writeFileSync(join(group, "cgroup.procs"), String(pid))
+      return { group, root }
     }),
-    (cancel) =>
+    ({ group, root }) =>
       Effect.sync(() => {
-        cancel()
-        process.kill(pid, "SIGCONT")
+        writeFileSync(join(root, "cgroup.procs"), String(pid))
+        rmdirSync(group)
       })
   )

@@ -347,6 +347,28 @@ layer(TestDatabase.sql)("numbers", (it) => {
   counted("the status", status, (sql) => OverviewStore.make(sql).numbers(now, nearly, since))
   counted("a gauge", gauges, (sql) => GaugesStore.make(sql).measure(now, nearly))
 
+  const half = `
+    ${projects};
+    insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks)
+    values ('${ids.project}', 0, 0, 100000, 0)`
+  const halfUsed = (sql: SqlClient.SqlClient) =>
+    Effect.map(
+      GaugesStore.make(sql).measure(now, nearly),
+      Option.filter(({ used_entries }) => used_entries === 0.5)
+    )
+  testConditions(it, "a project uses half of a default", {
+    given: half,
+    bystander: "",
+    act: halfUsed,
+    actsOn: { "with other limits of its own": `update project set limits = '{"tasks": 5}'` },
+    actsNotOn: { "of a limit of its own": `update project set limits = '{"entries": 400000}'` }
+  })
+  testConditions(it, "a project uses half of a limit of its own", {
+    given: `${half}; update project set limits = '{"entries": 400000}'; update project_usage set entries = 200000`,
+    bystander: "",
+    act: halfUsed,
+    actsNotOn: { "without it": "update project set limits = '{}'" }
+  })
   testConditions(it, "an overdue rotation counts as unswept", {
     given: `${rotating}; update bridge_rotation set confirmation_expires_at = ${past}`,
     bystander: "",

@@ -12,6 +12,7 @@ import * as CredentialStore from "../../src/bridges/enrollment/CredentialStore.t
 import * as ProjectStore from "../../src/operator/projects/ProjectStore.ts"
 import * as SubjectStore from "../../src/people/console/SubjectStore.ts"
 import { sentences } from "../../src/people/console/Sentences.ts"
+import * as GaugesStore from "../../src/people/operator/GaugesStore.ts"
 import * as DeviceStore from "../../src/people/mobile/DeviceStore.ts"
 import * as AuditStore from "../../src/platform/audit/AuditStore.ts"
 import * as PushAdminStore from "../../src/push/admin/PushAdminStore.ts"
@@ -32,7 +33,7 @@ const [oldTask, oldToken] = ["0f0f0000-0000-7000-8000-000000000001", "0f0f0000-0
 /** Old rows that a filter has to find behind everything that is newer. */
 const filled = Layer.effectDiscard(
   Effect.gen(function* () {
-    yield* fill(20_000)
+    yield* fill(20_000, { projects: 20_000, audit: 40_000, entries: 2_000 })
     const sql = yield* SqlClient.SqlClient
     yield* sql`
       insert into audit_event (event_id, at, project_id, actor, action, outcome, subject, address, user_agent)
@@ -138,6 +139,17 @@ layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 180_000 })("
       const { entries, scanned } = yield* sql.withTransaction(read)
       assert.isAtMost(scanned, 100, name)
       assert.isAtMost(entries, 1000, name)
+    })
+  )
+
+  it.effect("the gauges read what each project uses, and nothing else as a whole", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const scanned = sql<{ readonly table: string; readonly read: number }>`
+        select relname as table, seq_tup_read::int as read from pg_stat_xact_user_tables where seq_tup_read > 100`
+      const gauges = Effect.andThen(GaugesStore.make(sql).measure(now, now), scanned)
+      const tables = (yield* sql.withTransaction(gauges)).map(({ table }) => table)
+      assert.deepStrictEqual(tables, ["project_usage"])
     })
   )
 })

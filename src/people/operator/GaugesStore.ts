@@ -30,6 +30,8 @@ export const Measured = Schema.Struct({
   audit_months_ahead: Schema.Number
 })
 
+const defaults = storedMaxima({})
+
 export const make = (sql: SqlClient.SqlClient) => ({
   /** Reads indexes only, at most ten thousand rows each. A token that expires by `nearly` is near its expiry. */
   measure: (now: Date, nearly: Date) =>
@@ -78,9 +80,25 @@ export const make = (sql: SqlClient.SqlClient) => ({
         from pg_stat_activity
        where datname = current_database()
          and application_name like 'bridge-service%'
+    ), own as materialized (
+      -- Few have limits of their own, so the others are read in one pass, without their limits.
+      select project_id, limits
+        from project
+       where limits <> '{}'
     ), used as (
       select "limit", max(value / maximum) as share
-        from (${usageByLimit(sql, storedMaxima({}))}) l
+        from (${usageByLimit(sql, defaults, "own")}
+              union all
+              select null, l.name, l.value, l.maximum
+                from (select max(stored_bytes) as stored_bytes, max(index_bytes) as index_bytes, max(entries) as entries,
+                             max(tasks) as tasks
+                        from project_usage
+                       where project_id not in (select project_id from own)) u
+               cross join lateral (values
+                 ('stored_bytes', u.stored_bytes, ${defaults.stored_bytes}::float8),
+                 ('index_bytes', u.index_bytes, ${defaults.index_bytes}::float8),
+                 ('entries', u.entries, ${defaults.entries}::float8),
+                 ('tasks', u.tasks, ${defaults.tasks}::float8)) as l (name, value, maximum)) l
        group by "limit"
     )
     select (select count(*) from near)::float8 as tokens_near_expiry,

@@ -28,6 +28,8 @@ const pauses = { shortest: 100, longest: 30_000, forgottenAfter: 60_000 }
 const stopTime = Duration.seconds(18)
 /** For a replacement to serve. */
 const startTime = Duration.seconds(60)
+/** For both, and for a restart that was under way. */
+const replacementTime = Duration.minutes(2)
 const answerTime = Duration.seconds(1)
 /** MiB of heap that a worker has at least. */
 const leastHeap = 256
@@ -61,9 +63,10 @@ export const parent = Effect.fnUntraced(function* (program: string) {
   let hasServed = false
 
   const serving = () => [...members].filter(({ serves }) => Deferred.isDoneUnsafe(serves))
-  const first = () => [...members].findLast(({ number }) => number === 1)
+  const first = () => serving().findLast(({ number }) => number === 1)
+  /** Fails silently for a worker that is ending. */
   const tell = ({ worker }: Member, message: Message) => {
-    if (worker.isConnected()) worker.send(message)
+    if (worker.isConnected()) worker.send(message, undefined, undefined, () => {})
   }
 
   const answerOf = (member: Member, question: Question) =>
@@ -74,21 +77,16 @@ export const parent = Effect.fnUntraced(function* (program: string) {
       return Effect.sync(() => waiting.delete(id))
     }).pipe(Effect.timeoutOrElse({ duration: answerTime, orElse: () => Effect.undefined }))
 
-  const metricsOf = Effect.fnUntraced(function* (member: Member) {
-    const answer = yield* answerOf(member, "metrics")
-    // Whoever is too busy to answer counts as before, so that no sum becomes smaller.
-    if (answer !== undefined) member.metrics = answer as ReadonlyArray<Snapshot>
-    return member.metrics
-  })
-
   /** Whoever asks comes first. */
   const answersTo = Effect.fnUntraced(function* (asking: Member, question: Question) {
     const asked = [asking, ...[...members].filter((member) => member !== asking)]
-    if (question !== "metrics") {
-      const answers = yield* Effect.forEach(asked, (member) => answerOf(member, question), { concurrency: "unbounded" })
-      return answers.filter((answer) => answer !== undefined)
-    }
-    const metrics = yield* Effect.forEach(asked, metricsOf, { concurrency: "unbounded" })
+    const answers = yield* Effect.forEach(asked, (member) => answerOf(member, question), { concurrency: "unbounded" })
+    if (question !== "metrics") return answers.filter((answer) => answer !== undefined)
+    // Whoever is too busy to answer counts as before, and whoever has ended meanwhile is in `counted` already: no sum becomes
+    // smaller.
+    for (const [at, member] of asked.entries())
+      if (answers[at] !== undefined) member.metrics = answers[at] as ReadonlyArray<Snapshot>
+    const metrics = asked.filter((member) => members.has(member)).map((member) => member.metrics)
     return [...metrics, counted, ownMetrics(serving().length, restarts)]
   })
 
@@ -106,8 +104,9 @@ export const parent = Effect.fnUntraced(function* (program: string) {
     if (message.say === "wake" && holder !== undefined) tell(holder, message)
     if (message.say === "ask") {
       const { id, of, question } = message
-      const answer = of === "all" ? answersTo(member, question) : holder && answerOf(holder, question)
-      if (answer !== undefined) run(Effect.map(answer, (value) => tell(member, { say: "answer", id, value })))
+      const ofFirst = holder === undefined ? Effect.undefined : answerOf(holder, question)
+      const answer: Effect.Effect<unknown> = of === "all" ? answersTo(member, question) : ofFirst
+      run(Effect.map(answer, (value) => tell(member, { say: "answer", id, value })))
     }
   }
 
@@ -129,12 +128,13 @@ export const parent = Effect.fnUntraced(function* (program: string) {
     }
     members.add(member)
     const end = (code: number | null, signal: string | null) => {
-      members.delete(member)
+      if (!members.delete(member)) return
       counted = totalsOf([counted, lasting(member.metrics)])
       Deferred.doneUnsafe(member.ended, Effect.succeed({ code, signal }))
     }
     worker.on("message", (message: Message) => receive(member, message))
-    worker.on("error", () => end(null, null))
+    // It could not be started: there is no process that could end.
+    worker.on("error", () => worker.process.pid === undefined && end(null, null))
     // What it has sent is read by the time its channel closes.
     worker.on("exit", (code, signal) => {
       if (worker.isConnected()) worker.once("disconnect", () => end(code, signal))
@@ -217,7 +217,10 @@ export const parent = Effect.fnUntraced(function* (program: string) {
     for (const [at, queue] of queues.entries()) {
       const done = yield* Deferred.make<boolean>()
       yield* Queue.offer(queue, done)
-      if (!(yield* Deferred.await(done))) {
+      const isReplaced = Deferred.await(done).pipe(
+        Effect.timeoutOrElse({ duration: replacementTime, orElse: () => Effect.succeed(false) })
+      )
+      if (!(yield* isReplaced)) {
         yield* Effect.logError("The replacement of a worker did not serve; the workers that run stay").pipe(
           Effect.annotateLogs({ worker: at + 1 })
         )

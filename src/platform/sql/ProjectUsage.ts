@@ -65,11 +65,14 @@ export const usageOf = (sql: SqlClient.SqlClient, project_id: string) =>
       from project_usage
      where project_id = ${project_id}::uuid`)
 
-/** A row for each project and limit by size, over the projects' own limits and the defaults. */
-export const usageByLimit = (sql: SqlClient.SqlClient, defaults: Usage) => sql`
+/**
+ * A row for each project and limit by size, over the projects' own limits and the defaults. `projects`: a clause with their
+ * ids and limits.
+ */
+export const usageByLimit = (sql: SqlClient.SqlClient, defaults: Usage, projects = "project") => sql`
   select u.project_id, l.name as "limit", l.value::float8 as value, l.maximum::float8 as maximum
     from project_usage u
-    join project p on p.project_id = u.project_id
+    join ${sql.literal(projects)} p on p.project_id = u.project_id
    cross join lateral (values
      ('stored_bytes', u.stored_bytes, coalesce((p.limits->>'stored_bytes')::bigint, ${defaults.stored_bytes}::bigint)),
      ('index_bytes', u.index_bytes,

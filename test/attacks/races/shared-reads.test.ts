@@ -16,6 +16,7 @@ import { race, sometime } from "../../support/attacks/Race.ts"
 import { holder } from "../../support/bridges/Tokens.ts"
 import { firstPage } from "../../support/run/Page.ts"
 import { faultyDatabase } from "../../support/service/Faults.ts"
+import { share } from "../../support/service/Conflicts.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
 type Instance = Pick<Service["Service"], "services">
@@ -117,7 +118,8 @@ layer(Service.layer)("a lookup", (it) => {
           // The statement that was overtaken answers as of its start, but only lookups that began before.
           assert.include(before, true)
           assert.deepStrictEqual(yield* Effect.forEach(after, Fiber.join), [false, false, false])
-          assert.isAbove(on.shared(), 0)
+          // A lookup that met a conflict is repeated when nobody else's is under way.
+          if (share === 0) assert.isAbove(on.shared(), 0)
         })
       )
     }

@@ -9,7 +9,8 @@ import { SqlClient, type SqlConnection, SqlError } from "effect/sql"
 import { limitTransactions } from "../../../src/platform/database/Transactions.ts"
 import { seed } from "../run/Seed.ts"
 
-const share = Number(process.env["CONFLICTS"] ?? 0)
+/** How many of the statements and commits fail. */
+export const share = Number(process.env["CONFLICTS"] ?? 0)
 
 const conflict = Effect.fail(
   new SqlError.SqlError({ reason: new SqlError.SerializationError({ cause: { code: "40001" }, operation: "execute" }) })
