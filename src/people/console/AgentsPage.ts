@@ -46,6 +46,14 @@ export const agentsPage = Effect.gen(function* () {
               </ul>`
         }
         ${more(path, query, signIns.length > shown ? { signins: signIns[shown - 1]!.grant_id } : undefined)}
+        ${
+          keys.length > 0 &&
+          html`<h2>Passkeys</h2>
+            <ul class="rows">
+              ${keys.slice(0, shown).map((key) => keyRow(key, session, now))}
+            </ul>`
+        }
+        ${more(path, query, keys.length > shown ? { passkeys: keys[shown - 1]!.person_key_id } : undefined)}
         <h2>Project tokens</h2>
         ${
           tokens.length === 0
@@ -62,15 +70,7 @@ export const agentsPage = Effect.gen(function* () {
             ${command(`service-admin create-project-token --project ${project.project_id} --role contributor --label NAME --out FILE`)},
             which writes it to a file once.
           </p>`
-        }
-        ${
-          keys.length > 0 &&
-          html`<h2>Passkeys</h2>
-            <ul class="rows">
-              ${keys.slice(0, shown).map((key) => keyRow(key, session, now))}
-            </ul>`
-        }
-        ${more(path, query, keys.length > shown ? { passkeys: keys[shown - 1]!.person_key_id } : undefined)}`
+        }`
     }
   })
 })

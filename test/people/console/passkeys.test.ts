@@ -248,7 +248,7 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium, a person", (it) => {
       yield* Effect.promise(async () => {
         await signOut(page)
         const options = await page.evaluate<{ challenge: string }>(
-          `fetch("/console/sign-in/options", { method: "POST" }).then((answer) => answer.json())`
+          `fetch("/console/sign-in/options", { method: "POST", body: new URLSearchParams() }).then((answer) => answer.json())`
         )
         await page.goto(`http://localhost:${port}`)
         const credential = await page.evaluate<string>(
