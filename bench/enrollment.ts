@@ -1,9 +1,9 @@
 /**
- * Enrollment (spec 4.1, 4.2), measured alternately with
+ * Enrollment (spec 4.1, 4.2) with 16 and 64 clients, measured alternately with
  *   - pgbench, which runs only the same three statements: the limit that the database sets;
- *   - Debian's pebble, an ACME server that keeps everything in memory: its new account (fetch a nonce, send a signed
- *     request) is the closest operation of a known server;
- *   - for the proof alone, node:http and `pg` with the same two statements.
+ *   - node:http and `pg` with the same three statements;
+ *   - for information, Debian's pebble, an ACME server that keeps everything in memory: its new account (fetch a nonce, send
+ *     a signed request) is the closest operation of a known server.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
@@ -54,19 +54,17 @@ const main = Effect.gen(function* () {
   const on = yield* harness.start
   const statements = yield* recorded(on)
   const script = harness.numbered + asScript(statements, parameters)
-  const peer = yield* raw(on, statements.slice(1))
+  const peer = yield* raw(on, statements)
   const acme = yield* pebble
 
-  // Enrollment, pgbench and pebble run for a fixed time; the two proof runs for a fixed number of proofs.
-  const seconds = Math.max(1, Math.floor((harness.seconds - 26) / (harness.rounds * 3)))
-  const proofs = 800
-  const maxEnrollments = seconds * 3000
+  const seconds = Math.max(1, Math.floor((harness.seconds - 26) / (harness.rounds * 6)))
+  const maxEnrollments = seconds * 4000
 
-  const load = Effect.fnUntraced(function* (operation: "enroll" | "prove", at: harness.Target, seconds: number) {
-    const count = operation === "prove" ? proofs : maxEnrollments
-    const first = yield* on.issue(count + harness.connections)
-    const { project_id, url: service } = on
-    return yield* harness.measure(on, at, { operation, service, seconds, count, project_id, first })
+  const load = Effect.fnUntraced(function* (target: harness.Target, connections: number, seconds: number) {
+    const { project_id } = on
+    const first = yield* on.issue(maxEnrollments + connections)
+    const run = { operation: "enroll", seconds, count: maxEnrollments, project_id, first, connections } as const
+    return yield* harness.measure(on, target, run)
   })
 
   const scripted = Effect.fnUntraced(function* (round: number) {
@@ -78,30 +76,31 @@ const main = Effect.gen(function* () {
   const accounts = ({ pid, url }: harness.Target) =>
     harness.measure(on, { pid, url }, { operation: "account", seconds, count: seconds * 6000, first: 0 })
 
-  yield* load("enroll", on, 5)
-  yield* load("prove", peer, 10)
+  yield* load(on, harness.connections, 5)
+  yield* load(peer, harness.connections, 2)
   yield* on.sql`analyze`
-  const { account, enrollment, pgbench, prove, provePeer } = yield* harness.inTurns({
-    enrollment: () => load("enroll", on, seconds),
+  const { account, many, manyPeer, pgbench, some, somePeer } = yield* harness.inTurns({
+    some: () => load(on, harness.connections, seconds),
     pgbench: scripted,
-    account: () => (acme === undefined ? Effect.succeed(undefined) : accounts(acme)),
-    prove: () => load("prove", on, 10),
-    provePeer: () => load("prove", peer, 10)
+    many: () => load(on, 64, seconds),
+    somePeer: () => load(peer, harness.connections, seconds),
+    manyPeer: () => load(peer, 64, seconds),
+    account: () => (acme === undefined ? Effect.succeed(undefined) : accounts(acme))
   })
 
   const skipped = { name: "pebble, nonce and new account", note: "skipped: pebble or openssl is not installed" }
   report("enrollment", [
-    figure("enrollment, challenge and proof", enrollment),
-    figure("pgbench, the same three statements", pgbench, {
-      ratio: ratio("rate", enrollment, pgbench, { least: 0.5 })
-    }),
+    figure("enrollment, challenge and proof", some),
+    figure("enrollment, 64 clients", many),
+    figure("pgbench, the same three statements", pgbench, { ratio: ratio("rate", some, pgbench, { least: 0.55 }) }),
+    figure("pgbench, compared with 64 clients", [], { ratio: ratio("rate", many, pgbench, { least: 0.9 }) }),
+    figure("node:http and pg, the same three statements", somePeer, { ratio: ratio("CPU", some, somePeer) }),
+    figure("the same, 64 clients", manyPeer, { ratio: ratio("CPU", many, manyPeer) }),
+    figure("its rate, 16 clients", [], { ratio: ratio("rate", some, somePeer) }),
+    figure("its rate, 64 clients", [], { ratio: ratio("rate", many, manyPeer) }),
     account.every((run) => run !== undefined)
-      ? figure(skipped.name, account, { ratio: ratio("rate", enrollment, account, { least: 3 }) })
-      : skipped,
-    figure("the proof alone", prove),
-    figure("node:http and pg, the same two statements", provePeer, {
-      ratio: ratio("CPU", prove, provePeer)
-    })
+      ? figure(skipped.name, account, { ratio: ratio("rate", some, account) })
+      : skipped
   ])
 })
 

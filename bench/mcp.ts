@@ -10,22 +10,16 @@
  *   - how many tokens the list of tools costs a model.
  */
 import { NodeRuntime } from "@effect/platform-node"
-import { Context, Effect, Option, Redacted, Stream } from "effect"
-import { SqlClient } from "effect/sql"
+import { Context, Effect, Option, Redacted } from "effect"
 import { fork } from "node:child_process"
 import { once } from "node:events"
 import { join } from "node:path"
 import { Access } from "../src/signin/access/Access.ts"
-import { ProjectTokens } from "../src/signin/access/ProjectTokens.ts"
 import { Memory } from "../src/agents/memory/Memory.ts"
 import { Tasks } from "../src/agents/tasks/Tasks.ts"
-import { Transfer } from "../src/agents/transfer/Transfer.ts"
-import { uuidAt } from "../src/platform/crypto/Random.ts"
-import { Database } from "../src/platform/database/Database.ts"
-import { Projects } from "../src/operator/projects/Projects.ts"
 import { toolCost } from "../test/support/agents/ToolCost.ts"
 import { end } from "../test/support/service/PostgresUser.ts"
-import { open } from "./support/connection.ts"
+import { agentWith } from "./support/agent.ts"
 import { body, question } from "./support/corpus.ts"
 import * as harness from "./support/harness.ts"
 import { listening } from "./peers/peers.ts"
@@ -33,56 +27,12 @@ import { type Figure, figure, ratio, type Round, report } from "./support/report
 import { serverMemory } from "./peers/server-memory.ts"
 import type { Alone } from "./peers/sql-alone.ts"
 import { running } from "./support/statements.ts"
-import { type AgentLoad, call, type tools } from "./support/tools.ts"
+import type { AgentLoad, tools } from "./support/tools.ts"
 
 const sizes = harness.large ? [1000, 10_000, 100_000] : [1000, 10_000]
 const seconds = Math.max(1, harness.seconds / 60)
 type ToolName = keyof ReturnType<typeof tools>
 const toolNames: ReadonlyArray<ToolName> = ["memory_get", "memory_search", "memory_add", "task_update"]
-
-const createdAt = (n: number) => new Date(1_790_000_000_000 + n * 1000)
-const blank = {
-  kind: "note",
-  tags: [],
-  active: true,
-  supersedes: null,
-  superseded_by: null,
-  superseded_at: null,
-  actor: "bench",
-  role: "contributor",
-  session_ref: null,
-  task_id: null,
-  source: "bench"
-}
-
-/** A project with this many entries, imported like a backup, and a token that works in it. */
-const project = Effect.fnUntraced(function* (on: harness.Bench, entries: number) {
-  const { project_id } = yield* Context.get(on.context, Projects).create(`${entries} entries`)
-  const tokens = Context.get(on.context, ProjectTokens)
-  const secret = yield* tokens.mint
-  yield* tokens.issue({ project_id, role: "contributor", scopes: [], ttl: Option.none() }, secret)
-  const ids: Array<string> = []
-  for (let n = 0; n < entries; n++) ids.push(yield* uuidAt(createdAt(n)))
-  const header = { export: "bridge-service project", project: { id: project_id, name: "x" }, created_at: createdAt(0) }
-  const rows = ids.map((id, n) => ({
-    memory: { ...blank, id, title: `Entry ${n}`, body: body(n), created_at: createdAt(n) }
-  }))
-  const counts = { memory: entries, task: 0, dependency: 0, receipt: 0 }
-  const file = Stream.fromIterable([header, ...rows, { counts }]).pipe(
-    Stream.map((line) => Buffer.from(`${JSON.stringify(line)}\n`))
-  )
-  yield* Context.get(on.context, Transfer).load(project_id, file)
-  // What autovacuum would do later. A dedicated connection has no statement timeout.
-  yield* Context.get(on.context, Database).dedicated(SqlClient.SqlClient.use((sql) => sql`vacuum analyze`))
-  const token = Redacted.value(secret.token)
-  const write_context = yield* Effect.promise(async () => {
-    const connection = await open(on.url)
-    const identity = await call(connection, { token }, "server_identity", {})
-    connection.close()
-    return identity.write_context
-  })
-  return { token, write_context, ids: ids.slice(0, 1000), entries } satisfies AgentLoad
-})
 
 /** Runs `count` calls, enough to outweigh the slow first calls, or fewer if the machine is too busy. */
 const load = (
@@ -230,10 +180,10 @@ const figures: Array<Figure> = [
 
 const main = Effect.gen(function* () {
   const on = yield* harness.start
-  figures.push(...(yield* costs(on, yield* project(on, 1000))))
-  for (const size of sizes) figures.push(...(yield* growth(on, yield* project(on, size))))
+  figures.push(...(yield* costs(on, yield* agentWith(on, 1000))))
+  for (const size of sizes) figures.push(...(yield* growth(on, yield* agentWith(on, size))))
   const other = yield* harness.start
-  figures.push(...(yield* neighbour([on, yield* project(on, 1000)], [other, yield* project(other, 1000)])))
+  figures.push(...(yield* neighbour([on, yield* agentWith(on, 1000)], [other, yield* agentWith(other, 1000)])))
 }).pipe(Effect.ensuring(Effect.sync(() => report("mcp", figures))))
 
 NodeRuntime.runMain(Effect.scoped(main))

@@ -1,7 +1,7 @@
 /**
  * Rotation (spec 4.3, 4.4) and the bearer lookup behind every request of a Bridge, measured alternately with
  *   - the same two with DPoP proofs;
- *   - pgbench, which runs only the two statements of a rotation;
+ *   - pgbench, which runs only the statements of a rotation;
  *   - node:http and `pg`, answering `tokens/self` with the same lookup.
  * Then memory and latency over `--requests` requests: eight lookups for each rotation.
  */
@@ -54,17 +54,18 @@ const main = Effect.gen(function* () {
   const script = harness.numbered + asScript(statements.rotate, parameters)
   const peer = yield* raw(on, statements.self)
 
-  const seconds = Math.max(1, Math.floor((harness.seconds - 25) / (harness.rounds * 6)))
+  const seconds = Math.max(1, Math.floor((harness.seconds - 25) / (harness.rounds * 7)))
 
   const load = Effect.fnUntraced(function* (
     operation: "self" | "rotate" | "mixed",
     target: harness.Target,
     seconds: number,
-    { count = 1_000_000, proves = false } = {}
+    { connections = harness.connections, count = 1_000_000, proves = false } = {}
   ) {
-    const first = yield* on.issue(harness.connections * 4)
+    const first = yield* on.issue(connections * 4)
     const { project_id, url: service } = on
-    return yield* harness.measure(on, target, { operation, service, seconds, count, project_id, first, proves })
+    const run = { operation, service, seconds, count, project_id, first, connections, proves } as const
+    return yield* harness.measure(on, target, run)
   })
 
   const scripted = Effect.fnUntraced(function* (round: number) {
@@ -84,10 +85,11 @@ const main = Effect.gen(function* () {
   yield* load("self", peer, 2)
   yield* load("rotate", on, 2, { proves: true })
   yield* on.sql`analyze`
-  const { pgbench, rotate, rotateProven, self, selfPeer, selfProven } = yield* harness.inTurns({
+  const { many, pgbench, rotate, rotateProven, self, selfPeer, selfProven } = yield* harness.inTurns({
     rotate: () => load("rotate", on, seconds),
     rotateProven: () => load("rotate", on, seconds, { proves: true }),
     pgbench: scripted,
+    many: () => load("rotate", on, seconds, { connections: 64 }),
     self: () => load("self", on, seconds),
     selfProven: () => load("self", on, seconds, { proves: true }),
     selfPeer: () => load("self", peer, seconds)
@@ -102,10 +104,12 @@ const main = Effect.gen(function* () {
   report("rotation", [
     figure("rotation, prepare and confirm", rotate),
     figure("the same with DPoP proofs", rotateProven, { ratio: ratio("CPU", rotate, rotateProven) }),
-    figure("pgbench, the same two statements", pgbench, { ratio: ratio("rate", rotate, pgbench, { least: 0.5 }) }),
+    figure("rotation, 64 clients", many),
+    figure("pgbench, the same statements", pgbench, { ratio: ratio("rate", rotate, pgbench, { least: 0.7 }) }),
+    figure("pgbench, compared with 64 clients", [], { ratio: ratio("rate", many, pgbench, { least: 1.2 }) }),
     figure("tokens/self", self),
     figure("the same with DPoP proofs", selfProven, { ratio: ratio("CPU", self, selfProven) }),
-    figure("node:http and pg, the same lookup", selfPeer, { ratio: ratio("CPU", self, selfPeer, { most: 1.5 }) }),
+    figure("node:http and pg, the same lookup", selfPeer, { ratio: ratio("CPU", self, selfPeer, { most: 1.2 }) }),
     figure(`${half} requests: 10 % prepare, 10 % confirm, 80 % tokens/self`, [first]),
     figure(`the next ${half} requests`, [second], { note: `the service's memory changed by ${grown} MiB` })
   ])

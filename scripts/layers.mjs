@@ -33,7 +33,7 @@ const wings = {
   ],
   operator: ["projects", "limits", "tokens"],
   bridges: ["identity", "possession", ["enrollment", "rotation"], "keys"],
-  signin: ["sessions", "possession", "oauth", "access"],
+  signin: ["sessions", "passkeys", "possession", "oauth", "access"],
   agents: [
     "continuity",
     "ranking",

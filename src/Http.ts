@@ -26,6 +26,7 @@ import { Shares } from "./platform/database/Shares.ts"
 import { requirements } from "./platform/edge/Requirements.ts"
 import { AccessHttp } from "./signin/access/Http.ts"
 import { ConsentHttp } from "./signin/oauth/consent/Http.ts"
+import { PasskeysHttp } from "./signin/passkeys/Http.ts"
 import { OAuthHttp } from "./signin/oauth/Http.ts"
 import { Api } from "./wire/Api.ts"
 
@@ -40,6 +41,7 @@ export const routes = Layer.mergeAll(
   ConsentHttp,
   CommandsHttp,
   ConsoleHttp,
+  PasskeysHttp,
   SiteHttp,
   HealthHttp,
   boundary

@@ -57,11 +57,15 @@ export const pebble = Effect.gen(function* () {
   return { url, pid: child.pid! }
 })
 
-/** oidc-provider, everything in memory; `codes` creates authorization codes without its pages. */
-export const oidcProvider = Effect.gen(function* () {
+/** oidc-provider on this database, or in memory; `codes` creates authorization codes without its pages. */
+export const oidcProvider = Effect.fnUntraced(function* (database?: Bench["database"]) {
+  const storage = database === undefined ? [] : [JSON.stringify({ ...database, max: poolSize })]
   const child = yield* Effect.acquireRelease(
     Effect.sync(() =>
-      fork("bench/peers/oidc-provider.mjs", [redirect_uri], { env: { NODE_ENV: "production" }, silent: true })
+      fork("bench/peers/oidc-provider.mjs", [redirect_uri, ...storage], {
+        env: { NODE_ENV: "production" },
+        stdio: ["ignore", "ignore", "inherit", "ipc"]
+      })
     ),
     (running) => end(running, "SIGTERM")
   )

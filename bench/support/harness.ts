@@ -21,19 +21,22 @@ import * as Tokens from "../../src/platform/crypto/Tokens.ts"
 import { passwordFile } from "../../src/platform/settings/DataFolder.ts"
 import { Database } from "../../src/platform/database/Database.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
-import { dataFolder, end } from "../../test/support/service/PostgresUser.ts"
+import { checkout, dataFolder, end } from "../../test/support/service/PostgresUser.ts"
 import { cpuSeconds, cpuTimes, rssMib, workersOf } from "../../test/support/run/Proc.ts"
-import type { Load, Measured } from "./load.ts"
+import type { Load, Measured, Start } from "./load.ts"
 import { credentialOf } from "./seeds.ts"
 
-const { values } = parseArgs({
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
   options: {
     seconds: { type: "string", default: "60" },
     requests: { type: "string", default: "20000" },
     large: { type: "boolean", default: false },
     identities: { type: "string", default: "1000000" },
     folder: { type: "string" },
-    profile: { type: "string" }
+    profile: { type: "string" },
+    compare: { type: "string" },
+    clients: { type: "string", default: "16" }
   }
 })
 /** Time limit of a benchmark, without its memory measurement. */
@@ -43,6 +46,9 @@ export const requests = Number(values.requests)
 
 /** Size of the larger database of bench/scale.ts; a multiple of 500. */
 export const identities = Number(values.identities)
+
+/** Of bench/compare.ts: the operations, the commit that the work tree is compared with, and numbers of clients. */
+export const compared = { names: positionals, base: values.compare, clients: values.clients.split(",").map(Number) }
 
 /** Where bench/scale.ts keeps its filled databases; by default they are removed after the run. */
 export const folder = values.folder
@@ -64,14 +70,14 @@ export interface Target {
   readonly pid: number
 }
 
-/** `more`: settings that differ from the defaults. */
-export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<string, string>>) {
+/** `more`: settings that differ from the defaults. `from`: the work tree whose service is started. */
+export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<string, string>>, from = checkout) {
   const environment = { SERVICE_DATA_DIR: yield* dataFolder(), SERVICE_RATE_LIMITS: "off", ...more }
   /** Starts a replica with settings of its own; all replicas share database and secrets. */
   const replica = Effect.fnUntraced(function* (own: Readonly<Record<string, string>> = {}) {
     const port = String(yield* freePort)
     const url = `http://127.0.0.1:${port}`
-    const child = yield* started([...profiling, "src/main.ts"], { ...environment, SERVICE_PORT: port, ...own })
+    const child = yield* started([...profiling, "src/main.ts"], { ...environment, SERVICE_PORT: port, ...own }, from)
     yield* answers(`${url}/readyz`)
     return { url, pid: child.pid! } satisfies Target
   })
@@ -110,11 +116,15 @@ export const start = startWith({})
 export type Bench = Effect.Success<typeof start>
 
 /** Starts a Node process that is stopped when the scope closes. */
-export const started = (args: ReadonlyArray<string>, environment: Readonly<Record<string, string>> = {}) =>
+export const started = (
+  args: ReadonlyArray<string>,
+  environment: Readonly<Record<string, string>> = {},
+  from = checkout
+) =>
   Effect.acquireRelease(
     Effect.sync(() =>
       spawn(process.execPath, args, {
-        cwd: join(import.meta.dirname, "../.."),
+        cwd: from,
         env: { PATH: process.env["PATH"], ...environment },
         stdio: ["ignore", "ignore", "inherit"]
       })
@@ -135,33 +145,49 @@ export const freePort = Effect.promise(async () => {
   return port
 })
 
-/** Runs a load. CPU time is per operation: of the target with all its threads and workers, and of PostgreSQL with all its processes. */
-export const measure = (
+/**
+ * Starts a load generator; each effect that it returns runs one round. CPU time is per operation: of the target with all its
+ * threads and workers, and of PostgreSQL with all its processes.
+ */
+export const generator = Effect.fnUntraced(function* (
   on: Pick<Bench, "postmaster">,
   { pid, url }: Target,
   load: Omit<Load, "url" | "connections"> & { readonly connections?: number }
-) =>
-  Effect.promise(async () => {
-    const generator = fork(join(import.meta.dirname, "load.ts"), [JSON.stringify({ connections, ...load, url })])
-    await nextMessage(generator)
-    const cpu = () => [pid, ...workersOf(pid).map((worker) => worker.pid)].reduce((sum, of) => sum + cpuSeconds(of), 0)
-    const [before, databaseBefore] = [cpu(), databaseCpuSeconds(on.postmaster)]
-    generator.send("go")
-    const measured = (await nextMessage(generator)) as Measured
-    const each = (seconds: number) => (seconds / measured.count) * 1e6
-    return {
-      ...measured,
-      cpu_us: each(cpu() - before),
-      database_cpu_us: each(databaseCpuSeconds(on.postmaster) - databaseBefore),
-      rss_mib: rssMib(pid)
-    }
-  })
+) {
+  const child = yield* Effect.acquireRelease(
+    Effect.sync(() => fork(join(import.meta.dirname, "load.ts"), [JSON.stringify({ connections, ...load, url })])),
+    (running) => Effect.sync(() => running.connected && running.disconnect())
+  )
+  yield* Effect.promise(() => nextMessage(child))
+  const cpu = () => [pid, ...workersOf(pid).map((worker) => worker.pid)].reduce((sum, of) => sum + cpuSeconds(of), 0)
+  return (start: Start = { codes: [] }) =>
+    Effect.promise(async () => {
+      const [before, databaseBefore] = [cpu(), databaseCpuSeconds(on.postmaster)]
+      child.send(start)
+      const measured = (await nextMessage(child)) as Measured
+      const each = (seconds: number) => (seconds / measured.count) * 1e6
+      return {
+        ...measured,
+        cpu_us: each(cpu() - before),
+        database_cpu_us: each(databaseCpuSeconds(on.postmaster) - databaseBefore),
+        rss_mib: rssMib(pid)
+      }
+    })
+})
+
+/** Runs a load for one round. */
+export const measure = (...[on, target, load]: Parameters<typeof generator>) =>
+  Effect.scoped(Effect.flatMap(generator(on, target, load), (round) => round()))
 
 const nextMessage = (child: ChildProcess) =>
   new Promise((resolve, reject) => {
-    child.once("message", resolve)
     // Not "exit", which can come before the last message.
-    child.once("disconnect", () => reject(new Error("The load generator ended.")))
+    const ended = () => reject(new Error("The load generator ended."))
+    child.once("disconnect", ended)
+    child.once("message", (message) => {
+      child.off("disconnect", ended)
+      resolve(message)
+    })
   })
 
 const databaseCpuSeconds = (postmaster: number): number => {

@@ -1,6 +1,7 @@
 /**
  * The load generator, a child process: `connections` clients repeat one operation until `seconds` or `count` is reached.
- * It sends "ready" when everything is prepared, starts on "go", and then sends its measurements.
+ * It sends "ready" when everything is prepared. Each message then starts a round, whose measurements it sends; it ends
+ * when its parent disconnects.
  */
 import { generateKeyPairSync, hash, type KeyPairKeyObjectResult, randomUUID, sign } from "node:crypto"
 import { Redacted } from "effect"
@@ -26,9 +27,12 @@ export interface Load {
   /** The agent that calls the tools. */
   readonly agent?: AgentLoad
   readonly client_id?: string
-  /** Authorization codes that the run may use. */
+  /** Authorization codes for the preparation and the first round. */
   readonly codes?: ReadonlyArray<string>
 }
+
+/** The message that starts a round: more authorization codes. */
+export type Start = Required<Pick<Load, "codes">>
 
 export interface Measured {
   readonly count: number
@@ -226,7 +230,8 @@ const connections = await Promise.all(
   })
 )
 
-process.once("message", async () => {
+process.on("message", async (start: Start) => {
+  codes.push(...start.codes)
   const latencies: Array<number> = []
   const started = performance.now()
   const until = started + load.seconds * 1000
@@ -241,12 +246,11 @@ process.once("message", async () => {
     })
   )
   const seconds = (performance.now() - started) / 1000
-  for (const { connection } of connections) connection.close()
   latencies.sort((a, b) => a - b)
   const quantile = (q: number) => latencies[Math.floor(latencies.length * q)]!
   const count = latencies.length
   const measured = { count, seconds, per_second: count / seconds, p50_ms: quantile(0.5), p99_ms: quantile(0.99) }
   process.send!(measured satisfies Measured)
-  process.disconnect()
 })
+process.once("disconnect", () => connections.forEach(({ connection }) => connection.close()))
 process.send!("ready")

@@ -17,6 +17,7 @@ import { limits } from "./limits.ts"
 import { memory } from "./memory.ts"
 import { oauth } from "./oauth.ts"
 import { operatorTokens } from "./operatorTokens.ts"
+import { personKeys } from "./personKeys.ts"
 import { profiles } from "./profiles.ts"
 import { projects } from "./projects.ts"
 import { projectTokens } from "./projectTokens.ts"
@@ -31,7 +32,7 @@ const groups = [
   { group: "Projects", commands: [...projects, ...transfer, ...limits] },
   { group: "Bridges", commands: [...accountReferences, ...credentials, ...bridges] },
   { group: "Agents", commands: [...projectTokens, ...oauth] },
-  { group: "Console", commands: sessions },
+  { group: "Console", commands: [...sessions, ...personKeys] },
   { group: "Documents", commands: documents },
   { group: "Erasure", commands: erasures },
   { group: "Memory and tasks", commands: memory },

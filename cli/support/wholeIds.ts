@@ -17,6 +17,7 @@ const kinds: Readonly<Record<string, Kind>> = {
   credential: "credential",
   token: "token",
   grant: "grant",
+  key: "key",
   session: "session",
   device: "device",
   channel: "channel",

@@ -1,6 +1,7 @@
 /** The parts of this wing that the rest of the service uses. */
 import { Layer } from "effect"
 import { Ed25519 } from "../platform/crypto/Ed25519.ts"
+import { Shares } from "../platform/database/Shares.ts"
 import { Credentials } from "./enrollment/Credentials.ts"
 import { Enrollment } from "./enrollment/Enrollment.ts"
 import { sweeps as enrollmentSweeps } from "./enrollment/Sweeps.ts"
@@ -17,7 +18,7 @@ export const layer = Layer.mergeAll(
   Rotation.layer,
   Bridges.layer,
   Keys.layer
-).pipe(Layer.provideMerge(Possession.layer), Layer.provide(Ed25519.layerNode))
+).pipe(Layer.provideMerge(Possession.layer), Layer.provide([Ed25519.layerNode, Shares.layer]))
 
 export const sweeps = [...rotationSweeps, ...enrollmentSweeps, ...keySweeps]
 

@@ -194,7 +194,7 @@ export const make = Effect.fnUntraced(function* <E>(options: Options<E>) {
   /** Puts the current access token on a request, with a new proof if the token is bound to the client's key. */
   const authorize = Effect.gen(function* () {
     const { access_token, token_type } = yield* current
-    const own = token_type === "DPoP" ? yield* keys : undefined
+    const own = token_type === "DPoP" && options.keys !== undefined ? yield* options.keys : undefined
     return (request: HttpClientRequest.HttpClientRequest) =>
       own === undefined
         ? Effect.succeed(HttpClientRequest.bearerToken(request, access_token))

@@ -11,6 +11,8 @@ import { sweeps as oauthSweeps } from "./oauth/Sweeps.ts"
 import { BridgeAccess } from "./oauth/tokens/BridgeAccess.ts"
 import { Codes } from "./oauth/tokens/Codes.ts"
 import { RefreshTokens } from "./oauth/tokens/RefreshTokens.ts"
+import { PersonKeys } from "./passkeys/PersonKeys.ts"
+import { sweeps as passkeySweeps } from "./passkeys/Sweeps.ts"
 import { ClientProofs } from "./possession/ClientProofs.ts"
 import { Sessions } from "./sessions/Sessions.ts"
 import { sweeps as sessionSweeps } from "./sessions/Sweeps.ts"
@@ -23,18 +25,20 @@ export const layer = Layer.mergeAll(
   BridgeAccess.layer,
   RefreshTokens.layer
 ).pipe(
+  Layer.provideMerge(PersonKeys.layer),
   Layer.provideMerge(Layer.mergeAll(Access.layer, Grants.layer, Sessions.layer)),
   Layer.provideMerge(ClientProofs.layer),
   Layer.provideMerge(Clients.layer),
   Layer.provide(ClientDocuments.layer)
 )
 
-export const sweeps = [...oauthSweeps, ...sessionSweeps]
+export const sweeps = [...oauthSweeps, ...sessionSweeps, ...passkeySweeps]
 
 /** The services that commands of service-admin use. */
 export const forCommands = {
   oauthClients: Clients,
   oauthGrants: Grants,
+  personKeys: PersonKeys,
   projectTokens: ProjectTokens,
   sessions: Sessions
 }

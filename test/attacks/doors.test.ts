@@ -13,6 +13,7 @@ import {
   refresh
 } from "../support/agents/Agent.ts"
 import { Person } from "../support/agents/Console.ts"
+import { accessToken } from "../support/bridges/Access.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { type Answer, send } from "../support/network/Http.ts"
 import { Service } from "../support/service/Service.ts"
@@ -22,7 +23,7 @@ import { rotating } from "../support/bridges/Tokens.ts"
 const keyring = Effect.gen(function* () {
   const service = yield* Service
   const newcomer = yield* Bridge.make(service)
-  const { rotation_id, successor, token: bridge } = yield* rotating()
+  const { bridge: enrolled, rotation_id, successor, token: bridge } = yield* rotating()
   const { token: project } = yield* makeToken(service)
   const client_id = yield* makeClient(service, { scopes: ["context:read", "mobile:devices"] })
   const consent = obtainCode(service, { client_id, token: project, query: { scope: "context:read mobile:devices" } })
@@ -37,6 +38,7 @@ const keyring = Effect.gen(function* () {
     "pending successor": successor,
     "project token": project,
     "access token": access_token,
+    "access token of a Bridge": yield* accessToken(service, enrolled),
     "refresh token": refresh_token,
     "authorization code": unused.code,
     "client id": client_id,
@@ -116,8 +118,8 @@ const accepted: Readonly<Record<string, ReadonlyArray<string>>> = {
   "/bridge/v1/tokens/rotate/confirm": ["pending successor"],
   "/bridge/v1/tokens/rotate/abort": ["pending successor"],
   "/bridge/v1/tokens/revoke": ["Bridge token"],
-  "/mcp": ["project token", "access token"],
-  "/mcp/": ["project token", "access token"],
+  "/mcp": ["project token", "access token", "access token of a Bridge"],
+  "/mcp/": ["project token", "access token", "access token of a Bridge"],
   "/bridge/v1/mobile": ["access token"],
   "/oauth/consent": ["project token"],
   "/console": ["console session"],

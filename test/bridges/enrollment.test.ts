@@ -1,6 +1,6 @@
 /** Enrollment (spec 3.1, 3.4, 4.1, 4.2). enrollment-codes.test.ts tests which request gets which code. */
 import { assert, layer } from "@effect/vitest"
-import { Context, Duration, Effect, Option } from "effect"
+import { Context, Duration, Effect, Fiber, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomUUID } from "node:crypto"
@@ -10,7 +10,7 @@ import { Projects } from "../../src/operator/projects/Projects.ts"
 import { expectOutcome, expectReplayOf } from "../support/bridges/Answers.ts"
 import { type Bridge, makeProject } from "../support/bridges/Bridge.ts"
 import { unchanged } from "../support/run/Rows.ts"
-import { Service } from "../support/service/Service.ts"
+import { instance, Service } from "../support/service/Service.ts"
 import {
   withNewCredential,
   ask,
@@ -510,6 +510,30 @@ layer(Service.layer)("re-enrollment", (it) => {
       expectReplayOf(yield* unchanged(prove(returning, challenge, { key: "another" })), first)
       expectOutcome(yield* unchanged(prove(returning, challenge, { key: "third" })), "enrollment_challenge_consumed")
       expectOutcome(yield* unchanged(ask(returning, { key: "another" })), "bridge_enrollment_credential_used")
+    })
+  )
+})
+
+layer(Service.layer)("a proof", (it) => {
+  it.effect("of a challenge that was opened here does not wait for the connections of unknown callers", () =>
+    Effect.gen(function* () {
+      const here = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      const [stranger, bridge] = [yield* fresh(), yield* fresh()]
+      const elsewhere = yield* stranger.askChallenge(yield* instance())
+      const challenge = yield* ask(bridge)
+      const [waiting, answer] = yield* sql.withTransaction(
+        Effect.gen(function* () {
+          yield* sql`select 1 from bridge_identity where bridge_id = ${stranger.bridge_id} for update`
+          const waiting = yield* Effect.forkChild(stranger.prove(here, elsewhere))
+          yield* sql`select 1 from pg_locks where not granted`.pipe(
+            Effect.repeat({ until: (locks) => locks.length > 0 })
+          )
+          return [waiting, yield* bridge.prove(here, challenge)] as const
+        })
+      )
+      assert.strictEqual(answer.status, 200, answer.text)
+      assert.strictEqual((yield* Fiber.join(waiting)).status, 200)
     })
   )
 })

@@ -30,13 +30,14 @@ const newPushToken = () => Redacted.make(randomBytes(32).toString("hex"))
 const make = Effect.fnUntraced(function* (alter: (back: URL) => void = () => undefined) {
   const service = yield* Service
   const { token } = yield* makeToken(service)
+  const client_id = yield* makeApp(service as never)
   const store = { stored: Companion.nothing, saved: [] as Array<Companion.Stored> }
   const folder = mkdtempSync(join(tmpdir(), "bridge-service-test-"))
   yield* Effect.addFinalizer(() => Effect.sync(() => rmSync(folder, { recursive: true, force: true })))
   const keys = Effect.orDie(keysOf(folder))
   const companion = yield* Companion.make<never>({
     base_url: service.url,
-    client_id: yield* makeApp(service as never),
+    client_id,
     redirect_uri: redirectUri,
     environment: "development",
     app_version: "1.0.0",
@@ -57,7 +58,7 @@ const make = Effect.fnUntraced(function* (alter: (back: URL) => void = () => und
     }
   })
   const pushToken = newPushToken()
-  return { companion, keys, pushToken, service, store }
+  return { client_id, companion, keys, pushToken, service, store }
 })
 
 /** The key in a file of its own, as an app keeps it in the device's key store. */
@@ -89,7 +90,7 @@ layer(Reachable)("the companion", (it) => {
 
   it.effect("has tokens that work with its key only", () =>
     Effect.gen(function* () {
-      const { companion, pushToken, service, store } = yield* registered
+      const { client_id, companion, pushToken, service, store } = yield* registered
       const { access_token, refresh_token, token_type } = store.stored.tokens!
       assert.strictEqual(token_type, "DPoP")
       const sql = yield* SqlClient.SqlClient
@@ -100,15 +101,16 @@ layer(Reachable)("the companion", (it) => {
       const stolen = yield* send(device, { method: "GET", bearer: Redacted.value(access_token) })
       assert.strictEqual(stolen.status, 401)
       // A copy of the store without the key.
+      let copy = store.stored
       const thief = yield* Companion.make<never>({
         base_url: service.url,
-        client_id: "unused",
+        client_id,
         redirect_uri: redirectUri,
         environment: "development",
         app_version: "1.0.0",
         keys: yield* Effect.cached(generateKeyPair),
         browser: () => Effect.die("no browser"),
-        store: { load: Effect.succeed(store.stored), save: () => Effect.void }
+        store: { load: Effect.sync(() => copy), save: (next) => Effect.sync(() => void (copy = next)) }
       })
       assert.strictEqual((yield* Effect.flip(thief.preferences))._tag, "SignInRequired")
       assert.strictEqual(Redacted.value(store.stored.tokens!.refresh_token!), Redacted.value(refresh_token!))

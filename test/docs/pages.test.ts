@@ -24,7 +24,7 @@ describe("every page", () => {
     }
     assert.notMatch(
       text,
-      /https?:\/\/(?!127\.0\.0\.1|bridge\.example\.com|fcm\.googleapis\.com|ntfy\.sh|hooks\.example\.com)/
+      /https?:\/\/(?!127\.0\.0\.1|localhost|bridge\.example\.com|fcm\.googleapis\.com|ntfy\.sh|hooks\.example\.com)/
     )
   })
 })

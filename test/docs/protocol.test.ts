@@ -18,6 +18,7 @@ import {
   refuse as refuseMobile
 } from "../../src/wire/mobile/MobileApi.ts"
 import { codes as oauthCodes, type OAuthCode, refuse as refuseOAuth } from "../../src/signin/oauth/Errors.ts"
+import { refuse as refusePasskey } from "../../src/signin/passkeys/Errors.ts"
 import { payload } from "../../src/push/delivery/Payload.ts"
 import {
   type NotificationKind,
@@ -115,6 +116,27 @@ describe("docs/protocol.md", () => {
       }
     })
   )
+})
+
+describe("the part of docs/protocol.md about passkeys", () => {
+  it("lists the codes that a script gets, with their statuses", () => {
+    const documented = rows(sections(text, 2).get("Passkeys")!).filter(({ Code }) => Code !== undefined)
+    const http = read("src/signin/passkeys/Http.ts") + read("src/platform/edge/RateLimit.ts")
+    const raised = [...http.matchAll(/refuse\("(\w+)"/g)].map(([, code]) => code!)
+    const ofOptions = [
+      "token_session_required",
+      "person_key_limit",
+      "person_key_unavailable",
+      "bridge_persistence_error"
+    ]
+    assert.sameMembers(
+      documented.map(({ Code }) => Code),
+      [...new Set([...raised, ...ofOptions])]
+    )
+    for (const { Code, Status } of documented) {
+      assert.strictEqual(Status, String(refusePasskey(Code as Parameters<typeof refusePasskey>[0]).status), Code)
+    }
+  })
 })
 
 describe("the OAuth part of docs/protocol.md", () => {

@@ -144,7 +144,7 @@ describe("docs/reference.md", () => {
 
   it("lists exactly the audit actions in the sources", () => {
     const written = `${sources}\n${commandSources}`.matchAll(
-      /"((?:audit_log|database|project|project_token|operator_token|account_reference|bridge|bridge_credential|console(?:_\w+)?|oauth_\w+|memory|task|document|subject|mobile_device|channel|push|mcp(?=\.write))\.[a-z_]+)"/g
+      /"((?:audit_log|database|project|project_token|person_key|operator_token|account_reference|bridge|bridge_credential|console(?:_\w+)?|oauth_\w+|memory|task|document|subject|mobile_device|channel|push|mcp(?=\.write))\.[a-z_]+)"/g
     )
     assert.sameMembers(
       [...new Set(rows(parts.get("Audit actions")!).map(({ Action }) => Action))],

@@ -6,6 +6,8 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { operator } from "../../src/platform/settings/Operator.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
+import { SqlClient } from "effect/sql"
+import { makeToken } from "../support/agents/Agent.ts"
 import { Person } from "../support/agents/Console.ts"
 import { Service } from "../support/service/Service.ts"
 import { admin, refusal, result } from "../support/service/ServiceAdmin.ts"
@@ -35,6 +37,34 @@ layer(Service.layer, { excludeTestServices: true, timeout: 120_000 })("the comma
         assert.strictEqual((yield* person.get(`/console/${project_id}`)).status, 303)
         const unknown = yield* admin("end-console-session", "--session", crypto.randomUUID(), "--json")
         assert.deepEqual(refusal(unknown), [1, "console_session_not_found"])
+      }),
+    120_000
+  )
+
+  it.effect(
+    "list the passkeys of people, and remove one",
+    () =>
+      Effect.gen(function* () {
+        const service = yield* Service
+        const { project_id, token_id } = yield* makeToken(service)
+        const key = crypto.randomUUID()
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`
+          insert into person_key (
+            person_key_id, credential_id, public_key, sign_count, label, project_token_id, project_id, created_at)
+          values (${key}::uuid, sha256('id'), sha256('public'), 0, 'Laptop', ${token_id}::uuid, ${project_id}::uuid, now())`
+        const listed = () => Effect.map(json("list-person-keys", "--project", project_id), ({ items }) => items)
+        const [item, ...more] = yield* listed()
+        assert.deepInclude(item, { person_key_id: key, label: "Laptop", status: "active", project_token_id: token_id })
+        assert.deepEqual(more, [])
+        const loss = yield* json("remove-person-key", "--key", key, "--dry-run")
+        assert.deepInclude(loss, { dry_run: true, label: "Laptop", console_sessions: 0 })
+        for (const id of [key.slice(0, 8), key]) {
+          assert.deepEqual(yield* json("remove-person-key", "--key", id), { person_key_id: key })
+        }
+        assert.deepEqual(yield* listed(), [])
+        const unknown = yield* admin("remove-person-key", "--key", crypto.randomUUID(), "--json")
+        assert.deepEqual(refusal(unknown), [1, "person_key_not_found"])
       }),
     120_000
   )

@@ -43,6 +43,7 @@ const lists = [
   ["list-operator-tokens", "operator_token.listed", false],
   ["list-oauth-clients", "oauth_client.listed", false],
   ["list-oauth-grants", "oauth_grant.listed", true],
+  ["list-person-keys", "person_key.listed", true],
   ["list-console-sessions", "console_session.listed", true],
   ["list-devices", "mobile_device.listed", true]
 ] as const

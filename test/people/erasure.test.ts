@@ -90,7 +90,7 @@ const lastAudit = (project_id: string) =>
 
 /** What belongs to no project, and what a deleted project leaves: ids and times. */
 const ofNoProject =
-  "project erasure bridge_dpop_proof audit_event audit_link audit_chain audit_chain_progress audit_refusal_count oauth_client push_provider_state web_push_key schema_migration service_instance operator_token".split(
+  "project erasure bridge_dpop_proof audit_event audit_link audit_chain audit_chain_progress audit_refusal_count oauth_client push_provider_state web_push_key schema_migration service_instance operator_token person_key_challenge".split(
     " "
   )
 

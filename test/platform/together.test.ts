@@ -16,7 +16,7 @@ interface Sent {
 }
 
 /** Lookups whose statements answer when the test lets them. */
-const database = Effect.fnUntraced(function* (lookups: "on" | "off" = "on") {
+const database = Effect.fnUntraced(function* (lookups: "on" | "off" = "on", writes = false) {
   const sent: Array<Sent> = []
   const send = (inputs: ReadonlyArray<number>, isShared: boolean) =>
     Effect.gen(function* () {
@@ -25,11 +25,14 @@ const database = Effect.fnUntraced(function* (lookups: "on" | "off" = "on") {
       sent.push({ inputs, isShared, answer: (exit = Exit.succeed(answers)) => settled(Deferred.done(gate, exit)) })
       return yield* Deferred.await(gate)
     })
-  const find = yield* together<number, string, string>({
-    one: (input) => Effect.map(send([input], false), ([only]) => only!),
-    // On a connection that went silent a statement does not end when it is interrupted.
-    each: (inputs) => Effect.uninterruptible(send(inputs, true))
-  }).pipe(Effect.provide(settings(lookups)))
+  const find = yield* together<number, string, string>(
+    {
+      one: (input) => Effect.map(send([input], false), ([only]) => only!),
+      // On a connection that went silent a statement does not end when it is interrupted.
+      each: (inputs) => Effect.uninterruptible(send(inputs, true))
+    },
+    { writes }
+  ).pipe(Effect.provide(settings(lookups)))
   const begin = (input: number) => settled(Effect.forkChild(find(input)))
   const inputs = () => sent.map((statement) => statement.inputs)
   return { begin, find, inputs, sent }
@@ -104,6 +107,36 @@ describe("lookups", () => {
         Exit.fail("refused"),
         Exit.succeed("of 3")
       ])
+    })
+  )
+
+  it.effect("that write are not repeated after the shared statement failed", () =>
+    Effect.gen(function* () {
+      const { begin, inputs, sent } = yield* database("on", true)
+      const lookups = yield* Effect.forEach([1, 2, 3], begin)
+      yield* sent[0]!.answer()
+      yield* sent[1]!.answer(Exit.fail("no connection"))
+      assert.deepStrictEqual(inputs(), [[1], [2, 3]])
+      assert.deepStrictEqual(yield* Effect.forEach(lookups, Fiber.await), [
+        Exit.succeed("of 1"),
+        Exit.fail("no connection"),
+        Exit.fail("no connection")
+      ])
+    })
+  )
+
+  it.effect("that write wait for a shared statement that takes long, and others go on without them", () =>
+    Effect.gen(function* () {
+      const { begin, inputs, sent } = yield* database("on", true)
+      const lookups = yield* Effect.forEach([1, 2, 3], begin)
+      yield* sent[0]!.answer()
+      yield* passes(2000)
+      const late = yield* begin(4)
+      assert.deepStrictEqual(inputs(), [[1], [2, 3], [4]])
+      yield* sent[2]!.answer()
+      assert.strictEqual(yield* Fiber.join(late), "of 4")
+      yield* sent[1]!.answer()
+      assert.deepStrictEqual(yield* Effect.forEach(lookups, Fiber.join), ["of 1", "of 2", "of 3"])
     })
   )
 

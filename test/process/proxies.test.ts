@@ -109,13 +109,15 @@ describe.each([
         if (spawnSync(program, ["-v"]).status !== 0) return context.skip(`${file} needs ${program}`)
         const [first, second] = [yield* dying, yield* dying]
         const url = yield* proxy([first.port, second.port])
-        for (const [method, path] of [
-          ["GET", "/bridge/v1/tokens/self"],
-          ["POST", "/bridge/v1/tokens/rotate/prepare"],
-          ["POST", "/bridge/v1/keys/rotate/confirm"]
+        for (const [method, path, otherwise] of [
+          ["GET", "/bridge/v1/tokens/self", most],
+          ["POST", "/bridge/v1/tokens/rotate/prepare", most],
+          ["POST", "/bridge/v1/keys/rotate/confirm", most],
+          ["POST", "/mcp", 1],
+          ["POST", "/token", 1]
         ] as const) {
           for (const [headers, times] of [
-            [{}, most],
+            [{}, otherwise],
             [{ dpop: "a.b.c" }, 1]
           ] as const) {
             first.seen.length = second.seen.length = 0

@@ -160,6 +160,33 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     }
   })
 
+  const asked = {
+    token_hash: sha256("token"),
+    proof: { fingerprint, proof_hash: sha256("proof"), forget_at: now }
+  }
+  testConditions(it, "a proof is remembered among others", {
+    given: enrolled,
+    act: (sql) =>
+      Effect.map(
+        PossessionStore.make(sql).rememberEach([{ ...asked, token_hash: sha256("unknown") }, asked]),
+        ([, found]) => Option.filter(found!, ({ first }) => first)
+      ),
+    actsNotOn: {
+      "for another token": `update bridge_token set token_hash = ${others}`,
+      "by another key": `update bridge_identity set public_key_fingerprint = '${otherFingerprint}'`,
+      twice: `insert into bridge_dpop_proof values (${hash("proof")}, ${past})`
+    }
+  })
+
+  testConditions(it, "of two equal proofs the first is remembered", {
+    given: enrolled,
+    act: (sql) =>
+      Effect.map(PossessionStore.make(sql).rememberEach([asked, asked]), ([first, second]) =>
+        Option.filter(first!, (found) => found.first && Option.exists(second!, ({ first }) => !first))
+      ),
+    actsNotOn: { twice: `insert into bridge_dpop_proof values (${hash("proof")}, ${past})` }
+  })
+
   testConditions(it, "a Bridge has to prove its key", {
     given: enrolled,
     act: (sql) => PossessionStore.make(sql).hold(ids.identity, now, trace),
@@ -635,34 +662,48 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     "for a revoked Bridge": revokeIdentity,
     "in a disabled project": disableProject
   }
-  testConditions(it, "a rotation is prepared", {
-    given: enrolled,
-    bystander: `${rotating}; update bridge_rotation set confirmation_expires_at = ${past}`,
-    act: (sql) => {
-      const successor = { ...newToken, rotation_id: id(84), confirmation_expires_at: newToken.expires_at }
-      return PrepareStore.make(sql).prepare(sha256("token"), sha256("new prepare"), successor, undefined, now, trace)
-    },
-    actsOn: {
-      "at the end of another's window": `${pendingRotation};
-        update bridge_rotation set confirmation_expires_at = ${sqlNow}`,
-      "with a key that another Bridge has used": `${pendingRotation};
+  const lapsed = {
+    "at the end of another's window": `${pendingRotation};
+        update bridge_rotation set confirmation_expires_at = ${sqlNow}`
+  }
+  for (const replacing of [false, true]) {
+    testConditions(it, replacing ? "a rotation is prepared in place of a lapsed one" : "a rotation is prepared", {
+      given: enrolled,
+      bystander: `${rotating}; update bridge_rotation set confirmation_expires_at = ${past}`,
+      act: (sql) => {
+        const successor = { ...newToken, rotation_id: id(84), confirmation_expires_at: newToken.expires_at }
+        return PrepareStore.make(sql).prepare(
+          sha256("token"),
+          sha256("new prepare"),
+          successor,
+          undefined,
+          replacing,
+          now,
+          trace
+        )
+      },
+      actsOn: {
+        ...(replacing && lapsed),
+        "with a key that another Bridge has used": `${pendingRotation};
         ${expireRotation}; ${endToken(ids.successor)};
         update bridge_identity set pending_rotation_id = null;
         update bridge_rotation set identity_id = '${id(89)}', prepare_key_hash = ${hash("new prepare")}`
-    },
-    actsNotOn: {
-      ...tokenNotActive,
-      "while another is pending": pendingRotation,
-      "while a rotation that cannot be seen is pending": `
+      },
+      actsNotOn: {
+        ...tokenNotActive,
+        ...(!replacing && lapsed),
+        "while another is pending": pendingRotation,
+        "while a rotation that cannot be seen is pending": `
         update bridge_identity set pending_rotation_id = '${ids.rotation}'`,
-      "while the Bridge names one that has ended": `${pendingRotation}; ${expireRotation};
+        "while the Bridge names one that has ended": `${pendingRotation}; ${expireRotation};
         ${endToken(ids.successor)}; update bridge_rotation set confirmation_expires_at = ${past}`,
-      "with a key that was used": `${pendingRotation};
+        "with a key that was used": `${pendingRotation};
         ${expireRotation}; ${endToken(ids.successor)};
         update bridge_identity set pending_rotation_id = null;
         update bridge_rotation set prepare_key_hash = ${hash("new prepare")}`
-    }
-  })
+      }
+    })
+  }
 
   /** Two rotations of the last hour; the oldest of them uses up a limit of two. */
   const allowed = { rotations: 2, since: new Date(now.getTime() - 3_600_000) }
@@ -682,7 +723,15 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     bystander: `${rotating}; update bridge_rotation set confirmation_expires_at = ${past}`,
     act: (sql) => {
       const successor = { ...newToken, rotation_id: id(84), confirmation_expires_at: newToken.expires_at }
-      return PrepareStore.make(sql).prepare(sha256("token"), sha256("new prepare"), successor, allowed, now, trace)
+      return PrepareStore.make(sql).prepare(
+        sha256("token"),
+        sha256("new prepare"),
+        successor,
+        allowed,
+        false,
+        now,
+        trace
+      )
     },
     actsOn: {
       "when another Bridge has used up its own": `${newer};

@@ -12,6 +12,7 @@ import {
   ids,
   later,
   now,
+  passkey,
   past,
   phone,
   projects,
@@ -182,6 +183,12 @@ layer(TestDatabase.sql)("statements that forget a person", (it) => {
       "of another token": `update mobile_device set subject = '${id(19)}'`
     }
   })
+  testConditions(it, "a person's passkey goes", {
+    given: `${passkey}; update project_token set label = 'Ada'`,
+    act: erase,
+    seen: `select where not exists (select from person_key where person_key_id = '${ids.personKey}')`,
+    actsNotOn: { "of another token": `update person_key set project_token_id = '${id(19)}'` }
+  })
   testConditions(it, "a person's registration goes", {
     given: `${labelled}; insert into mobile_registration (
       project_id, subject, key_hash, request_hash, device_id, created, created_at)
@@ -238,6 +245,10 @@ layer(TestDatabase.sql)("statements that forget a person", (it) => {
     actsNotOn: {
       "in another project": elsewhere("task"),
       "of another token": `update task set answer = jsonb_set(answer, '{by,id}', '"${id(19)}"')`
+    },
+    actsOn: {
+      "that a passkey of the token gave": `
+        update task set answered_by = 'project_token:${projectToken}', answer = jsonb_set(answer, '{by,id}', '"${id(19)}"')`
     }
   })
   testConditions(it, "a task's assignee loses a person's label", {

@@ -19,10 +19,12 @@ import {
   ids,
   later,
   now,
+  passkey,
   past,
   pendingIdentity,
   phone,
   projects,
+  signedIn,
   sqlNow
 } from "../support/statements/OneOfEach.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
@@ -126,6 +128,22 @@ layer(TestDatabase.sql)("what a command would end", (it) => {
     "one of another token": `update console_session set project_token_id = '${id(19)}'`
   })
 
+  counts("passkeys", passkey, ofToken, {
+    "a removed one": `update person_key set removed_at = ${past}`,
+    "one of another token": `update person_key set project_token_id = '${id(19)}'`
+  })
+
+  const ofPasskey: Act = ({ personKey }) => personKey(ids.personKey)
+  const byPasskey = `${session}; ${passkey.slice(signedIn.length + 1)}; update console_session set person_key_id = '${ids.personKey}'`
+  shown("a passkey", passkey, ofPasskey, {
+    "if it is another one": `update person_key set person_key_id = '${id(89)}'`
+  })
+  counts("console_sessions", byPasskey, ofPasskey, {
+    "one that has ended": `update console_session set ended_at = ${past}`,
+    "one of another token": `update console_session set project_token_id = '${id(19)}'`,
+    "one by the token itself": "update console_session set person_key_id = null"
+  })
+
   const ofGrant: Act = ({ grant }) => grant(ids.grant)
   shown("a sign-in", phone, ofGrant, { "if it is another one": `update oauth_grant set grant_id = '${id(39)}'` })
   counts("devices", phone, ofGrant, {
@@ -219,11 +237,12 @@ layer(TestDatabase.sql)("what a command would end", (it) => {
   for (const [what, table, column] of [
     ["sign_ins", "oauth_grant", "project_token_id"],
     ["devices", "mobile_device", "subject"],
-    ["console_sessions", "console_session", "project_token_id"]
+    ["console_sessions", "console_session", "project_token_id"],
+    ["passkeys", "person_key", "project_token_id"]
   ] as const)
     counts(
       what,
-      `${session}; ${named}`,
+      `${session}; ${passkey.slice(signedIn.length + 1)}; ${named}`,
       ofSubject,
       { "of another token": `update ${table} set ${column} = '${id(19)}'` },
       "a person"

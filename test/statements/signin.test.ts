@@ -318,7 +318,7 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
       const request = { request_id: ids.request, browser_hash: sha256("browser") }
       return AuthorizationRequestStore.make(sql).bindToken(
         request,
-        { token_id: ids.projectToken, session_id: null },
+        { token_id: ids.projectToken, session_id: null, person_key_id: null },
         sha256("renewed")
       )
     },

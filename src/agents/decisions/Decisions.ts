@@ -68,7 +68,8 @@ export class Decisions extends Context.Service<
           if (task.blocked_kind !== "decision") return yield* refuse("task_not_asking")
 
           const entry = entryOf(task, text, actor, yield* uuidAt(now), now)
-          const given: Answer = { entry_id: entry.id, text, by, at: now, same_credential: isOwnAnswer(task, actor) }
+          const same_credential = by.kind !== "passkey" && isOwnAnswer(task, actor)
+          const given: Answer = { entry_id: entry.id, text, by, at: now, same_credential }
           const freed = { ...task, blocked_reason: null, choices: null, answer: given }
           const bytes = Memory.storedBytes(entry) + Tasks.storedBytes(freed) - Tasks.storedBytes(task)
           const maxima = storedMaxima(actor.limits)
@@ -99,7 +100,7 @@ export class Decisions extends Context.Service<
   )
 }
 
-/** Questions of earlier releases do not say who asked; whoever wrote the version did. */
+/** A passkey is never the credential that asked. Questions of earlier releases do not say who asked; whoever wrote the version did. */
 const isOwnAnswer = ({ asked_by, updated_by }: Task, actor: Actor) => (asked_by ?? updated_by) === actorName(actor)
 
 /** The first line of the question becomes the title; the body is the answer, then the question. */

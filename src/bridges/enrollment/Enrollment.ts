@@ -10,7 +10,10 @@
  * Nonce and token are derived from a server secret, a stored salt and what the Bridge sends again on a retry. So every
  * replica gives an exact retry the same answer, although no raw secret is stored. A refusal changes nothing.
  */
-import { Context, Effect, Layer, type Redacted } from "effect"
+import { Clock, Context, Duration, Effect, Layer, type Redacted } from "effect"
+import { CurrentShare, Shares } from "../../platform/database/Shares.ts"
+import { recent } from "../../platform/edge/Recent.ts"
+import { Settings } from "../../platform/settings/Settings.ts"
 import type {
   Challenge,
   CreateChallenge,
@@ -38,6 +41,28 @@ export class Enrollment extends Context.Service<
 >()("service/bridges/Enrollment") {
   static readonly layer = Layer.effect(
     Enrollment,
-    Effect.all({ createChallenge: CreateChallengeOperation.make, prove: ProveOperation.make })
+    Effect.gen(function* () {
+      const shares = yield* Shares
+      const lifetime = Duration.toMillis((yield* Settings).bridge.challengeTtl)
+      const createChallenge = yield* CreateChallengeOperation.make
+      const prove = yield* ProveOperation.make
+      const opened = recent<true>(mostOpened, lifetime)
+
+      const remember = ({ answer }: Replayable<Challenge>) =>
+        Effect.map(Clock.currentTimeMillis, (now) => opened.set(answer.challenge_id, true, now))
+      /** A proof has no credential, but only the holder of one can name a challenge that was opened here. */
+      const inShare = <A, E>(challenge_id: string, proof: Effect.Effect<A, E>) =>
+        opened.get(challenge_id) === undefined
+          ? proof
+          : Effect.provideService(proof, CurrentShare, shares.known(challenge_id))
+
+      return {
+        createChallenge: (request, key, credential) => Effect.tap(createChallenge(request, key, credential), remember),
+        prove: (request, key) => inShare(request.challenge_id, prove(request, key))
+      }
+    })
   )
 }
+
+/** Challenges whose proofs are known callers (Shares.ts). */
+const mostOpened = 100_000

@@ -66,6 +66,10 @@ export class Possession extends Context.Service<
       const { baseUrl, bridge } = yield* Settings
       const store = Store.make(yield* SqlClient.SqlClient)
       const findHolder = yield* together(store.tokenHolder)
+      const remember = yield* together(
+        { one: ({ proof, token_hash }) => store.remember(token_hash, proof), each: store.rememberEach },
+        { writes: true }
+      )
       const verify = verifyWith(yield* Ed25519, accepted)
 
       /** The holder of the token and its key, if the proof is valid, by a key that counts, and was not used before. */
@@ -80,7 +84,9 @@ export class Possession extends Context.Service<
         const publicKey = key.bytes
         const by = fingerprint(publicKey)
         const used = { ...usedProof(by, jti, now), fingerprint: by }
-        const holder = yield* inTurn(store.remember(tokenHash, used, key_rotation_id))
+        const holder = yield* key_rotation_id === undefined
+          ? remember({ token_hash: tokenHash, proof: used })
+          : inTurn(store.remember(tokenHash, used, key_rotation_id))
         if (Option.isSome(holder) && !holder.value.accepted)
           return yield* new Unproven({ why: "its key is not the key of this Bridge" })
         if (Option.isSome(holder) && !holder.value.first) return yield* new Unproven({ why: "it was used before" })

@@ -62,15 +62,48 @@ export const make = (sql: SqlClient.SqlClient) => {
      where newest.created_at > ${since}`
 
   /**
+   * Ends a pending rotation whose window has passed, because `pending_rotation_id` must never point to a rotation that has
+   * ended. `free` is the bearer if nothing else is pending.
+   */
+  const endLapsed = (now: Date) => sql`
+      lapsed as (
+        update bridge_rotation r
+           set state = 'expired', ended_at = r.confirmation_expires_at
+          from bearer
+         where r.rotation_id = bearer.pending_rotation_id
+           and r.state = 'pending'
+           and r.confirmation_expires_at <= ${now}
+        returning r.rotation_id, r.successor_id, r.ended_at, bearer.project_id, bearer.identity_id
+      ), dropped as (
+        update bridge_token s
+           set state = 'revoked', ended_at = lapsed.ended_at, end_reason = 'rotation_expired'
+          from lapsed
+         where s.token_id = lapsed.successor_id
+        returning s.token_id
+      ), free as (
+        -- The joins make PostgreSQL end the lapsed rotation before it inserts the new one.
+        select bearer.*
+          from bearer
+          left join lapsed on true
+          left join dropped on true
+         where bearer.pending_rotation_id is null
+            or lapsed.rotation_id is not null
+      ), ${rotationFailed(sql, "lapsed", now)}`
+
+  /** Usually nothing is pending, and the clauses above would cost the database as much as the rest of the statement. */
+  const nothingPending = sql`free as (select * from bearer where pending_rotation_id is null)`
+
+  /**
    * Stores a pending successor. Returns no row, and changes nothing, if the token is not active, the key was used before,
-   * another rotation, of token or key, is pending or as many were prepared as are allowed. A pending rotation whose window has passed expires in the same statement, because
-   * `pending_rotation_id` must never point to a rotation that has ended.
+   * another rotation, of token or key, is pending or as many were prepared as are allowed. A pending rotation whose window
+   * has passed counts as pending, too, unless `replacing`: then it expires in the same statement.
    */
   const prepare = (
     token_hash: Uint8Array,
     prepare_key_hash: Uint8Array,
     successor: NewSuccessor,
     allowed: Allowed | undefined,
+    replacing: boolean,
     now: Date,
     trace: Trace
   ) =>
@@ -93,29 +126,7 @@ export const make = (sql: SqlClient.SqlClient) => {
            and (i.key_rotation_until is null or i.key_rotation_until <= ${now})
            and ${allowed === undefined ? sql`true` : sql`not exists (${limiting(allowed)})`}
            for no key update of i, t
-      ), lapsed as (
-        update bridge_rotation r
-           set state = 'expired', ended_at = r.confirmation_expires_at
-          from bearer
-         where r.rotation_id = bearer.pending_rotation_id
-           and r.state = 'pending'
-           and r.confirmation_expires_at <= ${now}
-        returning r.rotation_id, r.successor_id, r.ended_at, bearer.project_id, bearer.identity_id
-      ), dropped as (
-        update bridge_token s
-           set state = 'revoked', ended_at = lapsed.ended_at, end_reason = 'rotation_expired'
-          from lapsed
-         where s.token_id = lapsed.successor_id
-        returning s.token_id
-      ), free as (
-        -- The joins make PostgreSQL end the lapsed rotation before it inserts the new one.
-        select bearer.*
-          from bearer
-          left join lapsed on true
-          left join dropped on true
-         where bearer.pending_rotation_id is null
-            or lapsed.rotation_id is not null
-      ), rotation as (
+      ), ${replacing ? endLapsed(now) : nothingPending}, rotation as (
         insert into bridge_rotation (
           rotation_id, identity_id, predecessor_id, successor_id, state, created_at, prepared_from,
           confirmation_expires_at, prepare_key_hash)
@@ -143,7 +154,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         project: sql`project_id`,
         actor: sql`'bridge:' || bridge_id`,
         subject: sql`jsonb_build_object('bridge_id', bridge_id, 'rotation_id', rotation_id, 'token_id', token_id)`
-      })}), ${rotationFailed(sql, "lapsed", now)}
+      })})
       select rotation_id from rotation`)
 
   const findPrepareState = (token_hash: Uint8Array, prepare_key_hash: Uint8Array, allowed: Allowed | undefined) =>

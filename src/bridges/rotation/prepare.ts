@@ -44,6 +44,9 @@ export const make = Effect.gen(function* () {
       confirmation_expires_at
     })
 
+    /** Whether a rotation whose window has passed was found pending. */
+    let replacing = false
+
     const attempt = Effect.gen(function* () {
       const rotation_id = yield* uuidAt(now)
       const token_id = yield* uuidAt(now)
@@ -58,7 +61,8 @@ export const make = Effect.gen(function* () {
         key_id: ring.current.id,
         confirmation_expires_at: after(now, bridge.rotationTtl)
       }
-      const prepared = yield* store.prepare(token_hash, key_hash, successor, allowed, now, yield* traceAt(now))
+      const trace = yield* traceAt(now)
+      const prepared = yield* store.prepare(token_hash, key_hash, successor, allowed, replacing, now, trace)
       return Option.map(prepared, () => ({
         answer: answerOf(rotation_id, successor_token, successor.confirmation_expires_at),
         replayed: false
@@ -73,6 +77,7 @@ export const make = Effect.gen(function* () {
       if (key_rotation_until !== null && !hasPassed(key_rotation_until, now))
         return yield* refuse("bridge_key_rotation_in_progress", secondsUntil(key_rotation_until, now))
       if (found.pending_until === null || hasPassed(found.pending_until, now)) {
+        replacing = found.pending_until !== null
         if (found.limited_since === null) return Option.none()
         return yield* refuse("rate_limited", secondsUntil(after(found.limited_since, limitedFor), now))
       }

@@ -110,6 +110,7 @@ export const accessPage = Effect.gen(function* () {
       created_at,
       expires_at,
       last_used_at,
+      person_key_id,
       project_id,
       session_id,
       user_agent
@@ -122,6 +123,7 @@ export const accessPage = Effect.gen(function* () {
         ${meta(
           project_id === null ? "every project" : of(project_id, ""),
           name(user_agent),
+          person_key_id !== null && "with a passkey",
           html`last used ${time(last_used_at, now)}`,
           html`signed in ${time(created_at, now)}`,
           html`ends ${time(expires_at, now)}`

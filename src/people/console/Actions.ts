@@ -20,6 +20,7 @@ import { PushAdmin } from "../../push/admin/PushAdmin.ts"
 import { ProjectTokens } from "../../signin/access/ProjectTokens.ts"
 import { Clients } from "../../signin/oauth/clients/Clients.ts"
 import { Grants } from "../../signin/oauth/grants/Grants.ts"
+import { PersonKeys } from "../../signin/passkeys/PersonKeys.ts"
 import { type Session, Sessions } from "../../signin/sessions/Sessions.ts"
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import { BridgeId, Uuid } from "../../wire/Ids.ts"
@@ -50,7 +51,8 @@ const actions = {
   "disable-project": ["Disable", "The project is disabled."],
   "enable-project": ["Enable", "The project is enabled."],
   "set-project-limits": ["Set limits", "The limits are set."],
-  "end-console-session": ["Sign out", "The browser is signed out."]
+  "end-console-session": ["Sign out", "The browser is signed out."],
+  "remove-person-key": ["Remove", "The passkey is removed."]
 } as const satisfies Readonly<Record<string, readonly [label: string, done: string]>>
 export type ActionName = keyof typeof actions
 export const actionNames = Object.keys(actions) as ReadonlyArray<ActionName>
@@ -150,6 +152,7 @@ export const operatorActions = Effect.gen(function* () {
   const projects = yield* Projects
   const limits = yield* Limits
   const sessions = yield* Sessions
+  const keys = yield* PersonKeys
 
   const runs: Readonly<Record<ActionName, (given: unknown) => Effect.Effect<unknown, Failed> | undefined>> = {
     "revoke-bridge": taking({ project: Uuid, bridge: BridgeId }, ({ bridge, project }) =>
@@ -185,6 +188,7 @@ export const operatorActions = Effect.gen(function* () {
         .map(([name, maximum]) => [name, maximum === "default" ? null : Number(maximum)] as const)
       return limits.set(project, Object.fromEntries(changes))
     }),
+    "remove-person-key": taking({ key: Uuid }, ({ key }) => keys.remove(key)),
     "end-console-session": taking({ session: Uuid }, ({ session }) =>
       Effect.flatMap(CurrentOperator, (operator) => sessions.end(session, operator))
     )

@@ -10,7 +10,11 @@ const kinds = [
   ["memory", "Memory", ["memory"]],
   ["documents", "Documents", ["document"]],
   ["bridges", "Bridges and their tokens", ["bridge", "bridge_credential", "account_reference"]],
-  ["access", "Tokens and sign-ins", ["project_token", "oauth_client", "oauth_grant", "oauth_access_token"]],
+  [
+    "access",
+    "Tokens and sign-ins",
+    ["project_token", "person_key", "oauth_client", "oauth_grant", "oauth_access_token"]
+  ],
   ["console", "Console", ["console_session", "console_link", "console"]],
   ["phones", "Phones", ["mobile_device", "push"]],
   ["project", "The project", ["project"]]

@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import { html, type Html } from "../../platform/html/Html.ts"
 import { type ProjectToken, ProjectTokens } from "../../signin/access/ProjectTokens.ts"
 import { type Grant, Grants } from "../../signin/oauth/grants/Grants.ts"
+import { type PersonKey, PersonKeys } from "../../signin/passkeys/PersonKeys.ts"
 import type { Session } from "../../signin/sessions/Sessions.ts"
 import { act } from "./Actions.ts"
 import { command, empty, mark, meta, more, time } from "./Parts.ts"
@@ -13,11 +14,12 @@ const shown = 20
 export const agentsPage = Effect.gen(function* () {
   const projectTokens = yield* ProjectTokens
   const grants = yield* Grants
+  const personKeys = yield* PersonKeys
   return Effect.fnUntraced(function* (view: View) {
     const { now, project, query, session } = view
     const pageOf = (name: string) => ({ after: query.get(name) ?? undefined, limit: shown + 1 })
-    const [ofTokens, ofGrants] = [pageOf("tokens"), pageOf("signins")]
-    if ([ofTokens.after, ofGrants.after].some((after) => after !== undefined && !isUuid(after))) {
+    const [ofTokens, ofGrants, ofKeys] = [pageOf("tokens"), pageOf("signins"), pageOf("passkeys")]
+    if ([ofTokens.after, ofGrants.after, ofKeys.after].some((after) => after !== undefined && !isUuid(after))) {
       return yield* new NotHere()
     }
     const notHere = () => new NotHere()
@@ -25,6 +27,11 @@ export const agentsPage = Effect.gen(function* () {
       .list(project.project_id, ofTokens)
       .pipe(Effect.catchTag("project_not_found", notHere))
     const signIns = yield* grants.list(project.project_id, ofGrants).pipe(Effect.catchTag("project_not_found", notHere))
+    // People see their own at /console/keys.
+    const keys =
+      session.token === undefined
+        ? yield* personKeys.list(project.project_id, ofKeys).pipe(Effect.catchTag("project_not_found", notHere))
+        : []
     const path = pathOf(view, "agents")
     return {
       title: "Agents",
@@ -55,7 +62,15 @@ export const agentsPage = Effect.gen(function* () {
             ${command(`service-admin create-project-token --project ${project.project_id} --role contributor --label NAME --out FILE`)},
             which writes it to a file once.
           </p>`
-        }`
+        }
+        ${
+          keys.length > 0 &&
+          html`<h2>Passkeys</h2>
+            <ul class="rows">
+              ${keys.slice(0, shown).map((key) => keyRow(key, session, now))}
+            </ul>`
+        }
+        ${more(path, query, keys.length > shown ? { passkeys: keys[shown - 1]!.person_key_id } : undefined)}`
     }
   })
 })
@@ -65,6 +80,12 @@ const statuses = {
   waiting: mark("signing in", "info"),
   revoked: mark("ended"),
   expired: mark("expired")
+} as const
+
+const keyStatuses = {
+  active: mark("active", "good"),
+  disabled: mark("switched off: somebody may have a copy", "bad"),
+  ended: mark("ended")
 } as const
 
 const used = (at: Date | null, now: Date) => (at === null ? "never used" : html`last used ${time(at, now)}`)
@@ -97,6 +118,30 @@ export const grantRow = (grant: Grant, session: Session, now: Date, project?: Ht
     }
   </li>`
 }
+
+const keyRow = (
+  { created_at, label, last_used_at, person_key_id, project_token_id, status }: PersonKey,
+  session: Session,
+  now: Date
+) =>
+  html`<li>
+    <div class="line">
+      <b class="name">${label}</b>
+      <span>${keyStatuses[status]}</span>
+    </div>
+    ${meta(
+      used(last_used_at, now),
+      html`added ${time(created_at, now)}`,
+      html`for token <span class="id">${project_token_id}</span>`
+    )}
+    ${act(
+      session,
+      "remove-person-key",
+      { key: person_key_id },
+      `passkey ${person_key_id.slice(-8)}`,
+      "It signs in no more, and every browser in which it signed in is signed out. Its person can add it again with the project token."
+    )}
+  </li>`
 
 const tokenRow = (token: ProjectToken, session: Session, now: Date): Html => {
   const { created_at, expires_at, label, last_used_at, live_grants, opens_console, revoked_at, role, scopes } = token

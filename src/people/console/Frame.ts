@@ -1,6 +1,10 @@
 /** The frame of every page: navigation, project, who is signed in; and the pages without one, for signing in. */
 import { html, type Html, type Part } from "../../platform/html/Html.ts"
 import { page as card, pagesWith } from "../../platform/html/Page.ts"
+import { passkeyCard, passkeyForm, wrongKey } from "../../signin/passkeys/Card.ts"
+import type { WrongKey } from "../../signin/passkeys/PersonKeys.ts"
+import type { RelyingParty } from "../../signin/passkeys/RelyingParty.ts"
+import { passkeyScript } from "../../signin/passkeys/Script.ts"
 import type { Session } from "../../signin/sessions/Sessions.ts"
 import type { Scope } from "../../wire/Scopes.ts"
 import { ringScript } from "./app/RingScript.ts"
@@ -12,7 +16,7 @@ import { maySee, pathOf, type Shown, type View } from "./View.ts"
 const app = html`<link rel="manifest" href="/console/manifest.webmanifest" />
   <link rel="apple-touch-icon" href="/console/icon.png" />
   <meta name="theme-color" content="#175ddc" />`
-const { headers, page } = pagesWith(consoleStyle, consoleScript + ringScript, app)
+const { headers, page } = pagesWith(consoleStyle, consoleScript + passkeyScript + ringScript, app)
 export const consoleHeaders = headers
 
 /** The pages of a project that the navigation shows, and the scope that each needs. */
@@ -92,7 +96,7 @@ export const framed = ({ done, project, section, session }: Frame, { body, title
 const link = (href: string, label: string, isCurrent: boolean) =>
   isCurrent ? html`<a href="${href}" aria-current="page">${label}</a>` : html`<a href="${href}">${label}</a>`
 
-const who = ({ csrf, token }: Session) =>
+const who = ({ csrf, person_key_id, token }: Session) =>
   html` <details class="who">
     <summary>
       <span>${token === undefined ? "Operator" : (token.label ?? `Token ${shortId(token.token_id)}`)}</span>
@@ -102,11 +106,12 @@ const who = ({ csrf, token }: Session) =>
         token === undefined
           ? html`<p>You are signed in as operator and see every project.</p>`
           : html`<p>
-                You are signed in with the project token
+                You are signed in with ${person_key_id !== null && "a passkey of "}the project token
                 ${token.label !== null && html`<b class="name">${token.label}</b>`}
                 <span class="id">${token.token_id}</span>.
               </p>
-              <p>Role: ${mark(token.role)}</p>`
+              <p>Role: ${mark(token.role)}</p>
+              <p><a href="/console/keys">Your passkeys</a></p>`
       }
       <form method="post" action="/console/sign-out">
         <input type="hidden" name="csrf" value="${csrf}" />
@@ -127,16 +132,38 @@ export const told = (frame: Frame, title: string, sentence: Part): string =>
       <p class="soft">${sentence}</p>`
   })
 
-export const signInPage = (to: string, problem?: Part): string =>
-  card(
+/** What was just sent and is refused. */
+interface WrongSignIn {
+  readonly token?: Part
+  readonly passkey?: WrongKey["reason"]
+}
+
+export const signInPage = (
+  to: string,
+  passkeys: RelyingParty | undefined,
+  { passkey, token: problem }: WrongSignIn = {}
+): string =>
+  (passkeys === undefined ? card : passkeyCard)(
     "Sign in to the console",
     html`<h1>Sign in to the console</h1>
       <p class="soft">See what the agents and Bridges of a project are doing, and what waits for a person.</p>
+      ${passkey !== undefined && html`<div class="alert" role="alert"><p>${wrongKey(passkey)}</p></div>`}
+      ${
+        passkeys !== undefined &&
+        html`${passkeyForm(
+            passkeys,
+            "/console/sign-in",
+            html`<input type="hidden" name="to" value="${to}" />`,
+            html`<button class="primary">Sign in with a passkey</button>`
+          )}
+          <p class="or">or</p>`
+      }
       <form method="post" action="/console/sign-in">
         <input type="hidden" name="to" value="${to}" />
         <label for="project_token">Project token</label>
         <span class="soft small" id="token-help">
           It begins with <code>spt_</code>. The operator makes it with <code>service-admin create-project-token</code>.
+          ${passkeys !== undefined && "You need it once: signed in, add a passkey."}
         </span>
         ${problem !== undefined && html`<div class="alert" role="alert" id="token-error"><p>${problem}</p></div>`}
         ${tokenField(problem !== undefined)}

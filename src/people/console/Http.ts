@@ -4,7 +4,8 @@
  * 1. Each page finds the session of its cookie. Without one, a GET leads to the sign-in page and back afterwards.
  * 2. A project token sees its own project, an operator every one. Anything else is the one 404.
  * 3. A page of a project token counts like a tool call of its project. A page counts in memory until it was sent.
- * 4. A form is accepted only from a page of ours: `Origin` must be the base URL's, and the form of a signed-in person
+ * 4. A passkey opens a session like the project token with which it was added (signin/passkeys).
+ * 5. A form is accepted only from a page of ours: `Origin` must be the base URL's, and the form of a signed-in person
  *    carries the value that belongs to the session. Success is a 303.
  *
  * With SERVICE_CONSOLE=off no route exists.
@@ -29,6 +30,9 @@ import { isFormOf, type Session, Sessions, type SignedIn, WrongCredential } from
 import type { Actor } from "../../wire/Actor.ts"
 import { refuse } from "../../wire/Errors.ts"
 import type { Scope } from "../../wire/Scopes.ts"
+import { passkeyHeaders } from "../../signin/passkeys/Card.ts"
+import { idOf, PersonKeys, WrongKey } from "../../signin/passkeys/PersonKeys.ts"
+import { preSession } from "../../signin/passkeys/PreSession.ts"
 import { sessionCookie } from "../../signin/sessions/SessionCookie.ts"
 import { Caller } from "../../wire/Headers.ts"
 import { appPaths, appRoutes } from "./app/Http.ts"
@@ -51,6 +55,7 @@ import {
   told
 } from "./Frame.ts"
 import { healthPage } from "./HealthPage.ts"
+import { keyActions, keysDone, keysPage, keysPath } from "./KeysPage.ts"
 import { limitsPage } from "./LimitsPage.ts"
 import { memoryActions } from "./MemoryForms.ts"
 import { memoryPage } from "./MemoryPage.ts"
@@ -77,7 +82,7 @@ const home = "/console"
 /** Percent-encoded, the largest text of a form has three times its size. */
 const largestForm = ByteSize.fromInputUnsafe(128 * 1024)
 
-/** Sign-ins with one project token: each leaves a session and two audit rows for weeks. */
+/** Sign-ins with one project token or passkey: each leaves a session and two audit rows for weeks. */
 const signInRate = { perSecond: 1 / 60, burst: 60 }
 
 const routes = HttpRouter.use((router) =>
@@ -92,6 +97,8 @@ const routes = HttpRouter.use((router) =>
     const limits = yield* Limits
     const memory = yield* MemoryBudget
     const subjects = yield* Subjects
+    const keys = yield* PersonKeys
+    const browsers = yield* preSession
     const signIns = (yield* RateLimit).buckets(signInRate)
     const { fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, pageHeaders, endPage)
 
@@ -380,6 +387,48 @@ const routes = HttpRouter.use((router) =>
       )
     })
 
+    const showKeys = yield* keysPage
+    const runKeyAction = yield* keyActions
+    const keysFrame = (session: Session, query = new URLSearchParams()): Frame => ({
+      session,
+      section: "keys",
+      project: session.token && {
+        project_id: session.token.project_id,
+        name: session.token.project_name,
+        disabled: false
+      },
+      done: keysDone(query)
+    })
+
+    yield* page(keysPath, (session, request) =>
+      Effect.gen(function* () {
+        if (session.token === undefined) return yield* new NotHere()
+        const { userAgent } = yield* Caller
+        const shown = yield* showKeys(session, session.token, userAgent)
+        return showFramed(200, framed(keysFrame(session, new URLSearchParams(queryOf(request))), shown))
+      }).pipe(inTurn(session, false))
+    )
+
+    yield* form(keysPath, (fields, request) =>
+      Effect.gen(function* () {
+        const session = Option.getOrUndefined(yield* sessionOf(request))
+        if (session === undefined) return end("signed_out")
+        if (!isFormOf(session, fields.get("csrf") ?? "")) return end("foreign_form")
+        const wait = yield* changes.take(session.token?.token_id ?? session.session_id)
+        if (wait > 0) return fail("busy", wait)
+        return yield* runKeyAction(session, fields).pipe(
+          Effect.map((action) => redirect(`${keysPath}?done=${action}`)),
+          Effect.catch((refusal) =>
+            refusal._tag === "bridge_persistence_error"
+              ? Effect.fail(refusal)
+              : Effect.succeed(
+                  showFramed(refusal.status, told(keysFrame(session), "Nothing was changed", refusal.message))
+                )
+          )
+        )
+      }).pipe(Effect.catchTag("rate_limited", ({ retryAfter }) => Effect.succeed(fail("busy", retryAfter))))
+    )
+
     /** The forms of a page's actions, which lead back to the page. Only an operator's session may send most of them. */
     const actions = (path: HttpRouter.PathInput) =>
       form(path, (fields, request) =>
@@ -427,34 +476,49 @@ const routes = HttpRouter.use((router) =>
       return withCookie(redirect(to), Redacted.value(secret), lasts)
     })
 
-    /** Tries a secret that a person entered, unless too many wrong ones came from that address. */
-    const limited = <E>(attempt: Effect.Effect<Response, E | WrongCredential>) =>
+    /** Tries what a person entered, unless too many wrong secrets or passkeys came from that address. */
+    const limited = <E>(attempt: Effect.Effect<Response, E | WrongCredential | WrongKey>) =>
       Effect.gen(function* () {
         const { network } = yield* Caller
         const wait = yield* wrongSecrets.wait(network)
         if (wait > 0) return fail("busy", wait)
         return yield* Effect.tapError(attempt, (error) =>
-          error instanceof WrongCredential ? wrongSecrets.take(network) : Effect.void
+          error instanceof WrongCredential || error instanceof WrongKey ? wrongSecrets.take(network) : Effect.void
         )
       })
+
+    const askSignIn = (status: number, to: string, wrong?: Parameters<typeof signInPage>[2]) => {
+      const asked = show(status, signInPage(to, keys.relyingParty, wrong))
+      return keys.relyingParty === undefined ? asked : HttpServerResponse.setHeaders(asked, passkeyHeaders)
+    }
 
     yield* serve("GET", "/console/sign-in", (request) =>
       Effect.gen(function* () {
         const to = destination(new URLSearchParams(queryOf(request)).get("to") ?? "")
         const session = yield* sessionOf(request)
-        return Option.isSome(session) ? redirect(to) : show(200, signInPage(to))
+        return Option.isSome(session) ? redirect(to) : askSignIn(200, to)
       }).pipe(Effect.catchTag("rate_limited", ({ retryAfter }) => Effect.succeed(fail("busy", retryAfter))))
     )
 
     yield* form("/console/sign-in", (fields, request) => {
       const to = destination(fields.get("to") ?? "")
+      const credential = Redacted.make(fields.get("credential") ?? "")
       const token = Redacted.make((fields.get("project_token") ?? "").trim())
+      const opening: Effect.Effect<
+        SignedIn,
+        Effect.Error<ReturnType<typeof keys.signIn | typeof sessions.signIn>>
+      > = fields.has("credential")
+        ? keys.signIn({ browser: Option.getOrElse(browsers.find(request), () => Redacted.make("")), credential })
+        : sessions.signIn(token)
       const attempt = Effect.gen(function* () {
-        const wait = yield* signIns.take(keyOf(token))
-        return wait > 0 ? fail("busy", wait) : yield* signedIn(yield* sessions.signIn(token), to, request)
+        const wait = yield* signIns.take(fields.has("credential") ? idOf(credential) : keyOf(token))
+        return wait > 0 ? fail("busy", wait) : yield* signedIn(yield* opening, to, request)
       })
-      return Effect.catchTag(limited(attempt), "WrongCredential", () =>
-        Effect.succeed(show(422, signInPage(to, wrongToken)))
+      return limited(attempt).pipe(
+        Effect.catchTags({
+          WrongCredential: () => Effect.succeed(askSignIn(422, to, { token: wrongToken })),
+          WrongKey: ({ reason }) => Effect.succeed(askSignIn(422, to, { passkey: reason }))
+        })
       )
     })
 
@@ -528,6 +592,7 @@ export const ConsoleHttp = Layer.unwrap(
           onlyMethods("/console/sign-in", ["GET", "POST"]),
           onlyMethods("/console/enter", ["GET", "POST"]),
           onlyMethods("/console/sign-out", ["POST"]),
+          onlyMethods(keysPath, ["GET", "POST"]),
           ...["tasks", "tasks/:id", "memory", "memory/:id", ...projectActionPages].map((path) =>
             onlyMethods(`/console/:project/${path}`, ["GET", "POST"])
           ),

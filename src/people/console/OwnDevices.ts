@@ -76,8 +76,8 @@ export const isOwnAction = (name: string | null): name is OwnAction => ownAction
 const decode = Schema.decodeUnknownResult(RegisterDevice)
 const isLocale = Schema.is(RegisterDevice.fields.locale.schema)
 /** Malformed ids are answered like unknown ones. */
-const idIn = (fields: URLSearchParams) =>
-  Option.getOrElse(Schema.decodeOption(Uuid)(fields.get("device") ?? ""), () => "00000000-0000-0000-0000-000000000000")
+export const idIn = (fields: URLSearchParams, name = "device"): string =>
+  Option.getOrElse(Schema.decodeOption(Uuid)(fields.get(name) ?? ""), () => "00000000-0000-0000-0000-000000000000")
 
 /** The browser and system that a person knows their device by; other browsers call themselves Chrome or Safari, too. */
 export const browserOf = (userAgent: string): string => {

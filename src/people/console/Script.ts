@@ -5,7 +5,8 @@
  * was typed, the focus and open details stay. It waits while text is selected, and while the page shows a form that was
  * not accepted, or has no place any more for what was typed. The header tells the service that nobody
  * asked for this page, so that an open tab does not keep a session alive.
- * Copy buttons: one beside each `code.command`. `showRing` is in app/RingScript.ts, which follows this part.
+ * Copy buttons: one beside each `code.command`. `showRing` is in app/RingScript.ts and `showPasskeys` in
+ * signin/passkeys/Script.ts, which follow this part.
  */
 export const consoleScript = `
 const main = document.querySelector("main")
@@ -62,6 +63,7 @@ const replace = (html) => {
   const open = [...before].filter(([, summary]) => summary.matches("details[open] > summary")).map(([key]) => key)
   main.innerHTML = html
   addCopyButtons()
+  showPasskeys()
   void showRing()
   const after = byLikeness(main, focusable)
   for (const key of open) after.get(key)?.parentElement.setAttribute("open", "")

@@ -137,6 +137,13 @@ button.primary:hover { background: var(--accent-deep); border-color: var(--accen
 .act > form { margin: 10px 0 4px; padding: 14px 16px; border-left: 4px solid var(--bad-ink); border-radius: 8px; background: var(--ground); }
 .act + .rows { margin-top: 12px; }
 .act > form p { margin: 0 0 10px; }
+.act.plain > form { border-left-color: var(--field); }
+.acts { display: flex; flex-wrap: wrap; gap: 0 8px; }
+.acts > [open] { flex-basis: 100%; }
+.named { display: flex; flex-wrap: wrap; gap: 8px; }
+.named > input { flex: 1 1 14rem; }
+[data-says] { margin: 10px 0 0; }
+[data-says]:empty { display: none; }
 .danger { border-color: var(--bad-ink); color: var(--bad-ink); }
 .danger:hover { background: var(--bad-ground); }
 .note.done { background: var(--good-ground); color: var(--good-ink); }

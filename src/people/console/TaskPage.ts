@@ -87,7 +87,7 @@ const decision = (view: View, { answer, answer_entry_id }: Task): Part => {
 
 const nameOf = ({ id, kind, label }: Answer["by"]): Part => {
   if (kind === "operator") return html`by operator ${name(id)}`
-  return html`by ${name(label ?? `${kind} ${shortId(id)}`)}`
+  return html`by ${name(label ?? `${kind} ${shortId(id)}`)}${kind === "passkey" && " with a passkey"}`
 }
 
 const about = (task: Task, called: ActorName, now: Date) =>

@@ -47,10 +47,12 @@ export const authorOf = ({ actor, token }: Session, project: View["project"], li
 })
 
 /** How an answer names the person of the session. */
-export const personOf = ({ actor, token }: Session) =>
-  token === undefined
-    ? ({ kind: "operator", id: actor.replace(/^operator:/, ""), label: null } as const)
-    : ({ kind: "token", id: token.token_id, label: token.label } as const)
+export const personOf = ({ actor, person_key_id, token }: Session) => {
+  if (token === undefined) return { kind: "operator", id: actor.replace(/^operator:/, ""), label: null } as const
+  return person_key_id === null
+    ? ({ kind: "token", id: token.token_id, label: token.label } as const)
+    : ({ kind: "passkey", id: person_key_id, label: token.label } as const)
+}
 
 /** The same form sent twice by one session is one change: its key says so to the service. */
 export const keyOf = ({ session_id }: Session, path: string, { fields }: Sent): string => {

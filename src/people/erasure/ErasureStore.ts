@@ -38,6 +38,7 @@ const emptied: ReadonlyArray<readonly [table: string, condition: string]> = [
   ["console_link", ofProject],
   ["oauth_request", `${ofGrant} or ${ofToken}`],
   ["console_session", ofProject],
+  ["person_key", ofProject],
   ["oauth_code", ofGrant],
   ["oauth_access_token", ofGrant],
   ["oauth_refresh_token", ofGrant],

@@ -11,6 +11,7 @@ const byActor = (column: string) => `${column} = any ($3::text[])`
 export const sections = {
   project_token: { key: "token_id", of: "token_id = any ($2::uuid[])", without: ["token_hash"] },
   oauth_grant: { key: "grant_id", of: ofToken, without: [] },
+  person_key: { key: "person_key_id", of: ofToken, without: ["credential_id", "public_key"] },
   console_session: { key: "session_id", of: ofToken, without: ["secret_hash"] },
   mobile_device: {
     key: "device_id",
@@ -94,6 +95,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        where project_id = ${project_id}::uuid
          and subject = ${token_id}::uuid`
     yield* sql`delete from oauth_request where project_token_id = ${token_id}::uuid`
+    yield* sql`delete from person_key where project_token_id = ${token_id}::uuid`
     yield* sql`delete from console_session where project_token_id = ${token_id}::uuid`
     yield* sql`
       update oauth_grant
@@ -126,7 +128,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       update task
          set answer = jsonb_set(answer, '{by,label}', to_jsonb(${pseudonym}::text))
        where project_id = ${project_id}::uuid
-         and answer->'by'->>'id' = ${token_id}`
+         and (answer->'by'->>'id' = ${token_id} or answered_by = 'project_token:' || ${token_id}::text)`
     yield* sql`
       update task
          set assignee = ${pseudonym}

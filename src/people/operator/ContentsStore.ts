@@ -48,6 +48,7 @@ const places = {
   credential: { table: "bridge_enrollment_credential", id: "credential_id", name: null },
   token: { table: "project_token", id: "token_id", name: "label" },
   grant: { table: "oauth_grant", id: "grant_id", name: "client_id" },
+  key: { table: "person_key", id: "person_key_id", name: "label" },
   session: { table: "console_session", id: "session_id", name: null },
   device: { table: "mobile_device", id: "device_id", name: "topic" },
   channel: { table: "mobile_device", id: "device_id", name: "topic" },

@@ -62,9 +62,22 @@ export const make = (sql: SqlClient.SqlClient) => {
              (select count(*)::int from oauth_grant g where g.project_token_id = t.token_id and g.revoked_at is null)
                as sign_ins,
              (select count(*)::int from console_session s where s.project_token_id = t.token_id and s.ended_at is null)
-               as console_sessions
+               as console_sessions,
+             (select count(*)::int from person_key k where k.project_token_id = t.token_id and k.removed_at is null)
+               as passkeys
         from project_token t
        where t.token_id = ${token_id}::uuid`)
+
+  const personKey = (person_key_id: string) =>
+    found(sql`
+      select k.project_id, k.person_key_id, k.label, k.project_token_id, k.last_used_at, k.removed_at,
+             (select count(*)::int
+                from console_session s
+               where s.project_token_id = k.project_token_id
+                 and s.person_key_id = k.person_key_id
+                 and s.ended_at is null) as console_sessions
+        from person_key k
+       where k.person_key_id = ${person_key_id}::uuid`)
 
   const grant = (grant_id: string) =>
     found(sql`
@@ -150,7 +163,8 @@ export const make = (sql: SqlClient.SqlClient) => {
              (select count(*)::int from token) as tokens,
              (select count(*)::int from oauth_grant join token on project_token_id = token_id) as sign_ins,
              (select count(*)::int from mobile_device join token on subject = token_id) as devices,
-             (select count(*)::int from console_session join token on project_token_id = token_id) as console_sessions
+             (select count(*)::int from console_session join token on project_token_id = token_id) as console_sessions,
+             (select count(*)::int from person_key join token on project_token_id = token_id) as passkeys
        where exists (select from token)`)
 
   const retention = (project_id: string, { memory_before, receipts_before }: Retention) =>
@@ -174,6 +188,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     credential,
     reference,
     projectToken,
+    personKey,
     grant,
     client,
     device,

@@ -4,7 +4,8 @@
  * 1. A lookup that finds no statement under way runs one of its own.
  * 2. Lookups that arrive meanwhile wait. The next statement answers them together, 64 at most.
  * 3. While a statement takes longer than 50 ms, a second one may run. After a second a statement no longer counts.
- * 4. If a shared statement fails or takes a second, each of its lookups runs a statement of its own.
+ * 4. If a shared statement fails or takes a second, each of its lookups runs a statement of its own. A statement that also
+ *    writes is not repeated: nobody knows whether it was committed. Its failure is that of each of its lookups.
  *
  * Nothing is kept: a statement answers only lookups that began before it was sent, so a revocation takes effect with the
  * next lookup.
@@ -40,7 +41,7 @@ interface Statements<In, Out, E> {
   readonly each: (inputs: ReadonlyArray<In>) => Effect.Effect<ReadonlyArray<Out>, E>
 }
 
-export const together = <In, Out, E>({ each, one }: Statements<In, Out, E>) =>
+export const together = <In, Out, E>({ each, one }: Statements<In, Out, E>, { writes = false } = {}) =>
   Effect.map(Effect.context<Settings>(), (context) => {
     const alone = (input: In) => inTurn(one(input))
     if (!Context.get(context, Settings).database.sharedLookups) return alone
@@ -74,16 +75,19 @@ export const together = <In, Out, E>({ each, one }: Statements<In, Out, E>) =>
 
     const share = (sharing: ReadonlyArray<Waiting<In, Out, E>>) => {
       const settle = (exit?: Exit.Exit<ReadonlyArray<Out>, E>) => {
-        if (!underWay.delete(statement)) return
+        if (!underWay.delete(statement) && !writes) return
         sendNext()
-        sharing.forEach(({ input, resume }, place) =>
-          resume(exit !== undefined && Exit.isSuccess(exit) ? Effect.succeed(exit.value[place]!) : alone(input))
-        )
+        sharing.forEach(({ input, resume }, place) => {
+          if (exit !== undefined && Exit.isSuccess(exit)) return resume(Effect.succeed(exit.value[place]!))
+          resume(writes && exit !== undefined ? Effect.failCause(exit.cause) : alone(input))
+        })
       }
-      const statement = begin(() => {
+      const giveUp = () => {
         settle()
         fiber.interruptUnsafe()
-      })
+      }
+      // Whoever waits for one that writes waits until its own time is over.
+      const statement = begin(writes ? undefined : giveUp)
       const fiber = fork(each(sharing.map(({ input }) => input)))
       fiber.addObserver(settle)
     }

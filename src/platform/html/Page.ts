@@ -11,15 +11,17 @@ import { style } from "./Style.ts"
 
 /**
  * Makes pages with this style sheet, and the headers whose policy allows only it. With a script, which may fetch pages of
- * this service, forms may be sent to this service only. `app`: the links that make the pages an app, to files of ours.
+ * this service, forms may be sent to this service only, unless they lead to apps. `app`: the links that make the pages an
+ * app, to files of ours.
  */
-export const pagesWith = (style: string, script?: string, app?: Html) => {
+export const pagesWith = (style: string, script?: string, app?: Html, leadsToApps = false) => {
   const styled = trusted(`<style>${style}</style>`)
   const scripted = script !== undefined && trusted(`<script type="module">${script}</script>`)
   const policy = [
     "default-src 'none'",
     `style-src ${hashOf(style)}`,
-    ...(script === undefined ? [] : [`script-src ${hashOf(script)}`, "connect-src 'self'", "form-action 'self'"]),
+    ...(script === undefined ? [] : [`script-src ${hashOf(script)}`, "connect-src 'self'"]),
+    ...(script === undefined || leadsToApps ? [] : ["form-action 'self'"]),
     "img-src 'self'",
     ...(app === undefined ? [] : ["manifest-src 'self'", "worker-src 'self'"]),
     "base-uri 'none'",

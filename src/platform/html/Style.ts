@@ -74,4 +74,12 @@ a { color: var(--accent); text-underline-offset: 2px; }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 code { font: .875em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; overflow-wrap: anywhere; }
 .foot { margin: 20px 0 0; }
+.or { display: flex; align-items: center; gap: 12px; margin: 20px 0 0; color: var(--soft); }
+.or::before, .or::after { content: ""; flex: 1; border-top: 1px solid var(--line); }
+.or + form { margin-top: 16px; }
+.passkey[hidden] ~ .or { display: none; }
+form + .passkey { margin-top: 12px; }
+.passkey:not([hidden]) ~ form .primary { border-color: var(--field); background: var(--card); color: var(--ink); }
+[data-says] { margin: 12px 0 0; }
+[data-says]:empty { display: none; }
 `

@@ -88,7 +88,10 @@ const decoded = (part: string): any => {
 
 const jwt = /(eyJ[\w-]{10,1000})\.(eyJ[\w-]{10,8000})\.([\w-]{20,2000})/y
 
-/** PKCS, OpenSSH and OpenPGP in PEM, also with `\n` for line breaks. The beginning of the key is enough. */
+/**
+ * PKCS, OpenSSH and OpenPGP in PEM, also with `\n` for line breaks, and with the `+` of a diff or of strings that are joined.
+ * The beginning of the key is enough; the shortest, of Ed25519, has 64 characters.
+ */
 const pem = (text: string, at: number) => {
   const [marker = ""] = /^-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----/.exec(text.slice(at, at + 80)) ?? []
   if (marker === "") return false
@@ -96,9 +99,9 @@ const pem = (text: string, at: number) => {
   const end = text.indexOf("-----", from)
   const body = text
     .slice(from, Math.min(end === -1 ? Infinity : end, at + 2000))
-    .replaceAll(/\\[nrt]|[\s"'`>|\\+]/g, "")
+    .replaceAll(/\\[nrt]\+?|(?<=[\s"'`])\+|[\s"'`>|\\]/g, "")
   // Headers such as `Proc-Type: 4,ENCRYPTED` come before the key.
-  const [key = ""] = /[A-Za-z0-9/=]{64,2000}/.exec(body) ?? []
+  const [key = ""] = /[A-Za-z0-9+/=]{60,2000}/.exec(body) ?? []
   return isRandom(key.slice(0, 160))
 }
 

@@ -125,7 +125,14 @@ export const make = (sql: SqlClient.SqlClient) => {
          and end_reason = 'project_token_revoked'
        order by grant_id`)
 
-  return { findProject, findIssued, insert, list, names, revoke, endGrants }
+  /** Passkeys stop with their project token; this lets the sweep find them. */
+  const endKeys = (token_id: string, now: Date) => sql`
+    update person_key
+       set removed_at = ${now}
+     where project_token_id = ${token_id}::uuid
+       and removed_at is null`
+
+  return { findProject, findIssued, insert, list, names, revoke, endGrants, endKeys }
 }
 
 const isUuid = Schema.is(Uuid)

@@ -70,7 +70,7 @@ export class ProjectTokens extends Context.Service<
       project_id: string | undefined,
       actors: ReadonlyArray<string>
     ) => Effect.Effect<ReadonlyMap<string, string>, Unavailable>
-    /** Also ends the token's OAuth grants and returns their ids. Idempotent. */
+    /** Also ends the token's OAuth grants, whose ids it returns, and its passkeys. Idempotent. */
     readonly revoke: (
       token_id: string
     ) => Effect.Effect<
@@ -154,6 +154,7 @@ export class ProjectTokens extends Context.Service<
           if (Option.isNone(revoked)) return yield* refuse("project_token_not_found")
           const { first, project_id, revoked_at } = revoked.value
           const grants = yield* store.endGrants(token_id, now)
+          yield* store.endKeys(token_id, now)
           if (first) {
             yield* audit.done(now, {
               action: "project_token.revoked",

@@ -28,6 +28,7 @@ const names = [
   "token_type_hint",
   // Fields of the consent page's forms and links.
   "access",
+  "credential",
   "csrf",
   "decision",
   "label",

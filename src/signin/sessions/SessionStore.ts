@@ -19,6 +19,7 @@ const Open = Schema.Struct({
   actor: Schema.String,
   last_used_at: Schema.Date,
   last_visit_at: Schema.NullOr(Schema.Date),
+  person_key_id: Schema.NullOr(Schema.String),
   token_id: Schema.NullOr(Schema.String),
   label: Schema.NullOr(Schema.String),
   project_id: Schema.NullOr(Schema.String),
@@ -33,6 +34,8 @@ export const ConsoleSession = Schema.Struct({
   session_id: Schema.String,
   project_id: Schema.NullOr(Schema.String),
   project_token_id: Schema.NullOr(Schema.String),
+  /** The passkey that opened it. */
+  person_key_id: Schema.NullOr(Schema.String),
   actor: Schema.String,
   user_agent: Schema.String,
   created_at: Schema.Date,
@@ -49,6 +52,7 @@ export interface NewSession {
   readonly secret_hash: Uint8Array
   readonly project_token_id: string | null
   readonly project_id: string | null
+  readonly person_key_id: string | null
   readonly actor: string
   readonly user_agent: string
   readonly expires_at: Date
@@ -104,10 +108,11 @@ export const make = (sql: SqlClient.SqlClient) => {
   /** A new session continues the visits of the last one of the same token or operator. */
   const insert = (session: NewSession, visitEnds: Date, now: Date) => sql`
     insert into console_session (
-      session_id, secret_hash, project_token_id, project_id, actor, user_agent, created_at, last_used_at, last_visit_at,
-      expires_at)
+      session_id, secret_hash, project_token_id, project_id, person_key_id, actor, user_agent, created_at, last_used_at,
+      last_visit_at, expires_at)
     values (${session.session_id}::uuid, ${session.secret_hash}, ${session.project_token_id}::uuid,
-            ${session.project_id}::uuid, ${session.actor}, ${session.user_agent}, ${now}, ${now},
+            ${session.project_id}::uuid, ${session.person_key_id}::uuid, ${session.actor}, ${session.user_agent}, ${now},
+            ${now},
             (select ${lastVisit(visitEnds)}
                from console_session
               where ${
@@ -121,7 +126,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   const find = (secret_hash: Uint8Array, now: Date) =>
     firstRow(Open)(sql`
-      select s.session_id, s.actor, s.last_used_at, s.last_visit_at, t.token_id, t.label, p.project_id,
+      select s.session_id, s.actor, s.last_used_at, s.last_visit_at, s.person_key_id, t.token_id, t.label, p.project_id,
              p.name as project_name, t.role, t.scopes, p.limits
         from console_session s
         ${sessionJoined(sql)}
@@ -169,8 +174,8 @@ export const make = (sql: SqlClient.SqlClient) => {
   /** Open sessions of a project, or all of them. */
   const list = (project_id: string | undefined, { after, limit }: Page, now: Date) =>
     rows(ConsoleSession)(sql`
-      select s.session_id, s.project_id, s.project_token_id, s.actor, s.user_agent, s.created_at, s.last_used_at,
-             s.expires_at
+      select s.session_id, s.project_id, s.project_token_id, s.person_key_id, s.actor, s.user_agent, s.created_at,
+             s.last_used_at, s.expires_at
         from console_session s
         ${sessionJoined(sql)}
        where ${project_id === undefined ? sql`true` : sql`s.project_id = ${project_id}::uuid`}

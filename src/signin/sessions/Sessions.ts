@@ -6,9 +6,10 @@
  * 2. A session ends after 12 hours without use, after 7 days (an operator's after 8 hours), when its person signs out, and
  *    with its token and project: each look-up checks them.
  * 3. A form carries a value derived from the cookie, which no other site can know.
+ * 4. A passkey of the token (passkeys/PersonKeys.ts) opens a session like the token, which also ends with the passkey.
  */
 import { Context, Data, Duration, Effect, Layer, Option, Redacted } from "effect"
-import { SqlClient } from "effect/sql"
+import { SqlClient, type SqlError } from "effect/sql"
 import { maximumOf, type OwnLimits } from "../../operator/limits/LimitNames.ts"
 import { Audit } from "../../platform/audit/Audit.ts"
 import { deriveFrom } from "../../platform/crypto/Derivation.ts"
@@ -52,6 +53,8 @@ export interface Session {
   readonly actor: string
   /** Undefined for an operator, who sees every project. */
   readonly token: SessionToken | undefined
+  /** The passkey that opened it. */
+  readonly person_key_id: string | null
   /** When the visit before this one ended; null on the first. */
   readonly last_visit_at: Date | null
   /** The value that every form of this session carries. */
@@ -96,12 +99,22 @@ export const reportAgentToken = (
   )
 
 type Unavailable = SharedRefusal<"bridge_persistence_error">
+type TokenOfSession = Omit<typeof Store.Token.Type, "opens_console">
 
 export class Sessions extends Context.Service<
   Sessions,
   {
     /** If the project has too many sessions, the token's own that was used least recently ends. */
     readonly signIn: (token: Redacted.Redacted<string>) => Effect.Effect<SignedIn, WrongCredential | Unavailable>
+    /**
+     * Opens a session of a token that the caller has authenticated, by its passkey if `person_key_id` names one. Part of the
+     * caller's transaction.
+     */
+    readonly open: (
+      token: TokenOfSession,
+      person_key_id: string | null,
+      now: Date
+    ) => Effect.Effect<SignedIn, SqlError.SqlError>
     /** Opens an operator's session with the code of a link. A code works once. */
     readonly enter: (code: Redacted.Redacted<string>) => Effect.Effect<SignedIn, WrongCredential | Unavailable>
     /** None: no such session, or it has ended. With `isUse` false the session does not count as used. */
@@ -146,8 +159,8 @@ export class Sessions extends Context.Service<
         audit.done(now, { action: "console_session.ended", project_id, actor, subject: { session_id } })
 
       /** Stores a new session and its audit row. */
-      const open = Effect.fnUntraced(function* (
-        session: Pick<Store.NewSession, "project_token_id" | "project_id" | "actor" | "expires_at">,
+      const insert = Effect.fnUntraced(function* (
+        session: Pick<Store.NewSession, "project_token_id" | "project_id" | "person_key_id" | "actor" | "expires_at">,
         now: Date
       ) {
         const secret = yield* Tokens.mint("scs")
@@ -155,14 +168,15 @@ export class Sessions extends Context.Service<
         const { userAgent } = yield* Caller
         const stored = { ...session, session_id, secret_hash: Tokens.hash(secret), user_agent: userAgent }
         yield* store.insert(stored, before(now), now)
-        const { actor, project_id } = session
-        yield* audit.done(now, { action: "console_session.opened", project_id, actor, subject: { session_id } })
+        const { actor, person_key_id, project_id } = session
+        const subject = { session_id, ...(person_key_id !== null && { person_key_id }) }
+        yield* audit.done(now, { action: "console_session.opened", project_id, actor, subject })
         return { secret, project_id, lasts: secondsUntil(session.expires_at, now) }
       })
 
       /** Whoever has the most sessions gives one up, so that nobody keeps the others of the project from signing in. */
       const makeRoom = Effect.fnUntraced(function* (
-        { limits, project_id, token_id }: typeof Store.Token.Type,
+        { limits, project_id, token_id }: TokenOfSession,
         actor: string,
         now: Date
       ) {
@@ -173,26 +187,32 @@ export class Sessions extends Context.Service<
         yield* Effect.forEach(ended, (session) => recordEnd(now, actor, session))
       })
 
+      const open = Effect.fnUntraced(function* (token: TokenOfSession, person_key_id: string | null, now: Date) {
+        const { expires_at, project_id, token_id } = token
+        const actor = `project_token:${token_id}`
+        yield* makeRoom(token, actor, now)
+        const latest = after(now, longest)
+        return yield* insert(
+          {
+            project_token_id: token_id,
+            project_id,
+            person_key_id,
+            actor,
+            expires_at: expires_at !== null && expires_at < latest ? expires_at : latest
+          },
+          now
+        )
+      })
+
       const signIn = Effect.fn("Sessions.signIn")(
         function* (token: Redacted.Redacted<string>) {
           if (!Tokens.isToken("spt", Redacted.value(token))) return yield* new WrongCredential()
           const now = yield* clock.now
           const found = yield* store.findToken(Tokens.hash(token), now)
           if (Option.isNone(found)) return yield* new WrongCredential()
-          const { expires_at, opens_console, project_id, token_id } = found.value
+          const { opens_console, project_id, token_id } = found.value
           if (!opens_console) return yield* new ForAgentsOnly({ project_id, token_id })
-          const actor = `project_token:${token_id}`
-          yield* makeRoom(found.value, actor, now)
-          const latest = after(now, longest)
-          return yield* open(
-            {
-              project_token_id: token_id,
-              project_id,
-              actor,
-              expires_at: expires_at !== null && expires_at < latest ? expires_at : latest
-            },
-            now
-          )
+          return yield* open(found.value, null, now)
         },
         sql.withTransaction,
         (signedIn) =>
@@ -218,7 +238,10 @@ export class Sessions extends Context.Service<
           if (Option.isNone(link)) return yield* new WrongCredential()
           const { actor, project_id } = link.value
           const expires_at = after(now, operatorsLongest)
-          const opened = yield* open({ project_token_id: null, project_id: null, actor, expires_at }, now)
+          const opened = yield* insert(
+            { project_token_id: null, project_id: null, person_key_id: null, actor, expires_at },
+            now
+          )
           return { ...opened, project_id }
         },
         sql.withTransaction,
@@ -286,7 +309,7 @@ export class Sessions extends Context.Service<
         return yield* store.list(project_id, page, yield* clock.now)
       }, persistence)
 
-      return { signIn, enter, find, signOut, signOutEverywhere, makeLink, list, end }
+      return { signIn, open, enter, find, signOut, signOutEverywhere, makeLink, list, end }
     })
   )
 }
@@ -295,12 +318,25 @@ export class Sessions extends Context.Service<
 const before = (now: Date) => new Date(now.getTime() - Duration.toMillis(visitGap))
 
 const sessionOf = (
-  { actor, label, last_visit_at, limits, project_id, project_name, role, scopes, session_id, token_id }: Store.Open,
+  {
+    actor,
+    label,
+    last_visit_at,
+    limits,
+    person_key_id,
+    project_id,
+    project_name,
+    role,
+    scopes,
+    session_id,
+    token_id
+  }: Store.Open,
   secret: Redacted.Redacted<string>,
   now: Date
 ): Session => ({
   now,
   session_id,
+  person_key_id,
   actor,
   last_visit_at,
   csrf: Buffer.from(deriveFrom(secret, "console/v1/form", [])).toString("base64url"),

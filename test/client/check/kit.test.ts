@@ -36,9 +36,9 @@ const check = (...command: ReadonlyArray<string>) => ({
   lifetime: 10
 })
 
-/** Plays every scenario, and lists the promises that are not kept. */
-const broken = (...command: ReadonlyArray<string>) =>
-  Effect.forEach(scenarios, (scenario) => play(check(...command), scenario), { concurrency: 4 }).pipe(
+/** Plays scenarios, and lists the promises that are not kept. */
+const broken = (command: ReadonlyArray<string>, chosen = scenarios) =>
+  Effect.forEach(chosen, (scenario) => play(check(...command), scenario), { concurrency: 4 }).pipe(
     Effect.map((results) => results.filter(({ kept }) => !kept).map(({ scenario, why }) => `${scenario}: ${why}`))
   )
 
@@ -51,9 +51,11 @@ describe.concurrent("every promise is kept by", () => {
     () =>
       Effect.gen(function* () {
         const command = adapter("reference", `${process.execPath} ${join(packageRoot, "dist/bridge.mjs")}`)
-        assert.deepStrictEqual(yield* broken(command), [])
+        // Its kills and lost answers during a key rotation are all in crashes.test.ts; here each one starts Node several times.
+        const chosen = scenarios.filter(({ name }) => !/^rotate-key, (killed|and the (prepare|confirm))/.test(name))
+        assert.deepStrictEqual(yield* broken([command], chosen), [])
       }),
-    180_000
+    300_000
   )
 
   it.live(
@@ -61,9 +63,9 @@ describe.concurrent("every promise is kept by", () => {
     (context) =>
       Effect.gen(function* () {
         if (python === undefined) return context.skip("needs python3 with the package cryptography")
-        assert.deepStrictEqual(yield* broken(python, join(packageRoot, "examples/bridge.py")), [])
+        assert.deepStrictEqual(yield* broken([python, join(packageRoot, "examples/bridge.py")]), [])
       }),
-    180_000
+    300_000
   )
 
   it.live(
@@ -71,9 +73,9 @@ describe.concurrent("every promise is kept by", () => {
     (context) =>
       Effect.gen(function* () {
         if (!isInstalled("go", "version")) return context.skip("needs Go")
-        assert.deepStrictEqual(yield* broken(goBridge(folder)), [])
+        assert.deepStrictEqual(yield* broken([goBridge(folder)]), [])
       }),
-    180_000
+    300_000
   )
 })
 

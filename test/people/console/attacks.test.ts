@@ -49,7 +49,7 @@ const formsOf = ({ entry_id, project_id, task_id }: Made): ReadonlyArray<readonl
 
 /** Every form of the operator, complete. */
 const actionsOf = (made: Made): ReadonlyArray<readonly [string, Record<string, string>]> => {
-  const { channel_id, client_id, credential_id, device_id, document_id, grant_id, project_id, token_id } = made
+  const { channel_id, client_id, credential_id, device_id, document_id, grant_id, key_id, project_id, token_id } = made
   const home = `/console/${project_id}`
   return [
     [`${home}/bridges`, { action: "revoke-bridge", project: project_id, bridge: "bridge-pier" }],
@@ -60,6 +60,7 @@ const actionsOf = (made: Made): ReadonlyArray<readonly [string, Record<string, s
     [`${home}/phones`, { action: "test-channel", channel: channel_id }],
     [`${home}/phones`, { action: "revoke-channel", channel: channel_id }],
     [`${home}/agents`, { action: "revoke-project-token", token: token_id }],
+    [`${home}/agents`, { action: "remove-person-key", key: key_id }],
     [`${home}/limits`, { action: "set-project-limits", project: project_id, tasks: "1" }],
     ["/console/bridges", { action: "revoke-bridge-enrollment-credential", credential: credential_id }],
     ["/console/access", { action: "revoke-oauth-grant", grant: grant_id }],
@@ -86,6 +87,7 @@ const stateOf = (project_id: string) =>
              (select count(*) from pinned_document where project_id = ${project_id}::uuid) as documents,
              (select jsonb_agg(state) from mobile_device where project_id = ${project_id}::uuid) as phones,
              (select jsonb_agg(revoked_at) from project_token where project_id = ${project_id}::uuid) as tokens,
+             (select jsonb_agg(removed_at) from person_key where project_id = ${project_id}::uuid) as passkeys,
              (select jsonb_agg(revoked_at) from oauth_grant where project_id = ${project_id}::uuid) as grants,
              (select jsonb_agg(disabled_at) from oauth_client) as clients,
              (select jsonb_agg(state) from push_outbox where project_id = ${project_id}::uuid) as notifications,

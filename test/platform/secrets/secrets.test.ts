@@ -1,6 +1,7 @@
 /** What is a secret and what is not (spec 1.5). */
 import { assert, describe, it } from "@effect/vitest"
 import { Redacted } from "effect"
+import { hash } from "node:crypto"
 import { format } from "../../../src/platform/crypto/Tokens.ts"
 import { findSecret, findSecretIn } from "../../../src/platform/secrets/Secrets.ts"
 import { innocent } from "../../support/secrets/Innocent.ts"
@@ -31,6 +32,18 @@ describe("a secret", () => {
       for (const text of texts) assert.isUndefined(findSecret(text, now), text)
     })
   }
+
+  it("is every key of Ed25519, also one with a + in its base64, in a diff, and in strings that are joined", () => {
+    const before = Buffer.from("302e020100300506032b657004220420", "hex")
+    const keys = Array.from({ length: 50 }, (_, n) => hash("sha256", `${n}`, "buffer"))
+    for (const key of keys) {
+      const lines = ["-----BEGIN PRIVATE KEY-----", Buffer.concat([before, key]).toString("base64")]
+      const diff = lines.map((line) => `+${line}`).join("\n")
+      const joined = lines.map((line) => `"${line}\\n"`).join(" +\n  ")
+      for (const text of [lines.join("\n"), diff, joined])
+        assert.strictEqual(findSecret(text, now), "private_key", text)
+    }
+  })
 
   it("is no id of an OAuth client", () => {
     const id = Redacted.value(format("sci", Buffer.alloc(32, "client")))

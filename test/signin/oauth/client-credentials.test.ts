@@ -9,13 +9,14 @@ import * as oauth from "oauth4webapi"
 import * as openid from "openid-client"
 import { randomUUID } from "node:crypto"
 import { Bridges } from "../../../src/bridges/identity/Bridges.ts"
-import { generateKeyPair, type KeyPair } from "../../../src/client/Crypto.ts"
+import { generateKeyPair } from "../../../src/client/Crypto.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { reachable } from "../../support/agents/Agent.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { askToken, knock, knockProven, makeKey, tokenPath } from "../../support/agents/OAuthProofs.ts"
+import { assertionOf, type Changes, claimsOf, clientOf, fieldsFor, issuer } from "../../support/bridges/Access.ts"
 import { b64, Bridge } from "../../support/bridges/Bridge.ts"
-import { jwkOf, signed } from "../../support/bridges/DpopProofs.ts"
+import { jwkOf } from "../../support/bridges/DpopProofs.ts"
 import { confirmKey, prepareKey } from "../../support/bridges/KeyRotations.ts"
 import { withNewKey } from "../../support/bridges/Steps.ts"
 import { holder, tokens } from "../../support/bridges/Tokens.ts"
@@ -23,36 +24,6 @@ import type { Answer } from "../../support/network/Http.ts"
 import { unchanged } from "../../support/run/Rows.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
-const issuer = "http://127.0.0.1:8787"
-const clientOf = ({ bridge_id, project_id }: Bridge) => `bridge:${project_id}:${bridge_id}`
-
-interface Changes {
-  readonly claims?: Readonly<Record<string, unknown>>
-  readonly header?: Readonly<Record<string, unknown>>
-  readonly keys?: KeyPair
-}
-
-/** What the Bridge says now. */
-const claimsOf = (bridge: Bridge) =>
-  Effect.map(
-    TestClock.testClockWith((clock) => clock.currentTimeMillis),
-    (millis) => {
-      const now = Math.floor(millis / 1000)
-      const sub = clientOf(bridge)
-      return { iss: sub, sub, aud: issuer as unknown, iat: now, exp: now + 60, jti: randomUUID() as string }
-    }
-  )
-const assertionOf = (bridge: Bridge, { claims, header, keys = bridge.keys }: Changes = {}) =>
-  Effect.map(claimsOf(bridge), (said) =>
-    signed(keys, { alg: "EdDSA", typ: "JWT", jwk: jwkOf(keys), ...header }, { ...said, ...claims })
-  )
-
-const fieldsFor = (client_assertion: string, more: Readonly<Record<string, string | undefined>> = {}) => ({
-  grant_type: "client_credentials",
-  client_assertion_type: "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
-  client_assertion,
-  ...more
-})
 const ask = (on: { readonly url: string }, bridge: Bridge, changes: Changes = {}) =>
   Effect.flatMap(assertionOf(bridge, changes), (assertion) => askToken(on, fieldsFor(assertion)))
 

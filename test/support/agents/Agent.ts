@@ -26,9 +26,13 @@ export const freePort = Effect.callback<number>((resume) => {
 })
 
 /** An instance that listens at its base URL, which real clients require. */
-export const reachable = Effect.fnUntraced(function* (settings: Readonly<Record<string, string>> = {}) {
+export const reachable = Effect.fnUntraced(function* (
+  settings: Readonly<Record<string, string>> = {},
+  host = "127.0.0.1"
+) {
   const port = String(yield* freePort)
-  return yield* instance({ SERVICE_PORT: port, SERVICE_BASE_URL: `http://127.0.0.1:${port}`, ...settings })
+  const made = yield* instance({ SERVICE_PORT: port, SERVICE_BASE_URL: `http://${host}:${port}`, ...settings })
+  return { ...made, url: `http://${host}:${port}` }
 })
 
 export const makeToken = Effect.fnUntraced(function* (

@@ -31,8 +31,12 @@ export class Person {
   }
 
   private keep = (answer: Answer) => {
-    const set = answer.headers.get("set-cookie")
-    if (set !== null) this.cookie = set.split(";")[0]!
+    for (const set of answer.headers.getSetCookie()) {
+      const [pair = ""] = set.split(";")
+      const [name = ""] = pair.split("=")
+      const others = this.cookie.split("; ").filter((cookie) => cookie !== "" && !cookie.startsWith(`${name}=`))
+      this.cookie = [...others, pair].join("; ")
+    }
     return answer
   }
 
@@ -205,8 +209,15 @@ export const makeEquippedProject = Effect.fnUntraced(function* (
     values (${delivery_id}::uuid, ${randomUUID()}::uuid, ${device_id}::uuid, ${project_id}::uuid, 'task.blocked',
             ${made.task_id}::uuid, 2, ${`t:${delivery_id}`}, 'dead', 8, ${now}, ${now}::timestamptz + interval '1 day', 429,
             'TooManyRequests', ${now}, ${now})`
+  const key_id = randomUUID()
+  yield* sql`
+    insert into person_key (
+      person_key_id, credential_id, public_key, sign_count, label, project_token_id, project_id, created_at)
+    values (${key_id}::uuid, sha256(${key_id}::bytea), sha256('public'), 0, ${`Laptop${text}`.slice(0, 80)},
+            ${made.token_id}::uuid, ${project_id}::uuid, ${now})`
   return {
     ...made,
+    key_id,
     document_id: document.document_id,
     client_id,
     grant_id,

@@ -162,6 +162,17 @@ export const fill = Effect.fnUntraced(function* (
     select pg_temp.id(30, i), sha256(('operator token ' || i)::bytea), 'Ada', '{operator:read}', now(),
            now() + interval '20 days' from generate_series(1, $n / 50) i;
 
+    insert into person_key (
+      person_key_id, credential_id, public_key, sign_count, label, project_token_id, project_id, created_at, removed_at,
+      expires_at)
+    select pg_temp.id(32, i), sha256(('key ' || i)::bytea), sha256('public'), 0, 'Laptop',
+           pg_temp.id(2, i % ($n / 100) + 1), '${bigProject}', pg_temp.ago(i), case when i % 3 = 0 then now() end,
+           case when i % 3 = 1 then now() + interval '20 days' end
+      from generate_series(1, $n / 50) i;
+    insert into person_key_challenge (challenge_hash, browser_hash, asked_by, created_at, expires_at)
+    select sha256(('challenge ' || i)::bytea), sha256('browser'), 'network ' || i, now(), now() + interval '5 minutes'
+      from generate_series(1, $n / 50) i;
+
     insert into console_link (code_hash, actor, created_at, expires_at)
     select sha256(('link ' || i)::bytea), 'operator', now(), now() + interval '12 hours'
       from generate_series(1, $n / 50) i;

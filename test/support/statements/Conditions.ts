@@ -124,6 +124,7 @@ const tables = [
   "project",
   "project_token",
   "operator_token",
+  "person_key",
   "oauth_client",
   "oauth_grant",
   "oauth_request",

@@ -31,6 +31,7 @@ export const ids = {
   grant: id(31),
   access: id(32),
   request: id(33),
+  personKey: id(81),
   device: id(41),
   delivery: id(42),
   lease: id(44),
@@ -163,6 +164,13 @@ export const request = `
     project_token_id)
   values ('${ids.request}', ${hash("browser")}, 'client', 'network', 'http://127.0.0.1/callback', '{memory:read}',
           '${"c".repeat(43)}', ${past}, ${later}, '${ids.projectToken}')`
+
+/** A passkey of that project token, which has signed five times. */
+export const passkey = `${signedIn};
+  insert into person_key (
+    person_key_id, credential_id, public_key, sign_count, label, project_token_id, project_id, created_at, expires_at)
+  values ('${ids.personKey}', ${hash("credential id")}, ${hash("public key")}, 5, 'Laptop', '${ids.projectToken}',
+          '${ids.project}', ${past}, ${later})`
 
 /** A phone of that sign-in, and a notification that is due for it. */
 export const phone = `${signedIn};

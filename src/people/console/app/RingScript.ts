@@ -2,14 +2,12 @@
  * Part of the console's script: "Ring this device" on the page of phones. It asks the browser for permission, registers
  * the service worker, subscribes with the service's key, and sends the subscription with the form of the page.
  *
+ * `base64url` and `fromBase64url` are in passkeys/Script.ts, which precedes this part.
+ *
  * The browser remembers the id of its device and the page on which it was registered (spec 2.9), nothing else.
  */
 export const ringScript = `
 const remembered = () => JSON.parse(localStorage.getItem("ring") ?? "{}")
-const base64url = (buffer) =>
-  btoa(String.fromCharCode(...new Uint8Array(buffer))).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "")
-const fromBase64url = (text) =>
-  Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (character) => character.charCodeAt(0))
 
 const whyNot = () => {
   if (!isSecureContext) return "This page needs an https address to make a browser ring."

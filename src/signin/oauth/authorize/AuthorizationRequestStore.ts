@@ -6,7 +6,7 @@
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
-import { isOpen, sessionJoined } from "../../../platform/sql/OpenSession.ts"
+import { isOpen, isUsable, sessionJoined } from "../../../platform/sql/OpenSession.ts"
 import { type Audience, instanceId } from "../../../platform/sql/StandingGrant.ts"
 import { Role, Scope } from "../../../wire/Scopes.ts"
 import type { Client } from "../clients/Shapes.ts"
@@ -32,9 +32,11 @@ export const Request = Schema.Struct({
   grant_id: Schema.NullOr(Schema.String),
   /**
    * This and the fields below: of the project token that the person entered, while it is valid, or of a console session,
-   * while it is open. Otherwise null.
+   * while it is open, or of a passkey, until it is removed. Otherwise null.
    */
   project_token_id: Schema.NullOr(Schema.String),
+  /** The passkey that stood for the token. */
+  person_key_id: Schema.NullOr(Schema.String),
   project_id: Schema.NullOr(Schema.String),
   project_name: Schema.NullOr(Schema.String),
   role: Schema.NullOr(Role),
@@ -49,6 +51,13 @@ const EnteredToken = Schema.Struct({
   project_id: Schema.String,
   opens_console: Schema.Boolean
 })
+
+/** The project token of a request, and what stood for it: itself, a console session or a passkey. */
+export interface Bearer {
+  readonly token_id: string
+  readonly session_id: string | null
+  readonly person_key_id: string | null
+}
 
 interface NewRequest {
   readonly request_id: string
@@ -102,8 +111,9 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   const found = (request_id: string, now: Date) => sql`
     select r.request_id, r.browser_hash, r.client_id, r.redirect_uri, r.state, r.scopes, r.code_challenge,
-           r.dpop_jkt, r.expires_at, r.wrong_tokens, r.decided_at, r.grant_id, t.token_id as project_token_id, p.project_id,
-           p.name as project_name, t.role, t.scopes as token_scopes, t.expires_at as token_expires_at
+           r.dpop_jkt, r.expires_at, r.wrong_tokens, r.decided_at, r.grant_id, t.token_id as project_token_id,
+           r.person_key_id, p.project_id, p.name as project_name, t.role, t.scopes as token_scopes,
+           t.expires_at as token_expires_at
       from oauth_request r
       left join project_token t on t.token_id = r.project_token_id
                                and t.revoked_at is null
@@ -115,6 +125,12 @@ export const make = (sql: SqlClient.SqlClient) => {
                                        where s.session_id = r.console_session_id
                                          and s.project_token_id = r.project_token_id
                                          and ${isOpen(sql, now)}))
+                               and (r.person_key_id is null or exists (
+                                      select 1
+                                        from person_key k
+                                       where k.person_key_id = r.person_key_id
+                                         and k.project_token_id = r.project_token_id
+                                         and ${isUsable(sql)}))
       left join project p on p.project_id = t.project_id and p.disabled_at is null
      where r.request_id = ${request_id}::uuid`
 
@@ -137,13 +153,14 @@ export const make = (sql: SqlClient.SqlClient) => {
   /** Binds project token and browser to the request. Returns nothing if another form has renewed the browser's cookie. */
   const bindToken = (
     { browser_hash, request_id }: Pick<Request, "browser_hash" | "request_id">,
-    { session_id, token_id }: { readonly token_id: string; readonly session_id: string | null },
+    { person_key_id, session_id, token_id }: Bearer,
     renewed_hash: Uint8Array
   ) =>
     firstRow(Schema.Struct({ request_id: Schema.String }))(sql`
       update oauth_request
          set project_token_id = ${token_id}::uuid,
              console_session_id = ${session_id}::uuid,
+             person_key_id = ${person_key_id}::uuid,
              browser_hash = ${renewed_hash}
        where request_id = ${request_id}::uuid
          and browser_hash = ${browser_hash}

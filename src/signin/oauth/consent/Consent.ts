@@ -3,7 +3,8 @@
  *
  * 1. The token only selects the project and the role. The request stores the token's id, never the token. Entering it
  *    renews the cookie that binds the request to the browser. An open console session may stand for its token
- *    (decisions.md, Sessions of the console): the request stores the session's id, and Allow needs it to be open still.
+ *    (decisions.md, Sessions of the console), and so may a passkey: the request stores the id of either, and Allow needs it
+ *    to be in force still.
  * 2. The scopes are limited to those of the token. The person may take the writing ones away and name the sign-in; the
  *    grant holds exactly what the page showed and the person left. If another token was entered in another tab
  *    meanwhile, Allow shows the page again instead.
@@ -23,6 +24,7 @@ import * as Tokens from "../../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../../platform/database/Persistence.ts"
 import { Outbox } from "../../../push/outbox/Outbox.ts"
+import { type PasskeyAnswer, PersonKeys, type WrongKey } from "../../passkeys/PersonKeys.ts"
 import { reportAgentToken, Sessions } from "../../sessions/Sessions.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { after } from "../../../wire/Instant.ts"
@@ -48,6 +50,12 @@ export class WrongToken extends Data.TaggedError("WrongToken")<{ readonly page: 
 
 /** The console session that the page offered has ended, or the browser has another one by now. */
 export class SessionOver extends Data.TaggedError("SessionOver")<{ readonly page: ConsentPage }> {}
+
+/** The passkey that the person used does not stand for a token. */
+export class WrongPasskey extends Data.TaggedError("WrongPasskey")<{
+  readonly page: ConsentPage
+  readonly reason: WrongKey["reason"]
+}> {}
 
 /** The person entered a token of this service where the name of the sign-in belongs. It is not kept. */
 export class WrongLabel extends Data.TaggedError("WrongLabel")<{ readonly page: ConsentPage }> {}
@@ -91,6 +99,10 @@ export class Consent extends Context.Service<
     readonly useSession: (
       visit: Submission & { readonly session_id: string; readonly secret: Redacted.Redacted<string> }
     ) => Effect.Effect<Redacted.Redacted<string>, ConsentEnded | SessionOver | Unavailable>
+    /** The same, with a passkey. It opens no session. */
+    readonly usePasskey: (
+      visit: Submission & { readonly answer: PasskeyAnswer }
+    ) => Effect.Effect<Redacted.Redacted<string>, ConsentEnded | WrongPasskey | Unavailable>
     /** Returns the address to redirect the browser to. */
     readonly decide: (visit: Decision) => Effect.Effect<string, ConsentEnded | WrongLabel | Unavailable>
   }
@@ -104,6 +116,7 @@ export class Consent extends Context.Service<
       const outbox = yield* Outbox
       const clients = yield* Clients
       const sessions = yield* Sessions
+      const keys = yield* PersonKeys
       const { access, authUrl, oauth, resource } = yield* Settings
       const store = Store.make(sql)
 
@@ -163,23 +176,25 @@ export class Consent extends Context.Service<
       const bind = <FindError, AskError>(
         visit: Submission,
         secret: Redacted.Redacted<string>,
-        found: (
-          now: Date
-        ) => Effect.Effect<Option.Option<{ readonly token_id: string; readonly session_id: string | null }>, FindError>,
+        found: (now: Date) => Effect.Effect<Option.Option<Store.Bearer>, FindError>,
         otherwise: (page: ConsentPage) => Effect.Effect<never, AskError>
       ) =>
         Effect.gen(function* () {
           const now = yield* clock.now
           const browser = renewed(visit, secret)
           const attempt = Effect.gen(function* () {
-            const { csrf, request } = yield* find(visit, now).pipe(
+            const { csrf, isRepeated, request } = yield* find(visit, now).pipe(
+              Effect.map((opened) => ({ ...opened, isRepeated: false })),
               // A form that is sent twice: the first one has renewed the cookie.
               Effect.catchTag("ConsentEnded", (ended) =>
-                ended.reason === "other_browser" && Option.isSome(browser) ? find({ ...visit, browser }, now) : ended
+                ended.reason === "other_browser" && Option.isSome(browser)
+                  ? Effect.map(find({ ...visit, browser }, now), (opened) => ({ ...opened, isRepeated: true }))
+                  : ended
               )
             )
             yield* checkCsrf(visit)
             if (request.decided_at !== null) return yield* new ConsentEnded({ reason: "answered" })
+            if (isRepeated) return browser
             const client = yield* clientOf(request)
             const bearer = yield* found(now)
             if (Option.isNone(bearer) || Option.isNone(browser)) {
@@ -199,7 +214,9 @@ export class Consent extends Context.Service<
           if (!Tokens.isToken("spt", Redacted.value(token))) return Option.none()
           const entered = yield* store.findToken(Tokens.hash(token), now)
           if (Option.isNone(entered)) return Option.none()
-          if (entered.value.opens_console) return Option.some({ token_id: entered.value.token_id, session_id: null })
+          if (entered.value.opens_console) {
+            return Option.some({ token_id: entered.value.token_id, session_id: null, person_key_id: null })
+          }
           yield* reportAgentToken(audit, clock, entered.value)
           return Option.none()
         })
@@ -216,11 +233,24 @@ export class Consent extends Context.Service<
             sessions.find(secret),
             Option.flatMap((session) =>
               session.session_id === session_id && session.token !== undefined
-                ? Option.some({ token_id: session.token.token_id, session_id })
+                ? Option.some({ token_id: session.token.token_id, session_id, person_key_id: session.person_key_id })
                 : Option.none()
             )
           )
         return yield* bind(visit, secret, found, (page) => new SessionOver({ page }))
+      }, persistence)
+
+      /** The answer of the authenticator renews the cookie: nobody else can know its signature. */
+      const usePasskey = Effect.fn("Consent.usePasskey")(function* (
+        visit: Submission & { readonly answer: PasskeyAnswer }
+      ) {
+        const { answer } = visit
+        const found = () => Effect.map(keys.identify(answer), (key) => Option.some({ ...key, session_id: null }))
+        return yield* bind(visit, answer.credential, found, Effect.die).pipe(
+          Effect.catchTag("WrongKey", ({ reason }) =>
+            Effect.flatMap(show(visit), (page) => new WrongPasskey({ page: { ...page, project: undefined }, reason }))
+          )
+        )
       }, persistence)
 
       /** Finds the client before the transaction, because its metadata document may have to be fetched. */
@@ -332,7 +362,11 @@ export class Consent extends Context.Service<
           action: "oauth_grant.created",
           project_id: request.project_id,
           actor: `project_token:${request.project_token_id}`,
-          subject: { grant_id, client_id: request.client_id }
+          subject: {
+            grant_id,
+            client_id: request.client_id,
+            ...(request.person_key_id !== null && { person_key_id: request.person_key_id })
+          }
         })
         const { project_id } = request
         yield* outbox.enqueue(now, {
@@ -344,7 +378,7 @@ export class Consent extends Context.Service<
         return grant_id
       })
 
-      return { show, enterToken, useSession, decide }
+      return { show, enterToken, useSession, usePasskey, decide }
     })
   )
 }

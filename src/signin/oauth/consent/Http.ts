@@ -15,6 +15,9 @@ import { onlyMethods } from "../../../platform/edge/Methods.ts"
 import { isFromOwnPage, ownCookie, pageRoutes, queryOf } from "../../../platform/edge/PageRoutes.ts"
 import { pageHeaders as headers } from "../../../platform/html/Page.ts"
 import { Caller } from "../../../wire/Headers.ts"
+import { passkeyHeaders } from "../../passkeys/Card.ts"
+import { PersonKeys } from "../../passkeys/PersonKeys.ts"
+import { preSession } from "../../passkeys/PreSession.ts"
 import { sessionCookie } from "../../sessions/SessionCookie.ts"
 import { Authorize } from "../authorize/Authorize.ts"
 import { parametersOf } from "../Parameters.ts"
@@ -38,15 +41,17 @@ const routes = HttpRouter.use((router) =>
     // A session stands for its token at the address of the console only. Another port shares its cookies, but not more.
     const offersSession = console.enabled && authUrl.origin === baseUrl.origin
     const { secretOf, sessionOf } = yield* sessionCookie
-    /** The page; while it asks for a token, it offers the session of this browser. */
-    const ask = (request: Request, status: number, view: ConsentPage, sent: Sent = {}) => {
-      const session = offersSession && view.project === undefined ? sessionOf(request, false) : Effect.succeedNone
+    const passkeys = offersSession ? (yield* PersonKeys).relyingParty : undefined
+    const browsers = yield* preSession
+    /** The page; while it asks for a token, it offers the session of this browser, and passkeys. */
+    const ask = Effect.fnUntraced(function* (request: Request, status: number, view: ConsentPage, sent: Sent = {}) {
+      if (view.project !== undefined || !offersSession) return show(status, consentPage(view, sent))
       // A cookie of the console that is limited is no reason to refuse this page.
-      return Effect.map(
-        Effect.catchTag(session, "rate_limited", () => Effect.succeedNone),
-        (found) => show(status, consentPage(view, sent, Option.getOrUndefined(found)))
-      )
-    }
+      const session = yield* Effect.catchTag(sessionOf(request, false), "rate_limited", () => Effect.succeedNone)
+      const body = consentPage(view, sent, { session: Option.getOrUndefined(session), passkeys })
+      const page = show(status, body)
+      return passkeys === undefined ? page : HttpServerResponse.setHeaders(page, passkeyHeaders)
+    })
 
     const secure = authUrl.protocol === "https:"
     const cookie = secure ? "__Host-oauth_browser" : "oauth_browser"
@@ -118,27 +123,36 @@ const routes = HttpRouter.use((router) =>
         if (wait > 0) return fail("busy", wait)
         const token = Redacted.make((form.get("project_token") ?? "").trim())
         const session_id = form.get("session")
+        const credential = form.get("credential")
+        const answer = {
+          browser: Option.getOrElse(browsers.find(request), () => Redacted.make("")),
+          credential: Redacted.make(credential ?? "")
+        }
         const enter = (
           browser: typeof visit.browser
         ): Effect.Effect<
           Redacted.Redacted<string>,
-          Effect.Error<ReturnType<typeof consent.enterToken | typeof consent.useSession>>
-        > =>
-          session_id !== undefined && offersSession
+          Effect.Error<ReturnType<typeof consent.enterToken | typeof consent.useSession | typeof consent.usePasskey>>
+        > => {
+          if (credential !== undefined && passkeys !== undefined)
+            return consent.usePasskey({ ...visit, browser, answer })
+          return session_id !== undefined && offersSession
             ? consent.useSession({ ...visit, browser, session_id, secret: secretOf(request) })
             : consent.enterToken({ ...visit, browser, token })
+        }
         const renewed = yield* enter(visit.browser).pipe(
           // A form that is sent twice was shown under the cookie of before.
           Effect.catchTag("ConsentEnded", (ended) =>
             ended.reason === "other_browser" ? enter(browserOf(request)) : ended
           ),
-          Effect.tapErrorTag("WrongToken", () => wrongSecrets.take(network))
+          Effect.tapErrorTag(["WrongToken", "WrongPasskey"], () => wrongSecrets.take(network))
         )
         return withCookie(redirect(consentPath(request_id)), cookieOf(request_id), renewed, maxAge)
       }).pipe(
         Effect.catchTags({
           ConsentEnded: ({ reason }) => Effect.succeed(end(reason)),
           WrongToken: ({ page }) => ask(request, 422, page, { wrong: "token" }),
+          WrongPasskey: ({ page, reason }) => ask(request, 422, page, { wrongPasskey: reason }),
           SessionOver: ({ page }) => ask(request, 422, page, { wrong: "session" }),
           FormError: () => Effect.succeed(end("malformed"))
         })

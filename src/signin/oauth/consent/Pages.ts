@@ -3,6 +3,9 @@ import { Duration } from "effect"
 import { isWrite, type Role, type Scope } from "../../../wire/Scopes.ts"
 import { html, type Html } from "../../../platform/html/Html.ts"
 import { page } from "../../../platform/html/Page.ts"
+import { passkeyCard, passkeyForm, wrongKey } from "../../passkeys/Card.ts"
+import type { WrongKey } from "../../passkeys/PersonKeys.ts"
+import type { RelyingParty } from "../../passkeys/RelyingParty.ts"
 import type { Session } from "../../sessions/Sessions.ts"
 import type { ErrorRedirect, NoRedirect } from "../authorize/Authorize.ts"
 import { destination } from "../clients/RedirectUri.ts"
@@ -27,14 +30,22 @@ const roles: Readonly<Record<Role, string>> = {
 /** The field that was just sent and is refused, and the choice sent with it. */
 export interface Sent {
   readonly wrong?: "token" | "session" | "label"
+  /** Why the passkey that was used is refused. */
+  readonly wrongPasskey?: WrongKey["reason"]
   readonly access?: "read" | "write"
 }
 
-/** Asks for a project token first, or for the console session that may stand for it, then for consent. */
-export const consentPage = (view: ConsentPage, sent: Sent = {}, session?: Session): string => {
+/** What may stand for a project token: the console session of this browser, and passkeys. */
+export interface Offers {
+  readonly session?: Session | undefined
+  readonly passkeys?: RelyingParty | undefined
+}
+
+/** Asks for a project token first, or for what may stand for it, then for consent. */
+export const consentPage = (view: ConsentPage, sent: Sent = {}, { passkeys, session }: Offers = {}): string => {
   const { client, project } = view
   return project === undefined
-    ? askToken(view, sent, session?.token && { ...session.token, session_id: session.session_id })
+    ? askToken(view, sent, session?.token && { ...session.token, session_id: session.session_id }, passkeys)
     : askConsent(client.name, view, project, sent)
 }
 
@@ -43,19 +54,23 @@ type Offered = Pick<Session, "session_id"> & NonNullable<Session["token"]>
 const askToken = (
   { client, csrf, redirect_uri, request_id }: ConsentPage,
   sent: Sent,
-  session: Offered | undefined
+  session: Offered | undefined,
+  passkeys: RelyingParty | undefined
 ) => {
   const wrong = sent.wrong === "token"
-  return page(
+  const isFirst = session === undefined
+  return (passkeys === undefined ? page : passkeyCard)(
     `Allow ${client.name} to use a project?`,
     html`<h1>${client.name} wants to use one of your projects</h1>
       <p class="soft">Choose the project. Nothing is allowed yet: you decide on the next page.</p>
       ${facts(whoAsks(client), whereTo(redirect_uri))} ${warning(client, redirect_uri)}
       ${sent.wrong === "session" && alert("session-error", "You are no longer signed in to the console. Enter the project token instead.")}
       ${session !== undefined && withSession(session, request_id, csrf)}
+      ${sent.wrongPasskey !== undefined && alert("passkey-error", wrongKey(sent.wrongPasskey))}
+      ${passkeys !== undefined && withPasskey(passkeys, isFirst, request_id, csrf)}
       <form method="post" action="/oauth/consent">
         ${hidden(request_id, csrf)}
-        <label for="project_token">${session === undefined ? "Project token" : "Or another project token"}</label>
+        <label for="project_token">${isFirst ? "Project token" : "Or another project token"}</label>
         <span class="soft small" id="token-help">
           It begins with <code>spt_</code> and tells this service which project and role are yours. ${client.name} never
           sees it.
@@ -63,7 +78,7 @@ const askToken = (
         ${wrong && alert("token-error", "This token is not valid. Check that you copied all of it, or ask your operator.")}
         ${tokenField(wrong)}
         <div class="buttons">
-          ${continueWithToken(session === undefined)}
+          ${continueWithToken(isFirst)}
           <button name="decision" value="deny" formnovalidate>Deny</button>
         </div>
       </form>`
@@ -79,6 +94,17 @@ const withSession = ({ label, project_name, role, session_id }: Offered, request
     </p>
     <div class="buttons"><button class="primary">Continue with ${project_name}</button></div>
   </form>`
+
+const withPasskey = (passkeys: RelyingParty, isFirst: boolean, request_id: string, csrf: string) =>
+  html`${passkeyForm(
+    passkeys,
+    "/oauth/consent",
+    hidden(request_id, csrf),
+    isFirst
+      ? html`<button class="primary">Continue with a passkey</button>`
+      : html`<button>Use a passkey instead</button>`
+  )}
+  ${isFirst && html`<p class="or">or</p>`}`
 
 const continueWithToken = (isPrimary: boolean) =>
   isPrimary ? html`<button class="primary">Continue</button>` : html`<button>Continue with this token</button>`

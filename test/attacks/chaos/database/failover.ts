@@ -54,6 +54,7 @@ const all = {
   "node killed": 3,
   "planned switch": 3,
   "node frozen and woken": 1,
+  "postgres frozen and woken": 1,
   "primary cut off": 1,
   "standby killed": 1,
   "etcd away for a minute": 1
@@ -65,7 +66,7 @@ const full = Object.entries(all)
   .map(({ fault }) => fault)
 const only = process.argv[process.argv.indexOf("--only") + 1]!.split(",")
 const faults: ReadonlyArray<Fault> = unsafe
-  ? ["node frozen and woken"]
+  ? ["postgres frozen and woken"]
   : sliced
     ? ["postgres killed"]
     : process.argv.includes("--only")
@@ -226,6 +227,13 @@ const attack = Effect.gen(function* () {
   const whole = awaiting("a whole cluster", cluster.whole)
   const anotherPrimary = (than: Node) =>
     awaiting("another primary", Effect.repeat(cluster.primary, { until: (node) => node !== than }))
+  const frozenAndWoken = Effect.fnUntraced(function* (what: string, primary: Node) {
+    yield* cluster.run("freeze", what)
+    yield* anotherPrimary(primary)
+    yield* Effect.sleep("8 seconds")
+    yield* cluster.run("wake", what)
+    yield* Effect.sleep("5 seconds")
+  })
   const strike: Readonly<Record<Fault, (primary: Node) => Effect.Effect<void, unknown>>> = {
     "postgres killed": (primary) =>
       Effect.andThen(cluster.run("kill", `postgres${primary}`), Effect.asVoid(anotherPrimary(primary))),
@@ -236,14 +244,9 @@ const attack = Effect.gen(function* () {
         yield* cluster.run("start", `etcd${primary}`, `db${primary}`)
       }),
     "planned switch": (primary) => Effect.andThen(cluster.run("switch"), Effect.asVoid(anotherPrimary(primary))),
-    "node frozen and woken": (primary) =>
-      Effect.gen(function* () {
-        yield* cluster.run("freeze", `db${primary}`)
-        yield* anotherPrimary(primary)
-        yield* Effect.sleep("8 seconds")
-        yield* cluster.run("wake", `db${primary}`)
-        yield* Effect.sleep("5 seconds")
-      }),
+    "node frozen and woken": (primary) => frozenAndWoken(`db${primary}`, primary),
+    // Patroni waits for an answer of PostgreSQL, and goes on from there.
+    "postgres frozen and woken": (primary) => frozenAndWoken(`postgres${primary}`, primary),
     "primary cut off": (primary) =>
       Effect.gen(function* () {
         yield* cluster.cutOff(primary)
@@ -381,6 +384,6 @@ if (reason === undefined)
     () => ({ faults: seen, seen_until_then: failures() }),
     // Stdout is for the figures.
     Effect.provideService(attack, References.MinimumLogLevel, "Error"),
-    "9 minutes"
+    "530 seconds"
   )
 else process.stdout.write(`${JSON.stringify({ chaos: "failover", skipped: reason, violations: [] })}\n`)

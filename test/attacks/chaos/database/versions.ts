@@ -47,7 +47,7 @@ const programs = Effect.fnUntraced(function* (folder: string, version: string, r
   return join(into, "node_modules", name, "native/bin")
 })
 
-/** The last line of a run counts its tests (test/support/run/Summary.ts). */
+/** A run ends with the count of its tests (test/support/run/Summary.ts). */
 const suite = (TEST_POSTGRES: string) =>
   Effect.promise(async (signal) => {
     const runner = spawn(process.execPath, ["node_modules/vitest/vitest.mjs", "run", "--reporter=dot", ...only], {
@@ -57,13 +57,13 @@ const suite = (TEST_POSTGRES: string) =>
       signal,
       killSignal: "SIGINT"
     })
-    let last = ""
+    let count = ""
     createInterface(runner.stdout).on("line", (line) => {
       process.stderr.write(`${line}\n`)
-      last = line
+      if (/^\d+ passed, /.test(line)) count = line
     })
     const [code] = await once(runner, "close")
-    return { passed: code === 0, tests: last }
+    return { passed: code === 0, tests: count }
   })
 
 const attack = Effect.gen(function* () {

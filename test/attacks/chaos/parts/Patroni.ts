@@ -39,7 +39,11 @@ interface Member {
 
 interface Status {
   readonly state: string
-  readonly replication?: ReadonlyArray<{ readonly state: string; readonly sync_state: string }>
+  readonly replication?: ReadonlyArray<{
+    readonly application_name: string
+    readonly state: string
+    readonly sync_state: string
+  }>
 }
 
 /** `unsafe`: with Patroni's etcd3 interface, although deploy/ha/check refuses it. */
@@ -103,20 +107,26 @@ export const patroniCluster = Effect.fnUntraced(function* (scratch: string, { un
     }
     return []
   })
+  const nameOf = (wanted: string) => Effect.map(members, (all) => all.find(({ role }) => role === wanted)?.name)
   const numberOf = (wanted: string) =>
-    Effect.map(members, (all) => all.find(({ role }) => role === wanted)?.name).pipe(
-      Effect.delay("50 millis"),
-      Effect.repeat({ until: (name) => name !== undefined }),
+    Effect.repeat(Effect.delay(nameOf(wanted), "50 millis"), { until: (name) => name !== undefined }).pipe(
       Effect.map((name) => Number(name!.slice(2)) as Node)
     )
-  // The nodes themselves are asked: in etcd a node that was just killed is still a member.
-  const isWhole = Effect.promise(async (signal) => {
-    const all = await Promise.all(numbers.map((n) => ask<Status>(n, "patroni", signal)))
-    const standbys = all.flatMap((status) => status?.replication ?? []).filter(({ state }) => state === "streaming")
+  // The nodes are asked themselves: in etcd a node that was just killed is still a member. But only etcd says which standby
+  // may take over: until Patroni has named one, any standby acknowledges commits.
+  const isWhole = Effect.gen(function* () {
+    const statuses = yield* Effect.promise((signal) =>
+      Promise.all(numbers.map((n) => ask<Status>(n, "patroni", signal)))
+    )
+    const standbys = statuses
+      .flatMap((status) => status?.replication ?? [])
+      .filter(({ state }) => state === "streaming")
+    const synchronous = standbys.find(({ sync_state }) => sync_state === "sync")?.application_name
     return (
-      all.every((status) => status?.state === "running") &&
+      statuses.every((status) => status?.state === "running") &&
       standbys.length === 2 &&
-      standbys.some(({ sync_state }) => sync_state === "sync")
+      synchronous !== undefined &&
+      synchronous === (yield* nameOf("sync_standby"))
     )
   })
 
