@@ -17,10 +17,9 @@ import { dataFolder, end } from "../support/service/PostgresUser.ts"
 import { freePort, serviceProcess } from "../support/service/Process.ts"
 import { environment, Service } from "../support/service/Service.ts"
 
+/** Waits for as long as the test may take. */
 const soon = <A>(read: () => A, isRight: (value: A) => boolean) =>
-  Effect.sync(read).pipe(
-    Effect.repeat({ until: isRight, schedule: Schedule.upTo(Schedule.spaced("50 millis"), { duration: "20 seconds" }) })
-  )
+  Effect.repeat(Effect.sync(read), { until: isRight, schedule: Schedule.spaced("50 millis") })
 
 /** A server of two workers with its metrics. */
 const started = Effect.fnUntraced(function* (more: Readonly<Record<string, string>> = {}) {
