@@ -257,7 +257,7 @@ describe("with an external database", () => {
   })
   afterAll(() => service.stop())
 
-  const own = (more: Record<string, string> = {}) => service.on("bridge", { SERVICE_BACKUP_DIR: folder, ...more })
+  const own = (more: Record<string, string> = {}) => service.on("service", { SERVICE_BACKUP_DIR: folder, ...more })
   const status = async (): Promise<BackupState> => result(await own().run("status", "--json")).backups
   const [name] = ["bridge-service-2026-01-01T00-00-00-000Z.backup"]
 

@@ -113,12 +113,12 @@ it("doctor fails while a key is missing on which a channel depends", { timeout: 
   const key = (id: string) => `${id}:${Buffer.alloc(32, id).toString("base64")}`
   const doctor = async (keys: string) => {
     const { stdout } = await service
-      .on("source", { SERVICE_PUSH_TOKEN_KEYS: keys, SERVICE_PUSH_LOOKUP_KEY: "b7Tn2KdXw9Qe4RzLm6Hs1VyGp8JcAf3U" })
+      .on("service", { SERVICE_PUSH_TOKEN_KEYS: keys, SERVICE_PUSH_LOOKUP_KEY: "b7Tn2KdXw9Qe4RzLm6Hs1VyGp8JcAf3U" })
       .run("doctor", "--json")
     return JSON.parse(stdout).checks.filter(({ name }: { name: string }) => name === "push_keys_used")
   }
   const made = await service
-    .on("source", { SERVICE_PUSH_TOKEN_KEYS: key("one"), SERVICE_PUSH_LOOKUP_KEY: "b7Tn2KdXw9Qe4RzLm6Hs1VyGp8JcAf3U" })
+    .on("service", { SERVICE_PUSH_TOKEN_KEYS: key("one"), SERVICE_PUSH_LOOKUP_KEY: "b7Tn2KdXw9Qe4RzLm6Hs1VyGp8JcAf3U" })
     .run("create-channel", "--project", project, "--kind", "ntfy", "--url", "https://ntfy.example.com/t", "--json")
   const { channel_id } = result(made)
   expect(await doctor(`${key("two")},${key("one")}`)).toEqual([])

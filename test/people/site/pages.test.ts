@@ -191,11 +191,11 @@ layer(Service.layer)("the pages at /docs", (it) => {
     })
   )
 
-  it.effect("draw the three flows, each with a description in words", () =>
+  it.effect("draw the four flows, each with a description in words", () =>
     Effect.gen(function* () {
       const shown = (yield* pageAt("/docs/bridges")) + (yield* pageAt("/docs/agents"))
       const pictures = shown.match(/<svg.*?<\/svg>/gs)!
-      assert.lengthOf(pictures, 3)
+      assert.lengthOf(pictures, 4)
       const codes = ["enrollment_proof_invalid", "bridge_rotation_predecessor_expired", "access_denied"]
       for (const [index, picture] of pictures.entries()) {
         assert.include(/<desc.*?<\/desc>/s.exec(picture)![0], codes[index]!)
