@@ -196,7 +196,12 @@ layer(Service.layer)("the pages at /docs", (it) => {
       const shown = (yield* pageAt("/docs/bridges")) + (yield* pageAt("/docs/agents"))
       const pictures = shown.match(/<svg.*?<\/svg>/gs)!
       assert.lengthOf(pictures, 4)
-      const codes = ["enrollment_proof_invalid", "bridge_rotation_predecessor_expired", "access_denied"]
+      const codes = [
+        "enrollment_proof_invalid",
+        "bridge_rotation_predecessor_expired",
+        "bridge_key_rotation_expired",
+        "access_denied"
+      ]
       for (const [index, picture] of pictures.entries()) {
         assert.include(/<desc.*?<\/desc>/s.exec(picture)![0], codes[index]!)
       }
