@@ -65,6 +65,7 @@ const fieldsIn = (file: string, schema: string) =>
 /** Lists that stay empty without a phone; their fields come from the source. */
 const unmade = new Map([
   ["list-devices", fieldsIn("src/people/mobile/DeviceStore.ts", "Listed")],
+  ["list-person-keys", fieldsIn("src/signin/passkeys/PersonKeyStore.ts", "PersonKey")],
   ["list-push-dead-letters", fieldsIn("src/push/admin/PushAdminStore.ts", "DeadLetter")]
 ])
 

@@ -205,6 +205,14 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
     ["a://", "/", "\n"],
     ["", "a", ""]
   ],
+  [
+    "src/signin/oauth/tokens/ClientAssertion.ts",
+    /^bridge:([0-9a-f-]{36}):([^]+)$/,
+    body,
+    [`bridge:${"0".repeat(36)}:`, "a", ""],
+    ["", "bridge:", ""]
+  ],
+  ["src/signin/passkeys/WebAuthn.ts", /^[A-Za-z0-9_-]+$/, body, ["", "a", "!"]],
   ["src/wire/Ids.ts", /^[A-Za-z0-9+/_-]+={0,2}$/u, call, ["", "A", "==="], ["A", "=", ""]],
   ["src/wire/Text.ts", /((?<!\p{M})\p{M}{31,})/u, call, ["", "\u0301", "x"], ["", `${"\u0301".repeat(30)}a`, ""]],
   [
@@ -228,7 +236,8 @@ const never: ReadonlyArray<readonly [file: string, RegExp, reason: string]> = [
     "our migrations"
   ],
   ["src/platform/database/Migrations.ts", /--[^\n]*|\/\*[\s\S]*?\*\//g, "our migrations"],
-  ["src/platform/database/Persistence.ts", /^\s+at /, "lines of a stack that Node wrote"]
+  ["src/platform/database/Persistence.ts", /^\s+at /, "lines of a stack that Node wrote"],
+  ["src/platform/edge/compiled/Compiled.ts", /:(\w+)/g, "the paths of our contract"]
 ]
 
 /** Expressions that are built from text, and whose parts are all bounded. */
@@ -236,6 +245,10 @@ const built = [
   ["src/platform/secrets/Rules.ts", 'new RegExp(source, "y")'],
   ["src/platform/secrets/Secrets.ts", 'new RegExp(rules.map(({ begins }) => `(${begins})`).join("|"), "g")'],
   ["src/platform/crypto/Tokens.ts", "new RegExp(`^${pattern}$`)"],
+  [
+    "src/platform/edge/compiled/Compiled.ts",
+    'new RegExp(`^${path.replaceAll(/:(\\w+)/g, "(?<$1>[A-Za-z0-9-]{1,64})")}$`)'
+  ],
   ["src/platform/crypto/Tokens.ts", 'new RegExp(`(?=(${pattern}))`, "g")'],
   ["src/wire/Text.ts", 'new RegExp(`${hiddenInLine.source}|${hiddenAnywhere.source}`, "gv")'],
   ["src/wire/Text.ts", 'new RegExp(`${hiddenInProse.source}|${hiddenAnywhere.source}`, "gv")']
