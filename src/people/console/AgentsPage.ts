@@ -9,7 +9,7 @@ import { act } from "./Actions.ts"
 import { command, empty, mark, meta, more, time } from "./Parts.ts"
 import { isUuid, NotHere, pathOf, type View } from "./View.ts"
 
-const shown = 20
+const shown = 15
 
 export const agentsPage = Effect.gen(function* () {
   const projectTokens = yield* ProjectTokens
