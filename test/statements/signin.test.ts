@@ -101,6 +101,8 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
       "of another Bridge": `update bridge_access_token set identity_id = '${id(89)}'`,
       "for another resource": "update bridge_access_token set resource = 'http://127.0.0.1:8788/mcp'",
       "of another instance": "update bridge_access_token set instance_id = 'other'",
+      "that was issued before the grant": `update bridge_identity set access_granted_at = ${sqlNow}`,
+      "that was issued before the enrollment": `update bridge_identity set enrolled_at = ${sqlNow}`,
       ...bridgeOver
     }
   })

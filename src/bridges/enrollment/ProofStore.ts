@@ -144,6 +144,10 @@ export const make = (sql: SqlClient.SqlClient) => {
                key_rotation_required_since =
                  case when i.public_key_fingerprint = cleared.public_key_fingerprint
                       then i.key_rotation_required_since end,
+               -- A role belongs to the key that it was granted to.
+               access_role = case when i.public_key_fingerprint = cleared.public_key_fingerprint then i.access_role end,
+               access_granted_at =
+                 case when i.public_key_fingerprint = cleared.public_key_fingerprint then i.access_granted_at end,
                account_references = cleared.account_references,
                enrolled_credential_id = cleared.credential_id,
                enrolled_at = ${now},

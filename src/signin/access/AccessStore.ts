@@ -57,7 +57,9 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
          and ${hasAudience(sql, audience)}`
   )
 
-  /** The Bridge still has the role and the key that the token was issued for, and a Bridge token in force. */
+  /**
+   * The Bridge still has the grant, the enrollment and the key that the token was issued for, and a Bridge token in force.
+   */
   const bridgeToken = lookup(
     sql,
     Identified,
@@ -72,6 +74,8 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
          and g.expires_at > ${now}
          and i.status = 'active'
          and i.access_role = g.role
+         and i.access_granted_at <= g.created_at
+         and i.enrolled_at <= g.created_at
          and i.public_key_fingerprint = g.public_key_fingerprint
          and exists (select 1
                        from bridge_token b

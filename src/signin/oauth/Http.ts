@@ -112,7 +112,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
           const client_id = form.get("client_id")
           if (client_id !== undefined && client_id !== asserted.client_id)
             return yield* refuse("invalid_client", "client_id is not the sub of the assertion.")
-          const bridge = yield* bridgeAccess.holder(asserted)
+          const bridge = yield* bridgeAccess.holder(asserted, proven)
           const wait = Option.isSome(bridge) ? yield* refreshes.take(bridge.value) : 0
           if (wait > 0) return yield* tooMany(wait)
           return yield* bridgeAccess.issue({

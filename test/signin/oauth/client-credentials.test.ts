@@ -18,7 +18,7 @@ import { assertionOf, type Changes, claimsOf, clientOf, fieldsFor, issuer } from
 import { b64, Bridge } from "../../support/bridges/Bridge.ts"
 import { jwkOf } from "../../support/bridges/DpopProofs.ts"
 import { confirmKey, prepareKey } from "../../support/bridges/KeyRotations.ts"
-import { withNewKey } from "../../support/bridges/Steps.ts"
+import { fresh, withNewKey } from "../../support/bridges/Steps.ts"
 import { holder, tokens } from "../../support/bridges/Tokens.ts"
 import type { Answer } from "../../support/network/Http.ts"
 import { unchanged } from "../../support/run/Rows.ts"
@@ -152,7 +152,24 @@ layer(Service.layer)("a Bridge", (it) => {
 
   const ends: Record<string, (of: Effect.Success<ReturnType<typeof reaching>>) => Effect.Effect<unknown, any, any>> = {
     "its access is withdrawn": ({ bridge }) => withdraw(bridge),
+    "its access is withdrawn and granted again": ({ bridge }) =>
+      Effect.all([withdraw(bridge), TestClock.adjust("1 second"), grant(bridge)]),
     "its role is replaced": ({ bridge }) => grant(bridge, "reader"),
+    "its role is replaced and comes back": ({ bridge }) =>
+      Effect.all([grant(bridge, "reader"), TestClock.adjust("1 second"), grant(bridge)]),
+    "it is enrolled again with its key": Effect.fnUntraced(function* ({ bridge }) {
+      const service = yield* Service
+      yield* TestClock.adjust("1 second")
+      const again = yield* fresh({
+        project_id: bridge.project_id,
+        bridge_id: bridge.bridge_id,
+        keys: bridge.keys,
+        reenroll: bridge.bridge_id
+      })
+      yield* holder(again, "again")
+      // The grant was for this key, so the Bridge gets another token.
+      assert.strictEqual((yield* ask(service, again)).status, 200)
+    }),
     "it is revoked": ({ bridge }) => operate(({ revoke }) => revoke(bridge.project_id, bridge.bridge_id)),
     "its project is disabled": ({ bridge }) =>
       Effect.flatMap(Service, ({ services }) => Context.get(services, Projects).disable(bridge.project_id)),
@@ -174,6 +191,8 @@ layer(Service.layer)("a Bridge", (it) => {
       })
       assert.strictEqual(proof.status, 200, proof.text)
       assert.deepStrictEqual(errorOf(yield* ask(service, bridge)), invalidClient)
+      // The grant was for the old key.
+      assert.deepStrictEqual(errorOf(yield* ask(service, again)), [400, "unauthorized_client"])
     })
   }
   for (const [name, end] of Object.entries(ends))

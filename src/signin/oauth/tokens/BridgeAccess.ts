@@ -42,8 +42,11 @@ export class BridgeAccess extends Context.Service<
   {
     /** The Bridge that an assertion names, if it is valid by itself. */
     readonly check: (assertion: string) => Effect.Effect<Asserted, OAuthRefusal<"invalid_client"> | Unavailable>
-    /** The Bridge of an assertion by its enrolled key, whatever else may be wrong; none for anybody else. */
-    readonly holder: (asserted: Asserted) => Effect.Effect<Option.Option<string>, Unavailable>
+    /** The Bridge of an assertion by its enrolled key that was not used yet; none for anybody else. */
+    readonly holder: (
+      asserted: Asserted,
+      proven: Proven | undefined
+    ) => Effect.Effect<Option.Option<string>, Unavailable>
     readonly issue: (
       request: Request
     ) => Effect.Effect<
@@ -66,9 +69,13 @@ export class BridgeAccess extends Context.Service<
         return yield* asserted(assertion, yield* clock.now)
       })
 
-      const holder = Effect.fnUntraced(function* (asserted: Asserted) {
-        const found = yield* store.find(asserted, undefined, yield* clock.now)
-        return Option.map(found, ({ identity_id }) => identity_id)
+      const holder = Effect.fnUntraced(function* (asserted: Asserted, proven: Proven | undefined) {
+        const found = yield* store.find(asserted, proven, yield* clock.now)
+        // Whoever has only an assertion or a proof that was used draws on nobody's limit.
+        return found.pipe(
+          Option.filter(({ alive, assertion_used, proof_used }) => alive && !assertion_used && !proof_used),
+          Option.map(({ identity_id }) => identity_id)
+        )
       }, persistence)
 
       const issue = Effect.fn("BridgeAccess.issue")(function* ({ asserted, proven, scopes }: Request) {
