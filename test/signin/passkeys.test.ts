@@ -1,12 +1,12 @@
 /** Passkeys over HTTP, with an authenticator in software: what signs in, what is refused, and the audit row of each. */
 import { assert, layer } from "@effect/vitest"
-import { Context, Duration, Effect, Layer, Option } from "effect"
+import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { ProjectTokens } from "../../src/signin/access/ProjectTokens.ts"
-import { PersonKeys } from "../../src/signin/passkeys/PersonKeys.ts"
+import { keyOfPasskey, PersonKeys } from "../../src/signin/passkeys/PersonKeys.ts"
 import { relyingPartyOf } from "../../src/signin/passkeys/RelyingParty.ts"
 import { answerOf, authorizeQuery, Browser, makeClient, makeToken } from "../support/agents/Agent.ts"
 import { ask } from "../support/agents/Answers.ts"
@@ -530,24 +530,58 @@ layer(Named)("a passkey", (it) => {
     })
   )
 
-  it.effect("answers an agent's question as a person, also if the agent has the same project token", () =>
-    Effect.gen(function* () {
-      const service = yield* Service
-      const { authenticator, home, project_id, token } = yield* holder({ label: "Ada" })
-      const agent = yield* Agent.connect({ url: service.url, token, project_id })
-      const task = yield* ask(agent)
-      const person = yield* stranger
-      yield* signInWith(person, authenticator)
-      const csrf = csrfOf(yield* person.get(`${home}/tasks/${task.id}`))
-      const answered = { csrf, action: "answer", version: String(task.version), choice: "UBL", text: "" }
-      assert.strictEqual((yield* person.post(`${home}/tasks/${task.id}`, answered)).status, 303)
-      const { output } = yield* agent.call("task_get", { id: task.id })
-      const [key] = yield* keysOf(project_id)
-      assert.deepInclude(output.task.answer, {
-        by: { kind: "passkey", id: key!.person_key_id, label: "Ada" },
-        same_credential: false
+  it.effect(
+    "answers an agent's question as a person; the answer is marked if the agent has the same project token",
+    () =>
+      Effect.gen(function* () {
+        const service = yield* Service
+        const { authenticator, home, project_id, token } = yield* holder({ label: "Ada" })
+        const agent = yield* Agent.connect({ url: service.url, token, project_id })
+        const task = yield* ask(agent)
+        const person = yield* stranger
+        yield* signInWith(person, authenticator)
+        const csrf = csrfOf(yield* person.get(`${home}/tasks/${task.id}`))
+        const answered = { csrf, action: "answer", version: String(task.version), choice: "UBL", text: "" }
+        assert.strictEqual((yield* person.post(`${home}/tasks/${task.id}`, answered)).status, 303)
+        const { output } = yield* agent.call("task_get", { id: task.id })
+        const [key] = yield* keysOf(project_id)
+        assert.deepInclude(output.task.answer, {
+          by: { kind: "passkey", id: key!.person_key_id, label: "Ada" },
+          same_credential: true
+        })
+        assert.include((yield* person.get(`${home}/tasks/${task.id}`)).text, "with a passkey")
       })
-      assert.include((yield* person.get(`${home}/tasks/${task.id}`)).text, "with a passkey")
+  )
+
+  it("is known to limits by a hash of its id, however the id is spelled, and by nothing if the id is too long", () => {
+    const named = (id: string) =>
+      Redacted.make(
+        JSON.stringify({
+          id,
+          type: "public-key",
+          response: { clientDataJSON: "AA", authenticatorData: "AA", signature: "AA", userHandle: "AA" }
+        })
+      )
+    const key = keyOfPasskey(named("AA"))
+    assert.lengthOf(key, 43)
+    assert.strictEqual(keyOfPasskey(named("AB")), key)
+    assert.notStrictEqual(keyOfPasskey(named("AQ")), key)
+    assert.lengthOf(keyOfPasskey(named("A".repeat(1364))), 43)
+    assert.strictEqual(keyOfPasskey(named("A".repeat(1365))), "")
+  })
+
+  it.effect("is tried 20 times at once by an address", () =>
+    Effect.gen(function* () {
+      const limited = yield* instance({ ...settings, SERVICE_RATE_LIMITS: "on" })
+      const answers = yield* Effect.forEach(
+        Array.from({ length: 40 }),
+        () => new Person(limited.url, named).post("/console/sign-in", { project_token: "wrong" }),
+        { concurrency: "unbounded" }
+      )
+      assert.deepStrictEqual(
+        [422, 429].map((status) => answers.filter((answer) => answer.status === status).length),
+        [20, 20]
+      )
     })
   )
 

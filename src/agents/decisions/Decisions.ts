@@ -68,7 +68,7 @@ export class Decisions extends Context.Service<
           if (task.blocked_kind !== "decision") return yield* refuse("task_not_asking")
 
           const entry = entryOf(task, text, actor, yield* uuidAt(now), now)
-          const same_credential = by.kind !== "passkey" && isOwnAnswer(task, actor)
+          const same_credential = isOwnAnswer(task, actor)
           const given: Answer = { entry_id: entry.id, text, by, at: now, same_credential }
           const freed = { ...task, blocked_reason: null, choices: null, answer: given }
           const bytes = Memory.storedBytes(entry) + Tasks.storedBytes(freed) - Tasks.storedBytes(task)

@@ -31,7 +31,7 @@ import type { Actor } from "../../wire/Actor.ts"
 import { refuse } from "../../wire/Errors.ts"
 import type { Scope } from "../../wire/Scopes.ts"
 import { passkeyHeaders } from "../../signin/passkeys/Card.ts"
-import { idOf, PersonKeys, WrongKey } from "../../signin/passkeys/PersonKeys.ts"
+import { keyOfPasskey, PersonKeys, WrongKey } from "../../signin/passkeys/PersonKeys.ts"
 import { preSession } from "../../signin/passkeys/PreSession.ts"
 import { sessionCookie } from "../../signin/sessions/SessionCookie.ts"
 import { Caller } from "../../wire/Headers.ts"
@@ -100,7 +100,7 @@ const routes = HttpRouter.use((router) =>
     const keys = yield* PersonKeys
     const browsers = yield* preSession
     const signIns = (yield* RateLimit).buckets(signInRate)
-    const { fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, pageHeaders, endPage)
+    const { countingWrong, fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, pageHeaders, endPage)
 
     const { secretOf, sessionOf: cookieSession, withCookie } = yield* sessionCookie
     const end = (reason: Parameters<typeof endPage>[0]) => {
@@ -480,10 +480,12 @@ const routes = HttpRouter.use((router) =>
     const limited = <E>(attempt: Effect.Effect<Response, E | WrongCredential | WrongKey>) =>
       Effect.gen(function* () {
         const { network } = yield* Caller
-        const wait = yield* wrongSecrets.wait(network)
+        const wait = yield* wrongSecrets.take(network)
         if (wait > 0) return fail("busy", wait)
-        return yield* Effect.tapError(attempt, (error) =>
-          error instanceof WrongCredential || error instanceof WrongKey ? wrongSecrets.take(network) : Effect.void
+        return yield* countingWrong(
+          attempt,
+          network,
+          (error) => error instanceof WrongCredential || error instanceof WrongKey
         )
       })
 
@@ -511,7 +513,7 @@ const routes = HttpRouter.use((router) =>
         ? keys.signIn({ browser: Option.getOrElse(browsers.find(request), () => Redacted.make("")), credential })
         : sessions.signIn(token)
       const attempt = Effect.gen(function* () {
-        const wait = yield* signIns.take(fields.has("credential") ? idOf(credential) : keyOf(token))
+        const wait = yield* signIns.take(fields.has("credential") ? keyOfPasskey(credential) : keyOf(token))
         return wait > 0 ? fail("busy", wait) : yield* signedIn(yield* opening, to, request)
       })
       return limited(attempt).pipe(

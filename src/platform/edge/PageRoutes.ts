@@ -1,5 +1,5 @@
 /** Routes that answer people: with a page whatever happens, rate limits and failures included. */
-import { Effect } from "effect"
+import { Effect, Exit, Option } from "effect"
 import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Caller } from "../../wire/Headers.ts"
 import { RateLimit } from "./RateLimit.ts"
@@ -21,6 +21,17 @@ export const pageRoutes = Effect.fnUntraced(function* (
   const limits = yield* RateLimit
   const requests = limits.buckets(requestRate)
   const wrongSecrets = limits.buckets(wrongSecretRate)
+
+  /**
+   * Tries a secret for which its address has taken a token. It gets the token back, unless the secret was wrong or the browser
+   * left before that was known: so no more than the burst is tried at once.
+   */
+  const countingWrong = <A, E, R>(attempt: Effect.Effect<A, E, R>, network: string, isWrong: (error: E) => boolean) =>
+    Effect.onExit(attempt, (exit) =>
+      Exit.hasInterrupts(exit) || Option.exists(Exit.findErrorOption(exit), isWrong)
+        ? Effect.void
+        : wrongSecrets.giveBack(network)
+    )
 
   const show = (status: number, body: string, retryAfter = status === 503 ? 5 : undefined): Response =>
     HttpServerResponse.text(body, {
@@ -48,7 +59,7 @@ export const pageRoutes = Effect.fnUntraced(function* (
       }).pipe(Effect.catchCause((cause) => Effect.as(isTransient(cause) ? Effect.void : report(cause), fail("failed"))))
     )
 
-  return { fail, redirect, serve, show, wrongSecrets }
+  return { countingWrong, fail, redirect, serve, show, wrongSecrets }
 })
 
 /** A cookie of this browser only: no script and no other site can read it, and with https no other host can set it. */

@@ -242,14 +242,16 @@ export class PersonKeys extends Context.Service<
         const refused = yield* useChallenge(challenge, Redacted.value(browser), now)
         const found = Option.getOrUndefined(yield* store.find(bytesOf(assertion.id), now))
         if (found === undefined) return yield* new WrongKey({ reason: refused ?? "unknown" })
-        const reason = refused ?? stateOf(found)
-        if (reason !== undefined) return yield* rejected(found, reason, now)
+        if (refused !== undefined) return yield* rejected(found, refused, now)
         const count = yield* checkAssertion(assertion, challenge, found.public_key, relyingParty).pipe(
           Effect.catchTag("NotValid", ({ reason }) => rejected(found, reason, now))
         )
         if (assertion.response.userHandle !== userHandleOf(found.token_id)) {
           return yield* rejected(found, "invalid", now)
         }
+        // After the signature: only its holder learns what has become of a passkey.
+        const ended = stateOf(found)
+        if (ended !== undefined) return yield* rejected(found, ended, now)
         return { found, count }
       })
 
@@ -361,9 +363,12 @@ export class PersonKeys extends Context.Service<
   )
 }
 
-/** The passkey that an answer names, for limits. */
-export const idOf = (credential: Redacted.Redacted<string>): string =>
-  Option.match(decodeAssertion(Redacted.value(credential)), { onNone: () => "", onSome: ({ id }) => id })
+/** The key of a passkey in limits: the hash of its id, however that is spelled. */
+export const keyOfPasskey = (credential: Redacted.Redacted<string>): string =>
+  Option.match(decodeAssertion(Redacted.value(credential)), {
+    onNone: () => "",
+    onSome: ({ id }) => base64urlOf(sha256(bytesOf(id)))
+  })
 
 class NotAccepted extends Data.TaggedError("NotAccepted")<{}> {}
 

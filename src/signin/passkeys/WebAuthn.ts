@@ -21,9 +21,11 @@ export type Reason =
 export class NotValid extends Data.TaggedError("NotValid")<{ readonly reason: Reason }> {}
 
 const Base64url = Schema.String.check(Schema.isPattern(/^[A-Za-z0-9_-]+$/))
+/** At most 1,023 bytes (WebAuthn 3, credential id). */
+const CredentialId = Base64url.check(Schema.isMaxLength(1364))
 
 const Assertion = Schema.Struct({
-  id: Base64url,
+  id: CredentialId,
   type: Schema.Literal("public-key"),
   response: Schema.Struct({
     clientDataJSON: Base64url,

@@ -36,7 +36,7 @@ const routes = HttpRouter.use((router) =>
     const { authUrl, baseUrl, console } = yield* Settings
     const authorize = yield* Authorize
     const consent = yield* Consent
-    const { fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, headers, endPage)
+    const { countingWrong, fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, headers, endPage)
 
     // A session stands for its token at the address of the console only. Another port shares its cookies, but not more.
     const offersSession = console.enabled && authUrl.origin === baseUrl.origin
@@ -119,7 +119,7 @@ const routes = HttpRouter.use((router) =>
           )
         }
         const { network } = yield* Caller
-        const wait = yield* wrongSecrets.wait(network)
+        const wait = yield* wrongSecrets.take(network)
         if (wait > 0) return fail("busy", wait)
         const token = Redacted.make((form.get("project_token") ?? "").trim())
         const session_id = form.get("session")
@@ -145,7 +145,7 @@ const routes = HttpRouter.use((router) =>
           Effect.catchTag("ConsentEnded", (ended) =>
             ended.reason === "other_browser" ? enter(browserOf(request)) : ended
           ),
-          Effect.tapErrorTag(["WrongToken", "WrongPasskey"], () => wrongSecrets.take(network))
+          (entered) => countingWrong(entered, network, ({ _tag }) => _tag === "WrongToken" || _tag === "WrongPasskey")
         )
         return withCookie(redirect(consentPath(request_id)), cookieOf(request_id), renewed, maxAge)
       }).pipe(
