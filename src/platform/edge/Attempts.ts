@@ -17,6 +17,7 @@ import * as Tokens from "../crypto/Tokens.ts"
 import { CurrentShare, Shares } from "../database/Shares.ts"
 import { Settings } from "../settings/Settings.ts"
 import { Caller } from "../../wire/Headers.ts"
+import { siteOf } from "./Addresses.ts"
 import { type Buckets, RateLimit } from "./RateLimit.ts"
 import { recent } from "./Recent.ts"
 
@@ -69,7 +70,7 @@ export class Attempts extends Context.Service<
       const { http } = yield* Settings
       const shares = yield* Shares
       const limits = yield* RateLimit
-      const failures = limits.buckets(rate)
+      const failures = limits.networks(rate)
       const proofs = limits.buckets(proofRate)
       // Hashes only: no credential stays in memory after its request. The value is the time of the acceptance.
       const accepted = recent<number>(maxRemembered, remembered)
@@ -84,7 +85,8 @@ export class Attempts extends Context.Service<
         const withKey = claimed === undefined ? alone : keyOf(boundTo(credential, claimed.jkt))
         const isAccepted = (key: string) => now - (accepted.get(key) ?? -Infinity) < remembered
         const isKnown = isAccepted(alone) || isAccepted(withKey)
-        const ofProofs = claimed === undefined ? Effect.succeed(0) : proofs.take(`${alone} ${network}`)
+        const ofProofs =
+          claimed === undefined ? Effect.succeed(0) : proofs.take(`${alone} ${siteOf(network) ?? network}`)
         const early = yield* isKnown ? ofProofs : failures.take(network)
         if (early > 0) return yield* limited(early)
 

@@ -199,9 +199,9 @@ export const OAuthHttp = HttpRouter.use((router) =>
       "/.well-known/oauth-authorization-server/mcp",
       "/.well-known/openid-configuration"
     )
-    yield* endpoint("/token", limits.buckets(requestRate), token)
-    if (oauth.revocation) yield* endpoint("/revoke", limits.buckets(requestRate), revoke)
-    if (dynamicRegistration) yield* endpoint("/register", limits.buckets(registrationRate), register)
+    yield* endpoint("/token", limits.networks(requestRate), token)
+    if (oauth.revocation) yield* endpoint("/revoke", limits.networks(requestRate), revoke)
+    if (dynamicRegistration) yield* endpoint("/register", limits.networks(registrationRate), register)
   })
 )
 
