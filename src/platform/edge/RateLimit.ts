@@ -25,8 +25,6 @@ export interface Rate {
 export interface Buckets {
   /** Takes `cost` tokens and returns 0, or takes none and returns the whole seconds until there are enough. */
   readonly take: (key: string, cost?: number) => Effect.Effect<number>
-  /** Returns what `take` would return for one token, without taking it. */
-  readonly wait: (key: string) => Effect.Effect<number>
   /** Gives back a token that was taken. */
   readonly giveBack: (key: string) => Effect.Effect<void>
   /** How many buckets are in memory. */
@@ -49,7 +47,6 @@ export const bucketsOf = ({ burst, perSecond }: Rate, capacity = maxBuckets): Bu
         fullAt.set(key, seconds === 0 ? after : before, now)
         return seconds
       }),
-    wait: (key) => Effect.map(Clock.currentTimeMillis, (now) => secondsUntil(full(key, now) + interval, now)),
     giveBack: (key) =>
       Effect.map(Clock.currentTimeMillis, (now) => {
         const at = fullAt.get(key)
@@ -75,7 +72,6 @@ export const bucketsOfPart = ({ burst, perSecond }: Rate, processes: number): Bu
 
 const unlimited: Buckets = {
   take: () => Effect.succeed(0),
-  wait: () => Effect.succeed(0),
   giveBack: () => Effect.void,
   size: () => 0
 }
