@@ -75,19 +75,22 @@ describe("the package of the server", () => {
     }
   })
 
-  it.each([["service-admin"], ["service-admin", "revoke-bridge"], ["bridge-service"], ["bridge-service", "connect"]])(
-    "answers %s %s --help without its commands, as they would",
-    (program, ...command) => {
-      const root = files(server.home, "server")
-      const byTheCommands = run(server.bin, program, ...command, "--help", "--json").stdout
-      const whole = join(root, "dist", `${program}.mjs`)
-      renameSync(whole, `${whole}.away`)
-      const prepared = run(server.bin, program, ...command, "--help").stdout
-      renameSync(`${whole}.away`, whole)
-      assert.include(prepared, `USAGE\n  ${[program, ...command].join(" ")}`)
-      assert.strictEqual(prepared, byTheCommands)
-    }
-  )
+  it.each([
+    ["service-admin"],
+    ["service-admin", "revoke-bridge"],
+    ["bridge-service"],
+    ["bridge-service", "connect"],
+    ["bridge-service", "bridge", "run"]
+  ])("answers %s %s --help without its commands, as they would", (program, ...command) => {
+    const root = files(server.home, "server")
+    const byTheCommands = run(server.bin, program, ...command, "--help", "--json").stdout
+    const whole = join(root, "dist", `${command[0] === "bridge" ? "bridge" : program}.mjs`)
+    renameSync(whole, `${whole}.away`)
+    const prepared = run(server.bin, program, ...command, "--help").stdout
+    renameSync(`${whole}.away`, whole)
+    assert.include(prepared, `USAGE\n  ${[program, ...command].join(" ")}`)
+    assert.strictEqual(prepared, byTheCommands)
+  })
 
   it("takes no arguments after start, so that nobody who asks for help gets a service", () => {
     const help = run(server.bin, "bridge-service", "start", "--help")

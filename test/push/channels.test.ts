@@ -271,11 +271,13 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
       yield* Effect.scoped(
         Effect.gen(function* () {
           yield* (yield* on.replica()).worker.start
-          const tested = yield* Effect.forkChild(channels.test(channel_id))
-          assert.deepInclude(yield* joined(tested), { outcome: "accepted", status: 200 })
+          const test = channels.test(channel_id, randomUUID())
+          assert.deepInclude(yield* joined(yield* Effect.forkChild(test)), { outcome: "accepted", status: 200 })
+          assert.deepInclude(yield* test, { outcome: "accepted", status: 200 })
+          assert.lengthOf(received(), 1)
           assert.strictEqual(JSON.parse(received()[0]!.body).type, "device.test")
           answers.set(path, 404)
-          const failed = yield* Effect.forkChild(channels.test(channel_id))
+          const failed = yield* Effect.forkChild(channels.test(channel_id, randomUUID()))
           assert.deepInclude(yield* joined(failed), { outcome: "refused", status: 404, reason: "refused" })
         })
       )
@@ -322,7 +324,7 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
       yield* Context.get(on.services, Projects).disable(disabled.project_id)
       yield* drain(on.worker)
       assert.deepStrictEqual([received(), disabled.received()], [[], []])
-      assert.strictEqual((yield* Effect.flip(channels.test(channel_id)))._tag, "channel_revoked")
+      assert.strictEqual((yield* Effect.flip(channels.test(channel_id, randomUUID())))._tag, "channel_revoked")
       assert.strictEqual((yield* Effect.flip(channels.rotate(channel_id, undefined)))._tag, "channel_revoked")
     })
   )

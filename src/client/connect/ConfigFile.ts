@@ -33,9 +33,19 @@ export const read = Effect.fnUntraced(function* (path: string) {
   return text
 })
 
+/** Refuses a file that a replacement would not serve. */
+export const requireReplaceable = Effect.fnUntraced(function* (path: string) {
+  const stat = yield* work(path, "read", () => fs.statSync(path, { throwIfNoEntry: false }))
+  if (stat === undefined) return
+  // An account that may do everything may also replace a read-only file, which its owner protected for a reason.
+  if ((stat.mode & 0o222) === 0) return yield* refused(path, "is read-only")
+  yield* work(path, "written", () => fs.accessSync(path, fs.constants.W_OK))
+  if (stat.nlink > 1) return yield* refused(path, "has another hard link, which would keep the old text")
+})
+
 /**
  * Replaces the text `before` of a file by `after`; null deletes it, and the folders above it that are empty then, up to
- * one of `roots`. Refused if the file is read-only, or if it has changed since it was read.
+ * one of `roots`. Refused if the file has changed since it was read.
  */
 export const replace = Effect.fnUntraced(function* (
   path: string,
@@ -43,14 +53,6 @@ export const replace = Effect.fnUntraced(function* (
   after: string | null,
   roots: ReadonlyArray<string>
 ) {
-  if (before !== undefined) {
-    // An account that may do everything may also replace a read-only file, which its owner protected for a reason.
-    const { mode } = yield* work(path, "written", () => {
-      fs.accessSync(path, fs.constants.W_OK)
-      return fs.statSync(path)
-    })
-    if ((mode & 0o222) === 0) return yield* refused(path, "is read-only")
-  }
   if ((yield* read(path)) !== before) return yield* refused(path, "has just been changed by another program")
   if (after === null) {
     return yield* work(path, "deleted", () => {
@@ -59,8 +61,8 @@ export const replace = Effect.fnUntraced(function* (
     })
   }
   const draft = `${path}.${randomBytes(6).toString("hex")}.partial`
+  const made = yield* work(path, "written", () => fs.mkdirSync(dirname(path), { recursive: true }))
   yield* work(path, "written", () => {
-    fs.mkdirSync(dirname(path), { recursive: true })
     const mode = before === undefined ? 0o600 : fs.statSync(path).mode & 0o777
     const file = fs.openSync(draft, "wx", mode)
     try {
@@ -72,7 +74,14 @@ export const replace = Effect.fnUntraced(function* (
       fs.closeSync(file)
     }
     fs.renameSync(draft, path)
-  }).pipe(Effect.ensuring(Effect.sync(() => fs.rmSync(draft, { force: true }))))
+  }).pipe(
+    Effect.tapError(() =>
+      Effect.sync(() => {
+        fs.rmSync(draft, { force: true })
+        if (made !== undefined) removeEmpty(dirname(path), [dirname(made)])
+      })
+    )
+  )
 })
 
 /** Removes empty folders from `folder` upwards, below one of `roots`. */

@@ -3,6 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { randomUUID } from "node:crypto"
 import { PostNetwork } from "../../../src/platform/network/GuardedPost.ts"
 import { PushAdmin } from "../../../src/push/admin/PushAdmin.ts"
 import { WebPushKeys } from "../../../src/push/tokens/WebPushKeys.ts"
@@ -94,7 +95,7 @@ layer(Web.layer)("a browser", (it) => {
     Effect.gen(function* () {
       const { on, person, received } = yield* withBrowser
       const former = yield* Context.get(on.services, WebPushKeys).current
-      yield* Context.get(on.services, PushAdmin).rotateWebPushKey
+      yield* Context.get(on.services, PushAdmin).rotateWebPushKey(randomUUID())
       yield* notify(on, person.project_id)
       yield* drain(on.worker)
       assert.strictEqual(received()[0]!.public_key, former.public_key)
