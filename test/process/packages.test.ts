@@ -85,22 +85,19 @@ describe("the package of the server", () => {
     }
   })
 
-  it.each([
-    ["service-admin"],
-    ["service-admin", "revoke-bridge"],
-    ["bridge-service"],
-    ["bridge-service", "connect"],
-    ["bridge-service", "bridge", "run"]
-  ])("answers %s %s --help without its commands, as they would", (program, ...command) => {
-    const root = files(server.home, "server")
-    const byTheCommands = run(server.bin, program, ...command, "--help", "--json").stdout
-    const whole = join(root, "dist", `${command[0] === "bridge" ? "bridge" : program}.mjs`)
-    renameSync(whole, `${whole}.away`)
-    const prepared = run(server.bin, program, ...command, "--help").stdout
-    renameSync(`${whole}.away`, whole)
-    assert.include(prepared, `USAGE\n  ${[program, ...command].join(" ")}`)
-    assert.strictEqual(prepared, byTheCommands)
-  })
+  it.each([["service-admin"], ["service-admin", "revoke-bridge"], ["bridge-service"], ["bridge-service", "connect"]])(
+    "answers %s %s --help without its commands, as they would",
+    (program, ...command) => {
+      const root = files(server.home, "server")
+      const byTheCommands = run(server.bin, program, ...command, "--help", "--json").stdout
+      const whole = join(root, "dist", `${program}.mjs`)
+      renameSync(whole, `${whole}.away`)
+      const prepared = run(server.bin, program, ...command, "--help").stdout
+      renameSync(`${whole}.away`, whole)
+      assert.include(prepared, `USAGE\n  ${[program, ...command].join(" ")}`)
+      assert.strictEqual(prepared, byTheCommands)
+    }
+  )
 
   it("takes no arguments after start, so that nobody who asks for help gets a service", () => {
     const help = run(server.bin, "bridge-service", "start", "--help")
@@ -196,6 +193,14 @@ describe("the package for machines that run a Bridge", () => {
     for (const file of readdirSync(dist)) assert.notInclude(readFileSync(join(dist, file), "utf8"), "create table")
     assert.strictEqual(JSON.parse(read("packages/bridge/package.json")).version, version)
     assert.isFalse(existsSync(join(bridge.bin, "service-admin")))
+  })
+
+  it("shows its commands as they are typed", () => {
+    for (const flags of [["--help"], ["--help", "--json"]])
+      assert.include(
+        run(bridge.bin, "bridge-service", "bridge", "run", ...flags).stdout,
+        "\n  bridge-service bridge run"
+      )
   })
 
   it("says that it holds no server", () => {
