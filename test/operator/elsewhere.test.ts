@@ -103,6 +103,7 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
       const json = (...args: ReadonlyArray<string>) => Effect.map(run(...args, "--json"), result)
 
       const { project_id }: any = yield* json("create-project", "--name", "A day's work")
+      assert.match((yield* run("list-bridges")).stdout, /create-bridge-enrollment-credential --account-reference/)
       yield* json("approve-account-reference", "--project", "A day's work", "--reference", "github:octo")
       yield* json(...set, "--project", project_id)
       const issue = ["create-bridge-enrollment-credential", "--account-reference", "github:octo"]
