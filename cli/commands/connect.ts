@@ -14,7 +14,7 @@ import {
   type Places,
   type Scope
 } from "../../src/client/connect/Clients.ts"
-import { type ConfigRefused, read, refused, replace, requireReplaceable } from "../../src/client/connect/ConfigFile.ts"
+import { type ConfigRefused, read, refused, replaceAll } from "../../src/client/connect/ConfigFile.ts"
 import type { Edited } from "../../src/client/connect/Edit.ts"
 import { hooksOf, withHooks } from "../../src/client/connect/Hooks.ts"
 import * as Section from "../../src/client/connect/Section.ts"
@@ -183,14 +183,13 @@ const connected = Effect.fnUntraced(function* (given: Given): Effect.fn.Return<R
           : yield* tokenIn(variable)
     return result(() => "checked", { findings: [...findings, ...(yield* tryConnection(url, token))], next: [] })
   }
-  const edited = Array.from(after).filter(([file, text]) => text !== (before.get(file) ?? ""))
-  for (const [file] of edited) yield* requireReplaceable(file)
-  for (const [file, text] of edited) {
-    const was = before.get(file)
+  const changes = Array.from(after).flatMap(([path, text]) => {
+    const was = before.get(path)
+    if (text === (was ?? "")) return []
     // A file that did not exist ends with a newline; that tells it from an empty one when our part is removed.
-    const ended = was === undefined && text !== null && text !== "" ? `${text}\n` : text
-    yield* replace(file, was, ended, [places.home, places.project])
-  }
+    return [{ path, before: was, after: was === undefined && text !== null && text !== "" ? `${text}\n` : text }]
+  })
+  yield* replaceAll(changes, [places.home, places.project])
   return result((part) => (changed.has(part) ? (remove ? "removed" : "written") : "unchanged"))
 })
 

@@ -166,15 +166,16 @@ layer(Service.layer)("bridge-service connect", (it) => {
   )
 
   it.effect(
-    "leaves everything as it was when the disk is full",
+    "leaves everything as it was when the disk gets full",
     () =>
       Effect.gen(function* () {
         const home = yield* folder
         writeFileSync(join(home, "AGENTS.md"), "# Shop\n")
-        const full = "trap '' XFSZ; ulimit -f 0"
+        // The entry fits, the section does not.
+        const full = "trap '' XFSZ; ulimit -f 1"
         const { code, err } = yield* connect(home, ["codex", ...anywhere, "--section"], {}, full)
         assert.strictEqual(code, 1)
-        assert.include(err, "config.toml cannot be written (EFBIG). Nothing was changed.")
+        assert.include(err, "AGENTS.md cannot be written (EFBIG). Nothing was changed.")
         assert.deepStrictEqual(readdirSync(home), ["AGENTS.md"])
         assert.strictEqual(readFileSync(join(home, "AGENTS.md"), "utf8"), "# Shop\n")
       }),
