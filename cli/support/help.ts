@@ -18,7 +18,7 @@ export const helpOf = (doc: HelpDoc.HelpDoc): string => {
     ...(doc.subcommands ?? []).map(({ commands, group }) =>
       section(
         group?.toUpperCase() ?? "COMMANDS",
-        commands.map(({ description, name }) => [name, description]),
+        commands.map(({ description, name, shortDescription }) => [name, shortDescription ?? description]),
         width
       )
     ),
