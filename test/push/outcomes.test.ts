@@ -316,6 +316,35 @@ layer(Delivery.layer)("a pause", (it) => {
     })
   )
 
+  it.effect("stays if its probe sent nothing", () =>
+    Effect.gen(function* () {
+      const { on, phone, sql } = yield* sendAgainst({ status: 503, reason: "ServiceUnavailable" })
+      yield* TestClock.adjust("15 minutes")
+      const later = new Date((yield* now) + 60_000)
+      yield* sql`update mobile_device set resting_until = ${later} where device_id = ${phone.device_id}::uuid`
+      assert.strictEqual(yield* on.worker.round, 0)
+      assert.deepInclude(yield* pauseOf, { failures: 1 })
+    })
+  )
+
+  it.effect("that a notification may have caused is probed with another one, though it matters less", () =>
+    Effect.gen(function* () {
+      const { on, person, phone, sql } = yield* sendAgainst({ status: 403, reason: "InvalidProviderToken" })
+      yield* sql`update mobile_device set preferences = jsonb_set(preferences, '{kinds,task.completed}', 'true')`
+      yield* notify(on, person.project_id, "task.completed")
+      yield* TestClock.adjust("15 minutes")
+      assert.strictEqual(yield* on.worker.round, 1)
+      const rows = yield* deliveriesOf(phone.device_id)
+      assert.sameDeepMembers(
+        rows.map(({ kind, state }) => [kind, state]),
+        [
+          ["task.blocked", "pending"],
+          ["task.completed", "delivered"]
+        ]
+      )
+    })
+  )
+
   it.effect("doubles up to an hour while the probes fail", () =>
     Effect.gen(function* () {
       const { on, person } = yield* sendAgainst({ status: 503, reason: "ServiceUnavailable" })
