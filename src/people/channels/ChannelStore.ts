@@ -136,12 +136,11 @@ export const make = (sql: SqlClient.SqlClient) => {
   const isChannel = (channel_id: string) => sql`d.device_id = ${channel_id}::uuid`
 
   /** What became of a test. */
-  const findDelivery = (event_id: string, channel_id: string) =>
+  const findDelivery = (event_id: string) =>
     firstRow(Delivery)(sql`
       select state, attempts, last_status, last_reason
         from push_outbox
-       where event_id = ${event_id}::uuid
-         and device_id = ${channel_id}::uuid`)
+       where event_id = ${event_id}::uuid`)
 
   return { insert, list, lock, reseal, revoke, isChannel, findDelivery }
 }

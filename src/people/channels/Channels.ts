@@ -137,7 +137,7 @@ export class Channels extends Context.Service<
 
       const test = Effect.fn("Channels.test")(function* (channel_id: string) {
         const event_id = yield* enqueueTest(channel_id)
-        const delivery = yield* persistence(store.findDelivery(event_id, channel_id)).pipe(
+        const delivery = yield* persistence(store.findDelivery(event_id)).pipe(
           Effect.repeat({ ...patience, while: Option.exists(isOpen) })
         )
         return { channel_id, ...Option.match(delivery, { onNone: () => untouched, onSome: testedOf }) }
