@@ -195,6 +195,16 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
     )
   }
 
+  it.effect.each([410, 503, 429])("whose receiver answers %i gets nothing else of the same round", (status) =>
+    Effect.gen(function* () {
+      const { answers, on, path, project_id, received } = yield* withChannel()
+      answers.set(path, status)
+      for (let n = 0; n < 3; n++) yield* notify(on, project_id)
+      yield* on.worker.round
+      assert.lengthOf(received(), 1)
+    })
+  )
+
   it.effect("gets a repeated notification under the same id", () =>
     Effect.gen(function* () {
       const { answers, channel_id, on, path, project_id, received, secret } = yield* withChannel()

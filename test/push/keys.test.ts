@@ -128,6 +128,10 @@ layer(Delivery.layer)("a push token", (it) => {
       const phone = yield* makeRegisteredPhone(before, person)
       const replaced = { ...sealing, SERVICE_PUSH_LOOKUP_KEY: lookup("new") }
       const during = yield* replica({ ...replaced, SERVICE_PUSH_LOOKUP_KEY_PREVIOUS: lookup("old") })
+      // Each is found under the earlier key as well, and gets the newer one when it registers.
+      const other = yield* makeRegisteredPhone(before, person)
+      const renewed = yield* makePhone(during, person, other.token).register()
+      assert.deepStrictEqual([renewed.status, renewed.body.device_id], [200, other.device_id])
       assert.deepInclude(yield* Context.get(during.services, PushAdmin).rekey, { resealed: 1, unreadable: 0 })
       const again = yield* makePhone(yield* replica(replaced), person, phone.token).register()
       assert.deepStrictEqual([again.status, again.body.device_id], [200, phone.device_id])

@@ -257,6 +257,13 @@ layer(Delivery.layer)("an answer of APNs", (it) => {
     })
   )
 
+  it.effect("whose reason is not one word keeps none of it", () =>
+    Effect.gen(function* () {
+      const { row } = yield* sendAgainst({ status: 400, reason: "no such phone: 0123" })
+      assert.deepInclude(row, { state: "dead", last_status: 400, last_reason: null })
+    })
+  )
+
   it.effect("after eight attempts it is a dead letter", () =>
     Effect.gen(function* () {
       const { on, person, phone } = yield* fresh
