@@ -435,6 +435,18 @@ layer(TestDatabase.sql)("statements of push delivery", (it) => {
     act: (sql) => PushAdminStore.make(sql).listDead({ after: undefined, limit: 9 }),
     actsNotOn: { "if it was delivered": settle("delivered") }
   })
+  testConditions(it, "a dead letter is listed after another one of the same instant", {
+    given: `${phone}; ${settle("dead")}; ${another("dead")}`,
+    bystander: phone,
+    act: (sql) => PushAdminStore.make(sql).listDead({ after: id(45), limit: 9 }),
+    actsNotOn: { "if it is newer": ofAnother(`settled_at = ${longAgo}`) }
+  })
+  testConditions(it, "a dead letter since an instant is listed", {
+    given: `${phone}; ${settle("dead", sqlNow)}`,
+    bystander: phone,
+    act: (sql) => PushAdminStore.make(sql).listDead({ after: undefined, limit: 9 }, now),
+    actsNotOn: { "if it is older": settle("dead", past) }
+  })
   testConditions(it, "a delivery is due", {
     given: phone,
     bystander: "",

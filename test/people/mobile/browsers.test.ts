@@ -83,6 +83,7 @@ layer(Service.layer)("a browser", (it) => {
     ],
     ["at an address", { endpoint: "https://169.254.169.254/latest" }, "push_endpoint_not_allowed"],
     ["with a user in the address", { endpoint: "https://a@fcm.googleapis.com/1" }, "push_endpoint_not_allowed"],
+    ["with a fragment", { endpoint: "https://fcm.googleapis.com/1#2" }, "push_endpoint_not_allowed"],
     ["without https", { endpoint: "http://fcm.googleapis.com/1" }, "invalid_request"],
     ["with an endless address", { endpoint: `https://fcm.googleapis.com/${"a".repeat(2050)}` }, "invalid_request"],
     [

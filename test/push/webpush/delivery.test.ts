@@ -76,6 +76,12 @@ layer(Web.layer)("a browser", (it) => {
         urgency: "high"
       })
       assert.match(String(headers["topic"]), /^[A-Za-z0-9_-]{32}$/)
+      // What is said later about the same replaces it.
+      yield* notify(on, person.project_id, "task.completed", about)
+      yield* notify(on, person.project_id, "task.completed")
+      yield* drain(on.worker)
+      const topics = received().map(({ headers }) => headers["topic"])
+      assert.deepStrictEqual([topics.length, new Set(topics).size], [3, 2])
       assert.deepInclude(claims, { aud: on.pushService.origin, sub: "mailto:ops@example.com" })
       assert.strictEqual(public_key, (yield* Context.get(on.services, WebPushKeys).current).public_key)
       assert.isFalse(body.toString("latin1").includes(person.project_id))
