@@ -365,19 +365,21 @@ layer(Service.layer)("an assertion is refused", (it) => {
 })
 
 layer(Service.layer)("limits of Bridges", (it) => {
-  it.effect("sixty tokens at once, then six a minute; a stranger with the name does not use them up", () =>
+  it.effect("sixty tokens at once, then six a minute; neither a stranger with the name nor a copy uses them up", () =>
     Effect.gen(function* () {
       const limiting = yield* instance({ SERVICE_RATE_LIMITS: "on" })
       const { bridge } = yield* holder()
       yield* grant(bridge)
       const stranger = yield* generateKeyPair
+      const used = fieldsFor(yield* assertionOf(bridge))
+      const first = yield* askToken(limiting, used)
+      const others = Effect.all([ask(limiting, bridge, { keys: stranger }), askToken(limiting, used)])
       const answers = yield* Effect.forEach(
-        Array.from({ length: 61 }, (_, n) => n),
-        (n) =>
-          Effect.andThen(n % 4 === 0 ? ask(limiting, bridge, { keys: stranger }) : Effect.void, ask(limiting, bridge))
+        Array.from({ length: 60 }, (_, n) => n),
+        (n) => Effect.andThen(n % 4 === 0 ? others : Effect.void, ask(limiting, bridge))
       )
       assert.deepStrictEqual(
-        answers.map(({ status }) => status),
+        [first, ...answers].map(({ status }) => status),
         [...Array.from({ length: 60 }, () => 200), 429]
       )
     })

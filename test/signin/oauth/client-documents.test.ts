@@ -200,6 +200,27 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
     })
   )
 
+  it.effect("is fetched if somebody has allowed it before, however many unknown ones are asked for", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const documents = yield* Documents
+      const client_id = fresh()
+      documents.answer = (path) =>
+        client_id.endsWith(path) ? { body: document({ client_id }) } : { status: 404, body: "" }
+      yield* signIn(service, { client_id, redirect_uri })
+      yield* TestClock.adjust("2 hours")
+      const before = documents.requests.length
+      const flood = yield* Effect.replicateEffect(
+        Effect.suspend(() => authorize(fresh())),
+        40
+      )
+      assert.isTrue(flood.every(({ status }) => status >= 400))
+      assert.strictEqual(documents.requests.length - before, 30)
+      assert.strictEqual((yield* authorize(client_id)).status, 200)
+      yield* TestClock.adjust("1 minute")
+    })
+  )
+
   it.effect("is not fetched if any address of its host is not public", () =>
     Effect.gen(function* () {
       const documents = yield* Documents
