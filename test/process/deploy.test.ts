@@ -80,6 +80,16 @@ describe("the unit and the compose file", () => {
     assert.match(unit, /^RestartPreventExitStatus=78$/m)
   })
 
+  it("limit the commands as they limit the service", () => {
+    const limits = (text: string) =>
+      text.match(
+        /^(?:(?:Protect|Private|Restrict|SystemCall|Lock)\w+|\w*Capabilit\w+|NoNewPrivileges|LimitCORE|UMask)=.*$/gm
+      )
+    assert.isAbove(limits(unit)!.length, 20)
+    for (const name of ["audit", "backup"])
+      assert.sameMembers(limits(read(`deploy/bridge-service-${name}.service`))!, limits(unit)!)
+  })
+
   it("write no core dump", () => {
     assert.match(unit, /^LimitCORE=0$/m)
     assert.match(compose, /^    ulimits:\n      core: 0$/m)

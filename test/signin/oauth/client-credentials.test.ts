@@ -11,6 +11,8 @@ import { randomUUID } from "node:crypto"
 import { Bridges } from "../../../src/bridges/identity/Bridges.ts"
 import { generateKeyPair } from "../../../src/client/Crypto.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
+import { sweepOnce } from "../../../src/platform/database/Sweeper.ts"
+import { sweeps } from "../../../src/platform/proofs/Sweeps.ts"
 import { reachable } from "../../support/agents/Agent.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { askToken, knock, knockProven, makeKey, tokenPath } from "../../support/agents/OAuthProofs.ts"
@@ -52,6 +54,19 @@ const errorOf = ({ body, status }: Answer) => [status, body?.error]
 const invalidClient = [401, "invalid_client"]
 
 layer(Service.layer)("a Bridge", (it) => {
+  it.effect("uses an assertion once, for as long as it is valid", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { bridge } = yield* reaching()
+      const { iat } = yield* claimsOf(bridge)
+      const assertion = yield* assertionOf(bridge, { claims: { exp: iat + 300 } })
+      assert.strictEqual((yield* askToken(service, fieldsFor(assertion))).status, 200)
+      yield* TestClock.adjust("4 minutes")
+      yield* Effect.provideContext(sweepOnce(sweeps), service.services)
+      assert.deepStrictEqual(errorOf(yield* askToken(service, fieldsFor(assertion))), invalidClient)
+    })
+  )
+
   it.effect("with a granted role gets a token of ten minutes, and no refresh token", () =>
     Effect.gen(function* () {
       const service = yield* Service

@@ -59,6 +59,15 @@ layer(Service.layer)("a code", (it) => {
       assert.isFalse(yield* isAuthorized(service, first.body.access_token))
       const later = yield* refresh(service, { client_id, refresh_token: first.body.refresh_token })
       assert.strictEqual(later.body.error, "invalid_grant")
+      // Once the grant has ended, a replay tells nothing new.
+      yield* exchange(service, { client_id, code, code_verifier: verifier })
+      const sql = yield* SqlClient.SqlClient
+      const noted = yield* sql`
+        select (select count from audit_refusal_count c where c.event_id = e.event_id) as count
+          from audit_event e
+         where actor = ${`oauth_client:${client_id}`}
+           and code = 'code_replayed'`
+      assert.deepStrictEqual(noted, [{ count: 1 }])
     })
   )
 
