@@ -11,7 +11,13 @@ const areas: Readonly<Record<string, ReadonlyArray<string>>> = {
   access: ["src/signin/access"],
   oauth: ["src/signin/oauth"],
   passkeys: ["src/signin/passkeys"],
-  continuity: ["src/agents/continuity", "src/agents/tasks", "src/agents/memory", "src/agents/decisions", "src/agents/handover"],
+  continuity: [
+    "src/agents/continuity",
+    "src/agents/tasks",
+    "src/agents/memory",
+    "src/agents/decisions",
+    "src/agents/handover"
+  ],
   search: ["src/agents/ranking", "src/agents/embeddings", "src/agents/search"],
   transfer: ["src/agents/transfer", "src/agents/documents"],
   mcp: ["src/agents/mcp"],

@@ -97,7 +97,10 @@ layer(Service.layer)("key rotation", (it) => {
       const body = yield* confirmBody(on.prepared, on.old, on.next)
       for (const field of ["nonce_b64", "public_key_b64", "signature_b64", "predecessor_signature_b64"]) {
         const changed = { ...body, [field]: "AAAA" }
-        expect(yield* askProven(on, "confirmKey", on.token, on.old, { key: "c1", body: changed }), "idempotency_conflict")
+        expect(
+          yield* askProven(on, "confirmKey", on.token, on.old, { key: "c1", body: changed }),
+          "idempotency_conflict"
+        )
       }
       expect(yield* abortKey(on, on.token, on.old, on.prepared), "bridge_key_rotation_confirmed")
       expect(yield* prepareKey(on, on.token, on.old, on.next), unproven)

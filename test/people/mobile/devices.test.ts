@@ -119,7 +119,9 @@ layer(Delivery.layer)("a registration", (it) => {
   it.effect("with preferences releases what the earlier ones held back", () =>
     Effect.gen(function* () {
       const { on, person, phone } = yield* withPhone
-      const paused_until = new Date((yield* Effect.clockWith((clock) => clock.currentTimeMillis)) + 60_000).toISOString()
+      const paused_until = new Date(
+        (yield* Effect.clockWith((clock) => clock.currentTimeMillis)) + 60_000
+      ).toISOString()
       yield* phone.register({ preferences: { ...everything, paused_until } })
       yield* notify(on, person.project_id)
       yield* drain(on.worker)
@@ -166,19 +168,21 @@ layer(Delivery.layer)("a registration", (it) => {
     })
   )
 
-  it.effect("with a repeated Idempotency-Key gets the earlier answer, though the key that finds its token was replaced", () =>
-    Effect.gen(function* () {
-      const on = yield* Delivery
-      const person = yield* makePerson(on)
-      const { body, token } = makePhone(on, person)
-      const first = yield* makePhone(on, person, token).register({}, { key: "mobile-register-1" })
-      const replaced = yield* instance({
-        SERVICE_APNS_TOPICS: body().push.topic,
-        SERVICE_PUSH_LOOKUP_KEY: "a lookup key of the tests, long enough"
+  it.effect(
+    "with a repeated Idempotency-Key gets the earlier answer, though the key that finds its token was replaced",
+    () =>
+      Effect.gen(function* () {
+        const on = yield* Delivery
+        const person = yield* makePerson(on)
+        const { body, token } = makePhone(on, person)
+        const first = yield* makePhone(on, person, token).register({}, { key: "mobile-register-1" })
+        const replaced = yield* instance({
+          SERVICE_APNS_TOPICS: body().push.topic,
+          SERVICE_PUSH_LOOKUP_KEY: "a lookup key of the tests, long enough"
+        })
+        const again = yield* makePhone(replaced, person, token).register({}, { key: "mobile-register-1" })
+        assert.deepStrictEqual([again.status, again.body.device_id], [201, first.body.device_id])
       })
-      const again = yield* makePhone(replaced, person, token).register({}, { key: "mobile-register-1" })
-      assert.deepStrictEqual([again.status, again.body.device_id], [201, first.body.device_id])
-    })
   )
 
   it.effect("that is retried after sign-out does not register the device again", () =>
