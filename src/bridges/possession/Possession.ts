@@ -82,7 +82,7 @@ export class Possession extends Context.Service<
       const findHolder = yield* together(store.tokenHolder)
       const remember = yield* together(
         { one: ({ proof, token_hash }) => store.remember(token_hash, proof), each: store.rememberEach },
-        { writes: true }
+        { writes: true, repeatable: false }
       )
       const read = readWith(yield* Ed25519, accepted)
 
