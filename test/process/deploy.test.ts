@@ -128,7 +128,7 @@ describe("a bundle", () => {
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   it("contains the commit that BUILD_COMMIT names", { timeout: 60_000 }, () => {
-    for (const path of ["package.json", "tsconfig.json", "src", "cli", "docs", "migrations", "scripts"]) {
+    for (const path of ["package.json", "tsconfig.json", "src", "cli", "docs", "examples", "migrations", "scripts"]) {
       cpSync(join(packageRoot, path), join(folder, path), { recursive: true })
     }
     for (const path of pages) cpSync(join(packageRoot, path), join(folder, path))
