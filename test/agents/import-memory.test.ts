@@ -161,7 +161,8 @@ layer(Service.layer)("import-memory", (it) => {
         const first = yield* bring(project_id, {
           "a.md": sections("Old."),
           "x.md": "# X\n\nText.\n",
-          "y.md": "# Y\n\nText.\n"
+          "y.md": "# Y\n\nText.\n",
+          "z.md": "# Z\n\nNobody brings it again.\n"
         })
         const [, b, c, x, y] = first.lines.map(({ id }) => id!)
         yield* agent.write("memory_add", { kind: "note", body: "Better.", supersedes: x })
@@ -309,6 +310,11 @@ layer(Service.layer)("import-memory", (it) => {
       const { task } = (yield* agent.call("task_get", { id: a })).output
       assert.deepInclude(task, { title: "New title", status: "done", version: 2 })
       assert.strictEqual(task.depends_on.length, 1)
+      const claimed = jsonl(issue("d", { status: "in_progress" }))
+      const d = (yield* bring(agent.project_id, { "i.jsonl": claimed }, options)).lines[0]!.id
+      assert.isNotNull((yield* agent.call("task_get", { id: d })).output.task.claimed_at)
+      yield* bring(agent.project_id, { "i.jsonl": jsonl(issue("d")) }, options)
+      assert.isNull((yield* agent.call("task_get", { id: d })).output.task.claimed_at)
       const cyclic = jsonl(
         issue("a", { status: "closed", dependencies: [blocks("d")] }),
         issue("d", { dependencies: [blocks("a")] })
@@ -353,6 +359,9 @@ layer(Service.layer)("import-memory", (it) => {
       }
       const moved = yield* bring(agent.project_id, { "drinks/coffee.md": note }, { format: "basic-memory" })
       assert.deepInclude(moved.counts, { unchanged: 1, entries_added: 0 })
+      const tagged = { "coffee.md": note.replace("- brewing", "- tea") }
+      const again = yield* bring(agent.project_id, tagged, { format: "basic-memory" })
+      assert.deepInclude(again.counts, { entries_superseded: 1 })
     })
   )
 
