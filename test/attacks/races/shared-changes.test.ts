@@ -17,10 +17,12 @@ import { instance, Service } from "../../support/service/Service.ts"
 /** An instance, and how many statements changed several Bridges at once. */
 const counting = Effect.fnUntraced(function* (settings: Readonly<Record<string, string>> = {}) {
   let shared = 0
-  const { errors, layer } = faultyDatabase((statement) => {
+  const errors: Array<string> = []
+  const count = (statement: string) => {
     if (statement.includes("select distinct on")) shared++
     return statement
-  })
+  }
+  const { layer } = faultyDatabase(count, (error) => errors.push(error))
   const on = yield* instance(settings, layer)
   return { ...on, ...tokens(on), errors, shared: () => shared }
 })
