@@ -33,14 +33,16 @@ describe("a request of the reference Bridge", () => {
       )
     })
 
-  it.effect.each([408, 429, 500, 502])("is repeated for half a minute after %i, which no part of the service sent", (status) =>
-    Effect.gen(function* () {
-      const asked: Array<RequestInit> = []
-      const failing = yield* Effect.forkChild(selfAt(answering([() => new Response("busy", { status })], asked)))
-      yield* TestClock.adjust("5 minutes")
-      assert.strictEqual((yield* Fiber.join(failing))._tag, "ServiceUnreachable")
-      assert.isAbove(asked.length, 1)
-    })
+  it.effect.each([408, 429, 500, 502])(
+    "is repeated for half a minute after %i, which no part of the service sent",
+    (status) =>
+      Effect.gen(function* () {
+        const asked: Array<RequestInit> = []
+        const failing = yield* Effect.forkChild(selfAt(answering([() => new Response("busy", { status })], asked)))
+        yield* TestClock.adjust("5 minutes")
+        assert.strictEqual((yield* Fiber.join(failing))._tag, "ServiceUnreachable")
+        assert.isAbove(asked.length, 1)
+      })
   )
 
   it.effect("is not repeated after any other answer, and follows no redirect with its credential", () =>
