@@ -11,7 +11,8 @@ export default defineConfig({
     globalSetup: "./test/support/run/globalSetup.ts",
     setupFiles: "./test/support/run/Seed.ts",
     pool: "forks",
-    maxWorkers: 2,
+    // More than the two cores of CI: many tests wait for programs that they have started.
+    maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
     testTimeout: 30_000,
     hookTimeout: 60_000,
