@@ -208,7 +208,7 @@ layer(Service.layer)("transfer", (it) => {
       const [before] = yield* usage
       const noted = yield* load(project_id, text([...whole.slice(0, 6), { note: remark }, oneNote]))
       assert.deepStrictEqual(noted, { memory: 0, task: 0, dependency: 0, receipt: 0, note: 1 })
-      assert.deepStrictEqual(yield* usage, [{ bytes: before!.bytes + remark.text.length, receipts: 1 }])
+      assert.deepStrictEqual(yield* usage, [{ bytes: before!.bytes + 512 + remark.text.length, receipts: 1 }])
       assert.include(yield* save(project_id), '"note"')
     })
   )
