@@ -11,8 +11,7 @@ export default defineConfig({
     globalSetup: "./test/support/run/globalSetup.ts",
     setupFiles: "./test/support/run/Seed.ts",
     pool: "forks",
-    // More than the two cores of CI: many tests wait for programs that they have started.
-    maxWorkers: 3,
+    maxWorkers: 2,
     sequence: { sequencer: LongestFirst },
     testTimeout: 30_000,
     hookTimeout: 60_000,
