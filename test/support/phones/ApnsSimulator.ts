@@ -51,6 +51,8 @@ export interface ApnsSimulator {
   readonly shown: Map<string, Map<string, string>>
   readonly next: Array<Fault>
   readonly faults: Map<string, Fault>
+  /** Milliseconds from the acceptance of a notification to the answer. */
+  answersAfter: number
   /** Every request, answered or not. */
   requests: number
   sessions: number
@@ -77,6 +79,7 @@ export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.a
         shown: new Map(),
         next: [],
         faults: new Map(),
+        answersAfter: 0,
         requests: 0,
         sessions: 0,
         goawayAfter: undefined,
@@ -202,7 +205,10 @@ const answer = (
   }
   if (typeof fault === "object") return void reply(fault.status, fault.reason, fault)
   accept()
-  if (fault !== "take and kill") reply(200)
+  if (fault !== "take and kill") {
+    if (simulator.answersAfter === 0) reply(200)
+    else setTimeout(reply, simulator.answersAfter, 200)
+  }
   return fault
 }
 

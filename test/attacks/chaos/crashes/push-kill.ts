@@ -21,6 +21,8 @@ chaos(
   Effect.gen(function* () {
     const folder = yield* scratch
     const simulator = yield* apnsSimulator()
+    // So that every kill interrupts deliveries: accepted, and not yet answered.
+    simulator.answersAfter = 50
     // The harness starts servers with the environment of this process.
     Object.assign(process.env, settingsFor(simulator, folder))
     const first = yield* server(folder)
