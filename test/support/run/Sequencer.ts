@@ -1,11 +1,34 @@
-/** Starts the file that takes longest first: started last, it would run for minutes while the other worker has nothing. */
+/**
+ * Starts the files that take longest first: started last, one would run for minutes while the other worker has nothing. The
+ * tests that replace a module come last: they are short, and each starts a process of its own.
+ */
+import { existsSync } from "node:fs"
+import { join } from "node:path"
 import { BaseSequencer, type TestSpecification } from "vitest/node"
+import { packageRoot } from "./Root.ts"
 
-const longest = /[/\\]attacks[/\\]chaos\.test\.ts$/
+/** Longest first. All others take less than half a minute on two cores. */
+const longest = [
+  "test/attacks/chaos.test.ts",
+  "test/client/check/kit.test.ts",
+  "test/operator/backups.test.ts",
+  "test/people/console/browser.test.ts",
+  "test/platform/embedded-postgres.test.ts",
+  "test/process/process.test.ts",
+  "test/platform/audit-chain.test.ts",
+  "test/attacks/failpoints/agents.test.ts"
+].map((file) => join(packageRoot, file))
+
+const gone = longest.filter((file) => !existsSync(file))
+if (gone.length > 0) throw new Error(`${gone.join(", ")}: gone, and still in the order of the tests`)
 
 export default class LongestFirst extends BaseSequencer {
   override sort = async (files: Array<TestSpecification>) => {
     const others = await BaseSequencer.prototype.sort.call(this, files)
-    return others.toSorted((a, b) => Number(longest.test(b.moduleId)) - Number(longest.test(a.moduleId)))
+    const place = ({ moduleId, project }: TestSpecification) => {
+      const found = longest.indexOf(moduleId)
+      return project.config.isolate ? longest.length + 1 : found === -1 ? longest.length : found
+    }
+    return others.toSorted((a, b) => place(a) - place(b))
   }
 }
