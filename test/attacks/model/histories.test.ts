@@ -9,6 +9,7 @@ import * as fc from "fast-check"
 import { faultyDatabase } from "../../support/service/Faults.ts"
 import { invariants } from "../../support/attacks/Invariants.ts"
 import { forAll, patience } from "../../support/run/Property.ts"
+import { replicas } from "../../support/service/Replicas.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 import { shapeOf } from "../../support/attacks/Shape.ts"
 import { apply, initial, isRefusal, type Op, type State } from "./Model.ts"
@@ -56,7 +57,7 @@ layer(Service.layer)("random histories", (it) => {
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const first = yield* replaceable
-        const second = yield* instance(settings)
+        const { b: second } = yield* replicas(settings)
         const instances = (): readonly [On, On] => [first.on(), second]
 
         const once = Effect.fnUntraced(function* (real: Real, on: On, op: Op, keys: ReadonlyArray<string>) {

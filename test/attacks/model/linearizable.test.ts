@@ -11,6 +11,7 @@ import { invariants } from "../../support/attacks/Invariants.ts"
 import { type Call, linearizable } from "../../support/attacks/Linearizability.ts"
 import { forAll, patience } from "../../support/run/Property.ts"
 import { sometime } from "../../support/attacks/Race.ts"
+import { replicas } from "../../support/service/Replicas.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 import { apply, initial, type Op, type State } from "./Model.ts"
 import { makeReal, type Real, settings } from "./Real.ts"
@@ -62,7 +63,7 @@ layer(Service.layer)("concurrent histories", (it) => {
         const sql = yield* SqlClient.SqlClient
         const { fail, heal, layer } = faultyDatabase()
         const losing = yield* instance(settings, layer)
-        const sound = yield* instance(settings)
+        const { b: sound } = yield* replicas(settings)
 
         const history = Effect.fnUntraced(function* (plan: ReadonlyArray<ReadonlyArray<Op>>, losesNth: number) {
           yield* sql`truncate project cascade`

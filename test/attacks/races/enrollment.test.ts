@@ -1,5 +1,5 @@
 /**
- * Races of enrollment over two instances on one database: every outcome is legal, and the invariants hold after every
+ * Races of enrollment over two replicas: every outcome is legal, and the invariants hold after every
  * round. Which legal outcome comes is left to chance.
  */
 import { assert, layer } from "@effect/vitest"
@@ -14,10 +14,11 @@ import { Bridge } from "../../support/bridges/Bridge.ts"
 import type { Answer } from "../../support/network/Http.ts"
 import { invariants } from "../../support/attacks/Invariants.ts"
 import { callers, outcomeOf, race, sometime, tally, together } from "../../support/attacks/Race.ts"
-import { instance, Service } from "../../support/service/Service.ts"
+import * as Replicas from "../../support/service/Replicas.ts"
+import { Service } from "../../support/service/Service.ts"
 import { withNewCredential, ask, challenged, enrolled, fresh, withNewKey } from "../../support/bridges/Steps.ts"
 
-const replicas = Effect.all([Service, instance()])
+const replicas = Effect.map(Replicas.replicas(), ({ on }) => on)
 
 /** All successes have the same body, and so the same secret. */
 const oneSecret = (answers: ReadonlyArray<Answer>) => {

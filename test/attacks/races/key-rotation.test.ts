@@ -1,4 +1,4 @@
-/** Races of key rotation over two instances on one database: exactly one request wins, and token and key exclude each other. */
+/** Races of key rotation over two replicas: exactly one request wins, and token and key exclude each other. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { Bridges } from "../../../src/bridges/identity/Bridges.ts"
@@ -9,12 +9,12 @@ import { askProven } from "../../support/bridges/DpopProofs.ts"
 import { abortKey, confirmKey, keyHolder, keyRotating, prepareKey } from "../../support/bridges/KeyRotations.ts"
 import { revokeIdentity, withNewCredential } from "../../support/bridges/Steps.ts"
 import { holder } from "../../support/bridges/Tokens.ts"
-import { instance, Service } from "../../support/service/Service.ts"
+import { replicas } from "../../support/service/Replicas.ts"
+import { Service } from "../../support/service/Service.ts"
 
-const replicas = Effect.map(Effect.all([instance(), instance()]), ([a, b]) => ({ a, b, on: [a, b] }))
-type Replicas = Effect.Success<typeof replicas>
+type Replicas = Effect.Success<ReturnType<typeof replicas>>
 const rounds = <E, R>(round: (on: Replicas) => Effect.Effect<void, E, R>) =>
-  Effect.flatMap(replicas, (on) => race(round(on), invariants))
+  Effect.flatMap(replicas(), (on) => race(round(on), invariants))
 
 const keyOf = ({ bridge }: Effect.Success<typeof keyHolder>) =>
   Effect.flatMap(Service, ({ services }) =>

@@ -1,5 +1,5 @@
 /**
- * Races of rotation over two instances on one database: every outcome is legal, the invariants hold after every round, and
+ * Races of rotation over two replicas: every outcome is legal, the invariants hold after every round, and
  * PostgreSQL refuses no statement. Which legal outcome comes is left to chance; late-statements.test.ts tests what a
  * statement does that was certainly overtaken.
  */
@@ -15,25 +15,24 @@ import { faultyDatabase } from "../../support/service/Faults.ts"
 import type { Answer } from "../../support/network/Http.ts"
 import { invariants } from "../../support/attacks/Invariants.ts"
 import { callers, outcomeOf, race, sometime, tally } from "../../support/attacks/Race.ts"
+import * as Replicas from "../../support/service/Replicas.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 import { withNewCredential, revokeIdentity } from "../../support/bridges/Steps.ts"
 import { holder, rotating, successorOf, type Tokens, tokens } from "../../support/bridges/Tokens.ts"
 
-/** Two instances, and the errors that PostgreSQL reported to them. */
-const replicas = Effect.gen(function* () {
-  const [one, other] = [faultyDatabase(), faultyDatabase()]
-  const on = [yield* instance({}, one.layer), yield* instance({}, other.layer)].map((at) => ({ ...at, ...tokens(at) }))
-  return { on, a: on[0]!, b: on[1]!, errors: () => [...one.errors, ...other.errors] }
+const replicas = Effect.map(Replicas.replicas(), ({ a, b, errors }) => {
+  const on = [a, b].map((at) => ({ ...at, ...tokens(at) }))
+  return { on, a: on[0]!, b: on[1]!, errors }
 })
 type Replicas = Effect.Success<typeof replicas>
 
-/** Rounds on two instances. PostgreSQL may report the errors in `refusals`; by default none. */
+/** Rounds on two replicas. PostgreSQL may report the errors in `refusals`; by default none. */
 const rounds = <E, R>(round: (replicas: Replicas) => Effect.Effect<void, E, R>, refusals: ReadonlyArray<string> = []) =>
   Effect.gen(function* () {
     const on = yield* replicas
     yield* race(round(on), invariants)
     assert.deepStrictEqual(
-      on.errors().filter((error) => !refusals.includes(error)),
+      on.errors.filter((error) => !refusals.includes(error)),
       []
     )
   })
@@ -337,7 +336,7 @@ layer(Service.layer)("a replica", (it) => {
       Effect.gen(function* () {
         const { fail, heal, layer } = faultyDatabase()
         const dying = tokens(yield* instance({}, layer))
-        const alive = tokens(yield* instance())
+        const { b: alive } = yield* replicas
         yield* race(
           Effect.gen(function* () {
             const { token } = yield* holder()

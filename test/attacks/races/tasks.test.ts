@@ -1,4 +1,4 @@
-/** Many agents over two instances: every claim has one winner, and no update is half written (spec 4.11). */
+/** Many agents over two replicas: every claim has one winner, and no update is half written (spec 4.11). */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Result } from "effect"
 import { SqlClient } from "effect/sql"
@@ -9,13 +9,13 @@ import { miscounted } from "../../support/agents/Waiting.ts"
 import { race, rounds } from "../../support/attacks/Race.ts"
 import type { Answer } from "../../support/network/Http.ts"
 import { patience } from "../../support/run/Property.ts"
-import { instance, Service } from "../../support/service/Service.ts"
+import { replicas } from "../../support/service/Replicas.ts"
+import { Service } from "../../support/service/Service.ts"
 
 layer(Service.layer)("racing agents", (it) => {
   const team = (size: number) =>
     Effect.gen(function* () {
-      const service = yield* Service
-      const replica = yield* instance()
+      const { a: service, b: replica } = yield* replicas()
       const first = yield* Agent.make(service)
       const agents = yield* Effect.forEach(Array.from({ length: size }), (_, index) =>
         Effect.map(
@@ -66,8 +66,7 @@ layer(Service.layer)("racing agents", (it) => {
 
   it.effect("50 answers at once over two replicas: one decides, and 49 are told so", () =>
     Effect.gen(function* () {
-      const service = yield* Service
-      const replica = yield* instance()
+      const { a: service, b: replica } = yield* replicas()
       const first = yield* Agent.make(service)
       const round = Effect.gen(function* () {
         const task = yield* ask(first)
@@ -136,7 +135,7 @@ layer(Service.layer)("racing agents", (it) => {
     })
   )
 
-  it.effect("parallel retries of one update with one key over two instances: one change, one answer", () =>
+  it.effect("parallel retries of one update with one key over two replicas: one change, one answer", () =>
     Effect.gen(function* () {
       const { agents, first } = yield* team(8)
       for (let round = 0; round < rounds; round += 1) {
@@ -156,10 +155,10 @@ layer(Service.layer)("racing agents", (it) => {
     "50 callers that close, reopen, create and depend at once leave every count right, without a deadlock",
     () =>
       Effect.gen(function* () {
-        const service = yield* Service
-        const first = yield* Agent.make(service)
-        yield* Context.get(service.services, Limits).set(first.project_id, { concurrent_calls: 50 })
-        const replica = first.at(yield* instance())
+        const on = yield* replicas()
+        const first = yield* Agent.make(on.a)
+        yield* Context.get(on.a.services, Limits).set(first.project_id, { concurrent_calls: 50 })
+        const replica = first.at(on.b)
         const changes = (ids: ReadonlyArray<string>, caller: number) => [
           { status: "done" },
           { status: "open" },

@@ -42,7 +42,8 @@ export const overtaken = <A, E, R, B, E2, R2>(late: Effect.Effect<A, E, R>, mean
 
 /** An instance whose locking statements wait at the gate. */
 export const replicaAtGate = Effect.gen(function* () {
-  const { errors, layer } = faultyDatabase(waitsAtGate)
+  const errors: Array<string> = []
+  const { layer } = faultyDatabase(waitsAtGate, (error) => errors.push(error))
   const on = yield* instance({}, layer)
   return { ...tokens(on), url: on.url, errors }
 })

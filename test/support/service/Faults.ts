@@ -21,9 +21,14 @@ export const faults = ["refused", "broken", "disconnected before", "disconnected
  */
 export type Fault = (typeof faults)[number]
 
-/** `rewrite`: applied to the text of every statement before it is sent. */
-export const faultyDatabase = (rewrite: (statement: string) => string = (statement) => statement) => {
-  const errors: Array<string> = []
+/**
+ * `rewrite`: applied to the text of every statement before it is sent. `report`: gets errors that PostgreSQL itself returned:
+ * `DeadlockError 40P01`, `UniqueViolation 23505 name`.
+ */
+export const faultyDatabase = (
+  rewrite: (statement: string) => string = (statement) => statement,
+  report: (error: string) => void = () => {}
+) => {
   let fault: Fault | undefined
   let remaining = 0
 
@@ -35,7 +40,7 @@ export const faultyDatabase = (rewrite: (statement: string) => string = (stateme
     const record = (error: SqlError.SqlError) =>
       Effect.sync(() => {
         const { constraint, reason, sqlstate } = describe(error)
-        errors.push([reason, sqlstate, constraint].join(" ").trim())
+        report([reason, sqlstate, constraint].join(" ").trim())
       })
     const intercept = <A>(text: string, run: (text: string) => Effect.Effect<A, SqlError.SqlError>) =>
       Effect.suspend((): Effect.Effect<A, SqlError.SqlError> => {
@@ -89,8 +94,6 @@ export const faultyDatabase = (rewrite: (statement: string) => string = (stateme
         Database.of({ ...database, dedicated: (work) => database.dedicated(Effect.provide(work, layer)) })
       )
     ),
-    /** Errors that PostgreSQL itself returned, oldest first: `DeadlockError 40P01`, `UniqueViolation 23505 name`. */
-    errors,
     /** The `nth` statement from now fails, and only that one. */
     fail: (how: Fault, nth: number) =>
       Effect.sync(() => {

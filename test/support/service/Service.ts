@@ -27,31 +27,35 @@ export const environment = {
 
 const unchanged = Layer.effect(SqlClient.SqlClient, Effect.service(SqlClient.SqlClient))
 
-/**
- * One instance, listening on a free port. Several instances on one database are replicas.
- * `between` wraps the instance's SqlClient, for example to inject faults.
- */
-export const instance = (
-  settings: Readonly<Record<string, string>> = {},
+/** The service over the connections of a pool. `between` wraps its SqlClient, for example to inject faults. */
+export const over = (
+  address: TestDatabase["Service"],
+  settings: Readonly<Record<string, string>>,
   between: Layer.Layer<SqlClient.SqlClient, never, SqlClient.SqlClient | Database> = unchanged,
-  /** The commands for operators elsewhere; by default none. */
   commands: Layer.Layer<never, never, Layer.Services<typeof served>> = Layer.empty
 ) =>
+  http.pipe(
+    Layer.provide(commands),
+    Layer.provideMerge(everything),
+    Layer.provideMerge(DatabaseClock.layerLocal),
+    Layer.provideMerge(conflicts),
+    Layer.provideMerge(between),
+    Layer.provideMerge(connected({ ...address, username: servingAccount }, { poolSize: 10, pooler: false })),
+    Layer.provideMerge(logLevel),
+    Layer.provideMerge(Workers.layer),
+    Layer.provideMerge(Settings.layer),
+    Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ ...environment, ...settings })))
+  )
+
+/** One instance, listening on a free port. Several instances on one database are replicas. */
+export const instance = (
+  settings: Readonly<Record<string, string>> = {},
+  between: Parameters<typeof over>[2] = unchanged,
+  /** The commands for operators elsewhere; by default none. */
+  commands: Parameters<typeof over>[3] = Layer.empty
+) =>
   Effect.gen(function* () {
-    const address = yield* TestDatabase
-    const provider = ConfigProvider.fromUnknown({ ...environment, ...settings })
-    const layer = http.pipe(
-      Layer.provide(commands),
-      Layer.provideMerge(everything),
-      Layer.provideMerge(DatabaseClock.layerLocal),
-      Layer.provideMerge(conflicts),
-      Layer.provideMerge(between),
-      Layer.provideMerge(connected({ ...address, username: servingAccount }, { poolSize: 10, pooler: false })),
-      Layer.provideMerge(logLevel),
-      Layer.provideMerge(Workers.layer),
-      Layer.provideMerge(Settings.layer),
-      Layer.provide(ConfigProvider.layer(provider))
-    )
+    const layer = over(yield* TestDatabase, settings, between, commands)
     const services = yield* Effect.updateService(
       Layer.build(Layer.fresh(layer)),
       Shortcuts,
